@@ -1,0 +1,108 @@
+// The whole configuration: plain structs with defaults. One table in run_config.cpp binds each member
+// to its JSON key, range, unit and one-line meaning; the schema, the checks, the documentation and
+// `check` are all derived from that table.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace eqt::app {
+
+struct RunConfig {
+  std::string name = "run";
+  std::uint64_t seed = 1;
+  std::string device = "cpu";
+  int threads_per_rank = 0;  // 0 = cores / ranks on this host
+
+  struct Model {
+    std::string name = "resnet20";
+    std::string normalization = "batchnorm";
+    std::string precision = "fp32";
+    std::string shortcut = "projection";
+    std::string weights;  // "" = none
+  } model;
+
+  struct Data {
+    std::string name = "fashion-mnist";
+    std::string path;  // "" = the set's default place
+    bool augment = true;
+    struct Partition {
+      std::string kind = "iid";
+    } partition;
+    std::size_t limit_train = 0, limit_test = 0;  // [samples], 0 = all
+  } data;
+
+  struct Train {
+    std::uint64_t epochs = 1;
+    std::uint64_t steps = 0;  // 0 = by epochs
+    std::size_t batch_size = 64;  // per rank
+    std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
+  } train;
+
+  struct Optimizer {
+    std::string name = "sgd";
+    double learning_rate = 0.1;
+    double momentum = 0.9;
+    bool nesterov = false;
+    double weight_decay = 1e-4;
+    std::string momentum_kind = "local";
+  } optimizer;
+
+  struct Schedule {
+    std::string kind = "constant";
+    std::vector<double> milestones;  // [epochs]
+    double factor = 0.1;
+    double warmup_epochs = 0;
+  } schedule;
+
+  struct Synchronization {
+    std::string algorithm = "allreduce";  // allreduce none
+    std::string collective = "auto";      // auto dense allgather scatter-reduce
+    bool overlap = true;
+    double bucket_mib = 4;
+    std::string error_feedback = "auto";  // auto none ef14
+    double timeout_seconds = 300;         // 0 = never
+  } synchronization;
+
+  struct Compressor {
+    std::string name = "none";
+    int bits = 4;
+    std::size_t bucket_size = 8192;       // [values]
+    std::string norm = "l2";              // l2 max
+    std::string coding = "fixed";         // fixed elias huffman auto; e-elastiquant: auto
+    std::string levels = "sinh";          // sinh exponential
+    std::optional<double> elasticity;     // "auto" = unset
+    double density = 0.01;
+    double clip = 2.5;                    // terngrad [standard deviations], 0 = off
+    double warmup_epochs = 4;             // dgc: epochs in which density falls to its value
+    double clip_norm = 0;                 // dgc: local gradient clipping threshold, 0 = off
+    std::size_t skip_below = 1024;        // [values]
+    std::string granularity = "layer";    // layer model
+  } compressor;
+
+  struct Output {
+    std::string progress = "auto";        // auto bar lines off
+    bool step_records = true;
+  } output;
+};
+
+/// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string) in order, validates.
+/// `origin` names the document in messages.
+/// @throws Error{usage}: unknown key (with the nearest), wrong type, out of range, impossible combination.
+RunConfig parse_config(const std::string& json_text, const std::string& origin,
+                       const std::vector<std::string>& sets);
+
+/// The resolved config: every key with its value, pretty-printed JSON. Feeding it back repeats the run.
+std::string resolved_json(const RunConfig& config);
+
+/// JSON Schema (draft 2020-12) of the config.
+std::string config_schema();
+
+/// Markdown table of every key: type, default, range, unit, meaning. configs/README.md holds it.
+std::string config_reference();
+
+}  // namespace eqt::app

@@ -1,0 +1,85 @@
+// Compressor: float32 values to payload bytes and back.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/random.hpp"
+#include "core/workspace.hpp"
+
+namespace eqt::codec {
+
+/// Numbers on the wire; never reused for another codec.
+enum class CodecId : std::uint16_t {
+  none = 0,
+  fp16 = 1,
+  bf16 = 2,
+  qsgd = 3,
+  qsgd_v = 4,
+  elastiquant = 5,
+  e_elastiquant = 6,
+  terngrad = 7,
+  topk = 8,
+  dgc = 9,
+};
+
+struct Properties {
+  bool lossless = false;      // decode(encode(v)) == v, bit for bit
+  bool unbiased = false;      // E[decode(encode(v))] == v
+  bool random = false;        // reads EncodeContext::key
+  bool sparse = false;        // sends a few values with their indices; see codec/sparse.hpp
+  bool shared_scale = false;  // wants EncodeContext::shared_scale, the maximum over ranks of local_scale()
+  // Values that are encoded independently of their neighbours come in runs of this many [values]:
+  // cutting a slice at a multiple of it changes no decoded value. 0: the slice is one whole.
+  std::size_t granule = 1;
+};
+
+/// What encode() needs beside the values. Agreeing on a shared scale is communication and happens
+/// before; using it is arithmetic and happens here.
+struct EncodeContext {
+  RandomKey key;                      // (seed, step, rank, slice) of these values
+  std::uint64_t first_index = 0;      // index of values[0] in its slice: the random counter's start
+  std::optional<float> shared_scale;  // TernGrad: S = max over ranks of local_scale()
+  std::optional<double> density;      // top-k, DGC: fraction kept in this step, instead of the option's
+};
+
+/// Stateless and thread-safe; knows no ranks. One instance serves every slice.
+class Compressor {
+ public:
+  virtual ~Compressor() = default;
+
+  virtual CodecId id() const noexcept = 0;
+  /// Raised by every change of the payload's bytes; see FORMAT.md.
+  virtual std::uint8_t format_version() const noexcept = 0;
+  virtual Properties properties() const noexcept = 0;
+
+  /// Upper bound of encode()'s result for `count` values, whatever they are [bytes].
+  virtual std::size_t max_payload_bytes(std::size_t count) const = 0;
+
+  /// Writes the payload of `values`. An empty span gives an empty payload.
+  /// @pre payload.size() >= max_payload_bytes(values.size())
+  /// @return bytes written
+  /// @throws Error{diverged} if a value is NaN or infinite; the message says which index.
+  [[nodiscard]] virtual std::size_t encode(std::span<const float> values, const EncodeContext& context,
+                                           Workspace& workspace,
+                                           std::span<std::byte> payload) const = 0;
+
+  /// sum[i] += scale * decoded[i]: one pass for decode, scale and reduce. `sum.size()` is the number
+  /// of values that were encoded.
+  /// @throws Error{wire} on any malformed payload, and never reads outside it. `sum` may then hold
+  /// part of the message.
+  virtual void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
+                          std::span<float> sum) const = 0;
+
+  /// This rank's proposal for the shared scale; 0 for codecs that share none.
+  virtual float local_scale(std::span<const float> values) const;
+};
+
+/// Name in configs and tables: "e-elastiquant".
+std::string_view codec_name(CodecId id) noexcept;
+
+}  // namespace eqt::codec

@@ -1,0 +1,35 @@
+// The frame around every message: a 32-byte little-endian header that says whose bytes these are.
+// Layout and rules in FORMAT.md.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "codec/compressor.hpp"
+
+namespace eqt::codec {
+
+inline constexpr std::size_t kFrameHeaderBytes = 32;
+
+struct WireHeader {
+  CodecId codec = CodecId::none;
+  std::uint8_t format_version = 0;
+  std::uint8_t flags = 0;           // no flag is defined yet: must be 0
+  StepId step = 0;
+  std::uint64_t count = 0;          // values in the message
+  std::uint32_t slice = 0;          // index of the message in the step
+  std::uint32_t payload_bytes = 0;  // bytes that follow the header
+};
+
+/// Writes the header field by field into the first 32 bytes of `frame`.
+/// @pre frame.size() >= kFrameHeaderBytes
+void write_header(const WireHeader& header, std::span<std::byte> frame);
+
+/// Checks a received frame field by field and returns its payload. `expected.payload_bytes` is not
+/// compared with the header: the payload must fill the frame exactly.
+/// @throws Error{wire} that names the first field that differs, and both values.
+std::span<const std::byte> open_frame(std::span<const std::byte> frame, const WireHeader& expected);
+
+}  // namespace eqt::codec

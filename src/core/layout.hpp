@@ -1,0 +1,32 @@
+// Who lives where in a flat buffer of float32 values.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace eqt {
+
+using Rank = int;              // 0 <= rank < size, MPI's own type
+using StepId = std::uint64_t;  // optimizer steps since the start of the run
+
+/// One tensor inside a flat buffer. Values stand in the tensor's memory order: row-major, except
+/// that 4-D convolution kernels may be stored channels-last (out, kh, kw, in).
+struct TensorSlice {
+  std::string name;                 // "layer1.0.conv1.weight"
+  std::vector<std::int64_t> shape;  // logical, e.g. {16, 16, 3, 3}
+  std::size_t offset = 0;           // [floats]
+  std::size_t count = 0;            // [floats]
+};
+
+/// In order, no gaps, no overlap; the order is that of the forward pass.
+using Layout = std::vector<TensorSlice>;
+
+/// Number of values that a layout spans [floats].
+inline std::size_t total_count(const Layout& layout) {
+  return layout.empty() ? 0 : layout.back().offset + layout.back().count;
+}
+
+}  // namespace eqt

@@ -1,0 +1,42 @@
+#include "core/random.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace eqt {
+
+std::uint64_t mix64(std::uint64_t x) noexcept {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+RandomStream::RandomStream(const RandomKey& key, std::uint32_t block) noexcept {
+  std::uint64_t state = mix64(key.run_seed);
+  state = mix64(state ^ key.step);
+  state = mix64(state ^ (std::uint64_t{key.rank} << 32 | key.slice));
+  state = mix64(state ^ block);
+  first_ = static_cast<std::uint32_t>(state);
+  second_ = static_cast<std::uint32_t>(state >> 32);
+}
+
+std::uint64_t RandomStream::bounded(std::uint32_t index, std::uint64_t bound) const noexcept {
+  const std::uint64_t word = mix64(std::uint64_t{bits(index)} << 32 | (first_ ^ index));
+  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(word) * bound) >> 64);
+}
+
+std::vector<std::size_t> random_permutation(const RandomKey& key, std::size_t count) {
+  EQT_CHECK(count <= UINT32_MAX, "a permutation of {} elements", count);
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const RandomStream stream(key);
+  for (std::size_t i = count; i > 1; --i) {
+    std::swap(order[i - 1], order[stream.bounded(static_cast<std::uint32_t>(i), i)]);
+  }
+  return order;
+}
+
+}  // namespace eqt

@@ -1,0 +1,75 @@
+// Random numbers as a pure function of (run seed, step, rank, slice, index).
+//
+// A RandomKey names a stream; SplitMix64 turns it into two 32-bit stream constants, and each index
+// is hashed with them by three multiply-xorshift rounds. There is no state, so any thread may
+// compute any element, and the vector kernels of the codec room compute exactly the same words.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/layout.hpp"
+
+namespace eqt {
+
+/// Values of RandomKey::slice that no tensor slice can have: one per purpose.
+enum class RandomPurpose : std::uint32_t {
+  partition = 0xF0000001u,    // which rank owns which sample
+  shuffle = 0xF0000002u,      // the order of a rank's samples in an epoch
+  augmentation = 0xF0000003u, // crop offsets and flips
+  synthetic = 0xF0000004u,    // synthetic data
+};
+
+struct RandomKey {
+  std::uint64_t run_seed = 0;
+  StepId step = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t slice = 0;
+};
+
+inline RandomKey make_key(std::uint64_t run_seed, StepId step, std::uint32_t rank,
+                          RandomPurpose purpose) {
+  return {run_seed, step, rank, static_cast<std::uint32_t>(purpose)};
+}
+
+/// The random words of one key. For indices at or above 2^32 the constants are derived anew per
+/// block of 2^32, so that no word repeats by wrapping.
+class RandomStream {
+ public:
+  explicit RandomStream(const RandomKey& key, std::uint32_t block = 0) noexcept;
+
+  /// 32 random bits of the element `index` (within this stream's block of 2^32).
+  std::uint32_t bits(std::uint32_t index) const noexcept {
+    std::uint32_t h = index * 0x9E3779B1u + first_;
+    h = (h ^ (h >> 16)) * 0x21F0AAADu;
+    h = (h ^ (h >> 15)) + second_;
+    h *= 0xD35A2D97u;
+    return h ^ (h >> 15);
+  }
+
+  /// Uniform in [0, 1) with 24 bits; a threshold test is biased by at most 2^-24.
+  float uniform(std::uint32_t index) const noexcept {
+    return static_cast<float>(bits(index) >> 8) * 0x1p-24f;
+  }
+
+  /// Uniform in [0, bound), by multiply-shift of 64 bits (bias below bound / 2^64). bound >= 1.
+  std::uint64_t bounded(std::uint32_t index, std::uint64_t bound) const noexcept;
+
+  std::uint32_t first() const noexcept { return first_; }    // added to the scaled index
+  std::uint32_t second() const noexcept { return second_; }  // added before the last round
+
+ private:
+  std::uint32_t first_;
+  std::uint32_t second_;
+};
+
+/// SplitMix64's output function: a bijection on 64 bits that scatters neighbouring inputs.
+std::uint64_t mix64(std::uint64_t x) noexcept;
+
+/// 0 ... count-1 in an order drawn from `key` (Fisher-Yates).
+std::vector<std::size_t> random_permutation(const RandomKey& key, std::size_t count);
+
+}  // namespace eqt

@@ -1,0 +1,47 @@
+// Scratch memory that grows once and is then reused, so that a step allocates nothing.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+namespace eqt {
+
+/// A few independent scratch arrays. Not thread-safe: one per thread.
+class Workspace {
+ public:
+  static constexpr std::size_t kSlots = 4;
+
+  /// An uninitialised array of `count` T, 64-byte aligned, valid until the same slot is asked for
+  /// again. Grows by at least half, so repeated calls stop allocating.
+  template <typename T>
+  std::span<T> array(std::size_t slot, std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return {reinterpret_cast<T*>(reserve(slot, count * sizeof(T))), count};
+  }
+
+ private:
+  struct Slot {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t bytes = 0;
+  };
+
+  std::byte* reserve(std::size_t slot, std::size_t bytes) {
+    Slot& s = slots_.at(slot);
+    if (s.bytes < bytes) {
+      s.bytes = bytes + bytes / 2;
+      s.memory.reset(new std::byte[s.bytes + kAlignment]);
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(s.memory.get());
+    return s.memory.get() + (kAlignment - address % kAlignment) % kAlignment;
+  }
+
+  static constexpr std::size_t kAlignment = 64;
+  std::array<Slot, kSlots> slots_;
+};
+
+}  // namespace eqt

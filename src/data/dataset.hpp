@@ -1,0 +1,79 @@
+// Labelled images as plain floats. No torch.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eqt::data {
+
+struct ImageShape {
+  int channels = 0;
+  int height = 0;  // [pixels]
+  int width = 0;   // [pixels]
+  std::size_t values() const {
+    return static_cast<std::size_t>(channels) * static_cast<std::size_t>(height) *
+           static_cast<std::size_t>(width);
+  }
+  bool operator==(const ImageShape&) const = default;
+};
+
+/// Normalised images and their labels.
+struct Batch {
+  std::vector<float> images;         // (n, h, w, c): channels last, as the network wants them
+  std::vector<std::int64_t> labels;  // (n)
+  ImageShape shape;
+  std::size_t size() const { return labels.size(); }
+};
+
+/// Names the random draws of a batch: the crop and flip of a sample depend on (seed, epoch, sample
+/// index) alone, not on the rank or on the batch that it falls into.
+struct AugmentKey {
+  std::uint64_t run_seed = 0;
+  std::uint64_t epoch = 0;
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::size_t size() const = 0;    // [samples]
+  virtual ImageShape shape() const = 0;    // of the images that read() writes
+  virtual int classes() const = 0;
+  /// Fills `out` with the samples at `indices`, normalised per channel; augmented (pad 4, random
+  /// crop, random horizontal flip) when `augment` is set. Reuses out's memory. Thread-safe.
+  virtual void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
+                    Batch& out) const = 0;
+};
+
+/// Training and test set with one normalisation.
+struct DatasetPair {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> test;
+};
+
+struct DatasetOptions {
+  std::string name;             // fashion-mnist cifar10 cifar100 synthetic
+  std::string path;             // folder with the set's own files; "" = the set's default place
+  std::size_t limit_train = 0;  // first this many samples; 0 = all
+  std::size_t limit_test = 0;
+  std::uint64_t seed = 1;       // synthetic only
+};
+
+/// Reads a whole data set into memory (as bytes).
+/// @throws Error{data} when a file is missing, truncated, wrong-sized or malformed: names the file,
+/// the expected and found size, and how to get it; Error{usage} when a limit exceeds the set.
+DatasetPair open_dataset(const DatasetOptions& options);
+
+/// Names that open_dataset knows, with one line about each.
+struct DatasetInfo {
+  std::string name;
+  std::string about;
+};
+std::vector<DatasetInfo> list_datasets();
+
+}  // namespace eqt::data

@@ -1,0 +1,41 @@
+// Batches prepared ahead on a background thread, so that reading and augmenting are not on the step.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "data/dataset.hpp"
+#include "data/partition.hpp"
+
+namespace eqt::data {
+
+/// Batches of a shard, epoch after epoch, in order. Each epoch has floor(limit / batch_size)
+/// batches where limit is the smallest shard of all ranks, so that all ranks take the same number of
+/// steps; the samples left over differ from epoch to epoch.
+class BatchLoader {
+ public:
+  struct Options {
+    std::size_t batch_size = 64;
+    std::size_t batches_per_epoch = 1;  // equal on all ranks; batches_per_epoch * batch_size <= shard
+    bool augment = true;
+    std::uint64_t seed = 1;
+    std::uint64_t first_epoch = 0;
+  };
+
+  /// Keeps references: dataset and partition must outlive the loader.
+  BatchLoader(const Dataset& dataset, const Partition& partition, const Options& options);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  /// The next batch; valid until the next call. Rethrows what the background thread met.
+  const Batch& next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace eqt::data

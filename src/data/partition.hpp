@@ -1,0 +1,44 @@
+// Which samples a rank owns, and in which order it visits them.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace eqt::data {
+
+/// One rank's shard of the training set. The shards of all ranks tile the set exactly: no sample is
+/// lost, none is used twice, and sizes differ by at most one.
+class Partition {
+ public:
+  virtual ~Partition() = default;
+  virtual std::size_t size() const = 0;  // [samples]
+  /// The shard's sample indices in the order of `epoch`.
+  virtual std::vector<std::size_t> order(std::uint64_t epoch) const = 0;
+};
+
+/// IID: a seeded permutation of the whole set cut into `ranks` consecutive shards; every epoch
+/// shuffles the shard anew.
+class IidPartition : public Partition {
+ public:
+  /// @throws Error{usage} if ranks > samples
+  IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed);
+  std::size_t size() const override { return shard_.size(); }
+  std::vector<std::size_t> order(std::uint64_t epoch) const override;
+
+ private:
+  std::vector<std::size_t> shard_;
+  int rank_;
+  std::uint64_t seed_;
+};
+
+/// Rank r's half-open range of [0, count) when it is cut into `ranks` runs that differ by at most
+/// one in length, longer ones first.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+Range even_share(std::size_t count, int rank, int ranks);
+
+}  // namespace eqt::data

@@ -1,0 +1,97 @@
+// What a run writes down: plain structs, one per record type of metrics.jsonl and summary.json.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/layout.hpp"
+
+namespace eqt::metrics {
+
+/// Where a step's time went [seconds].
+struct RoomSeconds {
+  double data = 0;      // waiting for the loader
+  double compute = 0;   // forward and backward
+  double encode = 0;
+  double transfer = 0;  // waiting for the network, not hidden behind computing
+  double decode = 0;
+  double update = 0;    // optimizer
+  double total = 0;
+
+  RoomSeconds& operator+=(const RoomSeconds& other) {
+    data += other.data;
+    compute += other.compute;
+    encode += other.encode;
+    transfer += other.transfer;
+    decode += other.decode;
+    update += other.update;
+    total += other.total;
+    return *this;
+  }
+};
+
+struct RunRecord {
+  std::string name;
+  std::string version;     // of this program, with git revision
+  std::string torch;       // LibTorch's version and BLAS
+  std::string mpi;         // MPI library
+  std::string host;
+  std::string simd;        // instruction set that the kernels use
+  int ranks = 1;
+  int threads_per_rank = 1;
+  std::uint64_t parameters = 0;
+  std::uint64_t train_samples = 0;
+  std::uint64_t test_samples = 0;
+  StepId steps_per_epoch = 0;
+  StepId total_steps = 0;
+  std::string model, dataset, compressor, collective, algorithm;
+  std::string config_json;  // the resolved config
+};
+
+struct StepRecord {
+  StepId step = 0;
+  std::uint64_t epoch = 0;   // from 1
+  double loss = 0;           // mean over ranks
+  double learning_rate = 0;
+  RoomSeconds seconds;       // of rank 0
+  std::uint64_t sent_bytes = 0;      // of all ranks
+  std::uint64_t received_bytes = 0;  // of all ranks
+};
+
+struct EpochRecord {
+  std::uint64_t epoch = 0;           // completed epochs
+  StepId step = 0;                   // completed steps
+  double train_loss = 0;             // mean over the epoch and ranks
+  std::optional<double> test_accuracy;  // fraction; empty when not evaluated
+  std::optional<double> test_loss;
+  double images_per_second = 0;      // all ranks, training only
+  RoomSeconds seconds;               // summed over the epoch, maximum over ranks
+  std::uint64_t sent_bytes = 0;      // of all ranks
+  double compression_ratio = 0;
+  double bits_per_value = 0;
+  std::optional<double> quantization_variance;
+};
+
+struct Summary {
+  std::string name, version, compressor, collective, algorithm;
+  int ranks = 1;
+  StepId steps = 0;
+  std::uint64_t epochs = 0;
+  std::uint64_t parameters = 0;
+  double train_loss = 0;
+  std::optional<double> test_accuracy, best_test_accuracy;
+  double wall_seconds = 0;
+  double images_per_second = 0;
+  RoomSeconds epoch_seconds;         // mean over epochs
+  std::uint64_t sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
+  double compression_ratio = 0;
+  double bits_per_value = 0;
+  std::optional<double> quantization_variance;
+  std::optional<bool> replicas_identical;
+  std::string parameter_hash;        // 16 hex digits
+  double peak_rss_mib = 0;           // of the largest rank
+};
+
+}  // namespace eqt::metrics

@@ -1,0 +1,72 @@
+// One rank's copy of the network, seen as flat buffers. No torch in this header.
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/layout.hpp"
+#include "data/dataset.hpp"
+
+namespace eqt::model {
+
+/// Sums over a batch, so that batches and ranks can be added.
+struct Evaluation {
+  double loss_sum = 0;
+  std::size_t correct = 0;
+  std::size_t count = 0;
+};
+
+/// Called with the index of a slice in layout() as soon as its gradient is complete: in reverse
+/// layout order or close to it, on the thread that called forward_backward, each slice once.
+using SliceReady = std::function<void(std::size_t slice)>;
+
+class Replica {
+ public:
+  virtual ~Replica() = default;
+  virtual const Layout& layout() const = 0;       // of parameters() and gradient()
+  virtual std::span<float> parameters() = 0;      // (d)
+  virtual std::span<float> gradient() = 0;        // (d), overwritten by forward_backward
+  virtual std::span<float> buffers() = 0;         // (b), batch-norm running statistics
+  /// Mean loss over the batch; leaves its gradient in gradient().
+  virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
+  /// In evaluation mode; leaves gradient() alone.
+  virtual Evaluation evaluate(const data::Batch& batch) = 0;
+  /// Writes a dict of tensors that Python's torch.load reads; parameters, then buffers.
+  /// @throws Error{output}
+  virtual void save_weights(const std::string& path) const = 0;
+  /// Reads a dict of tensors written by Python's torch.save or by save_weights.
+  /// @throws Error{data} naming the first tensor that is missing, unknown or of another shape.
+  virtual void load_weights(const std::string& path) = 0;
+};
+
+struct ModelOptions {
+  std::string name;                         // resnet20
+  data::ImageShape input;                   // what the data set delivers
+  int classes = 10;
+  std::string normalization = "batchnorm";
+  std::string shortcut = "projection";      // CIFAR ResNets: projection (1x1 conv) or padding (option A)
+  std::uint64_t seed = 1;                   // of the initial weights
+};
+
+/// @throws Error{usage} for an unknown name (lists the nearest) or an input that the network cannot take.
+std::unique_ptr<Replica> make_replica(const ModelOptions& options);
+
+struct ModelInfo {
+  std::string name;
+  std::string about;
+};
+std::vector<ModelInfo> list_models();
+
+/// Sizes LibTorch's intra-op pool and flushes denormals; call once per process, before any replica.
+void set_threads(int threads);
+
+/// LibTorch's version and how its linear algebra was built, for --version and the run record.
+std::string torch_description();
+
+}  // namespace eqt::model

@@ -1,0 +1,34 @@
+// The parameter update, over flat buffers.
+
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/layout.hpp"
+
+namespace eqt::optim {
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  /// One update of `parameters` by the mean gradient at learning rate `rate`.
+  virtual void step(std::span<float> parameters, std::span<const float> gradient, float rate) = 0;
+  /// Everything that must be saved to continue (momentum).
+  virtual std::span<float> state() = 0;
+};
+
+/// SGD as torch.optim.SGD with dampening 0: g += wd p; m = mu m + g; p -= rate (g + mu m | m).
+struct SgdOptions {
+  float momentum = 0.9f;
+  bool nesterov = false;
+  float weight_decay = 0;
+  /// Ranges of the flat buffer whose gradient already carries momentum (DGC's compressed slices):
+  /// there the momentum buffer collects only the weight decay.
+  std::vector<TensorSlice> momentum_corrected;
+};
+std::unique_ptr<Optimizer> make_sgd(std::size_t count, const SgdOptions& options);
+
+}  // namespace eqt::optim

@@ -1,0 +1,42 @@
+# eqt_test(NAME LABEL SOURCES ... LINK ... [ARGS ...]): one Catch2 program, one CTest entry.
+# eqt_mpi_test(NAME RANKS 1 2 3 4 SOURCES ... LINK ...): one Catch2 program with the MPI runner, one
+# CTest entry per rank count, named NAME.Nranks.
+
+add_library(eqt_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp)
+target_link_libraries(eqt_test_main PUBLIC Catch2::Catch2)
+target_compile_features(eqt_test_main PUBLIC cxx_std_20)
+
+function(eqt_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_test_main eqt_options)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "OMP_NUM_THREADS=1" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
+endfunction()
+
+# Open MPI wants to be asked before it runs as root or with more ranks than cores; other MPIs ignore
+# the environment.
+set(EQT_MPI_ENVIRONMENT
+  "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
+
+function(eqt_mpi_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;SOURCES;LINK" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} Catch2::Catch2 eqt_comm MPI::MPI_CXX eqt_options)
+  foreach(ranks IN LISTS ARG_RANKS)
+    add_test(NAME ${name}.${ranks}ranks
+      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}.${ranks}ranks PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT}
+      PROCESSORS 2 ENVIRONMENT "${EQT_MPI_ENVIRONMENT}")
+  endforeach()
+endfunction()

@@ -1,0 +1,10 @@
+// Catch2 v2 or v3, whichever the system has.
+
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+using Catch::Approx;
+#else
+#include <catch2/catch.hpp>
+#endif

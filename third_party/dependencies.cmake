@@ -1,0 +1,59 @@
+# Finds what the program stands on; never downloads, never builds. Each failure names the Debian
+# package. See README.md beside this file for what each one is for.
+
+macro(eqt_need name package)
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} was not found: install Debian's ${package}, or point "
+                        "CMAKE_PREFIX_PATH at your own.")
+  endif()
+endmacro()
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig QUIET)
+eqt_need(PkgConfig pkg-config)
+
+# The C++ bindings of MPI are deprecated, and linking them would cost an extra library.
+set(MPI_CXX_SKIP_MPICXX ON)
+set(MPI_DETERMINE_LIBRARY_VERSION ON)
+find_package(MPI QUIET COMPONENTS CXX)
+eqt_need(MPI "libopenmpi-dev and openmpi-bin")
+
+find_package(Torch 1.13 QUIET)
+eqt_need(Torch libtorch-dev)
+if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
+  message(FATAL_ERROR "This LibTorch was built with the old C++ ABI, which the system's libraries "
+                      "cannot be linked with: use a build with _GLIBCXX_USE_CXX11_ABI=1.")
+endif()
+
+find_package(fmt QUIET)
+eqt_need(fmt libfmt-dev)
+find_package(CLI11 QUIET)
+eqt_need(CLI11 libcli11-dev)
+find_package(nlohmann_json QUIET)
+eqt_need(nlohmann_json nlohmann-json3-dev)
+find_package(ZLIB QUIET)
+eqt_need(ZLIB zlib1g-dev)
+
+pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
+eqt_need(hwy libhwy-dev)
+
+find_path(XXHASH_INCLUDE_DIR xxhash.h)
+find_library(XXHASH_LIBRARY xxhash)
+if(NOT XXHASH_INCLUDE_DIR OR NOT XXHASH_LIBRARY)
+  message(FATAL_ERROR "xxHash was not found: install Debian's libxxhash-dev.")
+endif()
+add_library(eqt_xxhash INTERFACE)
+target_include_directories(eqt_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
+target_link_libraries(eqt_xxhash INTERFACE ${XXHASH_LIBRARY})
+
+# The one door to LibTorch: only the model room links it.
+add_library(eqt_torch INTERFACE)
+target_include_directories(eqt_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(eqt_torch INTERFACE ${TORCH_LIBRARIES})
+separate_arguments(eqt_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(eqt_torch INTERFACE ${eqt_torch_flags})
+
+if(EQT_TESTS)
+  find_package(Catch2 QUIET)
+  eqt_need(Catch2 catch2)
+endif()
