@@ -1,0 +1,252 @@
+#include "app/build_run.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "app/verbs.hpp"
+#include "codec/codecs.hpp"
+#include "codec/simd.hpp"
+#include "collective/plan.hpp"
+#include "core/error.hpp"
+#include "train/gradient_averaging.hpp"
+
+namespace eqt::app {
+namespace {
+
+codec::Coding coding_of(const RunConfig::Compressor& config) {
+  if (config.coding == "elias") return codec::Coding::elias;
+  if (config.coding == "huffman") return codec::Coding::huffman;
+  if (config.coding == "auto") return codec::Coding::automatic;
+  return codec::Coding::fixed;
+}
+
+codec::ElastiQuantOptions elastiquant_options(const RunConfig::Compressor& config) {
+  return {.bits = config.bits,
+          .bucket_size = config.bucket_size,
+          .norm = config.norm == "max" ? codec::Norm::max : codec::Norm::l2,
+          .levels = config.levels == "exponential" ? codec::LevelFamily::exponential
+                                                   : codec::LevelFamily::sinh,
+          .elasticity = config.elasticity,
+          .coding = coding_of(config)};
+}
+
+/// Threads for this rank: its share of the host's cores, or of what it was bound to if that is less.
+int threads_for(const RunConfig& config, const comm::Communicator& comm) {
+  if (config.threads_per_rank > 0) return config.threads_per_rank;
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  const int bound = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return std::max(1, std::min(bound, cores / comm.ranks_on_this_host()));
+}
+
+void build_data(const RunConfig& config, const comm::Communicator& comm, Run& run) {
+  run.data = data::open_dataset({.name = config.data.name,
+                                 .path = config.data.path,
+                                 .limit_train = config.data.limit_train,
+                                 .limit_test = config.data.limit_test,
+                                 .seed = config.seed});
+  const std::size_t samples = run.data.train->size();
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  if (ranks > samples) {
+    fail(Kind::usage, "{} ranks for {} training samples: expected at least one sample a rank; start "
+         "fewer ranks or raise data.limit_train", ranks, samples);
+  }
+  const std::size_t smallest_shard = samples / ranks;
+  if (config.train.batch_size > smallest_shard) {
+    fail(Kind::usage, "train.batch_size: expected at most {} (the samples of a rank: {} over {} ranks), "
+         "found {}", smallest_shard, samples, ranks, config.train.batch_size);
+  }
+  const std::size_t batches = smallest_shard / config.train.batch_size;
+  run.partition =
+      std::make_unique<data::IidPartition>(samples, comm.rank(), comm.size(), config.seed);
+  run.batches = std::make_unique<data::BatchLoader>(
+      *run.data.train, *run.partition,
+      data::BatchLoader::Options{.batch_size = config.train.batch_size,
+                                 .batches_per_epoch = batches,
+                                 .augment = config.data.augment,
+                                 .seed = config.seed});
+  run.plan.steps_per_epoch = batches;
+  run.plan.total_steps =
+      config.train.steps > 0 ? config.train.steps : config.train.epochs * batches;
+  run.plan.batch_size = config.train.batch_size;
+  run.plan.evaluate_every = config.train.evaluate_every;
+}
+
+void build_model(const RunConfig& config, const comm::Communicator& comm, Run& run) {
+  run.threads = threads_for(config, comm);
+  model::set_threads(run.threads);
+  run.replica = model::make_replica({.name = config.model.name,
+                                     .input = run.data.train->shape(),
+                                     .classes = run.data.train->classes(),
+                                     .normalization = config.model.normalization,
+                                     .shortcut = config.model.shortcut,
+                                     .seed = config.seed});
+  // The other ranks receive rank 0's parameters, so its node alone needs the file.
+  if (!config.model.weights.empty() && comm.rank() == 0) {
+    run.replica->load_weights(config.model.weights);
+  }
+}
+
+std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config, int ranks,
+                                                        const codec::Compressor& compressor,
+                                                        std::size_t count) {
+  if (compressor.id() == codec::CodecId::dgc) {
+    return collective::make_dgc_memory(count,
+                                       {.momentum = static_cast<float>(config.optimizer.momentum),
+                                        .nesterov = config.optimizer.nesterov,
+                                        .clip_norm = config.compressor.clip_norm,
+                                        .ranks = ranks});
+  }
+  const std::string& wanted = config.synchronization.error_feedback;
+  const codec::Properties properties = compressor.properties();
+  // Rounding to nearest is biased too, but by half a unit in the last place: no memory is worth that.
+  const bool biased = properties.sparse;
+  if (wanted == "ef14" || (wanted == "auto" && biased)) return collective::make_error_feedback(count);
+  return nullptr;
+}
+
+std::unique_ptr<collective::Collective> make_collective(
+    const RunConfig& config, comm::Communicator& comm, const Run& run,
+    const std::vector<collective::FusionBucket>& plan) {
+  std::string_view name = config.synchronization.collective;
+  if (name == "auto") {
+    name = collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
+  }
+  if (name == "dense") return collective::make_dense(comm);
+  if (name == "allgather") return collective::make_allgather(comm, *run.compressor, plan);
+  return collective::make_scatter_reduce(comm, *run.compressor, plan,
+                                         {.reducer_feedback = run.memory != nullptr});
+}
+
+void build_synchronization(const RunConfig& config, comm::Communicator& comm,
+                           bool communication_thread, Run& run) {
+  run.compressor = make_compressor(config.compressor);
+  run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
+  if (!run.plan.replicas_equal) {
+    run.synchronizer = std::make_unique<train::NoSynchronizer>();
+    return;
+  }
+  constexpr double kMib = 1024 * 1024;
+  auto plan = collective::plan_buckets(
+      run.replica->layout(), *run.compressor,
+      {.granularity = config.compressor.granularity == "model" ? collective::Granularity::model
+                                                               : collective::Granularity::layer,
+       .skip_below = config.compressor.skip_below,
+       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib)});
+  run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
+  run.collective = make_collective(config, comm, run, plan);
+
+  train::GradientAveragingOptions options;
+  options.run_seed = config.seed;
+  options.overlap = config.synchronization.overlap && communication_thread;
+  options.lossy = !run.compressor->properties().lossless;
+  if (config.compressor.name == "dgc") {
+    options.density = [density = config.compressor.density,
+                       warmup = config.compressor.warmup_epochs](std::uint64_t epoch) {
+      return collective::dgc_density(density, warmup, static_cast<double>(epoch));
+    };
+  }
+  run.synchronizer = train::make_gradient_averaging(comm, *run.collective, run.memory.get(),
+                                                    std::move(plan), run.replica->layout(),
+                                                    run.replica->gradient(), options);
+}
+
+/// Slices whose gradient comes with DGC's momentum in it.
+std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& run) {
+  std::vector<TensorSlice> corrected;
+  if (config.compressor.name != "dgc" || run.memory == nullptr) return corrected;
+  const bool whole_model = config.compressor.granularity == "model";
+  for (const TensorSlice& slice : run.replica->layout()) {
+    if (whole_model || collective::is_compressed(slice, config.compressor.skip_below)) {
+      corrected.push_back(slice);
+    }
+  }
+  return corrected;
+}
+
+void build_update(const RunConfig& config, Run& run) {
+  run.optimizer = optim::make_sgd(run.replica->parameters().size(),
+                                  {.momentum = static_cast<float>(config.optimizer.momentum),
+                                   .nesterov = config.optimizer.nesterov,
+                                   .weight_decay = static_cast<float>(config.optimizer.weight_decay),
+                                   .momentum_corrected = momentum_corrected(config, run)});
+  using Kind = optim::ScheduleOptions::Kind;
+  const std::string& kind = config.schedule.kind;
+  run.schedule = optim::make_schedule(
+      {.kind = kind == "cosine" ? Kind::cosine : kind == "step" ? Kind::step : Kind::constant,
+       .learning_rate = config.optimizer.learning_rate,
+       .milestones = config.schedule.milestones,
+       .factor = config.schedule.factor,
+       .warmup_epochs = config.schedule.warmup_epochs,
+       .steps_per_epoch = run.plan.steps_per_epoch,
+       .total_steps = run.plan.total_steps});
+}
+
+}  // namespace
+
+std::string Run::collective_name() const {
+  return collective == nullptr ? "none" : std::string(collective->name());
+}
+
+std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config) {
+  const codec::QsgdOptions qsgd = {
+      .bits = config.bits, .bucket_size = config.bucket_size, .coding = coding_of(config)};
+  if (config.name == "none") return codec::make_none();
+  if (config.name == "fp16") return codec::make_fp16();
+  if (config.name == "bf16") return codec::make_bf16();
+  if (config.name == "qsgd") return codec::make_qsgd(qsgd);
+  if (config.name == "qsgd-v") return codec::make_qsgd_v(qsgd);
+  if (config.name == "elastiquant") return codec::make_elastiquant(elastiquant_options(config));
+  if (config.name == "e-elastiquant") return codec::make_e_elastiquant(elastiquant_options(config));
+  if (config.name == "terngrad") return codec::make_terngrad({.clip = config.clip});
+  if (config.name == "topk") return codec::make_topk({.density = config.density});
+  if (config.name == "dgc") return codec::make_dgc({.density = config.density});
+  fail(Kind::bug, "a compressor named {} passed the config's checks", config.name);
+}
+
+std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
+                               bool communication_thread) {
+  auto run = std::make_unique<Run>();
+  comm.agree_after([&] {
+    build_data(config, comm, *run);
+    build_model(config, comm, *run);
+  });
+  comm.agree_after([&] {
+    build_synchronization(config, comm, communication_thread, *run);
+    build_update(config, *run);
+  });
+  return run;
+}
+
+metrics::RunRecord describe(const RunConfig& config, const Run& run, const comm::Communicator& comm) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  metrics::RunRecord record;
+  record.name = config.name;
+  record.version = version();
+  record.torch = model::torch_description();
+  record.mpi = comm::mpi_description();
+  record.host = host.data();
+  record.simd = codec::simd_target();
+  record.ranks = comm.size();
+  record.threads_per_rank = run.threads;
+  record.parameters = run.replica->parameters().size();
+  record.train_samples = run.data.train->size();
+  record.test_samples = run.data.test->size();
+  record.steps_per_epoch = run.plan.steps_per_epoch;
+  record.total_steps = run.plan.total_steps;
+  record.model = config.model.name;
+  record.dataset = config.data.name;
+  record.compressor = config.compressor.name;
+  record.collective = run.collective_name();
+  record.algorithm = config.synchronization.algorithm;
+  record.config_json = resolved_json(config);
+  return record;
+}
+
+}  // namespace eqt::app

@@ -1,0 +1,63 @@
+#include "app/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "app/verbs.hpp"
+#include "core/error.hpp"
+
+namespace eqt::app {
+namespace {
+
+void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets) {
+  app.add_option("--config", path, "Config file (JSON)")->type_name("FILE");
+  app.add_option("--set", sets, "Override a config key; later wins")
+      ->type_name("KEY=JSON")
+      ->expected(1)
+      ->take_all();
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, char** argv) {
+  CLI::App app("Trains a network on every MPI rank and averages compressed gradients.", "equant-train");
+  app.footer("Train: mpirun -np N equant-train --config FILE   Keys: configs/README.md, equant-train schema");
+  app.require_subcommand(0, 1);
+
+  TrainCommand train;
+  bool version = false;
+  add_config_options(app, train.config_path, train.sets);
+  app.add_option("--out", train.out, "Run folder [runs/NAME]")->type_name("DIR");
+  app.add_flag("--overwrite", train.overwrite, "Replace the results that the run folder holds");
+  app.add_flag("--quiet", train.quiet, "No progress and no final table");
+  app.add_flag("--version", version, "Print version and libraries");
+
+  CheckCommand check;
+  CLI::App* check_app = app.add_subcommand("check", "Validate a config and print it resolved");
+  add_config_options(*check_app, check.config_path, check.sets);
+
+  ListCommand list;
+  CLI::App* list_app = app.add_subcommand("list", "Names that configs may use");
+  list_app->add_option("category", list.category)->check(CLI::IsMember(list_categories()));
+  list_app->add_flag("--json", list.json, "As JSON");
+
+  CLI::App* schema_app = app.add_subcommand("schema", "JSON Schema of the config");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return PrintCommand{app.help()};
+  } catch (const CLI::ParseError& error) {
+    fail(Kind::usage, "command line: {}; try equant-train --help", error.what());
+  }
+  if (version) return PrintCommand{version_text()};
+  if (list_app->parsed()) return list;
+  if (schema_app->parsed()) return SchemaCommand{};
+  const bool checks = check_app->parsed();
+  if ((checks ? check.config_path : train.config_path).empty()) {
+    fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");
+  }
+  if (checks) return check;
+  return train;
+}
+
+}  // namespace eqt::app

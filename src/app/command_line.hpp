@@ -1,0 +1,41 @@
+// The command line: one command, its options, nothing resolved yet.
+
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace eqt::app {
+
+struct TrainCommand {
+  std::string config_path;
+  std::vector<std::string> sets;  // "key=JSON", in order
+  std::string out;                // "" = runs/NAME
+  bool overwrite = false;
+  bool quiet = false;
+};
+
+struct CheckCommand {
+  std::string config_path;
+  std::vector<std::string> sets;
+};
+
+struct ListCommand {
+  std::string category;  // "" = all
+  bool json = false;
+};
+
+struct SchemaCommand {};
+
+/// Text to print on stdout and end with 0 (--help, --version).
+struct PrintCommand {
+  std::string text;
+};
+
+using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, PrintCommand>;
+
+/// @throws Error{usage}
+Command parse_command_line(int argc, char** argv);
+
+}  // namespace eqt::app

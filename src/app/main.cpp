@@ -1,0 +1,36 @@
+// equant-train: parse the command line, then do the one thing it names.
+
+#include <fmt/core.h>
+
+#include <variant>
+
+#include "app/command_line.hpp"
+#include "app/train_command.hpp"
+#include "app/verbs.hpp"
+#include "comm/session.hpp"
+#include "core/error.hpp"
+
+namespace {
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace eqt::app;
+  try {
+    return std::visit(
+        Overloaded{[&](const TrainCommand& train) { return run_train(train, argc, argv); },
+                   [](const CheckCommand& check) { return run_check(check), 0; },
+                   [](const ListCommand& list) { return run_list(list), 0; },
+                   [](const SchemaCommand&) { return run_schema(), 0; },
+                   [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
+        parse_command_line(argc, argv));
+  } catch (const eqt::Error& error) {
+    eqt::comm::print_error(error.kind(), error.what());
+    return error.exit_code();
+  }
+}

@@ -1,0 +1,27 @@
+// What the program does when it does not train.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/command_line.hpp"
+
+namespace eqt::app {
+
+/// Program, git revision, LibTorch, MPI, SIMD target and compressors; several lines.
+std::string version_text();
+/// "0.1.0+abc1234"
+std::string version();
+
+std::vector<std::string> list_categories();
+/// Prints names with a line about each, or JSON.
+void run_list(const ListCommand& command);
+void run_schema();
+/// Prints the resolved config. @throws Error{usage}
+void run_check(const CheckCommand& command);
+
+/// The text of a file. @throws Error{usage} if it cannot be read
+std::string read_config_file(const std::string& path);
+
+}  // namespace eqt::app

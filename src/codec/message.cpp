@@ -1,0 +1,130 @@
+#include "codec/message.hpp"
+
+#include <cstring>
+
+#include "codec/bytes.hpp"
+#include "codec/codecs.hpp"
+#include "codec/frame.hpp"
+#include "codec/sparse.hpp"
+#include "core/error.hpp"
+
+namespace eqt::codec {
+namespace {
+
+constexpr std::size_t kLengthBytes = 4;
+
+/// Raw segments travel as the payload of the pass-through codec.
+const Compressor& raw_codec() {
+  static const auto codec = make_none();
+  return *codec;
+}
+
+std::size_t total_values(std::span<const Segment> segments) {
+  std::size_t total = 0;
+  for (const Segment& segment : segments) total += segment.count;
+  return total;
+}
+
+WireHeader expected_header(const Compressor& compressor, std::span<const Segment> segments, StepId step,
+                           std::uint32_t index) {
+  return {.codec = compressor.id(),
+          .format_version = compressor.format_version(),
+          .step = step,
+          .count = total_values(segments),
+          .slice = index};
+}
+
+/// Takes the bytes of one segment off the front of `rest`.
+std::span<const std::byte> take_segment(const Segment& segment, std::span<const std::byte>& rest) {
+  std::size_t bytes = segment.count * sizeof(float);
+  if (segment.compressed) {
+    if (rest.size() < kLengthBytes) {
+      fail(Kind::wire, "message: expected the length of slice {}, found {} bytes", segment.slice,
+           rest.size());
+    }
+    bytes = load<std::uint32_t>(rest.data());
+    rest = rest.subspan(kLengthBytes);
+  }
+  if (rest.size() < bytes) {
+    fail(Kind::wire, "message: expected {} bytes of slice {}, found {}", bytes, segment.slice,
+         rest.size());
+  }
+  const auto payload = rest.first(bytes);
+  rest = rest.subspan(bytes);
+  return payload;
+}
+
+/// Calls visit(segment, payload) for each segment of a checked frame.
+template <typename Visit>
+void for_each_segment(const Compressor& compressor, std::span<const Segment> segments,
+                      std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                      Visit&& visit) {
+  std::span<const std::byte> rest =
+      open_frame(frame, expected_header(compressor, segments, step, index));
+  for (const Segment& segment : segments) visit(segment, take_segment(segment, rest));
+  if (!rest.empty()) fail(Kind::wire, "message: expected its end, found {} more bytes", rest.size());
+}
+
+}  // namespace
+
+std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segment> segments) {
+  std::size_t bytes = kFrameHeaderBytes;
+  for (const Segment& segment : segments) {
+    bytes += segment.compressed ? kLengthBytes + compressor.max_payload_bytes(segment.count)
+                                : segment.count * sizeof(float);
+  }
+  return bytes;
+}
+
+std::size_t encode_message(const Compressor& compressor, std::span<const Segment> segments,
+                           std::span<const float> values, const MessageContext& context,
+                           Workspace& workspace, std::span<std::byte> frame) {
+  std::size_t at = kFrameHeaderBytes;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const Segment& segment = segments[i];
+    const auto run = values.subspan(segment.begin, segment.count);
+    EncodeContext encode_context{
+        .key = {context.run_seed, context.step, context.rank, segment.slice},
+        .first_index = segment.first_index,
+        .shared_scale = {},
+        .density = context.density};
+    if (!segment.compressed) {
+      at += raw_codec().encode(run, encode_context, workspace, frame.subspan(at));
+      continue;
+    }
+    if (!context.scales.empty()) encode_context.shared_scale = context.scales[i];
+    const std::size_t bytes =
+        compressor.encode(run, encode_context, workspace, frame.subspan(at + kLengthBytes));
+    store(&frame[at], static_cast<std::uint32_t>(bytes));
+    at += kLengthBytes + bytes;
+  }
+  EQT_CHECK(at - kFrameHeaderBytes <= UINT32_MAX, "a message of {} bytes", at);
+  WireHeader header = expected_header(compressor, segments, context.step, context.index);
+  header.payload_bytes = static_cast<std::uint32_t>(at - kFrameHeaderBytes);
+  write_header(header, frame);
+  return at;
+}
+
+void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
+                        std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
+                        Workspace& workspace, std::span<float> flat) {
+  for_each_segment(compressor, segments, frame, step, index,
+                   [&](const Segment& segment, std::span<const std::byte> payload) {
+                     const Compressor& codec = segment.compressed ? compressor : raw_codec();
+                     codec.decode_add(payload, scale, workspace,
+                                      flat.subspan(segment.begin, segment.count));
+                   });
+}
+
+void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,
+                          std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                          std::span<float> flat) {
+  for_each_segment(compressor, segments, frame, step, index,
+                   [&](const Segment& segment, std::span<const std::byte> payload) {
+                     if (segment.compressed) {
+                       zero_sent(payload, flat.subspan(segment.begin, segment.count));
+                     }
+                   });
+}
+
+}  // namespace eqt::codec

@@ -1,0 +1,60 @@
+// A message: one frame that carries several segments of a flat buffer, each compressed or raw.
+//
+// Layout: header (frame.hpp), then the segments in order. A compressed segment is its payload's length
+// (uint32) and the payload; a raw one is its values as float32. Both sides know the segments from the
+// plan, so nothing else travels. See FORMAT.md.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/compressor.hpp"
+
+namespace eqt::codec {
+
+/// A run of values that is encoded on its own.
+struct Segment {
+  std::uint32_t slice = 0;        // names the random stream
+  std::uint64_t first_index = 0;  // of the run in its slice: where the random counter starts
+  std::size_t begin = 0;          // in the flat buffer [floats]
+  std::size_t count = 0;          // [floats]
+  bool compressed = true;         // false: travels as float32
+};
+
+/// Whose message it is and what its values need.
+struct MessageContext {
+  std::uint64_t run_seed = 0;
+  StepId step = 0;
+  std::uint32_t rank = 0;             // of the encoder: names the random stream
+  std::uint32_t index = 0;            // of the message in the step, checked on receipt
+  std::optional<double> density;      // see EncodeContext
+  std::span<const float> scales;      // shared scale per segment, or empty
+};
+
+/// Upper bound of encode_message()'s result [bytes].
+std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segment> segments);
+
+/// Encodes the segments of the flat buffer `values` into `frame`.
+/// @pre frame.size() >= max_message_bytes(compressor, segments)
+/// @return bytes written
+[[nodiscard]] std::size_t encode_message(const Compressor& compressor,
+                                         std::span<const Segment> segments,
+                                         std::span<const float> values, const MessageContext& context,
+                                         Workspace& workspace, std::span<std::byte> frame);
+
+/// flat[i] += scale * decoded[i] for every value of the segments.
+/// @throws Error{wire} on any malformed message
+void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
+                        std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
+                        Workspace& workspace, std::span<float> flat);
+
+/// flat[i] = 0 wherever the message of a sparse compressor carries a value in a compressed segment.
+void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,
+                          std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                          std::span<float> flat);
+
+}  // namespace eqt::codec

@@ -1,0 +1,28 @@
+#include <algorithm>
+
+#include "collective/collective.hpp"
+
+namespace eqt::collective {
+
+void Contribution::subtract_from(std::span<float> flat, const FusionBucket& bucket,
+                                 Workspace& workspace) const {
+  if (compressor == nullptr) {
+    std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(bucket.begin), bucket.count(), 0.0f);
+    return;
+  }
+  for (const codec::Segment& run : exact) {
+    std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
+  }
+  for (const Frame& frame : frames) {
+    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step, index, -1.0f, workspace,
+                              flat);
+  }
+}
+
+void Contribution::zero_sent(std::span<float> flat) const {
+  for (const Frame& frame : frames) {
+    codec::zero_sent_in_message(*compressor, frame.segments, frame.bytes, step, index, flat);
+  }
+}
+
+}  // namespace eqt::collective

@@ -1,0 +1,104 @@
+#include "collective/memory.hpp"
+
+#include <cmath>
+#include <vector>
+
+namespace eqt::collective {
+namespace {
+
+class ErrorFeedback final : public GradientMemory {
+ public:
+  explicit ErrorFeedback(std::size_t count) : residual_(count) {}
+
+  void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
+    for (std::size_t i = bucket.begin; i < bucket.end; ++i) {
+      residual_[i] += gradient[i];
+      gradient[i] = residual_[i];
+    }
+  }
+
+  void remember(const FusionBucket& bucket, const Contribution& contribution) override {
+    contribution.subtract_from(residual_, bucket, workspace_);
+  }
+
+  std::span<float> state() override { return residual_; }
+
+ private:
+  std::vector<float> residual_;  // between compensate and remember: the compensated gradient
+  Workspace workspace_;
+};
+
+// DGC's memory.
+//
+// Source   Y. Lin et al., ICLR 2018, arXiv:1712.01887, algorithms 1 and 4
+// Symbols  u momentum (velocity), v accumulated velocity, m momentum factor
+// Steps    clip g locally; u = m u + g, v = v + u (Nesterov: u = m (u + g), v = v + u + g); send the
+//          top of v; zero u and v where v was sent
+// Differs  the clipping threshold is applied per tensor, as in the authors' code
+class DgcMemory final : public GradientMemory {
+ public:
+  DgcMemory(std::size_t count, const DgcOptions& options)
+      : options_(options), state_(2 * count), velocity_(std::span(state_).first(count)),
+        accumulated_(std::span(state_).last(count)) {}
+
+  void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
+    for (const codec::Segment& segment : bucket.segments) {
+      if (!segment.compressed) continue;
+      const float shrink = clip_factor(gradient.subspan(segment.begin, segment.count));
+      for (std::size_t i = segment.begin; i < segment.begin + segment.count; ++i) {
+        correct_momentum(i, shrink * gradient[i]);
+        gradient[i] = accumulated_[i];
+      }
+    }
+  }
+
+  void remember(const FusionBucket&, const Contribution& contribution) override {
+    contribution.zero_sent(velocity_);
+    contribution.zero_sent(accumulated_);
+  }
+
+  std::span<float> state() override { return state_; }
+
+ private:
+  /// thr * n^(-1/2): the local share of a threshold on the norm of the summed gradient.
+  float clip_factor(std::span<const float> gradient) const {
+    if (options_.clip_norm <= 0) return 1.0f;
+    double square = 0;
+    for (const float g : gradient) square += static_cast<double>(g) * g;
+    const double limit = options_.clip_norm / std::sqrt(static_cast<double>(options_.ranks));
+    const double norm = std::sqrt(square);
+    return norm > limit ? static_cast<float>(limit / norm) : 1.0f;
+  }
+
+  void correct_momentum(std::size_t i, float g) {
+    float& u = velocity_[i];
+    if (options_.nesterov) {
+      u = options_.momentum * (u + g);
+      accumulated_[i] += u + g;
+    } else {
+      u = options_.momentum * u + g;
+      accumulated_[i] += u;
+    }
+  }
+
+  const DgcOptions options_;
+  std::vector<float> state_;  // u, then v
+  std::span<float> velocity_, accumulated_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count) {
+  return std::make_unique<ErrorFeedback>(count);
+}
+
+std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options) {
+  return std::make_unique<DgcMemory>(count, options);
+}
+
+double dgc_density(double density, double warmup_epochs, double epoch) {
+  if (epoch >= warmup_epochs) return density;
+  return std::pow(density, (std::floor(epoch) + 1) / (warmup_epochs + 1));
+}
+
+}  // namespace eqt::collective

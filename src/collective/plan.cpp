@@ -1,0 +1,78 @@
+#include "collective/plan.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions& options) {
+  std::vector<FusionBucket> buckets;
+  for (std::size_t i = layout.size(); i-- > 0;) {
+    const TensorSlice& slice = layout[i];
+    const bool full =
+        buckets.empty() || buckets.back().count() * sizeof(float) >= options.bucket_bytes;
+    if (full) {
+      buckets.push_back({.index = static_cast<std::uint32_t>(buckets.size()),
+                         .begin = slice.offset + slice.count,
+                         .end = slice.offset + slice.count,
+                         .segments = {}});
+    }
+    buckets.back().begin = slice.offset;
+    buckets.back().segments.push_back({.slice = static_cast<std::uint32_t>(i),
+                                       .first_index = 0,
+                                       .begin = slice.offset,
+                                       .count = slice.count,
+                                       .compressed = is_compressed(slice, options.skip_below)});
+  }
+  for (FusionBucket& bucket : buckets) {
+    std::reverse(bucket.segments.begin(), bucket.segments.end());
+  }
+  return buckets;
+}
+
+/// Runs of the flat buffer, cut at multiples of the codec's granule so that cutting changes no value.
+std::vector<FusionBucket> plan_whole(std::size_t total, std::size_t granule, bool whole,
+                                     const PlanOptions& options) {
+  std::size_t run = total;
+  if (!whole) {
+    const std::size_t wanted = std::max<std::size_t>(1, options.bucket_bytes / sizeof(float));
+    run = std::max<std::size_t>(1, wanted / granule) * granule;
+  }
+  std::vector<FusionBucket> buckets;
+  for (std::size_t begin = 0; begin < total; begin += run) {
+    const std::size_t end = std::min(total, begin + run);
+    buckets.push_back({.begin = begin,
+                       .end = end,
+                       .segments = {{.slice = kWholeModel,
+                                     .first_index = begin,
+                                     .begin = begin,
+                                     .count = end - begin,
+                                     .compressed = true}}});
+  }
+  std::reverse(buckets.begin(), buckets.end());
+  for (std::size_t i = 0; i < buckets.size(); ++i) buckets[i].index = static_cast<std::uint32_t>(i);
+  return buckets;
+}
+
+}  // namespace
+
+bool is_compressed(const TensorSlice& slice, std::size_t skip_below) {
+  return slice.shape.size() > 1 && slice.count >= skip_below;
+}
+
+bool needs_whole_slices(const codec::Compressor& compressor) {
+  const codec::Properties properties = compressor.properties();
+  return properties.granule == 0 || properties.sparse || properties.shared_scale;
+}
+
+std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
+                                       const PlanOptions& options) {
+  EQT_CHECK(!layout.empty(), "an empty layout");
+  if (options.granularity == Granularity::layer) return plan_by_layer(layout, options);
+  return plan_whole(total_count(layout), compressor.properties().granule,
+                    needs_whole_slices(compressor), options);
+}
+
+}  // namespace eqt::collective

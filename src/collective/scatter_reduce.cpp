@@ -1,0 +1,278 @@
+// Scatter-reduce: each rank owns every n-th run of values; all send an owner its runs, the owner sums
+// them, encodes the mean once more and sends it to all.
+//
+// m = frame bytes of d values, n ranks.
+// Rounds   2
+// Sent     2 * m * (n-1)/n bytes per rank (headers and the last runs aside)
+// Decode   about 2d values per rank
+// Lossy    twice: the values on their way to the owner, and the mean on its way back. With independent
+//          unbiased codecs of relative variance eps: algorithms of this kind are bounded by
+//          E|out - mean|^2 <= (eps/n^2) sum |g_m|^2 + eps (|mean|^2 + (eps/n^2) sum |g_m|^2).
+//          The owner adds its own values exactly, so the first term is smaller than that.
+//
+// A run is a multiple of the codec's bucket, and runs are dealt to ranks in turn over the whole model.
+// So neither the fusion buckets nor the owner change which values share a norm. The second quantisation
+// draws from a stream of its own (kReducer).
+
+#include <algorithm>
+#include <vector>
+
+#include "collective/collective.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+constexpr std::uint32_t kReducer = 0xFFFFFFFFu;     // "rank" of the second quantisation's random stream
+constexpr std::uint32_t kReducedBit = 0x80000000u;  // in the message index: a mean, not a contribution
+constexpr std::size_t kLeastRun = 8192;             // values; shorter runs are all headers
+
+/// The runs of one fusion bucket, by owner.
+struct Chunks {
+  std::vector<std::vector<codec::Segment>> of_rank;
+  std::vector<codec::Segment> residual;  // my chunk, with `begin` in the residual buffer
+};
+
+std::size_t run_length(const codec::Compressor& compressor) {
+  const std::size_t granule = compressor.properties().granule;
+  return granule * std::max<std::size_t>(1, (kLeastRun + granule - 1) / granule);
+}
+
+class ScatterReduce final : public Collective {
+ public:
+  ScatterReduce(comm::Communicator& comm, const codec::Compressor& compressor,
+                std::span<const FusionBucket> plan, const ScatterReduceOptions& options)
+      : comm_(comm), compressor_(compressor), ranks_(static_cast<std::size_t>(comm.size())),
+        me_(static_cast<std::size_t>(comm.rank())) {
+    deal_runs(plan, options.reducer_feedback);
+    std::size_t most_bytes = codec::max_message_bytes(compressor, {});
+    for (const Chunks& chunks : chunks_) {
+      for (const auto& segments : chunks.of_rank) {
+        most_bytes = std::max(most_bytes, codec::max_message_bytes(compressor, segments));
+      }
+    }
+    contributed_.assign(ranks_, std::vector<std::byte>(most_bytes));
+    received_.assign(ranks_, std::vector<std::byte>(most_bytes));
+    frames_.reserve(ranks_);
+    outgoing_.reserve(ranks_);
+    incoming_.reserve(ranks_);
+  }
+
+  std::string_view name() const noexcept override { return "scatter-reduce"; }
+  std::span<float> state() override { return residual_; }
+
+  Contribution mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+                    Traffic& traffic) override {
+    const Chunks& chunks = chunks_[bucket.index];
+    encode_contributions(bucket, chunks, context, values, traffic);
+    scatter(chunks, traffic);
+    reduce(bucket, chunks, context.step, values, traffic);
+    const std::size_t bytes = encode_mean(bucket, chunks, context, values, traffic);
+    gather(chunks, bytes, traffic);
+    decode_means(bucket, chunks, context.step, bytes, values, traffic);
+    return {.compressor = &compressor_,
+            .step = context.step,
+            .index = bucket.index,
+            .frames = frames_,
+            .exact = chunks.of_rank[me_]};
+  }
+
+ private:
+  void deal_runs(std::span<const FusionBucket> plan, bool reducer_feedback) {
+    const std::size_t run = run_length(compressor_);
+    std::size_t turn = 0, owned = 0;
+    for (const FusionBucket& bucket : plan) {
+      Chunks chunks;
+      chunks.of_rank.resize(ranks_);
+      for (const codec::Segment& segment : bucket.segments) {
+        for (std::size_t at = 0; at < segment.count; at += run) {
+          codec::Segment piece = segment;
+          piece.first_index += at;
+          piece.begin += at;
+          piece.count = std::min(run, segment.count - at);
+          const std::size_t owner = turn++ % ranks_;
+          chunks.of_rank[owner].push_back(piece);
+          if (owner != me_ || !reducer_feedback) continue;
+          piece.begin = owned;
+          owned += piece.count;
+          chunks.residual.push_back(piece);
+        }
+      }
+      chunks_.push_back(std::move(chunks));
+    }
+    residual_.assign(owned, 0.0f);
+  }
+
+  void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,
+                            const MeanContext& context, std::span<const float> values,
+                            Traffic& traffic) {
+    const Stopwatch encode;
+    frames_.clear();
+    for (std::size_t owner = 0; owner < ranks_; ++owner) {
+      const auto& segments = chunks.of_rank[owner];
+      if (owner == me_ || segments.empty()) continue;
+      const std::size_t bytes = codec::encode_message(
+          compressor_, segments, values,
+          {.run_seed = context.run_seed,
+           .step = context.step,
+           .rank = static_cast<std::uint32_t>(me_),
+           .index = bucket.index,
+           .density = context.density,
+           .scales = {}},
+          workspace_, contributed_[owner]);
+      frames_.push_back({std::span(contributed_[owner]).first(bytes), segments});
+      count_encoded(segments, bytes, traffic);
+    }
+    traffic.encode_seconds += encode.seconds();
+  }
+
+  static void count_encoded(std::span<const codec::Segment> segments, std::size_t bytes,
+                            Traffic& traffic) {
+    traffic.encoded_bytes += bytes;
+    for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
+  }
+
+  void scatter(const Chunks& chunks, Traffic& traffic) {
+    const Stopwatch transfer;
+    outgoing_.clear();
+    incoming_.clear();
+    std::size_t next = 0;
+    for (std::size_t peer = 0; peer < ranks_; ++peer) {
+      if (peer == me_) continue;
+      if (!chunks.of_rank[peer].empty()) {
+        outgoing_.push_back({static_cast<Rank>(peer), frames_[next++].bytes});
+      }
+      if (!chunks.of_rank[me_].empty()) {
+        incoming_.push_back({static_cast<Rank>(peer), received_[peer], 0});
+      }
+    }
+    comm_.exchange(outgoing_, incoming_, "scatter-reduce: gradient messages to their owners");
+    traffic.transfer_seconds += transfer.seconds();
+  }
+
+  /// Sums on top of my own exact values. Only I compute this sum and everyone decodes my encoding of
+  /// it, so its order need not be the same for every owner.
+  void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step, std::span<float> values,
+              Traffic& traffic) {
+    const Stopwatch decode;
+    for (const comm::Incoming& in : incoming_) {
+      decode_from(in.from, chunks.of_rank[me_], in.room.first(in.bytes), step, bucket.index, values);
+    }
+    const float share = 1.0f / static_cast<float>(ranks_);
+    for (const codec::Segment& run : chunks.of_rank[me_]) {
+      for (float& value : values.subspan(run.begin, run.count)) value *= share;
+    }
+    traffic.decode_seconds += decode.seconds();
+  }
+
+  /// @return bytes of my mean's frame, which lands in contributed_[me_]
+  std::size_t encode_mean(const FusionBucket& bucket, const Chunks& chunks,
+                          const MeanContext& context, std::span<float> values, Traffic& traffic) {
+    const auto& mine = chunks.of_rank[me_];
+    if (mine.empty()) return 0;
+    const Stopwatch encode;
+    for (std::size_t i = 0; i < chunks.residual.size(); ++i) {
+      compensate(mine[i], chunks.residual[i], values);
+    }
+    const std::size_t bytes = codec::encode_message(
+        compressor_, mine, values,
+        {.run_seed = context.run_seed,
+         .step = context.step,
+         .rank = kReducer,
+         .index = bucket.index | kReducedBit,
+         .density = context.density,
+         .scales = {}},
+        workspace_, contributed_[me_]);
+    if (!chunks.residual.empty()) {
+      codec::decode_message_add(compressor_, chunks.residual, std::span(contributed_[me_]).first(bytes),
+                                context.step, bucket.index | kReducedBit, -1.0f, workspace_, residual_);
+    }
+    count_encoded(mine, bytes, traffic);
+    traffic.encode_seconds += encode.seconds();
+    return bytes;
+  }
+
+  /// values += residual, and the residual keeps the compensated values until the decoded ones are
+  /// subtracted.
+  void compensate(const codec::Segment& run, const codec::Segment& residual, std::span<float> values) {
+    for (std::size_t i = 0; i < run.count; ++i) {
+      float& kept = residual_[residual.begin + i];
+      kept += values[run.begin + i];
+      values[run.begin + i] = kept;
+    }
+  }
+
+  void gather(const Chunks& chunks, std::size_t bytes, Traffic& traffic) {
+    const Stopwatch transfer;
+    outgoing_.clear();
+    incoming_.clear();
+    for (std::size_t peer = 0; peer < ranks_; ++peer) {
+      if (peer == me_) continue;
+      if (bytes > 0) {
+        outgoing_.push_back({static_cast<Rank>(peer), std::span(contributed_[me_]).first(bytes)});
+      }
+      if (!chunks.of_rank[peer].empty()) {
+        incoming_.push_back({static_cast<Rank>(peer), received_[peer], 0});
+      }
+    }
+    comm_.exchange(outgoing_, incoming_, "scatter-reduce: means to everyone");
+    traffic.transfer_seconds += transfer.seconds();
+  }
+
+  void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step, std::size_t bytes,
+                    std::span<float> values, Traffic& traffic) {
+    const Stopwatch decode;
+    const auto part = values.subspan(bucket.begin, bucket.count());
+    std::fill(part.begin(), part.end(), 0.0f);
+    const std::uint32_t index = bucket.index | kReducedBit;
+    if (bytes > 0) {
+      decode_from(static_cast<Rank>(me_), chunks.of_rank[me_],
+                  std::span(contributed_[me_]).first(bytes), step, index, values);
+    }
+    for (const comm::Incoming& in : incoming_) {
+      decode_from(in.from, chunks.of_rank[static_cast<std::size_t>(in.from)],
+                  in.room.first(in.bytes), step, index, values);
+    }
+    traffic.decode_seconds += decode.seconds();
+  }
+
+  void decode_from(Rank from, std::span<const codec::Segment> segments,
+                   std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                   std::span<float> values) {
+    try {
+      codec::decode_message_add(compressor_, segments, frame, step, index, 1.0f, workspace_, values);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+    }
+  }
+
+  comm::Communicator& comm_;
+  const codec::Compressor& compressor_;
+  const std::size_t ranks_, me_;
+  Workspace workspace_;
+  std::vector<Chunks> chunks_;                        // per fusion bucket, by its index
+  std::vector<std::vector<std::byte>> contributed_;   // to each owner; mine holds the mean
+  std::vector<std::vector<std::byte>> received_;      // from each peer
+  std::vector<float> residual_;                       // of my second quantisation
+  std::vector<Frame> frames_;
+  std::vector<comm::Outgoing> outgoing_;
+  std::vector<comm::Incoming> incoming_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
+                                                const codec::Compressor& compressor,
+                                                std::span<const FusionBucket> plan,
+                                                const ScatterReduceOptions& options) {
+  if (needs_whole_slices(compressor)) {
+    fail(Kind::usage,
+         "synchronization.collective: scatter-reduce cuts tensors into runs, but {} needs whole ones; "
+         "use allgather",
+         codec::codec_name(compressor.id()));
+  }
+  return std::make_unique<ScatterReduce>(comm, compressor, plan, options);
+}
+
+}  // namespace eqt::collective

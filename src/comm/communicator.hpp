@@ -1,0 +1,105 @@
+// All ranks of the job: checked MPI calls with a deadline, counted bytes and patient waiting.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/session.hpp"
+#include "core/error.hpp"
+#include "core/layout.hpp"
+
+namespace eqt::comm {
+
+/// A message to one peer.
+struct Outgoing {
+  Rank to = 0;
+  std::span<const std::byte> bytes;
+};
+
+/// Room for a message from one peer.
+struct Incoming {
+  Rank from = 0;
+  std::span<std::byte> room;
+  std::size_t bytes = 0;  // received, set by exchange()
+};
+
+/// Bytes that this rank handed to and took from the network so far. Point-to-point messages count
+/// exactly; an MPI collective counts as its ring algorithm would send.
+struct ByteCount {
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t messages = 0;
+};
+
+/// A duplicate of MPI_COMM_WORLD. Every call is collective unless said. One thread at a time.
+///
+/// Waiting polls with MPI_Test and sleeps longer and longer: a rank that waits leaves its core to the
+/// ranks that compute.
+class Communicator {
+ public:
+  /// @param timeout_seconds deadline of each operation; 0 = none
+  Communicator(const Session& session, double timeout_seconds);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  Rank rank() const noexcept;
+  int size() const noexcept;
+  int ranks_on_this_host() const noexcept;
+  ByteCount byte_count() const noexcept;
+  /// Named in timeout messages. Not collective.
+  void set_step(StepId step) noexcept;
+  /// Replaces the deadline of the constructor. Not collective.
+  void set_timeout(double seconds);
+
+  void broadcast(std::span<std::byte> bytes, Rank root);
+  /// Rank root's text on every rank.
+  std::string broadcast(const std::string& text, Rank root);
+
+  void allreduce_sum(std::span<float> values);
+  void allreduce_sum(std::span<double> values);
+  void allreduce_max(std::span<float> values);
+  void allreduce_max(std::span<double> values);
+  std::vector<std::uint64_t> allgather(std::uint64_t value);
+
+  /// Sends and receives at once; returns when all has arrived and all buffers are free. Each message
+  /// may be shorter than its room.
+  /// @param operation a string literal, named when the deadline passes
+  void exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming,
+                const char* operation);
+
+  /// If any rank brings an error, all ranks throw the lowest failing rank's as AgreedError.
+  void agree(const std::optional<Error>& local);
+  /// agree() on the Error that `work` throws, if any.
+  template <typename Work>
+  void agree_after(Work&& work) {
+    std::optional<Error> error;
+    try {
+      work();
+    } catch (const Error& caught) {
+      error.emplace(caught);
+    }
+    agree(error);
+  }
+
+  /// Throws Error{bug} on all ranks unless `value` is the same everywhere.
+  void require_same(std::uint64_t value, std::string_view what);
+
+  /// Makes this rank's present and later waits throw, so that a thread inside one can be joined. For
+  /// the way out after an error only. Not collective, callable from any thread.
+  void cancel() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace eqt::comm

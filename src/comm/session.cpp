@@ -1,0 +1,81 @@
+#include "comm/session.hpp"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <fmt/format.h>
+
+namespace eqt::comm {
+namespace {
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+std::string where() {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("[rank {}/{} {}] ", world_rank(), size, host.data());
+}
+
+}  // namespace
+
+void print_error(Kind kind, const std::string& sentence) {
+  const std::string line = fmt::format("equant-train: {}: {}\n", kind_name(kind), sentence);
+  // One write, so that the sentences of several ranks do not interleave; a lost one has no remedy.
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+Session::Session(int* argc, char*** argv) {
+  int provided = MPI_THREAD_SINGLE;
+  // MULTIPLE, because an abort by the main thread may meet a call of the communication thread.
+  if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+    fail(Kind::mpi, "MPI could not be started; try `mpirun -np 1 hostname` to check the installation");
+  }
+  serialized_ = provided >= MPI_THREAD_SERIALIZED;
+}
+
+Session::~Session() {
+  if (std::uncaught_exceptions() > 0) {
+    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Kind::bug));
+  }
+  MPI_Finalize();
+}
+
+int run_guarded(const Session&, const std::function<int()>& body) {
+  Kind kind = Kind::bug;
+  std::string sentence;
+  try {
+    return body();
+  } catch (const AgreedError& error) {
+    if (world_rank() == 0) print_error(error.kind(), error.what());
+    return error.exit_code();
+  } catch (const Error& error) {
+    kind = error.kind();
+    sentence = error.what();
+  } catch (const std::bad_alloc&) {
+    sentence = "out of memory; try a smaller batch_size, fewer ranks on this host or a smaller model";
+  } catch (const std::exception& error) {
+    sentence = error.what();
+  }
+  print_error(kind, where() + sentence);
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(kind));
+  return static_cast<int>(kind);
+}
+
+std::string mpi_description() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string whole(text.data());
+  return whole.substr(0, std::min(whole.find(','), whole.find('\n')));
+}
+
+}  // namespace eqt::comm

@@ -1,0 +1,35 @@
+// Gradient averaging that hides behind the backward pass.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collective/collective.hpp"
+#include "collective/memory.hpp"
+#include "collective/plan.hpp"
+#include "comm/communicator.hpp"
+#include "train/synchronizer.hpp"
+
+namespace eqt::train {
+
+struct GradientAveragingOptions {
+  std::uint64_t run_seed = 1;
+  /// Buckets leave on a communication thread while backward runs; false: all leave in finish(), in the
+  /// same order and with the same result.
+  bool overlap = true;
+  bool lossy = false;  // measure the quantization variance every few steps
+  /// Density of sparse compressors in an epoch; unset = the compressor's own.
+  std::function<double(std::uint64_t epoch)> density;
+};
+
+/// Keeps references to everything it is given. `memory` may be null.
+std::unique_ptr<Synchronizer> make_gradient_averaging(
+    comm::Communicator& comm, collective::Collective& collective, collective::GradientMemory* memory,
+    std::vector<collective::FusionBucket> plan, const Layout& layout, std::span<float> gradient,
+    const GradientAveragingOptions& options);
+
+}  // namespace eqt::train

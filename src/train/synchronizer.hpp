@@ -1,0 +1,37 @@
+// The place in a step where ranks talk.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "core/layout.hpp"
+#include "core/traffic.hpp"
+
+namespace eqt::train {
+
+struct SyncResult {
+  Traffic traffic;
+  /// |decoded - exact|^2 / |exact|^2 of this rank's own message, where it was measured in this step.
+  std::optional<double> quantization_variance;
+};
+
+/// Called by the trainer around the backward pass: begin, then slice_ready once for each slice while
+/// backward runs, then finish. After finish the gradient is what the optimizer shall apply.
+class Synchronizer {
+ public:
+  virtual ~Synchronizer() = default;
+  virtual void begin(StepId step, std::uint64_t epoch) = 0;
+  virtual void slice_ready(std::size_t slice) = 0;
+  virtual SyncResult finish() = 0;
+};
+
+/// Ranks train alone.
+class NoSynchronizer final : public Synchronizer {
+ public:
+  void begin(StepId, std::uint64_t) override {}
+  void slice_ready(std::size_t) override {}
+  SyncResult finish() override { return {}; }
+};
+
+}  // namespace eqt::train
