@@ -17,12 +17,12 @@ class Schedule {
 
 struct ScheduleOptions {
   enum class Kind { constant, step, cosine } kind = Kind::constant;
-  double learning_rate = 0.1;       // after warm-up
-  std::vector<double> milestones;   // step: epochs at which the rate is multiplied by factor
+  double learning_rate = 0.1;      // after warm-up
+  std::vector<double> milestones;  // step: epochs at which the rate is multiplied by factor
   double factor = 0.1;
-  double warmup_epochs = 0;         // linear from learning_rate / (steps of warm-up) to learning_rate
+  double warmup_epochs = 0;  // linear from learning_rate / (steps of warm-up) to learning_rate
   StepId steps_per_epoch = 1;
-  StepId total_steps = 1;           // cosine: reaches 0 after the last of these
+  StepId total_steps = 1;  // cosine: reaches 0 after the last of these
 };
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options);
 
