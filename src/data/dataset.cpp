@@ -33,8 +33,9 @@ Parts open_fashion_mnist(const DatasetOptions& options) {
     const auto find = [&](const std::string& name) {
       return find_file(folder, {name + ".gz", name}, kRemedy);
     };
-    return read_idx(find(prefix + "-images-idx3-ubyte"), find(prefix + "-labels-idx1-ubyte"), count,
-                    {1, 28, 28}, 10, kRemedy);
+    const fs::path images = find(prefix + "-images-idx3-ubyte");
+    const fs::path labels = find(prefix + "-labels-idx1-ubyte");
+    return read_idx(images, labels, count, {1, 28, 28}, 10, kRemedy);
   };
   return {read("train", 60000), read("t10k", 10000), {{0.2860}, {0.3530}}};
 }

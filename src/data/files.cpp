@@ -1,5 +1,6 @@
 #include "data/files.hpp"
 
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -36,6 +37,25 @@ GzipFile open_gzip(const fs::path& file, std::string_view remedy) {
   return opened;
 }
 
+/// What stopped the reading, other than the end of the file; "" if nothing did.
+std::string damage_of(gzFile_s* file) {
+  int status = Z_OK;
+  gzerror(file, &status);
+  switch (status) {
+    case Z_OK:
+    case Z_STREAM_END:
+      return "";
+    case Z_ERRNO:
+      return fmt::format(" before reading failed ({})", std::strerror(errno));
+    case Z_BUF_ERROR:
+      return " before the compressed file ends too early";
+    case Z_DATA_ERROR:
+      return " before the compressed file is damaged";
+    default:
+      return fmt::format(" before zlib failed (status {})", status);
+  }
+}
+
 }  // namespace
 
 std::vector<std::uint8_t> read_exactly(const fs::path& file, std::size_t expected,
@@ -51,15 +71,11 @@ std::vector<std::uint8_t> read_exactly(const fs::path& file, std::size_t expecte
     if (got <= 0) break;
     found += static_cast<std::size_t>(got);
   }
-  int status = Z_OK;
-  const char* reason = gzerror(opened.get(), &status);
-  if (status == Z_ERRNO) reason = std::strerror(errno);
-  const bool damaged = status != Z_OK && status != Z_STREAM_END;
-  if (damaged || found != expected) {
+  const std::string damage = damage_of(opened.get());
+  if (!damage.empty() || found != expected) {
     const char* packing = gzdirect(opened.get()) != 0 ? "" : " when decompressed";
-    fail(Kind::data, "{}: expected {} bytes{}, found {}{}{}{}; {}", file.string(), expected,
-         packing, found > expected ? "more than " : "", std::min(found, expected),
-         damaged ? " before the file is damaged: " : "", damaged ? reason : "", remedy);
+    fail(Kind::data, "{}: expected {} bytes{}, found {}{}{}; {}", file.string(), expected, packing,
+         found > expected ? "more than " : "", std::min(found, expected), damage, remedy);
   }
   bytes.resize(expected);
   return bytes;

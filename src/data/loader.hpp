@@ -1,5 +1,4 @@
-// Batches prepared ahead on a background thread, so that reading and augmenting are not on the
-// step.
+// Batches prepared ahead on a background thread, so that reading and augmenting cost no step time.
 
 #pragma once
 
@@ -19,8 +18,7 @@ class BatchLoader {
  public:
   struct Options {
     std::size_t batch_size = 64;
-    std::size_t batches_per_epoch =
-        1;  // equal on all ranks; batches_per_epoch * batch_size <= shard
+    std::size_t batches_per_epoch = 1;  // equal on all ranks; times batch_size <= shard
     bool augment = true;
     std::uint64_t seed = 1;
     std::uint64_t first_epoch = 0;
