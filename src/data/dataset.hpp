@@ -41,8 +41,8 @@ struct AugmentKey {
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual std::size_t size() const = 0;    // [samples]
-  virtual ImageShape shape() const = 0;    // of the images that read() writes
+  virtual std::size_t size() const = 0;  // [samples]
+  virtual ImageShape shape() const = 0;  // of the images that read() writes
   virtual int classes() const = 0;
   /// Fills `out` with the samples at `indices`, normalised per channel; augmented (pad 4, random
   /// crop, random horizontal flip) when `augment` is set. Reuses out's memory. Thread-safe.
@@ -61,7 +61,7 @@ struct DatasetOptions {
   std::string path;             // folder with the set's own files; "" = the set's default place
   std::size_t limit_train = 0;  // first this many samples; 0 = all
   std::size_t limit_test = 0;
-  std::uint64_t seed = 1;       // synthetic only
+  std::uint64_t seed = 1;  // synthetic only
 };
 
 /// Reads a whole data set into memory (as bytes).

@@ -1,4 +1,4 @@
-// Batches prepared ahead on a background thread, so that reading and augmenting are not on the step.
+// Batches prepared ahead on a background thread, so that reading and augmenting cost no step time.
 
 #pragma once
 
@@ -12,25 +12,28 @@
 namespace eqt::data {
 
 /// Batches of a shard, epoch after epoch, in order. Each epoch has floor(limit / batch_size)
-/// batches where limit is the smallest shard of all ranks, so that all ranks take the same number of
-/// steps; the samples left over differ from epoch to epoch.
+/// batches where limit is the smallest shard of all ranks, so that all ranks take the same number
+/// of steps; the samples left over differ from epoch to epoch.
 class BatchLoader {
  public:
   struct Options {
     std::size_t batch_size = 64;
-    std::size_t batches_per_epoch = 1;  // equal on all ranks; batches_per_epoch * batch_size <= shard
+    std::size_t batches_per_epoch = 1;  // equal on all ranks; times batch_size <= shard
     bool augment = true;
     std::uint64_t seed = 1;
     std::uint64_t first_epoch = 0;
+    std::size_t first_batch = 0;  // of first_epoch; to go on in the middle of an epoch
   };
 
   /// Keeps references: dataset and partition must outlive the loader.
+  /// @throws Error{usage} when an epoch's batches do not fit into the shard
   BatchLoader(const Dataset& dataset, const Partition& partition, const Options& options);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// The next batch; valid until the next call. Rethrows what the background thread met.
+  /// The next batch; valid until the next call. Rethrows what the background thread met, once the
+  /// batches before it are used up.
   const Batch& next();
 
  private:

@@ -26,9 +26,11 @@ struct SgdOptions {
   bool nesterov = false;
   float weight_decay = 0;
   /// Ranges of the flat buffer whose gradient already carries momentum (DGC's compressed slices):
-  /// there the momentum buffer collects only the weight decay.
+  /// there the momentum buffer collects only the weight decay. In any order; they do not overlap.
   std::vector<TensorSlice> momentum_corrected;
 };
+
+/// @throws Error{usage} when a coefficient is out of range or Nesterov's step has no momentum
 std::unique_ptr<Optimizer> make_sgd(std::size_t count, const SgdOptions& options);
 
 }  // namespace eqt::optim

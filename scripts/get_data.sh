@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# Puts the files of a data set in place and prints the folder to set data.path to.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+usage: scripts/get_data.sh SET [DIR]
+
+SET  fashion-mnist   Debian's package dataset-fashion-mnist, elsewhere a download (30 MB)
+     cifar10         download from cs.toronto.edu (162 MB), checked, unpacked
+     cifar100        the same (161 MB)
+DIR  where to put the files (default: data/ beside scripts/)
+
+Prints the folder to set data.path to on its last line. Does nothing when the files are complete.
+Without a network, put the archive that the error names into DIR and run the same command again.
+Exit codes: 0 complete, 2 usage, 3 the files could not be got.
+END
+}
+
+fail() {
+  printf 'get_data.sh: %s\n' "$1" >&2
+  exit 3
+}
+
+say() { printf 'get_data.sh: %s\n' "$1" >&2; }
+
+size_of() { stat -Lc %s -- "$1" 2>/dev/null || echo absent; }
+
+# has_md5 FILE SUM
+has_md5() { [ -f "$1" ] && [ "$(md5sum <"$1" | cut -d' ' -f1)" = "$2" ]; }
+
+# fetch URL FILE: 0 when FILE holds what URL has; never leaves half a file under that name.
+fetch() {
+  local part="$2.part"
+  if command -v curl >/dev/null; then
+    curl --fail --location --silent --show-error --connect-timeout 20 --retry 2 \
+      --output "$part" "$1" || { rm -f "$part"; return 1; }
+  elif command -v wget >/dev/null; then
+    wget --quiet --timeout=20 --tries=3 --output-document="$part" "$1" ||
+      { rm -f "$part"; return 1; }
+  else
+    say "neither curl nor wget is installed"
+    return 1
+  fi
+  mv "$part" "$2"
+}
+
+# get_checked URL FILE MD5: leaves FILE with that checksum or fails with what to do by hand.
+get_checked() {
+  local url="$1" file="$2" sum="$3"
+  if has_md5 "$file" "$sum"; then return; fi
+  if [ -f "$file" ]; then
+    say "$file has the wrong checksum (a download cut short?), getting it again"
+  else
+    say "downloading $url"
+  fi
+  fetch "$url" "$file" ||
+    fail "cannot download $url (MD5 $sum); get it on another machine, put it at $file and run this again"
+  has_md5 "$file" "$sum" ||
+    fail "what $url gave has not the MD5 $sum; get the right file elsewhere, put it at $file and run this again"
+}
+
+# cifar_complete FOLDER BYTES FILE...: every file has its full size.
+cifar_complete() {
+  local folder="$1" bytes="$2" file
+  shift 2
+  for file in "$@"; do
+    # NAME or NAME:BYTES
+    local want="$bytes"
+    case "$file" in *:*) want="${file#*:}" ;; esac
+    [ "$(size_of "$folder/${file%%:*}")" = "$want" ] || return 1
+  done
+}
+
+# get_cifar ARCHIVE MD5 SUBFOLDER BYTES FILE...
+get_cifar() {
+  local archive="$1" sum="$2" subfolder="$3" folder="$dir/$3"
+  shift 3
+  if cifar_complete "$folder" "$@"; then
+    say "complete"
+    printf '%s\n' "$folder"
+    return
+  fi
+  mkdir -p "$dir" || fail "cannot make the folder $dir; name another as the second argument"
+  get_checked "https://www.cs.toronto.edu/~kriz/$archive" "$dir/$archive" "$sum"
+  # Unpacked aside and then moved, so that a run cut short leaves nothing that looks complete.
+  local unpacked
+  unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
+  # shellcheck disable=SC2064  # the name as it is now
+  trap "rm -rf '$unpacked'" EXIT
+  tar -xzf "$dir/$archive" -C "$unpacked" || fail "cannot unpack $dir/$archive into $dir; is the disk full?"
+  cifar_complete "$unpacked/$subfolder" "$@" || fail "$dir/$archive does not hold the expected files"
+  rm -rf "$folder"
+  mv "$unpacked/$subfolder" "$folder"
+  rm -f "$dir/$archive"
+  say "unpacked"
+  printf '%s\n' "$folder"
+}
+
+readonly debian_folder=/usr/share/datasets/fashion-mnist
+readonly fashion_files=(train-images-idx3-ubyte.gz:8d4fb7e6c68d591d4c3dfef9ec88bf0d
+  train-labels-idx1-ubyte.gz:25c81989df183df01b3e8a0aad5dffbe
+  t10k-images-idx3-ubyte.gz:bef4ecab320f06d8554ea6380940ec79
+  t10k-labels-idx1-ubyte.gz:bb300cfdad3c16e7a12a480ee83cd310)
+
+# Debian packs the files anew, so their checksums differ from the authors'; gzip checks the content.
+fashion_complete() {
+  local entry
+  for entry in "${fashion_files[@]}"; do
+    gzip -tq "$1/${entry%%:*}" 2>/dev/null || return 1
+  done
+}
+
+install_debian_fashion() {
+  command -v apt-get >/dev/null || return 1
+  local as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || return 1
+    as_root=(sudo)
+  fi
+  say "installing Debian's dataset-fashion-mnist"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+    dataset-fashion-mnist >&2 && fashion_complete "$debian_folder"
+}
+
+get_fashion() {
+  local folder="$dir/fashion-mnist" entry
+  if [ "$dir_given" = no ]; then
+    if fashion_complete "$debian_folder" || install_debian_fashion; then
+      say "complete (this folder is the default of data.path)"
+      printf '%s\n' "$debian_folder"
+      return
+    fi
+  fi
+  if fashion_complete "$folder"; then
+    say "complete"
+  else
+    mkdir -p "$folder" || fail "cannot make the folder $folder; name another as the second argument"
+    for entry in "${fashion_files[@]}"; do
+      get_checked "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/${entry%%:*}" \
+        "$folder/${entry%%:*}" "${entry#*:}"
+    done
+  fi
+  printf '%s\n' "$folder"
+}
+
+case "${1:-}" in
+  -h | --help)
+    usage
+    exit 0
+    ;;
+esac
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+  usage >&2
+  exit 2
+fi
+dir_given=yes
+[ $# -eq 2 ] || dir_given=no
+dir="$(realpath -m -- "${2:-$(dirname "${BASH_SOURCE[0]}")/../data}")"
+
+case "$1" in
+  fashion-mnist) get_fashion ;;
+  cifar10)
+    get_cifar cifar-10-binary.tar.gz c32a1d4ab5d03f1284b67883e8d87530 cifar-10-batches-bin \
+      30730000 data_batch_{1,2,3,4,5}.bin test_batch.bin
+    ;;
+  cifar100)
+    get_cifar cifar-100-binary.tar.gz 03b5dce01913d631647c71ecec9e9cb8 cifar-100-binary \
+      30740000 train.bin:153700000 test.bin
+    ;;
+  *)
+    printf 'get_data.sh: expected fashion-mnist, cifar10 or cifar100, found %s\n' "$1" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,33 @@
+// Files of data sets: bytes from outside, wrong until their number has been checked.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eqt::data {
+
+/// The bytes of a plain or gzip file that must hold exactly `expected` bytes once decompressed.
+/// Never reads or allocates more than that, whatever the file claims.
+/// @throws Error{data} naming the file, the expected and found size, and `remedy`.
+std::vector<std::uint8_t> read_exactly(const std::filesystem::path& file, std::size_t expected,
+                                       std::string_view remedy);
+
+/// The first of `names` that exists in `folder`.
+/// @throws Error{data} naming folder, first name and `remedy` when none does.
+std::filesystem::path find_file(const std::filesystem::path& folder,
+                                std::initializer_list<std::string_view> names,
+                                std::string_view remedy);
+
+/// `folder / subfolder` when that holds the data set's files (archives unpack to it), else
+/// `folder`.
+/// @throws Error{data} when `folder` is not a folder.
+std::filesystem::path find_folder(const std::filesystem::path& folder, std::string_view subfolder,
+                                  std::string_view remedy);
+
+}  // namespace eqt::data

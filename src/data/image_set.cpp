@@ -1,0 +1,122 @@
+#include "data/image_set.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+
+namespace eqt::data {
+namespace {
+
+constexpr std::uint32_t kDrawsPerSample = 3;  // top, left, flip
+constexpr std::size_t kMaxSamples = std::numeric_limits<std::uint32_t>::max() / kDrawsPerSample;
+
+}  // namespace
+
+Crop draw_crop(const AugmentKey& key, std::size_t sample) {
+  EQT_DCHECK(sample < kMaxSamples, "sample {}", sample);
+  const RandomStream stream(make_key(key.run_seed, key.epoch, 0, RandomPurpose::augmentation));
+  const auto first = static_cast<std::uint32_t>(sample) * kDrawsPerSample;
+  constexpr std::uint64_t kOffsets = 2 * kCropPadding + 1;
+  return {static_cast<int>(stream.bounded(first, kOffsets)),
+          static_cast<int>(stream.bounded(first + 1, kOffsets)), stream.bounded(first + 2, 2) == 1};
+}
+
+ImageSet::ImageSet(LabelledBytes data, const Normalization& normalization)
+    : data_(std::move(data)) {
+  const auto channels = static_cast<std::size_t>(data_.shape.channels);
+  EQT_CHECK(channels == 1 || channels == 3, "{} channels", channels);
+  EQT_CHECK(data_.pixels.size() == data_.labels.size() * data_.shape.values(),
+            "{} pixel bytes for {} labels", data_.pixels.size(), data_.labels.size());
+  EQT_CHECK(data_.labels.size() <= kMaxSamples, "{} samples", data_.labels.size());
+  EQT_CHECK(normalization.mean.size() == channels && normalization.deviation.size() == channels,
+            "{} means and {} deviations for {} channels", normalization.mean.size(),
+            normalization.deviation.size(), channels);
+  tables_.resize(channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const double fraction = static_cast<double>(byte) / 255;
+      tables_[c][byte] =
+          static_cast<float>((fraction - normalization.mean[c]) / normalization.deviation[c]);
+    }
+  }
+}
+
+void ImageSet::read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
+                    Batch& out) const {
+  for (const std::size_t index : indices) {
+    EQT_CHECK(index < size(), "sample {} of {}", index, size());
+  }
+  out.shape = shape();
+  out.labels.resize(indices.size());
+  out.images.resize(indices.size() * shape().values());
+  std::transform(indices.begin(), indices.end(), out.labels.begin(),
+                 [this](std::size_t index) { return std::int64_t{data_.labels[index]}; });
+  if (shape().channels == 1) {
+    read_images<1>(indices, augment, out.images.data());
+  } else {
+    read_images<3>(indices, augment, out.images.data());
+  }
+}
+
+template <int kChannels>
+void ImageSet::read_images(std::span<const std::size_t> indices,
+                           const std::optional<AugmentKey>& augment, float* out) const {
+  const std::size_t values = shape().values();
+  for (const std::size_t index : indices) {
+    const std::uint8_t* image = data_.pixels.data() + index * values;
+    if (augment) {
+      write_crop<kChannels>(image, draw_crop(*augment, index), out);
+    } else {
+      write_pixels<kChannels>(image, values / kChannels, false, out);
+    }
+    out += values;
+  }
+}
+
+template <int kChannels>
+void ImageSet::write_pixels(const std::uint8_t* from, std::size_t pixels, bool mirrored,
+                            float* out) const {
+  for (std::size_t i = 0; i < pixels; ++i) {
+    const std::size_t pixel = mirrored ? pixels - 1 - i : i;
+    for (std::size_t c = 0; c < kChannels; ++c) {
+      out[i * kChannels + c] = tables_[c][from[pixel * kChannels + c]];
+    }
+  }
+}
+
+template <int kChannels>
+void ImageSet::write_black(std::size_t pixels, float* out) const {
+  for (std::size_t i = 0; i < pixels; ++i) {
+    for (std::size_t c = 0; c < kChannels; ++c) out[i * kChannels + c] = tables_[c][0];
+  }
+}
+
+template <int kChannels>
+void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* out) const {
+  const int height = shape().height;
+  const int width = shape().width;
+  const int shift = crop.left - kCropPadding;      // source column of the crop's first column
+  const int first = std::clamp(-shift, 0, width);  // crop's columns [first, last) show the image
+  const int last = std::clamp(width - shift, first, width);
+  const auto shown = static_cast<std::size_t>(last - first);
+  // The mirror swaps the borders, and the columns between them run backwards.
+  const auto before = static_cast<std::size_t>(crop.flip ? width - last : first);
+  const auto after = static_cast<std::size_t>(crop.flip ? first : width - last);
+  for (int y = 0; y < height; ++y) {
+    const int row = y + crop.top - kCropPadding;
+    if (row < 0 || row >= height || shown == 0) {
+      write_black<kChannels>(static_cast<std::size_t>(width), out);
+    } else {
+      const std::uint8_t* from = image + (row * width + first + shift) * kChannels;
+      write_black<kChannels>(before, out);
+      write_pixels<kChannels>(from, shown, crop.flip, out + before * kChannels);
+      write_black<kChannels>(after, out + (before + shown) * kChannels);
+    }
+    out += width * kChannels;
+  }
+}
+
+}  // namespace eqt::data

@@ -1,0 +1,41 @@
+#include "data/partition.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+
+namespace eqt::data {
+
+Range even_share(std::size_t count, int rank, int ranks) {
+  EQT_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, "rank {} of {}", rank, ranks);
+  const auto r = static_cast<std::size_t>(rank);
+  const std::size_t shorter = count / static_cast<std::size_t>(ranks);
+  const std::size_t longer_runs = count % static_cast<std::size_t>(ranks);
+  const std::size_t begin = r * shorter + std::min(r, longer_runs);
+  return {begin, begin + shorter + (r < longer_runs ? 1 : 0)};
+}
+
+IidPartition::IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed)
+    : rank_(rank), seed_(seed) {
+  const Range range = even_share(samples, rank, ranks);
+  if (static_cast<std::size_t>(ranks) > samples) {
+    fail(Kind::usage,
+         "expected at least one training sample per rank, found {} samples for {} ranks; start "
+         "fewer ranks or raise data.limit_train",
+         samples, ranks);
+  }
+  const auto all = random_permutation(make_key(seed, 0, 0, RandomPurpose::partition), samples);
+  shard_.assign(all.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                all.begin() + static_cast<std::ptrdiff_t>(range.end));
+}
+
+std::vector<std::size_t> IidPartition::order(std::uint64_t epoch) const {
+  auto order = random_permutation(
+      make_key(seed_, epoch, static_cast<std::uint32_t>(rank_), RandomPurpose::shuffle),
+      shard_.size());
+  for (std::size_t& place : order) place = shard_[place];
+  return order;
+}
+
+}  // namespace eqt::data

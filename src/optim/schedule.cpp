@@ -1,0 +1,114 @@
+#include "optim/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace eqt::optim {
+namespace {
+
+/// The product of the linear warm-up and of what follows it; subclasses say what follows.
+class WarmedSchedule : public Schedule {
+ public:
+  explicit WarmedSchedule(const ScheduleOptions& options)
+      : options_(options), warmup_steps_(to_steps(options.warmup_epochs)) {}
+
+  float rate(StepId step) const final {
+    const double warmth = step < warmup_steps_
+                              ? static_cast<double>(step + 1) / static_cast<double>(warmup_steps_)
+                              : 1.0;
+    return static_cast<float>(options_.learning_rate * warmth * factor(step));
+  }
+
+ protected:
+  /// What multiplies the base rate at `step`, warm-up aside.
+  virtual double factor(StepId step) const = 0;
+
+  StepId to_steps(double epochs) const {
+    return static_cast<StepId>(
+        std::llround(epochs * static_cast<double>(options_.steps_per_epoch)));
+  }
+
+  const ScheduleOptions options_;
+  const StepId warmup_steps_;
+};
+
+class ConstantSchedule final : public WarmedSchedule {
+ public:
+  using WarmedSchedule::WarmedSchedule;
+
+ private:
+  double factor(StepId) const override { return 1; }
+};
+
+class StepSchedule final : public WarmedSchedule {
+ public:
+  explicit StepSchedule(const ScheduleOptions& options) : WarmedSchedule(options) {
+    for (const double epoch : options.milestones) drops_.push_back(to_steps(epoch));
+  }
+
+ private:
+  double factor(StepId step) const override {
+    const auto passed =
+        std::count_if(drops_.begin(), drops_.end(), [step](StepId drop) { return step >= drop; });
+    return std::pow(options_.factor, static_cast<double>(passed));
+  }
+
+  std::vector<StepId> drops_;
+};
+
+/// Half a cosine (I. Loshchilov, F. Hutter, arXiv:1608.03983, eq. (5) without restarts) over the
+/// steps that the warm-up leaves.
+class CosineSchedule final : public WarmedSchedule {
+ public:
+  using WarmedSchedule::WarmedSchedule;
+
+ private:
+  double factor(StepId step) const override {
+    if (step < warmup_steps_) return 1;
+    if (step >= options_.total_steps) return 0;
+    const auto done = static_cast<double>(step - warmup_steps_);
+    const auto all = static_cast<double>(options_.total_steps - warmup_steps_);
+    return 0.5 * (1 + std::cos(std::numbers::pi * done / all));
+  }
+};
+
+void check(bool valid, std::string_view key, std::string_view range, double found) {
+  if (!valid) fail(Kind::usage, "{} must be {}, found {}", key, range, found);
+}
+
+void check_options(const ScheduleOptions& o) {
+  // Far beyond any run, and epochs * steps stays exact in a double.
+  constexpr double kMaxEpochs = 1e9;
+  const auto is_epoch = [](double epoch) { return epoch >= 0 && epoch <= kMaxEpochs; };
+  check(std::isfinite(o.learning_rate) && o.learning_rate >= 0, "optimizer.learning_rate",
+        "a finite number >= 0", o.learning_rate);
+  check(std::isfinite(o.factor) && o.factor > 0, "schedule.factor", "a finite number > 0",
+        o.factor);
+  check(is_epoch(o.warmup_epochs), "schedule.warmup_epochs", "between 0 and 1e9", o.warmup_epochs);
+  for (const double epoch : o.milestones) {
+    check(is_epoch(epoch), "every one of schedule.milestones", "between 0 and 1e9", epoch);
+  }
+  EQT_CHECK(o.steps_per_epoch >= 1 && o.total_steps >= 1, "{} steps per epoch, {} in total",
+            o.steps_per_epoch, o.total_steps);
+}
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options) {
+  check_options(options);
+  switch (options.kind) {
+    case ScheduleOptions::Kind::constant:
+      return std::make_unique<ConstantSchedule>(options);
+    case ScheduleOptions::Kind::step:
+      return std::make_unique<StepSchedule>(options);
+    case ScheduleOptions::Kind::cosine:
+      return std::make_unique<CosineSchedule>(options);
+  }
+  fail(Kind::bug, "schedule kind {} has no implementation", static_cast<int>(options.kind));
+}
+
+}  // namespace eqt::optim

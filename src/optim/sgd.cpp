@@ -1,0 +1,128 @@
+// Stochastic gradient descent with momentum, weight decay and Nesterov's look-ahead, in one pass.
+//
+// Source   I. Sutskever et al., ICML 2013, as torch.optim.SGD writes it (dampening 0); momentum
+//          correction: Y. Lin et al. (DGC), ICLR 2018, arXiv:1712.01887, section 3.2
+// Symbols  p parameter, g gradient, m momentum buffer, mu momentum, wd weight decay
+// Step     d = g + wd p;  m <- mu m + d;  p <- p - rate (nesterov ? d + mu m : m)
+//          where g already carries momentum:
+//          d = wd p;      m <- mu m + d;  p <- p - rate (g + (nesterov ? d + mu m : m))
+// Memory   bound by it: 12 bytes read and 8 written per parameter; without momentum 8 and 4
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.hpp"
+#include "optim/optimizer.hpp"
+
+namespace eqt::optim {
+namespace {
+
+struct Coefficients {
+  float rate;
+  float momentum;
+  float weight_decay;
+};
+
+// The three buffers never overlap; saying so lets the compiler use vectors without checks.
+void update_plain(std::size_t count, const Coefficients& k, float* __restrict p,
+                  const float* __restrict g) {
+  for (std::size_t i = 0; i < count; ++i) p[i] -= k.rate * (g[i] + k.weight_decay * p[i]);
+}
+
+template <bool kNesterov, bool kCorrected>
+void update(std::size_t count, const Coefficients& k, float* __restrict p,
+            const float* __restrict g, float* __restrict m) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float decay = k.weight_decay * p[i];
+    const float d = kCorrected ? decay : g[i] + decay;
+    m[i] = k.momentum * m[i] + d;
+    const float ahead = kNesterov ? d + k.momentum * m[i] : m[i];
+    p[i] -= k.rate * (kCorrected ? g[i] + ahead : ahead);
+  }
+}
+
+/// A run of values that are updated alike.
+struct Run {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  bool corrected = false;
+};
+
+/// Cuts [0, count) at the borders of the corrected slices.
+std::vector<Run> cut_runs(std::size_t count, std::vector<TensorSlice> corrected) {
+  std::sort(corrected.begin(), corrected.end(),
+            [](const TensorSlice& a, const TensorSlice& b) { return a.offset < b.offset; });
+  std::vector<Run> runs;
+  std::size_t at = 0;
+  const auto append = [&](std::size_t end, bool is_corrected) {
+    if (end == at) return;
+    if (!runs.empty() && runs.back().corrected == is_corrected) {
+      runs.back().end = end;
+    } else {
+      runs.push_back({at, end, is_corrected});
+    }
+    at = end;
+  };
+  for (const TensorSlice& slice : corrected) {
+    EQT_CHECK(slice.offset >= at && slice.offset <= count && slice.count <= count - slice.offset,
+              "slice {} covers {} values at {}, of {} values with the first {} taken", slice.name,
+              slice.count, slice.offset, count, at);
+    append(slice.offset, false);
+    append(slice.offset + slice.count, true);
+  }
+  append(count, false);
+  return runs;
+}
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(std::size_t count, const SgdOptions& options)
+      : count_(count), options_(options), runs_(cut_runs(count, options.momentum_corrected)) {
+    // Without momentum the buffer would be a copy of d.
+    if (options.momentum != 0) momentum_.resize(count);
+  }
+
+  void step(std::span<float> parameters, std::span<const float> gradient, float rate) override {
+    EQT_CHECK(parameters.size() == count_ && gradient.size() == count_,
+              "{} parameters and {} gradient values, {} expected", parameters.size(),
+              gradient.size(), count_);
+    const Coefficients k{rate, options_.momentum, options_.weight_decay};
+    float* p = parameters.data();
+    const float* g = gradient.data();
+    if (momentum_.empty()) return update_plain(count_, k, p, g);
+    for (const Run& run : runs_) {
+      const auto kernel = options_.nesterov
+                              ? (run.corrected ? update<true, true> : update<true, false>)
+                              : (run.corrected ? update<false, true> : update<false, false>);
+      kernel(run.end - run.begin, k, p + run.begin, g + run.begin, momentum_.data() + run.begin);
+    }
+  }
+
+  std::span<float> state() override { return momentum_; }
+
+ private:
+  std::size_t count_;
+  SgdOptions options_;
+  std::vector<Run> runs_;
+  std::vector<float> momentum_;  // (count), or empty without momentum
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_sgd(std::size_t count, const SgdOptions& options) {
+  if (!(options.momentum >= 0 && options.momentum < 1)) {
+    fail(Kind::usage, "optimizer.momentum must be at least 0 and below 1, found {}",
+         options.momentum);
+  }
+  if (!(options.weight_decay >= 0 && std::isfinite(options.weight_decay))) {
+    fail(Kind::usage, "optimizer.weight_decay must be a finite number >= 0, found {}",
+         options.weight_decay);
+  }
+  if (options.nesterov && options.momentum == 0) {
+    fail(Kind::usage, "optimizer.nesterov needs optimizer.momentum above 0, found 0");
+  }
+  return std::make_unique<Sgd>(count, options);
+}
+
+}  // namespace eqt::optim

@@ -1,0 +1,164 @@
+#include "data/dataset.hpp"
+
+#include <array>
+
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "unit/data/temporary_folder.hpp"
+
+using namespace eqt;
+using namespace eqt::data;
+namespace fs = std::filesystem;
+
+namespace {
+
+Error error_of(const DatasetOptions& options) {
+  try {
+    open_dataset(options);
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(Kind::bug, "no error");
+}
+
+bool holds(const Error& error, const std::string& part) {
+  return std::string(error.what()).find(part) != std::string::npos;
+}
+
+void put_sparse(const fs::path& file, std::uintmax_t bytes) {
+  std::ofstream(file).close();
+  fs::resize_file(file, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("the synthetic set opens without files", "[dataset]") {
+  const DatasetPair pair = open_dataset({"synthetic", "", 0, 0, 1});
+  REQUIRE(pair.train->size() == 10000);
+  REQUIRE(pair.test->size() == 2000);
+  REQUIRE(pair.train->shape() == ImageShape{3, 32, 32});
+  REQUIRE(pair.train->classes() == 10);
+}
+
+TEST_CASE("limits keep the first samples", "[dataset]") {
+  const DatasetPair all = open_dataset({"synthetic", "", 0, 0, 1});
+  const DatasetPair few = open_dataset({"synthetic", "", 30, 20, 1});
+  REQUIRE(few.train->size() == 30);
+  REQUIRE(few.test->size() == 20);
+  Batch a, b;
+  const std::array<std::size_t, 2> indices = {0, 19};
+  all.test->read(indices, std::nullopt, a);
+  few.test->read(indices, std::nullopt, b);
+  REQUIRE(a.images == b.images);
+  REQUIRE_THROWS_AS(few.test->read(std::array<std::size_t, 1>{20}, std::nullopt, b), Error);
+}
+
+TEST_CASE("a limit above the set's size is a usage error with the range", "[dataset]") {
+  const Error train = error_of({"synthetic", "", 10001, 0, 1});
+  REQUIRE(train.kind() == Kind::usage);
+  REQUIRE(holds(train, "data.limit_train"));
+  REQUIRE(holds(train, "10000"));
+  REQUIRE(holds(train, "10001"));
+  const Error test = error_of({"synthetic", "", 0, 2001, 1});
+  REQUIRE(test.kind() == Kind::usage);
+  REQUIRE(holds(test, "data.limit_test"));
+}
+
+TEST_CASE("an unknown data set is a usage error that names all", "[dataset]") {
+  const Error error = error_of({"cifar", "", 0, 0, 1});
+  REQUIRE(error.kind() == Kind::usage);
+  const auto infos = list_datasets();
+  REQUIRE(infos.size() == 4);
+  for (const DatasetInfo& info : infos) {
+    REQUIRE(holds(error, info.name));
+    REQUIRE_FALSE(info.about.empty());
+  }
+}
+
+TEST_CASE("CIFAR needs data.path and says how to get the files", "[dataset]") {
+  for (const std::string name : {"cifar10", "cifar100"}) {
+    const Error no_path = error_of({name, "", 0, 0, 1});
+    REQUIRE(no_path.kind() == Kind::data);
+    REQUIRE(holds(no_path, "data.path"));
+    REQUIRE(holds(no_path, "scripts/get_data.sh " + name));
+    const Error no_folder = error_of({name, "/nonexistent/folder", 0, 0, 1});
+    REQUIRE(no_folder.kind() == Kind::data);
+    REQUIRE(holds(no_folder, "/nonexistent/folder"));
+    REQUIRE(holds(no_folder, "scripts/get_data.sh " + name));
+  }
+}
+
+TEST_CASE("CIFAR is found in its folder and in the folder above", "[dataset]") {
+  const TemporaryFolder folder;
+  const fs::path inner = folder.path() / "cifar-100-binary";
+  fs::create_directory(inner);
+  put_sparse(inner / "train.bin", 50000u * 3074u);
+  put_sparse(inner / "test.bin", 10000u * 3074u);
+  for (const fs::path& path : {folder.path(), inner}) {
+    const DatasetPair pair = open_dataset({"cifar100", path.string(), 100, 0, 1});
+    REQUIRE(pair.train->size() == 100);
+    REQUIRE(pair.test->size() == 10000);
+    REQUIRE(pair.train->classes() == 100);
+    // A black image, by hand: -mean / deviation.
+    Batch batch;
+    pair.test->read(std::array<std::size_t, 1>{9999}, std::nullopt, batch);
+    REQUIRE(batch.labels[0] == 0);
+    REQUIRE(batch.images[0] == Approx(-0.5071 / 0.2673));
+    REQUIRE(batch.images[1] == Approx(-0.4865 / 0.2564));
+    REQUIRE(batch.images[2] == Approx(-0.4409 / 0.2762));
+  }
+}
+
+TEST_CASE("CIFAR-10 wants all six files at their full size", "[dataset]") {
+  const TemporaryFolder folder;
+  for (int i = 1; i <= 5; ++i) {
+    put_sparse(folder.path() / ("data_batch_" + std::to_string(i) + ".bin"), 30730000);
+  }
+  const DatasetOptions options{"cifar10", folder.path().string(), 0, 0, 1};
+  REQUIRE(holds(error_of(options), "test_batch.bin"));
+  put_sparse(folder.path() / "test_batch.bin", 30729999);
+  const Error truncated = error_of(options);
+  REQUIRE(truncated.kind() == Kind::data);
+  REQUIRE(holds(truncated, "test_batch.bin"));
+  REQUIRE(holds(truncated, "expected 30730000 bytes, found 30729999"));
+  REQUIRE(holds(truncated, "scripts/get_data.sh cifar10"));
+  put_sparse(folder.path() / "test_batch.bin", 30730000);
+  const DatasetPair pair = open_dataset(options);
+  REQUIRE(pair.train->size() == 50000);
+  REQUIRE(pair.test->size() == 10000);
+}
+
+TEST_CASE("Fashion-MNIST names the missing file and its package", "[dataset]") {
+  const TemporaryFolder folder;
+  const Error error = error_of({"fashion-mnist", folder.path().string(), 0, 0, 1});
+  REQUIRE(error.kind() == Kind::data);
+  REQUIRE(holds(error, "train-images-idx3-ubyte.gz"));
+  REQUIRE(holds(error, folder.path().string()));
+  REQUIRE(holds(error, "dataset-fashion-mnist"));
+}
+
+TEST_CASE("Debian's Fashion-MNIST is read whole and normalised", "[dataset]") {
+  if (!fs::exists("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz")) {
+    WARN("dataset-fashion-mnist is not installed");
+    return;
+  }
+  const DatasetPair pair = open_dataset({"fashion-mnist", "", 0, 0, 1});
+  REQUIRE(pair.train->size() == 60000);
+  REQUIRE(pair.test->size() == 10000);
+  REQUIRE(pair.train->shape() == ImageShape{1, 28, 28});
+  std::vector<std::size_t> indices(60000);
+  for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i;
+  Batch batch;
+  pair.train->read(indices, std::nullopt, batch);
+  double sum = 0, squares = 0;
+  for (const float value : batch.images) {
+    sum += value;
+    squares += value * value;
+  }
+  const auto count = static_cast<double>(batch.images.size());
+  REQUIRE(std::abs(sum / count) < 5e-4);  // the published mean and deviation have four digits
+  REQUIRE(std::abs(squares / count - 1) < 1e-3);
+  std::array<int, 10> counts{};
+  for (const auto label : batch.labels) ++counts.at(static_cast<std::size_t>(label));
+  for (const int class_count : counts) REQUIRE(class_count == 6000);  // Xiao et al., section 2
+}

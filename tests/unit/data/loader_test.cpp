@@ -1,0 +1,147 @@
+#include "data/loader.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "core/error.hpp"
+#include "support/catch.hpp"
+
+using namespace eqt;
+using namespace eqt::data;
+
+namespace {
+
+/// Writes each sample's index, the epoch and the seed of its augmentation as the image.
+class IndexDataset : public Dataset {
+ public:
+  std::size_t size() const override { return 1000; }
+  ImageShape shape() const override { return {1, 1, 3}; }
+  int classes() const override { return 10; }
+  void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
+            Batch& out) const override {
+    if (++reads == fail_at) fail(Kind::data, "read {} fails", fail_at);
+    out.shape = shape();
+    out.images.clear();
+    out.labels.clear();
+    for (const std::size_t index : indices) {
+      out.images.push_back(static_cast<float>(index));
+      out.images.push_back(augment ? static_cast<float>(augment->epoch) : -1.0f);
+      out.images.push_back(augment ? static_cast<float>(augment->run_seed) : -1.0f);
+      out.labels.push_back(static_cast<std::int64_t>(index % 10));
+    }
+  }
+  mutable std::atomic<int> reads = 0;
+  int fail_at = 0;
+};
+
+void require_samples(const Batch& batch, const std::vector<std::size_t>& order, std::size_t first) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    REQUIRE(batch.images[3 * i] == static_cast<float>(order[first + i]));
+    REQUIRE(batch.labels[i] == static_cast<std::int64_t>(order[first + i] % 10));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("batches follow the partition's order over epochs", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(1000, 1, 3, 4);  // 333 samples: 10 batches of 32 and 13 left over
+  BatchLoader loader(dataset, partition, {32, 10, true, 77, 5, 0});
+  for (std::uint64_t epoch = 5; epoch < 9; ++epoch) {
+    const auto order = partition.order(epoch);
+    for (std::size_t i = 0; i < 10; ++i) {
+      const Batch& batch = loader.next();
+      REQUIRE(batch.size() == 32);
+      require_samples(batch, order, i * 32);
+      for (std::size_t s = 0; s < 32; ++s) {
+        REQUIRE(batch.images[3 * s + 1] == static_cast<float>(epoch));
+        REQUIRE(batch.images[3 * s + 2] == 77);
+      }
+    }
+  }
+}
+
+TEST_CASE("a loader goes on in the middle of an epoch", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(100, 0, 1, 4);
+  BatchLoader loader(dataset, partition, {10, 10, false, 1, 2, 7});
+  for (std::size_t i = 7; i < 10; ++i) {
+    const Batch& batch = loader.next();
+    require_samples(batch, partition.order(2), i * 10);
+    REQUIRE(batch.images[1] == -1);
+  }
+  require_samples(loader.next(), partition.order(3), 0);
+}
+
+TEST_CASE("a batch stays as it is until the next one is asked for", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(1000, 0, 1, 4);
+  BatchLoader loader(dataset, partition, {50, 20, true, 1, 0, 0});
+  const auto order = partition.order(0);
+  for (std::size_t i = 0; i < 12; ++i) {
+    const Batch& batch = loader.next();
+    // Gives the producer every chance to overrun the batch in use.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    require_samples(batch, order, i * 50);
+  }
+}
+
+TEST_CASE("the loader reads ahead, but no further than its ring", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(1000, 0, 1, 4);
+  BatchLoader loader(dataset, partition, {10, 100, true, 1, 0, 0});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (dataset.reads < 3 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  REQUIRE(dataset.reads >= 3);  // without any next()
+  std::set<const float*> buffers;
+  for (int i = 1; i <= 40; ++i) {
+    buffers.insert(loader.next().images.data());
+    REQUIRE(dataset.reads <= i + 3);
+  }
+  REQUIRE(buffers.size() <= 4);  // recycled, never a new one
+}
+
+TEST_CASE("an error of the background thread arrives after the good batches", "[loader]") {
+  IndexDataset dataset;
+  dataset.fail_at = 4;
+  const IidPartition partition(1000, 0, 1, 4);
+  BatchLoader loader(dataset, partition, {10, 100, true, 1, 0, 0});
+  for (std::size_t i = 0; i < 3; ++i) require_samples(loader.next(), partition.order(0), i * 10);
+  for (int again = 0; again < 2; ++again) {
+    try {
+      loader.next();
+      FAIL("no exception");
+    } catch (const Error& error) {
+      REQUIRE(error.kind() == Kind::data);
+      REQUIRE(std::string(error.what()) == "read 4 fails");
+    }
+  }
+}
+
+TEST_CASE("a loader stops at any moment", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(100, 0, 1, 4);
+  for (int used = 0; used < 200; ++used) {
+    BatchLoader loader(dataset, partition, {10, 10, true, 1, 0, 0});
+    for (int i = 0; i < used % 14; ++i) loader.next();
+  }
+  SUCCEED("every destructor returned");
+}
+
+TEST_CASE("batches that do not fit into the shard are refused", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(100, 0, 1, 4);
+  for (const BatchLoader::Options& options :
+       {BatchLoader::Options{11, 10, true, 1, 0, 0}, BatchLoader::Options{0, 10, true, 1, 0, 0},
+        BatchLoader::Options{SIZE_MAX / 2 + 1, 2, true, 1, 0, 0}}) {
+    try {
+      BatchLoader loader(dataset, partition, options);
+      FAIL("batch size " << options.batch_size << " was accepted");
+    } catch (const Error& error) {
+      REQUIRE(error.kind() == Kind::usage);
+    }
+  }
+}
