@@ -28,11 +28,12 @@ enum class CodecId : std::uint16_t {
 };
 
 struct Properties {
-  bool lossless = false;      // decode(encode(v)) == v, bit for bit
-  bool unbiased = false;      // E[decode(encode(v))] == v
-  bool random = false;        // reads EncodeContext::key
-  bool sparse = false;        // sends a few values with their indices; see codec/sparse.hpp
-  bool shared_scale = false;  // wants EncodeContext::shared_scale, the maximum over ranks of local_scale()
+  bool lossless = false;  // decode(encode(v)) == v, bit for bit
+  bool unbiased = false;  // E[decode(encode(v))] == v
+  bool random = false;    // reads EncodeContext::key
+  bool sparse = false;    // sends a few values with their indices; see codec/sparse.hpp
+  bool shared_scale =
+      false;  // wants EncodeContext::shared_scale, the maximum over ranks of local_scale()
   // Values that are encoded independently of their neighbours come in runs of this many [values]:
   // cutting a slice at a multiple of it changes no decoded value. 0: the slice is one whole.
   std::size_t granule = 1;
@@ -44,7 +45,7 @@ struct EncodeContext {
   RandomKey key;                      // (seed, step, rank, slice) of these values
   std::uint64_t first_index = 0;      // index of values[0] in its slice: the random counter's start
   std::optional<float> shared_scale;  // TernGrad: S = max over ranks of local_scale()
-  std::optional<double> density;      // top-k, DGC: fraction kept in this step, instead of the option's
+  std::optional<double> density;  // top-k, DGC: fraction kept in this step, instead of the option's
 };
 
 /// Stateless and thread-safe; knows no ranks. One instance serves every slice.
@@ -64,12 +65,12 @@ class Compressor {
   /// @pre payload.size() >= max_payload_bytes(values.size())
   /// @return bytes written
   /// @throws Error{diverged} if a value is NaN or infinite; the message says which index.
-  [[nodiscard]] virtual std::size_t encode(std::span<const float> values, const EncodeContext& context,
-                                           Workspace& workspace,
+  [[nodiscard]] virtual std::size_t encode(std::span<const float> values,
+                                           const EncodeContext& context, Workspace& workspace,
                                            std::span<std::byte> payload) const = 0;
 
-  /// sum[i] += scale * decoded[i]: one pass for decode, scale and reduce. `sum.size()` is the number
-  /// of values that were encoded.
+  /// sum[i] += scale * decoded[i]: one pass for decode, scale and reduce. `sum.size()` is the
+  /// number of values that were encoded.
   /// @throws Error{wire} on any malformed payload, and never reads outside it. `sum` may then hold
   /// part of the message.
   virtual void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,

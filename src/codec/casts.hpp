@@ -1,0 +1,30 @@
+// The arithmetic of the 16-bit casts, below the compressors fp16 and bf16.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace eqt::codec {
+
+// Bit patterns of infinity without the sign: larger ones are NaN.
+inline constexpr std::uint32_t kHalfInfinity = 0x7C00;
+inline constexpr std::uint32_t kBfloatInfinity = 0x7F80;
+
+/// Rounds to IEEE 754 binary16, to nearest and ties to even; too large becomes infinity, NaN stays
+/// NaN. Writes 2 values.size() bytes, little-endian.
+/// @return the largest result without its sign, as bits
+std::uint32_t cast_to_half(std::span<const float> values, std::byte* halves);
+
+/// The same for bfloat16, the upper 16 bits of a float32.
+std::uint32_t cast_to_bfloat(std::span<const float> values, std::byte* bfloats);
+
+/// sum[i] += scale * half i. Meaningful only if the result is below kHalfInfinity.
+/// @return the largest half without its sign, as bits
+std::uint32_t add_halves(const std::byte* halves, float scale, std::span<float> sum);
+
+/// The same for bfloat16 and kBfloatInfinity.
+std::uint32_t add_bfloats(const std::byte* bfloats, float scale, std::span<float> sum);
+
+}  // namespace eqt::codec

@@ -1,0 +1,31 @@
+// The published reference numbers: the excerpt in this repository, and the whole file where the
+// environment variable EQT_SHARED says the shared folder is.
+
+#pragma once
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "support/catch.hpp"
+
+namespace eqt::codec::testing {
+
+inline nlohmann::json read_json(const std::string& path) {
+  std::ifstream file(path);
+  INFO(path);
+  REQUIRE(file);
+  return nlohmann::json::parse(file);
+}
+
+template <typename Check>
+void for_each_vector_file(Check check) {
+  check(read_json(EQT_SOURCE_DIR "/tests/golden/vectors_basic.json"));
+  if (const char* shared = std::getenv("EQT_SHARED")) {
+    check(read_json(std::string(shared) + "/reference/vectors/vectors.json"));
+  }
+}
+
+}  // namespace eqt::codec::testing
