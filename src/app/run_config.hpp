@@ -1,6 +1,6 @@
-// The whole configuration: plain structs with defaults. One table in run_config.cpp binds each member
-// to its JSON key, range, unit and one-line meaning; the schema, the checks, the documentation and
-// `check` are all derived from that table.
+// The whole configuration: plain structs with defaults. One table in field_table.cpp binds each
+// member to its JSON key, range, unit and one-line meaning; the schema, the checks, the
+// documentation and `check` are all derived from that table.
 
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace eqt::app {
@@ -24,6 +25,8 @@ struct RunConfig {
     std::string precision = "fp32";
     std::string shortcut = "projection";
     std::string weights;  // "" = none
+
+    bool operator==(const Model&) const = default;
   } model;
 
   struct Data {
@@ -32,15 +35,21 @@ struct RunConfig {
     bool augment = true;
     struct Partition {
       std::string kind = "iid";
+
+      bool operator==(const Partition&) const = default;
     } partition;
     std::size_t limit_train = 0, limit_test = 0;  // [samples], 0 = all
+
+    bool operator==(const Data&) const = default;
   } data;
 
   struct Train {
     std::uint64_t epochs = 1;
-    std::uint64_t steps = 0;  // 0 = by epochs
-    std::size_t batch_size = 64;  // per rank
+    std::uint64_t steps = 0;           // 0 = by epochs
+    std::size_t batch_size = 64;       // per rank
     std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
+
+    bool operator==(const Train&) const = default;
   } train;
 
   struct Optimizer {
@@ -50,6 +59,8 @@ struct RunConfig {
     bool nesterov = false;
     double weight_decay = 1e-4;
     std::string momentum_kind = "local";
+
+    bool operator==(const Optimizer&) const = default;
   } optimizer;
 
   struct Schedule {
@@ -57,6 +68,8 @@ struct RunConfig {
     std::vector<double> milestones;  // [epochs]
     double factor = 0.1;
     double warmup_epochs = 0;
+
+    bool operator==(const Schedule&) const = default;
   } schedule;
 
   struct Synchronization {
@@ -66,43 +79,66 @@ struct RunConfig {
     double bucket_mib = 4;
     std::string error_feedback = "auto";  // auto none ef14
     double timeout_seconds = 300;         // 0 = never
+
+    bool operator==(const Synchronization&) const = default;
   } synchronization;
 
   struct Compressor {
     std::string name = "none";
     int bits = 4;
-    std::size_t bucket_size = 8192;       // [values]
-    std::string norm = "l2";              // l2 max
-    std::string coding = "fixed";         // fixed elias huffman auto; e-elastiquant: auto
-    std::string levels = "sinh";          // sinh exponential
-    std::optional<double> elasticity;     // "auto" = unset
+    std::size_t bucket_size = 8192;    // [values]
+    std::string norm = "l2";           // l2 max
+    std::string coding = "fixed";      // fixed elias huffman auto; e-elastiquant: auto
+    std::string levels = "sinh";       // sinh exponential
+    std::optional<double> elasticity;  // "auto" = unset
     double density = 0.01;
-    double clip = 2.5;                    // terngrad [standard deviations], 0 = off
-    double warmup_epochs = 4;             // dgc: epochs in which density falls to its value
-    double clip_norm = 0;                 // dgc: local gradient clipping threshold, 0 = off
-    std::size_t skip_below = 1024;        // [values]
-    std::string granularity = "layer";    // layer model
+    double clip = 2.5;                  // terngrad [standard deviations], 0 = off
+    double warmup_epochs = 4;           // dgc: epochs in which density falls to its value
+    double clip_norm = 0;               // dgc: local gradient clipping threshold, 0 = off
+    std::size_t skip_below = 1024;      // [values]
+    std::string granularity = "layer";  // layer model
+
+    bool operator==(const Compressor&) const = default;
   } compressor;
 
   struct Output {
-    std::string progress = "auto";        // auto bar lines off
+    std::string progress = "auto";  // auto bar lines off
     bool step_records = true;
+
+    bool operator==(const Output&) const = default;
   } output;
+
+  bool operator==(const RunConfig&) const = default;
 };
 
-/// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string) in order, validates.
-/// `origin` names the document in messages.
-/// @throws Error{usage}: unknown key (with the nearest), wrong type, out of range, impossible combination.
+/// A name that a key accepts, and one line about it.
+struct Choice {
+  std::string name;
+  std::string about;
+};
+
+/// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string; a key of type
+/// string takes the text as it stands unless it is a JSON string) in order, validates and resolves:
+/// with e-elastiquant an unset compressor.coding becomes "auto". `origin` names the document in
+/// messages.
+/// @throws Error{usage}: malformed JSON (with line and column), a key that stands twice, unknown
+/// key or name (with the nearest), wrong type, out of range, impossible combination.
 RunConfig parse_config(const std::string& json_text, const std::string& origin,
                        const std::vector<std::string>& sets);
 
-/// The resolved config: every key with its value, pretty-printed JSON. Feeding it back repeats the run.
+/// The resolved config: every key with its value, pretty-printed JSON that ends with a newline.
+/// parse_config(resolved_json(c), ...) == c for every c that parse_config returned.
 std::string resolved_json(const RunConfig& config);
 
-/// JSON Schema (draft 2020-12) of the config.
+/// JSON Schema (draft 2020-12) of the config, pretty-printed.
 std::string config_schema();
 
-/// Markdown table of every key: type, default, range, unit, meaning. configs/README.md holds it.
+/// Markdown: a table of every key (type, default, range, unit, meaning) and a table of every name.
+/// configs/README.md holds it.
 std::string config_reference();
+
+/// The names that `key` accepts ("compressor.name"), in the order of the documentation.
+/// @pre `key` is a key with names
+const std::vector<Choice>& config_choices(std::string_view key);
 
 }  // namespace eqt::app

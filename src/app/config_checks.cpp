@@ -1,0 +1,149 @@
+#include "app/config_checks.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace eqt::app {
+namespace {
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool has_levels(std::string_view compressor) {
+  return is_one_of(compressor, {"qsgd", "qsgd-v", "elastiquant", "e-elastiquant"});
+}
+
+bool is_elastic(std::string_view compressor) {
+  return is_one_of(compressor, {"elastiquant", "e-elastiquant"});
+}
+
+bool is_sparse(std::string_view compressor) { return is_one_of(compressor, {"topk", "dgc"}); }
+
+void check_training(const RunConfig& config, const std::string& origin) {
+  if (config.train.epochs == 0 && config.train.steps == 0)
+    fail(Kind::usage,
+         "{}: expected train.epochs or train.steps above 0, found both 0; set one of them", origin);
+  if (config.optimizer.nesterov && config.optimizer.momentum == 0)
+    fail(Kind::usage,
+         "{}: expected optimizer.momentum above 0 with optimizer.nesterov, found 0; set "
+         "optimizer.nesterov to false or a momentum",
+         origin);
+}
+
+void check_schedule(const RunConfig::Schedule& schedule, const std::string& origin) {
+  const bool is_step = schedule.kind == "step";
+  if (is_step && schedule.milestones.empty())
+    fail(
+        Kind::usage,
+        "{}: expected schedule.milestones with schedule.kind \"step\", found none; list the epochs "
+        "at which the rate drops",
+        origin);
+  if (!is_step && !schedule.milestones.empty())
+    fail(Kind::usage,
+         "{}: expected no schedule.milestones with schedule.kind \"{}\", found {}; set "
+         "schedule.kind "
+         "to \"step\" or remove them",
+         origin, schedule.kind, schedule.milestones.size());
+  const auto& epochs = schedule.milestones;
+  if (std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) != epochs.end())
+    fail(Kind::usage, "{}: expected increasing schedule.milestones, found [{}]; sort them", origin,
+         fmt::join(epochs, ", "));
+}
+
+void check_collective(const RunConfig& config, const std::string& origin) {
+  const std::string& compressor = config.compressor.name;
+  const std::string& collective = config.synchronization.collective;
+  if (collective == "dense" && compressor != "none")
+    fail(Kind::usage,
+         "{}: expected the compressor none for synchronization.collective \"dense\" (an allreduce "
+         "of float32), found \"{}\"; set synchronization.collective to \"auto\"",
+         origin, compressor);
+  if (collective == "scatter-reduce" && is_sparse(compressor))
+    fail(Kind::usage,
+         "{}: expected synchronization.collective \"auto\" or \"allgather\" for the sparse "
+         "compressor "
+         "\"{}\", found \"scatter-reduce\"; set it to \"auto\"",
+         origin, compressor);
+  if (config.synchronization.algorithm == "none" && compressor != "none")
+    fail(Kind::usage,
+         "{}: expected the compressor none for synchronization.algorithm \"none\" (nothing is "
+         "sent), "
+         "found \"{}\"; set synchronization.algorithm to \"allreduce\"",
+         origin, compressor);
+}
+
+void check_error_feedback(const RunConfig& config, const std::string& origin) {
+  if (config.synchronization.error_feedback != "ef14") return;
+  const std::string& compressor = config.compressor.name;
+  if (compressor == "none")
+    fail(Kind::usage,
+         "{}: expected a lossy compressor for synchronization.error_feedback \"ef14\", found "
+         "\"none\"; "
+         "set synchronization.error_feedback to \"auto\"",
+         origin);
+  if (compressor == "dgc")
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor dgc, "
+         "which keeps what it did not send by itself, found \"ef14\"; set it to \"auto\"",
+         origin);
+}
+
+void check_coding(const RunConfig::Compressor& compressor, const std::string& origin) {
+  if (compressor.name == "e-elastiquant" && compressor.coding == "fixed")
+    fail(Kind::usage,
+         "{}: expected compressor.coding \"elias\", \"huffman\" or \"auto\" for e-elastiquant, "
+         "found "
+         "\"fixed\"; set compressor.name to \"elastiquant\" or leave the coding out",
+         origin);
+  if (compressor.coding != "fixed" && !has_levels(compressor.name))
+    fail(Kind::usage,
+         "{}: expected compressor.coding \"fixed\" for the compressor \"{}\", which has no levels "
+         "to "
+         "code, found \"{}\"; leave it out",
+         origin, compressor.name, compressor.coding);
+}
+
+void check_levels(const RunConfig::Compressor& compressor, const std::string& origin) {
+  if (compressor.name == "qsgd" && compressor.norm == "max")
+    fail(Kind::usage,
+         "{}: expected compressor.norm \"l2\" for qsgd, found \"max\"; set compressor.name to "
+         "\"qsgd-v\" or leave the norm out",
+         origin);
+  if (compressor.levels != "sinh" && !is_elastic(compressor.name))
+    fail(Kind::usage,
+         "{}: expected the compressor elastiquant or e-elastiquant for compressor.levels \"{}\", "
+         "found \"{}\"; leave the levels out",
+         origin, compressor.levels, compressor.name);
+  if (!compressor.elasticity) return;
+  if (!is_elastic(compressor.name))
+    fail(Kind::usage,
+         "{}: expected the compressor elastiquant or e-elastiquant for compressor.elasticity {}, "
+         "found \"{}\"; leave the elasticity out",
+         origin, *compressor.elasticity, compressor.name);
+  if (compressor.levels == "exponential" && *compressor.elasticity >= 1)
+    fail(Kind::usage,
+         "{}: expected compressor.elasticity in (0, 1) with compressor.levels \"exponential\", "
+         "found "
+         "{}; it is the ratio of neighbouring levels",
+         origin, *compressor.elasticity);
+}
+
+}  // namespace
+
+void check_combinations(const RunConfig& config, const std::string& origin) {
+  check_training(config, origin);
+  check_schedule(config.schedule, origin);
+  check_collective(config, origin);
+  check_error_feedback(config, origin);
+  check_coding(config.compressor, origin);
+  check_levels(config.compressor, origin);
+}
+
+}  // namespace eqt::app

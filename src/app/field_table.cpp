@@ -1,0 +1,282 @@
+// The table: one line or two for each config key. Everything that is known about a key stands here
+// and nowhere else; its default is RunConfig's.
+
+#include "app/field.hpp"
+
+namespace eqt::app {
+namespace {
+
+// Larger than any run, small enough for every integer type and for a JSON reader's double.
+constexpr double kMany = 1e12;
+// Below the largest float32, so that a rate may be made as wrong as someone likes to see it
+// diverge.
+constexpr double kHuge = 1e38;
+
+// The key is the member's own path, so the two cannot disagree.
+#define EQT_FIELD(path) \
+  bind(                 \
+      #path, [](auto& config) -> auto& { return config.path; })
+
+std::vector<Field> general_fields() {
+  return {
+      EQT_FIELD(name)
+          .text_is(TextRule::folder_name)
+          .says("name of the run and of its folder under runs/"),
+      EQT_FIELD(seed).within({}).says("seed of every random number: initial weights, shards, "
+                                      "augmentation, rounding"),
+      EQT_FIELD(device).one_of({{"cpu", "LibTorch on the CPU"}}).says("where the network runs"),
+      EQT_FIELD(threads_per_rank)
+          .from(0, 1024)
+          .in("threads")
+          .says("computing threads of a rank; 0 = cores / ranks on this host"),
+  };
+}
+
+std::vector<Field> model_fields() {
+  return {
+      EQT_FIELD(model.name)
+          .one_of({{"resnet18", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
+                   {"resnet20", "CIFAR ResNet, 3 x 3 blocks"},
+                   {"resnet34", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
+                   {"resnet50", "ImageNet ResNet, bottlenecks; CIFAR stem when images are small"},
+                   {"resnet54", "CIFAR ResNet, 2-layer blocks, depth 54"},
+                   {"resnet56", "CIFAR ResNet, 3 x 9 blocks"},
+                   {"resnet110", "CIFAR ResNet, 3 x 18 blocks"}})
+          .says("the network"),
+      EQT_FIELD(model.normalization)
+          .one_of({{"batchnorm", "batch normalization, statistics of each rank's own batch"}})
+          .says("normalization layers"),
+      EQT_FIELD(model.precision)
+          .one_of({{"fp32", "float32 everywhere"}})
+          .says("arithmetic of the network"),
+      EQT_FIELD(model.shortcut)
+          .one_of({{"projection", "1 x 1 convolution (option B of He et al. 2016)"},
+                   {"padding", "stride and zero channels, no parameters (option A)"}})
+          .says("shortcuts of the CIFAR ResNets where the shape changes"),
+      EQT_FIELD(model.weights)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("file with initial weights: a dict of tensors, torchvision's names; null = random"),
+  };
+}
+
+std::vector<Field> data_fields() {
+  return {
+      EQT_FIELD(data.name)
+          .one_of({{"fashion-mnist", "60,000 + 10,000 grey 28 x 28 images, 10 classes"},
+                   {"cifar10", "50,000 + 10,000 colour 32 x 32 images, 10 classes"},
+                   {"cifar100", "50,000 + 10,000 colour 32 x 32 images, 100 classes"},
+                   {"synthetic", "generated images; needs no files"}})
+          .says("the data set"),
+      EQT_FIELD(data.path)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("folder with the data set's own files; null = its default place (fashion-mnist: "
+                "Debian's dataset-fashion-mnist)"),
+      EQT_FIELD(data.augment)
+          .says("random crop with 4 pixels of padding and random horizontal flip in training"),
+      EQT_FIELD(data.partition.kind)
+          .one_of({{"iid", "a seeded permutation cut into equal shards"}})
+          .says("how the training set is divided among ranks"),
+      EQT_FIELD(data.limit_train)
+          .from(0, kMany)
+          .in("samples")
+          .says("use only the first this many training samples; 0 = all"),
+      EQT_FIELD(data.limit_test)
+          .from(0, kMany)
+          .in("samples")
+          .says("use only the first this many test samples; 0 = all"),
+  };
+}
+
+std::vector<Field> train_fields() {
+  return {
+      EQT_FIELD(train.epochs)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("passes over the training set; 0 only with train.steps"),
+      EQT_FIELD(train.steps)
+          .from(0, kMany)
+          .in("steps")
+          .says("stop after this many optimizer steps; 0 = by epochs"),
+      EQT_FIELD(train.batch_size).from(1, 65536).in("samples").says("samples per rank and step"),
+      EQT_FIELD(train.evaluate_every)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("evaluate the test set after every this many epochs; 0 = only at the end"),
+  };
+}
+
+std::vector<Field> optimizer_fields() {
+  return {
+      EQT_FIELD(optimizer.name)
+          .one_of({{"sgd", "stochastic gradient descent with momentum"}})
+          .says("the parameter update"),
+      EQT_FIELD(optimizer.learning_rate).from(0, kHuge).says("learning rate after warm-up"),
+      EQT_FIELD(optimizer.momentum).within({0, 1, false, true}).says("momentum; 0 = none"),
+      EQT_FIELD(optimizer.nesterov).says("Nesterov's momentum"),
+      EQT_FIELD(optimizer.weight_decay).from(0, kHuge).says("L2 penalty on every parameter"),
+      EQT_FIELD(optimizer.momentum_kind)
+          .one_of({{"local", "each rank accumulates the gradients that it applies"}})
+          .says("what momentum accumulates"),
+  };
+}
+
+std::vector<Field> schedule_fields() {
+  return {
+      EQT_FIELD(schedule.kind)
+          .one_of({{"constant", "the learning rate as it is"},
+                   {"step", "times schedule.factor at each of schedule.milestones"},
+                   {"cosine", "half a cosine from the learning rate to 0 at the end of the run"}})
+          .says("how the learning rate changes"),
+      EQT_FIELD(schedule.milestones)
+          .within({0, 1e6, true, false})
+          .in("epochs")
+          .says("step: when the rate is multiplied by schedule.factor; increasing"),
+      EQT_FIELD(schedule.factor)
+          .within({0, 10, true, false})
+          .says("step: the multiplier at each milestone"),
+      EQT_FIELD(schedule.warmup_epochs)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("linear warm-up to the learning rate at the start; 0 = none"),
+  };
+}
+
+std::vector<Field> synchronization_fields() {
+  return {
+      EQT_FIELD(synchronization.algorithm)
+          .one_of({{"allreduce", "the mean of all ranks' gradients in every step"},
+                   {"none", "no synchronization: each rank trains alone"}})
+          .says("what ranks exchange"),
+      EQT_FIELD(synchronization.collective)
+          .one_of({{"auto", "the one that suits the compressor"},
+                   {"dense", "MPI_Allreduce of float32; only for the compressor none"},
+                   {"allgather", "every rank sends its message to all and adds what it receives"},
+                   {"scatter-reduce", "each rank adds one chunk, then all gather the sums"}})
+          .says("how gradients are averaged"),
+      EQT_FIELD(synchronization.overlap).says("communicate while the backward pass still computes"),
+      EQT_FIELD(synchronization.bucket_mib)
+          .within({0, 1024, true, false})
+          .in("MiB")
+          .says("gradients are exchanged in groups of about this size"),
+      EQT_FIELD(synchronization.error_feedback)
+          .one_of({{"auto", "ef14 for biased compressors without a memory of their own, else none"},
+                   {"none", "what is not sent is lost"},
+                   {"ef14", "what is not sent is added to the next gradient (Seide et al. 2014)"}})
+          .says("memory of what compression left out"),
+      EQT_FIELD(synchronization.timeout_seconds)
+          .from(0, 1e6)
+          .in("seconds")
+          .says("a collective that takes longer ends the run with exit 7; 0 = never"),
+  };
+}
+
+std::vector<Field> compressor_fields() {
+  return {
+      EQT_FIELD(compressor.name)
+          .one_of({{"none", "float32, lossless"},
+                   {"fp16", "IEEE half precision, round to nearest"},
+                   {"bf16", "bfloat16, round to nearest"},
+                   {"qsgd", "uniform levels, stochastic rounding, L2 norm per bucket"},
+                   {"qsgd-v", "uniform levels, stochastic rounding, maximum norm per bucket"},
+                   {"elastiquant", "levels denser near zero, stochastic rounding"},
+                   {"e-elastiquant", "elastiquant with entropy coding"},
+                   {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
+                   {"topk", "the values of largest magnitude"},
+                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"}})
+          .says("how gradients are compressed"),
+      EQT_FIELD(compressor.bits)
+          .from(2, 8)
+          .in("bits")
+          .says("qsgd, elastiquant families: bits per value, sign included"),
+      EQT_FIELD(compressor.bucket_size)
+          .from(1, 16777216)
+          .in("values")
+          .says("qsgd, elastiquant families: values that share one norm"),
+      EQT_FIELD(compressor.norm)
+          .one_of(
+              {{"l2", "Euclidean norm of the bucket"}, {"max", "largest magnitude in the bucket"}})
+          .says("elastiquant families: scale of a bucket (qsgd has l2, qsgd-v max)"),
+      EQT_FIELD(compressor.coding)
+          .one_of({{"fixed", "the same number of bits for every value"},
+                   {"elias", "Elias omega codes"},
+                   {"huffman", "canonical Huffman codes, table included"},
+                   {"auto", "the shortest entropy code for each bucket"}})
+          .says("qsgd, elastiquant families: how levels become bits; e-elastiquant: \"auto\" when "
+                "unset"),
+      EQT_FIELD(compressor.levels)
+          .one_of({{"sinh", "sinh(j theta) / sinh(n theta)"}, {"exponential", "p^(n - j)"}})
+          .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
+      EQT_FIELD(compressor.elasticity)
+          .within({0, 20, true, false})
+          .says(
+              "elastiquant families: theta of sinh, p < 1 of exponential; \"auto\" = the optimum"),
+      EQT_FIELD(compressor.density)
+          .within({0, 1, true, false})
+          .says("topk, dgc: fraction of the values that is sent"),
+      EQT_FIELD(compressor.clip)
+          .from(0, 1000)
+          .in("standard deviations")
+          .says("terngrad: gradients are clipped here first; 0 = never"),
+      EQT_FIELD(compressor.warmup_epochs)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("dgc: the density falls to its value over this many epochs; 0 = at once"),
+      EQT_FIELD(compressor.clip_norm)
+          .from(0, kHuge)
+          .says("dgc: threshold for the norm of the gradient, shared out among ranks; 0 = never"),
+      EQT_FIELD(compressor.skip_below)
+          .from(0, kMany)
+          .in("values")
+          .says("smaller tensors and one-dimensional ones travel as float32"),
+      EQT_FIELD(compressor.granularity)
+          .one_of({{"layer", "each tensor by itself"}, {"model", "all tensors as one vector"}})
+          .says("what is compressed as one vector"),
+  };
+}
+
+std::vector<Field> output_fields() {
+  return {
+      EQT_FIELD(output.progress)
+          .one_of({{"auto", "a bar on a terminal, else lines"},
+                   {"bar", "one line that is rewritten; lines where there is no terminal"},
+                   {"lines", "a line every 10 seconds or 10 %"},
+                   {"off", "nothing until the final table"}})
+          .says("progress on standard error"),
+      EQT_FIELD(output.step_records).says("a record of every step in metrics.jsonl"),
+  };
+}
+
+#undef EQT_FIELD
+
+}  // namespace
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> table = [] {
+    std::vector<Field> all;
+    for (auto* section :
+         {general_fields, model_fields, data_fields, train_fields, optimizer_fields,
+          schedule_fields, synchronization_fields, compressor_fields, output_fields})
+      for (Field& field : section()) all.push_back(std::move(field));
+    return all;
+  }();
+  return table;
+}
+
+const std::vector<Choice>& sections() {
+  static const std::vector<Choice> table = {
+      {"model", "the network"},
+      {"data", "what it learns from"},
+      {"data.partition", "how the training set is divided"},
+      {"train", "how long and how much"},
+      {"optimizer", "the parameter update"},
+      {"schedule", "the learning rate over time"},
+      {"synchronization", "what ranks exchange and how"},
+      {"compressor", "how gradients are compressed; a compressor ignores the keys of others"},
+      {"output", "what is shown and written"},
+  };
+  return table;
+}
+
+}  // namespace eqt::app
