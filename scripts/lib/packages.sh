@@ -41,10 +41,17 @@ install_packages() {
     fi
     as_root=(sudo)
   fi
-  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q)
-  "${apt[@]}" update ||
+  local log="$EQT_ROOT/build/packages.log" apt
+  mkdir -p "$EQT_ROOT/build"
+  apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
+  say "(a bare Debian 12 downloads 0.4 GB and takes 1.5 GB of disk; apt's output goes to build/packages.log)"
+  "${apt[@]}" update >"$log" 2>&1 || {
+    tail -n 5 "$log" >&2
     fail 1 "apt-get update failed: check the network and /etc/apt/sources.list, then run this again."
-  "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
-    fail 1 "apt-get could not install ${missing[*]}: its message stands above (Debian 12 or newer" \
-      "has all of them in main)."
+  }
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 || {
+    tail -n 15 "$log" >&2
+    fail 1 "apt-get could not install ${missing[*]}: its last words stand above, all of them in" \
+      "build/packages.log (Debian 12 has every one of these packages in main)."
+  }
 }
