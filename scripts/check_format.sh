@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Checks that src/ and tests/ are formatted as .clang-format says (LLVM 14, Debian's clang-format-14).
+#
+#   scripts/check_format.sh [--fix]
+#
+#   --fix   rewrite the files instead
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+action=(--dry-run -Werror)
+case ${1:-} in
+  "") ;;
+  --fix) action=(-i) ;;
+  --help | -h) usage; exit 0 ;;
+  *) fail 2 "unknown argument \"$1\"; see --help." ;;
+esac
+# Another version formats differently, so none is better than another.
+command -v clang-format-14 >/dev/null || {
+  echo "[eqt-skip] clang-format-14 is not installed"
+  exit 0
+}
+mapfile -d '' files < <(find "$EQT_ROOT/src" "$EQT_ROOT/tests" \
+  \( -name '*.cpp' -o -name '*.hpp' \) -print0)
+[[ ${#files[@]} -gt 0 ]] || fail 2 "found no sources in $EQT_ROOT."
+found=$(cd "$EQT_ROOT" && clang-format-14 "${action[@]}" "${files[@]}" 2>&1) || {
+  grep -oE '^[^ :]+:[0-9]+' <<<"$found" | sort -t: -k1,1 -u >&2 || printf '%s\n' "$found" >&2
+  fail 1 "these files, from the line named, are not formatted as .clang-format says;" \
+    "scripts/check_format.sh --fix mends them."
+}
+say "${#files[@]} files are formatted"

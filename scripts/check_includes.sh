@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Checks that every room in src/ includes only what src/README.md lets it include.
+#
+#   scripts/check_includes.sh [SOURCE_FOLDER]
+#
+# Prints file:line and the rule for each breach, and ends with 1 if there is one.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+[[ ${1:-} != --help && ${1:-} != -h ]] || { usage; exit 0; }
+source_folder=${1:-$EQT_ROOT/src}
+[[ -d $source_folder ]] || fail 2 "expected a folder with rooms at $source_folder, found none."
+
+# Room -> rooms whose headers it may include, beside its own.
+declare -A rooms=(
+  [core]=""
+  [codec]="core"
+  [comm]="core"
+  [collective]="core codec comm"
+  [data]="core"
+  [optim]="core"
+  [metrics]="core"
+  [model]="core data"
+  [train]="core comm collective data model optim metrics"
+  [app]="core codec comm collective data model optim metrics train"
+)
+
+# Library -> rooms that may include it. System headers and the standard library are everybody's.
+declare -A libraries=(
+  [mpi]="comm"
+  [torch]="model"
+  [json]="metrics app"
+  [cli11]="app"
+  [zlib]="data"
+  [highway]="codec optim"
+  [xxhash]="core train app"
+  [fmt]="core codec comm collective data model optim metrics train app"
+)
+
+# library_of HEADER: whose header it is; "system" for the standard library, POSIX and the compiler.
+library_of() {
+  case $1 in
+    mpi.h | mpi-ext.h) echo mpi ;;
+    torch/* | ATen/* | c10/* | caffe2/*) echo torch ;;
+    nlohmann/*) echo json ;;
+    CLI/*) echo cli11 ;;
+    zlib.h) echo zlib ;;
+    hwy/*) echo highway ;;
+    xxhash.h) echo xxhash ;;
+    fmt/*) echo fmt ;;
+    sys/* | net/* | netinet/* | arpa/* | netdb.h | ifaddrs.h | unistd.h | fcntl.h | poll.h) echo system ;;
+    pthread.h | sched.h | signal.h | time.h | errno.h | dlfcn.h | cpuid.h | *mmintrin.h) echo system ;;
+    *.h | *.hpp | */*) echo unknown ;;
+    *) echo system ;;
+  esac
+}
+
+# has WORDS WORD: WORD is one of WORDS.
+has() { [[ " $1 " == *" $2 "* ]]; }
+
+breaches=0
+breach() {
+  printf '%s\n' "$*" >&2
+  breaches=$((breaches + 1))
+}
+
+# check PLACE ROOM HEADER: one include of one file.
+check() {
+  local place=$1 room=$2 header=$3 target library
+  target=${header%%/*}
+  if [[ -n ${rooms[$target]+set} && $header == */* ]]; then
+    [[ $target == "$room" ]] || has "${rooms[$room]}" "$target" ||
+      breach "$place: $room may not include $target (allowed: ${rooms[$room]:-no other room})"
+    [[ -e $source_folder/$header ]] || breach "$place: there is no $header in src"
+    return
+  fi
+  library=$(library_of "$header")
+  case $library in
+    system) ;;
+    unknown) breach "$place: $header is neither room/file nor a known library" ;;
+    *) has "${libraries[$library]}" "$room" ||
+      breach "$place: $library may be included by ${libraries[$library]} only" ;;
+  esac
+}
+
+files=0
+for folder in "$source_folder"/*/; do
+  room=$(basename "$folder")
+  [[ $room != cmake ]] || continue
+  [[ -n ${rooms[$room]+set} ]] || { breach "$folder: not a room known to $(basename "$0")"; continue; }
+  while IFS=: read -r file line text; do
+    [[ $text =~ [\<\"]([^\>\"]+)[\>\"] ]] && check "$file:$line" "$room" "${BASH_REMATCH[1]}"
+  done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "$folder" \
+    --include='*.cpp' --include='*.hpp' --include='*.h')
+  files=$((files + $(find "$folder" -name '*.[ch]pp' | wc -l)))
+done
+
+# The trainer is a loop over interfaces: which concrete class runs is decided in app alone.
+if [[ -d $source_folder/train ]]; then
+  while IFS= read -r found; do
+    breach "$found: train may not call another room's make_ function"
+  done < <(grep -rnoE '(codec|collective|data|model|optim|metrics)::make_[a-z_]+' \
+    "$source_folder/train" --include='*.cpp' --include='*.hpp')
+fi
+
+[[ $files -gt 0 ]] || fail 2 "found no sources in $source_folder."
+[[ $breaches -eq 0 ]] || fail 1 "$breaches includes break the matrix of src/README.md; they stand above."
+say "$files files keep the include matrix"

@@ -1,0 +1,57 @@
+# The Debian packages that building, running and testing need, listed here and nowhere else.
+# Source it after common.sh, then call install_packages with some of the lists.
+# shellcheck shell=bash
+# shellcheck disable=SC2034  # the lists are read by the scripts that source this file
+
+# libopenblas0-pthread: LibTorch runs with any BLAS, but the reference one is several times slower.
+# catch2: the build tree is configured once, tests included.
+EQT_BUILD_PACKAGES=(
+  g++ cmake ninja-build pkg-config
+  libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
+  libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev zlib1g-dev libxxhash-dev catch2
+)
+EQT_DATA_PACKAGES=(dataset-fashion-mnist)
+EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14)
+
+# install_packages NAME...: installs those that are missing, and does nothing when none is.
+# EQT_SKIP_INSTALL=1 leaves the system alone (own LibTorch, other distribution, no rights).
+install_packages() {
+  local missing=() package
+  if [[ ${EQT_SKIP_INSTALL:-0} == 1 ]]; then
+    say "Leaving the system's packages alone (EQT_SKIP_INSTALL=1)"
+    return
+  fi
+  command -v apt-get >/dev/null ||
+    fail 1 "this system has no apt-get: install what Debian calls \"$*\" with your own package" \
+      "manager, then run again with EQT_SKIP_INSTALL=1."
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+      missing+=("$package")
+  done
+  if [[ ${#missing[@]} -eq 0 ]]; then
+    say "All ${#} Debian packages are installed"
+    return
+  fi
+  say "Installing ${missing[*]}"
+  local as_root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    if ! command -v sudo >/dev/null || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+      fail 1 "installing needs root, and sudo cannot be used here: ask for" \
+        "\"apt-get install ${missing[*]}\", then run this again."
+    fi
+    as_root=(sudo)
+  fi
+  local log="$EQT_ROOT/build/packages.log" apt
+  mkdir -p "$EQT_ROOT/build"
+  apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
+  say "(a bare Debian 12 downloads 0.4 GB and takes 1.5 GB of disk; apt's output goes to build/packages.log)"
+  "${apt[@]}" update >"$log" 2>&1 || {
+    tail -n 5 "$log" >&2
+    fail 1 "apt-get update failed: check the network and /etc/apt/sources.list, then run this again."
+  }
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 || {
+    tail -n 15 "$log" >&2
+    fail 1 "apt-get could not install ${missing[*]}: its last words stand above, all of them in" \
+      "build/packages.log (Debian 12 has every one of these packages in main)."
+  }
+}

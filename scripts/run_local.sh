@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Runs equant-train on this machine under MPI and passes its exit code on.
+#
+#   scripts/run_local.sh [options] CONFIG.json [equant-train arguments]
+#   scripts/run_local.sh [options] -- equant-train arguments
+#
+#   --ranks N       MPI processes [2]
+#   --threads T     threads per rank [cores / ranks, at least 1]
+#   --timeout S     end the whole job after S seconds with exit code 124 [never]
+#   --bind WHAT     none: the system places threads [default]
+#                   core: T cores of its own for each rank
+#   --program FILE  the executable [$EQT_PROGRAM, or build/release/equant-train]
+#   --help          this text
+#
+#   scripts/run_local.sh --ranks 4 --threads 1 configs/quickstart.json --set train.epochs=2
+#   scripts/run_local.sh --ranks 2 -- doctor
+# For several machines see "On a rack" in README.md.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+ranks=2
+threads=""
+seconds=""
+bind=none
+program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
+    --threads) value_of "$1" $#; natural "$1" "$2"; threads=$2; shift 2 ;;
+    --timeout) value_of "$1" $#; natural "$1" "$2"; seconds=$2; shift 2 ;;
+    --bind) value_of "$1" $#; bind=$2; shift 2 ;;
+    --program) value_of "$1" $#; program=$2; shift 2 ;;
+    --help | -h) usage; exit 0 ;;
+    --) shift; break ;;
+    -*) fail 2 "unknown option \"$1\"; the program's own arguments come after -- or a config file." ;;
+    *) config=$1; shift; set -- --config "$config" "$@"; break ;;
+  esac
+done
+[[ $# -gt 0 ]] || fail 2 "a config file or -- and arguments are missing; see --help."
+[[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."
+[[ -x $program ]] || fail 2 "$program is not an executable: build it with scripts/quickstart.sh or" \
+  "\"cmake --preset release && cmake --build --preset release\", or name it with --program."
+command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
+
+# Threads asked for by name are part of the run, so its config.json says so; a later --set wins.
+if [[ -n $threads && $1 == -* && " $* " == *" --config"* ]]; then
+  set -- --set "threads_per_rank=$threads" "$@"
+fi
+share=$(($(cores) / ranks))
+threads=${threads:-$((share > 1 ? share : 1))}
+export OMP_NUM_THREADS=$threads
+
+mpirun=(mpirun -np "$ranks")
+if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
+  # Open MPI counts physical cores and refuses more ranks than those, or to run as root. --quiet: a
+  # rank that fails has said why; mpirun's own paragraphs about it would bury that sentence.
+  mpirun+=(--oversubscribe --quiet)
+  if [[ $bind == core ]]; then
+    mpirun+=(--map-by "slot:PE=$threads" --bind-to core)
+  else
+    mpirun+=(--bind-to none)
+  fi
+  if [[ $(id -u) -eq 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+  # A rank that spins while it waits takes the core from the rank that it waits for.
+  if [[ $ranks -gt $(cores) ]]; then
+    export OMPI_MCA_mpi_yield_when_idle=1
+  fi
+  # Containers forbid reading another process's memory, and Open MPI warns once per message.
+  if [[ -e /.dockerenv || -e /run/.containerenv ]]; then
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none
+  fi
+elif [[ $bind == core ]]; then
+  mpirun+=(-bind-to "core:$threads")
+fi
+
+# In the foreground, so that Ctrl-C reaches mpirun; mpirun ends the ranks.
+limit=()
+[[ -z $seconds ]] || limit=(timeout --verbose --foreground --kill-after=10 "$seconds")
+exec ${limit[@]+"${limit[@]}"} "${mpirun[@]}" "$program" "$@"

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, builds everything and runs every test that CI runs:
+# all labels but bench, in build/release. Run it again: nothing is rebuilt.
+#
+#   scripts/test.sh [--label REGEX] [--asan] [-- ctest arguments]
+#
+#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint bench
+#   --asan          unit, property and golden tests under AddressSanitizer and
+#                   UndefinedBehaviorSanitizer, in build/asan
+#   --help          this text
+#
+#   scripts/test.sh --label mpi -- -R collective
+# EQT_SKIP_INSTALL=1 installs nothing. A run in which no test matches fails.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/packages.sh
+source "$EQT_ROOT/scripts/lib/packages.sh"
+
+preset=release
+label=""
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --label) value_of "$1" $#; label=$2; shift 2 ;;
+    --asan) preset=asan; shift ;;
+    --help | -h) usage; exit 0 ;;
+    --) shift; break ;;
+    *) fail 2 "unknown argument \"$1\"; see --help." ;;
+  esac
+done
+
+selection=(-LE "^bench$")
+if [[ -n $label ]]; then
+  selection=(-L "$label")
+elif [[ $preset == asan ]]; then
+  selection=(-L "^(unit|property|golden)$")
+fi
+
+install_packages "${EQT_BUILD_PACKAGES[@]}" "${EQT_DATA_PACKAGES[@]}" "${EQT_TEST_PACKAGES[@]}"
+installed=$SECONDS
+build "$preset" all
+built=$SECONDS
+
+say "Testing in build/$preset: ctest ${selection[*]} $*"
+status=0
+ctest --test-dir "$EQT_ROOT/build/$preset" --no-tests=error --output-on-failure \
+  --parallel "$(cores)" "${selection[@]}" "$@" || status=$?
+say "$SECONDS s: installing $installed s, building $((built - installed)) s," \
+  "testing $((SECONDS - built)) s"
+[[ $status -eq 0 ]] || fail 1 "tests failed, or none was found; ctest's list stands above."

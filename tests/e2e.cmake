@@ -1,0 +1,21 @@
+# The whole program, as users run it. Each script is one test; e2e/lib.sh holds their words.
+
+function(eqt_e2e_test name timeout)
+  add_test(NAME e2e.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${name}.sh)
+  set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} PROCESSORS 2
+    SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]"
+    ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};${EQT_MPI_ENVIRONMENT}")
+endfunction()
+
+if(TARGET equant-train)
+  eqt_e2e_test(learns 120)
+  eqt_e2e_test(reproducible 120)
+  eqt_e2e_test(ranks 90)
+  eqt_e2e_test(collectives 120)
+  eqt_e2e_test(bad_input 120)
+  eqt_e2e_test(fails_fast 90)
+  eqt_e2e_test(verbs 60)
+  eqt_e2e_test(weights 60)
+  eqt_e2e_test(install 60)
+  eqt_e2e_test(scripts 120)
+endif()

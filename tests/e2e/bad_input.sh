@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Wrong configs, data and folders end every rank with the right code and one sentence that helps.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# refuse CODE REGEX WHAT [ARGUMENTS]: a run on 2 ranks that must not start.
+refuse() {
+  local code=$1 text=$2 what=$3
+  shift 3
+  train 2 refused "$@"
+  expect_failure "$code" "$text" "$what"
+  expect_within 10 "$what"
+  [[ ! -e $RUN/summary.json ]] || wrong "$what: a refused run wrote a summary"
+  rm -rf "$RUN"
+}
+
+refuse 2 'compressor\.bits' "misspelt key" --set compressor.bts=4
+refuse 2 'optimizer\.learning_rate' "misspelt key of another section" --set optimizer.learning_rat=0.1
+refuse 2 'elastiquant' "misspelt compressor" --set compressor.name=elastiqant
+refuse 2 'train\.epochs' "word where a number belongs" --set train.epochs=many
+refuse 2 'compressor\.bits' "number out of range" --set compressor.bits=77
+refuse 2 'more ranks|sample' "more ranks than samples" --set data.limit_train=1 --set train.batch_size=1
+refuse 2 'batch_size|batch' "batch larger than a shard" --set train.batch_size=129
+refuse 3 "$WORK/nowhere" "data folder that is not there" \
+  --set data.name=cifar10 --set "data.path=$WORK/nowhere"
+refuse 3 'absent\.pt' "weights that are not there" --set "model.weights=$WORK/absent.pt"
+
+mkdir "$WORK/short"
+head -c 1000 /dev/zero >"$WORK/short/data_batch_1.bin"
+refuse 3 'data_batch_1\.bin.*1000|1000.*data_batch_1\.bin|data_batch_2\.bin|test_batch\.bin' \
+  "truncated data file" --set data.name=cifar10 --set "data.path=$WORK/short"
+
+# The file itself.
+config() {
+  run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config "$1" --out "$WORK/refused"
+}
+config "$WORK/absent.json"
+expect_failure 2 'absent\.json' "config file that is not there"
+echo '{"train": {"epochs": 1' >"$WORK/broken.json"
+config "$WORK/broken.json"
+expect_failure 2 'broken\.json' "config that is not JSON"
+echo '{"trian": {"epochs": 1}}' >"$WORK/section.json"
+config "$WORK/section.json"
+expect_failure 2 'train' "misspelt section"
+
+# A run folder in use, and one that cannot be made.
+train 1 used --set train.steps=1
+expect_code 0 "first run into a folder"
+before=$(cat "$RUN/summary.json")
+train 1 used --set train.steps=1 --set seed=2
+expect_failure 2 'overwrite' "run folder in use"
+expect_equal "$before" "$(cat "$RUN/summary.json")" "results in a folder in use"
+train 1 used --set train.steps=1 --set seed=2 --overwrite
+expect_code 0 "--overwrite"
+expect_different "$before" "$(cat "$RUN/summary.json")" "results after --overwrite"
+touch "$WORK/file"
+train 1 file/run --set train.steps=1
+expect_failure 74 "$WORK/file" "run folder below a file"
+finish

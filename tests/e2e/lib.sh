@@ -1,0 +1,121 @@
+# Words of the end-to-end tests. Source it with the executable in EQT_PROGRAM (CTest sets it).
+# Each test is one script; it prints what it checks, and every check names what it found.
+# shellcheck shell=bash
+# shellcheck disable=SC2034  # the results of train and run are read by the tests
+
+set -euo pipefail
+EQT_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+: "${EQT_PROGRAM:?must name the equant-train executable}"
+export EQT_PROGRAM OMP_NUM_THREADS=1
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/equant-e2e.XXXXXX")
+trap 'rm -rf "$WORK"' EXIT
+cd "$WORK"
+FAILURES=0
+
+# A few steps of the smallest network on drawn images: seconds a run, no files needed.
+cat >"$WORK/tiny.json" <<'JSON'
+{
+  "name": "tiny",
+  "seed": 1,
+  "threads_per_rank": 1,
+  "model": {"name": "resnet20"},
+  "data": {"name": "synthetic", "augment": false, "limit_train": 256, "limit_test": 64},
+  "train": {"epochs": 1, "steps": 4, "batch_size": 16},
+  "optimizer": {"learning_rate": 0.05},
+  "synchronization": {"timeout_seconds": 60},
+  "output": {"progress": "off"}
+}
+JSON
+
+# skip REASON: the test cannot be run here; CTest reports it as skipped.
+skip() {
+  echo "[eqt-skip] $*"
+  exit 0
+}
+
+wrong() {
+  FAILURES=$((FAILURES + 1))
+  printf 'FAILED: %s\n' "$*"
+  [[ ! -s ${OUT:-} ]] || { echo "--- stdout:"; tail -n 20 "$OUT"; }
+  [[ ! -s ${ERR:-} ]] || { echo "--- stderr:"; tail -n 20 "$ERR"; }
+}
+
+# finish: the last line of every test.
+finish() {
+  [[ $FAILURES -eq 0 ]] || { echo "$FAILURES checks failed"; exit 1; }
+  echo "all checks hold"
+}
+
+# run COMMAND...: leaves CODE, SECONDS_TAKEN and the files OUT and ERR; never ends the test.
+run() {
+  local start
+  OUT=$WORK/stdout ERR=$WORK/stderr CODE=0
+  start=$(date +%s.%N)
+  timeout --kill-after=5 120 "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
+  SECONDS_TAKEN=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
+}
+
+# train RANKS FOLDER [ARGUMENTS]: one run of tiny.json under MPI into $WORK/FOLDER.
+train() {
+  local ranks=$1 folder=$2
+  shift 2
+  RUN=$WORK/$folder
+  run "$EQT_ROOT/scripts/run_local.sh" --ranks "$ranks" -- \
+    --config "$WORK/tiny.json" --out "$RUN" "$@"
+}
+
+# program ARGUMENTS: the executable alone, without mpirun.
+program() { run "$EQT_PROGRAM" "$@"; }
+
+expect_code() {
+  [[ $CODE -eq $1 ]] || wrong "$2: expected exit code $1, found $CODE"
+}
+
+# expect_text REGEX WHAT: stderr has a line that matches, in any case.
+expect_text() {
+  grep -qiE -- "$1" "$ERR" || wrong "$2: expected stderr to match \"$1\""
+}
+
+# expect_one_sentence WHAT: an error is told once and is no trace of calls.
+expect_one_sentence() {
+  local lines
+  lines=$(grep -cv '^[[:space:]]*$' "$ERR" || true)
+  [[ $lines -ge 1 && $lines -le 2 ]] || wrong "$1: expected one sentence on stderr, found $lines lines"
+  ! grep -qE 'terminate called|Signal:|Backtrace|#0 ' "$ERR" || wrong "$1: stderr shows a stack trace"
+}
+
+expect_within() {
+  awk -v t="$SECONDS_TAKEN" -v limit="$1" 'BEGIN { exit !(t < limit) }' ||
+    wrong "$2: expected the end within $1 s, took $SECONDS_TAKEN s"
+}
+
+# expect_failure CODE REGEX WHAT: the three promises of every failure.
+expect_failure() {
+  expect_code "$1" "$3"
+  expect_text "$2" "$3"
+  expect_one_sentence "$3"
+}
+
+# value FILE KEY: a member of a JSON object, as JSON ("null" when it is null, "absent" when it is not there).
+value() {
+  python3 - "$1" "$2" <<'PY'
+import json, sys
+found = json.load(open(sys.argv[1]))
+for key in sys.argv[2].split("."):
+    found = found.get(key, "absent") if isinstance(found, dict) else "absent"
+print(found if isinstance(found, str) else json.dumps(found))
+PY
+}
+
+summary() { value "$RUN/summary.json" "$1"; }
+
+# expect_equal EXPECTED FOUND WHAT
+expect_equal() { [[ $1 == "$2" ]] || wrong "$3: expected \"$1\", found \"$2\""; }
+
+expect_different() { [[ $1 != "$2" ]] || wrong "$3: expected two values, both are \"$1\""; }
+
+# expect_number NUMBER RELATION LIMIT WHAT: RELATION is awk's (>=, <, ...).
+expect_number() {
+  awk -v a="$1" -v b="$3" "BEGIN { exit !((a + 0 == a) && (a $2 b)) }" ||
+    wrong "$4: expected a number $2 $3, found $1"
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What the program tells without training.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+program --version
+expect_code 0 "--version"
+version=$(sed -n 's/^project(equant-train VERSION \([0-9.]*\).*/\1/p' "$EQT_ROOT/CMakeLists.txt")
+grep -qF "$version" "$OUT" || wrong "--version does not say $version"
+grep -qi "torch" "$OUT" || wrong "--version does not name LibTorch"
+program --help
+expect_code 0 "--help"
+grep -q -- "--config" "$OUT" || wrong "--help does not name --config"
+
+program list
+expect_code 0 "list"
+for name in resnet20 fashion-mnist e-elastiquant scatter-reduce; do
+  grep -q -- "$name" "$OUT" || wrong "list does not name $name"
+done
+program list compressors --json
+expect_code 0 "list compressors --json"
+python3 - "$OUT" <<'PY' || wrong "list compressors --json: not JSON, or a compressor is missing"
+import json, sys
+text = open(sys.argv[1]).read()
+json.loads(text)
+for name in "none fp16 qsgd qsgd-v elastiquant e-elastiquant terngrad topk dgc".split():
+    assert f'"{name}"' in text, name
+PY
+program list compresors
+expect_failure 2 'compressors' "a misspelt kind of list"
+
+program schema
+expect_code 0 "schema"
+python3 - "$OUT" <<'PY' || wrong "schema: not a JSON Schema of draft 2020-12 that closes its objects"
+import json, sys
+schema = json.load(open(sys.argv[1]))
+assert "2020-12" in schema["$schema"]
+assert schema["additionalProperties"] is False
+assert "learning_rate" in schema["properties"]["optimizer"]["properties"]
+PY
+
+program check --config "$WORK/tiny.json" --set optimizer.learning_rate=0.25
+expect_code 0 "check"
+cp "$OUT" "$WORK/resolved.json"
+expect_equal 0.25 "$(value "$WORK/resolved.json" optimizer.learning_rate)" "check shows --set"
+expect_equal '"tiny"' "\"$(value "$WORK/resolved.json" name)\"" "check shows the file"
+program check --config "$WORK/resolved.json"
+expect_code 0 "check of a resolved config"
+cmp -s "$OUT" "$WORK/resolved.json" || wrong "the resolved config of a resolved config differs"
+program check --config "$WORK/tiny.json" --set no.such.key=1
+expect_failure 2 'no\.such\.key' "check with an unknown key"
+[[ ! -d $WORK/runs ]] || wrong "check made a run folder"
+for file in "$EQT_ROOT"/configs/*.json "$EQT_ROOT"/configs/*/*.json; do
+  [[ -e $file ]] || continue
+  program check --config "$file"
+  expect_code 0 "check of ${file#"$EQT_ROOT"/}"
+done
+
+program
+expect_code 2 "no argument at all"
+program --configure x
+expect_code 2 "an unknown flag"
+finish

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Weights move both ways between a run and Python.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
+
+train 1 trained --set train.steps=2
+expect_code 0 "a run that leaves model.pt"
+[[ $CODE -eq 0 ]] || finish
+
+# model.pt holds as many parameters as the summary says; conv1.weight is set to a value of its own
+# and handed back.
+/usr/bin/python3 - "$RUN" "$WORK/changed.pt" <<'PY' || wrong "Python cannot use model.pt"
+import json, sys, torch
+folder, changed = sys.argv[1:]
+try:
+    weights = dict(torch.load(folder + "/model.pt", map_location="cpu"))
+except Exception:
+    weights = {k: v.clone() for k, v in torch.jit.load(folder + "/model.pt").state_dict().items()}
+assert all(isinstance(v, torch.Tensor) for v in weights.values())
+buffers = ("running_mean", "running_var", "num_batches_tracked")
+count = sum(v.numel() for k, v in weights.items() if not k.endswith(buffers))
+assert count == json.load(open(folder + "/summary.json"))["parameters"], count
+assert all(torch.isfinite(v.float()).all() for v in weights.values())
+key = "conv1.weight"
+assert list(weights[key].shape) == [16, 3, 3, 3], weights[key].shape
+weights[key] = torch.arange(432, dtype=torch.float32).reshape(16, 3, 3, 3) / 432
+torch.save(weights, changed)
+PY
+
+# A learning rate of 0 leaves the weights as they were read.
+train 1 reread --set train.steps=1 --set optimizer.learning_rate=0 --set "model.weights=$WORK/changed.pt"
+expect_code 0 "a run from Python's weights"
+[[ $CODE -ne 0 ]] || /usr/bin/python3 - "$RUN/model.pt" "$WORK/changed.pt" <<'PY' || wrong "weights changed on the way"
+import sys, torch
+def load(path):
+    try:
+        return dict(torch.load(path, map_location="cpu"))
+    except Exception:
+        return dict(torch.jit.load(path).state_dict())
+found, given = load(sys.argv[1]), load(sys.argv[2])
+assert found.keys() == given.keys()
+for key in given:
+    if not key.endswith(("running_mean", "running_var", "num_batches_tracked")):
+        assert torch.equal(found[key], given[key]), key
+PY
+
+echo "not a pickle" >"$WORK/garbage.pt"
+train 1 garbage --set train.steps=1 --set "model.weights=$WORK/garbage.pt"
+expect_failure 3 'garbage\.pt' "weights that are no weights"
+finish

@@ -1,0 +1,48 @@
+# What a reader would otherwise have to watch for: formatting, who includes whom, headers that
+# compile on their own.
+
+add_test(NAME lint.includes COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_includes.sh)
+add_test(NAME lint.include_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/include_rules.sh)
+add_test(NAME lint.format COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_format.sh)
+set_tests_properties(lint.includes lint.include_rules lint.format PROPERTIES
+  LABELS lint TIMEOUT 60 SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
+
+# Each header of src/ alone in a source file. Headers that include LibTorch are private to the model
+# room and take many seconds each; their own sources include them first, which checks the same.
+function(eqt_lone_headers)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
+       ${PROJECT_SOURCE_DIR}/src/*.hpp)
+  set(torch_headers "")
+  foreach(pass RANGE 3)  # a header that includes a torch header is one itself
+    foreach(header IN LISTS headers)
+      file(STRINGS ${PROJECT_SOURCE_DIR}/src/${header} includes REGEX "^ *# *include")
+      foreach(found "<torch/" "<ATen/" "<c10/" ${torch_headers})
+        string(FIND "${includes}" "${found}" position)
+        if(position GREATER -1)
+          list(APPEND torch_headers "\"${header}\"")
+        endif()
+      endforeach()
+    endforeach()
+    list(REMOVE_DUPLICATES torch_headers)
+  endforeach()
+
+  set(sources "")
+  foreach(header IN LISTS headers)
+    if(NOT "\"${header}\"" IN_LIST torch_headers)
+      string(MAKE_C_IDENTIFIER ${header} identifier)
+      set(source ${CMAKE_CURRENT_BINARY_DIR}/lone_headers/${identifier}.cpp)
+      file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n")
+      list(APPEND sources ${source})
+    endif()
+  endforeach()
+  add_library(eqt_lone_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(eqt_lone_headers PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(eqt_lone_headers PRIVATE eqt_options fmt::fmt nlohmann_json::nlohmann_json
+    CLI11::CLI11 ZLIB::ZLIB PkgConfig::hwy MPI::MPI_CXX eqt_xxhash)
+  target_compile_options(eqt_lone_headers PRIVATE -O0 -g0 -Wno-unused-function)
+endfunction()
+
+eqt_lone_headers()
+add_test(NAME lint.lone_headers
+  COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target eqt_lone_headers)
+set_tests_properties(lint.lone_headers PROPERTIES LABELS lint TIMEOUT 300 RUN_SERIAL ON)
