@@ -1,0 +1,47 @@
+// Batch normalization, the residual sum and ReLU as one operation on channels-last images.
+//
+// Source   S. Ioffe, C. Szegedy, ICML 2015, arXiv:1502.03167, algorithm 1; He et al., CVPR 2016
+// Why      convolutions of a small network take four fifths of a step; the three memory-bound
+// passes
+//          of the separate operations (and their gradients) take most of the rest
+// Numbers  statistics in float32 per block of rows, combined in float64 in a fixed order: the same
+//          for every number of threads
+// Differs  from torch::nn::BatchNorm2d: float32 on the CPU only, always affine and tracking, no
+//          second derivatives
+
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+namespace eqt::model {
+
+/// Parameters and buffers have BatchNorm2d's names. In training mode it normalizes by the batch and
+/// updates the running statistics; in evaluation mode, only without gradients, by the latter.
+class BatchNormImpl : public torch::nn::Module {
+ public:
+  static constexpr double kEpsilon = 1e-5;  // torch's default, in torchvision's ResNets too
+  static constexpr double kMomentum = 0.1;  // share of the newest batch in running statistics
+
+  /// What normalization needs to know about each channel; private to batch_norm.cpp.
+  struct Statistics;
+
+  explicit BatchNormImpl(std::int64_t channels);
+
+  at::Tensor forward(const at::Tensor& x);                               // norm(x), (n, c, h, w)
+  at::Tensor relu(const at::Tensor& x);                                  // relu(norm(x))
+  at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual);  // relu(norm(x) + residual)
+
+ private:
+  at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu);
+  void describe_running(const Statistics& statistics) const;
+  void describe_batch(const at::Tensor& x, const Statistics& statistics);  // and track it
+
+  at::Tensor weight_, bias_;               // (c)
+  at::Tensor running_mean_, running_var_;  // (c)
+  at::Tensor batches_;                     // () int64
+};
+TORCH_MODULE(BatchNorm);
+
+}  // namespace eqt::model

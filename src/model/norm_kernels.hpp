@@ -1,0 +1,53 @@
+// Vector kernels of batch normalization fused with the residual sum and ReLU. No torch.
+//
+// Source   S. Ioffe, C. Szegedy, ICML 2015, arXiv:1502.03167, algorithm 1 and section 3
+// Symbols  x input, y = relu((x - mean) * scale + shift + residual), g = dL/dy
+// Shapes   every tensor is a block of rows: (rows, channels) row-major, which is how channels-last
+//          images (n, h, w, c) lie in memory; every parameter is (channels)
+//
+// Each kernel works on one block, in one pass over memory; callers cut a tensor into blocks and add
+// the sums. Not a number survives ReLU, so that divergence stays visible.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace eqt::model {
+
+/// What normalization does to a channel: (x - mean) * scale + shift.
+struct ChannelMap {
+  std::span<const float> mean;
+  std::span<const float> scale;
+  std::span<const float> shift;
+};
+
+/// Where ReLU's gradient gets its sign from.
+enum class Gate {
+  open,       // no ReLU
+  by_input,   // recomputed from x: there was no residual
+  by_output,  // read from y
+};
+
+/// Mean of each channel and sum of squared differences from it.
+/// @pre x holds at least one row
+void channel_moments(std::span<const float> x, std::span<float> mean, std::span<float> squares);
+
+/// y = (x - mean) * scale + shift, plus `residual` unless it is empty, then ReLU if asked for.
+void normalize_rows(std::span<const float> x, std::span<const float> residual,
+                    const ChannelMap& map, bool relu, std::span<float> y);
+
+/// Per channel, with d = g where the gate is open and 0 elsewhere: sums = sum of d, products = sum
+/// of d * (x - mean). With Gate::by_output it reads y and also writes d, the gradient of the
+/// residual, to `gated`; otherwise both may be empty.
+void gradient_sums(std::span<const float> g, std::span<const float> x, std::span<const float> y,
+                   const ChannelMap& map, Gate gate, std::span<float> sums,
+                   std::span<float> products, std::span<float> gated);
+
+/// dx = scale * (d - offset - (x - mean) * slope), where offset is the mean of d and slope the
+/// regression of d on x. Gate::by_output expects the `gated` of gradient_sums as g.
+void input_gradient(std::span<const float> g, std::span<const float> x, const ChannelMap& map,
+                    Gate gate, std::span<const float> offset, std::span<const float> slope,
+                    std::span<float> dx);
+
+}  // namespace eqt::model

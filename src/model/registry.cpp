@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "model/torch_errors.hpp"
+#include "model/torch_replica.hpp"
+
+namespace eqt::model {
+namespace {
+
+constexpr int kLeastSide = 32;    // [pixels] smaller images are framed with zeros
+constexpr int kSmallImages = 64;  // [pixels] up to this side ResNet-18 to 50 take the 3x3 stem
+constexpr int kLargestSide = 1024;
+constexpr int kMostClasses = 1 << 20;
+
+struct Entry {
+  std::string_view name;
+  std::string_view about;
+  std::array<int, 4> blocks;  // per stage; three stages: a network for small images
+  bool bottleneck;
+  bool small_images() const { return blocks[3] == 0; }
+};
+
+// He et al., CVPR 2016: section 4.2 (6n + 2 layers, n blocks a stage) and table 1. "resnet54" is
+// what the low-precision literature calls the network with n = 8, which has 50 layers.
+constexpr std::array kModels{
+    Entry{"resnet20",
+          "CIFAR ResNet, 3 stages of 3 basic blocks, 0.27 M parameters",
+          {3, 3, 3, 0},
+          false},
+    Entry{"resnet54",
+          "CIFAR ResNet, 3 stages of 8 basic blocks, 0.76 M parameters",
+          {8, 8, 8, 0},
+          false},
+    Entry{"resnet56",
+          "CIFAR ResNet, 3 stages of 9 basic blocks, 0.86 M parameters",
+          {9, 9, 9, 0},
+          false},
+    Entry{"resnet110",
+          "CIFAR ResNet, 3 stages of 18 basic blocks, 1.73 M parameters",
+          {18, 18, 18, 0},
+          false},
+    Entry{"resnet18",
+          "ResNet of basic blocks, 11.2 M parameters; 3x3 stem up to 64 pixels",
+          {2, 2, 2, 2},
+          false},
+    Entry{"resnet34",
+          "ResNet of basic blocks, 21.3 M parameters; 3x3 stem up to 64 pixels",
+          {3, 4, 6, 3},
+          false},
+    Entry{"resnet50",
+          "ResNet of bottleneck blocks, 23.5 M parameters; 3x3 stem up to 64 pixels",
+          {3, 4, 6, 3},
+          true},
+};
+
+/// Levenshtein's distance.
+std::size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+const Entry& find_model(std::string_view name) {
+  const auto found = std::ranges::find(kModels, name, &Entry::name);
+  if (found != kModels.end()) return *found;
+  const auto nearest =
+      std::ranges::min(kModels, {}, [&](const Entry& e) { return edits_between(e.name, name); });
+  fail(Kind::usage, "model.name: unknown model '{}'; nearest is '{}' (`list models` shows all)",
+       name, nearest.name);
+}
+
+void check_options(const ModelOptions& options, const Entry& entry) {
+  const auto [channels, height, width] = options.input;
+  if (channels < 1 || height < 1 || width < 1 || std::max(height, width) > kLargestSide) {
+    fail(Kind::usage,
+         "model {}: expected images of 1 to {} pixels a side, found {}x{}x{} (c, h, w)", entry.name,
+         kLargestSide, channels, height, width);
+  }
+  if (entry.small_images() && std::max(height, width) > kSmallImages) {
+    fail(Kind::usage,
+         "model {}: expected images of at most {} pixels a side, found {}x{}; choose resnet18",
+         entry.name, kSmallImages, height, width);
+  }
+  if (options.classes < 2 || options.classes > kMostClasses) {
+    fail(Kind::usage, "model {}: expected 2 to {} classes, found {}", entry.name, kMostClasses,
+         options.classes);
+  }
+  if (options.normalization != "batchnorm") {
+    fail(Kind::usage, "model.normalization: unknown name '{}'; nearest is 'batchnorm'",
+         options.normalization);
+  }
+  if (options.shortcut != "projection" && options.shortcut != "padding") {
+    fail(Kind::usage, "model.shortcut: expected 'projection' or 'padding', found '{}'",
+         options.shortcut);
+  }
+  if (options.shortcut == "padding" && !entry.small_images()) {
+    fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
+         entry.name);
+  }
+}
+
+}  // namespace
+
+std::vector<ModelInfo> list_models() {
+  std::vector<ModelInfo> models;
+  for (const Entry& e : kModels) models.push_back({std::string(e.name), std::string(e.about)});
+  return models;
+}
+
+std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
+  const Entry& entry = find_model(options.name);
+  check_options(options, entry);
+  const bool small = entry.small_images();
+  ResNetPlan plan;
+  plan.blocks.assign(entry.blocks.begin(), entry.blocks.end() - (small ? 1 : 0));
+  plan.width =
+      small ? std::vector<std::int64_t>{16, 32, 64} : std::vector<std::int64_t>{64, 128, 256, 512};
+  plan.bottleneck = entry.bottleneck;
+  plan.projection = options.shortcut == "projection";
+  plan.large_stem = std::max(options.input.height, options.input.width) > kSmallImages;
+  plan.channels = options.input.channels;
+  plan.classes = options.classes;
+  return guarded("building a network", [&] {
+    return make_torch_replica(make_resnet(plan, options.seed),
+                              {options.input, kLeastSide, options.classes});
+  });
+}
+
+}  // namespace eqt::model

@@ -1,0 +1,180 @@
+// Residual networks for small and large images.
+//
+// Source   K. He, X. Zhang, S. Ren, J. Sun, CVPR 2016, arXiv:1512.03385, table 1 and section 4.2
+// Differs  from the paper: a bottleneck block strides in its 3x3 convolution, as torchvision's do
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include <cmath>
+
+#include "model/batch_norm.hpp"
+#include "model/network.hpp"
+
+namespace eqt::model {
+
+ConvolutionImpl::ConvolutionImpl(std::int64_t in, std::int64_t out, std::int64_t kernel,
+                                 std::int64_t stride, at::Generator random)
+    : stride_(stride), padding_((kernel - 1) / 2) {
+  at::Tensor weight = at::empty({out, in, kernel, kernel});
+  weight.normal_(0, std::sqrt(2.0 / static_cast<double>(kernel * kernel * out)), random);
+  weight_ = register_parameter("weight", weight);
+}
+
+at::Tensor ConvolutionImpl::forward(const at::Tensor& x) {
+  return at::conv2d(x, weight_, {}, stride_, padding_);
+}
+
+LinearImpl::LinearImpl(std::int64_t in, std::int64_t out, at::Generator random) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+  weight_ = register_parameter("weight", at::empty({out, in}).uniform_(-bound, bound, random));
+  bias_ = register_parameter("bias", at::empty({out}).uniform_(-bound, bound, random));
+}
+
+at::Tensor LinearImpl::forward(const at::Tensor& x) { return at::linear(x, weight_, bias_); }
+
+namespace {
+
+struct BlockShape {
+  std::int64_t in;
+  std::int64_t width;
+  std::int64_t out;
+  std::int64_t stride;
+  bool changes() const { return stride != 1 || in != out; }
+};
+
+/// The way around a block: identity, shortcut A (every stride-th pixel, new channels zero) or B.
+class Shortcut {
+ public:
+  Shortcut(torch::nn::Module& block, const BlockShape& shape, bool projection, at::Generator random)
+      : shape_(shape) {
+    if (!shape.changes() || !projection) return;
+    projection_ = torch::nn::Sequential(Convolution(shape.in, shape.out, 1, shape.stride, random),
+                                        BatchNorm(shape.out));
+    block.register_module("downsample", projection_);
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    if (!shape_.changes()) return x;
+    if (!projection_.is_empty()) return projection_->forward(x);
+    const at::Tensor pixels =
+        x.slice(2, 0, x.size(2), shape_.stride).slice(3, 0, x.size(3), shape_.stride);
+    const std::int64_t extra = shape_.out - shape_.in, before = extra / 2;
+    return at::constant_pad_nd(pixels, {0, 0, 0, 0, before, extra - before});
+  }
+
+ private:
+  BlockShape shape_;
+  torch::nn::Sequential projection_{nullptr};
+};
+
+class BasicBlockImpl : public torch::nn::Module {
+ public:
+  BasicBlockImpl(const BlockShape& shape, bool projection, at::Generator random)
+      : conv1_(
+            register_module("conv1", Convolution(shape.in, shape.width, 3, shape.stride, random))),
+        bn1_(register_module("bn1", BatchNorm(shape.width))),
+        conv2_(register_module("conv2", Convolution(shape.width, shape.out, 3, 1, random))),
+        bn2_(register_module("bn2", BatchNorm(shape.out))),
+        shortcut_(*this, shape, projection, random) {}
+
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor y = bn1_->relu(conv1_->forward(x));
+    return bn2_->add_relu(conv2_->forward(y), shortcut_.forward(x));
+  }
+
+ private:
+  Convolution conv1_;
+  BatchNorm bn1_;
+  Convolution conv2_;
+  BatchNorm bn2_;
+  Shortcut shortcut_;
+};
+TORCH_MODULE(BasicBlock);
+
+class BottleneckImpl : public torch::nn::Module {
+ public:
+  BottleneckImpl(const BlockShape& shape, bool projection, at::Generator random)
+      : conv1_(register_module("conv1", Convolution(shape.in, shape.width, 1, 1, random))),
+        bn1_(register_module("bn1", BatchNorm(shape.width))),
+        conv2_(register_module("conv2",
+                               Convolution(shape.width, shape.width, 3, shape.stride, random))),
+        bn2_(register_module("bn2", BatchNorm(shape.width))),
+        conv3_(register_module("conv3", Convolution(shape.width, shape.out, 1, 1, random))),
+        bn3_(register_module("bn3", BatchNorm(shape.out))),
+        shortcut_(*this, shape, projection, random) {}
+
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor y = bn1_->relu(conv1_->forward(x));
+    y = bn2_->relu(conv2_->forward(y));
+    return bn3_->add_relu(conv3_->forward(y), shortcut_.forward(x));
+  }
+
+ private:
+  Convolution conv1_;
+  BatchNorm bn1_;
+  Convolution conv2_;
+  BatchNorm bn2_;
+  Convolution conv3_;
+  BatchNorm bn3_;
+  Shortcut shortcut_;
+};
+TORCH_MODULE(Bottleneck);
+
+class ResNet : public Network {
+ public:
+  ResNet(const ResNetPlan& plan, at::Generator random)
+      : large_stem_(plan.large_stem),
+        conv1_(register_module("conv1",
+                               Convolution(plan.channels, plan.width[0], plan.large_stem ? 7 : 3,
+                                           plan.large_stem ? 2 : 1, random))),
+        bn1_(register_module("bn1", BatchNorm(plan.width[0]))) {
+    std::int64_t channels = plan.width[0];
+    for (std::size_t stage = 0; stage < plan.blocks.size(); ++stage) {
+      stages_.push_back(register_module("layer" + std::to_string(stage + 1),
+                                        make_stage(plan, stage, channels, random)));
+    }
+    fc_ = register_module("fc", Linear(channels, plan.classes, random));
+  }
+
+  at::Tensor forward(const at::Tensor& images) override {
+    at::Tensor x = bn1_->relu(conv1_->forward(images));
+    if (large_stem_) x = at::max_pool2d(x, 3, 2, 1);
+    for (auto& stage : stages_) x = stage->forward(x);
+    return fc_->forward(x.mean({2, 3}));
+  }
+
+ private:
+  /// @param channels in: what the stage reads; out: what it delivers
+  static torch::nn::Sequential make_stage(const ResNetPlan& plan, std::size_t stage,
+                                          std::int64_t& channels, const at::Generator& random) {
+    torch::nn::Sequential blocks;
+    for (int i = 0; i < plan.blocks[stage]; ++i) {
+      const std::int64_t width = plan.width[stage];
+      const BlockShape shape{channels, width, plan.bottleneck ? 4 * width : width,
+                             i == 0 && stage > 0 ? 2 : 1};
+      if (plan.bottleneck) {
+        blocks->push_back(Bottleneck(shape, plan.projection, random));
+      } else {
+        blocks->push_back(BasicBlock(shape, plan.projection, random));
+      }
+      channels = shape.out;
+    }
+    return blocks;
+  }
+
+  bool large_stem_;
+  Convolution conv1_;
+  BatchNorm bn1_;
+  std::vector<torch::nn::Sequential> stages_;
+  Linear fc_{nullptr};
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_resnet(const ResNetPlan& plan, std::uint64_t seed) {
+  return std::make_shared<ResNet>(plan, at::detail::createCPUGenerator(seed));
+}
+
+}  // namespace eqt::model

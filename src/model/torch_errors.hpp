@@ -1,0 +1,30 @@
+// The border of this room: what LibTorch throws becomes an eqt::Error of one sentence.
+
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace eqt::model {
+
+/// The first line of LibTorch's message, without its stack trace.
+inline std::string first_line(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+/// Runs `work`; a c10::Error in it becomes Error{bug} that says what was being done.
+template <class Work>
+decltype(auto) guarded(std::string_view doing, const Work& work) {
+  try {
+    return work();
+  } catch (const c10::Error& error) {
+    fail(Kind::bug, "LibTorch failed while {}: {}", doing, first_line(error));
+  }
+}
+
+}  // namespace eqt::model

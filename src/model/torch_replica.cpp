@@ -1,0 +1,260 @@
+#include "model/torch_replica.hpp"
+
+#include <ATen/Functions.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "core/error.hpp"
+#include "model/torch_errors.hpp"
+#include "model/weights.hpp"
+
+namespace eqt::model {
+namespace {
+
+/// Zeros, aligned for vectors and cache lines.
+class FlatBuffer {
+ public:
+  explicit FlatBuffer(std::size_t count)
+      : memory_(new (std::align_val_t{kAlignment}) float[count]()), count_(count) {}
+  std::span<float> span() const { return {memory_.get(), count_}; }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+  struct Delete {
+    void operator()(float* memory) const {
+      ::operator delete[](memory, std::align_val_t{kAlignment});
+    }
+  };
+  std::unique_ptr<float[], Delete> memory_;
+  std::size_t count_;
+};
+
+/// A tensor of `like`'s shape on the buffer's memory; convolution kernels lie channels-last, which
+/// saves the convolutions a reordering.
+at::Tensor view_of(std::span<float> memory, const at::Tensor& like) {
+  const at::Tensor flat = at::from_blob(memory.data(), {like.numel()}, at::kFloat);
+  if (like.dim() != 4) return flat.view(like.sizes());
+  const auto in = like.size(1), rows = like.size(2), columns = like.size(3);
+  return flat.as_strided(like.sizes(), {rows * columns * in, 1, columns * in, in});
+}
+
+/// Lays out tensors one after another.
+Layout lay_out(const NamedTensors& tensors) {
+  Layout layout;
+  for (const auto& [name, tensor] : tensors) {
+    layout.push_back({name, tensor.sizes().vec(), total_count(layout),
+                      static_cast<std::size_t>(tensor.numel())});
+  }
+  return layout;
+}
+
+std::span<float> slice_of(const FlatBuffer& buffer, const TensorSlice& slice) {
+  return buffer.span().subspan(slice.offset, slice.count);
+}
+
+/// Moves the tensors' values into the buffer and lets the tensors live there.
+void move_into(const FlatBuffer& buffer, const Layout& layout, const NamedTensors& tensors) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    at::Tensor tensor = tensors[i].second;
+    at::Tensor view = view_of(slice_of(buffer, layout[i]), tensor);
+    view.copy_(tensor);
+    tensor.set_data(view);
+  }
+}
+
+template <class Dict>
+NamedTensors named(const Dict& dict) {
+  NamedTensors tensors;
+  for (const auto& item : dict) tensors.emplace_back(item.key(), item.value());
+  return tensors;
+}
+
+NamedTensors of_type(const NamedTensors& tensors, at::ScalarType type) {
+  NamedTensors chosen;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(chosen),
+               [&](const auto& item) { return item.second.scalar_type() == type; });
+  return chosen;
+}
+
+/// Announces each slice once per backward pass. What the listener throws is kept until the pass is
+/// over, so that it arrives as it was thrown.
+class Announcer {
+ public:
+  void start(const SliceReady& listener, std::size_t slices) {
+    listener_ = &listener;
+    announced_.assign(slices, false);
+    error_ = nullptr;
+  }
+
+  void announce(std::size_t slice) {
+    if (announced_[slice] || error_) return;
+    announced_[slice] = true;
+    if (!*listener_) return;
+    try {
+      (*listener_)(slice);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
+  /// Announces what backward did not reach, last slice first.
+  void finish() {
+    for (std::size_t i = announced_.size(); i-- > 0;) announce(i);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  const SliceReady* listener_ = nullptr;
+  std::vector<bool> announced_;
+  std::exception_ptr error_;
+};
+
+/// Runs after a parameter's gradient has been added up.
+class AnnounceHook : public torch::autograd::FunctionPostHook {
+ public:
+  AnnounceHook(Announcer& announcer, std::size_t slice) : announcer_(announcer), slice_(slice) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    announcer_.announce(slice_);
+    return outputs;
+  }
+
+ private:
+  Announcer& announcer_;
+  std::size_t slice_;
+};
+
+class TorchReplica final : public Replica {
+ public:
+  TorchReplica(std::shared_ptr<Network> network, const ReplicaInput& input)
+      : network_(std::move(network)),
+        input_(input),
+        parameter_tensors_(named(network_->named_parameters())),
+        buffer_tensors_(named(network_->named_buffers())),
+        layout_(lay_out(parameter_tensors_)),
+        buffer_layout_(lay_out(of_type(buffer_tensors_, at::kFloat))),
+        parameters_(total_count(layout_)),
+        gradient_(total_count(layout_)),
+        buffers_(total_count(buffer_layout_)) {
+    move_into(parameters_, layout_, parameter_tensors_);
+    move_into(buffers_, buffer_layout_, of_type(buffer_tensors_, at::kFloat));
+    for (std::size_t i = 0; i < layout_.size(); ++i) {
+      at::Tensor& parameter = parameter_tensors_[i].second;
+      parameter.mutable_grad() = view_of(slice_of(gradient_, layout_[i]), parameter);
+      accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
+      accumulators_.back()->add_post_hook(std::make_unique<AnnounceHook>(announcer_, i));
+    }
+  }
+
+  const Layout& layout() const override { return layout_; }
+  std::span<float> parameters() override { return parameters_.span(); }
+  std::span<float> gradient() override { return gradient_.span(); }
+  std::span<float> buffers() override { return buffers_.span(); }
+
+  double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
+    return guarded("computing a gradient", [&] {
+      network_->train();
+      std::ranges::fill(gradient_.span(), 0.0f);
+      announcer_.start(on_ready, layout_.size());
+      const at::Tensor loss =
+          at::cross_entropy_loss(network_->forward(images_of(batch)), labels_of(batch));
+      loss.backward();
+      check_gradients_in_place();
+      announcer_.finish();
+      return loss.item<double>();
+    });
+  }
+
+  Evaluation evaluate(const data::Batch& batch) override {
+    return guarded("evaluating", [&] {
+      const at::NoGradGuard no_grad;
+      network_->eval();
+      const at::Tensor logits = network_->forward(images_of(batch)).to(at::kDouble);
+      const at::Tensor labels = labels_of(batch);
+      Evaluation result;
+      result.loss_sum =
+          at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
+      result.correct = static_cast<std::size_t>(logits.argmax(1).eq(labels).sum().item<long>());
+      result.count = batch.size();
+      return result;
+    });
+  }
+
+  void save_weights(const std::string& path) const override { write_weights(path, state()); }
+  void load_weights(const std::string& path) override { read_weights(path, state()); }
+
+ private:
+  NamedTensors state() const {
+    NamedTensors all = parameter_tensors_;
+    all.insert(all.end(), buffer_tensors_.begin(), buffer_tensors_.end());
+    return all;
+  }
+
+  /// The batch's own memory as (n, c, h, w) tensor; framed with zeros when the images are small.
+  at::Tensor images_of(const data::Batch& batch) const {
+    EQT_CHECK(batch.shape == input_.images && batch.size() > 0 &&
+                  batch.images.size() == batch.size() * batch.shape.values(),
+              "{} labels, {} values of images {}x{}x{}", batch.size(), batch.images.size(),
+              batch.shape.channels, batch.shape.height, batch.shape.width);
+    // LibTorch has no view of constant memory; the network only reads it.
+    auto* const memory = const_cast<float*>(batch.images.data());
+    const at::Tensor images =
+        at::from_blob(memory,
+                      {static_cast<std::int64_t>(batch.size()), batch.shape.height,
+                       batch.shape.width, batch.shape.channels},
+                      at::kFloat)
+            .permute({0, 3, 1, 2});
+    const int rows = std::max(0, input_.least_side - batch.shape.height);
+    const int columns = std::max(0, input_.least_side - batch.shape.width);
+    if (rows == 0 && columns == 0) return images;
+    return at::constant_pad_nd(images,
+                               {columns / 2, columns - columns / 2, rows / 2, rows - rows / 2});
+  }
+
+  at::Tensor labels_of(const data::Batch& batch) const {
+    for (const std::int64_t label : batch.labels) {
+      EQT_CHECK(label >= 0 && label < input_.classes, "label {} of {} classes", label,
+                input_.classes);
+    }
+    auto* const memory = const_cast<std::int64_t*>(batch.labels.data());
+    return at::from_blob(memory, {static_cast<std::int64_t>(batch.size())}, at::kLong);
+  }
+
+  /// Autograd adds into a gradient that is there; had it replaced one, the flat buffer would
+  /// silently miss it.
+  void check_gradients_in_place() const {
+    for (std::size_t i = 0; i < layout_.size(); ++i) {
+      EQT_CHECK(parameter_tensors_[i].second.grad().data_ptr<float>() ==
+                    slice_of(gradient_, layout_[i]).data(),
+                "the gradient of {} left the flat buffer", layout_[i].name);
+    }
+  }
+
+  std::shared_ptr<Network> network_;
+  ReplicaInput input_;
+  NamedTensors parameter_tensors_;  // the network's own handles
+  NamedTensors buffer_tensors_;
+  Layout layout_;
+  Layout buffer_layout_;
+  FlatBuffer parameters_;  // (d)
+  FlatBuffer gradient_;    // (d)
+  FlatBuffer buffers_;     // (b)
+  Announcer announcer_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // their hooks live with them
+};
+
+}  // namespace
+
+std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
+                                            const ReplicaInput& input) {
+  return std::make_unique<TorchReplica>(std::move(network), input);
+}
+
+}  // namespace eqt::model

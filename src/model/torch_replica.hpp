@@ -1,0 +1,23 @@
+// The Replica of any Network. Private to this room.
+
+#pragma once
+
+#include <memory>
+
+#include "model/network.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::model {
+
+/// What the network is fed with.
+struct ReplicaInput {
+  data::ImageShape images;  // of the batches
+  int least_side = 0;       // [pixels] smaller images are framed with zeros
+  int classes = 0;
+};
+
+/// Moves the network's parameters, gradients and running statistics into flat buffers.
+std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
+                                            const ReplicaInput& input);
+
+}  // namespace eqt::model

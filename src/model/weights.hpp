@@ -1,0 +1,24 @@
+// Weight files: a dict from names to tensors in the format of Python's torch.save.
+
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eqt::model {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Writes row-major copies under a temporary name, then renames.
+/// @throws Error{output}
+void write_weights(const std::string& path, const NamedTensors& tensors);
+
+/// Copies the file's values into `tensors`, all of them or none. Names must be the same on both
+/// sides, save that counters named *num_batches_tracked may be missing from the file.
+/// @throws Error{data}
+void read_weights(const std::string& path, const NamedTensors& tensors);
+
+}  // namespace eqt::model
