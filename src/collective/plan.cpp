@@ -7,6 +7,8 @@
 namespace eqt::collective {
 namespace {
 
+constexpr std::size_t kLeastRun = 8192;  // values; shorter runs are all headers
+
 std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions& options) {
   std::vector<FusionBucket> buckets;
   for (std::size_t i = layout.size(); i-- > 0;) {
@@ -32,13 +34,13 @@ std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions&
   return buckets;
 }
 
-/// Runs of the flat buffer, cut at multiples of the codec's granule so that cutting changes no value.
-std::vector<FusionBucket> plan_whole(std::size_t total, std::size_t granule, bool whole,
+/// Runs of the flat buffer, cut where collectives may cut, so that cutting changes no value.
+std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor& compressor,
                                      const PlanOptions& options) {
   std::size_t run = total;
-  if (!whole) {
-    const std::size_t wanted = std::max<std::size_t>(1, options.bucket_bytes / sizeof(float));
-    run = std::max<std::size_t>(1, wanted / granule) * granule;
+  if (!needs_whole_slices(compressor)) {
+    const std::size_t step = run_length(compressor);
+    run = std::max<std::size_t>(1, options.bucket_bytes / sizeof(float) / step) * step;
   }
   std::vector<FusionBucket> buckets;
   for (std::size_t begin = 0; begin < total; begin += run) {
@@ -67,12 +69,17 @@ bool needs_whole_slices(const codec::Compressor& compressor) {
   return properties.granule == 0 || properties.sparse || properties.shared_scale;
 }
 
+std::size_t run_length(const codec::Compressor& compressor) {
+  const std::size_t granule = compressor.properties().granule;
+  EQT_CHECK(granule > 0, "{} has no runs", codec::codec_name(compressor.id()));
+  return granule * ((kLeastRun + granule - 1) / granule);
+}
+
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
                                        const PlanOptions& options) {
   EQT_CHECK(!layout.empty(), "an empty layout");
   if (options.granularity == Granularity::layer) return plan_by_layer(layout, options);
-  return plan_whole(total_count(layout), compressor.properties().granule,
-                    needs_whole_slices(compressor), options);
+  return plan_whole(total_count(layout), compressor, options);
 }
 
 }  // namespace eqt::collective

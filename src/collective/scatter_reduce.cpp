@@ -26,18 +26,12 @@ namespace {
 
 constexpr std::uint32_t kReducer = 0xFFFFFFFFu;     // "rank" of the second quantisation's random stream
 constexpr std::uint32_t kReducedBit = 0x80000000u;  // in the message index: a mean, not a contribution
-constexpr std::size_t kLeastRun = 8192;             // values; shorter runs are all headers
 
 /// The runs of one fusion bucket, by owner.
 struct Chunks {
   std::vector<std::vector<codec::Segment>> of_rank;
   std::vector<codec::Segment> residual;  // my chunk, with `begin` in the residual buffer
 };
-
-std::size_t run_length(const codec::Compressor& compressor) {
-  const std::size_t granule = compressor.properties().granule;
-  return granule * std::max<std::size_t>(1, (kLeastRun + granule - 1) / granule);
-}
 
 class ScatterReduce final : public Collective {
  public:
@@ -79,29 +73,39 @@ class ScatterReduce final : public Collective {
   }
 
  private:
+  /// Deals from the last value of the model to the first: fusion buckets travel in that order, so the
+  /// owner of a run does not depend on where they are cut.
   void deal_runs(std::span<const FusionBucket> plan, bool reducer_feedback) {
-    const std::size_t run = run_length(compressor_);
-    std::size_t turn = 0, owned = 0;
+    std::size_t turn = 0;
     for (const FusionBucket& bucket : plan) {
       Chunks chunks;
       chunks.of_rank.resize(ranks_);
-      for (const codec::Segment& segment : bucket.segments) {
-        for (std::size_t at = 0; at < segment.count; at += run) {
-          codec::Segment piece = segment;
-          piece.first_index += at;
-          piece.begin += at;
-          piece.count = std::min(run, segment.count - at);
-          const std::size_t owner = turn++ % ranks_;
-          chunks.of_rank[owner].push_back(piece);
-          if (owner != me_ || !reducer_feedback) continue;
-          piece.begin = owned;
-          owned += piece.count;
-          chunks.residual.push_back(piece);
-        }
+      for (std::size_t s = bucket.segments.size(); s-- > 0;) {
+        deal_segment(bucket.segments[s], turn, chunks);
       }
+      for (auto& segments : chunks.of_rank) std::reverse(segments.begin(), segments.end());
+      if (reducer_feedback) place_residuals(chunks);
       chunks_.push_back(std::move(chunks));
     }
-    residual_.assign(owned, 0.0f);
+  }
+
+  void deal_segment(const codec::Segment& segment, std::size_t& turn, Chunks& chunks) const {
+    const std::size_t run = run_length(compressor_);
+    for (std::size_t r = (segment.count + run - 1) / run; r-- > 0;) {
+      codec::Segment piece = segment;
+      piece.first_index += r * run;
+      piece.begin += r * run;
+      piece.count = std::min(run, segment.count - r * run);
+      chunks.of_rank[turn++ % ranks_].push_back(piece);
+    }
+  }
+
+  void place_residuals(Chunks& chunks) {
+    for (codec::Segment piece : chunks.of_rank[me_]) {
+      piece.begin = residual_.size();
+      residual_.resize(residual_.size() + piece.count);
+      chunks.residual.push_back(piece);
+    }
   }
 
   void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,

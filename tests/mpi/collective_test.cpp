@@ -1,0 +1,302 @@
+#include "collective/collective.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "codec/frame.hpp"
+#include "support/catch.hpp"
+#include "support/gaussian.hpp"
+#include "support/mpi_world.hpp"
+
+using namespace eqt;
+using namespace eqt::collective;
+
+namespace {
+
+/// Tensors around every width that matters: one value, one-dimensional, below and above a run.
+Layout test_layout() {
+  Layout layout;
+  std::size_t offset = 0;
+  const std::vector<std::vector<std::int64_t>> shapes = {
+      {16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {10}};
+  for (const auto& shape : shapes) {
+    std::size_t count = 1;
+    for (const auto side : shape) count *= static_cast<std::size_t>(side);
+    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
+    offset += count;
+  }
+  return layout;
+}
+
+std::vector<float> gradient_of(Rank rank, std::size_t count) {
+  return test::gaussian(count, {.run_seed = 5, .rank = static_cast<std::uint32_t>(rank)});
+}
+
+std::vector<float> exact_mean(int ranks, std::size_t count) {
+  std::vector<double> sum(count);
+  for (Rank r = 0; r < ranks; ++r) {
+    const auto g = gradient_of(r, count);
+    for (std::size_t i = 0; i < count; ++i) sum[i] += static_cast<double>(g[i]);
+  }
+  std::vector<float> mean(count);
+  for (std::size_t i = 0; i < count; ++i) mean[i] = static_cast<float>(sum[i] / ranks);
+  return mean;
+}
+
+std::uint64_t hash_of(std::span<const float> values) {
+  std::uint64_t hash = 0;
+  for (const float v : values) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    hash = mix64(hash ^ bits);
+  }
+  return hash;
+}
+
+struct Outcome {
+  std::vector<float> values;
+  Traffic traffic;
+  comm::ByteCount bytes;
+};
+
+Outcome run(comm::Communicator& comm, Collective& collective, std::span<const FusionBucket> plan,
+            std::size_t count, StepId step = 3) {
+  Outcome out;
+  out.values = gradient_of(comm.rank(), count);
+  const auto before = comm.byte_count();
+  for (const FusionBucket& bucket : plan) {
+    (void)collective.mean(bucket, {.run_seed = 1, .step = step, .density = {}}, out.values,
+                          out.traffic);
+  }
+  const auto after = comm.byte_count();
+  out.bytes = {after.sent_bytes - before.sent_bytes, after.received_bytes - before.received_bytes,
+               after.messages - before.messages};
+  return out;
+}
+
+using Make = std::function<std::unique_ptr<codec::Compressor>()>;
+
+std::vector<std::pair<std::string, Make>> all_compressors() {
+  using namespace codec;
+  return {{"none", [] { return make_none(); }},
+          {"fp16", [] { return make_fp16(); }},
+          {"bf16", [] { return make_bf16(); }},
+          {"qsgd", [] { return make_qsgd({.bits = 4, .bucket_size = 512}); }},
+          {"qsgd-v", [] { return make_qsgd_v({.bits = 4, .bucket_size = 512}); }},
+          {"elastiquant", [] { return make_elastiquant({.bits = 4}); }},
+          {"elastiquant8", [] { return make_elastiquant({.bits = 8, .bucket_size = 512}); }},
+          {"e-elastiquant", [] { return make_e_elastiquant({.coding = Coding::automatic}); }},
+          {"terngrad", [] { return make_terngrad({}); }},
+          {"topk", [] { return make_topk({.density = 0.05}); }},
+          {"dgc", [] { return make_dgc({.density = 0.05}); }}};
+}
+
+}  // namespace
+
+TEST_CASE("every collective gives identical bits on every rank", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test_layout();
+  for (const auto& [name, make] : all_compressors()) {
+    const auto compressor = make();
+    for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
+      const auto plan = plan_buckets(layout, *compressor,
+                                     {.granularity = granularity, .bucket_bytes = 20000});
+      std::vector<std::unique_ptr<Collective>> collectives;
+      collectives.push_back(make_allgather(comm, *compressor, plan));
+      if (!needs_whole_slices(*compressor)) {
+        collectives.push_back(make_scatter_reduce(comm, *compressor, plan, {}));
+      }
+      for (const auto& collective : collectives) {
+        const Outcome out = run(comm, *collective, plan, total_count(layout));
+        INFO(name << " " << collective->name());
+        CHECK_NOTHROW(comm.require_same(hash_of(out.values), "mean"));
+      }
+    }
+  }
+}
+
+TEST_CASE("lossless collectives agree with dense to float rounding", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test_layout();
+  const auto none = codec::make_none();
+  const auto plan = plan_buckets(layout, *none, {.bucket_bytes = 20000});
+  const auto mean = exact_mean(comm.size(), total_count(layout));
+  std::vector<std::unique_ptr<Collective>> collectives;
+  collectives.push_back(make_dense(comm));
+  collectives.push_back(make_allgather(comm, *none, plan));
+  collectives.push_back(make_scatter_reduce(comm, *none, plan, {}));
+  for (const auto& collective : collectives) {
+    INFO(collective->name());
+    const Outcome out = run(comm, *collective, plan, mean.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      worst = std::max(worst, static_cast<double>(std::abs(out.values[i] - mean[i])));
+    }
+    // n roundings of sums below n * 5 in float32.
+    CHECK(worst < 1e-6 * comm.size());
+  }
+}
+
+TEST_CASE("compressed means stay within the codec's variance", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test_layout();
+  const auto mean = exact_mean(comm.size(), total_count(layout));
+  double square_mean = 0, square_all = 0;
+  for (const float m : mean) square_mean += static_cast<double>(m) * m;
+  for (Rank r = 0; r < comm.size(); ++r) {
+    for (const float g : gradient_of(r, mean.size())) square_all += static_cast<double>(g) * g;
+  }
+  const auto compressor = codec::make_elastiquant({.bits = 8, .bucket_size = 512});
+  const double eps = 0.000393;  // worst case of 8 bits, bucket 512, L2: algorithms reference 2.6
+  const double n = comm.size();
+  const auto plan = plan_buckets(layout, *compressor, {});
+  for (const bool scatters : {false, true}) {
+    const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
+                                     : make_allgather(comm, *compressor, plan);
+    double error = 0;
+    constexpr int kDraws = 20;
+    for (StepId step = 0; step < kDraws; ++step) {
+      const Outcome out = run(comm, *collective, plan, mean.size(), step);
+      for (std::size_t i = 0; i < mean.size(); ++i) {
+        const double d = static_cast<double>(out.values[i]) - static_cast<double>(mean[i]);
+        error += d * d / kDraws;
+      }
+    }
+    double bound = eps / (n * n) * square_all;
+    if (scatters) bound += eps * (square_mean + bound);
+    INFO(collective->name() << " error " << error << " bound " << bound);
+    CHECK(error > 0);
+    CHECK(error < bound);
+  }
+}
+
+TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test_layout();
+  for (const auto& [name, make] : all_compressors()) {
+    const auto compressor = make();
+    for (const bool scatters : {false, true}) {
+      if (scatters && needs_whole_slices(*compressor)) continue;
+      std::vector<std::uint64_t> hashes;
+      for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
+        const auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = bucket_bytes});
+        const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
+                                         : make_allgather(comm, *compressor, plan);
+        hashes.push_back(hash_of(run(comm, *collective, plan, total_count(layout)).values));
+      }
+      INFO(name << (scatters ? " scatter-reduce" : " allgather"));
+      // The owner adds its own values exactly, so with several buckets only the deal of runs may not
+      // move; it is the same because runs are dealt over the whole model in the order of travel.
+      CHECK(hashes[0] == hashes[1]);
+      CHECK(hashes[0] == hashes[2]);
+    }
+  }
+}
+
+TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto n = static_cast<std::uint64_t>(comm.size());
+  // One tensor of 16 runs a rank, fixed-size codec: the formulas hold exactly, headers included.
+  const std::size_t count = 8192 * 16 * n;
+  const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(16 * n)}, 0, count}};
+  const auto compressor = codec::make_bf16();
+  const auto plan = plan_buckets(layout, *compressor, {});
+  const std::uint64_t header = codec::kFrameHeaderBytes;
+
+  const auto dense = make_dense(comm);
+  CHECK(run(comm, *dense, plan, count).bytes.sent_bytes == 2 * 4 * count * (n - 1) / n);
+
+  const auto allgather = make_allgather(comm, *compressor, plan);
+  const std::uint64_t message = header + 4 + 2 * count;
+  const Outcome gathered = run(comm, *allgather, plan, count);
+  CHECK(gathered.bytes.sent_bytes == message * (n - 1));
+  CHECK(gathered.bytes.received_bytes == message * (n - 1));
+  CHECK(gathered.traffic.encoded_bytes == message);
+
+  const auto scatter = make_scatter_reduce(comm, *compressor, plan, {});
+  const std::uint64_t chunk = header + 16 * (4 + 2 * 8192);
+  const Outcome scattered = run(comm, *scatter, plan, count);
+  CHECK(scattered.bytes.sent_bytes == 2 * chunk * (n - 1));
+  CHECK(scattered.bytes.received_bytes == 2 * chunk * (n - 1));
+}
+
+TEST_CASE("a contribution subtracted from the exact values leaves the codec's error", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test_layout();
+  Workspace workspace;
+  for (const bool scatters : {false, true}) {
+    const auto compressor = codec::make_elastiquant({.bits = 8, .bucket_size = 512});
+    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
+                                     : make_allgather(comm, *compressor, plan);
+    const auto exact = gradient_of(comm.rank(), total_count(layout));
+    auto values = exact, error = exact;
+    Traffic traffic;
+    for (const FusionBucket& bucket : plan) {
+      collective->mean(bucket, {.run_seed = 1, .step = 0, .density = {}}, values, traffic)
+          .subtract_from(error, bucket, workspace);
+    }
+    double square_error = 0, square = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      square_error += static_cast<double>(error[i]) * error[i];
+      square += static_cast<double>(exact[i]) * exact[i];
+    }
+    CHECK(square_error < 0.000393 * square);
+    // With one rank, scatter-reduce sends nothing and contributes everything exactly.
+    CHECK((square_error > 0) == (!scatters || comm.size() > 1));
+  }
+}
+
+TEST_CASE("the reducer's residual makes repeated means exact on average", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = {{"weight", {256, 256}, 0, 65536}};
+  // fp16 rounds to nearest, so the same values give the same error in every step, unless remembered.
+  const auto compressor = codec::make_bf16();
+  const auto plan = plan_buckets(layout, *compressor, {});
+  double errors[2] = {};
+  for (const bool feedback : {false, true}) {
+    const auto collective = make_scatter_reduce(comm, *compressor, plan, {.reducer_feedback = feedback});
+    // All ranks hold values that bf16 represents, whose mean it does not.
+    std::vector<float> values(65536);
+    std::vector<double> sums(values.size());
+    const float mine = 1.0f + static_cast<float>(comm.rank()) / 128;
+    const double mean = 1.0 + (comm.size() - 1) / 2.0 / 128;
+    constexpr int kSteps = 64;
+    Traffic traffic;
+    for (StepId step = 0; step < kSteps; ++step) {
+      std::fill(values.begin(), values.end(), mine);
+      (void)collective->mean(plan[0], {.run_seed = 1, .step = step, .density = {}}, values, traffic);
+      for (std::size_t i = 0; i < values.size(); ++i) sums[i] += static_cast<double>(values[i]);
+    }
+    for (const double sum : sums) {
+      errors[feedback] = std::max(errors[feedback], std::abs(sum / kSteps - mean));
+    }
+  }
+  if (comm.size() % 2 == 0) CHECK(errors[0] > 1e-3);  // the mean lies between two bf16 numbers
+  CHECK(errors[1] < 2.0 / 128 / 64);                  // telescopes: the last residual over the steps
+}
+
+TEST_CASE("a message of another step is refused by name", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  if (comm.size() == 1) return;
+  const Layout layout = test_layout();
+  const auto compressor = codec::make_qsgd({});
+  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto collective = make_allgather(comm, *compressor, plan);
+  auto values = gradient_of(comm.rank(), total_count(layout));
+  Traffic traffic;
+  const StepId step = comm.rank() == 0 ? 8 : 7;
+  try {
+    (void)collective->mean(plan[0], {.run_seed = 1, .step = step, .density = {}}, values, traffic);
+    FAIL_CHECK("ranks out of step were not noticed");
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::wire);
+    CHECK(std::string(error.what()).find("step") != std::string::npos);
+    CHECK(std::string(error.what()).find("from rank") != std::string::npos);
+  }
+}

@@ -1,0 +1,103 @@
+#include "comm/communicator.hpp"
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/mpi_world.hpp"
+
+using namespace eqt;
+using comm::Communicator;
+
+TEST_CASE("a broadcast text arrives whole", "[comm]") {
+  Communicator comm(test::session(), 30);
+  const Rank last = comm.size() - 1;
+  for (const std::string& text : {std::string(), std::string("x"), std::string(100000, 'y')}) {
+    CHECK(comm.broadcast(comm.rank() == last ? text : std::string("wrong"), last) == text);
+  }
+}
+
+TEST_CASE("reductions equal their definition", "[comm]") {
+  Communicator comm(test::session(), 30);
+  const double n = comm.size(), r = comm.rank();
+  std::vector<double> sums = {r, 1.0, -r};
+  comm.allreduce_sum(sums);
+  CHECK(sums == std::vector<double>{n * (n - 1) / 2, n, -n * (n - 1) / 2});
+  std::vector<double> maxima = {r, -r};
+  comm.allreduce_max(maxima);
+  CHECK(maxima == std::vector<double>{n - 1, 0.0});
+}
+
+TEST_CASE("exchange delivers messages of every length, shorter than their room", "[comm]") {
+  Communicator comm(test::session(), 30);
+  for (const std::size_t length : {0u, 1u, 7u, 4096u, 300000u}) {
+    const auto before = comm.byte_count();
+    // Each pair has a length and content of its own.
+    const auto length_of = [&](Rank from, Rank to) {
+      return length == 0 ? 0 : length + static_cast<std::size_t>(from * 10 + to);
+    };
+    std::vector<std::vector<std::byte>> sent, room;
+    std::vector<comm::Outgoing> outgoing;
+    std::vector<comm::Incoming> incoming;
+    sent.reserve(8);
+    room.reserve(8);
+    for (Rank peer = 0; peer < comm.size(); ++peer) {
+      if (peer == comm.rank()) continue;
+      sent.emplace_back(length_of(comm.rank(), peer), std::byte(17 * comm.rank() + peer));
+      room.emplace_back(length + 1000);
+      outgoing.push_back({peer, sent.back()});
+      incoming.push_back({peer, room.back(), 0});
+    }
+    comm.exchange(outgoing, incoming, "test exchange");
+    std::size_t received = 0;
+    for (const comm::Incoming& in : incoming) {
+      CHECK(in.bytes == length_of(in.from, comm.rank()));
+      bool equal = true;
+      for (const std::byte b : in.room.first(in.bytes)) {
+        equal &= b == std::byte(17 * in.from + comm.rank());
+      }
+      CHECK(equal);
+      received += in.bytes;
+    }
+    CHECK(comm.byte_count().received_bytes - before.received_bytes == received);
+  }
+}
+
+TEST_CASE("agree brings one rank's error to all", "[comm]") {
+  Communicator comm(test::session(), 30);
+  CHECK_NOTHROW(comm.agree({}));
+  const Rank failing = comm.size() - 1;
+  std::optional<Error> mine;
+  if (comm.rank() == failing) mine.emplace(Kind::data, "cannot open x");
+  try {
+    comm.agree(mine);
+    FAIL_CHECK("agree did not throw");
+  } catch (const comm::AgreedError& error) {
+    CHECK(error.kind() == Kind::data);
+    CHECK(std::string(error.what()).find("cannot open x") != std::string::npos);
+    // An error of some ranks names the first of them.
+    if (comm.size() > 1) {
+      CHECK(std::string(error.what()).find("rank " + std::to_string(failing)) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("require_same names the rank that differs", "[comm]") {
+  Communicator comm(test::session(), 30);
+  CHECK_NOTHROW(comm.require_same(42, "value"));
+  if (comm.size() > 1) {
+    CHECK_THROWS_WITH(comm.require_same(comm.rank() == 1 ? 43 : 42, "value"),
+                      Catch::Matchers::Contains("rank 1"));
+  }
+}
+
+TEST_CASE("cancel frees a wait that would never end", "[comm]") {
+  Communicator comm(test::session(), 30);
+  if (comm.size() == 1) return;
+  comm.cancel();
+  std::vector<std::byte> room(8);
+  std::vector<comm::Incoming> incoming = {{(comm.rank() + 1) % comm.size(), room, 0}};
+  CHECK_THROWS_AS(comm.exchange({}, incoming, "test exchange"), Error);
+}

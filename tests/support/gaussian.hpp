@@ -1,0 +1,26 @@
+// Seeded Gaussian values for tests.
+
+#pragma once
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "core/random.hpp"
+
+namespace eqt::test {
+
+/// `count` independent N(0, 1) draws (Box-Muller), the same for the same key.
+inline std::vector<float> gaussian(std::size_t count, const RandomKey& key) {
+  const RandomStream stream(key);
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto n = static_cast<std::uint32_t>(2 * i);
+    const double u = (static_cast<double>(stream.bits(n)) + 1) * 0x1p-32;
+    const double angle = 2 * std::numbers::pi * static_cast<double>(stream.uniform(n + 1));
+    values[i] = static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(angle));
+  }
+  return values;
+}
+
+}  // namespace eqt::test

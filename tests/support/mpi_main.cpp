@@ -1,0 +1,53 @@
+// The runner of MPI tests. A failed assertion on any rank aborts the world with a word, because the
+// other ranks may wait in a collective.
+
+#include <mpi.h>
+
+#include <cstdio>
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#define CATCH_CONFIG_RUNNER
+#include <catch2/catch.hpp>
+#endif
+
+#include "support/mpi_world.hpp"
+
+namespace {
+
+const eqt::comm::Session* g_session = nullptr;
+
+/// Prints the assertion with its rank and stops all ranks.
+struct AbortOnFailure : Catch::TestEventListenerBase {
+  using TestEventListenerBase::TestEventListenerBase;
+
+  bool assertionEnded(const Catch::AssertionStats& stats) override {
+    const auto& result = stats.assertionResult;
+    if (!result.isOk()) {
+      int rank = 0;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      std::fprintf(stderr, "[rank %d] %s:%zu: FAILED: %s with expansion: %s %s\n", rank,
+                   result.getSourceInfo().file, result.getSourceInfo().line,
+                   result.getExpression().c_str(), result.getExpandedExpression().c_str(),
+                   std::string(result.getMessage()).c_str());
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return true;
+  }
+};
+CATCH_REGISTER_LISTENER(AbortOnFailure)
+
+}  // namespace
+
+namespace eqt::test {
+
+const comm::Session& session() { return *g_session; }
+
+}  // namespace eqt::test
+
+int main(int argc, char** argv) {
+  const eqt::comm::Session session(&argc, &argv);
+  g_session = &session;
+  return Catch::Session().run(argc, argv);
+}
