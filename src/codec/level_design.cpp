@@ -1,0 +1,182 @@
+#include "codec/level_design.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "codec/elias.hpp"
+#include "codec/huffman.hpp"
+#include "codec/ieee_math.hpp"
+#include "core/error.hpp"
+
+namespace eqt::codec {
+namespace {
+
+double asinh_root(double x) { return ieee_asinh(std::sqrt(x)); }
+
+// Integrals of 1, r, r^2 over [a, b] under the density of |N(0, sigma^2)|.
+struct Moments {
+  double m0 = 0, m1 = 0, m2 = 0;
+};
+
+// Gauss-Legendre with 8 points on pieces of at most sigma/2: relative error below 1e-15.
+Moments half_normal_moments(double a, double b, double sigma) {
+  constexpr std::array<double, 4> kNode = {0.1834346424956498, 0.5255324099163290,
+                                           0.7966664774136267, 0.9602898564975363};
+  constexpr std::array<double, 4> kWeight = {0.3626837833783620, 0.3137066458778873,
+                                             0.2223810344533745, 0.1012285362903763};
+  constexpr double kDensity = 0.797884560802865355879892119869;  // sqrt(2 / pi)
+  b = std::min(b, 9 * sigma);                                    // mass beyond: below 1e-18
+  Moments moments;
+  if (a >= b) return moments;
+  const int pieces = std::max(1, static_cast<int>(std::ceil(2 * (b - a) / sigma)));
+  const double half = (b - a) / pieces / 2;
+  for (int piece = 0; piece < pieces; ++piece) {
+    const double middle = a + (2 * piece + 1) * half;
+    for (std::size_t k = 0; k < 8; ++k) {
+      const double r = middle + (k % 2 == 0 ? half : -half) * kNode[k / 2];
+      const double z = r / sigma;
+      const double mass = kWeight[k / 2] * half * kDensity / sigma * ieee_exp(-z * z / 2);
+      moments.m0 += mass;
+      moments.m1 += mass * r;
+      moments.m2 += mass * r * r;
+    }
+  }
+  return moments;
+}
+
+// E[omega length of the gap to the next nonzero] when each value is nonzero with probability p.
+double expected_gap_bits(double p, std::size_t d) {
+  // Gaps beyond 40 / p have probability below e^-40.
+  const double limit = std::min(static_cast<double>(d), std::min(1e6, 40 / p));
+  double bits = 0, none = 1;
+  for (std::uint64_t k = 1; static_cast<double>(k) <= limit; ++k) {
+    bits += omega_length(k) * p * none;
+    none *= 1 - p;
+  }
+  return bits;
+}
+
+double huffman_index_bits(std::span<const double> probability) {
+  std::array<std::uint64_t, 128> counts{};
+  std::array<std::uint8_t, 128> lengths{};
+  const std::size_t symbols = probability.size();
+  for (std::size_t i = 0; i < symbols; ++i) {
+    counts[i] = static_cast<std::uint64_t>(probability[i] * 0x1p40);
+  }
+  huffman_lengths(std::span(counts).first(symbols), std::span(lengths).first(symbols));
+  double bits = 0;
+  for (std::size_t i = 0; i < symbols; ++i) bits += probability[i] * lengths[i];
+  return bits;
+}
+
+double model_sigma(std::size_t d, Norm norm) {
+  const auto count = static_cast<double>(std::max<std::size_t>(d, 2));
+  return norm == Norm::l2 ? 1 / std::sqrt(count) : 1 / std::sqrt(2 * ieee_log(count));
+}
+
+}  // namespace
+
+double sinh_worst_case_l2(int n, std::size_t d, double theta) {
+  const double half = ieee_sinh(theta / 2), whole = ieee_sinh(n * theta);
+  return half * half * (1 + static_cast<double>(d) / (whole * whole));
+}
+
+double optimal_theta(int n, std::size_t d, Norm norm) {
+  const auto count = static_cast<double>(d);
+  if (norm == Norm::max) return asinh_root(count - 1) / n;
+  return golden_section([&](double theta) { return sinh_worst_case_l2(n, d, theta); }, 1e-9,
+                        2 * asinh_root(count) / n + 1);
+}
+
+double optimal_p(int n, std::size_t d, Norm norm) {
+  if (n == 1) return 0.5;  // the only level is 1
+  const auto worst = [&](double p) {
+    return worst_case_variance(exponential_levels(n, p), d, norm);
+  };
+  // Least p whose smallest level stays above LevelTable's limit of 2^-60.
+  const double low = std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1)));
+  constexpr int kGrid = 64;
+  const auto grid = [&](int i) { return low + (0.999 - low) * i / kGrid; };
+  int best = 0;
+  double least = worst(grid(0));
+  for (int i = 1; i <= kGrid; ++i) {
+    const double value = worst(grid(i));
+    if (value < least) {
+      least = value;
+      best = i;
+    }
+  }
+  return golden_section(worst, grid(std::max(best - 1, 0)), grid(std::min(best + 1, kGrid)), 50);
+}
+
+GaussianCost gaussian_cost(std::span<const double> levels, std::size_t d, Norm norm) {
+  const double sigma = model_sigma(d, norm);
+  const double inside = half_normal_moments(0, 1, sigma).m0;
+  std::array<double, 128> storage{};
+  const auto probability = std::span(storage).first(levels.size());
+  double variance = 0;
+  for (std::size_t j = 0; j + 1 < levels.size(); ++j) {
+    const double a = levels[j], b = levels[j + 1];
+    const Moments m = half_normal_moments(a, b, sigma);
+    // E[(b - r)(r - a)], and the parts that are rounded up and down.
+    variance += (-m.m2 + (a + b) * m.m1 - a * b * m.m0) / inside;
+    const double up = (m.m1 - a * m.m0) / (b - a) / inside;
+    probability[j + 1] += up;
+    probability[j] += m.m0 / inside - up;
+  }
+  GaussianCost cost;
+  cost.variance = variance / (sigma * sigma);
+  const double nonzero = 1 - probability[0];
+  const auto count = static_cast<double>(d);
+  double index_bits = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    cost.dense_bits += probability[i] * (omega_length(i + 1) + (i > 0 ? 1 : 0));
+    if (i > 0) index_bits += probability[i] * omega_length(i);
+  }
+  cost.sparse_bits = nonzero * (expected_gap_bits(nonzero, d) + 1) + index_bits +
+                     omega_length(static_cast<std::uint64_t>(nonzero * count) + 1) / count;
+  cost.huffman_bits =
+      huffman_index_bits(probability) + nonzero + 4 * static_cast<double>(levels.size()) / count;
+  return cost;
+}
+
+double GaussianCost::bits(Coding coding, std::size_t d) const {
+  const double elias = std::min(sparse_bits, dense_bits);
+  const double body = coding == Coding::elias     ? elias
+                      : coding == Coding::huffman ? huffman_bits
+                                                  : std::min(elias, huffman_bits);
+  return body + 34 / static_cast<double>(d);  // norm and mode
+}
+
+double cheapest_elasticity(LevelFamily family, int n, std::size_t d, Norm norm, Coding coding) {
+  const auto total = [&](double elasticity) {
+    const GaussianCost cost = gaussian_cost(make_levels(family, n, elasticity), d, norm);
+    return (1 + cost.variance) * cost.bits(coding, d);
+  };
+  // The cost has kinks where the best code changes, so a grid finds the valley first.
+  const bool sinh = family == LevelFamily::sinh;
+  const double low = sinh ? 0 : n == 1 ? 0.5 : std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1)));
+  const double high = sinh ? 1.5 * optimal_theta(n, d, norm) : n == 1 ? 0.5 : 0.995;
+  constexpr int kGrid = 48;
+  const auto grid = [&](int i) { return low + (high - low) * i / kGrid; };
+  int best = 0;
+  double least = total(grid(0));
+  for (int i = 1; i <= kGrid; ++i) {
+    const double value = total(grid(i));
+    if (value < least) {
+      least = value;
+      best = i;
+    }
+  }
+  return golden_section(total, grid(std::max(best - 1, 0)), grid(std::min(best + 1, kGrid)), 30);
+}
+
+Levels make_levels(LevelFamily family, int n, double elasticity) {
+  return family == LevelFamily::sinh ? sinh_levels(n, elasticity)
+                                     : exponential_levels(n, elasticity);
+}
+
+}  // namespace eqt::codec
