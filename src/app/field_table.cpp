@@ -39,7 +39,7 @@ std::vector<Field> model_fields() {
                    {"resnet20", "CIFAR ResNet, 3 x 3 blocks"},
                    {"resnet34", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
                    {"resnet50", "ImageNet ResNet, bottlenecks; CIFAR stem when images are small"},
-                   {"resnet54", "CIFAR ResNet, 2-layer blocks, depth 54"},
+                   {"resnet54", "CIFAR ResNet, 3 x 8 blocks; 50 layers, but known by this name"},
                    {"resnet56", "CIFAR ResNet, 3 x 9 blocks"},
                    {"resnet110", "CIFAR ResNet, 3 x 18 blocks"}})
           .says("the network"),

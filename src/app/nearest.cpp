@@ -40,16 +40,23 @@ bool abbreviates(std::string_view a, std::string_view b) {
   return whole_words || (a.size() > 1 && initials(b) == a);
 }
 
-std::size_t leaf_distance(std::string_view a, std::string_view b) {
-  const std::size_t edits = edit_distance(a, b);
-  return abbreviates(a, b) ? std::min<std::size_t>(edits, 1) : edits;
+// Costs are ordered so that an abbreviation in another section ("data.batch" for
+// "train.batch_size") wins over two typing errors ("data.path"), and one typing error wins over
+// another section.
+constexpr std::size_t kEdit = 2;
+constexpr std::size_t kLostSection = 1;  // "learning_rate" for "optimizer.learning_rate"
+constexpr std::size_t kOtherSection = 3;
+
+std::size_t section_distance(std::string_view wrong, std::string_view right) {
+  if (wrong.empty() && !right.empty()) return kLostSection;
+  return std::min(kEdit * edit_distance(wrong, right), kOtherSection);
 }
 
 std::size_t key_distance(std::string_view wrong, std::string_view key) {
   const Dotted a = split(wrong), b = split(key);
-  const std::size_t sections =
-      a.section.empty() != b.section.empty() ? 1 : edit_distance(a.section, b.section);
-  return leaf_distance(a.leaf, b.leaf) + std::min<std::size_t>(sections, 2);
+  const std::size_t leaves =
+      abbreviates(a.leaf, b.leaf) ? 0 : kEdit * edit_distance(a.leaf, b.leaf);
+  return leaves + section_distance(a.section, b.section);
 }
 
 template <typename Distance>

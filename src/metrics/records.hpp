@@ -12,12 +12,12 @@ namespace eqt::metrics {
 
 /// Where a step's time went [seconds].
 struct RoomSeconds {
-  double data = 0;      // waiting for the loader
-  double compute = 0;   // forward and backward
+  double data = 0;     // waiting for the loader
+  double compute = 0;  // forward and backward
   double encode = 0;
   double transfer = 0;  // waiting for the network, not hidden behind computing
   double decode = 0;
-  double update = 0;    // optimizer
+  double update = 0;  // optimizer
   double total = 0;
 
   RoomSeconds& operator+=(const RoomSeconds& other) {
@@ -34,11 +34,11 @@ struct RoomSeconds {
 
 struct RunRecord {
   std::string name;
-  std::string version;     // of this program, with git revision
-  std::string torch;       // LibTorch's version and BLAS
-  std::string mpi;         // MPI library
+  std::string version;  // of this program, with git revision
+  std::string torch;    // LibTorch's version and BLAS
+  std::string mpi;      // MPI library
   std::string host;
-  std::string simd;        // instruction set that the kernels use
+  std::string simd;  // instruction set that the kernels use
   int ranks = 1;
   int threads_per_rank = 1;
   std::uint64_t parameters = 0;
@@ -47,28 +47,30 @@ struct RunRecord {
   StepId steps_per_epoch = 0;
   StepId total_steps = 0;
   std::string model, dataset, compressor, collective, algorithm;
-  std::string config_json;  // the resolved config
+  std::string config_json;            // the resolved config
+  std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no images/s in the progress
 };
 
 struct StepRecord {
-  StepId step = 0;
-  std::uint64_t epoch = 0;   // from 1
-  double loss = 0;           // mean over ranks
+  StepId step = 0;          // completed steps, from 1
+  std::uint64_t epoch = 0;  // from 1
+  double loss = 0;          // mean over ranks
   double learning_rate = 0;
-  RoomSeconds seconds;       // of rank 0
+  RoomSeconds seconds;               // of rank 0
   std::uint64_t sent_bytes = 0;      // of all ranks
   std::uint64_t received_bytes = 0;  // of all ranks
+  std::uint64_t dense_bytes = 0;     // what fp32 would have sent, ring formula; 0 = unknown
 };
 
 struct EpochRecord {
-  std::uint64_t epoch = 0;           // completed epochs
-  StepId step = 0;                   // completed steps
-  double train_loss = 0;             // mean over the epoch and ranks
+  std::uint64_t epoch = 0;              // completed epochs
+  StepId step = 0;                      // completed steps
+  double train_loss = 0;                // mean over the epoch and ranks
   std::optional<double> test_accuracy;  // fraction; empty when not evaluated
   std::optional<double> test_loss;
-  double images_per_second = 0;      // all ranks, training only
-  RoomSeconds seconds;               // summed over the epoch, maximum over ranks
-  std::uint64_t sent_bytes = 0;      // of all ranks
+  double images_per_second = 0;  // all ranks, training only
+  RoomSeconds seconds;           // summed over the epoch, maximum over ranks
+  std::uint64_t sent_bytes = 0;  // of all ranks
   double compression_ratio = 0;
   double bits_per_value = 0;
   std::optional<double> quantization_variance;
@@ -84,14 +86,14 @@ struct Summary {
   std::optional<double> test_accuracy, best_test_accuracy;
   double wall_seconds = 0;
   double images_per_second = 0;
-  RoomSeconds epoch_seconds;         // mean over epochs
+  RoomSeconds epoch_seconds;  // mean over epochs
   std::uint64_t sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
   double compression_ratio = 0;
   double bits_per_value = 0;
   std::optional<double> quantization_variance;
   std::optional<bool> replicas_identical;
-  std::string parameter_hash;        // 16 hex digits
-  double peak_rss_mib = 0;           // of the largest rank
+  std::string parameter_hash;  // 16 hex digits
+  double peak_rss_mib = 0;     // of the largest rank
 };
 
 }  // namespace eqt::metrics

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "metrics/records.hpp"
@@ -23,12 +24,22 @@ class Sink {
 enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a terminal
 
 /// metrics.jsonl, one flushed line per record, and summary.json, written to a temporary name and
-/// renamed. Step records only if asked for.
+/// renamed. Step records only if asked for. Makes the folder, and removes what an earlier run left
+/// under these two names. Numbers that are not finite become null.
 /// @throws Error{output}
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records);
 
-/// Progress on stderr and the final table on stdout.
+/// Whether a run has left metrics.jsonl or summary.json in `folder`.
+bool holds_results(const std::string& folder);
+
+/// Progress on stderr and the final table on stdout. A bar only where stderr is a terminal: a file
+/// never gets a control character other than the newline.
+/// @throws Error{output} when the table cannot be written
 std::unique_ptr<Sink> make_console_sink(ProgressStyle style);
+
+/// "auto", "bar", "lines" or "off", the values of output.progress.
+/// @pre `name` is one of them
+ProgressStyle progress_style(std::string_view name);
 
 /// Hands every record to each of `sinks`.
 std::unique_ptr<Sink> make_fan_out(std::vector<std::unique_ptr<Sink>> sinks);

@@ -1,0 +1,27 @@
+// The console sink with everything that it meets outside handed in, for tests and other front ends.
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+
+#include "metrics/sink.hpp"
+
+namespace eqt::metrics {
+
+struct Console {
+  std::ostream& progress;
+  std::ostream& table;
+  bool is_terminal = false;                  // of `progress`
+  std::function<std::size_t()> columns;      // of the terminal
+  std::function<double()> seconds;           // since some moment, monotonic
+  std::function<std::string()> time_of_day;  // "12:34:56"
+};
+
+/// See make_console_sink(style).
+std::unique_ptr<Sink> make_console_sink(ProgressStyle style, Console console);
+
+}  // namespace eqt::metrics

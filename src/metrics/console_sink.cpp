@@ -1,0 +1,194 @@
+// Progress and result for a person who watches.
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <string_view>
+#include <utility>
+
+#include "core/clock.hpp"
+#include "core/error.hpp"
+#include "metrics/console.hpp"
+#include "metrics/console_text.hpp"
+
+namespace eqt::metrics {
+namespace {
+
+constexpr double kLineSeconds = 10;
+constexpr double kLineShare = 0.1;    // of all steps
+constexpr double kBarSeconds = 0.1;   // faster than eyes read
+constexpr double kPaceWeight = 0.05;  // of the latest step: the pace of about the last 20
+
+constexpr const char* kClearLine = "\r\x1b[K";
+
+/// Sums step records into what the progress shows.
+class Tracker {
+ public:
+  void start(const RunRecord& run) {
+    images_per_step_ = run.images_per_step;
+    progress_ = {};
+    progress_.total_steps = run.total_steps;
+    if (run.steps_per_epoch > 0)
+      progress_.epochs = (run.total_steps + run.steps_per_epoch - 1) / run.steps_per_epoch;
+    seen_ = 0;
+    dense_bytes_ = 0;
+  }
+
+  void add(const StepRecord& record) {
+    progress_.step = record.step;
+    progress_.epoch = record.epoch;
+    progress_.loss = record.loss;
+    progress_.sent_bytes += record.sent_bytes;
+    dense_bytes_ += record.dense_bytes;
+    if (progress_.sent_bytes > 0)
+      progress_.compression_ratio =
+          static_cast<double>(dense_bytes_) / static_cast<double>(progress_.sent_bytes);
+    // The first step warms caches and allocators up, so the second replaces it.
+    ++seen_;
+    pace_ =
+        seen_ <= 2 ? record.seconds.total : pace_ + kPaceWeight * (record.seconds.total - pace_);
+    if (!(pace_ > 0)) return;
+    progress_.images_per_second = static_cast<double>(images_per_step_) / pace_;
+    const StepId left = std::max(progress_.total_steps, record.step) - record.step;
+    if (progress_.total_steps > 0) progress_.remaining_seconds = pace_ * static_cast<double>(left);
+  }
+
+  const Progress& progress() const { return progress_; }
+  bool first() const { return seen_ == 1; }
+
+ private:
+  Progress progress_;
+  std::uint64_t images_per_step_ = 0;
+  std::uint64_t dense_bytes_ = 0;
+  std::uint64_t seen_ = 0;
+  double pace_ = 0;  // [seconds per step]
+};
+
+class ConsoleSink : public Sink {
+ public:
+  ConsoleSink(ProgressStyle style, Console console)
+      : console_(std::move(console)), style_(settled(style, console_.is_terminal)) {}
+
+  ~ConsoleSink() override {
+    if (bar_shown_) console_.progress << '\n' << std::flush;
+  }
+
+  void write(const RunRecord& record) override {
+    run_ = record;
+    tracker_.start(record);
+    say(fmt::format("{}: {} on {}, {} parameters, {} ranks, compressor {}, collective {}, {} steps",
+                    record.name, record.model, record.dataset, record.parameters, record.ranks,
+                    record.compressor, record.collective, record.total_steps));
+  }
+
+  void write(const StepRecord& record) override {
+    tracker_.add(record);
+    if (style_ == ProgressStyle::lines && line_due(record.step)) {
+      mark(record.step);
+      say(progress_text(tracker_.progress()));
+    }
+    if (style_ == ProgressStyle::bar && bar_due()) {
+      mark(record.step);
+      console_.progress << kClearLine
+                        << bar_text(tracker_.progress(),
+                                    std::max<std::size_t>(console_.columns(), 2) - 1)
+                        << std::flush;
+      bar_shown_ = true;
+    }
+  }
+
+  void write(const EpochRecord& record) override {
+    say(epoch_text(record, tracker_.progress().epochs));
+  }
+
+  void write(const Summary& summary) override {
+    clear_bar();
+    console_.table << summary_table(run_, summary) << std::flush;
+    if (!console_.table)
+      fail(Kind::output,
+           "cannot write the result table to standard output; check what it is redirected to");
+  }
+
+ private:
+  static ProgressStyle settled(ProgressStyle style, bool is_terminal) {
+    if (style == ProgressStyle::off || style == ProgressStyle::lines) return style;
+    return is_terminal ? ProgressStyle::bar : ProgressStyle::lines;
+  }
+
+  bool line_due(StepId step) const {
+    const auto share = kLineShare * static_cast<double>(run_.total_steps);
+    const bool far = share > 0 && static_cast<double>(step - marked_step_) >= share;
+    return tracker_.first() || far || console_.seconds() - marked_seconds_ >= kLineSeconds;
+  }
+
+  bool bar_due() const {
+    return tracker_.first() || tracker_.progress().step == run_.total_steps ||
+           console_.seconds() - marked_seconds_ >= kBarSeconds;
+  }
+
+  void mark(StepId step) {
+    marked_step_ = step;
+    marked_seconds_ = console_.seconds();
+  }
+
+  void say(const std::string& text) {
+    if (style_ == ProgressStyle::off) return;
+    clear_bar();
+    console_.progress << console_.time_of_day() << "  " << text << '\n' << std::flush;
+  }
+
+  void clear_bar() {
+    if (bar_shown_) console_.progress << kClearLine << std::flush;
+    bar_shown_ = false;
+  }
+
+  Console console_;
+  ProgressStyle style_;
+  RunRecord run_;
+  Tracker tracker_;
+  StepId marked_step_ = 0;
+  double marked_seconds_ = 0;
+  bool bar_shown_ = false;
+};
+
+std::size_t terminal_columns() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+/// A terminal that understands the codes which clear a line.
+bool stderr_is_terminal() {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+std::string local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+}  // namespace
+
+std::unique_ptr<Sink> make_console_sink(ProgressStyle style, Console console) {
+  return std::make_unique<ConsoleSink>(style, std::move(console));
+}
+
+std::unique_ptr<Sink> make_console_sink(ProgressStyle style) {
+  Console console{std::cerr,
+                  std::cout,
+                  stderr_is_terminal(),
+                  terminal_columns,
+                  [clock = Stopwatch()] { return clock.seconds(); },
+                  local_time};
+  return make_console_sink(style, std::move(console));
+}
+
+}  // namespace eqt::metrics

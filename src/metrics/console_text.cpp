@@ -1,0 +1,182 @@
+#include "metrics/console_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <vector>
+
+namespace eqt::metrics {
+namespace {
+
+constexpr std::size_t kTableColumns = 80;
+constexpr std::size_t kLabelColumns = 19;
+constexpr std::size_t kBarCells = 20;
+
+using Out = std::back_insert_iterator<std::string>;
+
+std::string percent(const std::optional<double>& fraction) {
+  return fraction && std::isfinite(*fraction) ? fmt::format("{:.2f} %", *fraction * 100) : "-";
+}
+
+std::string or_dash(double x, const char* unit) {
+  if (!std::isfinite(x) || x <= 0) return "-";
+  return fmt::format("{:.2f}{}", x, unit);
+}
+
+/// Three digits or more, whatever the size: 0.0123, 1.23, 812.
+std::string rate(double x) {
+  if (!std::isfinite(x)) return "-";
+  return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.3g}", x);
+}
+
+std::string of_total(std::uint64_t done, std::uint64_t total) {
+  return total == 0 ? fmt::format("{}", done) : fmt::format("{}/{}", done, total);
+}
+
+struct Row {
+  std::string label;
+  std::string value;
+};
+
+std::string identical_text(const std::optional<bool>& identical) {
+  if (!identical) return "not compared";
+  return *identical ? "identical on all ranks" : "DIFFERENT: ranks have drifted apart";
+}
+
+std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
+  return {
+      {"run", s.name.empty() ? "-" : s.name},
+      {"model", fmt::format("{}, {} parameters, on {}", run.model, s.parameters, run.dataset)},
+      {"ranks", fmt::format("{}, {} threads each", s.ranks, run.threads_per_rank)},
+      {"compressor", s.compressor.empty() ? "-" : s.compressor},
+      {"synchronization", fmt::format("{}, {}", s.algorithm, s.collective)},
+      {"epochs, steps", fmt::format("{}, {}", s.epochs, s.steps)},
+      {"train loss", fmt::format("{:.4f}", s.train_loss)},
+      {"test accuracy", percent(s.test_accuracy)},
+      {"best test accuracy", percent(s.best_test_accuracy)},
+      {"images/s", rate(s.images_per_second)},
+      {"sent",
+       fmt::format("{} (fp32 would send {})", bytes_text(s.sent_bytes), bytes_text(s.dense_bytes))},
+      {"compression ratio", or_dash(s.compression_ratio, "")},
+      {"bits per value", or_dash(s.bits_per_value, "")},
+      {"quantization error",
+       s.quantization_variance ? fmt::format("{:.4g} (relative variance)", *s.quantization_variance)
+                               : std::string("-")},
+      {"replicas", identical_text(s.replicas_identical)},
+      {"parameter hash", s.parameter_hash.empty() ? "-" : s.parameter_hash},
+      {"peak memory", fmt::format("{:.0f} MiB per rank", s.peak_rss_mib)},
+      {"wall time", duration_text(s.wall_seconds)},
+  };
+}
+
+void append_seconds(const RoomSeconds& s, Out out) {
+  struct Column {
+    const char* name;
+    double seconds;
+  };
+  const std::array<Column, 7> columns = {{{"data", s.data},
+                                          {"compute", s.compute},
+                                          {"encode", s.encode},
+                                          {"transfer", s.transfer},
+                                          {"decode", s.decode},
+                                          {"update", s.update},
+                                          {"total", s.total}}};
+  fmt::format_to(out, "{:<{}}", "seconds per epoch", kLabelColumns);
+  for (const Column& column : columns) fmt::format_to(out, "{:>8}", column.name);
+  fmt::format_to(out, "\n{:<{}}", "", kLabelColumns);
+  for (const Column& column : columns)
+    fmt::format_to(out, "{:>8}",
+                   column.seconds < 1e4 ? fmt::format("{:.2f}", column.seconds)
+                                        : fmt::format("{:.0f}", column.seconds));
+  fmt::format_to(out, "\n");
+}
+
+}  // namespace
+
+std::string fitted(std::string_view text, std::size_t columns) {
+  const auto starts_character = [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
+  };
+  const auto characters =
+      static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_character));
+  if (characters <= columns) return std::string(text);
+  const std::size_t dots = std::min<std::size_t>(3, columns);
+  std::size_t kept = 0, end = 0;
+  for (; end < text.size(); ++end)
+    if (starts_character(text[end]) && ++kept > columns - dots) break;
+  return std::string(text.substr(0, end)) + std::string(dots, '.');
+}
+
+std::string duration_text(double seconds) {
+  // Beyond that it is no forecast, and the integer below could not hold it.
+  constexpr double kLongest = 1e9;
+  if (!(seconds >= 0) || seconds > kLongest) return "-";
+  const auto whole = static_cast<std::uint64_t>(std::ceil(seconds));
+  const std::uint64_t hours = whole / 3600, minutes = whole / 60 % 60;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
+  return fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes) / 1000;
+  const char* const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  std::size_t unit = 0;
+  // 999.5 and more would be shown as 1e+03.
+  while (value >= 999.5 && unit + 1 < std::size(units)) {
+    value /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}", value, units[unit]);
+}
+
+std::string progress_text(const Progress& p) {
+  std::string text = fmt::format("step {}  epoch {}  loss {:.4f}", of_total(p.step, p.total_steps),
+                                 of_total(p.epoch, p.epochs), p.loss);
+  const Out out(text);
+  if (p.images_per_second > 0) fmt::format_to(out, "  {} images/s", rate(p.images_per_second));
+  if (p.sent_bytes > 0) fmt::format_to(out, "  sent {}", bytes_text(p.sent_bytes));
+  if (p.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", p.compression_ratio);
+  if (p.remaining_seconds >= 0) fmt::format_to(out, "  ETA {}", duration_text(p.remaining_seconds));
+  return text;
+}
+
+std::string bar_text(const Progress& p, std::size_t columns) {
+  const double done =
+      p.total_steps == 0
+          ? 0.0
+          : std::min(1.0, static_cast<double>(p.step) / static_cast<double>(p.total_steps));
+  const auto cells = static_cast<std::size_t>(done * kBarCells);
+  return fitted(
+      fmt::format("[{}{}] {:3.0f} %  {}", std::string(cells, '#'),
+                  std::string(kBarCells - cells, '-'), std::floor(done * 100), progress_text(p)),
+      columns);
+}
+
+std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {
+  std::string text =
+      fmt::format("epoch {} done  train loss {:.4f}", of_total(r.epoch, epochs), r.train_loss);
+  const Out out(text);
+  if (r.test_accuracy) fmt::format_to(out, "  test accuracy {}", percent(r.test_accuracy));
+  if (r.test_loss) fmt::format_to(out, "  test loss {:.4f}", *r.test_loss);
+  fmt::format_to(out, "  {} images/s", rate(r.images_per_second));
+  if (r.sent_bytes > 0) fmt::format_to(out, "  sent {}", bytes_text(r.sent_bytes));
+  if (r.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", r.compression_ratio);
+  return text;
+}
+
+std::string summary_table(const RunRecord& run, const Summary& summary) {
+  std::string table;
+  const Out out(table);
+  for (const Row& row : result_rows(run, summary))
+    fmt::format_to(out, "{:<{}}{}\n", row.label, kLabelColumns,
+                   fitted(row.value, kTableColumns - kLabelColumns));
+  append_seconds(summary.epoch_seconds, out);
+  return table;
+}
+
+}  // namespace eqt::metrics

@@ -1,0 +1,49 @@
+// The words and numbers of the console: pure functions of the records.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "metrics/records.hpp"
+
+namespace eqt::metrics {
+
+/// What the progress knows after a step.
+struct Progress {
+  StepId step = 0;         // completed
+  StepId total_steps = 0;  // 0 = unknown
+  std::uint64_t epoch = 0;
+  std::uint64_t epochs = 0;  // 0 = unknown
+  double loss = 0;
+  double images_per_second = 0;   // 0 = unknown
+  std::uint64_t sent_bytes = 0;   // since the start, all ranks
+  double compression_ratio = 0;   // 0 = unknown
+  double remaining_seconds = -1;  // negative = unknown
+};
+
+/// "step 120/900  epoch 1/3  loss 1.2345  812 images/s  sent 12.3 MB  ratio 7.80  ETA 0:42",
+/// without what is unknown.
+std::string progress_text(const Progress& progress);
+
+/// "[######--------------]  30 %  " and as much of progress_text() as `columns` hold.
+std::string bar_text(const Progress& progress, std::size_t columns);
+
+/// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."
+std::string epoch_text(const EpochRecord& record, std::uint64_t epochs);
+
+/// The final table: at most 80 columns wide.
+std::string summary_table(const RunRecord& run, const Summary& summary);
+
+/// "0:07", "12:34", "1:02:03", by rounding up.
+std::string duration_text(double seconds);
+
+/// "123 B", "1.5 kB", "12.3 MB", "4.56 GB": decimal units.
+std::string bytes_text(std::uint64_t bytes);
+
+/// The first `columns` characters of UTF-8 text, the last three of them dots if some are missing.
+std::string fitted(std::string_view text, std::size_t columns);
+
+}  // namespace eqt::metrics

@@ -1,0 +1,177 @@
+// Records as JSON: metrics.jsonl and summary.json. The keys are a promise to readers outside.
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "core/error.hpp"
+#include "metrics/output_file.hpp"
+#include "metrics/sink.hpp"
+
+namespace eqt::metrics {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+// Raised when a key of metrics.jsonl changes its meaning or goes.
+constexpr int kSchema = 1;
+
+constexpr const char* kRecords = "metrics.jsonl";
+constexpr const char* kSummary = "summary.json";
+
+/// JSON has no NaN and no infinity.
+Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+
+Json number(const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); }
+
+Json json_of(const RoomSeconds& s) {
+  return {{"data", number(s.data)},     {"compute", number(s.compute)},
+          {"encode", number(s.encode)}, {"transfer", number(s.transfer)},
+          {"decode", number(s.decode)}, {"update", number(s.update)},
+          {"total", number(s.total)}};
+}
+
+/// The config as an object, so that a reader of the records need not parse twice.
+Json config_of(const RunRecord& r) {
+  Json config = Json::parse(r.config_json, nullptr, false);
+  return config.is_discarded() ? Json(nullptr) : config;
+}
+
+Json json_of(const RunRecord& r) {
+  return {{"type", "run"},
+          {"schema", kSchema},
+          {"name", r.name},
+          {"version", r.version},
+          {"torch", r.torch},
+          {"mpi", r.mpi},
+          {"host", r.host},
+          {"simd", r.simd},
+          {"ranks", r.ranks},
+          {"threads_per_rank", r.threads_per_rank},
+          {"model", r.model},
+          {"dataset", r.dataset},
+          {"compressor", r.compressor},
+          {"collective", r.collective},
+          {"algorithm", r.algorithm},
+          {"parameters", r.parameters},
+          {"train_samples", r.train_samples},
+          {"test_samples", r.test_samples},
+          {"images_per_step", r.images_per_step},
+          {"steps_per_epoch", r.steps_per_epoch},
+          {"total_steps", r.total_steps},
+          {"config", config_of(r)}};
+}
+
+Json json_of(const StepRecord& r) {
+  return {{"type", "step"},
+          {"step", r.step},
+          {"epoch", r.epoch},
+          {"loss", number(r.loss)},
+          {"learning_rate", number(r.learning_rate)},
+          {"seconds", json_of(r.seconds)},
+          {"sent_bytes", r.sent_bytes},
+          {"received_bytes", r.received_bytes}};
+}
+
+Json json_of(const EpochRecord& r) {
+  return {{"type", "epoch"},
+          {"epoch", r.epoch},
+          {"step", r.step},
+          {"train_loss", number(r.train_loss)},
+          {"test_accuracy", number(r.test_accuracy)},
+          {"test_loss", number(r.test_loss)},
+          {"images_per_second", number(r.images_per_second)},
+          {"seconds", json_of(r.seconds)},
+          {"sent_bytes", r.sent_bytes},
+          {"compression_ratio", number(r.compression_ratio)},
+          {"bits_per_value", number(r.bits_per_value)},
+          {"quantization_variance", number(r.quantization_variance)}};
+}
+
+Json json_of(const Summary& s) {
+  return {
+      {"name", s.name},
+      {"version", s.version},
+      {"compressor", s.compressor},
+      {"collective", s.collective},
+      {"algorithm", s.algorithm},
+      {"ranks", s.ranks},
+      {"steps", s.steps},
+      {"epochs", s.epochs},
+      {"parameters", s.parameters},
+      {"train_loss", number(s.train_loss)},
+      {"test_accuracy", number(s.test_accuracy)},
+      {"best_test_accuracy", number(s.best_test_accuracy)},
+      {"wall_seconds", number(s.wall_seconds)},
+      {"images_per_second", number(s.images_per_second)},
+      {"epoch_seconds", json_of(s.epoch_seconds)},
+      {"sent_bytes", s.sent_bytes},
+      {"received_bytes", s.received_bytes},
+      {"dense_bytes", s.dense_bytes},
+      {"compression_ratio", number(s.compression_ratio)},
+      {"bits_per_value", number(s.bits_per_value)},
+      {"quantization_variance", number(s.quantization_variance)},
+      {"replicas_identical", s.replicas_identical ? Json(*s.replicas_identical) : Json(nullptr)},
+      {"parameter_hash", s.parameter_hash},
+      {"peak_rss_mib", number(s.peak_rss_mib)}};
+}
+
+std::string text_of(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// Makes `folder` ready for a new run and returns the path of its records.
+std::string prepare(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    fail(Kind::output, "cannot make the run folder {}: {}; choose another with --out",
+         folder.string(), error.message());
+  // A summary says that the run beside it is complete, so an old one must not outlive this moment.
+  fs::remove(folder / kSummary, error);
+  if (error)
+    fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
+         (folder / kSummary).string(), error.message());
+  return (folder / kRecords).string();
+}
+
+class FolderSink : public Sink {
+ public:
+  FolderSink(const std::string& folder, bool step_records)
+      : summary_path_((fs::path(folder) / kSummary).string()),
+        step_records_(step_records),
+        records_(prepare(folder)) {}
+
+  void write(const RunRecord& record) override { append(json_of(record)); }
+  void write(const StepRecord& record) override {
+    if (step_records_) append(json_of(record));
+  }
+  void write(const EpochRecord& record) override { append(json_of(record)); }
+  void write(const Summary& summary) override {
+    records_.sync();
+    write_atomically(summary_path_, text_of(json_of(summary), 2));
+  }
+
+ private:
+  void append(const Json& json) { records_.write(text_of(json, -1)); }
+
+  std::string summary_path_;
+  bool step_records_;
+  OutputFile records_;
+};
+
+}  // namespace
+
+bool holds_results(const std::string& folder) {
+  std::error_code ignored;
+  return fs::exists(fs::path(folder) / kRecords, ignored) ||
+         fs::exists(fs::path(folder) / kSummary, ignored);
+}
+
+std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records) {
+  return std::make_unique<FolderSink>(folder, step_records);
+}
+
+}  // namespace eqt::metrics

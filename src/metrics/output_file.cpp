@@ -1,0 +1,79 @@
+#include "metrics/output_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace eqt::metrics {
+namespace {
+
+[[noreturn]] void cannot(std::string_view what, const std::string& path, int error) {
+  fail(Kind::output, "cannot {} {}: {}; check the folder, its permissions and the space left", what,
+       path, std::generic_category().message(error));
+}
+
+/// Makes a rename in the folder of `path` durable. Some file systems cannot sync a folder, and the
+/// file itself is already safe, so a failure is no error.
+void sync_folder_of(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) cannot("open for writing", path_, errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) cannot("write to", path_, written < 0 ? errno : ENOSPC);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::sync() {
+  // EINVAL: a pipe or a device, which has nothing to sync.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) cannot("sync", path_, errno);
+}
+
+void OutputFile::close() {
+  if (descriptor_ < 0) return;
+  if (::close(std::exchange(descriptor_, -1)) != 0) cannot("close", path_, errno);
+}
+
+void write_atomically(const std::string& path, std::string_view bytes) {
+  const std::string temporary = path + ".tmp";
+  try {
+    OutputFile file(temporary);
+    file.write(bytes);
+    file.sync();
+    file.close();
+    if (std::rename(temporary.c_str(), path.c_str()) != 0)
+      cannot("rename the temporary file to", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_folder_of(path);
+}
+
+}  // namespace eqt::metrics

@@ -1,0 +1,36 @@
+// Files of results: complete or an error, never silently short.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace eqt::metrics {
+
+/// A file that is written from its beginning, each write() handed to the system at once.
+class OutputFile {
+ public:
+  /// Creates `path` or empties it. @throws Error{output}
+  explicit OutputFile(std::string path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// @throws Error{output} unless all bytes were taken
+  void write(std::string_view bytes);
+  /// Waits until the bytes are on the disk. @throws Error{output}
+  void sync();
+  /// @throws Error{output} if the system reports a late error; further calls do nothing
+  void close();
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+/// Makes `path` hold exactly `bytes`: writes a temporary file beside it, syncs and renames it.
+/// After a failure `path` is as it was and the temporary file is gone.
+/// @throws Error{output}
+void write_atomically(const std::string& path, std::string_view bytes);
+
+}  // namespace eqt::metrics

@@ -1,0 +1,2 @@
+eqt_test(metrics_unit LABEL unit LINK eqt_metrics nlohmann_json::nlohmann_json
+  SOURCES unit/metrics/console_sink_test.cpp unit/metrics/folder_sink_test.cpp)

@@ -1,0 +1,141 @@
+// Combinations of valid values that make no sense, and their neighbours that do.
+
+#include "config_support.hpp"
+
+using namespace eqt::app;
+using Catch::Matchers::Contains;
+using test::parse;
+using test::rejection;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+std::string compressor(const std::string& name) { return "compressor.name=" + name; }
+
+const Sets kAll = {"none",        "fp16",          "bf16",     "qsgd", "qsgd-v",
+                   "elastiquant", "e-elastiquant", "terngrad", "topk", "dgc"};
+
+}  // namespace
+
+TEST_CASE("every compressor works with every default", "[config]") {
+  for (const auto& name : kAll) CHECK(parse("{}", {compressor(name)}).compressor.name == name);
+}
+
+TEST_CASE("the dense collective is for the compressor none", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=dense"};
+    if (name == "none")
+      CHECK_NOTHROW(parse("{}", sets));
+    else
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+  }
+}
+
+TEST_CASE("sparse compressors do not scatter-reduce", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=scatter-reduce"};
+    if (name == "topk" || name == "dgc")
+      CHECK_THAT(rejection("{}", sets), Contains("allgather") && Contains(name));
+    else
+      CHECK_NOTHROW(parse("{}", sets));
+    CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.collective=allgather"}));
+  }
+}
+
+TEST_CASE("without synchronization nothing is compressed", "[config]") {
+  CHECK_NOTHROW(parse("{}", {"synchronization.algorithm=none"}));
+  CHECK_THAT(rejection("{}", {"synchronization.algorithm=none", compressor("fp16")}),
+             Contains("synchronization.algorithm"));
+}
+
+TEST_CASE("error feedback needs a loss and one memory", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
+    if (name == "none" || name == "dgc")
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.error_feedback"));
+    else
+      CHECK_NOTHROW(parse("{}", sets));
+    CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.error_feedback=none"}));
+  }
+}
+
+TEST_CASE("entropy coding needs levels", "[config]") {
+  const Sets with_levels = {"qsgd", "qsgd-v", "elastiquant", "e-elastiquant"};
+  for (const auto& name : kAll)
+    for (const std::string coding : {"elias", "huffman", "auto"}) {
+      const Sets sets = {compressor(name), "compressor.coding=" + coding};
+      if (std::find(with_levels.begin(), with_levels.end(), name) != with_levels.end())
+        CHECK(parse("{}", sets).compressor.coding == coding);
+      else
+        CHECK_THAT(rejection("{}", sets), Contains("compressor.coding") && Contains(name));
+    }
+}
+
+TEST_CASE("e-elastiquant is not coded in fixed width", "[config]") {
+  CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.coding=fixed"}),
+             Contains("compressor.coding") && Contains("e-elastiquant"));
+  CHECK_THAT(rejection(R"({"compressor": {"name": "e-elastiquant", "coding": "fixed"}})"),
+             Contains("compressor.coding"));
+}
+
+TEST_CASE("levels and elasticity belong to the elastic compressors", "[config]") {
+  for (const auto& name : kAll) {
+    const bool elastic = name == "elastiquant" || name == "e-elastiquant";
+    for (const std::string set : {"compressor.levels=exponential", "compressor.elasticity=0.5"}) {
+      if (elastic)
+        CHECK_NOTHROW(parse("{}", {compressor(name), set}));
+      else
+        CHECK_THAT(rejection("{}", {compressor(name), set}),
+                   Contains(set.substr(0, set.find('='))));
+    }
+  }
+}
+
+TEST_CASE("the range of elasticity depends on the family", "[config]") {
+  const Sets sinh = {compressor("elastiquant"), "compressor.elasticity=20"};
+  CHECK(parse("{}", sinh).compressor.elasticity == 20.0);
+  Sets exponential = {compressor("elastiquant"), "compressor.levels=exponential", ""};
+  exponential[2] = "compressor.elasticity=0.999";
+  CHECK(parse("{}", exponential).compressor.elasticity == 0.999);
+  exponential[2] = "compressor.elasticity=1";
+  CHECK_THAT(rejection("{}", exponential), Contains("(0, 1)"));
+}
+
+TEST_CASE("qsgd has its norm in its name", "[config]") {
+  CHECK_THAT(rejection("{}", {compressor("qsgd"), "compressor.norm=max"}), Contains("qsgd-v"));
+  for (const std::string name : {"qsgd-v", "elastiquant", "e-elastiquant"})
+    CHECK_NOTHROW(parse("{}", {compressor(name), "compressor.norm=max"}));
+}
+
+TEST_CASE("keys of other compressors are ignored, so that sweeps can set them", "[config]") {
+  for (const auto& name : kAll)
+    CHECK_NOTHROW(
+        parse("{}", {compressor(name), "compressor.bits=8", "compressor.bucket_size=512",
+                     "compressor.density=0.1", "compressor.clip=1", "compressor.warmup_epochs=0",
+                     "compressor.skip_below=0", "compressor.granularity=model"}));
+}
+
+TEST_CASE("milestones belong to the step schedule, in order", "[config]") {
+  const std::string milestones = "schedule.milestones=[1,2]";
+  CHECK_NOTHROW(parse("{}", {"schedule.kind=step", milestones}));
+  CHECK_THAT(rejection("{}", {"schedule.kind=step"}), Contains("schedule.milestones"));
+  for (const std::string kind : {"constant", "cosine"})
+    CHECK_THAT(rejection("{}", {"schedule.kind=" + kind, milestones}),
+               Contains("schedule.milestones"));
+  for (const std::string wrong : {"[2,1]", "[1,1]"})
+    CHECK_THAT(rejection("{}", {"schedule.kind=step", "schedule.milestones=" + wrong}),
+               Contains("increasing"));
+}
+
+TEST_CASE("a run has a length", "[config]") {
+  CHECK_THAT(rejection("{}", {"train.epochs=0"}), Contains("train.steps"));
+  CHECK(parse("{}", {"train.epochs=0", "train.steps=5"}).train.steps == 5);
+}
+
+TEST_CASE("Nesterov's momentum needs momentum", "[config]") {
+  CHECK_THAT(rejection("{}", {"optimizer.nesterov=true", "optimizer.momentum=0"}),
+             Contains("optimizer.momentum"));
+  CHECK_NOTHROW(parse("{}", {"optimizer.nesterov=true"}));
+  CHECK_NOTHROW(parse("{}", {"optimizer.momentum=0"}));
+}

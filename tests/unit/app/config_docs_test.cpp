@@ -1,0 +1,141 @@
+// The schema and the reference say what the checks do.
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "app/field.hpp"
+#include "config_support.hpp"
+
+using namespace eqt::app;
+using test::parse;
+
+namespace {
+
+/// Calls visit(dotted key, schema) for every leaf of the schema's tree.
+void walk(const Json& schema, const std::string& prefix,
+          const std::function<void(const std::string&, const Json&)>& visit) {
+  REQUIRE(schema.at("type") == "object");
+  REQUIRE(schema.at("additionalProperties") == false);
+  for (const auto& [name, inner] : schema.at("properties").items()) {
+    const std::string key = prefix.empty() ? name : prefix + "." + name;
+    CHECK_FALSE(inner.at("description").get<std::string>().empty());
+    if (inner.contains("properties"))
+      walk(inner, key, visit);
+    else
+      visit(key, inner);
+  }
+}
+
+void walk_leaves(const std::function<void(const std::string&, const Json&)>& visit) {
+  walk(Json::parse(config_schema()), "", visit);
+}
+
+/// Whether the value itself is taken; a combination with others may still make no sense.
+bool accepted(const std::string& key, const Json& value) {
+  try {
+    parse("{}", {"train.steps=5", "compressor.name=elastiquant", key + "=" + value.dump()});
+  } catch (const eqt::Error& error) {
+    const std::string what = error.what();
+    return what.find(key + " in --set") == std::string::npos &&
+           what.find("unknown name") == std::string::npos;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("the schema names its draft and every key once", "[config]") {
+  CHECK(Json::parse(config_schema()).at("$schema") ==
+        "https://json-schema.org/draft/2020-12/schema");
+  std::vector<std::string> in_schema, in_table;
+  walk_leaves([&](const std::string& key, const Json&) { in_schema.push_back(key); });
+  for (const Field& field : fields()) in_table.push_back(field.key);
+  std::sort(in_schema.begin(), in_schema.end());
+  std::sort(in_table.begin(), in_table.end());
+  CHECK(in_schema == in_table);
+  CHECK(std::adjacent_find(in_table.begin(), in_table.end()) == in_table.end());
+}
+
+TEST_CASE("the schema's defaults are those of an empty config", "[config]") {
+  const Json resolved = Json::parse(resolved_json(parse("{}")));
+  walk_leaves([&](const std::string& key, const Json& schema) {
+    INFO(key);
+    std::string pointer = "/" + key;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    CHECK(schema.at("default") == resolved.at(Json::json_pointer(pointer)));
+  });
+}
+
+TEST_CASE("the schema's bounds are those of the checks", "[config]") {
+  int bounds = 0;
+  walk_leaves([&](const std::string& key, const Json& leaf) {
+    INFO(key);
+    const Json schema = leaf.contains("oneOf") ? leaf.at("oneOf").at(1) : leaf;
+    const bool whole = schema.value("type", Json()) == "integer";
+    const auto step = [&](double x, double direction) {
+      return whole ? Json(static_cast<std::int64_t>(x + direction))
+                   : Json(std::nextafter(x, direction * HUGE_VAL));
+    };
+    for (const auto& [bound, outwards] : {std::pair{"inimum", -1.0}, std::pair{"aximum", 1.0}}) {
+      const std::string letter = outwards < 0 ? "m" : "m", upper = outwards < 0 ? "M" : "M";
+      if (const auto at = schema.find(letter + bound); at != schema.end()) {
+        ++bounds;
+        CHECK(accepted(key, *at));
+        CHECK_FALSE(accepted(key, step(at->get<double>(), outwards)));
+      }
+      if (const auto at = schema.find("exclusive" + upper + bound); at != schema.end()) {
+        ++bounds;
+        CHECK_FALSE(accepted(key, *at));
+        CHECK(accepted(key, step(at->get<double>(), -outwards)));
+      }
+    }
+  });
+  CHECK(bounds > 30);
+}
+
+TEST_CASE("the largest integers reach their members unharmed", "[config]") {
+  for (const Field& field : fields()) {
+    if (field.type != FieldType::integer || std::isinf(field.range->max)) continue;
+    const auto largest = static_cast<std::int64_t>(field.range->max);
+    const RunConfig config = parse("{}", {field.key + "=" + std::to_string(largest)});
+    CHECK(field.read(config) == largest);
+  }
+}
+
+TEST_CASE("every integer has a range", "[config]") {
+  for (const Field& field : fields())
+    if (field.type == FieldType::integer) CHECK(field.range.has_value());
+}
+
+TEST_CASE("the schema's names are accepted and others are not", "[config]") {
+  walk_leaves([&](const std::string& key, const Json& schema) {
+    if (!schema.contains("enum")) return;
+    INFO(key);
+    for (const Json& name : schema.at("enum")) CHECK(accepted(key, name));
+    CHECK_FALSE(accepted(key, "no-such-name"));
+  });
+}
+
+TEST_CASE("the schema's types are those of the resolved values", "[config]") {
+  walk_leaves([&](const std::string& key, const Json& schema) {
+    INFO(key);
+    const Json type = schema.value("type", Json("auto or number"));
+    if (type == "integer") CHECK_FALSE(accepted(key, 1.5));
+    if (type == "number") CHECK_FALSE(accepted(key, Json::array({1})));
+    if (type == "boolean") CHECK_FALSE(accepted(key, 1));
+    if (type == "array") CHECK_FALSE(accepted(key, 1));
+    CHECK(accepted(key, nullptr) == (type.is_array() || key == "name"));
+  });
+}
+
+TEST_CASE("the reference has a row for every key and every name", "[config]") {
+  const std::string reference = config_reference();
+  for (const Field& field : fields()) {
+    CHECK(reference.find("| `" + field.key + "` | ") != std::string::npos);
+    CHECK_FALSE(field.about.empty());
+    for (const Choice& choice : field.choices)
+      CHECK(reference.find("| `" + field.key + "` | `" + choice.name + "` | " + choice.about) !=
+            std::string::npos);
+  }
+}

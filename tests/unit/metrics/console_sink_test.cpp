@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "metrics/console.hpp"
+#include "metrics/console_text.hpp"
+#include "records_support.hpp"
+#include "support/catch.hpp"
+
+using namespace eqt;
+using namespace eqt::metrics;
+using namespace eqt::metrics::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+/// A console in memory whose clock the test turns.
+struct Fake {
+  std::ostringstream progress, table;
+  double now = 0;
+
+  std::unique_ptr<Sink> sink(ProgressStyle style, bool is_terminal, std::size_t columns = 100) {
+    return make_console_sink(
+        style, Console{progress, table, is_terminal, [=] { return columns; },
+                       [this] { return now; }, [] { return std::string("12:34:56"); }});
+  }
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+bool is_plain(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || c >= ' '; });
+}
+
+/// Runs all 250 steps, each `seconds` apart on the fake clock.
+void run_all(Fake& fake, Sink& sink, double seconds) {
+  sink.write(run_record());
+  for (StepId step = 1; step <= 250; ++step) {
+    fake.now += seconds;
+    sink.write(step_record(step));
+    if (step % 100 == 0) sink.write(epoch_record());
+  }
+  sink.write(summary());
+}
+
+}  // namespace
+
+TEST_CASE("where there is no terminal no control character is written", "[console]") {
+  for (const auto style : {ProgressStyle::automatic, ProgressStyle::bar, ProgressStyle::lines}) {
+    Fake fake;
+    const auto sink = fake.sink(style, false);
+    run_all(fake, *sink, 0.1);
+    CHECK_FALSE(fake.progress.str().empty());
+    CHECK(is_plain(fake.progress.str()));
+    CHECK(is_plain(fake.table.str()));
+  }
+}
+
+TEST_CASE("a fast run has a line every tenth, the first step and each epoch", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, true);
+  run_all(fake, *sink, 0.001);
+  std::vector<std::string> steps;
+  int epochs = 0;
+  for (const std::string& line : lines_of(fake.progress.str())) {
+    CHECK_THAT(line, StartsWith("12:34:56  "));
+    if (line.find("epoch 1/3 done") != std::string::npos) ++epochs;
+    if (line.find("step ") == 10) steps.push_back(line.substr(10, line.find("  ", 10) - 10));
+  }
+  CHECK(epochs == 2);
+  CHECK(steps == std::vector<std::string>{"step 1/250", "step 26/250", "step 51/250", "step 76/250",
+                                          "step 101/250", "step 126/250", "step 151/250",
+                                          "step 176/250", "step 201/250", "step 226/250"});
+}
+
+TEST_CASE("a slow run has a line about every ten seconds", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, false);
+  sink->write(run_record());
+  for (StepId step = 1; step <= 20; ++step) {
+    fake.now += 4;
+    sink->write(step_record(step));
+  }
+  // One for the run, one for the first step at 4 s, then at 16, 28, 40, 52, 64 and 76 s.
+  CHECK(lines_of(fake.progress.str()).size() == 1 + 1 + 6);
+}
+
+TEST_CASE("a line tells where the run is, how fast and at what cost", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, false);
+  sink->write(run_record());
+  sink->write(step_record(1));
+  const std::string line = lines_of(fake.progress.str()).back();
+  // 128 images in 0.25 s; 249 steps of 0.25 s to go.
+  CHECK_THAT(line, Contains("epoch 1/3") && Contains("step 1/250") && Contains("loss 2.5000") &&
+                       Contains("512 images/s") && Contains("sent 1 kB") &&
+                       Contains("ratio 8.00") && Contains("ETA 1:03"));
+}
+
+TEST_CASE("bytes and ratio are those since the start", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, false);
+  sink->write(run_record());
+  for (StepId step = 1; step <= 26; ++step) sink->write(step_record(step));
+  CHECK_THAT(lines_of(fake.progress.str()).back(),
+             Contains("sent 26 kB") && Contains("ratio 8.00"));
+}
+
+TEST_CASE("what is unknown is left out", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, false);
+  sink->write(RunRecord{});
+  StepRecord step;
+  step.step = 1;
+  sink->write(step);
+  const std::string line = lines_of(fake.progress.str()).back();
+  CHECK_THAT(line, Contains("step 1 "));
+  for (const char* absent : {"images/s", "sent", "ratio", "ETA", "nan", "inf"})
+    CHECK_THAT(line, !Contains(absent));
+}
+
+TEST_CASE("off shows the table alone", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::off, true);
+  run_all(fake, *sink, 1);
+  CHECK(fake.progress.str().empty());
+  CHECK_FALSE(fake.table.str().empty());
+}
+
+TEST_CASE("the bar stays on its line, in the terminal's width, and not too often", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::automatic, true, 60);
+  sink->write(run_record());
+  const std::size_t before = fake.progress.str().size();
+  for (StepId step = 1; step <= 100; ++step) {
+    fake.now += 0.01;
+    sink->write(step_record(step));
+  }
+  const std::string text = fake.progress.str().substr(before);
+  CHECK(text.find('\n') == std::string::npos);
+  const std::string clear = "\r\x1b[K";
+  int drawn = 0;
+  for (std::size_t at = text.find(clear); at != std::string::npos;) {
+    const std::size_t next = text.find(clear, at + 1);
+    const std::string shown = text.substr(at + clear.size(), next - at - clear.size());
+    CHECK(shown.size() <= 59);
+    CHECK_THAT(shown, StartsWith("["));
+    at = next;
+    ++drawn;
+  }
+  CHECK(drawn >= 9);
+  CHECK(drawn <= 11);
+  sink->write(summary());
+  CHECK_THAT(fake.progress.str(), Catch::Matchers::EndsWith(clear));
+}
+
+TEST_CASE("a bar shows its share", "[console]") {
+  Progress p;
+  p.total_steps = 200;
+  p.step = 100;
+  CHECK_THAT(bar_text(p, 80), StartsWith("[##########----------]  50 %"));
+  p.step = 199;
+  CHECK_THAT(bar_text(p, 80), StartsWith("[###################-]  99 %"));
+  p.step = 200;
+  CHECK_THAT(bar_text(p, 80), StartsWith("[####################] 100 %"));
+  p.total_steps = 0;
+  CHECK_THAT(bar_text(p, 80), StartsWith("[--------------------]   0 %"));
+}
+
+TEST_CASE("the table holds every result within 80 columns", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::off, false);
+  sink->write(run_record());
+  Summary s = summary();
+  s.name = std::string(128, 'n');
+  s.epoch_seconds = room_seconds(12345);
+  sink->write(s);
+  const std::string table = fake.table.str();
+  for (const std::string& line : lines_of(table)) CHECK(line.size() <= 80);
+  for (const char* shown :
+       {"87.50 %", "90.00 %", "812", "12.3 MB", "98.4 MB", "8.00", "4.50", "0.25",
+        "identical on all ranks", "0123456789abcdef", "512 MiB", "1:02", "compute", "transfer",
+        "12345", "24690", "259245", "resnet20", "fashion-mnist"})
+    CHECK_THAT(table, Contains(shown));
+}
+
+TEST_CASE("the table's values are aligned and absent ones are dashes", "[console]") {
+  Summary s;
+  s.replicas_identical = false;
+  const auto lines = lines_of(summary_table({}, s));
+  for (const std::string& line : lines) {
+    REQUIRE(line.size() > 19);
+    CHECK(line[18] == ' ');
+  }
+  const auto value = [&](const std::string& label) {
+    for (const std::string& line : lines)
+      if (line.starts_with(label)) return line.substr(19);
+    return std::string("no such line");
+  };
+  CHECK(value("test accuracy") == "-");
+  CHECK(value("best test accuracy") == "-");
+  CHECK(value("compression ratio") == "-");
+  CHECK(value("quantization error") == "-");
+  CHECK_THAT(value("replicas"), StartsWith("DIFFERENT"));
+}
+
+TEST_CASE("a table that cannot be written is an output error", "[console]") {
+  Fake fake;
+  fake.table.setstate(std::ios::badbit);
+  const auto sink = fake.sink(ProgressStyle::off, false);
+  try {
+    sink->write(summary());
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::output);
+  }
+}
+
+TEST_CASE("durations, sizes and cut texts", "[console]") {
+  CHECK(duration_text(0) == "0:00");
+  CHECK(duration_text(59.2) == "1:00");
+  CHECK(duration_text(754) == "12:34");
+  CHECK(duration_text(3723) == "1:02:03");
+  CHECK(duration_text(-1) == "-");
+  CHECK(duration_text(1e300) == "-");
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(999) == "999 B");
+  CHECK(bytes_text(1500) == "1.5 kB");
+  CHECK(bytes_text(12345678) == "12.3 MB");
+  CHECK(bytes_text(999600) == "1 MB");
+  CHECK(bytes_text(18446744073709551615u) == "18.4 EB");
+  CHECK(fitted("short", 5) == "short");
+  CHECK(fitted("longer", 5) == "lo...");
+  CHECK(fitted("\xC3\xA4\xC3\xB6\xC3\xBC\xC3\xA4\xC3\xB6", 4) == "\xC3\xA4...");
+  CHECK(fitted("abc", 2) == "..");
+  CHECK(fitted("abc", 0).empty());
+}
+
+TEST_CASE("progress styles have the config's names", "[console]") {
+  CHECK(progress_style("auto") == ProgressStyle::automatic);
+  CHECK(progress_style("bar") == ProgressStyle::bar);
+  CHECK(progress_style("lines") == ProgressStyle::lines);
+  CHECK(progress_style("off") == ProgressStyle::off);
+  CHECK_THROWS_AS(progress_style("loud"), Error);
+}

@@ -1,0 +1,283 @@
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "core/error.hpp"
+#include "metrics/output_file.hpp"
+#include "metrics/sink.hpp"
+#include "records_support.hpp"
+#include "support/catch.hpp"
+
+using namespace eqt;
+using namespace eqt::metrics;
+using namespace eqt::metrics::test;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<json> records_in(const fs::path& folder) {
+  std::istringstream text(text_of(folder / "metrics.jsonl"));
+  std::vector<json> records;
+  for (std::string line; std::getline(text, line);) records.push_back(json::parse(line));
+  return records;
+}
+
+std::set<std::string> keys_of(const json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+const std::set<std::string> kRooms = {"data",   "compute", "encode", "transfer",
+                                      "decode", "update",  "total"};
+
+template <typename Act>
+std::string output_error(Act act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::output);
+    return error.what();
+  }
+  FAIL("no error");
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("records come back from metrics.jsonl, one a line, at once", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path() / "runs" / "r", true);
+  const fs::path run = folder.path() / "runs" / "r";
+  sink->write(run_record());
+  CHECK(records_in(run).size() == 1);
+  sink->write(step_record(1));
+  CHECK(records_in(run).size() == 2);
+  sink->write(epoch_record());
+  const auto records = records_in(run);
+  REQUIRE(records.size() == 3);
+
+  CHECK(records[0].at("type") == "run");
+  CHECK(records[0].at("schema") == 1);
+  CHECK(records[0].at("name") == "a \"run\"");
+  CHECK(records[0].at("config").at("seed") == 7);
+
+  const json& step = records[1];
+  CHECK(step.at("type") == "step");
+  CHECK(keys_of(step) == std::set<std::string>{"type", "step", "epoch", "loss", "learning_rate",
+                                               "seconds", "sent_bytes", "received_bytes"});
+  CHECK(keys_of(step.at("seconds")) == kRooms);
+  CHECK(step.at("step") == 1);
+  CHECK(step.at("epoch") == 1);
+  CHECK(step.at("loss") == 2.5);
+  CHECK(step.at("learning_rate") == 0.1);
+  CHECK(step.at("sent_bytes") == 1000);
+  CHECK(step.at("received_bytes") == 1001);
+
+  const json& epoch = records[2];
+  CHECK(epoch.at("type") == "epoch");
+  for (const char* key :
+       {"epoch", "train_loss", "test_accuracy", "test_loss", "images_per_second", "seconds",
+        "sent_bytes", "compression_ratio", "bits_per_value", "quantization_variance"})
+    CHECK(epoch.contains(key));
+  CHECK(epoch.at("test_accuracy") == 0.875);
+  CHECK(epoch.at("quantization_variance") == 0.25);
+  const json& seconds = epoch.at("seconds");
+  CHECK(keys_of(seconds) == kRooms);
+  CHECK(seconds.at("data") == 10);
+  CHECK(seconds.at("compute") == 20);
+  CHECK(seconds.at("encode") == 30);
+  CHECK(seconds.at("transfer") == 40);
+  CHECK(seconds.at("decode") == 50);
+  CHECK(seconds.at("update") == 60);
+  CHECK(seconds.at("total") == 210);
+}
+
+TEST_CASE("step records are written only if asked for", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), false);
+  sink->write(step_record(1));
+  sink->write(epoch_record());
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].at("type") == "epoch");
+}
+
+TEST_CASE("summary.json appears whole, with the promised keys, and last", "[metrics]") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "summary.json";
+  const auto sink = make_folder_sink(folder.path(), true);
+  sink->write(run_record());
+  sink->write(epoch_record());
+  CHECK_FALSE(fs::exists(path));
+  sink->write(summary());
+  const json s = json::parse(text_of(path));
+  CHECK(keys_of(s) == std::set<std::string>{"name",
+                                            "version",
+                                            "ranks",
+                                            "steps",
+                                            "epochs",
+                                            "parameters",
+                                            "train_loss",
+                                            "test_accuracy",
+                                            "best_test_accuracy",
+                                            "wall_seconds",
+                                            "images_per_second",
+                                            "epoch_seconds",
+                                            "sent_bytes",
+                                            "received_bytes",
+                                            "dense_bytes",
+                                            "compression_ratio",
+                                            "bits_per_value",
+                                            "quantization_variance",
+                                            "replicas_identical",
+                                            "parameter_hash",
+                                            "peak_rss_mib",
+                                            "compressor",
+                                            "collective",
+                                            "algorithm"});
+  CHECK(keys_of(s.at("epoch_seconds")) == kRooms);
+  CHECK(s.at("steps") == 250);
+  CHECK(s.at("epochs") == 3);
+  CHECK(s.at("best_test_accuracy") == 0.9);
+  CHECK(s.at("received_bytes") == 12300001);
+  CHECK(s.at("dense_bytes") == 98400000);
+  CHECK(s.at("replicas_identical") == true);
+  CHECK(s.at("parameter_hash") == "0123456789abcdef");
+  CHECK(s.at("collective") == "scatter-reduce");
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    files.insert(entry.path().filename().string());
+  CHECK(files == std::set<std::string>{"metrics.jsonl", "summary.json"});
+}
+
+TEST_CASE("what is absent or not finite is null", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  StepRecord step = step_record(1);
+  step.loss = std::numeric_limits<double>::quiet_NaN();
+  step.seconds.total = std::numeric_limits<double>::infinity();
+  sink->write(step);
+  EpochRecord epoch = epoch_record();
+  epoch.test_accuracy.reset();
+  epoch.test_loss = -std::numeric_limits<double>::infinity();
+  epoch.quantization_variance.reset();
+  sink->write(epoch);
+  Summary s = summary();
+  s.replicas_identical.reset();
+  s.compression_ratio = std::nan("");
+  sink->write(s);
+
+  const auto records = records_in(folder.path());
+  CHECK(records.at(0).at("loss").is_null());
+  CHECK(records.at(0).at("seconds").at("total").is_null());
+  CHECK(records.at(1).at("test_accuracy").is_null());
+  CHECK(records.at(1).at("test_loss").is_null());
+  CHECK(records.at(1).at("quantization_variance").is_null());
+  const json read = json::parse(text_of(folder.path() / "summary.json"));
+  CHECK(read.at("replicas_identical").is_null());
+  CHECK(read.at("compression_ratio").is_null());
+}
+
+TEST_CASE("text of any bytes still gives one valid line", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  RunRecord run = run_record();
+  run.host = "line\nbreak \xFF \x1b[31m";
+  run.config_json = "not json";
+  sink->write(run);
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].at("config").is_null());
+  CHECK(text_of(folder.path() / "metrics.jsonl").find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("a new run begins without the results of an earlier one", "[metrics]") {
+  const TemporaryFolder folder;
+  CHECK_FALSE(holds_results(folder.path()));
+  {
+    const auto sink = make_folder_sink(folder.path(), true);
+    sink->write(step_record(1));
+    sink->write(summary());
+  }
+  CHECK(holds_results(folder.path()));
+  const auto sink = make_folder_sink(folder.path(), true);
+  CHECK(records_in(folder.path()).empty());
+  CHECK_FALSE(fs::exists(folder.path() / "summary.json"));
+}
+
+TEST_CASE("a run folder that cannot be made is an output error", "[metrics]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "file";
+  std::ofstream(file) << "x";
+  CHECK_THAT(output_error([&] { make_folder_sink(file + "/run", true); }),
+             Catch::Matchers::Contains(file));
+  fs::create_directory(folder.path() / "metrics.jsonl");
+  CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
+             Catch::Matchers::Contains("metrics.jsonl"));
+}
+
+TEST_CASE("a full disk is an output error", "[metrics]") {
+  if (!fs::exists("/dev/full")) {
+    WARN("[eqt-skip] this system has no /dev/full");
+    return;
+  }
+  const TemporaryFolder folder;
+  fs::create_symlink("/dev/full", folder.path() / "metrics.jsonl");
+  const auto sink = make_folder_sink(folder.path(), true);
+  CHECK_THAT(output_error([&] { sink->write(step_record(1)); }),
+             Catch::Matchers::Contains("metrics.jsonl"));
+}
+
+TEST_CASE("a failed summary leaves nothing half written", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  const fs::path path = folder.path() / "summary.json";
+  fs::create_directory(path);
+  CHECK_THAT(output_error([&] { sink->write(summary()); }),
+             Catch::Matchers::Contains("summary.json"));
+  CHECK(fs::is_directory(path));
+  CHECK_FALSE(fs::exists(folder.path() / "summary.json.tmp"));
+}
+
+TEST_CASE("an atomic write replaces the whole file or nothing", "[metrics]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "a";
+  write_atomically(path, "first, and longer");
+  CHECK(text_of(path) == "first, and longer");
+  write_atomically(path, "second");
+  CHECK(text_of(path) == "second");
+  write_atomically(path, "");
+  CHECK(text_of(path).empty());
+  write_atomically(path, "third");
+  fs::create_directory(path + ".tmp");
+  output_error([&] { write_atomically(path, "fourth"); });
+  CHECK(text_of(path) == "third");
+}
+
+TEST_CASE("a fan-out hands every record to every sink", "[metrics]") {
+  const TemporaryFolder a, b;
+  std::vector<std::unique_ptr<Sink>> sinks;
+  sinks.push_back(make_folder_sink(a.path(), true));
+  sinks.push_back(make_folder_sink(b.path(), false));
+  const auto all = make_fan_out(std::move(sinks));
+  all->write(run_record());
+  all->write(step_record(1));
+  all->write(epoch_record());
+  all->write(summary());
+  CHECK(records_in(a.path()).size() == 3);
+  CHECK(records_in(b.path()).size() == 2);
+  CHECK(text_of(a.path() / "summary.json") == text_of(b.path() / "summary.json"));
+}
