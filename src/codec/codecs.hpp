@@ -46,7 +46,7 @@ struct ElastiQuantOptions {
   std::size_t bucket_size = 8192;      // [values]
   Norm norm = Norm::l2;
   LevelFamily levels = LevelFamily::sinh;
-  std::optional<double> elasticity;    // sinh: theta; exponential: p in (0, 1). Unset: the optimum
+  std::optional<double> elasticity = {};  // sinh: theta; exponential: p in (0, 1). Unset: the optimum
   Coding coding = Coding::fixed;
 };
 std::unique_ptr<Compressor> make_elastiquant(const ElastiQuantOptions& options);

@@ -1,0 +1,148 @@
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "data/partition.hpp"
+#include "support/catch.hpp"
+#include "support/mpi_world.hpp"
+#include "support/toy_replica.hpp"
+#include "train/gradient_averaging.hpp"
+
+using namespace eqt;
+
+namespace {
+
+struct Log final : metrics::Sink {
+  std::vector<metrics::StepRecord> steps;
+  std::vector<metrics::EpochRecord> epochs;
+  void write(const metrics::StepRecord& record) override { steps.push_back(record); }
+  void write(const metrics::EpochRecord& record) override { epochs.push_back(record); }
+};
+
+/// Two classes of 12 pixels that a linear model separates.
+class Blobs final : public data::Dataset {
+ public:
+  std::size_t size() const override { return 240; }
+  data::ImageShape shape() const override { return {1, 3, 4}; }
+  int classes() const override { return 2; }
+  void read(std::span<const std::size_t> indices, const std::optional<data::AugmentKey>&,
+            data::Batch& out) const override {
+    out.shape = shape();
+    out.images.clear();
+    out.labels.clear();
+    for (const std::size_t i : indices) {
+      const auto noise = test::gaussian(12, {.run_seed = 8, .step = i});
+      for (const float x : noise) out.images.push_back(x + (i % 2 == 0 ? 1.0f : -1.0f));
+      out.labels.push_back(static_cast<std::int64_t>(i % 2));
+    }
+  }
+};
+
+struct Result {
+  metrics::Summary summary;
+  Log log;
+  std::vector<float> parameters;
+};
+
+Result train(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
+             std::size_t batch_size, const train::Plan& base) {
+  Result result;
+  const Blobs blobs;
+  const data::IidPartition partition(blobs.size(), comm.rank(), comm.size(), 1);
+  train::Plan plan = base;
+  plan.batch_size = batch_size;
+  plan.steps_per_epoch = blobs.size() / static_cast<std::size_t>(comm.size()) / batch_size;
+  if (plan.total_steps == 0) plan.total_steps = 2 * plan.steps_per_epoch;
+  data::BatchLoader loader(blobs, partition,
+                           {.batch_size = batch_size,
+                            .batches_per_epoch = plan.steps_per_epoch,
+                            .augment = false,
+                            .seed = 1});
+  test::ToyReplica replica(12, 2, 1 + static_cast<std::uint64_t>(comm.rank()));  // rank 0's counts
+  auto buckets = collective::plan_buckets(replica.layout(), compressor, {.skip_below = 1});
+  const auto collective = collective::make_allgather(comm, compressor, buckets);
+  train::GradientAveragingOptions options;
+  options.overlap = overlap;
+  options.lossy = !compressor.properties().lossless;
+  const auto synchronizer =
+      train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets), replica.layout(),
+                                     replica.gradient(), options);
+  const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
+  const auto schedule = optim::make_schedule({.learning_rate = 0.02});
+  train::Trainer trainer({.comm = comm,
+                          .replica = replica,
+                          .batches = loader,
+                          .test_set = blobs,
+                          .optimizer = *optimizer,
+                          .schedule = *schedule,
+                          .synchronizer = *synchronizer,
+                          .sink = result.log},
+                         plan);
+  result.summary = trainer.run();
+  result.parameters.assign(replica.parameters().begin(), replica.parameters().end());
+  return result;
+}
+
+train::Plan two_epochs() {
+  train::Plan plan;
+  plan.total_steps = 0;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("the loop learns, counts and keeps replicas equal", "[trainer]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto compressor = codec::make_qsgd_v({.bits = 8, .bucket_size = 512});
+  const Result result = train(comm, *compressor, true, 10, two_epochs());
+  const auto n = static_cast<std::uint64_t>(comm.size());
+  CHECK(result.summary.test_accuracy.value() > 0.95);
+  CHECK(result.summary.replicas_identical.value());
+  CHECK(result.summary.epochs == 2);
+  CHECK(result.summary.steps == 2 * (240 / n / 10));
+  CHECK(result.summary.parameters == 26);
+  CHECK(result.summary.parameter_hash.size() == 16);
+  // 26 gradient values a step by the ring formula, and one buffer an epoch.
+  CHECK(result.summary.dense_bytes == 8 * (n - 1) * (26 * result.summary.steps + 2));
+  CHECK(result.summary.sent_bytes == result.summary.received_bytes);
+  if (comm.rank() == 0) {
+    CHECK(result.log.steps.size() == result.summary.steps);
+    CHECK(result.log.epochs.size() == 2);
+    CHECK(result.log.steps.back().loss < result.log.steps.front().loss);
+    CHECK(result.log.steps.back().step == result.summary.steps);
+  } else {
+    CHECK(result.log.steps.empty());
+  }
+}
+
+TEST_CASE("overlap changes no parameter", "[trainer]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto compressor = codec::make_elastiquant({.bits = 4, .bucket_size = 512});
+  const Result plain = train(comm, *compressor, false, 10, two_epochs());
+  const Result overlapped = train(comm, *compressor, true, 10, two_epochs());
+  CHECK(plain.summary.parameter_hash == overlapped.summary.parameter_hash);
+  CHECK(plain.parameters == overlapped.parameters);
+}
+
+TEST_CASE("n ranks with batch b take the steps of one rank with the mean of their gradients", "[trainer]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  // One full-batch step: the union of the shards is the whole set, whatever the rank count.
+  train::Plan plan = two_epochs();
+  plan.total_steps = 1;
+  const Result result = train(comm, *none, true, 240 / static_cast<std::size_t>(comm.size()), plan);
+
+  const Blobs blobs;
+  test::ToyReplica alone(12, 2, 1);
+  std::vector<std::size_t> all(240);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  data::Batch batch;
+  blobs.read(all, {}, batch);
+  (void)alone.forward_backward(batch, [](std::size_t) {});
+  for (std::size_t i = 0; i < result.parameters.size(); ++i) {
+    CHECK(static_cast<double>(result.parameters[i]) ==
+          Approx(static_cast<double>(alone.parameters()[i] - 0.02f * alone.gradient()[i])).margin(1e-6));
+  }
+}

@@ -1,0 +1,160 @@
+#include "collective/memory.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "support/catch.hpp"
+#include "support/gaussian.hpp"
+
+using namespace eqt;
+using namespace eqt::collective;
+
+namespace {
+
+/// One slice, one bucket, one rank: what a collective would do with the own message, without ranks.
+class OwnMessage {
+ public:
+  OwnMessage(const codec::Compressor& compressor, std::size_t count)
+      : compressor_(compressor) {
+    bucket_.end = count;
+    bucket_.segments = {{.slice = 0, .first_index = 0, .begin = 0, .count = count, .compressed = true}};
+    frame_.resize(codec::max_message_bytes(compressor, bucket_.segments));
+  }
+
+  const FusionBucket& bucket() const { return bucket_; }
+
+  Contribution encode(std::span<const float> values, StepId step) {
+    const std::size_t bytes = codec::encode_message(
+        compressor_, bucket_.segments, values,
+        {.run_seed = 1, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}}, workspace_,
+        frame_);
+    own_ = {std::span(frame_).first(bytes), bucket_.segments};
+    return {.compressor = &compressor_,
+            .step = step,
+            .index = 0,
+            .frames = std::span(&own_, 1),
+            .exact = {}};
+  }
+
+  std::vector<float> decode(const Contribution& contribution, std::size_t count) {
+    std::vector<float> values(count);
+    codec::decode_message_add(compressor_, bucket_.segments, contribution.frames[0].bytes,
+                              contribution.step, 0, 1.0f, workspace_, values);
+    return values;
+  }
+
+ private:
+  const codec::Compressor& compressor_;
+  FusionBucket bucket_;
+  std::vector<std::byte> frame_;
+  Frame own_;
+  Workspace workspace_;
+};
+
+void check_close(std::span<const float> found, const std::vector<double>& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(static_cast<double>(found[i]) == Approx(expected[i]).margin(1e-6));
+  }
+}
+
+const std::vector<std::vector<float>> kGradients = {
+    {0.3f, -1.0f, 0.2f, 0.5f}, {0.4f, 0.1f, -0.6f, 0.5f}, {-0.2f, 0.3f, -0.5f, 0.1f}};
+
+}  // namespace
+
+TEST_CASE("error feedback with top-1 follows the three-step trace", "[memory]") {
+  const auto top1 = codec::make_topk({.density = 0.25});
+  OwnMessage message(*top1, 4);
+  const auto memory = make_error_feedback(4);
+  // p and e of three steps, computed by hand from p = g + e, e = p - top1(p).
+  const std::vector<std::vector<double>> compensated = {
+      {0.3, -1.0, 0.2, 0.5}, {0.7, 0.1, -0.4, 1.0}, {0.5, 0.4, -0.9, 0.1}};
+  const std::vector<std::vector<double>> residual = {
+      {0.3, 0, 0.2, 0.5}, {0.7, 0.1, -0.4, 0}, {0.5, 0.4, 0, 0.1}};
+  // In the trace of the third step the residual of the second was {0.7, 0.1, -0.4, 0}.
+  for (std::size_t step = 0; step < 3; ++step) {
+    auto g = kGradients[step];
+    memory->compensate(message.bucket(), g);
+    check_close(g, compensated[step]);
+    memory->remember(message.bucket(), message.encode(g, step));
+    check_close(memory->state(), residual[step]);
+  }
+}
+
+TEST_CASE("DGC with top-1 follows the three-step trace", "[memory]") {
+  const auto top1 = codec::make_dgc({.density = 0.25});
+  struct Trace {
+    bool nesterov;
+    std::vector<std::vector<double>> sent;  // v before masking: what the codec is given
+  };
+  const std::vector<Trace> traces = {
+      {false, {{0.3, -1.0, 0.2, 0.5}, {0.97, 0.1, -0.22, 1.45}, {1.373, 0.49, -1.098, 0.1}}},
+      {true, {{0.57, -1.9, 0.38, 0.95}, {1.573, 0.19, -0.598, 2.305}, {1.7357, 0.841, -1.8882, 0.19}}}};
+  const std::vector<std::vector<std::size_t>> masked = {{1, 3, 0}, {1, 3, 2}};
+  for (std::size_t t = 0; t < traces.size(); ++t) {
+    OwnMessage message(*top1, 4);
+    const auto memory = make_dgc_memory(4, {.momentum = 0.9f, .nesterov = traces[t].nesterov});
+    for (std::size_t step = 0; step < 3; ++step) {
+      auto g = kGradients[step];
+      memory->compensate(message.bucket(), g);
+      check_close(g, traces[t].sent[step]);
+      memory->remember(message.bucket(), message.encode(g, step));
+      const auto state = memory->state();
+      CHECK(state[masked[t][step]] == 0);      // u: momentum factor masking
+      CHECK(state[4 + masked[t][step]] == 0);  // v
+    }
+  }
+}
+
+TEST_CASE("error feedback telescopes: what was sent plus the residual is what was given", "[memory]") {
+  constexpr std::size_t kCount = 10007;
+  for (const auto& compressor : {codec::make_topk({.density = 0.01}), codec::make_qsgd_v({})}) {
+    OwnMessage message(*compressor, kCount);
+    const auto memory = make_error_feedback(kCount);
+    std::vector<double> given(kCount), sent(kCount);
+    for (StepId step = 0; step < 30; ++step) {
+      auto g = test::gaussian(kCount, {.run_seed = 3, .step = step});
+      for (std::size_t i = 0; i < kCount; ++i) given[i] += static_cast<double>(g[i]);
+      memory->compensate(message.bucket(), g);
+      const Contribution contribution = message.encode(g, step);
+      const auto decoded = message.decode(contribution, kCount);
+      for (std::size_t i = 0; i < kCount; ++i) sent[i] += static_cast<double>(decoded[i]);
+      memory->remember(message.bucket(), contribution);
+    }
+    double worst = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      worst = std::max(worst,
+                       std::abs(sent[i] + static_cast<double>(memory->state()[i]) - given[i]));
+    }
+    // Thirty float32 additions of values below 64.
+    CHECK(worst < 30 * 64 * 6e-8);
+  }
+}
+
+TEST_CASE("DGC clips each tensor to its local share of the threshold", "[memory]") {
+  const auto top = codec::make_dgc({.density = 1});
+  OwnMessage message(*top, 4);
+  const auto memory = make_dgc_memory(4, {.momentum = 0, .clip_norm = 1, .ranks = 4});
+  std::vector<float> g = {3, 0, 4, 0};  // norm 5, local limit 1 / sqrt(4)
+  memory->compensate(message.bucket(), g);
+  check_close(g, {0.3, 0, 0.4, 0});
+  std::vector<float> small = {0.3f, 0, 0, 0};
+  const auto fresh = make_dgc_memory(4, {.momentum = 0, .clip_norm = 1, .ranks = 4});
+  fresh->compensate(message.bucket(), small);
+  check_close(small, {0.3, 0, 0, 0});
+}
+
+TEST_CASE("DGC's warm-up follows the paper's schedule", "[memory]") {
+  // 25, 6.25, 1.5625, 0.4, 0.1 %: the paper rounds 0.001^(k/5).
+  const std::vector<double> density = {0.25, 0.0625, 0.015625, 0.004, 0.001};
+  for (std::size_t epoch = 0; epoch < density.size(); ++epoch) {
+    CHECK(dgc_density(0.001, 4, static_cast<double>(epoch)) == Approx(density[epoch]).epsilon(0.02));
+  }
+  // The authors' code: five warm-up epochs, 0.001^(k/6).
+  CHECK(dgc_density(0.001, 5, 0) == Approx(0.316227766017));
+  CHECK(dgc_density(0.001, 5, 4) == Approx(0.00316227766017));
+  CHECK(dgc_density(0.001, 5, 5) == Approx(0.001));
+  CHECK(dgc_density(0.01, 0, 0) == Approx(0.01));
+}

@@ -1,0 +1,76 @@
+#include "collective/plan.hpp"
+
+#include <string>
+
+#include "codec/codecs.hpp"
+#include "support/catch.hpp"
+
+using namespace eqt;
+using namespace eqt::collective;
+
+namespace {
+
+Layout layout_of(const std::vector<std::vector<std::int64_t>>& shapes) {
+  Layout layout;
+  std::size_t offset = 0;
+  for (const auto& shape : shapes) {
+    std::size_t count = 1;
+    for (const auto side : shape) count *= static_cast<std::size_t>(side);
+    layout.push_back({std::to_string(layout.size()), shape, offset, count});
+    offset += count;
+  }
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]") {
+  const Layout layout = layout_of({{64, 64}, {64}, {100, 100}, {1}, {3000, 7}, {10}});
+  const auto none = codec::make_none();
+  for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{100000}, std::size_t{1} << 30}) {
+      const auto plan = plan_buckets(layout, *none, {.granularity = granularity, .bucket_bytes = bytes});
+      std::size_t end = total_count(layout);
+      for (std::size_t b = 0; b < plan.size(); ++b) {
+        CHECK(plan[b].index == b);
+        CHECK(plan[b].end == end);
+        std::size_t at = plan[b].begin;
+        for (const codec::Segment& segment : plan[b].segments) {
+          CHECK(segment.begin == at);
+          at += segment.count;
+        }
+        CHECK(at == plan[b].end);
+        end = plan[b].begin;
+      }
+      CHECK(end == 0);
+    }
+  }
+}
+
+TEST_CASE("small and one-dimensional tensors travel raw", "[plan]") {
+  const Layout layout = layout_of({{32, 32}, {31, 33}, {5000}, {2, 512}});
+  const auto qsgd = codec::make_qsgd({});
+  const auto plan = plan_buckets(layout, *qsgd, {.skip_below = 1024});
+  REQUIRE(plan.size() == 1);
+  const std::vector<bool> compressed = {true, false, false, true};
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    CHECK(plan[0].segments[i].compressed == compressed[i]);
+  }
+}
+
+TEST_CASE("a whole-model top-k stays one run", "[plan]") {
+  const Layout layout = layout_of({{300, 300}, {300}});
+  const auto topk = codec::make_topk({});
+  const auto plan =
+      plan_buckets(layout, *topk, {.granularity = Granularity::model, .bucket_bytes = 1000});
+  REQUIRE(plan.size() == 1);
+  CHECK(plan[0].segments.size() == 1);
+  CHECK(plan[0].segments[0].count == total_count(layout));
+}
+
+TEST_CASE("runs are multiples of the codec's bucket", "[plan]") {
+  CHECK(run_length(*codec::make_none()) == 8192);
+  CHECK(run_length(*codec::make_qsgd({.bits = 4, .bucket_size = 512})) == 8192);
+  CHECK(run_length(*codec::make_qsgd({.bits = 4, .bucket_size = 3000})) == 9000);
+  CHECK(run_length(*codec::make_qsgd({.bits = 4, .bucket_size = 10000})) == 10000);
+}
