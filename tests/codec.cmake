@@ -5,3 +5,5 @@ eqt_test(codec_unit LABEL unit LINK eqt_codec PkgConfig::hwy nlohmann_json::nloh
   unit/codec/sparse_test.cpp)
 eqt_test(codec_property LABEL property LINK eqt_codec PkgConfig::hwy SOURCES
   property/codec/basic_laws_test.cpp)
+eqt_test(codec_golden LABEL golden LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json SOURCES
+  golden/codec_basic_test.cpp)

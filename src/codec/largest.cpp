@@ -39,6 +39,7 @@ std::size_t keep_at_least(const float* HWY_RESTRICT values, std::size_t count, s
   const std::size_t lanes = hn::Lanes(df);
   const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
   const auto below = hn::Set(di, bound - 1);
+  const auto lane = hn::Iota(du, 0);
   const auto magnitude = [&](std::size_t i) HWY_ATTR {
     return hn::And(hn::BitCast(di, hn::LoadU(df, values + i)), magnitude_bits);
   };
@@ -51,8 +52,10 @@ std::size_t keep_at_least(const float* HWY_RESTRICT values, std::size_t count, s
     if (hn::AllFalse(di, hn::Gt(largest, below))) continue;
     for (std::size_t j = i; j < i + 4 * lanes; j += lanes) {
       const auto keep = hn::RebindMask(du, hn::Gt(magnitude(j), below));
-      kept +=
-          hn::CompressStore(hn::Iota(du, static_cast<std::uint32_t>(j)), keep, du, indices + kept);
+      const auto index = hn::Add(lane, hn::Set(du, static_cast<std::uint32_t>(j)));
+      // Not CompressStore, whose instruction is microcoded on some processors.
+      hn::StoreU(hn::Compress(index, keep), du, indices + kept);
+      kept += hn::CountTrue(du, keep);
     }
   }
   for (; i < count; ++i) {
