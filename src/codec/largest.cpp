@@ -1,9 +1,8 @@
 // The k values of largest magnitude by radix selection, without sorting.
 //
 // Symbols  m the bits of |value|: 31 bits whose order as integers is that of the magnitudes
-// Method   1. a histogram of m's upper 11 bits (sign removed: 2^3 parts of an octave) gives the bin
-// in
-//             which the k-th largest lies;
+// Method   1. a histogram of m's upper 11 bits, eight bins an octave, gives the bin in which the
+//             k-th largest lies;
 //          2. one vector pass keeps the indices of that bin and those above, in order;
 //          3. two histograms over the kept ones, of 10 bits each, fix the k-th largest exactly;
 //          4. a pass over the kept ones drops those below, and the surplus of those equal to it.

@@ -1,10 +1,9 @@
 // TernGrad: every value becomes -S, 0 or +S, at random with the right mean.
 //
-// Source   W. Wen et al., NeurIPS 2017, arXiv:1705.07878: ternarizing (eq. 1-3), clipping (eq. 10)
-//          and scaler sharing (section 3.3)
+// Source   W. Wen et al., NeurIPS 2017, arXiv:1705.07878: layer-wise ternarizing, gradient clipping
+//          and scaler sharing
 // Symbols  n values g, sigma their standard deviation, c clip factor, s own scale, S shared scale
-// Method   s = max |g| after clipping at c sigma; S = maximum of s over ranks (or s, if not
-// shared);
+// Method   s = max |g| after clipping at c sigma; S = maximum of s over ranks, or s if not shared;
 //          out = S sign(g) b with b ~ Bernoulli(min(|g|, s) / S)
 // Payload  S float32, then 2 bits per value, four per byte, first value lowest:
 //          0 = 00, +S = 01, -S = 10; the last byte is padded with zeros

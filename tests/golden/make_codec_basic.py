@@ -12,7 +12,7 @@ KEY = {"run_seed": 42, "step": 7, "rank": 3, "slice": 9}
 
 
 def f32(x):
-    """The nearest float32, as a Python float (a quotient of two float32 is rounded right this way)."""
+    """The nearest float32, as a Python float; right for the quotient of two float32, too."""
     return struct.unpack("<f", struct.pack("<f", x))[0]
 
 
