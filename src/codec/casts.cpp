@@ -1,13 +1,11 @@
 // fp16 and bf16: each value rounded to 16 bits.
 //
-// Source   IEEE 754-2019, binary16 and round to nearest, ties to even; bfloat16 is the upper half
-// of
-//          a binary32
+// Source   IEEE 754-2019, binary16 and round to nearest, ties to even; bfloat16 is the upper 16
+//          bits of a binary32
 // Payload  n 16-bit patterns, little-endian
 // Size     2 n bytes
-// Error    fp16: |out - in| <= max(2^-11 |in|, 2^-25) for |in| < 65520; bf16: |out - in| <= 2^-8
-// |in|
-//          (2^-134 for denormals). Deterministic, so biased.
+// Error    fp16: |out - in| <= max(2^-11 |in|, 2^-25) for |in| < 65520;
+//          bf16: |out - in| <= max(2^-8 |in|, 2^-134). Deterministic, so biased.
 // Differs  from IEEE: a value that would become infinite is Error{diverged}, never a payload
 //
 // The arithmetic is on integers and exact floats, because the conversion instructions of the vector

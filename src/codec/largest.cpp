@@ -1,9 +1,8 @@
 // The k values of largest magnitude by radix selection, without sorting.
 //
 // Symbols  m the bits of |value|: 31 bits whose order as integers is that of the magnitudes
-// Method   1. a histogram of m's upper 11 bits (sign removed: 2^3 parts of an octave) gives the bin
-// in
-//             which the k-th largest lies;
+// Method   1. a histogram of m's upper 11 bits, eight bins an octave, gives the bin in which the
+//             k-th largest lies;
 //          2. one vector pass keeps the indices of that bin and those above, in order;
 //          3. two histograms over the kept ones, of 10 bits each, fix the k-th largest exactly;
 //          4. a pass over the kept ones drops those below, and the surplus of those equal to it.
@@ -39,6 +38,7 @@ std::size_t keep_at_least(const float* HWY_RESTRICT values, std::size_t count, s
   const std::size_t lanes = hn::Lanes(df);
   const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
   const auto below = hn::Set(di, bound - 1);
+  const auto lane = hn::Iota(du, 0);
   const auto magnitude = [&](std::size_t i) HWY_ATTR {
     return hn::And(hn::BitCast(di, hn::LoadU(df, values + i)), magnitude_bits);
   };
@@ -51,8 +51,10 @@ std::size_t keep_at_least(const float* HWY_RESTRICT values, std::size_t count, s
     if (hn::AllFalse(di, hn::Gt(largest, below))) continue;
     for (std::size_t j = i; j < i + 4 * lanes; j += lanes) {
       const auto keep = hn::RebindMask(du, hn::Gt(magnitude(j), below));
-      kept +=
-          hn::CompressStore(hn::Iota(du, static_cast<std::uint32_t>(j)), keep, du, indices + kept);
+      const auto index = hn::Add(lane, hn::Set(du, static_cast<std::uint32_t>(j)));
+      // Not CompressStore, whose instruction is microcoded on some processors.
+      hn::StoreU(hn::Compress(index, keep), du, indices + kept);
+      kept += hn::CountTrue(du, keep);
     }
   }
   for (; i < count; ++i) {

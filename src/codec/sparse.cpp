@@ -1,8 +1,8 @@
 // Top-k and DGC's codec: the k values of largest magnitude with their indices.
 //
 // Source   top-k: A. F. Aji and K. Heafield, EMNLP 2017, arXiv:1704.05021; its contraction:
-//          S. Stich et al., NeurIPS 2018, arXiv:1809.07599, appendix A. DGC: Y. Lin et al., ICLR
-//          2018, arXiv:1712.01887, whose momentum correction lives in the collective room
+//          S. Stich et al., NeurIPS 2018, arXiv:1809.07599; DGC: Y. Lin et al., ICLR 2018,
+//          arXiv:1712.01887, whose momentum correction lives in the collective room
 // Symbols  d values, k = max(1, floor(density d)) of them kept; ties: the lowest index first
 // Payload  k u32; k indices u32, strictly ascending; k values float32, finite, in the same order
 // Size     4 + 8 k bytes
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"

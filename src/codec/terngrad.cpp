@@ -1,10 +1,9 @@
 // TernGrad: every value becomes -S, 0 or +S, at random with the right mean.
 //
-// Source   W. Wen et al., NeurIPS 2017, arXiv:1705.07878: ternarizing (eq. 1-3), clipping (eq. 10)
-//          and scaler sharing (section 3.3)
+// Source   W. Wen et al., NeurIPS 2017, arXiv:1705.07878: layer-wise ternarizing, gradient clipping
+//          and scaler sharing
 // Symbols  n values g, sigma their standard deviation, c clip factor, s own scale, S shared scale
-// Method   s = max |g| after clipping at c sigma; S = maximum of s over ranks (or s, if not
-// shared);
+// Method   s = max |g| after clipping at c sigma; S = maximum of s over ranks, or s if not shared;
 //          out = S sign(g) b with b ~ Bernoulli(min(|g|, s) / S)
 // Payload  S float32, then 2 bits per value, four per byte, first value lowest:
 //          0 = 00, +S = 01, -S = 10; the last byte is padded with zeros
@@ -113,15 +112,15 @@ void add_moments(const float* HWY_RESTRICT values, std::size_t count, Moments& m
   if (whole < count) add_chunk(rest, kPartialSums, shift, moments);
 }
 
-/// Codes of one vector of values; `index` is the low half of the first one's counter.
+/// Codes of one vector of values. `scaled_index` is the first part of RandomStream::bits: each
+/// lane's index times its constant, plus the stream's first.
 template <class D>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> ternarize(D df, const float* values,
-                                                      std::uint32_t index, Rounding rounding) {
+                                                      hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+                                                      Rounding rounding) {
   const hn::RebindToUnsigned<D> du;
   const hn::RebindToSigned<D> di;
-  // RandomStream::bits and uniform.
-  auto h = hn::Mul(hn::Iota(du, index), hn::Set(du, 0x9E3779B1u));
-  h = hn::Add(h, hn::Set(du, rounding.first));
+  auto h = scaled_index;
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(du, 0x21F0AAADu));
   h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(du, rounding.second));
   h = hn::Mul(h, hn::Set(du, 0xD35A2D97u));
@@ -137,21 +136,26 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> ternarize(D df, const float* values,
   return hn::IfThenElseZero(nonzero, code);
 }
 
-/// Packs values whose counters do not cross a multiple of 2^32; whole words only.
+/// Packs values whose counters do not cross a multiple of 2^32; whole words only. `index` is the
+/// low half of the first value's counter.
 void pack_words(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t index,
                 Rounding rounding, std::byte* HWY_RESTRICT to) {
   const hn::CappedTag<float, kCodesPerWord> df;
   const hn::RebindToUnsigned<decltype(df)> du;
+  constexpr std::uint32_t kIndexFactor = 0x9E3779B1;
   const std::size_t lanes = hn::Lanes(df);
-  // Lane j holds value j of a group: shifted by 2 j it stands where it belongs.
-  HWY_ALIGN std::uint32_t shifts[kCodesPerWord];
-  for (std::size_t j = 0; j < kCodesPerWord; ++j) shifts[j] = std::uint32_t{1} << (2 * j);
+  const auto next_vector = hn::Set(du, static_cast<std::uint32_t>(lanes) * kIndexFactor);
+  auto scaled_index =
+      hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kIndexFactor)), hn::Set(du, rounding.first));
+  // Lane j holds value j of a group: multiplied by 4^j its code stands where it belongs.
+  HWY_ALIGN std::uint32_t places[kCodesPerWord];
+  for (std::size_t j = 0; j < kCodesPerWord; ++j) places[j] = std::uint32_t{1} << (2 * j);
   for (std::size_t w = 0; w < words; ++w) {
     auto word = hn::Zero(du);
     for (std::size_t j = 0; j < kCodesPerWord; j += lanes) {
-      const std::size_t i = w * kCodesPerWord + j;
-      const auto code = ternarize(df, values + i, index + static_cast<std::uint32_t>(i), rounding);
-      word = hn::Or(word, hn::Mul(code, hn::LoadU(du, shifts + j)));
+      const auto code = ternarize(df, values + w * kCodesPerWord + j, scaled_index, rounding);
+      scaled_index = hn::Add(scaled_index, next_vector);
+      word = hn::Or(word, hn::Mul(code, hn::LoadU(du, places + j)));
     }
     store(to + 4 * w, hn::GetLane(hn::SumOfLanes(du, word)));
   }

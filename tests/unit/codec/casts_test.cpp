@@ -30,8 +30,7 @@ struct Definition {
   float value(std::uint32_t bits) const {
     const int exponent = static_cast<int>(bits >> fraction_bits);
     const int fraction = static_cast<int>(bits & ((1u << fraction_bits) - 1));
-    const double significand =
-        exponent == 0 ? fraction : fraction + std::ldexp(1.0, fraction_bits);
+    const double significand = exponent == 0 ? fraction : fraction + std::ldexp(1.0, fraction_bits);
     return static_cast<float>(
         std::ldexp(significand, std::max(exponent, 1) - bias - fraction_bits));
   }
@@ -48,9 +47,7 @@ std::vector<std::uint16_t> cast_all(const Definition& format, std::span<const fl
   return words;
 }
 
-float midpoint(float low, float high) {
-  return static_cast<float>(low + (double{high} - low) / 2);
-}
+float midpoint(float low, float high) { return static_cast<float>(low + (double{high} - low) / 2); }
 
 }  // namespace
 
@@ -81,14 +78,16 @@ TEST_CASE("casts round to nearest, ties to even, on every target", "[casts]") {
 
 TEST_CASE("casts of what is too large or not a number", "[casts]") {
   on_every_target([] {
-    REQUIRE(cast_all(kDefinitions[0], std::vector{65519.996f, 65520.0f, -1e30f, kInfinity, -kInfinity}) ==
+    REQUIRE(cast_all(kDefinitions[0],
+                     std::vector{65519.996f, 65520.0f, -1e30f, kInfinity, -kInfinity}) ==
             std::vector<std::uint16_t>{0x7BFF, 0x7C00, 0xFC00, 0x7C00, 0xFC00});
-    REQUIRE(cast_all(kDefinitions[1],
-                     std::vector{std::bit_cast<float>(0x7F7F7FFFu), std::bit_cast<float>(0x7F7F8000u),
-                                 std::numeric_limits<float>::max(), -kInfinity}) ==
+    REQUIRE(cast_all(kDefinitions[1], std::vector{std::bit_cast<float>(0x7F7F7FFFu),
+                                                  std::bit_cast<float>(0x7F7F8000u),
+                                                  std::numeric_limits<float>::max(), -kInfinity}) ==
             std::vector<std::uint16_t>{0x7F7F, 0x7F80, 0x7F80, 0xFF80});
     for (const Definition& format : kDefinitions) {
-      for (const std::uint32_t nan : {0x7F800001u, 0x7FC00000u, 0x7FFFFFFFu, 0xFF800001u, 0xFFFFFFFFu}) {
+      for (const std::uint32_t nan :
+           {0x7F800001u, 0x7FC00000u, 0x7FFFFFFFu, 0xFF800001u, 0xFFFFFFFFu}) {
         const auto word = cast_all(format, std::vector{std::bit_cast<float>(nan)})[0];
         REQUIRE((word & 0x7FFFu) > format.infinity);
       }

@@ -19,8 +19,8 @@
 
 namespace eqt::codec::testing {
 
-inline const std::vector<std::size_t> kCounts = {0,  1,  2,  3,   7,   8,   9,  31,
-                                                 32, 33, 511, 512, 513, 10007};
+inline const std::vector<std::size_t> kCounts = {0,  1,  2,  3,   7,   8,   9,
+                                                 31, 32, 33, 511, 512, 513, 10007};
 
 using Bytes = std::vector<std::byte>;
 
@@ -41,7 +41,8 @@ inline std::vector<float> decode(const Compressor& codec, std::span<const std::b
 }
 
 /// Normal values by Box and Muller from the project's stream; never zero in practice.
-inline std::vector<float> gaussian(std::size_t count, double deviation = 1, std::uint64_t seed = 1) {
+inline std::vector<float> gaussian(std::size_t count, double deviation = 1,
+                                   std::uint64_t seed = 1) {
   const RandomStream stream({seed, 0, 0, 0});
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {

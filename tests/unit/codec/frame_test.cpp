@@ -19,16 +19,17 @@ const WireHeader kHeader = {.codec = CodecId::terngrad,
 Bytes make_frame() {
   Bytes frame(kFrameHeaderBytes + 3);
   write_header(kHeader, frame);
-  for (std::size_t i = 0; i < 3; ++i) frame[kFrameHeaderBytes + i] = static_cast<std::byte>(0xA0 + i);
+  for (std::size_t i = 0; i < 3; ++i)
+    frame[kFrameHeaderBytes + i] = static_cast<std::byte>(0xA0 + i);
   return frame;
 }
 
 }  // namespace
 
 TEST_CASE("the header's bytes stand where FORMAT.md says", "[frame]") {
-  const unsigned char expected[] = {'E',  'Q',  'T',  '1',  7,    0,    1,    0,    8,    7,   6,
-                                    5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
-                                    0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 3,    0,    0,    0};
+  const unsigned char expected[] = {
+      'E',  'Q',  'T',  '1',  7,    0,    1,    0,    8,    7,    6,    5,    4, 3, 2, 1,
+      0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 3, 0, 0, 0};
   const Bytes frame = make_frame();
   REQUIRE(std::memcmp(frame.data(), expected, sizeof(expected)) == 0);
 }
