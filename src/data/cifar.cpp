@@ -6,7 +6,7 @@ namespace eqt::data {
 namespace {
 
 constexpr ImageShape kShape{3, 32, 32};
-constexpr std::size_t kPlane = 32 * 32;  // [bytes] one colour of one image
+constexpr std::size_t kPlane = std::size_t{32} * 32;  // [bytes] one colour of one image
 
 /// Colour planes (c, h, w) to pixels (h, w, c).
 void interleave(const std::uint8_t* planes, std::uint8_t* pixels) {

@@ -57,8 +57,8 @@ struct DatasetPair {
 };
 
 struct DatasetOptions {
-  std::string name;             // fashion-mnist cifar10 cifar100 synthetic
-  std::string path;             // folder with the set's own files; "" = the set's default place
+  std::string name;  // fashion-mnist cifar10 cifar100 synthetic
+  std::string path;  // folder with the set's own files; "" = its default place; synthetic: unused
   std::size_t limit_train = 0;  // first this many samples; 0 = all
   std::size_t limit_test = 0;
   std::uint64_t seed = 1;  // synthetic only
@@ -66,7 +66,8 @@ struct DatasetOptions {
 
 /// Reads a whole data set into memory (as bytes).
 /// @throws Error{data} when a file is missing, truncated, wrong-sized or malformed: names the file,
-/// the expected and found size, and how to get it; Error{usage} when a limit exceeds the set.
+/// the expected and found size, and how to get it; Error{usage} when a limit exceeds the set or
+/// the name is unknown.
 DatasetPair open_dataset(const DatasetOptions& options);
 
 /// Names that open_dataset knows, with one line about each.

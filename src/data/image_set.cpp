@@ -110,12 +110,13 @@ void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* ou
     if (row < 0 || row >= height || shown == 0) {
       write_black<kChannels>(static_cast<std::size_t>(width), out);
     } else {
-      const std::uint8_t* from = image + (row * width + first + shift) * kChannels;
+      const auto at = static_cast<std::size_t>(row * width + first + shift);
+      const std::uint8_t* from = image + at * kChannels;
       write_black<kChannels>(before, out);
       write_pixels<kChannels>(from, shown, crop.flip, out + before * kChannels);
       write_black<kChannels>(after, out + (before + shown) * kChannels);
     }
-    out += width * kChannels;
+    out += static_cast<std::size_t>(width) * kChannels;
   }
 }
 

@@ -17,8 +17,8 @@ constexpr int kSide = 32;  // [pixels]
 constexpr int kClasses = 10;
 constexpr int kAngles = 5;                                  // 0, 22.5, 45, 67.5, 90 degrees
 constexpr std::array<double, 2> kWavelengths = {4.0, 8.0};  // [pixels]
-constexpr int kNoise = 22;                                  // standard deviation is 148 / 256 of
-                                                            // this times 4, about 50 grey levels
+constexpr int kNoise = 22;  // [1/64 grey level] per unit of noise()'s sum: 51 grey levels rms
+
 /// One turn is 2^32, so phases wrap by themselves.
 using Phase = std::uint32_t;
 
