@@ -21,7 +21,7 @@ declare -A rooms=(
   [optim]="core"
   [metrics]="core"
   [model]="core data"
-  [train]="core comm collective data model optim metrics"
+  [train]="core codec comm collective data model optim metrics"
   [app]="core codec comm collective data model optim metrics train"
 )
 
@@ -32,7 +32,7 @@ declare -A libraries=(
   [json]="metrics app"
   [cli11]="app"
   [zlib]="data"
-  [highway]="codec optim"
+  [highway]="codec model optim"
   [xxhash]="core train app"
   [fmt]="core codec comm collective data model optim metrics train app"
 )
@@ -49,7 +49,7 @@ library_of() {
     xxhash.h) echo xxhash ;;
     fmt/*) echo fmt ;;
     sys/* | net/* | netinet/* | arpa/* | netdb.h | ifaddrs.h | unistd.h | fcntl.h | poll.h) echo system ;;
-    pthread.h | sched.h | signal.h | time.h | errno.h | dlfcn.h | cpuid.h | *mmintrin.h) echo system ;;
+    pthread.h | sched.h | signal.h | time.h | stdlib.h | errno.h | malloc.h | dlfcn.h | cpuid.h | *mmintrin.h) echo system ;;
     *.h | *.hpp | */*) echo unknown ;;
     *) echo system ;;
   esac
@@ -71,7 +71,8 @@ check() {
   if [[ -n ${rooms[$target]+set} && $header == */* ]]; then
     [[ $target == "$room" ]] || has "${rooms[$room]}" "$target" ||
       breach "$place: $room may not include $target (allowed: ${rooms[$room]:-no other room})"
-    [[ -e $source_folder/$header ]] || breach "$place: there is no $header in src"
+    [[ -e $source_folder/$header || -e $source_folder/$header.in ]] ||
+      breach "$place: there is no $header in src"
     return
   fi
   library=$(library_of "$header")
