@@ -34,7 +34,8 @@ codec::ElastiQuantOptions elastiquant_options(const RunConfig::Compressor& confi
           .coding = coding_of(config)};
 }
 
-/// Threads for this rank: its share of the host's cores, or of what it was bound to if that is less.
+/// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
+/// less.
 int threads_for(const RunConfig& config, const comm::Communicator& comm) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
   cpu_set_t mine;
@@ -53,13 +54,17 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
   const std::size_t samples = run.data.train->size();
   const auto ranks = static_cast<std::size_t>(comm.size());
   if (ranks > samples) {
-    fail(Kind::usage, "{} ranks for {} training samples: expected at least one sample a rank; start "
-         "fewer ranks or raise data.limit_train", ranks, samples);
+    fail(Kind::usage,
+         "{} ranks for {} training samples: expected at least one sample a rank; start "
+         "fewer ranks or raise data.limit_train",
+         ranks, samples);
   }
   const std::size_t smallest_shard = samples / ranks;
   if (config.train.batch_size > smallest_shard) {
-    fail(Kind::usage, "train.batch_size: expected at most {} (the samples of a rank: {} over {} ranks), "
-         "found {}", smallest_shard, samples, ranks, config.train.batch_size);
+    fail(Kind::usage,
+         "train.batch_size: expected at most {} (the samples of a rank: {} over {} ranks), "
+         "found {}",
+         smallest_shard, samples, ranks, config.train.batch_size);
   }
   const std::size_t batches = smallest_shard / config.train.batch_size;
   run.partition =
@@ -104,9 +109,11 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
   }
   const std::string& wanted = config.synchronization.error_feedback;
   const codec::Properties properties = compressor.properties();
-  // Rounding to nearest is biased too, but by half a unit in the last place: no memory is worth that.
+  // Rounding to nearest is biased too, but by half a unit in the last place: no memory is worth
+  // that.
   const bool biased = properties.sparse;
-  if (wanted == "ef14" || (wanted == "auto" && biased)) return collective::make_error_feedback(count);
+  if (wanted == "ef14" || (wanted == "auto" && biased))
+    return collective::make_error_feedback(count);
   return nullptr;
 }
 
@@ -115,7 +122,8 @@ std::unique_ptr<collective::Collective> make_collective(
     const std::vector<collective::FusionBucket>& plan) {
   std::string_view name = config.synchronization.collective;
   if (name == "auto") {
-    name = collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
+    name =
+        collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
   }
   if (name == "dense") return collective::make_dense(comm);
   if (name == "allgather") return collective::make_allgather(comm, *run.compressor, plan);
@@ -151,9 +159,9 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
       return collective::dgc_density(density, warmup, static_cast<double>(epoch));
     };
   }
-  run.synchronizer = train::make_gradient_averaging(comm, *run.collective, run.memory.get(),
-                                                    std::move(plan), run.replica->layout(),
-                                                    run.replica->gradient(), options);
+  run.synchronizer =
+      train::make_gradient_averaging(comm, *run.collective, run.memory.get(), std::move(plan),
+                                     run.replica->layout(), run.replica->gradient(), options);
 }
 
 /// Slices whose gradient comes with DGC's momentum in it.
@@ -170,21 +178,23 @@ std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& 
 }
 
 void build_update(const RunConfig& config, Run& run) {
-  run.optimizer = optim::make_sgd(run.replica->parameters().size(),
-                                  {.momentum = static_cast<float>(config.optimizer.momentum),
-                                   .nesterov = config.optimizer.nesterov,
-                                   .weight_decay = static_cast<float>(config.optimizer.weight_decay),
-                                   .momentum_corrected = momentum_corrected(config, run)});
+  run.optimizer =
+      optim::make_sgd(run.replica->parameters().size(),
+                      {.momentum = static_cast<float>(config.optimizer.momentum),
+                       .nesterov = config.optimizer.nesterov,
+                       .weight_decay = static_cast<float>(config.optimizer.weight_decay),
+                       .momentum_corrected = momentum_corrected(config, run)});
   using Kind = optim::ScheduleOptions::Kind;
   const std::string& kind = config.schedule.kind;
-  run.schedule = optim::make_schedule(
-      {.kind = kind == "cosine" ? Kind::cosine : kind == "step" ? Kind::step : Kind::constant,
-       .learning_rate = config.optimizer.learning_rate,
-       .milestones = config.schedule.milestones,
-       .factor = config.schedule.factor,
-       .warmup_epochs = config.schedule.warmup_epochs,
-       .steps_per_epoch = run.plan.steps_per_epoch,
-       .total_steps = run.plan.total_steps});
+  run.schedule = optim::make_schedule({.kind = kind == "cosine" ? Kind::cosine
+                                               : kind == "step" ? Kind::step
+                                                                : Kind::constant,
+                                       .learning_rate = config.optimizer.learning_rate,
+                                       .milestones = config.schedule.milestones,
+                                       .factor = config.schedule.factor,
+                                       .warmup_epochs = config.schedule.warmup_epochs,
+                                       .steps_per_epoch = run.plan.steps_per_epoch,
+                                       .total_steps = run.plan.total_steps});
 }
 
 }  // namespace
@@ -223,7 +233,8 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
   return run;
 }
 
-metrics::RunRecord describe(const RunConfig& config, const Run& run, const comm::Communicator& comm) {
+metrics::RunRecord describe(const RunConfig& config, const Run& run,
+                            const comm::Communicator& comm) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   metrics::RunRecord record;

@@ -49,6 +49,7 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config);
 
 /// What the run record says about this run.
-metrics::RunRecord describe(const RunConfig& config, const Run& run, const comm::Communicator& comm);
+metrics::RunRecord describe(const RunConfig& config, const Run& run,
+                            const comm::Communicator& comm);
 
 }  // namespace eqt::app

@@ -19,8 +19,11 @@ void add_config_options(CLI::App& app, std::string& path, std::vector<std::strin
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
-  CLI::App app("Trains a network on every MPI rank and averages compressed gradients.", "equant-train");
-  app.footer("Train: mpirun -np N equant-train --config FILE   Keys: configs/README.md, equant-train schema");
+  CLI::App app("Trains a network on every MPI rank and averages compressed gradients.",
+               "equant-train");
+  app.footer(
+      "Train: mpirun -np N equant-train --config FILE   Keys: configs/README.md, equant-train "
+      "schema");
   app.require_subcommand(0, 1);
 
   TrainCommand train;

@@ -30,8 +30,8 @@ RunFolder::RunFolder(const std::string& path, bool overwrite) : path_(path) {
   fs::create_directories(path, error);
   lock_ = open(file(".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
   if (error || lock_ < 0) {
-    fail(Kind::output, "run folder {}: expected a writable folder, found: {}; try another --out", path,
-         error ? error.message() : std::strerror(errno));
+    fail(Kind::output, "run folder {}: expected a writable folder, found: {}; try another --out",
+         path, error ? error.message() : std::strerror(errno));
   }
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     close(lock_);
@@ -40,8 +40,8 @@ RunFolder::RunFolder(const std::string& path, bool overwrite) : path_(path) {
   for (const char* name : kResults) {
     if (!fs::exists(file(name)) || overwrite) continue;
     close(lock_);
-    fail(Kind::usage, "run folder {} holds another run's {}; try another --out, or --overwrite", path,
-         name);
+    fail(Kind::usage, "run folder {} holds another run's {}; try another --out, or --overwrite",
+         path, name);
   }
   if (overwrite) remove_results(path);
 }

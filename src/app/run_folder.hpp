@@ -10,8 +10,8 @@ namespace eqt::app {
 class RunFolder {
  public:
   /// Creates `path` if needed and locks it. With `overwrite`, removes the results that it holds.
-  /// @throws Error{usage} when it is in use, or holds results and `overwrite` is false; Error{output}
-  /// when it cannot be written.
+  /// @throws Error{usage} when it is in use, or holds results and `overwrite` is false;
+  /// Error{output} when it cannot be written.
   RunFolder(const std::string& path, bool overwrite);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

@@ -72,8 +72,7 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     folder->write("config.json", resolved_json(config));
   });
 
-  const std::unique_ptr<Run> run =
-      build_run(config, comm, session.allows_communication_thread());
+  const std::unique_ptr<Run> run = build_run(config, comm, session.allows_communication_thread());
   run->plan.fault = fault;
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get());

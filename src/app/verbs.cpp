@@ -31,24 +31,25 @@ std::vector<Category> all_categories() {
   for (const auto& model : model::list_models()) {
     categories[0].names.push_back({model.name, model.about});
   }
-  for (const auto& set : data::list_datasets()) categories[1].names.push_back({set.name, set.about});
+  for (const auto& set : data::list_datasets())
+    categories[1].names.push_back({set.name, set.about});
+  categories.push_back({"compressors",
+                        {{"none", "float32"},
+                         {"fp16", "half precision, rounded to nearest"},
+                         {"bf16", "bfloat16, rounded to nearest"},
+                         {"qsgd", "QSGD: uniform levels, L2 norm per bucket, unbiased"},
+                         {"qsgd-v", "QSGD with the maximum norm per bucket, unbiased"},
+                         {"elastiquant", "ElastiQuant: levels denser near zero, unbiased"},
+                         {"e-elastiquant", "ElastiQuant, entropy coded, unbiased"},
+                         {"terngrad", "TernGrad: -1, 0, 1 with a scale shared by all ranks"},
+                         {"topk", "the k largest values per tensor, with error feedback"},
+                         {"dgc", "Deep Gradient Compression: top-k with momentum correction"}}});
   categories.push_back(
-      {"compressors",
-       {{"none", "float32"},
-        {"fp16", "half precision, rounded to nearest"},
-        {"bf16", "bfloat16, rounded to nearest"},
-        {"qsgd", "QSGD: uniform levels, L2 norm per bucket, unbiased"},
-        {"qsgd-v", "QSGD with the maximum norm per bucket, unbiased"},
-        {"elastiquant", "ElastiQuant: levels denser near zero, unbiased"},
-        {"e-elastiquant", "ElastiQuant, entropy coded, unbiased"},
-        {"terngrad", "TernGrad: -1, 0, 1 with a scale shared by all ranks"},
-        {"topk", "the k largest values per tensor, with error feedback"},
-        {"dgc", "Deep Gradient Compression: top-k with momentum correction"}}});
-  categories.push_back({"collectives",
-                        {{"auto", "by message size and rank count"},
-                         {"dense", "MPI_Allreduce of float32"},
-                         {"allgather", "every message to every rank"},
-                         {"scatter-reduce", "each run to its owner, the mean encoded again to all"}}});
+      {"collectives",
+       {{"auto", "by message size and rank count"},
+        {"dense", "MPI_Allreduce of float32"},
+        {"allgather", "every message to every rank"},
+        {"scatter-reduce", "each run to its owner, the mean encoded again to all"}}});
   categories.push_back({"algorithms",
                         {{"allreduce", "the mean gradient of all ranks in every step"},
                          {"none", "every rank trains alone"}}});
@@ -74,9 +75,9 @@ void print_names(const Category& category) {
 std::string version() { return kVersion; }
 
 std::string version_text() {
-  std::string text = fmt::format("equant-train {}\nLibTorch     {}\nMPI          {}\nSIMD         {}\n",
-                                 kVersion, model::torch_description(), comm::mpi_description(),
-                                 codec::simd_target());
+  std::string text =
+      fmt::format("equant-train {}\nLibTorch     {}\nMPI          {}\nSIMD         {}\n", kVersion,
+                  model::torch_description(), comm::mpi_description(), codec::simd_target());
   text += "compressors ";
   for (const Category& category : all_categories()) {
     if (category.name != "compressors") continue;
@@ -98,12 +99,14 @@ void run_list(const ListCommand& command) {
     if (command.json) {
       everything[category.name] = to_json(category);
     } else {
-      if (command.category.empty()) fmt::print("{}{}:\n", category.name == "models" ? "" : "\n", category.name);
+      if (command.category.empty())
+        fmt::print("{}{}:\n", category.name == "models" ? "" : "\n", category.name);
       print_names(category);
     }
   }
   if (!command.json) return;
-  fmt::print("{}\n", (command.category.empty() ? everything : everything[command.category]).dump(2));
+  fmt::print("{}\n",
+             (command.category.empty() ? everything : everything[command.category]).dump(2));
 }
 
 void run_schema() { fmt::print("{}\n", config_schema()); }
@@ -119,7 +122,8 @@ std::string read_config_file(const std::string& path) {
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || file.bad()) {
-    fail(Kind::usage, "--config: expected a readable file, found none at {}; try one of configs/", path);
+    fail(Kind::usage, "--config: expected a readable file, found none at {}; try one of configs/",
+         path);
   }
   return text.str();
 }

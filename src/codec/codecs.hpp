@@ -16,10 +16,10 @@ enum class Norm { l2, max };
 
 /// How level indices become bits.
 enum class Coding {
-  fixed,    // sign and index in `bits` bits each, packed
-  elias,    // Elias omega: the shorter of sparse (gaps) and dense, per bucket
-  huffman,  // canonical Huffman with the table in the payload, per bucket
-  automatic // the shortest of the above entropy codes, per bucket
+  fixed,     // sign and index in `bits` bits each, packed
+  elias,     // Elias omega: the shorter of sparse (gaps) and dense, per bucket
+  huffman,   // canonical Huffman with the table in the payload, per bucket
+  automatic  // the shortest of the above entropy codes, per bucket
 };
 
 /// Nonzero levels l_1 < ... < l_n = 1 between which values are rounded stochastically.
@@ -31,8 +31,8 @@ std::unique_ptr<Compressor> make_bf16();
 
 /// QSGD with s = 2^(bits-1) - 1 uniform levels (Alistarh et al. 2017), L2 norm per bucket.
 struct QsgdOptions {
-  int bits = 4;                     // 2 ... 8, sign included
-  std::size_t bucket_size = 512;    // [values]
+  int bits = 4;                   // 2 ... 8, sign included
+  std::size_t bucket_size = 512;  // [values]
   Coding coding = Coding::fixed;
 };
 std::unique_ptr<Compressor> make_qsgd(const QsgdOptions& options);
@@ -42,11 +42,12 @@ std::unique_ptr<Compressor> make_qsgd_v(const QsgdOptions& options);
 
 /// ElastiQuant: levels denser near zero, by a parameter that trades variance for bits.
 struct ElastiQuantOptions {
-  int bits = 4;                        // 2 ... 8, sign included
-  std::size_t bucket_size = 8192;      // [values]
+  int bits = 4;                    // 2 ... 8, sign included
+  std::size_t bucket_size = 8192;  // [values]
   Norm norm = Norm::l2;
   LevelFamily levels = LevelFamily::sinh;
-  std::optional<double> elasticity = {};  // sinh: theta; exponential: p in (0, 1). Unset: the optimum
+  std::optional<double> elasticity =
+      {};  // sinh: theta; exponential: p in (0, 1). Unset: the optimum
   Coding coding = Coding::fixed;
 };
 std::unique_ptr<Compressor> make_elastiquant(const ElastiQuantOptions& options);

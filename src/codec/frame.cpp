@@ -10,8 +10,10 @@ constexpr std::uint32_t kMagic = 0x31545145;  // "EQT1" in memory
 
 void require_equal(const char* field, std::uint64_t expected, std::uint64_t found) {
   if (expected != found) {
-    fail(Kind::wire, "message header: expected {} {}, found {}; the ranks run different configs or "
-         "are out of step", field, expected, found);
+    fail(Kind::wire,
+         "message header: expected {} {}, found {}; the ranks run different configs or "
+         "are out of step",
+         field, expected, found);
   }
 }
 
@@ -30,9 +32,11 @@ void write_header(const WireHeader& header, std::span<std::byte> frame) {
   store(at + 28, header.payload_bytes);
 }
 
-std::span<const std::byte> open_frame(std::span<const std::byte> frame, const WireHeader& expected) {
+std::span<const std::byte> open_frame(std::span<const std::byte> frame,
+                                      const WireHeader& expected) {
   if (frame.size() < kFrameHeaderBytes) {
-    fail(Kind::wire, "message header: expected {} bytes, found {}", kFrameHeaderBytes, frame.size());
+    fail(Kind::wire, "message header: expected {} bytes, found {}", kFrameHeaderBytes,
+         frame.size());
   }
   const std::byte* at = frame.data();
   require_equal("magic", kMagic, load<std::uint32_t>(at + 0));

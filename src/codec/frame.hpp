@@ -16,7 +16,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 32;
 struct WireHeader {
   CodecId codec = CodecId::none;
   std::uint8_t format_version = 0;
-  std::uint8_t flags = 0;           // no flag is defined yet: must be 0
+  std::uint8_t flags = 0;  // no flag is defined yet: must be 0
   StepId step = 0;
   std::uint64_t count = 0;          // values in the message
   std::uint32_t slice = 0;          // index of the message in the step

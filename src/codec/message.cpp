@@ -25,8 +25,8 @@ std::size_t total_values(std::span<const Segment> segments) {
   return total;
 }
 
-WireHeader expected_header(const Compressor& compressor, std::span<const Segment> segments, StepId step,
-                           std::uint32_t index) {
+WireHeader expected_header(const Compressor& compressor, std::span<const Segment> segments,
+                           StepId step, std::uint32_t index) {
   return {.codec = compressor.id(),
           .format_version = compressor.format_version(),
           .step = step,
@@ -62,7 +62,8 @@ void for_each_segment(const Compressor& compressor, std::span<const Segment> seg
   std::span<const std::byte> rest =
       open_frame(frame, expected_header(compressor, segments, step, index));
   for (const Segment& segment : segments) visit(segment, take_segment(segment, rest));
-  if (!rest.empty()) fail(Kind::wire, "message: expected its end, found {} more bytes", rest.size());
+  if (!rest.empty())
+    fail(Kind::wire, "message: expected its end, found {} more bytes", rest.size());
 }
 
 }  // namespace
@@ -106,8 +107,8 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
 }
 
 void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
-                        std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
-                        Workspace& workspace, std::span<float> flat) {
+                        std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                        float scale, Workspace& workspace, std::span<float> flat) {
   for_each_segment(compressor, segments, frame, step, index,
                    [&](const Segment& segment, std::span<const std::byte> payload) {
                      const Compressor& codec = segment.compressed ? compressor : raw_codec();

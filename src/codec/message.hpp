@@ -1,8 +1,8 @@
 // A message: one frame that carries several segments of a flat buffer, each compressed or raw.
 //
-// Layout: header (frame.hpp), then the segments in order. A compressed segment is its payload's length
-// (uint32) and the payload; a raw one is its values as float32. Both sides know the segments from the
-// plan, so nothing else travels. See FORMAT.md.
+// Layout: header (frame.hpp), then the segments in order. A compressed segment is its payload's
+// length (uint32) and the payload; a raw one is its values as float32. Both sides know the segments
+// from the plan, so nothing else travels. See FORMAT.md.
 
 #pragma once
 
@@ -29,10 +29,10 @@ struct Segment {
 struct MessageContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
-  std::uint32_t rank = 0;             // of the encoder: names the random stream
-  std::uint32_t index = 0;            // of the message in the step, checked on receipt
-  std::optional<double> density;      // see EncodeContext
-  std::span<const float> scales;      // shared scale per segment, or empty
+  std::uint32_t rank = 0;         // of the encoder: names the random stream
+  std::uint32_t index = 0;        // of the message in the step, checked on receipt
+  std::optional<double> density;  // see EncodeContext
+  std::span<const float> scales;  // shared scale per segment, or empty
 };
 
 /// Upper bound of encode_message()'s result [bytes].
@@ -43,14 +43,15 @@ std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segm
 /// @return bytes written
 [[nodiscard]] std::size_t encode_message(const Compressor& compressor,
                                          std::span<const Segment> segments,
-                                         std::span<const float> values, const MessageContext& context,
-                                         Workspace& workspace, std::span<std::byte> frame);
+                                         std::span<const float> values,
+                                         const MessageContext& context, Workspace& workspace,
+                                         std::span<std::byte> frame);
 
 /// flat[i] += scale * decoded[i] for every value of the segments.
 /// @throws Error{wire} on any malformed message
 void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
-                        std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
-                        Workspace& workspace, std::span<float> flat);
+                        std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                        float scale, Workspace& workspace, std::span<float> flat);
 
 /// flat[i] = 0 wherever the message of a sparse compressor carries a value in a compressed segment.
 void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,

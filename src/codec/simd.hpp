@@ -6,8 +6,8 @@
 
 namespace eqt::codec {
 
-/// Highway's name of the best target that this processor supports and that was compiled in: "AVX3_ZEN4",
-/// "AVX2", "NEON", "SCALAR".
+/// Highway's name of the best target that this processor supports and that was compiled in:
+/// "AVX3_ZEN4", "AVX2", "NEON", "SCALAR".
 std::string simd_target();
 
 }  // namespace eqt::codec

@@ -41,15 +41,15 @@ class Allgather final : public Collective {
 
     const Stopwatch encode;
     std::vector<std::byte>& mine = rooms_[static_cast<std::size_t>(comm_.rank())];
-    const std::size_t bytes = codec::encode_message(
-        compressor_, bucket.segments, values,
-        {.run_seed = context.run_seed,
-         .step = context.step,
-         .rank = static_cast<std::uint32_t>(comm_.rank()),
-         .index = bucket.index,
-         .density = context.density,
-         .scales = scales},
-        workspace_, mine);
+    const std::size_t bytes =
+        codec::encode_message(compressor_, bucket.segments, values,
+                              {.run_seed = context.run_seed,
+                               .step = context.step,
+                               .rank = static_cast<std::uint32_t>(comm_.rank()),
+                               .index = bucket.index,
+                               .density = context.density,
+                               .scales = scales},
+                              workspace_, mine);
     traffic.encode_seconds += encode.seconds();
     traffic.encoded_bytes += bytes;
     traffic.encoded_values += bucket.count();
@@ -119,7 +119,8 @@ class Allgather final : public Collective {
         codec::decode_message_add(compressor_, bucket.segments, frame, step, bucket.index, share,
                                   workspace_, values);
       } catch (const Error& error) {
-        throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+        throw Error(error.kind(),
+                    fmt::format("step {}, from rank {}: {}", step, from, error.what()));
       }
     }
   }

@@ -6,8 +6,8 @@
 namespace eqt::collective {
 namespace {
 
-/// Payload bytes per value of Gaussian-like values, measured once: codecs need not know their own mean
-/// length.
+/// Payload bytes per value of Gaussian-like values, measured once: codecs need not know their own
+/// mean length.
 double bytes_per_value(const codec::Compressor& compressor) {
   constexpr std::size_t kCount = 8192;
   const RandomStream stream({.run_seed = 1});

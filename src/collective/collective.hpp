@@ -23,8 +23,8 @@ struct Frame {
   std::span<const codec::Segment> segments;
 };
 
-/// What this rank put into one mean: its own messages as everyone decodes them, and the runs that it
-/// contributed without encoding. Valid until the collective's next call.
+/// What this rank put into one mean: its own messages as everyone decodes them, and the runs that
+/// it contributed without encoding. Valid until the collective's next call.
 struct Contribution {
   const codec::Compressor* compressor = nullptr;  // null: everything went exactly
   StepId step = 0;
@@ -34,8 +34,7 @@ struct Contribution {
 
   /// flat -= what was contributed, for every value of the bucket: turns the exact values into the
   /// error of this rank's own compression.
-  void subtract_from(std::span<float> flat, const FusionBucket& bucket,
-                     Workspace& workspace) const;
+  void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace) const;
   /// flat = 0 wherever a value was sent (sparse compressors).
   void zero_sent(std::span<float> flat) const;
 };
@@ -52,8 +51,8 @@ class Collective {
   virtual ~Collective() = default;
   virtual std::string_view name() const noexcept = 0;
 
-  /// Replaces the bucket's part of the flat buffer `values` by its mean over ranks: identical bits on
-  /// every rank. Adds what it cost to `traffic`. Collective.
+  /// Replaces the bucket's part of the flat buffer `values` by its mean over ranks: identical bits
+  /// on every rank. Adds what it cost to `traffic`. Collective.
   virtual Contribution mean(const FusionBucket& bucket, const MeanContext& context,
                             std::span<float> values, Traffic& traffic) = 0;
 
@@ -72,16 +71,17 @@ std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
 struct ScatterReduceOptions {
   bool reducer_feedback = false;  // the owner keeps the error of its second quantisation
 };
-/// Everyone sends each chunk to its owner, who decodes, sums, encodes the mean again and sends it to
-/// everyone.
+/// Everyone sends each chunk to its owner, who decodes, sums, encodes the mean again and sends it
+/// to everyone.
 /// @throws Error{usage} for compressors that need whole slices
 std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options);
 
-/// The collective that `auto` stands for: the one that sends fewer bytes, unless they are so few that
-/// the second round costs more. Pure: the same on every rank.
-std::string_view choose_collective(const codec::Compressor& compressor, std::size_t values, int ranks);
+/// The collective that `auto` stands for: the one that sends fewer bytes, unless they are so few
+/// that the second round costs more. Pure: the same on every rank.
+std::string_view choose_collective(const codec::Compressor& compressor, std::size_t values,
+                                   int ranks);
 
 }  // namespace eqt::collective

@@ -14,8 +14,8 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
   }
   for (const Frame& frame : frames) {
-    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step, index, -1.0f, workspace,
-                              flat);
+    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step, index, -1.0f,
+                              workspace, flat);
   }
 }
 

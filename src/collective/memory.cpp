@@ -32,13 +32,16 @@ class ErrorFeedback final : public GradientMemory {
 //
 // Source   Y. Lin et al., ICLR 2018, arXiv:1712.01887, algorithms 1 and 4
 // Symbols  u momentum (velocity), v accumulated velocity, m momentum factor
-// Steps    clip g locally; u = m u + g, v = v + u (Nesterov: u = m (u + g), v = v + u + g); send the
+// Steps    clip g locally; u = m u + g, v = v + u (Nesterov: u = m (u + g), v = v + u + g); send
+// the
 //          top of v; zero u and v where v was sent
 // Differs  the clipping threshold is applied per tensor, as in the authors' code
 class DgcMemory final : public GradientMemory {
  public:
   DgcMemory(std::size_t count, const DgcOptions& options)
-      : options_(options), state_(2 * count), velocity_(std::span(state_).first(count)),
+      : options_(options),
+        state_(2 * count),
+        velocity_(std::span(state_).first(count)),
         accumulated_(std::span(state_).last(count)) {}
 
   void compensate(const FusionBucket& bucket, std::span<float> gradient) override {

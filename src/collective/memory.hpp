@@ -21,8 +21,9 @@ class GradientMemory {
   virtual std::span<float> state() = 0;
 };
 
-/// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019), with
-/// the learning rate outside: it scales what was sent, so a change of rate rescales the residual too.
+/// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019),
+/// with the learning rate outside: it scales what was sent, so a change of rate rescales the
+/// residual too.
 /// @param count values of the flat gradient
 std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count);
 
@@ -32,12 +33,13 @@ struct DgcOptions {
   double clip_norm = 0;  // threshold for the gradient of all ranks; 0 = no clipping
   int ranks = 1;
 };
-/// DGC (Lin et al. 2018): local clipping, momentum correction and momentum factor masking on compressed
-/// segments; raw ones pass unchanged (their momentum stays in the optimizer).
+/// DGC (Lin et al. 2018): local clipping, momentum correction and momentum factor masking on
+/// compressed segments; raw ones pass unchanged (their momentum stays in the optimizer).
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options);
 
-/// Density of DGC's warm-up: falls exponentially from density^(1/(warmup+1)) in epoch 0 to `density` in
-/// epoch `warmup` and later. Four epochs and 0.001 give the paper's 25, 6.25, 1.6, 0.4, 0.1 %.
+/// Density of DGC's warm-up: falls exponentially from density^(1/(warmup+1)) in epoch 0 to
+/// `density` in epoch `warmup` and later. Four epochs and 0.001 give the paper's 25, 6.25, 1.6,
+/// 0.4, 0.1 %.
 double dgc_density(double density, double warmup_epochs, double epoch);
 
 }  // namespace eqt::collective

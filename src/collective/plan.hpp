@@ -1,4 +1,5 @@
-// The plan of a synchronization: which values travel together, and in which pieces they are encoded.
+// The plan of a synchronization: which values travel together, and in which pieces they are
+// encoded.
 
 #pragma once
 
@@ -12,8 +13,8 @@
 
 namespace eqt::collective {
 
-/// Values that travel together: a contiguous part of the flat gradient that leaves as soon as backward
-/// has produced it.
+/// Values that travel together: a contiguous part of the flat gradient that leaves as soon as
+/// backward has produced it.
 struct FusionBucket {
   std::uint32_t index = 0;               // in the order of travel: 0 holds the last layers
   std::size_t begin = 0, end = 0;        // in the flat buffer [floats]
@@ -29,16 +30,16 @@ enum class Granularity {
 
 struct PlanOptions {
   Granularity granularity = Granularity::layer;
-  std::size_t skip_below = 1024;              // layer: smaller and one-dimensional tensors travel raw [values]
+  std::size_t skip_below = 1024;  // layer: smaller and one-dimensional tensors travel raw [values]
   std::size_t bucket_bytes = std::size_t{4} << 20;  // of float32 values, at least one tensor
 };
 
 /// Slice number of the one run of Granularity::model.
 inline constexpr std::uint32_t kWholeModel = 0xEFFFFFFFu;
 
-/// Cuts a layout into fusion buckets in the order of travel (last layers first). Which values share a
-/// norm, a random stream or a top-k depends on layout, granularity and compressor alone, so the decoded
-/// values do not depend on bucket_bytes.
+/// Cuts a layout into fusion buckets in the order of travel (last layers first). Which values share
+/// a norm, a random stream or a top-k depends on layout, granularity and compressor alone, so the
+/// decoded values do not depend on bucket_bytes.
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
                                        const PlanOptions& options);
 
@@ -48,8 +49,8 @@ bool is_compressed(const TensorSlice& slice, std::size_t skip_below);
 /// True for codecs whose runs must stay whole (a top-k, a scale shared per tensor).
 bool needs_whole_slices(const codec::Compressor& compressor);
 
-/// The shortest runs into which collectives cut a slice [values]: a multiple of the codec's granule,
-/// long enough that headers do not count.
+/// The shortest runs into which collectives cut a slice [values]: a multiple of the codec's
+/// granule, long enough that headers do not count.
 /// @pre !needs_whole_slices(compressor)
 std::size_t run_length(const codec::Compressor& compressor);
 

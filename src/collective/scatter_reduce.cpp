@@ -1,18 +1,19 @@
-// Scatter-reduce: each rank owns every n-th run of values; all send an owner its runs, the owner sums
-// them, encodes the mean once more and sends it to all.
+// Scatter-reduce: each rank owns every n-th run of values; all send an owner its runs, the owner
+// sums them, encodes the mean once more and sends it to all.
 //
 // m = frame bytes of d values, n ranks.
 // Rounds   2
 // Sent     2 * m * (n-1)/n bytes per rank (headers and the last runs aside)
 // Decode   about 2d values per rank
-// Lossy    twice: the values on their way to the owner, and the mean on its way back. With independent
+// Lossy    twice: the values on their way to the owner, and the mean on its way back. With
+// independent
 //          unbiased codecs of relative variance eps: algorithms of this kind are bounded by
 //          E|out - mean|^2 <= (eps/n^2) sum |g_m|^2 + eps (|mean|^2 + (eps/n^2) sum |g_m|^2).
 //          The owner adds its own values exactly, so the first term is smaller than that.
 //
-// A run is a multiple of the codec's bucket, and runs are dealt to ranks in turn over the whole model.
-// So neither the fusion buckets nor the owner change which values share a norm. The second quantisation
-// draws from a stream of its own (kReducer).
+// A run is a multiple of the codec's bucket, and runs are dealt to ranks in turn over the whole
+// model. So neither the fusion buckets nor the owner change which values share a norm. The second
+// quantisation draws from a stream of its own (kReducer).
 
 #include <algorithm>
 #include <vector>
@@ -24,8 +25,10 @@
 namespace eqt::collective {
 namespace {
 
-constexpr std::uint32_t kReducer = 0xFFFFFFFFu;     // "rank" of the second quantisation's random stream
-constexpr std::uint32_t kReducedBit = 0x80000000u;  // in the message index: a mean, not a contribution
+constexpr std::uint32_t kReducer =
+    0xFFFFFFFFu;  // "rank" of the second quantisation's random stream
+constexpr std::uint32_t kReducedBit =
+    0x80000000u;  // in the message index: a mean, not a contribution
 
 /// The runs of one fusion bucket, by owner.
 struct Chunks {
@@ -37,7 +40,9 @@ class ScatterReduce final : public Collective {
  public:
   ScatterReduce(comm::Communicator& comm, const codec::Compressor& compressor,
                 std::span<const FusionBucket> plan, const ScatterReduceOptions& options)
-      : comm_(comm), compressor_(compressor), ranks_(static_cast<std::size_t>(comm.size())),
+      : comm_(comm),
+        compressor_(compressor),
+        ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())) {
     deal_runs(plan, options.reducer_feedback);
     std::size_t most_bytes = codec::max_message_bytes(compressor, {});
@@ -73,8 +78,8 @@ class ScatterReduce final : public Collective {
   }
 
  private:
-  /// Deals from the last value of the model to the first: fusion buckets travel in that order, so the
-  /// owner of a run does not depend on where they are cut.
+  /// Deals from the last value of the model to the first: fusion buckets travel in that order, so
+  /// the owner of a run does not depend on where they are cut.
   void deal_runs(std::span<const FusionBucket> plan, bool reducer_feedback) {
     std::size_t turn = 0;
     for (const FusionBucket& bucket : plan) {
@@ -116,15 +121,14 @@ class ScatterReduce final : public Collective {
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
       const auto& segments = chunks.of_rank[owner];
       if (owner == me_ || segments.empty()) continue;
-      const std::size_t bytes = codec::encode_message(
-          compressor_, segments, values,
-          {.run_seed = context.run_seed,
-           .step = context.step,
-           .rank = static_cast<std::uint32_t>(me_),
-           .index = bucket.index,
-           .density = context.density,
-           .scales = {}},
-          workspace_, contributed_[owner]);
+      const std::size_t bytes = codec::encode_message(compressor_, segments, values,
+                                                      {.run_seed = context.run_seed,
+                                                       .step = context.step,
+                                                       .rank = static_cast<std::uint32_t>(me_),
+                                                       .index = bucket.index,
+                                                       .density = context.density,
+                                                       .scales = {}},
+                                                      workspace_, contributed_[owner]);
       frames_.push_back({std::span(contributed_[owner]).first(bytes), segments});
       count_encoded(segments, bytes, traffic);
     }
@@ -155,13 +159,14 @@ class ScatterReduce final : public Collective {
     traffic.transfer_seconds += transfer.seconds();
   }
 
-  /// Sums on top of my own exact values. Only I compute this sum and everyone decodes my encoding of
-  /// it, so its order need not be the same for every owner.
-  void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step, std::span<float> values,
-              Traffic& traffic) {
+  /// Sums on top of my own exact values. Only I compute this sum and everyone decodes my encoding
+  /// of it, so its order need not be the same for every owner.
+  void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step,
+              std::span<float> values, Traffic& traffic) {
     const Stopwatch decode;
     for (const comm::Incoming& in : incoming_) {
-      decode_from(in.from, chunks.of_rank[me_], in.room.first(in.bytes), step, bucket.index, values);
+      decode_from(in.from, chunks.of_rank[me_], in.room.first(in.bytes), step, bucket.index,
+                  values);
     }
     const float share = 1.0f / static_cast<float>(ranks_);
     for (const codec::Segment& run : chunks.of_rank[me_]) {
@@ -179,18 +184,18 @@ class ScatterReduce final : public Collective {
     for (std::size_t i = 0; i < chunks.residual.size(); ++i) {
       compensate(mine[i], chunks.residual[i], values);
     }
-    const std::size_t bytes = codec::encode_message(
-        compressor_, mine, values,
-        {.run_seed = context.run_seed,
-         .step = context.step,
-         .rank = kReducer,
-         .index = bucket.index | kReducedBit,
-         .density = context.density,
-         .scales = {}},
-        workspace_, contributed_[me_]);
+    const std::size_t bytes = codec::encode_message(compressor_, mine, values,
+                                                    {.run_seed = context.run_seed,
+                                                     .step = context.step,
+                                                     .rank = kReducer,
+                                                     .index = bucket.index | kReducedBit,
+                                                     .density = context.density,
+                                                     .scales = {}},
+                                                    workspace_, contributed_[me_]);
     if (!chunks.residual.empty()) {
-      codec::decode_message_add(compressor_, chunks.residual, std::span(contributed_[me_]).first(bytes),
-                                context.step, bucket.index | kReducedBit, -1.0f, workspace_, residual_);
+      codec::decode_message_add(compressor_, chunks.residual,
+                                std::span(contributed_[me_]).first(bytes), context.step,
+                                bucket.index | kReducedBit, -1.0f, workspace_, residual_);
     }
     count_encoded(mine, bytes, traffic);
     traffic.encode_seconds += encode.seconds();
@@ -199,7 +204,8 @@ class ScatterReduce final : public Collective {
 
   /// values += residual, and the residual keeps the compensated values until the decoded ones are
   /// subtracted.
-  void compensate(const codec::Segment& run, const codec::Segment& residual, std::span<float> values) {
+  void compensate(const codec::Segment& run, const codec::Segment& residual,
+                  std::span<float> values) {
     for (std::size_t i = 0; i < run.count; ++i) {
       float& kept = residual_[residual.begin + i];
       kept += values[run.begin + i];
@@ -224,8 +230,8 @@ class ScatterReduce final : public Collective {
     traffic.transfer_seconds += transfer.seconds();
   }
 
-  void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step, std::size_t bytes,
-                    std::span<float> values, Traffic& traffic) {
+  void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step,
+                    std::size_t bytes, std::span<float> values, Traffic& traffic) {
     const Stopwatch decode;
     const auto part = values.subspan(bucket.begin, bucket.count());
     std::fill(part.begin(), part.end(), 0.0f);
@@ -245,7 +251,8 @@ class ScatterReduce final : public Collective {
                    std::span<const std::byte> frame, StepId step, std::uint32_t index,
                    std::span<float> values) {
     try {
-      codec::decode_message_add(compressor_, segments, frame, step, index, 1.0f, workspace_, values);
+      codec::decode_message_add(compressor_, segments, frame, step, index, 1.0f, workspace_,
+                                values);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
     }
@@ -255,10 +262,10 @@ class ScatterReduce final : public Collective {
   const codec::Compressor& compressor_;
   const std::size_t ranks_, me_;
   Workspace workspace_;
-  std::vector<Chunks> chunks_;                        // per fusion bucket, by its index
-  std::vector<std::vector<std::byte>> contributed_;   // to each owner; mine holds the mean
-  std::vector<std::vector<std::byte>> received_;      // from each peer
-  std::vector<float> residual_;                       // of my second quantisation
+  std::vector<Chunks> chunks_;                       // per fusion bucket, by its index
+  std::vector<std::vector<std::byte>> contributed_;  // to each owner; mine holds the mean
+  std::vector<std::vector<std::byte>> received_;     // from each peer
+  std::vector<float> residual_;                      // of my second quantisation
   std::vector<Frame> frames_;
   std::vector<comm::Outgoing> outgoing_;
   std::vector<comm::Incoming> incoming_;
@@ -272,7 +279,8 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const ScatterReduceOptions& options) {
   if (needs_whole_slices(compressor)) {
     fail(Kind::usage,
-         "synchronization.collective: scatter-reduce cuts tensors into runs, but {} needs whole ones; "
+         "synchronization.collective: scatter-reduce cuts tensors into runs, but {} needs whole "
+         "ones; "
          "use allgather",
          codec::codec_name(compressor.id()));
   }

@@ -190,8 +190,8 @@ void Communicator::exchange(std::span<const Outgoing> outgoing, std::span<Incomi
   // Receives first: a message that finds its room waiting is not copied through MPI's own buffers.
   for (const Incoming& in : incoming) {
     s.requests.emplace_back();
-    check(MPI_Irecv(in.room.data(), checked_int(in.room.size()), MPI_BYTE, in.from, kFrameTag, s.comm,
-                    &s.requests.back()),
+    check(MPI_Irecv(in.room.data(), checked_int(in.room.size()), MPI_BYTE, in.from, kFrameTag,
+                    s.comm, &s.requests.back()),
           operation);
   }
   for (const Outgoing& out : outgoing) {
@@ -218,7 +218,8 @@ void Communicator::agree(const std::optional<Error>& local) {
   if (failed == codes.end()) return;
   const auto first = static_cast<Rank>(failed - codes.begin());
   const std::string sentence = broadcast(local ? local->what() : std::string(), first);
-  const bool everywhere = std::all_of(codes.begin(), codes.end(), [](auto code) { return code != 0; });
+  const bool everywhere =
+      std::all_of(codes.begin(), codes.end(), [](auto code) { return code != 0; });
   throw AgreedError(static_cast<Kind>(*failed),
                     everywhere ? sentence : fmt::format("rank {}: {}", first, sentence));
 }

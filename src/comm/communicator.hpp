@@ -41,8 +41,8 @@ struct ByteCount {
 
 /// A duplicate of MPI_COMM_WORLD. Every call is collective unless said. One thread at a time.
 ///
-/// Waiting polls with MPI_Test and sleeps longer and longer: a rank that waits leaves its core to the
-/// ranks that compute.
+/// Waiting polls with MPI_Test and sleeps longer and longer: a rank that waits leaves its core to
+/// the ranks that compute.
 class Communicator {
  public:
   /// @param timeout_seconds deadline of each operation; 0 = none
@@ -70,8 +70,8 @@ class Communicator {
   void allreduce_max(std::span<double> values);
   std::vector<std::uint64_t> allgather(std::uint64_t value);
 
-  /// Sends and receives at once; returns when all has arrived and all buffers are free. Each message
-  /// may be shorter than its room.
+  /// Sends and receives at once; returns when all has arrived and all buffers are free. Each
+  /// message may be shorter than its room.
   /// @param operation a string literal, named when the deadline passes
   void exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming,
                 const char* operation);
@@ -93,8 +93,8 @@ class Communicator {
   /// Throws Error{bug} on all ranks unless `value` is the same everywhere.
   void require_same(std::uint64_t value, std::string_view what);
 
-  /// Makes this rank's present and later waits throw, so that a thread inside one can be joined. For
-  /// the way out after an error only. Not collective, callable from any thread.
+  /// Makes this rank's present and later waits throw, so that a thread inside one can be joined.
+  /// For the way out after an error only. Not collective, callable from any thread.
   void cancel() noexcept;
 
  private:

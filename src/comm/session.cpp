@@ -3,10 +3,10 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <fmt/format.h>
 
 namespace eqt::comm {
 namespace {
@@ -37,7 +37,8 @@ Session::Session(int* argc, char*** argv) {
   int provided = MPI_THREAD_SINGLE;
   // MULTIPLE, because an abort by the main thread may meet a call of the communication thread.
   if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-    fail(Kind::mpi, "MPI could not be started; try `mpirun -np 1 hostname` to check the installation");
+    fail(Kind::mpi,
+         "MPI could not be started; try `mpirun -np 1 hostname` to check the installation");
   }
   serialized_ = provided >= MPI_THREAD_SERIALIZED;
 }
@@ -61,7 +62,8 @@ int run_guarded(const Session&, const std::function<int()>& body) {
     kind = error.kind();
     sentence = error.what();
   } catch (const std::bad_alloc&) {
-    sentence = "out of memory; try a smaller batch_size, fewer ranks on this host or a smaller model";
+    sentence =
+        "out of memory; try a smaller batch_size, fewer ranks on this host or a smaller model";
   } catch (const std::exception& error) {
     sentence = error.what();
   }

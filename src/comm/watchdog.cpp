@@ -50,13 +50,15 @@ void Watchdog::watch() {
     if (operation == nullptr) continue;
     const double waited =
         static_cast<double>(now_ns() - started_ns_.load(std::memory_order_relaxed)) * 1e-9;
-    // A guard may have been replaced between the two loads; then its start is newer and `waited` small.
+    // A guard may have been replaced between the two loads; then its start is newer and `waited`
+    // small.
     if (waited < timeout_seconds_) continue;
-    print_error(Kind::timeout,
-                fmt::format("[rank {}/{}] step {}: {} did not end within {} s; a peer is dead, stalled "
-                            "or unreachable (synchronization.timeout_seconds sets the limit)",
-                            rank_, size_, step_.load(std::memory_order_relaxed), operation,
-                            timeout_seconds_));
+    print_error(
+        Kind::timeout,
+        fmt::format("[rank {}/{}] step {}: {} did not end within {} s; a peer is dead, stalled "
+                    "or unreachable (synchronization.timeout_seconds sets the limit)",
+                    rank_, size_, step_.load(std::memory_order_relaxed), operation,
+                    timeout_seconds_));
     // Not exit(): its handlers would run beside a thread that is stuck inside MPI.
     std::_Exit(static_cast<int>(Kind::timeout));
   }

@@ -4,15 +4,24 @@ namespace eqt {
 
 std::string_view kind_name(Kind kind) noexcept {
   switch (kind) {
-    case Kind::usage: return "usage";
-    case Kind::data: return "data";
-    case Kind::diverged: return "diverged";
-    case Kind::wire: return "wire";
-    case Kind::mpi: return "mpi";
-    case Kind::timeout: return "timeout";
-    case Kind::bug: return "bug";
-    case Kind::output: return "output";
-    case Kind::interrupted: return "interrupted";
+    case Kind::usage:
+      return "usage";
+    case Kind::data:
+      return "data";
+    case Kind::diverged:
+      return "diverged";
+    case Kind::wire:
+      return "wire";
+    case Kind::mpi:
+      return "mpi";
+    case Kind::timeout:
+      return "timeout";
+    case Kind::bug:
+      return "bug";
+    case Kind::output:
+      return "output";
+    case Kind::interrupted:
+      return "interrupted";
   }
   return "unknown";
 }

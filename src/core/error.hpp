@@ -54,9 +54,9 @@ namespace detail {
 
 /// Always on: throws Error{bug} that shows the condition, the place and a formatted message with
 /// the operands. The condition must have no side effect.
-#define EQT_CHECK(condition, ...)                                                            \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]]                                                           \
+#define EQT_CHECK(condition, ...)                                                              \
+  do {                                                                                         \
+    if (!(condition)) [[unlikely]]                                                             \
       ::eqt::detail::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)
 
@@ -64,8 +64,8 @@ namespace detail {
 #ifdef EQT_DCHECKS
 #define EQT_DCHECK(condition, ...) EQT_CHECK(condition, __VA_ARGS__)
 #else
-#define EQT_DCHECK(condition, ...)                             \
-  do {                                                         \
-    if (false) EQT_CHECK(condition, __VA_ARGS__);              \
+#define EQT_DCHECK(condition, ...)                \
+  do {                                            \
+    if (false) EQT_CHECK(condition, __VA_ARGS__); \
   } while (false)
 #endif

@@ -6,6 +6,11 @@
 #include "core/error.hpp"
 
 namespace eqt {
+namespace {
+
+__extension__ using Uint128 = unsigned __int128;  // GCC and Clang have it on every 64-bit target
+
+}  // namespace
 
 std::uint64_t mix64(std::uint64_t x) noexcept {
   x += 0x9E3779B97F4A7C15u;
@@ -25,7 +30,7 @@ RandomStream::RandomStream(const RandomKey& key, std::uint32_t block) noexcept {
 
 std::uint64_t RandomStream::bounded(std::uint32_t index, std::uint64_t bound) const noexcept {
   const std::uint64_t word = mix64(std::uint64_t{bits(index)} << 32 | (first_ ^ index));
-  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(word) * bound) >> 64);
+  return static_cast<std::uint64_t>((static_cast<Uint128>(word) * bound) >> 64);
 }
 
 std::vector<std::size_t> random_permutation(const RandomKey& key, std::size_t count) {

@@ -17,10 +17,10 @@ namespace eqt {
 
 /// Values of RandomKey::slice that no tensor slice can have: one per purpose.
 enum class RandomPurpose : std::uint32_t {
-  partition = 0xF0000001u,    // which rank owns which sample
-  shuffle = 0xF0000002u,      // the order of a rank's samples in an epoch
-  augmentation = 0xF0000003u, // crop offsets and flips
-  synthetic = 0xF0000004u,    // synthetic data
+  partition = 0xF0000001u,     // which rank owns which sample
+  shuffle = 0xF0000002u,       // the order of a rank's samples in an epoch
+  augmentation = 0xF0000003u,  // crop offsets and flips
+  synthetic = 0xF0000004u,     // synthetic data
 };
 
 struct RandomKey {

@@ -7,13 +7,13 @@
 namespace eqt {
 
 struct Traffic {
-  std::uint64_t sent_bytes = 0;      // headers included; see src/collective/COSTS.md
+  std::uint64_t sent_bytes = 0;  // headers included; see src/collective/COSTS.md
   std::uint64_t received_bytes = 0;
   std::uint64_t messages = 0;        // sent
   std::uint64_t encoded_bytes = 0;   // of this rank's own message, frames included, counted once
   std::uint64_t encoded_values = 0;  // gradient values in that message
   double encode_seconds = 0;
-  double transfer_seconds = 0;       // with overlap: only what computing did not hide
+  double transfer_seconds = 0;  // with overlap: only what computing did not hide
   double decode_seconds = 0;
 
   Traffic& operator+=(const Traffic& other) {

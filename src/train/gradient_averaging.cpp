@@ -21,8 +21,8 @@ namespace {
 using collective::Contribution;
 using collective::FusionBucket;
 
-// Measuring copies and decodes the own message once more; on one step in eight that stays under half a
-// percent of a step.
+// Measuring copies and decodes the own message once more; on one step in eight that stays under
+// half a percent of a step.
 constexpr StepId kVarianceEvery = 8;
 
 double square_norm(std::span<const float> values) {
@@ -76,8 +76,14 @@ class GradientAveraging final : public Synchronizer {
                     collective::GradientMemory* memory, std::vector<FusionBucket> plan,
                     const Layout& layout, std::span<float> gradient,
                     const GradientAveragingOptions& options)
-      : comm_(comm), collective_(collective), memory_(memory), plan_(std::move(plan)), layout_(layout),
-        gradient_(gradient), options_(options), probe_(options.lossy ? gradient.size() : 0) {
+      : comm_(comm),
+        collective_(collective),
+        memory_(memory),
+        plan_(std::move(plan)),
+        layout_(layout),
+        gradient_(gradient),
+        options_(options),
+        probe_(options.lossy ? gradient.size() : 0) {
     map_slices_to_buckets();
     if (options_.overlap) thread_ = std::thread([this] { communicate(); });
   }
@@ -87,7 +93,8 @@ class GradientAveraging final : public Synchronizer {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
-      // Only an error leaves a round unfinished; then the thread may wait for a peer that never comes.
+      // Only an error leaves a round unfinished; then the thread may wait for a peer that never
+      // comes.
       if (running_) comm_.cancel();
     }
     changed_.notify_all();
@@ -211,14 +218,14 @@ class GradientAveraging final : public Synchronizer {
     const std::size_t bad = codec::first_non_finite(part);
     if (bad == part.size()) return;
     const std::size_t at = bucket.begin + bad;
-    const auto next = std::upper_bound(layout_.begin(), layout_.end(), at,
-                                       [](std::size_t value, const TensorSlice& slice) {
-                                         return value < slice.offset;
-                                       });
+    const auto next = std::upper_bound(
+        layout_.begin(), layout_.end(), at,
+        [](std::size_t value, const TensorSlice& slice) { return value < slice.offset; });
     fail(Kind::diverged,
          "step {}: the gradient of {} holds {} at index {} on rank {}; try a smaller "
          "optimizer.learning_rate or a schedule.warmup_epochs",
-         context_.step, std::prev(next)->name, part[bad], at - std::prev(next)->offset, comm_.rank());
+         context_.step, std::prev(next)->name, part[bad], at - std::prev(next)->offset,
+         comm_.rank());
   }
 
   comm::Communicator& comm_;
@@ -249,11 +256,11 @@ class GradientAveraging final : public Synchronizer {
 }  // namespace
 
 std::unique_ptr<Synchronizer> make_gradient_averaging(
-    comm::Communicator& comm, collective::Collective& collective, collective::GradientMemory* memory,
-    std::vector<FusionBucket> plan, const Layout& layout, std::span<float> gradient,
-    const GradientAveragingOptions& options) {
-  return std::make_unique<GradientAveraging>(comm, collective, memory, std::move(plan), layout, gradient,
-                                             options);
+    comm::Communicator& comm, collective::Collective& collective,
+    collective::GradientMemory* memory, std::vector<FusionBucket> plan, const Layout& layout,
+    std::span<float> gradient, const GradientAveragingOptions& options) {
+  return std::make_unique<GradientAveraging>(comm, collective, memory, std::move(plan), layout,
+                                             gradient, options);
 }
 
 }  // namespace eqt::train

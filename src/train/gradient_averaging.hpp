@@ -18,8 +18,8 @@ namespace eqt::train {
 
 struct GradientAveragingOptions {
   std::uint64_t run_seed = 1;
-  /// Buckets leave on a communication thread while backward runs; false: all leave in finish(), in the
-  /// same order and with the same result.
+  /// Buckets leave on a communication thread while backward runs; false: all leave in finish(), in
+  /// the same order and with the same result.
   bool overlap = true;
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
@@ -28,8 +28,8 @@ struct GradientAveragingOptions {
 
 /// Keeps references to everything it is given. `memory` may be null.
 std::unique_ptr<Synchronizer> make_gradient_averaging(
-    comm::Communicator& comm, collective::Collective& collective, collective::GradientMemory* memory,
-    std::vector<collective::FusionBucket> plan, const Layout& layout, std::span<float> gradient,
-    const GradientAveragingOptions& options);
+    comm::Communicator& comm, collective::Collective& collective,
+    collective::GradientMemory* memory, std::vector<collective::FusionBucket> plan,
+    const Layout& layout, std::span<float> gradient, const GradientAveragingOptions& options);
 
 }  // namespace eqt::train

@@ -12,12 +12,13 @@ namespace eqt::train {
 
 struct SyncResult {
   Traffic traffic;
-  /// |decoded - exact|^2 / |exact|^2 of this rank's own message, where it was measured in this step.
+  /// |decoded - exact|^2 / |exact|^2 of this rank's own message, where it was measured in this
+  /// step.
   std::optional<double> quantization_variance;
 };
 
-/// Called by the trainer around the backward pass: begin, then slice_ready once for each slice while
-/// backward runs, then finish. After finish the gradient is what the optimizer shall apply.
+/// Called by the trainer around the backward pass: begin, then slice_ready once for each slice
+/// while backward runs, then finish. After finish the gradient is what the optimizer shall apply.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;

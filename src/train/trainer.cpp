@@ -143,7 +143,8 @@ void Trainer::flush_steps() {
   }
   const StepId done = unflushed_.back().record.step;
   if (done >= kStepsBeforeTiming && flush_every_ == 1) {
-    double wanted = std::round(kFlushSeconds / std::max(1e-6, unflushed_.back().record.seconds.total));
+    double wanted =
+        std::round(kFlushSeconds / std::max(1e-6, unflushed_.back().record.seconds.total));
     p_.comm.broadcast(std::as_writable_bytes(std::span(&wanted, 1)), 0);
     flush_every_ = static_cast<StepId>(std::clamp(wanted, 2.0, 100.0));
   }
@@ -186,8 +187,8 @@ void Trainer::finish_epoch(StepId done) {
   epoch_ = {};
 }
 
-/// Batch-norm statistics differ between ranks; the evaluated network has their mean. They follow their
-/// batches linearly, so averaging now or later gives the same.
+/// Batch-norm statistics differ between ranks; the evaluated network has their mean. They follow
+/// their batches linearly, so averaging now or later gives the same.
 void Trainer::average_buffers() {
   const auto buffers = p_.replica.buffers();
   if (!plan_.replicas_equal || buffers.empty() || p_.comm.size() == 1) return;
@@ -201,8 +202,7 @@ void Trainer::average_buffers() {
 
 /// Every rank takes its share of the test set.
 model::Evaluation Trainer::evaluate() {
-  const data::Range share =
-      data::even_share(p_.test_set.size(), p_.comm.rank(), p_.comm.size());
+  const data::Range share = data::even_share(p_.test_set.size(), p_.comm.rank(), p_.comm.size());
   std::array<double, 3> sums{};
   std::vector<std::size_t> indices;
   for (std::size_t begin = share.begin; begin < share.end; begin += kTestBatch) {
@@ -223,8 +223,13 @@ model::Evaluation Trainer::evaluate() {
 metrics::RoomSeconds Trainer::slowest(const metrics::RoomSeconds& s) {
   std::array<double, 7> v = {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
   p_.comm.allreduce_max(v);
-  return {.data = v[0], .compute = v[1], .encode = v[2], .transfer = v[3],
-          .decode = v[4], .update = v[5], .total = v[6]};
+  return {.data = v[0],
+          .compute = v[1],
+          .encode = v[2],
+          .transfer = v[3],
+          .decode = v[4],
+          .update = v[5],
+          .total = v[6]};
 }
 
 metrics::Summary Trainer::summarize() {
@@ -241,10 +246,10 @@ metrics::Summary Trainer::summarize() {
   summary.best_test_accuracy = best_accuracy_;
   summary.images_per_second = static_cast<double>(run_.steps * plan_.batch_size) *
                               static_cast<double>(p_.comm.size()) / slowest_seconds_.total;
-  for (double metrics::RoomSeconds::* room :
+  for (double metrics::RoomSeconds::*room :
        {&metrics::RoomSeconds::data, &metrics::RoomSeconds::compute, &metrics::RoomSeconds::encode,
-        &metrics::RoomSeconds::transfer, &metrics::RoomSeconds::decode, &metrics::RoomSeconds::update,
-        &metrics::RoomSeconds::total}) {
+        &metrics::RoomSeconds::transfer, &metrics::RoomSeconds::decode,
+        &metrics::RoomSeconds::update, &metrics::RoomSeconds::total}) {
     summary.epoch_seconds.*room = slowest_seconds_.*room / epochs;
   }
   summary.sent_bytes = static_cast<std::uint64_t>(run_.sent_bytes);

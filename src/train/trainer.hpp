@@ -36,9 +36,9 @@ struct Parts {
 struct Plan {
   StepId total_steps = 1;
   StepId steps_per_epoch = 1;
-  std::size_t batch_size = 64;        // per rank
-  std::uint64_t evaluate_every = 1;   // epochs; 0 = only at the end
-  bool replicas_equal = true;         // the algorithm keeps parameters identical on all ranks
+  std::size_t batch_size = 64;       // per rank
+  std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
+  bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
   std::optional<Fault> fault;
 
   bool ends_epoch(StepId done) const { return done % steps_per_epoch == 0 || done == total_steps; }
@@ -48,8 +48,8 @@ struct Plan {
 class Trainer {
  public:
   Trainer(const Parts& parts, const Plan& plan);
-  /// Trains from rank 0's initial weights. Fills what the loop knows of the summary; the same on all
-  /// ranks. Collective.
+  /// Trains from rank 0's initial weights. Fills what the loop knows of the summary; the same on
+  /// all ranks. Collective.
   metrics::Summary run();
 
  private:
@@ -61,12 +61,12 @@ class Trainer {
   /// Sums over steps and ranks.
   struct Totals {
     StepId steps = 0;
-    double loss = 0;             // summed over steps, mean over ranks
-    double seconds_total = 0;    // of this rank
+    double loss = 0;               // summed over steps, mean over ranks
+    double seconds_total = 0;      // of this rank
     metrics::RoomSeconds seconds;  // of this rank
     double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
     double encoded_bytes = 0, encoded_values = 0;
-    double variance = 0;         // summed over measurements of this rank
+    double variance = 0;  // summed over measurements of this rank
     double variance_count = 0;
     void operator+=(const Totals& other);
   };

@@ -104,8 +104,8 @@ TEST_CASE("every collective gives identical bits on every rank", "[collective]")
   for (const auto& [name, make] : all_compressors()) {
     const auto compressor = make();
     for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
-      const auto plan = plan_buckets(layout, *compressor,
-                                     {.granularity = granularity, .bucket_bytes = 20000});
+      const auto plan =
+          plan_buckets(layout, *compressor, {.granularity = granularity, .bucket_bytes = 20000});
       std::vector<std::unique_ptr<Collective>> collectives;
       collectives.push_back(make_allgather(comm, *compressor, plan));
       if (!needs_whole_slices(*compressor)) {
@@ -183,15 +183,17 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
     for (const bool scatters : {false, true}) {
       if (scatters && needs_whole_slices(*compressor)) continue;
       std::vector<std::uint64_t> hashes;
-      for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
+      for (const std::size_t bucket_bytes :
+           {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
         const auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = bucket_bytes});
         const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                          : make_allgather(comm, *compressor, plan);
         hashes.push_back(hash_of(run(comm, *collective, plan, total_count(layout)).values));
       }
       INFO(name << (scatters ? " scatter-reduce" : " allgather"));
-      // The owner adds its own values exactly, so with several buckets only the deal of runs may not
-      // move; it is the same because runs are dealt over the whole model in the order of travel.
+      // The owner adds its own values exactly, so with several buckets only the deal of runs may
+      // not move; it is the same because runs are dealt over the whole model in the order of
+      // travel.
       CHECK(hashes[0] == hashes[1]);
       CHECK(hashes[0] == hashes[2]);
     }
@@ -225,7 +227,8 @@ TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   CHECK(scattered.bytes.received_bytes == 2 * chunk * (n - 1));
 }
 
-TEST_CASE("a contribution subtracted from the exact values leaves the codec's error", "[collective]") {
+TEST_CASE("a contribution subtracted from the exact values leaves the codec's error",
+          "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   Workspace workspace;
@@ -255,12 +258,14 @@ TEST_CASE("a contribution subtracted from the exact values leaves the codec's er
 TEST_CASE("the reducer's residual makes repeated means exact on average", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = {{"weight", {256, 256}, 0, 65536}};
-  // fp16 rounds to nearest, so the same values give the same error in every step, unless remembered.
+  // fp16 rounds to nearest, so the same values give the same error in every step, unless
+  // remembered.
   const auto compressor = codec::make_bf16();
   const auto plan = plan_buckets(layout, *compressor, {});
   double errors[2] = {};
   for (const bool feedback : {false, true}) {
-    const auto collective = make_scatter_reduce(comm, *compressor, plan, {.reducer_feedback = feedback});
+    const auto collective =
+        make_scatter_reduce(comm, *compressor, plan, {.reducer_feedback = feedback});
     // All ranks hold values that bf16 represents, whose mean it does not.
     std::vector<float> values(65536);
     std::vector<double> sums(values.size());
@@ -270,7 +275,8 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
     Traffic traffic;
     for (StepId step = 0; step < kSteps; ++step) {
       std::fill(values.begin(), values.end(), mine);
-      (void)collective->mean(plan[0], {.run_seed = 1, .step = step, .density = {}}, values, traffic);
+      (void)collective->mean(plan[0], {.run_seed = 1, .step = step, .density = {}}, values,
+                             traffic);
       for (std::size_t i = 0; i < values.size(); ++i) sums[i] += static_cast<double>(values[i]);
     }
     for (const double sum : sums) {
@@ -278,7 +284,7 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
     }
   }
   if (comm.size() % 2 == 0) CHECK(errors[0] > 1e-3);  // the mean lies between two bf16 numbers
-  CHECK(errors[1] < 2.0 / 128 / 64);                  // telescopes: the last residual over the steps
+  CHECK(errors[1] < 2.0 / 128 / 64);  // telescopes: the last residual over the steps
 }
 
 TEST_CASE("a message of another step is refused by name", "[collective]") {

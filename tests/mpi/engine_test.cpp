@@ -32,8 +32,11 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 namespace {
 
 Layout test_layout() {
-  return {{"a", {64, 300}, 0, 19200}, {"b", {300}, 19200, 300}, {"c", {100, 100}, 19500, 10000},
-          {"d", {40, 50}, 29500, 2000}, {"e", {10}, 31500, 10}};
+  return {{"a", {64, 300}, 0, 19200},
+          {"b", {300}, 19200, 300},
+          {"c", {100, 100}, 19500, 10000},
+          {"d", {40, 50}, 29500, 2000},
+          {"e", {10}, 31500, 10}};
 }
 constexpr std::size_t kCount = 31510;
 
@@ -47,18 +50,37 @@ using MakeSetup = std::function<Setup()>;
 
 std::vector<std::pair<std::string, MakeSetup>> setups() {
   using namespace codec;
-  return {{"none", [] { return Setup{make_none(), nullptr}; }},
-          {"qsgd", [] { return Setup{make_qsgd({}), nullptr, true}; }},
+  return {{"none",
+           [] {
+             return Setup{make_none(), nullptr};
+           }},
+          {"qsgd",
+           [] {
+             return Setup{make_qsgd({}), nullptr, true};
+           }},
           {"e-elastiquant",
-           [] { return Setup{make_e_elastiquant({.coding = Coding::automatic}), nullptr}; }},
-          {"terngrad", [] { return Setup{make_terngrad({}), nullptr}; }},
-          {"topk", [] { return Setup{make_topk({}), make_error_feedback(kCount)}; }},
-          {"dgc", [] { return Setup{make_dgc({}), make_dgc_memory(kCount, {})}; }},
-          {"elastiquant with feedback",
-           [] { return Setup{make_elastiquant({}), make_error_feedback(kCount), true}; }}};
+           [] {
+             return Setup{make_e_elastiquant({.coding = Coding::automatic}), nullptr};
+           }},
+          {"terngrad",
+           [] {
+             return Setup{make_terngrad({}), nullptr};
+           }},
+          {"topk",
+           [] {
+             return Setup{make_topk({}), make_error_feedback(kCount)};
+           }},
+          {"dgc",
+           [] {
+             return Setup{make_dgc({}), make_dgc_memory(kCount, {})};
+           }},
+          {"elastiquant with feedback", [] {
+             return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
+           }}};
 }
 
-/// Runs `steps` steps and returns the last mean. Slices become ready in an order of each rank's own.
+/// Runs `steps` steps and returns the last mean. Slices become ready in an order of each rank's
+/// own.
 std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, StepId steps,
                        std::size_t bucket_bytes, std::size_t* allocations = nullptr) {
   const Layout layout = test_layout();
@@ -129,8 +151,8 @@ TEST_CASE("a gradient that is not finite stops the step with its tensor's name",
     gradient[19503] = std::numeric_limits<float>::infinity();  // on all ranks, so none waits
     GradientAveragingOptions options;
     options.overlap = overlap;
-    const auto synchronizer =
-        make_gradient_averaging(comm, *collective, nullptr, std::move(plan), layout, gradient, options);
+    const auto synchronizer = make_gradient_averaging(comm, *collective, nullptr, std::move(plan),
+                                                      layout, gradient, options);
     synchronizer->begin(7, 0);
     for (std::size_t i = layout.size(); i-- > 0;) synchronizer->slice_ready(i);
     try {
@@ -157,14 +179,14 @@ TEST_CASE("the measured variance is that of the own message", "[engine]") {
       test::gaussian(kCount, {.run_seed = 4, .rank = static_cast<std::uint32_t>(comm.rank())});
   GradientAveragingOptions options;
   options.lossy = true;
-  const auto synchronizer = make_gradient_averaging(comm, *collective, nullptr, std::move(plan), layout,
-                                                    gradient, options);
+  const auto synchronizer = make_gradient_averaging(comm, *collective, nullptr, std::move(plan),
+                                                    layout, gradient, options);
   synchronizer->begin(0, 0);
   for (std::size_t i = 0; i < layout.size(); ++i) synchronizer->slice_ready(i);
   const SyncResult result = synchronizer->finish();
   REQUIRE(result.quantization_variance);
-  // Gaussian buckets of 512, 7 levels up to the maximum of about 3.1: a step of 0.44 and a mean squared
-  // error of at most a quarter and about a sixth of its square.
+  // Gaussian buckets of 512, 7 levels up to the maximum of about 3.1: a step of 0.44 and a mean
+  // squared error of at most a quarter and about a sixth of its square.
   CHECK(*result.quantization_variance > 0.02);
   CHECK(*result.quantization_variance < 0.05);
 }

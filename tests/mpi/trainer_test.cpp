@@ -67,8 +67,8 @@ Result train(comm::Communicator& comm, const codec::Compressor& compressor, bool
   options.overlap = overlap;
   options.lossy = !compressor.properties().lossless;
   const auto synchronizer =
-      train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets), replica.layout(),
-                                     replica.gradient(), options);
+      train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
+                                     replica.layout(), replica.gradient(), options);
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
   const auto schedule = optim::make_schedule({.learning_rate = 0.02});
   train::Trainer trainer({.comm = comm,
@@ -126,7 +126,8 @@ TEST_CASE("overlap changes no parameter", "[trainer]") {
   CHECK(plain.parameters == overlapped.parameters);
 }
 
-TEST_CASE("n ranks with batch b take the steps of one rank with the mean of their gradients", "[trainer]") {
+TEST_CASE("n ranks with batch b take the steps of one rank with the mean of their gradients",
+          "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_none();
   // One full-batch step: the union of the shards is the whole set, whatever the rank count.
@@ -143,6 +144,7 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
   (void)alone.forward_backward(batch, [](std::size_t) {});
   for (std::size_t i = 0; i < result.parameters.size(); ++i) {
     CHECK(static_cast<double>(result.parameters[i]) ==
-          Approx(static_cast<double>(alone.parameters()[i] - 0.02f * alone.gradient()[i])).margin(1e-6));
+          Approx(static_cast<double>(alone.parameters()[i] - 0.02f * alone.gradient()[i]))
+              .margin(1e-6));
   }
 }

@@ -18,7 +18,8 @@ class ToyReplica final : public model::Replica {
   ToyReplica(std::size_t features, std::size_t classes, std::uint64_t seed)
       : features_(features), classes_(classes) {
     const auto f = static_cast<std::int64_t>(features), c = static_cast<std::int64_t>(classes);
-    layout_ = {{"weight", {c, f}, 0, features * classes}, {"bias", {c}, features * classes, classes}};
+    layout_ = {{"weight", {c, f}, 0, features * classes},
+               {"bias", {c}, features * classes, classes}};
     parameters_ = gaussian(total_count(layout_), {.run_seed = seed});
     for (float& p : parameters_) p *= 0.01f;
     gradient_.resize(parameters_.size());

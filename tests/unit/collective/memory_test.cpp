@@ -15,10 +15,10 @@ namespace {
 /// One slice, one bucket, one rank: what a collective would do with the own message, without ranks.
 class OwnMessage {
  public:
-  OwnMessage(const codec::Compressor& compressor, std::size_t count)
-      : compressor_(compressor) {
+  OwnMessage(const codec::Compressor& compressor, std::size_t count) : compressor_(compressor) {
     bucket_.end = count;
-    bucket_.segments = {{.slice = 0, .first_index = 0, .begin = 0, .count = count, .compressed = true}};
+    bucket_.segments = {
+        {.slice = 0, .first_index = 0, .begin = 0, .count = count, .compressed = true}};
     frame_.resize(codec::max_message_bytes(compressor, bucket_.segments));
   }
 
@@ -27,8 +27,8 @@ class OwnMessage {
   Contribution encode(std::span<const float> values, StepId step) {
     const std::size_t bytes = codec::encode_message(
         compressor_, bucket_.segments, values,
-        {.run_seed = 1, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}}, workspace_,
-        frame_);
+        {.run_seed = 1, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}},
+        workspace_, frame_);
     own_ = {std::span(frame_).first(bytes), bucket_.segments};
     return {.compressor = &compressor_,
             .step = step,
@@ -91,7 +91,8 @@ TEST_CASE("DGC with top-1 follows the three-step trace", "[memory]") {
   };
   const std::vector<Trace> traces = {
       {false, {{0.3, -1.0, 0.2, 0.5}, {0.97, 0.1, -0.22, 1.45}, {1.373, 0.49, -1.098, 0.1}}},
-      {true, {{0.57, -1.9, 0.38, 0.95}, {1.573, 0.19, -0.598, 2.305}, {1.7357, 0.841, -1.8882, 0.19}}}};
+      {true,
+       {{0.57, -1.9, 0.38, 0.95}, {1.573, 0.19, -0.598, 2.305}, {1.7357, 0.841, -1.8882, 0.19}}}};
   const std::vector<std::vector<std::size_t>> masked = {{1, 3, 0}, {1, 3, 2}};
   for (std::size_t t = 0; t < traces.size(); ++t) {
     OwnMessage message(*top1, 4);
@@ -108,7 +109,8 @@ TEST_CASE("DGC with top-1 follows the three-step trace", "[memory]") {
   }
 }
 
-TEST_CASE("error feedback telescopes: what was sent plus the residual is what was given", "[memory]") {
+TEST_CASE("error feedback telescopes: what was sent plus the residual is what was given",
+          "[memory]") {
   constexpr std::size_t kCount = 10007;
   for (const auto& compressor : {codec::make_topk({.density = 0.01}), codec::make_qsgd_v({})}) {
     OwnMessage message(*compressor, kCount);
@@ -125,8 +127,8 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
     }
     double worst = 0;
     for (std::size_t i = 0; i < kCount; ++i) {
-      worst = std::max(worst,
-                       std::abs(sent[i] + static_cast<double>(memory->state()[i]) - given[i]));
+      worst =
+          std::max(worst, std::abs(sent[i] + static_cast<double>(memory->state()[i]) - given[i]));
     }
     // Thirty float32 additions of values below 64.
     CHECK(worst < 30 * 64 * 6e-8);
@@ -150,7 +152,8 @@ TEST_CASE("DGC's warm-up follows the paper's schedule", "[memory]") {
   // 25, 6.25, 1.5625, 0.4, 0.1 %: the paper rounds 0.001^(k/5).
   const std::vector<double> density = {0.25, 0.0625, 0.015625, 0.004, 0.001};
   for (std::size_t epoch = 0; epoch < density.size(); ++epoch) {
-    CHECK(dgc_density(0.001, 4, static_cast<double>(epoch)) == Approx(density[epoch]).epsilon(0.02));
+    CHECK(dgc_density(0.001, 4, static_cast<double>(epoch)) ==
+          Approx(density[epoch]).epsilon(0.02));
   }
   // The authors' code: five warm-up epochs, 0.001^(k/6).
   CHECK(dgc_density(0.001, 5, 0) == Approx(0.316227766017));

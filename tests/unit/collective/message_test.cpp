@@ -39,15 +39,17 @@ std::vector<std::unique_ptr<Compressor>> all_codecs() {
 std::vector<std::byte> message_of(const Compressor& codec, std::span<const float> values) {
   Workspace workspace;
   std::vector<std::byte> frame(max_message_bytes(codec, kSegments));
-  frame.resize(encode_message(codec, kSegments, values,
-                              {.run_seed = 1, .step = 9, .rank = 2, .index = 4, .density = {}, .scales = {}},
-                              workspace, frame));
+  frame.resize(
+      encode_message(codec, kSegments, values,
+                     {.run_seed = 1, .step = 9, .rank = 2, .index = 4, .density = {}, .scales = {}},
+                     workspace, frame));
   return frame;
 }
 
 }  // namespace
 
-TEST_CASE("raw segments arrive bit for bit, compressed ones as their codec decodes them", "[message]") {
+TEST_CASE("raw segments arrive bit for bit, compressed ones as their codec decodes them",
+          "[message]") {
   const auto values = test::gaussian(kCount, {.run_seed = 2});
   for (const auto& codec : all_codecs()) {
     const auto frame = message_of(*codec, values);
@@ -59,7 +61,9 @@ TEST_CASE("raw segments arrive bit for bit, compressed ones as their codec decod
     std::vector<std::byte> payload(codec->max_payload_bytes(1000));
     payload.resize(codec->encode(std::span(values).first(1000),
                                  {.key = {.run_seed = 1, .step = 9, .rank = 2, .slice = 0},
-                                  .first_index = 0, .shared_scale = {}, .density = {}},
+                                  .first_index = 0,
+                                  .shared_scale = {},
+                                  .density = {}},
                                  workspace, payload));
     codec->decode_add(payload, 1.0f, workspace, alone);
     CHECK(std::equal(alone.begin(), alone.end(), decoded.begin()));
@@ -85,8 +89,11 @@ TEST_CASE("a malformed message is refused or decodes to finite values, never mor
           }
           break;
         }
-        case 1: bad.resize(random.bits(draw++) % bad.size()); break;
-        default: bad.resize(bad.size() + 1 + random.bits(draw++) % 64, std::byte(0x5A));
+        case 1:
+          bad.resize(random.bits(draw++) % bad.size());
+          break;
+        default:
+          bad.resize(bad.size() + 1 + random.bits(draw++) % 64, std::byte(0x5A));
       }
       std::vector<float> decoded(kCount);
       try {
@@ -109,8 +116,8 @@ TEST_CASE("cutting a message anywhere is noticed", "[message]") {
     Workspace workspace;
     std::vector<float> decoded(kCount);
     for (std::size_t length = 0; length < good.size(); length += 1 + length / 8) {
-      CHECK_THROWS_AS(decode_message_add(*codec, kSegments, std::span(good).first(length), 9, 4, 1.0f,
-                                         workspace, decoded),
+      CHECK_THROWS_AS(decode_message_add(*codec, kSegments, std::span(good).first(length), 9, 4,
+                                         1.0f, workspace, decoded),
                       Error);
     }
   }

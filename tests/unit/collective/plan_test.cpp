@@ -28,8 +28,10 @@ TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]"
   const Layout layout = layout_of({{64, 64}, {64}, {100, 100}, {1}, {3000, 7}, {10}});
   const auto none = codec::make_none();
   for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{100000}, std::size_t{1} << 30}) {
-      const auto plan = plan_buckets(layout, *none, {.granularity = granularity, .bucket_bytes = bytes});
+    for (const std::size_t bytes :
+         {std::size_t{1}, std::size_t{5000}, std::size_t{100000}, std::size_t{1} << 30}) {
+      const auto plan =
+          plan_buckets(layout, *none, {.granularity = granularity, .bucket_bytes = bytes});
       std::size_t end = total_count(layout);
       for (std::size_t b = 0; b < plan.size(); ++b) {
         CHECK(plan[b].index == b);

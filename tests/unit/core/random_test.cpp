@@ -16,8 +16,8 @@ TEST_CASE("random words are a pure function of their key", "[random]") {
 
 TEST_CASE("every field of the key changes the stream", "[random]") {
   const RandomStream base({1, 2, 3, 4});
-  for (const RandomKey& other : {RandomKey{9, 2, 3, 4}, RandomKey{1, 9, 3, 4}, RandomKey{1, 2, 9, 4},
-                                 RandomKey{1, 2, 3, 9}}) {
+  for (const RandomKey& other : {RandomKey{9, 2, 3, 4}, RandomKey{1, 9, 3, 4},
+                                 RandomKey{1, 2, 9, 4}, RandomKey{1, 2, 3, 9}}) {
     const RandomStream stream(other);
     int equal = 0;
     for (std::uint32_t i = 0; i < 1000; ++i) equal += stream.bits(i) == base.bits(i);
