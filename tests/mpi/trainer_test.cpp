@@ -46,7 +46,7 @@ struct Result {
   std::vector<float> parameters;
 };
 
-Result train(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
+Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
              std::size_t batch_size, const train::Plan& base) {
   Result result;
   const Blobs blobs;
@@ -70,7 +70,7 @@ Result train(comm::Communicator& comm, const codec::Compressor& compressor, bool
       train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
                                      replica.layout(), replica.gradient(), options);
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
-  const auto schedule = optim::make_schedule({.learning_rate = 0.02});
+  const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});
   train::Trainer trainer({.comm = comm,
                           .replica = replica,
                           .batches = loader,
@@ -96,7 +96,7 @@ train::Plan two_epochs() {
 TEST_CASE("the loop learns, counts and keeps replicas equal", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto compressor = codec::make_qsgd_v({.bits = 8, .bucket_size = 512});
-  const Result result = train(comm, *compressor, true, 10, two_epochs());
+  const Result result = run_toy(comm, *compressor, true, 10, two_epochs());
   const auto n = static_cast<std::uint64_t>(comm.size());
   CHECK(result.summary.test_accuracy.value() > 0.95);
   CHECK(result.summary.replicas_identical.value());
@@ -120,8 +120,8 @@ TEST_CASE("the loop learns, counts and keeps replicas equal", "[trainer]") {
 TEST_CASE("overlap changes no parameter", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto compressor = codec::make_elastiquant({.bits = 4, .bucket_size = 512});
-  const Result plain = train(comm, *compressor, false, 10, two_epochs());
-  const Result overlapped = train(comm, *compressor, true, 10, two_epochs());
+  const Result plain = run_toy(comm, *compressor, false, 10, two_epochs());
+  const Result overlapped = run_toy(comm, *compressor, true, 10, two_epochs());
   CHECK(plain.summary.parameter_hash == overlapped.summary.parameter_hash);
   CHECK(plain.parameters == overlapped.parameters);
 }
@@ -133,7 +133,7 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
   // One full-batch step: the union of the shards is the whole set, whatever the rank count.
   train::Plan plan = two_epochs();
   plan.total_steps = 1;
-  const Result result = train(comm, *none, true, 240 / static_cast<std::size_t>(comm.size()), plan);
+  const Result result = run_toy(comm, *none, true, 240 / static_cast<std::size_t>(comm.size()), plan);
 
   const Blobs blobs;
   test::ToyReplica alone(12, 2, 1);

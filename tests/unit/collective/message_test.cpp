@@ -85,7 +85,8 @@ TEST_CASE("a malformed message is refused or decodes to finite values, never mor
         case 0: {
           const std::size_t flips = 1 + random.bits(draw++) % 4;
           for (std::size_t i = 0; i < flips; ++i) {
-            bad[random.bits(draw++) % bad.size()] ^= std::byte(1 + random.bits(draw++) % 255);
+            const std::size_t at = random.bits(draw++) % bad.size();
+            bad[at] ^= std::byte(1 + random.bits(draw++) % 255);
           }
           break;
         }
