@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <vector>
@@ -35,6 +36,32 @@ std::string rate(double x) {
 
 std::string of_total(std::uint64_t done, std::uint64_t total) {
   return total == 0 ? fmt::format("{}", done) : fmt::format("{}/{}", done, total);
+}
+
+/// The pieces of a progress text; empty where nothing is known.
+struct Parts {
+  explicit Parts(const Progress& p)
+      : step("step " + of_total(p.step, p.total_steps)),
+        epoch("epoch " + of_total(p.epoch, p.epochs)),
+        loss(fmt::format("loss {:.4f}", p.loss)) {
+    if (p.images_per_second > 0) speed = rate(p.images_per_second) + " images/s";
+    if (p.sent_bytes > 0) sent = "sent " + bytes_text(p.sent_bytes);
+    if (p.compression_ratio > 0) ratio = fmt::format("ratio {:.2f}", p.compression_ratio);
+    if (p.remaining_seconds >= 0) eta = "ETA " + duration_text(p.remaining_seconds);
+  }
+
+  std::string step, epoch, loss, speed, sent, ratio, eta;
+};
+
+/// The parts with two spaces between, as many of the first ones as `columns` hold.
+std::string joined(std::initializer_list<std::string> parts, std::size_t columns) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!text.empty() && text.size() + 2 + part.size() > columns) break;
+    text += (text.empty() ? "" : "  ") + part;
+  }
+  return text;
 }
 
 struct Row {
@@ -85,13 +112,13 @@ void append_seconds(const RoomSeconds& s, Out out) {
                                           {"decode", s.decode},
                                           {"update", s.update},
                                           {"total", s.total}}};
-  fmt::format_to(out, "{:<{}}", "seconds per epoch", kLabelColumns);
-  for (const Column& column : columns) fmt::format_to(out, "{:>8}", column.name);
-  fmt::format_to(out, "\n{:<{}}", "", kLabelColumns);
+  // 17 + 7 x 9 columns are the whole width.
+  fmt::format_to(out, "seconds per epoch");
+  for (const Column& column : columns) fmt::format_to(out, "{:>9}", column.name);
+  fmt::format_to(out, "\n{:17}", "");
   for (const Column& column : columns)
-    fmt::format_to(out, "{:>8}",
-                   column.seconds < 1e4 ? fmt::format("{:.2f}", column.seconds)
-                                        : fmt::format("{:.0f}", column.seconds));
+    fmt::format_to(out, "{:>9}",
+                   fmt::format("{:.{}f}", column.seconds, column.seconds < 1e4 ? 2 : 0));
   fmt::format_to(out, "\n");
 }
 
@@ -135,14 +162,10 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string progress_text(const Progress& p) {
-  std::string text = fmt::format("step {}  epoch {}  loss {:.4f}", of_total(p.step, p.total_steps),
-                                 of_total(p.epoch, p.epochs), p.loss);
-  const Out out(text);
-  if (p.images_per_second > 0) fmt::format_to(out, "  {} images/s", rate(p.images_per_second));
-  if (p.sent_bytes > 0) fmt::format_to(out, "  sent {}", bytes_text(p.sent_bytes));
-  if (p.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", p.compression_ratio);
-  if (p.remaining_seconds >= 0) fmt::format_to(out, "  ETA {}", duration_text(p.remaining_seconds));
-  return text;
+  const Parts parts(p);
+  return joined(
+      {parts.step, parts.epoch, parts.loss, parts.speed, parts.sent, parts.ratio, parts.eta},
+      std::string::npos);
 }
 
 std::string bar_text(const Progress& p, std::size_t columns) {
@@ -151,10 +174,13 @@ std::string bar_text(const Progress& p, std::size_t columns) {
           ? 0.0
           : std::min(1.0, static_cast<double>(p.step) / static_cast<double>(p.total_steps));
   const auto cells = static_cast<std::size_t>(done * kBarCells);
-  return fitted(
-      fmt::format("[{}{}] {:3.0f} %  {}", std::string(cells, '#'),
-                  std::string(kBarCells - cells, '-'), std::floor(done * 100), progress_text(p)),
-      columns);
+  const std::string bar = fmt::format("[{}{}] {:3.0f} %", std::string(cells, '#'),
+                                      std::string(kBarCells - cells, '-'), std::floor(done * 100));
+  const Parts parts(p);
+  return fitted(joined({bar, parts.epoch, parts.loss, parts.speed, parts.eta, parts.sent,
+                        parts.ratio, parts.step},
+                       columns),
+                columns);
 }
 
 std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {

@@ -28,7 +28,8 @@ struct Progress {
 /// without what is unknown.
 std::string progress_text(const Progress& progress);
 
-/// "[######--------------]  30 %  " and as much of progress_text() as `columns` hold.
+/// "[######--------------]  30 %" and as many parts of progress_text() as `columns` hold, what a
+/// watcher asks first (epoch, loss, speed, ETA) before the rest.
 std::string bar_text(const Progress& progress, std::size_t columns);
 
 /// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."

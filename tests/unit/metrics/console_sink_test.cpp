@@ -175,6 +175,24 @@ TEST_CASE("a bar shows its share", "[console]") {
   CHECK_THAT(bar_text(p, 80), StartsWith("[--------------------]   0 %"));
 }
 
+TEST_CASE("a bar drops whole parts that do not fit, the speed and ETA last", "[console]") {
+  Progress p;
+  p.total_steps = 200;
+  p.step = 60;
+  p.epoch = 1;
+  p.epochs = 3;
+  p.loss = 2.5;
+  p.images_per_second = 812;
+  p.sent_bytes = 1500;
+  p.compression_ratio = 8;
+  p.remaining_seconds = 42;
+  const std::string start = "[######--------------]  30 %  epoch 1/3  loss 2.5000  812 images/s";
+  CHECK(bar_text(p, 79) == start + "  ETA 0:42");
+  CHECK(bar_text(p, start.size() + 9) == start);
+  CHECK(bar_text(p, 200) == start + "  ETA 0:42  sent 1.5 kB  ratio 8.00  step 60/200");
+  CHECK(bar_text(p, 10) == "[######...");
+}
+
 TEST_CASE("the table holds every result within 80 columns", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::off, false);
