@@ -10,21 +10,10 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "core/random.hpp"
 #include "model/replica.hpp"
+#include "unit/model/support.hpp"
 
 namespace {
-
-eqt::data::Batch random_batch(std::size_t size, int pixels) {
-  eqt::data::Batch batch;
-  batch.shape = {3, pixels, pixels};
-  const eqt::RandomStream random({.run_seed = 1});
-  for (std::size_t i = 0; i < size * batch.shape.values(); ++i) {
-    batch.images.push_back(random.uniform(static_cast<std::uint32_t>(i)) * 2 - 1);
-  }
-  for (std::size_t i = 0; i < size; ++i) batch.labels.push_back(static_cast<std::int64_t>(i % 10));
-  return batch;
-}
 
 int argument(int argc, char** argv, int index, int otherwise) {
   return argc > index ? std::atoi(argv[index]) : otherwise;
@@ -40,7 +29,8 @@ int main(int argc, char** argv) try {
   const int pixels = argument(argc, argv, 5, 32);
 
   eqt::model::set_threads(threads);
-  const auto batch = random_batch(static_cast<std::size_t>(batch_size), pixels);
+  const auto batch =
+      eqt::model::random_batch(static_cast<std::size_t>(batch_size), {3, pixels, pixels});
   const auto replica = eqt::model::make_replica({.name = model, .input = batch.shape});
   for (int i = 0; i < 3; ++i) replica->forward_backward(batch, {});
 
