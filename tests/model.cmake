@@ -1,3 +1,24 @@
-# Not a test: tests/bench/train_throughput.cpp, run by hand.
+eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
+  SOURCES unit/model/norm_kernels_test.cpp unit/model/replica_test.cpp
+          unit/model/weights_test.cpp)
+# Apart, because it looks behind the torch-free interface.
+eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch
+  SOURCES unit/model/batch_norm_test.cpp)
+
+# Python's LibTorch as the other side: Debian's python3-torch, which another python3 on PATH may hide.
+find_program(EQT_TORCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+if(EQT_TORCH_PYTHON)
+  add_executable(weights_tool e2e/weights_tool.cpp)
+  target_include_directories(weights_tool PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(weights_tool PRIVATE eqt_model eqt_options)
+  add_test(NAME model_weights_interop
+    COMMAND ${EQT_TORCH_PYTHON} ${PROJECT_SOURCE_DIR}/tests/e2e/weights_interop.py
+            $<TARGET_FILE:weights_tool>)
+  set_tests_properties(model_weights_interop PROPERTIES LABELS e2e TIMEOUT 120
+    ENVIRONMENT "OMP_NUM_THREADS=1" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
+endif()
+
+# Not a test: run by hand.
 add_executable(train_throughput bench/train_throughput.cpp)
+target_include_directories(train_throughput PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(train_throughput PRIVATE eqt_model eqt_options)

@@ -31,17 +31,23 @@ std::vector<char> read_file(const std::string& path) {
   return bytes;
 }
 
+/// What LibTorch says about a file, unless it takes the file's fault for its own.
+std::string reason(const std::exception& error) {
+  const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = torch_error ? first_line(*torch_error) : error.what();
+  return text.find("INTERNAL ASSERT") == std::string::npos ? text : "not plain tensors";
+}
+
 c10::IValue unpickle(const std::string& path) {
   const std::vector<char> bytes = read_file(path);
   try {
     return torch::pickle_load(bytes);
   } catch (const std::exception& error) {
-    const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
     fail(Kind::data,
          "expected a dict of tensors written by torch.save in the weights file {}, found {} bytes "
          "that LibTorch cannot read ({}); in Python, write it with "
          "torch.save(dict(model.state_dict()), path)",
-         path, bytes.size(), torch_error ? first_line(*torch_error) : error.what());
+         path, bytes.size(), reason(error));
   }
 }
 

@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+"""Images per second of PyTorch's DistributedDataParallel on Gloo: the trainer to compare with.
+
+Plain torch.nn modules, SGD with momentum 0.9, random 32x32 images in memory, one thread per rank.
+Prints one JSON line. compare_ddp.sh runs it beside equant-train.
+
+usage: ddp_baseline.py [--model resnet20|resnet18] [--ranks 2] [--batch 64] [--steps 30]
+                       [--warmup 5] [--classes 10] [--channels-last]
+"""
+
+import argparse
+import json
+import os
+import socket
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+from torch import nn
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a projection shortcut; names as in torchvision."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = None
+        if stride != 1 or channels != width:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        shortcut = x if self.downsample is None else self.downsample(x)
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        y += shortcut
+        return F.relu(y, inplace=True)
+
+
+class ResNet(nn.Module):
+    """A residual network for 32x32 images: 3x3 stem, no max-pooling."""
+
+    def __init__(self, blocks, widths, classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        self.stages = []
+        channels = widths[0]
+        for index, (count, width) in enumerate(zip(blocks, widths)):
+            stage = nn.Sequential(*[
+                BasicBlock(channels if i == 0 else width, width, 2 if i == 0 and index > 0 else 1)
+                for i in range(count)])
+            self.stages.append(f"layer{index + 1}")
+            self.add_module(self.stages[-1], stage)
+            channels = width
+        self.fc = nn.Linear(channels, classes)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        for stage in self.stages:
+            x = getattr(self, stage)(x)
+        return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
+MODELS = {
+    "resnet20": ([3, 3, 3], [16, 32, 64]),
+    "resnet18": ([2, 2, 2, 2], [64, 128, 256, 512]),
+}
+
+
+def build(model, classes=10):
+    return ResNet(*MODELS[model], classes)
+
+
+def train(rank, options, port, report):
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(rank)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
+                            world_size=options.ranks)
+    layout = torch.channels_last if options.channels_last else torch.contiguous_format
+    model = nn.parallel.DistributedDataParallel(
+        build(options.model, options.classes).to(memory_format=layout))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    images = torch.randn(options.batch, 3, 32, 32).contiguous(memory_format=layout)
+    labels = torch.randint(0, options.classes, (options.batch,))
+    for step in range(options.warmup + options.steps):
+        if step == options.warmup:
+            dist.barrier()
+            start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=False)
+        F.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    dist.barrier()
+    if rank == 0:
+        report.put(time.perf_counter() - start)
+    dist.destroy_process_group()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=sorted(MODELS), default="resnet20")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=64, help="per rank")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--channels-last", action="store_true")
+    options = parser.parse_args()
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    report = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(train, (options, free_port(), report), nprocs=options.ranks)
+    images = options.ranks * options.batch * options.steps
+    print(json.dumps({
+        "images_per_second": round(images / report.get(), 1), "ranks": options.ranks,
+        "batch": options.batch, "steps": options.steps, "model": options.model,
+        "channels_last": options.channels_last, "torch": torch.__version__}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Weight files in both directions, and the whole network against plain PyTorch.
+
+usage: weights_interop.py WEIGHTS_TOOL
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+except ImportError:
+    print("[eqt-skip] this Python has no torch; install python3-torch")
+    sys.exit(0)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+from ddp_baseline import build  # noqa: E402
+
+TOOL = sys.argv[1]
+torch.set_num_threads(1)
+
+
+def tool(*arguments, code=0):
+    done = subprocess.run([TOOL, *arguments], capture_output=True, text=True)
+    assert done.returncode == code, f"{arguments}: exit {done.returncode}: {done.stderr}"
+    return done.stderr
+
+
+def torchvision_names(blocks):
+    """Keys of torchvision's resnet18().state_dict() form, spelled out by its naming rule."""
+
+    def norm(prefix):
+        return [prefix + end for end in
+                (".weight", ".bias", ".running_mean", ".running_var", ".num_batches_tracked")]
+
+    names = ["conv1.weight", *norm("bn1"), "fc.weight", "fc.bias"]
+    for stage, count in enumerate(blocks, 1):
+        for block in range(count):
+            prefix = f"layer{stage}.{block}."
+            names += [prefix + "conv1.weight", prefix + "conv2.weight"]
+            names += norm(prefix + "bn1") + norm(prefix + "bn2")
+            if stage > 1 and block == 0:
+                names += [prefix + "downsample.0.weight", *norm(prefix + "downsample.1")]
+    return names
+
+
+def fixed_batch():
+    count = 6 * 32 * 32 * 3
+    values = torch.tensor([math.sin(0.37 * i) for i in range(count)], dtype=torch.float32)
+    images = values.view(6, 32, 32, 3).permute(0, 3, 1, 2).contiguous()
+    return images, torch.tensor([3 * i % 10 for i in range(6)])
+
+
+def read_gradients(path, slices):
+    with open(path, "rb") as file:
+        flat = torch.frombuffer(bytearray(file.read()), dtype=torch.float32)
+    gradients = {}
+    for name, (offset, shape) in slices.items():
+        values = flat[offset:offset + math.prod(shape)]
+        if len(shape) == 4:  # stored channels-last
+            out, channels, rows, columns = shape
+            values = values.view(out, rows, columns, channels).permute(0, 3, 1, 2)
+        gradients[name] = values.reshape(shape)
+    return gradients
+
+
+def check_reading(folder, model, blocks):
+    path = os.path.join(folder, model + ".pt")
+    tool("save", model, "5", path)
+    weights = torch.load(path)
+    assert type(weights) is dict, type(weights)
+    assert sorted(weights) == sorted(torchvision_names(blocks))
+    assert all(tensor.is_contiguous() for tensor in weights.values())
+    assert weights["bn1.num_batches_tracked"] == 1
+    network = build(model)
+    network.load_state_dict(weights)  # strict: every name and shape
+    return network
+
+
+def check_same_network(folder, model, network):
+    """Python's weights in C++ give Python's loss, evaluation and gradient."""
+    path, out = os.path.join(folder, "python.pt"), os.path.join(folder, "out")
+    torch.save(dict(network.state_dict()), path)
+    tool("load", model, path, out)
+    with open(out + ".json") as file:
+        ours = json.load(file)
+
+    # float64, so that only one side rounds
+    network = network.double()
+    images, labels = fixed_batch()
+    images = images.double()
+    network.eval()
+    with torch.no_grad():
+        logits = network(images)
+    loss_sum = torch.nn.functional.cross_entropy(logits, labels, reduction="sum").item()
+    assert math.isclose(ours["loss_sum"], loss_sum, rel_tol=1e-4), (ours["loss_sum"], loss_sum)
+    assert ours["correct"] == (logits.argmax(1) == labels).sum().item()
+    network.train()
+    loss = torch.nn.functional.cross_entropy(network(images), labels)
+    loss.backward()
+    assert math.isclose(ours["loss"], loss.item(), rel_tol=1e-5), (ours["loss"], loss.item())
+    gradients = read_gradients(out + ".f32", ours["slices"])
+    parameters = dict(network.named_parameters())
+    assert list(gradients) == list(parameters), "layout order"
+    for name, parameter in parameters.items():
+        difference = (gradients[name] - parameter.grad).norm() / parameter.grad.norm()
+        assert difference < 1e-3, f"{name}: relative difference {difference:.2e}"
+
+
+def check_refusals(folder, network):
+    path = os.path.join(folder, "refused.pt")
+    weights = {name: tensor.float() if tensor.is_floating_point() else tensor
+               for name, tensor in network.state_dict().items()}
+
+    def refused(content, *words):
+        torch.save(content, path)
+        message = tool("load", "resnet20", path, os.path.join(folder, "none"), code=3)
+        assert message.count("\n") == 1, message
+        assert all(word in message for word in words), message
+
+    refused({**weights, "extra.weight": torch.zeros(1)}, "extra.weight")
+    refused({k: v for k, v in weights.items() if k != "fc.bias"}, "fc.bias")
+    refused({**weights, "conv1.weight": weights["conv1.weight"][:, :1].clone()},
+            "conv1.weight", "[16, 3, 3, 3]", "[16, 1, 3, 3]")
+    refused({**weights, "bn1.weight": torch.ones(16, dtype=torch.int64)}, "bn1.weight")
+    refused({**weights, "bn1.bias": torch.full((16,), math.nan)}, "bn1.bias")
+    refused({"model": weights}, "dict(model.state_dict())")
+    refused([1, 2, 3], "dict")
+    refused(network, "dict(model.state_dict())")
+    for name in [k for k in weights if k.endswith("num_batches_tracked")]:
+        del weights[name]  # older files have none
+    torch.save(weights, path)
+    tool("load", "resnet20", path, os.path.join(folder, "none"))
+
+
+def check_state_dict(folder, network):
+    """The OrderedDict of state_dict() is read, or refused with the way out."""
+    path = os.path.join(folder, "ordered.pt")
+    torch.save(network.state_dict(), path)
+    done = subprocess.run([TOOL, "load", "resnet20", path, os.path.join(folder, "none")],
+                          capture_output=True, text=True)
+    assert done.returncode in (0, 3), done.stderr
+    assert done.returncode == 0 or "dict(model.state_dict())" in done.stderr, done.stderr
+    print("state_dict() itself:", "read" if done.returncode == 0 else done.stderr.strip())
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for model, blocks in (("resnet20", [3, 3, 3]), ("resnet18", [2, 2, 2, 2])):
+            network = check_reading(folder, model, blocks)
+            check_same_network(folder, model, network)
+        network = check_reading(folder, "resnet20", [3, 3, 3])
+        check_refusals(folder, network)
+        check_state_dict(folder, network)
+    print("ok")
+
+
+main()

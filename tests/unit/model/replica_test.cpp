@@ -1,0 +1,281 @@
+// Replicas through their torch-free interface.
+
+#include "model/replica.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "unit/model/support.hpp"
+
+namespace eqt::model {
+namespace {
+
+constexpr data::ImageShape kCifar{3, 32, 32};
+
+TEST_CASE("parameter counts are the published ones") {
+  struct Published {
+    ModelOptions options;
+    std::size_t parameters;
+  };
+  const auto cifar = [](const char* name, const char* shortcut) {
+    return ModelOptions{.name = name, .input = kCifar, .shortcut = shortcut};
+  };
+  const auto image_net = [](const char* name, int classes, int side) {
+    return ModelOptions{.name = name, .input = {3, side, side}, .classes = classes};
+  };
+  // He et al. with shortcut A and B; torchvision's documentation for 1000 classes.
+  const Published published = GENERATE_COPY(values<Published>({
+      {cifar("resnet20", "padding"), 269'722},
+      {cifar("resnet20", "projection"), 272'474},
+      {cifar("resnet54", "padding"), 755'802},
+      {cifar("resnet54", "projection"), 758'554},
+      {cifar("resnet56", "padding"), 853'018},
+      {cifar("resnet56", "projection"), 855'770},
+      {cifar("resnet110", "padding"), 1'727'962},
+      {cifar("resnet110", "projection"), 1'730'714},
+      {image_net("resnet18", 1000, 224), 11'689'512},
+      {image_net("resnet34", 1000, 224), 21'797'672},
+      {image_net("resnet50", 1000, 224), 25'557'032},
+      {image_net("resnet18", 10, 224), 11'181'642},
+      {image_net("resnet18", 10, 32), 11'173'962},
+      {image_net("resnet18", 100, 32), 11'220'132},
+  }));
+  CAPTURE(published.options.name, published.options.shortcut, published.options.classes);
+  const auto replica = make_replica(published.options);
+  CHECK(replica->parameters().size() == published.parameters);
+  CHECK(replica->gradient().size() == published.parameters);
+  CHECK(total_count(replica->layout()) == published.parameters);
+}
+
+TEST_CASE("the layout has no gaps and follows the forward pass with torchvision's names") {
+  const auto replica = make_replica({.name = "resnet18", .input = kCifar});
+  const Layout& layout = replica->layout();
+  std::size_t offset = 0;
+  for (const TensorSlice& slice : layout) {
+    CHECK(slice.offset == offset);
+    std::size_t count = 1;
+    for (const auto extent : slice.shape) count *= static_cast<std::size_t>(extent);
+    CHECK(slice.count == count);
+    offset += slice.count;
+  }
+  REQUIRE(layout.size() == 62);
+  CHECK(layout[0].name == "conv1.weight");
+  CHECK(layout[1].name == "bn1.weight");
+  CHECK(layout[2].name == "bn1.bias");
+  CHECK(layout[3].name == "layer1.0.conv1.weight");
+  CHECK(layout.back().name == "fc.bias");
+  CHECK(std::ranges::count(layout, "layer2.0.downsample.0.weight", &TensorSlice::name) == 1);
+  CHECK(layout[0].shape == std::vector<std::int64_t>{64, 3, 3, 3});
+}
+
+TEST_CASE("initial weights: He's fan-out variance, unit scales, and nothing but the seed") {
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar, .seed = 5});
+  const auto parameters = replica->parameters();
+  for (const TensorSlice& slice : replica->layout()) {
+    const auto values = parameters.subspan(slice.offset, slice.count);
+    if (slice.shape.size() == 4 && slice.count > 2000) {
+      double squares = 0;
+      for (const float v : values) squares += static_cast<double>(v) * v;
+      const double variance = squares / static_cast<double>(slice.count);
+      const double he = 2.0 / static_cast<double>(slice.shape[0] * slice.shape[2] * slice.shape[3]);
+      // Five standard errors of a variance: sqrt(2 / count) each.
+      CHECK(variance == Approx(he).epsilon(5 * std::sqrt(2.0 / static_cast<double>(slice.count))));
+    } else if (slice.name.find("bn") != std::string::npos) {
+      const float constant = slice.name.ends_with("weight") ? 1.0f : 0.0f;
+      CHECK(std::ranges::all_of(values, [&](float v) { return v == constant; }));
+    } else if (slice.name.starts_with("fc")) {
+      CHECK(std::ranges::all_of(values, [](float v) { return std::abs(v) <= 0.125f; }));
+    }
+  }
+  const auto same = make_replica({.name = "resnet20", .input = kCifar, .seed = 5});
+  const auto other = make_replica({.name = "resnet20", .input = kCifar, .seed = 6});
+  CHECK(std::ranges::equal(parameters, same->parameters()));
+  CHECK_FALSE(std::ranges::equal(parameters, other->parameters()));
+}
+
+TEST_CASE("each slice is announced once, complete, last layer first") {
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar});
+  const auto batch = random_batch(8, kCifar);
+  std::vector<std::size_t> order;
+  std::vector<std::vector<float>> seen(replica->layout().size());
+  for (int round = 0; round < 2; ++round) {
+    order.clear();
+    replica->forward_backward(batch, [&](std::size_t i) {
+      order.push_back(i);
+      const TensorSlice& slice = replica->layout()[i];
+      const auto values = replica->gradient().subspan(slice.offset, slice.count);
+      seen[i].assign(values.begin(), values.end());
+    });
+  }
+  CHECK(order.size() == replica->layout().size());
+  CHECK(std::set(order.begin(), order.end()).size() == order.size());
+  CHECK(replica->layout()[order.front()].name.starts_with("fc."));
+  CHECK(order.back() <= 2);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const TensorSlice& slice = replica->layout()[i];
+    CAPTURE(slice.name);
+    CHECK(std::ranges::equal(seen[i], replica->gradient().subspan(slice.offset, slice.count)));
+    CHECK(std::ranges::any_of(seen[i], [](float v) { return v != 0; }));
+  }
+}
+
+TEST_CASE("a step repeats exactly: same parameters and batch, same loss and gradient") {
+  const auto batch = random_batch(8, kCifar);
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar});
+  const double loss = replica->forward_backward(batch, {});
+  const std::vector<float> gradient(replica->gradient().begin(), replica->gradient().end());
+  CHECK(replica->forward_backward(batch, {}) == loss);
+  CHECK(std::ranges::equal(gradient, replica->gradient()));
+}
+
+TEST_CASE("the gradient is the loss's slope along itself") {
+  const std::string shortcut = GENERATE("projection", "padding");
+  const auto batch = random_batch(16, kCifar);
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar, .shortcut = shortcut});
+  replica->forward_backward(batch, {});
+  const std::vector<float> g(replica->gradient().begin(), replica->gradient().end());
+  const std::vector<float> start(replica->parameters().begin(), replica->parameters().end());
+  double squares = 0;
+  for (const float v : g) squares += static_cast<double>(v) * v;
+  const double norm = std::sqrt(squares);
+  const auto loss_at = [&](double distance) {
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      replica->parameters()[i] = start[i] + static_cast<float>(distance * g[i] / norm);
+    }
+    return replica->forward_backward(batch, {});
+  };
+  const double h = 2e-3;
+  CHECK((loss_at(h) - loss_at(-h)) / (2 * h) == Approx(norm).epsilon(0.02));
+}
+
+TEST_CASE("a kernel's gradient is orthogonal to it: the norm that follows undoes scaling") {
+  const std::string name = GENERATE("resnet20", "resnet50");
+  const auto replica = make_replica({.name = name, .input = kCifar});
+  replica->forward_backward(random_batch(8, kCifar), {});
+  for (const TensorSlice& slice : replica->layout()) {
+    if (slice.shape.size() != 4) continue;
+    double dot = 0, weights = 0, gradients = 0;
+    for (std::size_t i = slice.offset; i < slice.offset + slice.count; ++i) {
+      const double w = replica->parameters()[i], g = replica->gradient()[i];
+      dot += w * g;
+      weights += w * w;
+      gradients += g * g;
+    }
+    CAPTURE(slice.name);
+    CHECK(gradients > 0);
+    CHECK(std::abs(dot) < 1e-3 * std::sqrt(weights * gradients));
+  }
+}
+
+TEST_CASE("evaluation adds over batches of any size and leaves the gradient alone") {
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar});
+  const auto whole = random_batch(12, kCifar);
+  replica->forward_backward(whole, {});
+  const std::vector<float> gradient(replica->gradient().begin(), replica->gradient().end());
+  const std::vector<float> buffers(replica->buffers().begin(), replica->buffers().end());
+  const Evaluation all = replica->evaluate(whole);
+  Evaluation sum;
+  for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{0, 7}, {7, 5}}) {
+    data::Batch part;
+    part.shape = kCifar;
+    const auto image = [&](std::size_t i) {
+      return whole.images.begin() + static_cast<std::ptrdiff_t>(i * kCifar.values());
+    };
+    part.images.assign(image(first), image(first + count));
+    part.labels.assign(whole.labels.begin() + static_cast<std::ptrdiff_t>(first),
+                       whole.labels.begin() + static_cast<std::ptrdiff_t>(first + count));
+    const Evaluation e = replica->evaluate(part);
+    sum.loss_sum += e.loss_sum;
+    sum.correct += e.correct;
+    sum.count += e.count;
+  }
+  CHECK(all.count == 12);
+  CHECK(sum.count == 12);
+  CHECK(sum.correct == all.correct);
+  CHECK(sum.loss_sum == Approx(all.loss_sum).epsilon(1e-5));
+  CHECK(std::ranges::equal(gradient, replica->gradient()));
+  CHECK(std::ranges::equal(buffers, replica->buffers()));
+}
+
+TEST_CASE("plain descent on one batch memorises it") {
+  const data::ImageShape grey{1, 28, 28};
+  const auto replica = make_replica({.name = "resnet20", .input = grey});
+  const auto batch = random_batch(20, grey);
+  const double first = replica->forward_backward(batch, {});
+  for (int step = 0; step < 40; ++step) {
+    replica->forward_backward(batch, {});
+    for (std::size_t i = 0; i < replica->parameters().size(); ++i) {
+      replica->parameters()[i] -= 0.1f * replica->gradient()[i];
+    }
+  }
+  CHECK(first > 1.5);
+  CHECK(replica->forward_backward(batch, {}) < 0.1);
+}
+
+TEST_CASE("what a listener throws arrives as it was thrown, and the replica still works") {
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar});
+  const auto batch = random_batch(4, kCifar);
+  int calls = 0;
+  const auto listener = [&](std::size_t) {
+    if (++calls == 3) fail(Kind::wire, "expected 4 bytes, got 3");
+  };
+  CHECK_THROWS_MATCHES(
+      replica->forward_backward(batch, listener), Error,
+      Catch::Matchers::Predicate<Error>([](const Error& e) { return e.kind() == Kind::wire; }));
+  CHECK(calls == 3);
+  CHECK(std::isfinite(replica->forward_backward(batch, {})));
+}
+
+TEST_CASE("what no network can be built from is a usage error with a way out") {
+  const auto message = [](const ModelOptions& options) -> std::string {
+    try {
+      make_replica(options);
+    } catch (const Error& error) {
+      CHECK(error.kind() == Kind::usage);
+      return error.what();
+    }
+    return "no error";
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(message({.name = "resnet21", .input = kCifar}), Contains("nearest is 'resnet20'"));
+  CHECK_THAT(message({.name = "ResNet18", .input = kCifar}), Contains("nearest is 'resnet18'"));
+  CHECK_THAT(message({.name = "resnet20", .input = {3, 224, 224}}), Contains("resnet18"));
+  CHECK_THAT(message({.name = "resnet20", .input = {0, 32, 32}}), Contains("0x32x32"));
+  CHECK_THAT(message({.name = "resnet18", .input = {3, 2048, 32}}), Contains("1024"));
+  CHECK_THAT(message({.name = "resnet20", .input = kCifar, .classes = 1}), Contains("classes"));
+  CHECK_THAT(message({.name = "resnet20", .input = kCifar, .normalization = "groupnorm"}),
+             Contains("model.normalization"));
+  CHECK_THAT(message({.name = "resnet20", .input = kCifar, .shortcut = "none"}),
+             Contains("model.shortcut"));
+  CHECK_THAT(message({.name = "resnet18", .input = kCifar, .shortcut = "padding"}),
+             Contains("projection"));
+}
+
+TEST_CASE("a batch that is not what the network was built for is refused") {
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar});
+  auto batch = random_batch(4, kCifar);
+  batch.labels[2] = 10;
+  CHECK_THROWS_AS(replica->forward_backward(batch, {}), Error);
+  batch.labels[2] = -1;
+  CHECK_THROWS_AS(replica->evaluate(batch), Error);
+  CHECK_THROWS_AS(replica->evaluate(random_batch(4, {3, 28, 28})), Error);
+  batch.labels[2] = 0;
+  batch.images.pop_back();
+  CHECK_THROWS_AS(replica->forward_backward(batch, {}), Error);
+}
+
+TEST_CASE("every listed model can be built, and the description is one line") {
+  for (const ModelInfo& model : list_models()) {
+    CAPTURE(model.name);
+    CHECK(make_replica({.name = model.name, .input = kCifar})->layout().size() > 60);
+    CHECK_FALSE(model.about.empty());
+  }
+  CHECK(torch_description().find('\n') == std::string::npos);
+  CHECK(torch_description().starts_with("LibTorch "));
+}
+
+}  // namespace
+}  // namespace eqt::model

@@ -1,0 +1,26 @@
+// Batches that need no data set.
+
+#pragma once
+
+#include <cstdint>
+
+#include "core/random.hpp"
+#include "data/dataset.hpp"
+
+namespace eqt::model {
+
+inline data::Batch random_batch(std::size_t size, data::ImageShape shape, int classes = 10,
+                                std::uint64_t seed = 1) {
+  data::Batch batch;
+  batch.shape = shape;
+  const RandomStream random({.run_seed = seed});
+  for (std::size_t i = 0; i < size * shape.values(); ++i) {
+    batch.images.push_back(2 * random.uniform(static_cast<std::uint32_t>(i)) - 1);
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    batch.labels.push_back(static_cast<std::int64_t>(i) % classes);
+  }
+  return batch;
+}
+
+}  // namespace eqt::model

@@ -1,0 +1,123 @@
+// Weight files: round trip, and every way in which a file can be wrong.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/error.hpp"
+#include "model/replica.hpp"
+#include "support/catch.hpp"
+#include "unit/model/support.hpp"
+
+namespace eqt::model {
+namespace {
+
+using Catch::Matchers::Contains;
+constexpr data::ImageShape kCifar{3, 32, 32};
+
+class Folder {
+ public:
+  Folder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("eqt_weights." + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file(const char* name) const { return path_ / name; }
+  auto count() const { return std::distance(std::filesystem::directory_iterator(path_), {}); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::unique_ptr<Replica> resnet20(std::uint64_t seed, const char* shortcut = "projection") {
+  return make_replica({.name = "resnet20", .input = kCifar, .shortcut = shortcut, .seed = seed});
+}
+
+std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+/// The message of the Error of this kind that `action` must throw.
+template <class Action>
+std::string message_of(Kind kind, const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("weights come back bit by bit, buffers included") {
+  const Folder folder;
+  const auto batch = random_batch(8, kCifar);
+  const auto one = resnet20(1), other = resnet20(2);
+  one->forward_backward(batch, {});  // moves the running statistics
+  one->save_weights(folder.file("model.pt"));
+  CHECK(folder.count() == 1);  // no temporary file stays
+  other->load_weights(folder.file("model.pt"));
+  CHECK(copy(other->parameters()) == copy(one->parameters()));
+  CHECK(copy(other->buffers()) == copy(one->buffers()));
+  CHECK(other->evaluate(batch).loss_sum == one->evaluate(batch).loss_sum);
+}
+
+TEST_CASE("a file that does not fit is refused with a name, and nothing is loaded") {
+  const Folder folder;
+  const auto path = folder.file("model.pt");
+  const auto replica = resnet20(1);
+  const auto before = copy(replica->parameters());
+  const auto refusal = [&] { return message_of(Kind::data, [&] { replica->load_weights(path); }); };
+
+  resnet20(2, "padding")->save_weights(path);
+  CHECK_THAT(refusal(), Contains("layer2.0.downsample.0.weight"));
+  make_replica({.name = "resnet56", .input = kCifar})->save_weights(path);
+  CHECK_THAT(refusal(), Contains("layer1.3.") && Contains("model.name"));
+  make_replica({.name = "resnet20", .input = kCifar, .classes = 100})->save_weights(path);
+  CHECK_THAT(refusal(), Contains("fc.weight") && Contains("[10, 64]") && Contains("[100, 64]"));
+  const auto broken = resnet20(3);
+  broken->parameters()[0] = std::numeric_limits<float>::infinity();
+  broken->save_weights(path);
+  CHECK_THAT(refusal(), Contains("conv1.weight") && Contains("finite"));
+  CHECK(copy(replica->parameters()) == before);
+}
+
+TEST_CASE("a file that is missing, cut or garbage is refused in one sentence") {
+  const Folder folder;
+  const auto path = folder.file("model.pt");
+  const auto replica = resnet20(1);
+  const auto refusal = [&] { return message_of(Kind::data, [&] { replica->load_weights(path); }); };
+  CHECK_THAT(refusal(), Contains("cannot be opened"));
+
+  replica->save_weights(path);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto write = [&](const std::string& content) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+  };
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{3}, bytes.size() / 2, bytes.size() - 1}) {
+    CAPTURE(size);
+    write(bytes.substr(0, size));
+    CHECK_THAT(refusal(), Contains("dict(model.state_dict())"));
+  }
+  write(std::string(5000, 'x'));
+  CHECK_THAT(refusal(), Contains("dict(model.state_dict())"));
+}
+
+TEST_CASE("a file that cannot be written is an output error") {
+  const Folder folder;
+  const auto replica = resnet20(1);
+  const auto message = message_of(
+      Kind::output, [&] { replica->save_weights(folder.file("no such folder/model.pt")); });
+  CHECK_THAT(message, Contains("no such folder/model.pt"));
+}
+
+}  // namespace
+}  // namespace eqt::model
