@@ -110,7 +110,7 @@ void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* ou
     if (row < 0 || row >= height || shown == 0) {
       write_black<kChannels>(static_cast<std::size_t>(width), out);
     } else {
-      const auto at = static_cast<std::size_t>(row * width + first + shift);
+      const std::ptrdiff_t at = std::ptrdiff_t{row} * width + first + shift;  // [pixels]
       const std::uint8_t* from = image + at * kChannels;
       write_black<kChannels>(before, out);
       write_pixels<kChannels>(from, shown, crop.flip, out + before * kChannels);
