@@ -33,7 +33,7 @@ constexpr CodeWord delta_code(std::uint64_t k) noexcept {
 }
 
 /// Binary k, preceded by the binary of its bit width minus 1, and so on down to 1; then a zero.
-/// k < 2^32, so at most 44 bits.
+/// k < 2^32, so at most 43 bits.
 constexpr CodeWord omega_code(std::uint64_t k) noexcept {
   CodeWord word{0, 1};
   while (k > 1) {

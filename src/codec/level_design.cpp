@@ -4,11 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include "codec/elias.hpp"
 #include "codec/huffman.hpp"
 #include "codec/ieee_math.hpp"
+#include "codec/level_table.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -59,9 +59,10 @@ double expected_gap_bits(double p, std::size_t d) {
   return bits;
 }
 
-double huffman_index_bits(std::span<const double> probability) {
-  std::array<std::uint64_t, 128> counts{};
-  std::array<std::uint8_t, 128> lengths{};
+// Bits per value of Huffman's code for these probabilities.
+double huffman_code_bits(std::span<const double> probability) {
+  std::array<std::uint64_t, kMaxLevels> counts{};
+  std::array<std::uint8_t, kMaxLevels> lengths{};
   const std::size_t symbols = probability.size();
   for (std::size_t i = 0; i < symbols; ++i) {
     counts[i] = static_cast<std::uint64_t>(probability[i] * 0x1p40);
@@ -70,6 +71,20 @@ double huffman_index_bits(std::span<const double> probability) {
   double bits = 0;
   for (std::size_t i = 0; i < symbols; ++i) bits += probability[i] * lengths[i];
   return bits;
+}
+
+// The same for a bucket of d values, whose code is made for the indices that occur in it: the mean
+// over its largest index, which is k if k occurs and none above does.
+double huffman_bucket_bits(std::span<const double> probability, std::size_t d) {
+  double bits = 0, none_above = 1;
+  for (std::size_t k = probability.size() - 1; k > 0 && none_above > 1e-12; --k) {
+    const double absent = ieee_exp(-std::min(600.0, probability[k] * static_cast<double>(d)));
+    if (absent < 1) {
+      bits += none_above * (1 - absent) * huffman_code_bits(probability.first(k + 1));
+    }
+    none_above *= absent;
+  }
+  return bits + none_above * huffman_code_bits(probability.first(1));
 }
 
 double model_sigma(std::size_t d, Norm norm) {
@@ -115,7 +130,7 @@ double optimal_p(int n, std::size_t d, Norm norm) {
 GaussianCost gaussian_cost(std::span<const double> levels, std::size_t d, Norm norm) {
   const double sigma = model_sigma(d, norm);
   const double inside = half_normal_moments(0, 1, sigma).m0;
-  std::array<double, 128> storage{};
+  std::array<double, kMaxLevels> storage{};
   const auto probability = std::span(storage).first(levels.size());
   double variance = 0;
   for (std::size_t j = 0; j + 1 < levels.size(); ++j) {
@@ -138,8 +153,8 @@ GaussianCost gaussian_cost(std::span<const double> levels, std::size_t d, Norm n
   }
   cost.sparse_bits = nonzero * (expected_gap_bits(nonzero, d) + 1) + index_bits +
                      omega_length(static_cast<std::uint64_t>(nonzero * count) + 1) / count;
-  cost.huffman_bits =
-      huffman_index_bits(probability) + nonzero + 4 * static_cast<double>(levels.size()) / count;
+  cost.huffman_bits = huffman_bucket_bits(probability, d) + nonzero +
+                      4 * static_cast<double>(levels.size()) / count;
   return cost;
 }
 

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Writes levels.json: payloads of the level codecs, computed from src/codec/FORMAT.md alone.
+
+A second implementation of the format, slow and plain: the test compares the program's bytes with
+it. Run it only when a format version changes.
+"""
+import json
+import math
+import pathlib
+import struct
+
+MAX_FLOAT = 3.4028234663852886e38
+M64 = (1 << 64) - 1
+M32 = (1 << 32) - 1
+KEY = {"run_seed": 42, "step": 7, "rank": 3, "slice": 5}
+
+
+def f32(x):
+    """The nearest float32 (right for a sum, product or quotient of two of them, too)."""
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def above(x):
+    """The next float32 after x > 0."""
+    return struct.unpack("<f", struct.pack("<I", struct.unpack("<I", struct.pack("<f", x))[0] + 1))[0]
+
+
+def mix64(x):
+    x = (x + 0x9E3779B97F4A7C15) & M64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & M64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & M64
+    return x ^ (x >> 31)
+
+
+def random24(index):
+    state = mix64(KEY["run_seed"])
+    state = mix64(state ^ KEY["step"])
+    state = mix64(state ^ (KEY["rank"] << 32 | KEY["slice"]))
+    state = mix64(state ^ (index >> 32))
+    h = ((index & M32) * 0x9E3779B1 + (state & M32)) & M32
+    h = ((h ^ (h >> 16)) * 0x21F0AAAD) & M32
+    h = ((h ^ (h >> 15)) + (state >> 32)) & M32
+    h = (h * 0xD35A2D97) & M32
+    return (h ^ (h >> 15)) >> 8
+
+
+def levels_of(case):
+    n = 2 ** (case["bits"] - 1) - 1
+    if case["codec"] in ("qsgd", "qsgd-v"):
+        return [j / n for j in range(n + 1)]
+    e = case["elasticity"]
+    if case["levels"] == "exponential":
+        return [0.0] + [e ** (n - j) for j in range(1, n + 1)]
+    return [math.sinh(j * e) / math.sinh(n * e) for j in range(n + 1)]
+
+
+def bucket_norm(v, norm):
+    if norm == "max":
+        return max(abs(x) for x in v)
+    partial = [0.0] * 16
+    for i, x in enumerate(v):
+        partial[i % 16] += x * x
+    for width in (8, 4, 2, 1):
+        for k in range(width):
+            partial[k] += partial[k + width]
+    exact = math.sqrt(partial[0])
+    if exact > MAX_FLOAT:
+        return math.inf
+    rounded = f32(exact)
+    return above(rounded) if rounded < exact else rounded
+
+
+def indices_of(v, norm, levels, uniform, first_index):
+    n = len(levels) - 1
+    level = [f32(x) for x in levels]
+    inverse = f32((n if uniform else 1) / norm)
+    result = []
+    for i, x in enumerate(v):
+        r = f32(abs(x) * inverse)
+        if uniform:
+            j = min(int(r), n - 1)
+            up = (r - j) * 2**24
+        else:
+            j = sum(1 for k in range(1, n) if r >= level[k])
+            gap = f32(level[j + 1] - level[j])
+            slope = f32(2**24 / gap)
+            while f32(slope * gap) < 2**24:
+                slope = above(slope)
+            up = f32(f32(r - level[j]) * slope)
+        result.append(j + (1 if random24(first_index + i) < up else 0))
+    return result
+
+
+def omega(k):
+    s = "0"
+    while k > 1:
+        b = bin(k)[2:]
+        s = b + s
+        k = len(b) - 1
+    return s
+
+
+def sign(x):
+    return "1" if x < 0 else "0"
+
+
+def sparse(indices, v, n):
+    nonzero = [i for i, k in enumerate(indices) if k > 0]
+    out, previous = omega(len(nonzero) + 1), -1
+    for i in nonzero:
+        out += omega(i - previous) + sign(v[i]) + omega(indices[i])
+        previous = i
+    return "01" + out
+
+
+def dense(indices, v, n):
+    return "10" + "".join(omega(k + 1) + (sign(x) if k > 0 else "") for k, x in zip(indices, v))
+
+
+def huffman(indices, v, n):
+    count = [indices.count(k) for k in range(n + 1)]
+    leaves = sorted((c, k) for k, c in enumerate(count) if c > 0)
+    length = [0] * (n + 1)
+    if len(leaves) == 1:
+        length[leaves[0][1]] = 1
+    else:
+        queue, nodes = [(c, [k]) for c, k in leaves], []
+        while len(queue) + len(nodes) > 1:
+            pair = []
+            for _ in range(2):
+                leaf_first = queue and (not nodes or queue[0][0] <= nodes[0][0])
+                pair.append((queue if leaf_first else nodes).pop(0))
+            for _, symbols in pair:
+                for k in symbols:
+                    length[k] += 1
+            nodes.append((pair[0][0] + pair[1][0], pair[0][1] + pair[1][1]))
+    words, word = {}, 0
+    for bits in range(1, 13):
+        word *= 2
+        for k in range(n + 1):
+            if length[k] == bits:
+                words[k] = format(word, f"0{bits}b")
+                word += 1
+    out = "11" + "".join(format(x, "04b") for x in length)
+    return out + "".join(words[k] + (sign(x) if k > 0 else "") for k, x in zip(indices, v))
+
+
+def body(case, v, indices):
+    n = 2 ** (case["bits"] - 1) - 1
+    if case["coding"] == "fixed":
+        stream = 0
+        for i, (k, x) in enumerate(zip(indices, v)):
+            negative = k > 0 and x < 0
+            stream |= (negative << (case["bits"] - 1) | k) << (i * case["bits"])
+        return stream.to_bytes((len(v) * case["bits"] + 7) // 8, "little")
+    writers = {"elias": (sparse, dense), "huffman": (huffman,),
+               "automatic": (sparse, dense, huffman)}[case["coding"]]
+    best = min((w(indices, v, n) for w in writers), key=len)
+    best += "0" * (-len(best) % 8)
+    return bytes(int(best[i:i + 8], 2) for i in range(0, len(best), 8))
+
+
+def payload(case, values):
+    levels, size, out = levels_of(case), case["bucket_size"], b""
+    uniform = case["codec"] in ("qsgd", "qsgd-v")
+    for start in range(0, len(values), size):
+        v = values[start:start + size]
+        norm = bucket_norm(v, case["norm"])
+        out += struct.pack("<f", norm)
+        if math.isinf(norm):
+            out += struct.pack(f"<{len(v)}f", *v)
+        elif norm > 0:
+            first = case["first_index"] + start
+            out += body(case, v, indices_of(v, norm, levels, uniform, first))
+    return out
+
+
+def inputs():
+    count = range(45)
+    mixed = [((i * 37) % 101 - 50) / 16 * (2 if i % 3 == 0 else 0.25) if i % 7 else 0.0
+             for i in count]
+    peak = [(40 if i % 11 == 4 else 0.5) * (1 if i % 2 == 0 else -1) for i in count]
+    special = [0.0 if 16 <= i < 32 else mixed[i] if i < 16 else f32(3e38) for i in count]
+    special[20] = -0.0  # in a bucket of zeros; the last bucket's norm is above the largest float
+    return {"mixed": mixed, "peak": peak, "special": special}
+
+
+def cases():
+    fixed = [dict(codec="qsgd", bits=b, norm="l2", coding="fixed") for b in (2, 3, 4, 5, 8)]
+    fixed += [dict(codec="qsgd-v", bits=b, norm="max", coding="fixed") for b in (4, 6)]
+    elastic = [dict(codec="elastiquant", bits=b, norm=q, coding="fixed", levels="sinh",
+                    elasticity=e)
+               for b, q, e in ((4, "l2", 0.75), (4, "max", 0.5), (7, "l2", 0.0625), (8, "l2", 0.0625))]
+    elastic += [dict(codec="elastiquant", bits=4, norm="l2", coding="fixed", levels="exponential",
+                     elasticity=0.5)]
+    entropy = [dict(codec="e-elastiquant", bits=b, norm="l2", coding=c, levels="sinh", elasticity=e)
+               for c in ("elias", "huffman", "automatic") for b, e in ((3, 0.5), (4, 0.25), (8, 0.0625))]
+    entropy += [dict(codec="qsgd", bits=4, norm="l2", coding="elias")]
+    for case in fixed + elastic + entropy:
+        for name, values in inputs().items():
+            first = 2**32 - 20 if name == "peak" else 3
+            full = dict(case, bucket_size=16, first_index=first, input=name)
+            yield dict(full, payload=payload(full, values).hex())
+
+
+def main():
+    lines = [json.dumps(c) for c in cases()]
+    text = ('{"format_version": 1,\n "key": ' + json.dumps(KEY) + ',\n "inputs": '
+            + json.dumps(inputs()) + ',\n "cases": [\n  ' + ",\n  ".join(lines) + "\n ]}\n")
+    (pathlib.Path(__file__).parent / "levels.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
