@@ -5,7 +5,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # fault SPECIFICATION [ARGUMENTS]: a run on 3 ranks with a fault injected.
 fault() {
   export EQT_FAULT=$1
-  train 3 "fault-${1%%:*}" --set train.steps=50 "${@:2}"
+  rm -rf "$WORK/fault"
+  train 3 fault --set train.steps=50 "${@:2}"
   unset EQT_FAULT
   expect_within 10 "$1"
   [[ ! -e $RUN/summary.json ]] || wrong "$1: a failed run wrote a summary"
