@@ -134,7 +134,8 @@ TEST_CASE("fixed packing round-trips every width and length", "[fixed_coding]") 
           for (int k = 0; k < bits; ++k) {
             const std::size_t at = i * static_cast<std::size_t>(bits) + static_cast<std::size_t>(k);
             const unsigned bit = std::to_integer<unsigned>(packed[at / 8]) >> (at % 8) & 1u;
-            REQUIRE(bit == (codes[i] >> (k == bits - 1 ? 7 : k) & 1u));
+            const unsigned code = codes[i];
+            REQUIRE(bit == (code >> (k == bits - 1 ? 7 : k) & 1u));
           }
         }
         std::vector<LevelCode> unpacked(count);
