@@ -257,6 +257,7 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm;
   record.config_json = resolved_json(config);
+  record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(comm.size());
   return record;
 }
 

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "core/error.hpp"
 
@@ -17,11 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"config.json", "metrics.jsonl", "summary.json", "model.pt"};
-
-void remove_results(const std::string& path) {
-  for (const char* name : kResults) fs::remove(fs::path(path) / name);
-}
+constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt"};
 
 }  // namespace
 
@@ -43,20 +38,15 @@ RunFolder::RunFolder(const std::string& path, bool overwrite) : path_(path) {
     fail(Kind::usage, "run folder {} holds another run's {}; try another --out, or --overwrite",
          path, name);
   }
-  if (overwrite) remove_results(path);
+  // What is overwritten goes now: a run that fails must not leave an older run's summary beside its
+  // own records.
+  for (const char* name : kResults) fs::remove(file(name), error);
 }
 
 RunFolder::~RunFolder() {
   // Unlinked while locked, so nobody can hold a lock on a file that is about to vanish.
   unlink(file(".lock").c_str());
   close(lock_);
-}
-
-void RunFolder::write(const std::string& name, const std::string& text) const {
-  std::ofstream out(file(name), std::ios::binary);
-  out << text << '\n';
-  out.close();
-  if (!out) fail(Kind::output, "{} could not be written: {}", file(name), std::strerror(errno));
 }
 
 }  // namespace eqt::app

@@ -19,8 +19,6 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  /// @throws Error{output}
-  void write(const std::string& name, const std::string& text) const;
 
  private:
   std::string path_;

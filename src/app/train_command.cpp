@@ -11,6 +11,7 @@
 #include "app/verbs.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
+#include "metrics/output_file.hpp"
 #include "train/fault.hpp"
 
 namespace eqt::app {
@@ -40,20 +41,14 @@ std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
   return fault;
 }
 
-metrics::ProgressStyle progress_style(const RunConfig& config) {
-  if (config.output.progress == "bar") return metrics::ProgressStyle::bar;
-  if (config.output.progress == "lines") return metrics::ProgressStyle::lines;
-  if (config.output.progress == "off") return metrics::ProgressStyle::off;
-  return metrics::ProgressStyle::automatic;
-}
-
 /// Records are written by rank 0; the others' sink takes nothing.
 std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunConfig& config,
                                          const RunFolder* folder) {
   std::vector<std::unique_ptr<metrics::Sink>> sinks;
   if (folder != nullptr) {
     sinks.push_back(metrics::make_folder_sink(folder->path(), config.output.step_records));
-    if (!command.quiet) sinks.push_back(metrics::make_console_sink(progress_style(config)));
+    if (!command.quiet)
+      sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
   }
   return metrics::make_fan_out(std::move(sinks));
 }
@@ -69,14 +64,15 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     if (comm.rank() != 0) return;
     const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
     folder = std::make_unique<RunFolder>(path, command.overwrite);
-    folder->write("config.json", resolved_json(config));
   });
 
   const std::unique_ptr<Run> run = build_run(config, comm, session.allows_communication_thread());
   run->plan.fault = fault;
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get());
-    if (comm.rank() == 0) sink->write(describe(config, *run, comm));
+    if (comm.rank() != 0) return;
+    metrics::write_atomically(folder->file("config.json"), resolved_json(config));
+    sink->write(describe(config, *run, comm));
   });
 
   train::Trainer trainer({.comm = comm,

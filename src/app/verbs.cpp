@@ -11,62 +11,36 @@
 #include "codec/simd.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
-#include "data/dataset.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::app {
 namespace {
 
-struct Name {
-  std::string name, about;
-};
-
 struct Category {
   std::string name;
-  std::vector<Name> names;
+  std::vector<Choice> names;
 };
 
+/// The config's table knows every name; topologies come with the algorithms that need one.
 std::vector<Category> all_categories() {
-  std::vector<Category> categories = {{"models", {}}, {"datasets", {}}};
-  for (const auto& model : model::list_models()) {
-    categories[0].names.push_back({model.name, model.about});
-  }
-  for (const auto& set : data::list_datasets())
-    categories[1].names.push_back({set.name, set.about});
-  categories.push_back({"compressors",
-                        {{"none", "float32"},
-                         {"fp16", "half precision, rounded to nearest"},
-                         {"bf16", "bfloat16, rounded to nearest"},
-                         {"qsgd", "QSGD: uniform levels, L2 norm per bucket, unbiased"},
-                         {"qsgd-v", "QSGD with the maximum norm per bucket, unbiased"},
-                         {"elastiquant", "ElastiQuant: levels denser near zero, unbiased"},
-                         {"e-elastiquant", "ElastiQuant, entropy coded, unbiased"},
-                         {"terngrad", "TernGrad: -1, 0, 1 with a scale shared by all ranks"},
-                         {"topk", "the k largest values per tensor, with error feedback"},
-                         {"dgc", "Deep Gradient Compression: top-k with momentum correction"}}});
-  categories.push_back(
-      {"collectives",
-       {{"auto", "by message size and rank count"},
-        {"dense", "MPI_Allreduce of float32"},
-        {"allgather", "every message to every rank"},
-        {"scatter-reduce", "each run to its owner, the mean encoded again to all"}}});
-  categories.push_back({"algorithms",
-                        {{"allreduce", "the mean gradient of all ranks in every step"},
-                         {"none", "every rank trains alone"}}});
-  categories.push_back({"topologies", {}});
-  return categories;
+  return {{"models", config_choices("model.name")},
+          {"datasets", config_choices("data.name")},
+          {"compressors", config_choices("compressor.name")},
+          {"collectives", config_choices("synchronization.collective")},
+          {"algorithms", config_choices("synchronization.algorithm")},
+          {"topologies", {}}};
 }
 
 nlohmann::ordered_json to_json(const Category& category) {
   auto names = nlohmann::ordered_json::array();
-  for (const Name& name : category.names) {
+  for (const Choice& name : category.names) {
     names.push_back({{"name", name.name}, {"about", name.about}});
   }
   return names;
 }
 
 void print_names(const Category& category) {
-  for (const Name& name : category.names) fmt::print("{:<16}{}\n", name.name, name.about);
+  for (const Choice& name : category.names) fmt::print("{:<16}{}\n", name.name, name.about);
   if (category.names.empty()) fmt::print("none in this version\n");
 }
 
@@ -79,10 +53,7 @@ std::string version_text() {
       fmt::format("equant-train {}\nLibTorch     {}\nMPI          {}\nSIMD         {}\n", kVersion,
                   model::torch_description(), comm::mpi_description(), codec::simd_target());
   text += "compressors ";
-  for (const Category& category : all_categories()) {
-    if (category.name != "compressors") continue;
-    for (const Name& name : category.names) text += ' ' + name.name;
-  }
+  for (const Choice& choice : config_choices("compressor.name")) text += ' ' + choice.name;
   return text + '\n';
 }
 
@@ -114,7 +85,7 @@ void run_schema() { fmt::print("{}\n", config_schema()); }
 void run_check(const CheckCommand& command) {
   const RunConfig config =
       parse_config(read_config_file(command.config_path), command.config_path, command.sets);
-  fmt::print("{}\n", resolved_json(config));
+  fmt::print("{}", resolved_json(config));
 }
 
 std::string read_config_file(const std::string& path) {

@@ -1,7 +1,8 @@
 // The elasticity that a config leaves open: where a level table is best.
 //
-// Source   sinh: the minimax table of the dual worst case (derived in COMPRESSORS.md, "Level tables")
-// Symbols  n nonzero levels, d values per bucket, theta elasticity of sinh, p of exponential
+// Source   sinh: the minimax table of the dual worst case (derived in COMPRESSORS.md, "Level
+// tables") Symbols  n nonzero levels, d values per bucket, theta elasticity of sinh, p of
+// exponential
 
 #pragma once
 

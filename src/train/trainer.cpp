@@ -131,6 +131,9 @@ void Trainer::flush_steps() {
     record.loss = sums[0] / ranks;
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);
+    // The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
+    const double dense = plan_.replicas_equal ? 8 * values * (ranks - 1) : 0;
+    record.dense_bytes = static_cast<std::uint64_t>(dense);
     if (p_.comm.rank() == 0) p_.sink.write(record);
     epoch_.steps += 1;
     epoch_.loss += record.loss;
@@ -138,8 +141,7 @@ void Trainer::flush_steps() {
     epoch_.received_bytes += sums[2];
     epoch_.encoded_bytes += sums[3];
     epoch_.encoded_values += sums[4];
-    // The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
-    epoch_.dense_bytes += plan_.replicas_equal ? 8 * values * (ranks - 1) : 0;
+    epoch_.dense_bytes += dense;
   }
   const StepId done = unflushed_.back().record.step;
   if (done >= kStepsBeforeTiming && flush_every_ == 1) {

@@ -47,7 +47,7 @@ struct Result {
 };
 
 Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
-             std::size_t batch_size, const train::Plan& base) {
+               std::size_t batch_size, const train::Plan& base) {
   Result result;
   const Blobs blobs;
   const data::IidPartition partition(blobs.size(), comm.rank(), comm.size(), 1);
@@ -133,7 +133,8 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
   // One full-batch step: the union of the shards is the whole set, whatever the rank count.
   train::Plan plan = two_epochs();
   plan.total_steps = 1;
-  const Result result = run_toy(comm, *none, true, 240 / static_cast<std::size_t>(comm.size()), plan);
+  const Result result =
+      run_toy(comm, *none, true, 240 / static_cast<std::size_t>(comm.size()), plan);
 
   const Blobs blobs;
   test::ToyReplica alone(12, 2, 1);
