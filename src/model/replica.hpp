@@ -50,11 +50,11 @@ struct ModelOptions {
   data::ImageShape input;  // what the data set delivers
   int classes = 10;
   std::string normalization = "batchnorm";
-  std::string shortcut =
-      "projection";        // CIFAR ResNets: projection (1x1 conv) or padding (option A)
-  std::uint64_t seed = 1;  // of the initial weights
+  std::string shortcut = "projection";  // CIFAR ResNets: projection (B, 1x1 conv) or padding (A)
+  std::uint64_t seed = 1;               // of the initial weights
 };
 
+/// Images with a side below 32 pixels are framed with zeros to 32.
 /// @throws Error{usage} for an unknown name (lists the nearest) or an input that the network cannot
 /// take.
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
@@ -65,7 +65,9 @@ struct ModelInfo {
 };
 std::vector<ModelInfo> list_models();
 
-/// Sizes LibTorch's intra-op pool and flushes denormals; call once per process, before any replica.
+/// Sizes LibTorch's intra-op pool, flushes denormals and lets the C library keep freed memory
+/// (which saves faulting every activation's pages in again); call once per process, before any
+/// replica.
 void set_threads(int threads);
 
 /// LibTorch's version and how its linear algebra was built, for --version and the run record.

@@ -6,8 +6,9 @@
 #include <torch/version.h>
 
 #include <limits>
+#include <memory>
 #include <mutex>
-#include <regex>
+#include <string>
 
 #include "model/replica.hpp"
 #include "model/torch_errors.hpp"
@@ -28,11 +29,12 @@ void keep_freed_memory() {
 #endif
 }
 
-/// The value of NAME=value in LibTorch's build description.
-std::string build_setting(const std::string& description, const std::string& name) {
-  std::smatch match;
-  return std::regex_search(description, match, std::regex(name + "=([^,\\n]*)")) ? match[1].str()
-                                                                                 : "unknown";
+/// The word that follows `label` in LibTorch's build description.
+std::string word_after(const std::string& description, const std::string& label) {
+  const std::size_t place = description.find(label);
+  if (place == std::string::npos) return "unknown";
+  const std::size_t start = place + label.size();
+  return description.substr(start, description.find_first_of(", \n", start) - start);
 }
 
 /// The file that serves matrix products, for they are slow without an optimised BLAS; how LibTorch
@@ -41,7 +43,7 @@ std::string blas_library(const std::string& description) {
   Dl_info info{};
   void* const symbol = dlsym(RTLD_DEFAULT, "sgemm_");
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) {
-    return build_setting(description, "BLAS_INFO");
+    return word_after(description, "BLAS_INFO=");
   }
   const std::unique_ptr<char, decltype(&free)> path(realpath(info.dli_fname, nullptr), &free);
   return path ? path.get() : info.dli_fname;
@@ -62,11 +64,8 @@ void set_threads(int threads) {
 
 std::string torch_description() {
   const std::string description = at::show_config();
-  std::smatch simd;
-  const bool found =
-      std::regex_search(description, simd, std::regex("CPU capability usage: (\\w+)"));
   return fmt::format("LibTorch {} ({} kernels), BLAS {}", TORCH_VERSION,
-                     found ? simd[1].str() : "unknown", blas_library(description));
+                     word_after(description, "CPU capability usage: "), blas_library(description));
 }
 
 }  // namespace eqt::model

@@ -1,12 +1,16 @@
 #include "model/weights.hpp"
 
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/unpickler.h>
 #include <torch/serialize.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string_view>
 #include <system_error>
+#include <unordered_map>
 
 #include "core/error.hpp"
 #include "model/torch_errors.hpp"
@@ -18,41 +22,86 @@ using TensorMap = std::map<std::string, at::Tensor>;
 
 bool may_be_missing(std::string_view name) { return name.ends_with("num_batches_tracked"); }
 
-std::vector<char> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (size < 0) {
-    fail(Kind::data, "expected a weights file at {}, but it cannot be opened; check model.weights",
-         path);
-  }
-  std::vector<char> bytes(static_cast<std::size_t>(size));
-  file.seekg(0);
-  if (!file.read(bytes.data(), size)) fail(Kind::data, "cannot read the weights file {}", path);
-  return bytes;
+/// The tensors of a file and, by address, how many bytes each of its records really has: a pickle
+/// may claim storages and strides that its records do not cover, and LibTorch believes it.
+struct Contents {
+  c10::IValue value;
+  std::unordered_map<const void*, std::size_t> record_bytes;
+};
+
+/// What torch::pickle_load does, but through a reader that stops at the end of a short file.
+Contents unpickle_file(const std::string& path) {
+  caffe2::serialize::PyTorchStreamReader file(path);
+  const auto [pickle, pickle_bytes] = file.getRecord("data.pkl");
+  const auto* const bytes = static_cast<const char*>(pickle.get());
+  std::size_t done = 0;
+  const auto read = [&, size = pickle_bytes](char* out, std::size_t wanted) {
+    const std::size_t count = std::min(wanted, size - done);
+    std::copy_n(bytes + done, count, out);
+    done += count;
+    return count;
+  };
+  Contents contents;
+  const auto read_record = [&](const std::string& name) {
+    auto [data, size] = file.getRecord("data/" + name);
+    contents.record_bytes[data.get()] = size;
+    return std::move(data);
+  };
+  contents.value = torch::jit::Unpickler(read, nullptr, nullptr, read_record, {}).parse_ivalue();
+  return contents;
+}
+
+/// Text from a file, fit for a terminal: ASCII and short.
+std::string printable(std::string text) {
+  constexpr std::size_t kLongest = 120;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  std::ranges::replace_if(
+      text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
 }
 
 /// What LibTorch says about a file, unless it takes the file's fault for its own.
 std::string reason(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch_error ? first_line(*torch_error) : error.what();
-  return text.find("INTERNAL ASSERT") == std::string::npos ? text : "not plain tensors";
+  return text.find("INTERNAL ASSERT") == std::string::npos ? printable(text) : "not plain tensors";
 }
 
-c10::IValue unpickle(const std::string& path) {
-  const std::vector<char> bytes = read_file(path);
+Contents unpickle(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) {
+    fail(Kind::data, "expected a weights file at {}, but {}; check model.weights", path,
+         error.message());
+  }
   try {
-    return torch::pickle_load(bytes);
-  } catch (const std::exception& error) {
+    return unpickle_file(path);
+  } catch (const std::exception& exception) {
     fail(Kind::data,
          "expected a dict of tensors written by torch.save in the weights file {}, found {} bytes "
          "that LibTorch cannot read ({}); in Python, write it with "
          "torch.save(dict(model.state_dict()), path)",
-         path, bytes.size(), reason(error));
+         path, size, reason(exception));
   }
 }
 
+/// Whether every element that the tensor's strides reach lies in its record.
+bool lies_in_record(const at::Tensor& tensor, const Contents& contents) {
+  if (tensor.layout() != at::kStrided || !tensor.device().is_cpu()) return false;
+  if (tensor.numel() == 0) return true;
+  const auto record = contents.record_bytes.find(tensor.storage().data_ptr().get());
+  if (record == contents.record_bytes.end() || tensor.storage_offset() < 0) return false;
+  double last = static_cast<double>(tensor.storage_offset());  // floating, so as not to overflow
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) < 0 || tensor.stride(i) < 0) return false;
+    last += static_cast<double>(tensor.size(i) - 1) * static_cast<double>(tensor.stride(i));
+  }
+  return (last + 1) * static_cast<double>(tensor.itemsize()) <= static_cast<double>(record->second);
+}
+
 TensorMap read_tensors(const std::string& path) {
-  const c10::IValue value = unpickle(path);
+  const Contents contents = unpickle(path);
+  const c10::IValue& value = contents.value;
   if (!value.isGenericDict()) {
     fail(Kind::data, "expected a dict of tensors in the weights file {}, found a {}", path,
          value.tagKind());
@@ -65,7 +114,12 @@ TensorMap read_tensors(const std::string& path) {
            "dict(model.state_dict()) alone",
            path, entry.key().tagKind(), entry.value().tagKind());
     }
-    tensors.emplace(entry.key().toStringRef(), entry.value().toTensor());
+    const at::Tensor tensor = entry.value().toTensor();
+    if (!tensor.defined() || !lies_in_record(tensor, contents)) {
+      fail(Kind::data, "expected the whole of tensor {} in the weights file {}, found a part",
+           printable(entry.key().toStringRef()), path);
+    }
+    tensors.emplace(entry.key().toStringRef(), tensor);
   }
   return tensors;
 }
@@ -105,7 +159,7 @@ void check_names(const std::string& path, const NamedTensors& wanted, const Tens
       fail(Kind::data,
            "expected weights of this network in the file {}, found a tensor {} that it does not "
            "have; check model.name and model.shortcut",
-           path, name);
+           path, printable(name));
     }
   }
 }

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 try:
     import torch
@@ -116,7 +117,8 @@ def check_refusals(folder, network):
                for name, tensor in network.state_dict().items()}
 
     def refused(content, *words):
-        torch.save(content, path)
+        if content is not None:
+            torch.save(content, path)
         message = tool("load", "resnet20", path, os.path.join(folder, "none"), code=3)
         assert message.count("\n") == 1, message
         assert all(word in message for word in words), message
@@ -130,10 +132,27 @@ def check_refusals(folder, network):
     refused({"model": weights}, "dict(model.state_dict())")
     refused([1, 2, 3], "dict")
     refused(network, "dict(model.state_dict())")
+    refuse_overreach(path, weights, refused)
     for name in [k for k in weights if k.endswith("num_batches_tracked")]:
         del weights[name]  # older files have none
     torch.save(weights, path)
     tool("load", "resnet20", path, os.path.join(folder, "none"))
+
+
+def refuse_overreach(path, weights, refused):
+    """A pickle that claims more of a record than there is: fc.bias, 10 floats in a record of 1."""
+    torch.save({**weights, "fc.bias": torch.ones(1)}, path)
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    pickle_name = next(name for name in content if name.endswith("data.pkl"))
+    # "K" pushes a byte: the storage's length 1, then (offset 0, sizes (1,), strides (1,)).
+    start = content[pickle_name].rindex(b"fc.bias")
+    head, tail = content[pickle_name][:start], content[pickle_name][start:]
+    content[pickle_name] = head + tail.replace(b"K\x01", b"K\x0a", 2)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    refused(None, "fc.bias", "part")
 
 
 def check_state_dict(folder, network):

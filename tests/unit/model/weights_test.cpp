@@ -93,7 +93,7 @@ TEST_CASE("a file that is missing, cut or garbage is refused in one sentence") {
   const auto path = folder.file("model.pt");
   const auto replica = resnet20(1);
   const auto refusal = [&] { return message_of(Kind::data, [&] { replica->load_weights(path); }); };
-  CHECK_THAT(refusal(), Contains("cannot be opened"));
+  CHECK_THAT(refusal(), Contains("No such file"));
 
   replica->save_weights(path);
   std::ifstream file(path, std::ios::binary);
