@@ -154,7 +154,9 @@ std::span<const std::uint32_t> largest_magnitudes(std::span<const float> values,
   }
   const Bin upper = find_bin(bins, k);
 
-  const auto memory = workspace.array<std::uint32_t>(0, upper.above + bins[upper.index] + kSlack);
+  // Room for all, not for these: how many share the bin changes from step to step, and no step
+  // after the first may allocate. Pages that are never touched cost nothing.
+  const auto memory = workspace.array<std::uint32_t>(0, values.size() + kSlack);
   const auto bound = static_cast<std::int32_t>(upper.index << kUpperShift);
   const auto kept = memory.first(
       HWY_DYNAMIC_DISPATCH(keep_at_least)(values.data(), values.size(), bound, memory.data()));

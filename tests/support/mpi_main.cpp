@@ -27,10 +27,12 @@ struct AbortOnFailure : Catch::TestEventListenerBase {
     if (!result.isOk()) {
       int rank = 0;
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      std::string context;
+      for (const auto& info : stats.infoMessages) context += info.message + "; ";
       std::fprintf(stderr, "[rank %d] %s:%zu: FAILED: %s with expansion: %s %s\n", rank,
                    result.getSourceInfo().file, result.getSourceInfo().line,
                    result.getExpression().c_str(), result.getExpandedExpression().c_str(),
-                   std::string(result.getMessage()).c_str());
+                   (context + std::string(result.getMessage())).c_str());
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
     return true;
