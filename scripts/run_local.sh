@@ -13,7 +13,7 @@
 #   --help          this text
 #
 #   scripts/run_local.sh --ranks 4 --threads 1 configs/quickstart.json --set train.epochs=2
-#   scripts/run_local.sh --ranks 2 -- doctor
+#   scripts/run_local.sh --ranks 2 -- list compressors
 # For several machines see "On a rack" in README.md.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh

@@ -1,8 +1,9 @@
 #include "codec/huffman.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <vector>
+#include <iterator>
 
 #include "core/error.hpp"
 
@@ -45,38 +46,51 @@ int tree_depths(std::span<const Leaf> leaves, std::span<int> depths) {
   return largest;
 }
 
+struct Package {
+  std::uint64_t count;
+  std::array<std::uint8_t, kMaxSymbols> uses;  // of each leaf
+};
+
+/// A vector on the stack: encoding allocates nothing. A denomination has its n coins and at most n
+/// packages of the one below.
+struct Packages {
+  using value_type = Package;
+  std::array<Package, 2 * kMaxSymbols> items;
+  std::size_t size = 0;
+
+  void push_back(const Package& package) { items[size++] = package; }
+  const Package* begin() const { return items.data(); }
+  const Package* end() const { return items.data() + size; }
+};
+
 // Package-merge: the n - 1 cheapest coins of each denomination 2^-12 ... 2^-1, packed by twos.
 void limited_depths(std::span<const Leaf> leaves, std::span<int> depths) {
-  struct Package {
-    std::uint64_t count;
-    std::array<std::uint8_t, kMaxSymbols> uses;  // of each leaf
-  };
   const std::size_t n = leaves.size();
-  std::vector<Package> singles(n), row, merged;
+  Packages singles, row, packed, merged;
   for (std::size_t i = 0; i < n; ++i) {
-    singles[i].count = leaves[i].count;
-    singles[i].uses = {};
-    singles[i].uses[i] = 1;
+    Package coin{.count = leaves[i].count, .uses = {}};
+    coin.uses[i] = 1;
+    singles.push_back(coin);
   }
   for (int level = 0; level < kMaxHuffmanBits; ++level) {
-    std::vector<Package> packed;
-    for (std::size_t i = 0; i + 1 < row.size(); i += 2) {
-      Package pair = row[i];
-      pair.count += row[i + 1].count;
+    packed.size = 0;
+    for (std::size_t i = 0; i + 1 < row.size; i += 2) {
+      Package pair = row.items[i];
+      pair.count += row.items[i + 1].count;
       for (std::size_t k = 0; k < n; ++k) {
-        pair.uses[k] = static_cast<std::uint8_t>(pair.uses[k] + row[i + 1].uses[k]);
+        pair.uses[k] = static_cast<std::uint8_t>(pair.uses[k] + row.items[i + 1].uses[k]);
       }
       packed.push_back(pair);
     }
-    merged.clear();
+    merged.size = 0;
     std::merge(singles.begin(), singles.end(), packed.begin(), packed.end(),
                std::back_inserter(merged),
                [](const Package& a, const Package& b) { return a.count < b.count; });
-    row.swap(merged);
+    row = merged;
   }
   std::fill(depths.begin(), depths.end(), 0);
   for (std::size_t i = 0; i < 2 * n - 2; ++i) {
-    for (std::size_t k = 0; k < n; ++k) depths[k] += row[i].uses[k];
+    for (std::size_t k = 0; k < n; ++k) depths[k] += row.items[i].uses[k];
   }
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "core/error.hpp"
 #include "model/torch_errors.hpp"
@@ -55,28 +54,12 @@ constexpr std::array kModels{
           true},
 };
 
-/// Levenshtein's distance.
-std::size_t edits_between(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 const Entry& find_model(std::string_view name) {
   const auto found = std::ranges::find(kModels, name, &Entry::name);
   if (found != kModels.end()) return *found;
-  const auto nearest =
-      std::ranges::min(kModels, {}, [&](const Entry& e) { return edits_between(e.name, name); });
-  fail(Kind::usage, "model.name: unknown model '{}'; nearest is '{}' (`list models` shows all)",
-       name, nearest.name);
+  std::string names;
+  for (const Entry& entry : kModels) names += ' ' + std::string(entry.name);
+  fail(Kind::usage, "model.name must be one of{}, found \"{}\"", names, name);
 }
 
 void check_options(const ModelOptions& options, const Entry& entry) {
@@ -96,8 +79,7 @@ void check_options(const ModelOptions& options, const Entry& entry) {
          options.classes);
   }
   if (options.normalization != "batchnorm") {
-    fail(Kind::usage, "model.normalization: unknown name '{}'; nearest is 'batchnorm'",
-         options.normalization);
+    fail(Kind::usage, "model.normalization must be batchnorm, found \"{}\"", options.normalization);
   }
   if (options.shortcut != "projection" && options.shortcut != "padding") {
     fail(Kind::usage, "model.shortcut: expected 'projection' or 'padding', found '{}'",

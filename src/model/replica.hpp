@@ -55,7 +55,7 @@ struct ModelOptions {
 };
 
 /// Images with a side below 32 pixels are framed with zeros to 32.
-/// @throws Error{usage} for an unknown name (lists the nearest) or an input that the network cannot
+/// @throws Error{usage} for an unknown name (lists all) or an input that the network cannot
 /// take.
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 

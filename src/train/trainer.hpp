@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "comm/communicator.hpp"
 #include "core/clock.hpp"
@@ -17,6 +16,7 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "train/fault.hpp"
+#include "train/ledger.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -41,59 +41,33 @@ struct Plan {
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
   std::optional<Fault> fault;
 
+  std::uint64_t epoch_of(StepId step) const { return step / steps_per_epoch; }  // from 0
   bool ends_epoch(StepId done) const { return done % steps_per_epoch == 0 || done == total_steps; }
-  std::uint64_t epoch_of(StepId step) const { return step / steps_per_epoch; }
+  bool evaluates_after(StepId done) const {
+    const std::uint64_t epochs = epoch_of(done - 1) + 1;
+    return done == total_steps || (evaluate_every > 0 && epochs % evaluate_every == 0);
+  }
 };
 
 class Trainer {
  public:
   Trainer(const Parts& parts, const Plan& plan);
-  /// Trains from rank 0's initial weights. Fills what the loop knows of the summary; the same on
-  /// all ranks. Collective.
+  /// Trains from rank 0's initial weights. Returns the summary but for names; the same on all
+  /// ranks. Collective.
   metrics::Summary run();
 
  private:
-  /// What one rank knows of a step before the ranks have added it up.
-  struct LocalStep {
-    metrics::StepRecord record;
-    std::uint64_t encoded_bytes, encoded_values;
-  };
-  /// Sums over steps and ranks.
-  struct Totals {
-    StepId steps = 0;
-    double loss = 0;               // summed over steps, mean over ranks
-    double seconds_total = 0;      // of this rank
-    metrics::RoomSeconds seconds;  // of this rank
-    double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
-    double encoded_bytes = 0, encoded_values = 0;
-    double variance = 0;  // summed over measurements of this rank
-    double variance_count = 0;
-    void operator+=(const Totals& other);
-  };
-
   void share_initial_state();
   void train_step(StepId step);
-  void note_step(StepId step, double loss, double rate, const metrics::RoomSeconds& seconds,
-                 const SyncResult& result);
-  void flush_steps();
   void finish_epoch(StepId done);
   void average_buffers();
   model::Evaluation evaluate();
-  metrics::RoomSeconds slowest(const metrics::RoomSeconds& seconds);
-  metrics::Summary summarize();
-  bool replicas_identical(std::uint64_t hash);
+  std::uint64_t parameter_hash();
 
   Parts p_;
   Plan plan_;
+  Ledger ledger_;
   Stopwatch wall_;
-  std::vector<LocalStep> unflushed_;
-  std::vector<double> reduction_;
-  StepId flush_every_ = 1;
-  Totals epoch_, run_;
-  std::uint64_t epochs_done_ = 0;
-  metrics::RoomSeconds slowest_seconds_;  // summed over epochs
-  double train_loss_ = 0;                 // of the last epoch
-  std::optional<double> accuracy_, best_accuracy_;
   data::Batch test_batch_;
 };
 

@@ -1,0 +1,192 @@
+#include "train/ledger.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+namespace eqt::train {
+namespace {
+
+// Step records need a small allreduce; one per this many seconds keeps progress lively and free.
+constexpr double kFlushSeconds = 1.0;
+constexpr StepId kStepsBeforeTiming = 4;
+constexpr double kMostUnflushed = 100;
+
+double peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts in KiB
+}
+
+}  // namespace
+
+void Ledger::Totals::operator+=(const Totals& other) {
+  steps += other.steps;
+  loss += other.loss;
+  seconds += other.seconds;
+  sent_bytes += other.sent_bytes;
+  received_bytes += other.received_bytes;
+  dense_bytes += other.dense_bytes;
+  encoded_bytes += other.encoded_bytes;
+  encoded_values += other.encoded_values;
+  variance += other.variance;
+  variance_count += other.variance_count;
+}
+
+Ledger::Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options)
+    : comm_(comm), sink_(sink), options_(options) {}
+
+void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
+  const Traffic& traffic = result.traffic;
+  record.seconds.encode = traffic.encode_seconds;
+  record.seconds.transfer = traffic.transfer_seconds;
+  record.seconds.decode = traffic.decode_seconds;
+  record.sent_bytes = traffic.sent_bytes;
+  record.received_bytes = traffic.received_bytes;
+  epoch_.seconds += record.seconds;
+  if (result.quantization_variance) {
+    epoch_.variance += *result.quantization_variance;
+    epoch_.variance_count += 1;
+  }
+  unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values});
+  if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
+}
+
+void Ledger::note_dense_mean(std::size_t count) {
+  const double bytes = 8.0 * static_cast<double>(count) * (comm_.size() - 1);
+  epoch_.sent_bytes += bytes;
+  epoch_.received_bytes += bytes;
+  epoch_.dense_bytes += bytes;
+}
+
+/// Adds the ranks' step records up and writes them.
+void Ledger::flush_steps() {
+  if (unflushed_.empty()) return;
+  constexpr std::size_t kColumns = 5;
+  reduction_.clear();
+  for (const LocalStep& local : unflushed_) {
+    reduction_.push_back(local.record.loss);
+    reduction_.push_back(static_cast<double>(local.record.sent_bytes));
+    reduction_.push_back(static_cast<double>(local.record.received_bytes));
+    reduction_.push_back(static_cast<double>(local.encoded_bytes));
+    reduction_.push_back(static_cast<double>(local.encoded_values));
+  }
+  comm_.allreduce_sum(reduction_);
+
+  const double ranks = comm_.size();
+  // The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
+  const double dense =
+      options_.synchronizes ? 8 * static_cast<double>(options_.values) * (ranks - 1) : 0;
+  for (std::size_t i = 0; i < unflushed_.size(); ++i) {
+    const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
+    metrics::StepRecord& record = unflushed_[i].record;
+    record.loss = sums[0] / ranks;
+    record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
+    record.received_bytes = static_cast<std::uint64_t>(sums[2]);
+    record.dense_bytes = static_cast<std::uint64_t>(dense);
+    if (comm_.rank() == 0) sink_.write(record);
+    epoch_.steps += 1;
+    epoch_.loss += record.loss;
+    epoch_.sent_bytes += sums[1];
+    epoch_.received_bytes += sums[2];
+    epoch_.encoded_bytes += sums[3];
+    epoch_.encoded_values += sums[4];
+    epoch_.dense_bytes += dense;
+  }
+  const metrics::StepRecord& last = unflushed_.back().record;
+  if (last.step >= kStepsBeforeTiming && flush_every_ == 1) {
+    choose_flush_interval(last.seconds.total);
+  }
+  unflushed_.clear();
+}
+
+/// By rank 0's clock, for all ranks.
+void Ledger::choose_flush_interval(double step_seconds) {
+  double steps = std::round(kFlushSeconds / std::max(1e-6, step_seconds));
+  comm_.broadcast(std::as_writable_bytes(std::span(&steps, 1)), 0);
+  flush_every_ = static_cast<StepId>(std::clamp(steps, 2.0, kMostUnflushed));
+}
+
+void Ledger::close_epoch(std::uint64_t epoch, StepId done,
+                         const std::optional<model::Evaluation>& evaluation) {
+  flush_steps();
+  metrics::EpochRecord record;
+  record.epoch = epochs_ = epoch;
+  record.step = done;
+  record.train_loss = train_loss_ = epoch_.loss / static_cast<double>(epoch_.steps);
+  if (evaluation) {
+    const auto count = static_cast<double>(evaluation->count);
+    accuracy_ = static_cast<double>(evaluation->correct) / count;
+    best_accuracy_ = std::max(best_accuracy_.value_or(0), *accuracy_);
+    record.test_accuracy = accuracy_;
+    record.test_loss = evaluation->loss_sum / count;
+  }
+  record.seconds = slowest(epoch_.seconds);
+  record.images_per_second = images_per_second(epoch_.steps, record.seconds.total);
+  record.sent_bytes = static_cast<std::uint64_t>(epoch_.sent_bytes);
+  record.compression_ratio = epoch_.compression_ratio();
+  record.bits_per_value = epoch_.bits_per_value();
+  record.quantization_variance = mean_variance(epoch_);
+  if (comm_.rank() == 0) sink_.write(record);
+
+  slowest_ += record.seconds;
+  run_ += epoch_;
+  epoch_ = {};
+}
+
+metrics::Summary Ledger::summary() {
+  metrics::Summary summary;
+  summary.ranks = comm_.size();
+  summary.steps = run_.steps;
+  summary.epochs = epochs_;
+  summary.train_loss = train_loss_;
+  summary.test_accuracy = accuracy_;
+  summary.best_test_accuracy = best_accuracy_;
+  summary.images_per_second = images_per_second(run_.steps, slowest_.total);
+  using Room = double metrics::RoomSeconds::*;
+  for (const Room room :
+       {&metrics::RoomSeconds::data, &metrics::RoomSeconds::compute, &metrics::RoomSeconds::encode,
+        &metrics::RoomSeconds::transfer, &metrics::RoomSeconds::decode,
+        &metrics::RoomSeconds::update, &metrics::RoomSeconds::total}) {
+    summary.epoch_seconds.*room = slowest_.*room / static_cast<double>(epochs_);
+  }
+  summary.sent_bytes = static_cast<std::uint64_t>(run_.sent_bytes);
+  summary.received_bytes = static_cast<std::uint64_t>(run_.received_bytes);
+  summary.dense_bytes = static_cast<std::uint64_t>(run_.dense_bytes);
+  summary.compression_ratio = run_.compression_ratio();
+  summary.bits_per_value = run_.bits_per_value();
+  summary.quantization_variance = mean_variance(run_);
+  std::array<double, 1> rss = {peak_rss_mib()};
+  comm_.allreduce_max(rss);
+  summary.peak_rss_mib = rss[0];
+  return summary;
+}
+
+metrics::RoomSeconds Ledger::slowest(const metrics::RoomSeconds& s) {
+  std::array<double, 7> v = {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
+  comm_.allreduce_max(v);
+  return {.data = v[0],
+          .compute = v[1],
+          .encode = v[2],
+          .transfer = v[3],
+          .decode = v[4],
+          .update = v[5],
+          .total = v[6]};
+}
+
+/// Over the measurements of all ranks.
+std::optional<double> Ledger::mean_variance(const Totals& totals) {
+  std::array<double, 2> sums = {totals.variance, totals.variance_count};
+  comm_.allreduce_sum(sums);
+  if (sums[1] > 0) return sums[0] / sums[1];
+  return {};
+}
+
+double Ledger::images_per_second(StepId steps, double seconds) const {
+  return static_cast<double>(steps * options_.batch_size) * comm_.size() / seconds;
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,83 @@
+// What a run has cost and reached so far, added up over steps and ranks.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "metrics/records.hpp"
+#include "metrics/sink.hpp"
+#include "model/replica.hpp"
+#include "train/synchronizer.hpp"
+
+namespace eqt::train {
+
+struct LedgerOptions {
+  std::size_t batch_size = 64;  // per rank
+  std::size_t values = 0;       // of the gradient
+  bool synchronizes = true;     // ranks exchange the gradient in every step
+};
+
+/// Each rank keeps one; calls marked collective add the ranks up, and rank 0's sink gets the
+/// records.
+class Ledger {
+ public:
+  Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options);
+
+  /// Notes this rank's step; `record` lacks what the synchronization knows. Collective from time to
+  /// time, in the same steps on all ranks.
+  void note_step(metrics::StepRecord record, const SyncResult& result);
+
+  /// Notes `count` values that all ranks averaged as float32 outside a step, by the ring formula.
+  void note_dense_mean(std::size_t count);
+
+  /// Closes an epoch that ended with step `done`. `evaluation` holds sums over all ranks.
+  /// Collective.
+  void close_epoch(std::uint64_t epoch, StepId done,
+                   const std::optional<model::Evaluation>& evaluation);
+
+  /// The summary of the closed epochs: all but names, parameters and hash. Collective.
+  metrics::Summary summary();
+
+ private:
+  struct LocalStep {
+    metrics::StepRecord record;
+    std::uint64_t encoded_bytes, encoded_values;
+  };
+  /// Over steps; of all ranks, but for seconds and variance, which are this rank's.
+  struct Totals {
+    StepId steps = 0;
+    double loss = 0;
+    metrics::RoomSeconds seconds;
+    double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
+    double encoded_bytes = 0, encoded_values = 0;
+    double variance = 0, variance_count = 0;
+
+    void operator+=(const Totals& other);
+    double compression_ratio() const { return dense_bytes / sent_bytes; }
+    double bits_per_value() const { return 8 * encoded_bytes / encoded_values; }
+  };
+
+  void flush_steps();
+  void choose_flush_interval(double step_seconds);
+  metrics::RoomSeconds slowest(const metrics::RoomSeconds& seconds);
+  std::optional<double> mean_variance(const Totals& totals);
+  double images_per_second(StepId steps, double seconds) const;
+
+  comm::Communicator& comm_;
+  metrics::Sink& sink_;
+  const LedgerOptions options_;
+  std::vector<LocalStep> unflushed_;
+  std::vector<double> reduction_;
+  StepId flush_every_ = 1;
+  Totals epoch_, run_;
+  metrics::RoomSeconds slowest_;  // summed over epochs
+  std::uint64_t epochs_ = 0;
+  double train_loss_ = 0;  // of the last epoch
+  std::optional<double> accuracy_, best_accuracy_;
+};
+
+}  // namespace eqt::train
