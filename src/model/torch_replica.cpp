@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "core/error.hpp"
 #include "model/torch_errors.hpp"
@@ -131,6 +132,10 @@ class AnnounceHook : public torch::autograd::FunctionPostHook {
   std::size_t slice_;
 };
 
+// A shared_ptr or an intrusive_ptr, by LibTorch's version.
+using Accumulator =
+    decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
 class TorchReplica final : public Replica {
  public:
   TorchReplica(std::shared_ptr<Network> network, const ReplicaInput& input)
@@ -247,7 +252,7 @@ class TorchReplica final : public Replica {
   FlatBuffer gradient_;    // (d)
   FlatBuffer buffers_;     // (b)
   Announcer announcer_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // their hooks live with them
+  std::vector<Accumulator> accumulators_;  // their hooks live with them
 };
 
 }  // namespace
