@@ -176,6 +176,7 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
   std::vector<std::uint64_t> values(static_cast<std::size_t>(s.size), value);
   if (s.size == 1) return values;
   s.requests.resize(1);
+  // NOLINTNEXTLINE(mpi-type-mismatch): the check knows unsigned long only by MPI_UNSIGNED_LONG
   check(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, s.comm,
                        s.requests.data()),
         "allgather");
