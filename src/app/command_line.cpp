@@ -29,7 +29,9 @@ Command parse_command_line(int argc, char** argv) {
   TrainCommand train;
   bool version = false;
   add_config_options(app, train.config_path, train.sets);
-  app.add_option("--out", train.out, "Run folder [runs/NAME]")->type_name("DIR");
+  app.add_option("--out", train.out, "Run folder [runs/NAME]; the last one wins")
+      ->type_name("DIR")
+      ->take_last();
   app.add_flag("--overwrite", train.overwrite, "Replace the results that the run folder holds");
   app.add_flag("--quiet", train.quiet, "No progress and no final table");
   app.add_flag("--version", version, "Print version and libraries");

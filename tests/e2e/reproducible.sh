@@ -33,4 +33,9 @@ run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- \
   --config "$WORK/elastiquant-first/config.json" --out "$RUN"
 expect_code 0 "a run from config.json"
 [[ $CODE -ne 0 ]] || expect_equal "$first" "$(summary parameter_hash)" "a run from config.json"
+
+# quickstart.sh names a folder of its own and hands on what the user adds.
+train 1 first-out --set train.steps=1 --out "$WORK/last-out"
+expect_code 0 "--out given twice"
+[[ -e $WORK/last-out/summary.json && ! -e $WORK/first-out ]] || wrong "the last --out does not win"
 finish
