@@ -164,12 +164,6 @@ class FolderSink : public Sink {
 
 }  // namespace
 
-bool holds_results(const std::string& folder) {
-  std::error_code ignored;
-  return fs::exists(fs::path(folder) / kRecords, ignored) ||
-         fs::exists(fs::path(folder) / kSummary, ignored);
-}
-
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records) {
   return std::make_unique<FolderSink>(folder, step_records);
 }

@@ -29,9 +29,6 @@ enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a
 /// @throws Error{output}
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records);
 
-/// Whether a run has left metrics.jsonl or summary.json in `folder`.
-bool holds_results(const std::string& folder);
-
 /// Progress on stderr and the final table on stdout. A bar only where stderr is a terminal: a file
 /// never gets a control character other than the newline.
 /// @throws Error{output} when the table cannot be written

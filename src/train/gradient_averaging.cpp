@@ -189,9 +189,8 @@ class GradientAveraging final : public Synchronizer {
 
     Traffic traffic;
     const comm::ByteCount bytes_before = comm_.byte_count();
-    const Stopwatch inside;
     const Contribution contribution = collective_.mean(bucket, context_, gradient_, traffic);
-    traffic.transfer_seconds = exposed(traffic.transfer_seconds, inside.seconds());
+    traffic.transfer_seconds = exposed(traffic.transfer_seconds);
     const comm::ByteCount bytes_after = comm_.byte_count();
     traffic.sent_bytes = bytes_after.sent_bytes - bytes_before.sent_bytes;
     traffic.received_bytes = bytes_after.received_bytes - bytes_before.received_bytes;
@@ -206,11 +205,11 @@ class GradientAveraging final : public Synchronizer {
   }
 
   /// How much of the transfer time passed while the trainer waited in finish().
-  double exposed(double transfer_seconds, double inside_seconds) {
-    if (!thread_.joinable()) return transfer_seconds;
+  double exposed(double transfer_seconds) {
+    if (!options_.overlap) return transfer_seconds;
     const std::lock_guard lock(mutex_);
     if (!finishing_since_) return 0;
-    return std::min({transfer_seconds, inside_seconds, finishing_since_->seconds()});
+    return std::min(transfer_seconds, finishing_since_->seconds());
   }
 
   void require_finite(const FusionBucket& bucket) const {
