@@ -108,11 +108,7 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
                                         .ranks = ranks});
   }
   const std::string& wanted = config.synchronization.error_feedback;
-  const codec::Properties properties = compressor.properties();
-  // Rounding to nearest is biased too, but by half a unit in the last place: no memory is worth
-  // that.
-  const bool biased = properties.sparse;
-  if (wanted == "ef14" || (wanted == "auto" && biased))
+  if (wanted == "ef14" || (wanted == "auto" && compressor.properties().needs_feedback))
     return collective::make_error_feedback(count);
   return nullptr;
 }

@@ -4,6 +4,8 @@ namespace eqt::codec {
 
 float Compressor::local_scale(std::span<const float> /*values*/) const { return 0; }
 
+void Compressor::finish_mean(std::span<float> /*mean*/) const {}
+
 std::string_view codec_name(CodecId id) noexcept {
   switch (id) {
     case CodecId::none:
@@ -26,6 +28,30 @@ std::string_view codec_name(CodecId id) noexcept {
       return "topk";
     case CodecId::dgc:
       return "dgc";
+    case CodecId::int8:
+      return "int8";
+    case CodecId::natural:
+      return "natural";
+    case CodecId::nuqsgd:
+      return "nuqsgd";
+    case CodecId::alq:
+      return "alq";
+    case CodecId::amq:
+      return "amq";
+    case CodecId::randomk:
+      return "randomk";
+    case CodecId::threshold:
+      return "threshold";
+    case CodecId::signsgd:
+      return "signsgd";
+    case CodecId::ef_signsgd:
+      return "ef-signsgd";
+    case CodecId::onebit:
+      return "onebit";
+    case CodecId::atomo:
+      return "atomo";
+    case CodecId::powersgd:
+      return "powersgd";
   }
   return "unknown";
 }

@@ -25,13 +25,27 @@ enum class CodecId : std::uint16_t {
   terngrad = 7,
   topk = 8,
   dgc = 9,
+  int8 = 10,
+  natural = 11,
+  nuqsgd = 12,
+  alq = 13,
+  amq = 14,
+  randomk = 15,
+  threshold = 16,
+  signsgd = 17,
+  ef_signsgd = 18,
+  onebit = 19,
+  atomo = 20,
+  powersgd = 21,
 };
 
 struct Properties {
-  bool lossless = false;  // decode(encode(v)) == v, bit for bit
-  bool unbiased = false;  // E[decode(encode(v))] == v
-  bool random = false;    // reads EncodeContext::key
-  bool sparse = false;    // sends a few values with their indices; see codec/sparse.hpp
+  bool lossless = false;        // decode(encode(v)) == v, bit for bit
+  bool unbiased = false;        // E[decode(encode(v))] == v
+  bool random = false;          // reads EncodeContext::key
+  bool sparse = false;          // sends a few values with their indices; see codec/sparse.hpp
+  bool needs_feedback = false;  // training needs what was not sent to be added to the next gradient
+  bool votes = false;           // finish_mean() is not the identity: no second quantisation
   bool shared_scale =
       false;  // wants EncodeContext::shared_scale, the maximum over ranks of local_scale()
   // Values that are encoded independently of their neighbours come in runs of this many [values]:
@@ -46,6 +60,7 @@ struct EncodeContext {
   std::uint64_t first_index = 0;      // index of values[0] in its slice: the random counter's start
   std::optional<float> shared_scale;  // TernGrad: S = max over ranks of local_scale()
   std::optional<double> density;  // top-k, DGC: fraction kept in this step, instead of the option's
+  std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
 };
 
 /// Stateless and thread-safe; knows no ranks. One instance serves every slice.
@@ -75,6 +90,10 @@ class Compressor {
   /// part of the message.
   virtual void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                           std::span<float> sum) const = 0;
+
+  /// Turns the mean over ranks of decoded values into the update: signSGD's majority vote. The
+  /// identity for all others.
+  virtual void finish_mean(std::span<float> mean) const;
 
   /// This rank's proposal for the shared scale; 0 for codecs that share none.
   virtual float local_scale(std::span<const float> values) const;

@@ -88,7 +88,8 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
         .key = {context.run_seed, context.step, context.rank, segment.slice},
         .first_index = segment.first_index,
         .shared_scale = {},
-        .density = context.density};
+        .density = context.density,
+        .rows = segment.rows};
     if (!segment.compressed) {
       at += raw_codec().encode(run, encode_context, workspace, frame.subspan(at));
       continue;

@@ -23,6 +23,7 @@ struct Segment {
   std::size_t begin = 0;          // in the flat buffer [floats]
   std::size_t count = 0;          // [floats]
   bool compressed = true;         // false: travels as float32
+  std::size_t rows = 0;           // see EncodeContext
 };
 
 /// Whose message it is and what its values need.

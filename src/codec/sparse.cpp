@@ -100,7 +100,9 @@ class Sparse final : public Compressor {
 
   CodecId id() const noexcept override { return id_; }
   std::uint8_t format_version() const noexcept override { return 1; }
-  Properties properties() const noexcept override { return {.sparse = true, .granule = 0}; }
+  Properties properties() const noexcept override {
+    return {.sparse = true, .needs_feedback = true, .granule = 0};
+  }
 
   /// For every density that a context may ask for.
   std::size_t max_payload_bytes(std::size_t count) const override {

@@ -123,6 +123,12 @@ class Allgather final : public Collective {
                     fmt::format("step {}, from rank {}: {}", step, from, error.what()));
       }
     }
+    if (!compressor_.properties().votes) return;
+    for (const codec::Segment& segment : bucket.segments) {
+      if (segment.compressed) {
+        compressor_.finish_mean(values.subspan(segment.begin, segment.count));
+      }
+    }
   }
 
   comm::Communicator& comm_;

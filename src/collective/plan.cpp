@@ -9,6 +9,11 @@ namespace {
 
 constexpr std::size_t kLeastRun = 8192;  // values; shorter runs are all headers
 
+/// A weight tensor (out, ...) as a matrix with a row per output.
+std::size_t rows_of(const TensorSlice& slice) {
+  return slice.shape.size() > 1 ? static_cast<std::size_t>(slice.shape.front()) : 0;
+}
+
 std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions& options) {
   std::vector<FusionBucket> buckets;
   for (std::size_t i = layout.size(); i-- > 0;) {
@@ -26,7 +31,8 @@ std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions&
                                        .first_index = 0,
                                        .begin = slice.offset,
                                        .count = slice.count,
-                                       .compressed = is_compressed(slice, options.skip_below)});
+                                       .compressed = is_compressed(slice, options.skip_below),
+                                       .rows = rows_of(slice)});
   }
   for (FusionBucket& bucket : buckets) {
     std::reverse(bucket.segments.begin(), bucket.segments.end());
@@ -51,7 +57,8 @@ std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor&
                                      .first_index = begin,
                                      .begin = begin,
                                      .count = end - begin,
-                                     .compressed = true}}});
+                                     .compressed = true,
+                                     .rows = 0}}});
   }
   std::reverse(buckets.begin(), buckets.end());
   for (std::size_t i = 0; i < buckets.size(); ++i) buckets[i].index = static_cast<std::uint32_t>(i);
@@ -66,7 +73,8 @@ bool is_compressed(const TensorSlice& slice, std::size_t skip_below) {
 
 bool needs_whole_slices(const codec::Compressor& compressor) {
   const codec::Properties properties = compressor.properties();
-  return properties.granule == 0 || properties.sparse || properties.shared_scale;
+  return properties.granule == 0 || properties.sparse || properties.shared_scale ||
+         properties.votes;
 }
 
 std::size_t run_length(const codec::Compressor& compressor) {
