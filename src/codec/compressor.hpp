@@ -91,6 +91,21 @@ class Compressor {
   virtual void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                           std::span<float> sum) const = 0;
 
+  /// decode_add() of several payloads in their order, with the same result; where the codec can, in
+  /// one pass over `sum`.
+  virtual void decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
+                              Workspace& workspace, std::span<float> sum) const;
+
+  /// Error feedback in one call: encodes p = gradient + residual and leaves residual = p - decoded;
+  /// where the codec can, in one trip over memory.
+  /// @pre as encode(); residual.size() == gradient.size()
+  /// @return bytes written
+  [[nodiscard]] virtual std::size_t encode_with_feedback(std::span<const float> gradient,
+                                                         const EncodeContext& context,
+                                                         Workspace& workspace,
+                                                         std::span<float> residual,
+                                                         std::span<std::byte> payload) const;
+
   /// Turns the mean over ranks of decoded values into the update: signSGD's majority vote. The
   /// identity for all others.
   virtual void finish_mean(std::span<float> mean) const;

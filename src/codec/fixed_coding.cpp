@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
-#include "codec/bytes.hpp"
-#include "codec/level_kernels.hpp"
+#include "codec/block_kernels.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -39,12 +39,8 @@ std::uint64_t split(std::uint64_t x) {
 }
 
 template <int kBits>
-void pack(std::span<const LevelCode> codes, std::byte* to, std::byte* end) {
-  std::size_t i = 0;
-  for (; i + 8 <= codes.size() && end - to >= 8; i += 8, to += kBits) {
-    store(to, merge<kBits>(load<std::uint64_t>(std::as_bytes(codes).data() + i)));
-  }
-  for (; i < codes.size(); i += 8, to += kBits) {
+void pack_stream(std::span<const LevelCode> codes, std::byte* to, std::byte* end) {
+  for (std::size_t i = 0; i < codes.size(); i += 8, to += kBits) {
     std::uint64_t eight = 0;
     std::memcpy(&eight, codes.data() + i, std::min<std::size_t>(8, codes.size() - i));
     const std::uint64_t merged = merge<kBits>(eight);
@@ -53,17 +49,34 @@ void pack(std::span<const LevelCode> codes, std::byte* to, std::byte* end) {
 }
 
 template <int kBits>
-void unpack(const std::byte* from, const std::byte* end, std::span<LevelCode> codes) {
-  std::size_t i = 0;
-  for (; i + 8 <= codes.size() && end - from >= 8; i += 8, from += kBits) {
-    store(std::as_writable_bytes(codes).data() + i, split<kBits>(load<std::uint64_t>(from)));
-  }
-  for (; i < codes.size(); i += 8, from += kBits) {
+void unpack_stream(const std::byte* from, const std::byte* end, std::span<LevelCode> codes) {
+  for (std::size_t i = 0; i < codes.size(); i += 8, from += kBits) {
     std::uint64_t merged = 0;
     std::memcpy(&merged, from,
                 static_cast<std::size_t>(std::min<std::ptrdiff_t>(kBits, end - from)));
     const std::uint64_t eight = split<kBits>(merged);
     std::memcpy(codes.data() + i, &eight, std::min<std::size_t>(8, codes.size() - i));
+  }
+}
+
+// Calls visit(std::integral_constant<int, bits>).
+template <typename Visit>
+void with_width(int bits, const Visit& visit) {
+  switch (bits) {
+    case 2:
+      return visit(std::integral_constant<int, 2>());
+    case 3:
+      return visit(std::integral_constant<int, 3>());
+    case 4:
+      return visit(std::integral_constant<int, 4>());
+    case 5:
+      return visit(std::integral_constant<int, 5>());
+    case 6:
+      return visit(std::integral_constant<int, 6>());
+    case 7:
+      return visit(std::integral_constant<int, 7>());
+    default:
+      return visit(std::integral_constant<int, 8>());
   }
 }
 
@@ -73,49 +86,46 @@ void check_sizes(std::size_t bytes, int bits, std::size_t count) {
             bits);
 }
 
+// Values in whole blocks.
+std::size_t in_blocks(std::size_t count, int bits) { return count - count % block_values(bits); }
+
 }  // namespace
 
 void pack_fixed(std::span<const LevelCode> codes, int bits, std::span<std::byte> packed) {
   check_sizes(packed.size(), bits, codes.size());
-  std::byte* to = packed.data();
-  std::byte* end = to + packed.size();
-  switch (bits) {
-    case 2:
-      return pack<2>(codes, to, end);
-    case 3:
-      return pack<3>(codes, to, end);
-    case 4:
-      return pack_nibbles(codes, packed);
-    case 5:
-      return pack<5>(codes, to, end);
-    case 6:
-      return pack<6>(codes, to, end);
-    case 7:
-      return pack<7>(codes, to, end);
-    default:
-      return pack<8>(codes, to, end);
-  }
+  const std::size_t whole = in_blocks(codes.size(), bits);
+  const std::size_t bytes = fixed_bytes(whole, bits);
+  pack_blocks(codes.first(whole), bits, packed.first(bytes));
+  with_width(bits, [&](auto width) {
+    pack_stream<width>(codes.subspan(whole), packed.data() + bytes, packed.data() + packed.size());
+  });
 }
 
 void unpack_fixed(std::span<const std::byte> packed, int bits, std::span<LevelCode> codes) {
   check_sizes(packed.size(), bits, codes.size());
-  const std::byte* from = packed.data();
-  const std::byte* end = from + packed.size();
-  switch (bits) {
-    case 2:
-      return unpack<2>(from, end, codes);
-    case 3:
-      return unpack<3>(from, end, codes);
-    case 4:
-      return unpack<4>(from, end, codes);
-    case 5:
-      return unpack<5>(from, end, codes);
-    case 6:
-      return unpack<6>(from, end, codes);
-    case 7:
-      return unpack<7>(from, end, codes);
-    default:
-      return unpack<8>(from, end, codes);
+  const std::size_t whole = in_blocks(codes.size(), bits);
+  const std::size_t bytes = fixed_bytes(whole, bits);
+  unpack_blocks(packed.first(bytes), bits, codes.first(whole));
+  with_width(bits, [&](auto width) {
+    unpack_stream<width>(packed.data() + bytes, packed.data() + packed.size(),
+                         codes.subspan(whole));
+  });
+}
+
+void add_fixed(std::span<const PackedBucket> buckets, int bits, std::span<float> sum) {
+  const std::size_t whole = in_blocks(sum.size(), bits);
+  add_blocks(buckets, bits, sum.first(whole));
+  const auto tail = sum.subspan(whole);
+  if (tail.empty()) return;
+  LevelCode codes[kMaxBlockValues];
+  for (const PackedBucket& bucket : buckets) {
+    const std::byte* from = bucket.packed + fixed_bytes(whole, bits);
+    with_width(bits, [&](auto width) {
+      unpack_stream<width>(from, from + fixed_bytes(tail.size(), bits), {codes, tail.size()});
+    });
+    for (std::size_t i = 0; i < tail.size(); ++i) {
+      tail[i] += bucket.value[(codes[i] & 0x7F) | (codes[i] >> 7) << (bits - 1)];
+    }
   }
 }
 

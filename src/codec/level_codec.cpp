@@ -1,10 +1,13 @@
 #include "codec/level_codec.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "codec/block_kernels.hpp"
+#include "codec/bucket_scale.hpp"
 #include "codec/bytes.hpp"
 #include "codec/fixed_coding.hpp"
 #include "codec/level_kernels.hpp"
@@ -17,20 +20,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t kNormBytes = sizeof(float);
 // Above, Elias words of gaps would not fit the bit reader's window.
 constexpr std::size_t kMaxBucketSize = std::size_t{1} << 30;
-// Outside, 1 / norm or r loses bits: values and norm are first scaled by a power of two.
-constexpr float kSmallNorm = 0x1p-64f;
-constexpr float kLargeNorm = 0x1p+96f;
 // Fixed codes pass through a block of this many on the stack, which stays in the L1 cache.
 constexpr std::size_t kBlock = 1024;
 // Workspace slots.
 constexpr std::size_t kCodesSlot = 0;
 constexpr std::size_t kScaledSlot = 1;
-
-float round_up_to_float(double x) {
-  if (x > static_cast<double>(std::numeric_limits<float>::max())) return kInfinity;
-  const auto rounded = static_cast<float>(x);
-  return static_cast<double>(rounded) < x ? std::nextafter(rounded, kInfinity) : rounded;
-}
+constexpr std::size_t kRestSlot = 2;
 
 [[noreturn]] void fail_not_finite(std::span<const float> values, std::uint64_t first_index) {
   const auto bad =
@@ -45,35 +40,13 @@ float round_up_to_float(double x) {
   fail(Kind::wire, "level payload: expected {} more bytes in a bucket, found {}", expected, found);
 }
 
-// One bucket, rounded; knows where the random counter crosses a block of 2^32.
-class Quantizer {
- public:
-  Quantizer(const LevelTable& table, float norm, const RandomKey& key, std::uint64_t first_index)
-      : table_(table),
-        inverse_(static_cast<float>((table.uniform ? table.count : 1) / static_cast<double>(norm))),
-        key_(key),
-        next_(first_index) {}
-
-  /// Codes of the bucket's next values.
-  void next(std::span<const float> values, std::span<LevelCode> codes) {
-    while (!values.empty()) {
-      const std::uint64_t left = (std::uint64_t{1} << 32) - (next_ & 0xFFFFFFFFu);
-      const std::size_t run = std::min<std::uint64_t>(left, values.size());
-      const RandomStream stream(key_, static_cast<std::uint32_t>(next_ >> 32));
-      quantize(values.first(run), inverse_, table_, stream, static_cast<std::uint32_t>(next_),
-               codes.first(run));
-      next_ += run;
-      values = values.subspan(run);
-      codes = codes.subspan(run);
-    }
-  }
-
- private:
-  const LevelTable& table_;
-  float inverse_;
-  RandomKey key_;
-  std::uint64_t next_;
-};
+// The words of a bucket: product(first) on. A bucket that crosses a block of 2^32 indices has a
+// stream of its own, so that no word is used twice.
+RandomStream bucket_stream(const RandomKey& key, std::uint64_t first_index, std::size_t count) {
+  const auto block = static_cast<std::uint32_t>(first_index >> 32);
+  const bool crosses = (first_index + count - 1) >> 32 != first_index >> 32;
+  return RandomStream(key, crosses ? block | 0x80000000u : block);
+}
 
 std::size_t encode_raw(std::span<const float> bucket, std::span<std::byte> to) {
   std::memcpy(to.data(), bucket.data(), bucket.size_bytes());
@@ -101,15 +74,41 @@ float checked_norm(std::span<const std::byte> from) {
   return norm;
 }
 
-// scale * norm * level of each level code, negative ones from kSignCode on.
-struct DecodedValues {
-  DecodedValues(const LevelTable& table, float norm, float scale) {
-    for (std::size_t i = 0; i <= static_cast<std::size_t>(table.count); ++i) {
-      value[i] = scale * (norm * table.level[i]);
-      value[i + kSignCode] = -value[i];
-    }
+// scale * norm * level of each code; codes with the sign are the second half, from `sign` on.
+void fill_values(const LevelTable& table, float norm, float scale, std::size_t sign, float* value) {
+  const auto levels = static_cast<std::size_t>(table.count) + 1;
+  for (std::size_t i = 0; i < levels; ++i) value[i] = scale * (norm * table.level[i]);
+  for (std::size_t i = 0; i < levels; ++i) value[i + sign] = -value[i];
+}
+
+// Packed buckets that wait to be added together, in the order in which they came.
+class PendingBuckets {
+ public:
+  PendingBuckets(const LevelTable& table, float scale, std::span<float> sum)
+      : table_(table), scale_(scale), sum_(sum) {}
+
+  void push(const std::byte* packed, float norm) {
+    if (count_ == kMost) flush();
+    const std::size_t sign = std::size_t{1} << (table_.bits - 1);
+    fill_values(table_, norm, scale_, sign, values_[count_]);
+    buckets_[count_] = {packed, values_[count_]};
+    ++count_;
   }
-  alignas(64) float value[256] = {};
+
+  void flush() {
+    if (count_ > 0) add_fixed(std::span(buckets_).first(count_), table_.bits, sum_);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 8;
+
+  const LevelTable& table_;
+  float scale_;
+  std::span<float> sum_;
+  std::size_t count_ = 0;
+  std::array<PackedBucket, kMost> buckets_;
+  alignas(64) float values_[kMost][256];
 };
 
 }  // namespace
@@ -149,7 +148,7 @@ float LevelCodec::bucket_norm(std::span<const float> bucket, std::uint64_t first
   }
   const double squares = sum_of_squares(bucket);
   if (!std::isfinite(squares)) fail_not_finite(bucket, first_index);
-  return round_up_to_float(std::sqrt(squares));
+  return norm_of_squares(squares);
 }
 
 std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContext& context,
@@ -157,102 +156,156 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
   EQT_CHECK(payload.size() >= max_payload_bytes(values.size()),
             "a payload of {} bytes for {} values", payload.size(), values.size());
   std::size_t used = 0;
-  for (std::size_t start = 0; start < values.size(); start += options_.bucket_size) {
-    const auto bucket =
-        values.subspan(start, std::min(options_.bucket_size, values.size() - start));
-    const std::uint64_t first_index = context.first_index + start;
-    const float norm = bucket_norm(bucket, first_index);
-    store(payload.data() + used, norm);
-    used += kNormBytes;
-    if (norm == 0) continue;
+  for (std::size_t start = 0; start < values.size();) {
+    const auto left = values.subspan(start);
     const auto to = payload.subspan(used);
-    used += norm == kInfinity ? encode_raw(bucket, to)
-                              : encode_bucket(bucket, norm, context, first_index, workspace, to);
+    const std::uint64_t first_index = context.first_index + start;
+    if (const auto easy = encode_easy(left, context.key, first_index, to); easy.values > 0) {
+      start += easy.values;
+      used += easy.bytes;
+      continue;
+    }
+    const auto bucket = left.first(std::min(options_.bucket_size, left.size()));
+    used += encode_bucket(bucket, context, first_index, workspace, to);
+    start += bucket.size();
   }
   return used;
 }
 
-std::size_t LevelCodec::encode_bucket(std::span<const float> bucket, float norm,
+// As many buckets as the fast path takes from the front.
+EncodedBuckets LevelCodec::encode_easy(std::span<const float> values, const RandomKey& key,
+                                       std::uint64_t first_index,
+                                       std::span<std::byte> payload) const {
+  const std::size_t size = options_.bucket_size;
+  if (entropy_ || 32 % options_.bits != 0 || size % block_values(options_.bits) != 0) return {};
+  const std::uint64_t in_block = (std::uint64_t{1} << 32) - (first_index & 0xFFFFFFFFu);
+  std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(in_block, values.size()));
+  count -= count % size;
+  const RandomStream stream(key, static_cast<std::uint32_t>(first_index >> 32));
+  return encode_buckets(values.first(count), size, options_.norm, table_, stream,
+                        static_cast<std::uint32_t>(first_index), payload);
+}
+
+// Bucket by bucket, so that only the first touch of a value reaches beyond the caches.
+std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
+                                             const EncodeContext& context, Workspace& workspace,
+                                             std::span<float> residual,
+                                             std::span<std::byte> payload) const {
+  EQT_CHECK(
+      residual.size() == gradient.size() && payload.size() >= max_payload_bytes(gradient.size()),
+      "{} residuals and {} bytes for {} values", residual.size(), payload.size(), gradient.size());
+  std::size_t used = 0;
+  for (std::size_t start = 0; start < gradient.size(); start += options_.bucket_size) {
+    const std::size_t count = std::min(options_.bucket_size, gradient.size() - start);
+    const auto bucket = residual.subspan(start, count);
+    for (std::size_t i = 0; i < count; ++i) bucket[i] += gradient[start + i];
+    const auto to = payload.subspan(used);
+    const std::size_t bytes =
+        encode_bucket(bucket, context, context.first_index + start, workspace, to);
+    std::span<const std::byte> sent = to.first(bytes);
+    decode_buckets(std::span(&sent, 1), -1.0f, workspace, bucket);
+    used += bytes;
+  }
+  return used;
+}
+
+std::size_t LevelCodec::encode_bucket(std::span<const float> bucket, const EncodeContext& context,
+                                      std::uint64_t first_index, Workspace& workspace,
+                                      std::span<std::byte> to) const {
+  const float norm = bucket_norm(bucket, first_index);
+  store(to.data(), norm);
+  to = to.subspan(kNormBytes);
+  if (norm == 0) return kNormBytes;
+  if (norm == kInfinity) return kNormBytes + encode_raw(bucket, to);
+  if (norm >= kSmallNorm && norm <= kLargeNorm) {
+    return kNormBytes + encode_scaled(bucket, norm, context, first_index, workspace, to);
+  }
+  const float power = norm < kSmallNorm ? 0x1p64f : 0x1p-64f;
+  const auto scaled = workspace.array<float>(kScaledSlot, bucket.size());
+  for (std::size_t i = 0; i < bucket.size(); ++i) scaled[i] = bucket[i] * power;
+  return kNormBytes + encode_scaled(scaled, norm * power, context, first_index, workspace, to);
+}
+
+std::size_t LevelCodec::encode_scaled(std::span<const float> bucket, float norm,
                                       const EncodeContext& context, std::uint64_t first_index,
                                       Workspace& workspace, std::span<std::byte> to) const {
-  if (norm < kSmallNorm || norm > kLargeNorm) {
-    const float power = norm < kSmallNorm ? 0x1p64f : 0x1p-64f;
-    const auto scaled = workspace.array<float>(kScaledSlot, bucket.size());
-    for (std::size_t i = 0; i < bucket.size(); ++i) scaled[i] = bucket[i] * power;
-    bucket = scaled;
-    norm *= power;
-  }
-  Quantizer quantizer(table_, norm, context.key, first_index);
+  const RandomStream stream = bucket_stream(context.key, first_index, bucket.size());
+  const auto first_word = static_cast<std::uint32_t>(first_index);
   if (entropy_) {
     const auto codes = workspace.array<LevelCode>(kCodesSlot, bucket.size());
-    quantizer.next(bucket, codes);
+    quantize(bucket, inverse_of(table_, norm), table_, stream, first_word, codes);
     return entropy_->encode(codes, to);
   }
   const std::size_t bytes = fixed_bytes(bucket.size(), options_.bits);
-  if (options_.bits == 8) {  // a code is its own packed form
-    quantizer.next(bucket, {reinterpret_cast<LevelCode*>(to.data()), bucket.size()});
-    return bytes;
+  encode_fixed(bucket, norm, stream, first_word, to.first(bytes));
+  return bytes;
+}
+
+void LevelCodec::encode_fixed(std::span<const float> bucket, float norm, const RandomStream& stream,
+                              std::uint32_t first_word, std::span<std::byte> to) const {
+  const float inverse = inverse_of(table_, norm);
+  std::size_t done = 0;
+  if (32 % options_.bits == 0) {
+    done = bucket.size() - bucket.size() % block_values(options_.bits);
+    quantize_and_pack(bucket.first(done), inverse, table_, stream, first_word,
+                      to.first(fixed_bytes(done, options_.bits)), bucket.size());
   }
   alignas(64) LevelCode codes[kBlock];
-  for (std::size_t i = 0; i < bucket.size(); i += kBlock) {
-    const std::size_t count = std::min(kBlock, bucket.size() - i);
-    quantizer.next(bucket.subspan(i, count), {codes, count});
+  for (; done < bucket.size(); done += kBlock) {
+    const std::size_t count = std::min(kBlock, bucket.size() - done);
+    // Rows of four share a word, 16 words at a time.
+    quantize(bucket.subspan(done, count), inverse, table_, stream,
+             first_word + static_cast<std::uint32_t>(done / 4), {codes, count});
     pack_fixed({codes, count}, options_.bits,
-               to.subspan(fixed_bytes(i, options_.bits), fixed_bytes(count, options_.bits)));
+               to.subspan(fixed_bytes(done, options_.bits), fixed_bytes(count, options_.bits)));
   }
-  return bytes;
 }
 
 void LevelCodec::decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                             std::span<float> sum) const {
-  std::span<const std::byte> rest = payload;
+  decode_add_all(std::span(&payload, 1), scale, workspace, sum);
+}
+
+void LevelCodec::decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
+                                Workspace& workspace, std::span<float> sum) const {
+  const auto rest = workspace.array<std::span<const std::byte>>(kRestSlot, payloads.size());
+  std::copy(payloads.begin(), payloads.end(), rest.begin());
   for (std::size_t start = 0; start < sum.size(); start += options_.bucket_size) {
-    const auto bucket = sum.subspan(start, std::min(options_.bucket_size, sum.size() - start));
-    const float norm = checked_norm(rest);
-    rest = rest.subspan(kNormBytes);
-    if (norm == 0) continue;
-    rest = rest.subspan(norm == kInfinity ? add_raw(rest, scale, bucket)
-                                          : decode_bucket(rest, norm, scale, workspace, bucket));
+    decode_buckets(rest, scale, workspace,
+                   sum.subspan(start, std::min(options_.bucket_size, sum.size() - start)));
   }
-  if (!rest.empty()) {
+  for (const auto left : rest) {
+    if (left.empty()) continue;
     fail(Kind::wire, "level payload: expected its end after {} values, found {} more bytes",
-         sum.size(), rest.size());
+         sum.size(), left.size());
   }
 }
 
-std::size_t LevelCodec::decode_bucket(std::span<const std::byte> from, float norm, float scale,
-                                      Workspace& workspace, std::span<float> sum) const {
-  if (entropy_) {
-    const auto codes = workspace.array<LevelCode>(kCodesSlot, sum.size());
-    const std::size_t bytes = entropy_->decode(from, codes);
-    add_codes(codes, DecodedValues(table_, norm, scale).value, sum);
-    return bytes;
+// The next bucket of each payload, which it takes off the front.
+void LevelCodec::decode_buckets(std::span<std::span<const std::byte>> rest, float scale,
+                                Workspace& workspace, std::span<float> sum) const {
+  PendingBuckets pending(table_, scale, sum);
+  for (auto& from : rest) {
+    const float norm = checked_norm(from);
+    from = from.subspan(kNormBytes);
+    if (norm == 0) continue;
+    if (norm == kInfinity) {
+      pending.flush();
+      from = from.subspan(add_raw(from, scale, sum));
+    } else if (entropy_) {
+      const auto codes = workspace.array<LevelCode>(kCodesSlot, sum.size());
+      from = from.subspan(entropy_->decode(from, codes));
+      alignas(64) float value[256];
+      fill_values(table_, norm, scale, kSignCode, value);
+      add_codes(codes, table_.bits, value, sum);
+    } else {
+      const std::size_t bytes = fixed_bytes(sum.size(), options_.bits);
+      if (from.size() < bytes) fail_truncated(bytes, from.size());
+      pending.push(from.data(), norm);
+      from = from.subspan(bytes);
+    }
   }
-  const std::size_t bytes = fixed_bytes(sum.size(), options_.bits);
-  if (from.size() < bytes) fail_truncated(bytes, from.size());
-  add_fixed(from.first(bytes), norm, scale, sum);
-  return bytes;
-}
-
-void LevelCodec::add_fixed(std::span<const std::byte> packed, float norm, float scale,
-                           std::span<float> sum) const {
-  const DecodedValues decoded(table_, norm, scale);
-  if (options_.bits == 4) {
-    float magnitude[8];
-    std::copy_n(decoded.value, 8, magnitude);
-    return add_nibbles(packed, magnitude, sum);
-  }
-  if (options_.bits == 8) {
-    return add_codes({reinterpret_cast<const LevelCode*>(packed.data()), packed.size()},
-                     decoded.value, sum);
-  }
-  alignas(64) LevelCode codes[kBlock];
-  for (std::size_t i = 0; i < sum.size(); i += kBlock) {
-    const std::size_t count = std::min(kBlock, sum.size() - i);
-    unpack_fixed(packed.subspan(fixed_bytes(i, options_.bits), fixed_bytes(count, options_.bits)),
-                 options_.bits, {codes, count});
-    add_codes({codes, count}, decoded.value, sum.subspan(i, count));
-  }
+  pending.flush();
 }
 
 }  // namespace eqt::codec

@@ -23,6 +23,7 @@
 #include "codec/codecs.hpp"
 #include "codec/compressor.hpp"
 #include "codec/entropy_coding.hpp"
+#include "codec/level_kernels.hpp"
 #include "codec/level_table.hpp"
 
 namespace eqt::codec {
@@ -43,26 +44,36 @@ class LevelCodec final : public Compressor {
   LevelCodec(const LevelCodecOptions& options, const Levels& levels);
 
   CodecId id() const noexcept override { return options_.id; }
-  std::uint8_t format_version() const noexcept override { return 1; }
+  std::uint8_t format_version() const noexcept override { return 2; }
   Properties properties() const noexcept override;
   std::size_t max_payload_bytes(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
+  void decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
+                      Workspace& workspace, std::span<float> sum) const override;
+  std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
+                                   Workspace& workspace, std::span<float> residual,
+                                   std::span<std::byte> payload) const override;
 
   const LevelTable& table() const noexcept { return table_; }
 
  private:
   std::size_t max_bucket_bytes(std::size_t count) const;
   float bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const;
-  std::size_t encode_bucket(std::span<const float> bucket, float norm, const EncodeContext& context,
+  EncodedBuckets encode_easy(std::span<const float> values, const RandomKey& key,
+                             std::uint64_t first_index, std::span<std::byte> payload) const;
+  std::size_t encode_bucket(std::span<const float> bucket, const EncodeContext& context,
                             std::uint64_t first_index, Workspace& workspace,
                             std::span<std::byte> to) const;
-  std::size_t decode_bucket(std::span<const std::byte> from, float norm, float scale,
-                            Workspace& workspace, std::span<float> sum) const;
-  void add_fixed(std::span<const std::byte> packed, float norm, float scale,
-                 std::span<float> sum) const;
+  std::size_t encode_scaled(std::span<const float> bucket, float norm, const EncodeContext& context,
+                            std::uint64_t first_index, Workspace& workspace,
+                            std::span<std::byte> to) const;
+  void encode_fixed(std::span<const float> bucket, float norm, const RandomStream& stream,
+                    std::uint32_t first_word, std::span<std::byte> to) const;
+  void decode_buckets(std::span<std::span<const std::byte>> rest, float scale, Workspace& workspace,
+                      std::span<float> sum) const;
 
   LevelCodecOptions options_;
   LevelTable table_;

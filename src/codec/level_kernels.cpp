@@ -1,8 +1,13 @@
 #include "codec/level_kernels.hpp"
 
+#include <hwy/cache_control.h>
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
+#include "codec/bucket_scale.hpp"
+#include "codec/fixed_coding.hpp"
 #include "core/error.hpp"
 
 // Scalable vectors (SVE, RVV) have no fixed length at compile time; those machines use NEON or the
@@ -13,6 +18,8 @@
 #define HWY_TARGET_INCLUDE "codec/level_kernels.cpp"
 #include "hwy/foreach_target.h"  // must precede highway.h
 #include "hwy/highway.h"
+
+#include "codec/unaligned-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
@@ -30,27 +37,30 @@ double SumOfSquares(const float* values, std::size_t count) {
   const F64 d;
   const hn::Rebind<float, F64> d_half;
   constexpr std::size_t kStep = hn::MaxLanes(d);
-  constexpr std::size_t kSums = 16 / kStep;
+  constexpr std::size_t kSums = kSquareSums / kStep;
   hn::Vec<F64> sums[kSums];
   for (auto& sum : sums) sum = hn::Zero(d);
-  // The square of a float is exact in fp64.
-  const auto add_sixteen = [&](const float* from) HWY_ATTR {
+  // The square of a float is exact in fp64, so it may be fused with the sum.
+  const auto add_round = [&](const float* from) HWY_ATTR {
     for (std::size_t k = 0; k < kSums; ++k) {
       const auto v = hn::PromoteTo(d, hn::LoadU(d_half, from + k * kStep));
-      sums[k] = hn::Add(sums[k], hn::Mul(v, v));
+      sums[k] = hn::MulAdd(v, v, sums[k]);
     }
   };
   std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) add_sixteen(values + i);
+  for (; i + kSquareSums <= count; i += kSquareSums) add_round(values + i);
   if (i < count) {
-    float last[16] = {};
+    float last[kSquareSums] = {};
     std::memcpy(last, values + i, (count - i) * sizeof(float));
-    add_sixteen(last);
+    add_round(last);
   }
-  alignas(64) double lanes[16];
-  for (std::size_t k = 0; k < kSums; ++k) hn::Store(sums[k], d, lanes + k * kStep);
-  for (std::size_t width = 8; width > 0; width /= 2) {
-    for (std::size_t k = 0; k < width; ++k) lanes[k] += lanes[k + width];
+  for (std::size_t half = kSums / 2; half > 0; half /= 2) {
+    for (std::size_t k = 0; k < half; ++k) sums[k] = hn::Add(sums[k], sums[k + half]);
+  }
+  alignas(64) double lanes[kStep];
+  hn::Store(sums[0], d, lanes);
+  for (std::size_t half = kStep / 2; half > 0; half /= 2) {
+    for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
   }
   return lanes[0];
 }
@@ -73,63 +83,147 @@ std::uint32_t LargestMagnitudeBits(const float* values, std::size_t count) {
   return result;
 }
 
-// What all values of a run share.
+// What all values of a bucket share.
 struct Job {
   float inverse;
-  std::uint32_t random_first;  // key constants of the stream
-  std::uint32_t random_second;
+  int bits;
+  const RandomStream& stream;
 };
 
-// Lower index and scaled probability of rounding up, one policy per kind of table.
-struct UniformCells {
-  explicit UniformCells(const LevelTable& table) : top(table.count - 1) {}
+// ConvertTo() for 0 <= x < 2^31 without its care for what lies outside.
+HWY_INLINE hn::Vec<I32> TruncateInRange(hn::Vec<F32> x) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::Vec<I32>{_mm512_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Vec<I32>{_mm256_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
+  return hn::Vec<I32>{_mm_cvttps_epi32(x.raw)};
+#else
+  return hn::ConvertTo(I32(), x);
+#endif
+}
 
-  HWY_INLINE void Find(hn::Vec<F32> r, hn::Vec<I32>& lower, hn::Vec<F32>& up) const {
+// trunc(f(r) * 2^(32 - bits)), one policy per kind of table and register width.
+struct UniformCells {
+  explicit UniformCells(const LevelTable&, float /*scale*/) {}
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const { return TruncateInRange(r); }
+};
+
+// Levels 2^(j-n), with r given as R = 2^n r: bits(R + max(R, 2)) grow linearly within each cell,
+// the first one included, and their exponent is 128 there, which the shift leaves nothing of.
+// kBits: the table's, or 0 if only the table knows.
+template <int kBits>
+struct PowerCells {
+  explicit PowerCells(const LevelTable& table) : shift(9 - table.bits) {}
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
     const F32 d;
-    const I32 di;
-    lower = hn::Min(hn::ConvertTo(di, r), hn::Set(di, top));
-    up = hn::Mul(hn::Sub(r, hn::ConvertTo(d, lower)), hn::Set(d, 0x1p24f));
+    const auto x = hn::BitCast(I32(), hn::Add(r, hn::Max(r, hn::Set(d, 2.0f))));
+    if constexpr (kBits > 0) return hn::ShiftLeft<9 - kBits>(x);
+    return hn::ShiftLeftSame(x, shift);
   }
 
-  std::int32_t top;
+  int shift;
 };
 
-// At most kLanes cells: binary search by permutations of registers, 2^kSteps cells.
-template <int kSteps>
-struct RegisterCells {
-  explicit RegisterCells(const LevelTable& table) {
+// Lines of at most kLanes cells, in registers.
+struct RegisterLines {
+  RegisterLines(const LevelTable& table, float scale) {
     const F32 d;
-    levels = hn::LoadU(d, table.level.data());
-    slopes = hn::LoadU(d, table.slope.data());
+    slope = hn::Mul(hn::LoadU(d, table.slope.data()), hn::Set(d, scale));
+    offset = hn::Mul(hn::LoadU(d, table.offset.data()), hn::Set(d, scale));
+  }
+
+  HWY_INLINE hn::Vec<I32> At(hn::Vec<I32> cell, hn::Vec<F32> r) const {
+    const F32 d;
+    const auto index = hn::IndicesFromVec(d, cell);
+    return TruncateInRange(hn::Add(hn::TableLookupLanes(offset, index),
+                                   hn::Mul(hn::TableLookupLanes(slope, index), r)));
+  }
+
+  hn::Vec<F32> slope, offset;
+};
+
+#if HWY_TARGET <= HWY_AVX3
+// At most 16 keys. Permutations of 16 lanes look at the low four bits of an index only, so the key
+// needs no mask. kShift: registers.shift.
+template <int kShift>
+struct KeyedRegisterCells {
+  KeyedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
+    const F32 d;
+    const I32 di;
+    least = hn::Set(d, table.registers.least);
+    threshold = hn::LoadU(d, table.registers.threshold.data());
+    base = hn::LoadU(di, table.registers.base.data());
+  }
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const I32 di;
+    const auto key = hn::ShiftRight<kShift>(hn::BitCast(di, hn::Max(r, least)));
+    const hn::Vec<F32> bound{_mm512_permutexvar_ps(key.raw, threshold.raw)};
+    const hn::Vec<I32> lower{_mm512_permutexvar_epi32(key.raw, base.raw)};
+    const auto reached = hn::RebindMask(di, hn::Ge(r, bound));
+    return lines.At(hn::IfThenElse(reached, hn::Add(lower, hn::Set(di, 1)), lower), r);
+  }
+
+  RegisterLines lines;
+  hn::Vec<F32> least, threshold;
+  hn::Vec<I32> base;
+};
+#endif
+
+// At most 2^kSteps <= kLanes cells: binary search by permutations of registers.
+template <int kSteps>
+struct SearchedRegisterCells {
+  SearchedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
+    const F32 d;
     // l_n = 1 is no bound: r = 1 belongs to the last cell.
     const auto cells = hn::Set(d, static_cast<float>(table.count));
-    const auto lane = hn::Iota(d, 0.0f);
-    bounds =
-        hn::IfThenElse(hn::Lt(lane, cells), levels, hn::Set(d, std::bit_cast<float>(0x7F800000)));
+    bounds = hn::IfThenElse(hn::Lt(hn::Iota(d, 0.0f), cells), hn::LoadU(d, table.level.data()),
+                            hn::Set(d, std::bit_cast<float>(0x7F800000)));
   }
 
-  HWY_INLINE void Find(hn::Vec<F32> r, hn::Vec<I32>& lower, hn::Vec<F32>& up) const {
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
     const F32 d;
     const I32 di;
-    lower = hn::Zero(di);
+    auto lower = hn::Zero(di);
     for (int step = 1 << kSteps >> 1; step > 0; step >>= 1) {
       const auto probe = hn::Add(lower, hn::Set(di, step));
       const auto bound = hn::TableLookupLanes(bounds, hn::IndicesFromVec(d, probe));
       lower = hn::IfThenElse(hn::RebindMask(di, hn::Ge(r, bound)), probe, lower);
     }
-    const auto index = hn::IndicesFromVec(d, lower);
-    up = hn::Mul(hn::Sub(r, hn::TableLookupLanes(levels, index)),
-                 hn::TableLookupLanes(slopes, index));
+    return lines.At(lower, r);
   }
 
-  hn::Vec<F32> levels, slopes, bounds;
+  RegisterLines lines;
+  hn::Vec<F32> bounds;
 };
 
-// Any table: the leading bits of r name a key with at most one level inside.
-struct KeyedCells {
-  explicit KeyedCells(const LevelTable& t) : table(t) {}
+// At most 8 cells in short registers: a comparison per level.
+struct FewCells {
+  FewCells(const LevelTable& t, float s) : table(t), scale(s) {}
 
-  HWY_INLINE void Find(hn::Vec<F32> r, hn::Vec<I32>& lower, hn::Vec<F32>& up) const {
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const F32 d;
+    auto slope = hn::Set(d, table.slope[0]);
+    auto offset = hn::Zero(d);
+    for (std::size_t j = 1; j < static_cast<std::size_t>(table.count); ++j) {
+      const auto reached = hn::Ge(r, hn::Set(d, table.level[j]));
+      slope = hn::IfThenElse(reached, hn::Set(d, table.slope[j]), slope);
+      offset = hn::IfThenElse(reached, hn::Set(d, table.offset[j]), offset);
+    }
+    return TruncateInRange(hn::Mul(hn::Add(offset, hn::Mul(slope, r)), hn::Set(d, scale)));
+  }
+
+  const LevelTable& table;
+  float scale;
+};
+
+// Any table.
+struct GatheredCells {
+  GatheredCells(const LevelTable& t, float s) : table(t), scale(s) {}
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
     const F32 d;
     const I32 di;
     const auto last = static_cast<std::int32_t>(table.base.size()) - 1;
@@ -137,153 +231,275 @@ struct KeyedCells {
     key = hn::Sub(key, hn::Set(di, table.first_key));
     key = hn::Min(hn::Max(key, hn::Zero(di)), hn::Set(di, last));
     const auto reached = hn::Ge(r, hn::GatherIndex(d, table.threshold.data(), key));
-    lower = hn::GatherIndex(di, table.base.data(), key);
-    lower = hn::Sub(lower, hn::VecFromMask(di, hn::RebindMask(di, reached)));
-    up = hn::Mul(hn::Sub(r, hn::GatherIndex(d, table.level.data(), lower)),
-                 hn::GatherIndex(d, table.slope.data(), lower));
+    auto cell = hn::GatherIndex(di, table.base.data(), key);
+    cell = hn::Sub(cell, hn::VecFromMask(di, hn::RebindMask(di, reached)));
+    const auto slope = hn::GatherIndex(d, table.slope.data(), cell);
+    const auto offset = hn::GatherIndex(d, table.offset.data(), cell);
+    return TruncateInRange(hn::Mul(hn::Add(offset, hn::Mul(slope, r)), hn::Set(d, scale)));
   }
 
   const LevelTable& table;
+  float scale;
 };
 
-// RandomStream::bits() of indices whose product with its first multiplier is `scaled`.
-HWY_INLINE hn::Vec<U32> RandomWords(hn::Vec<U32> scaled, const Job& job) {
+// RandomStream::product() of indices, from their products with its first multiplier.
+HWY_INLINE hn::Vec<U32> RandomProducts(hn::Vec<U32> scaled, hn::Vec<U32> second) {
   const U32 d;
-  auto h = hn::Add(scaled, hn::Set(d, job.random_first));
-  h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(d, 0x21F0AAADu));
-  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(d, job.random_second));
-  h = hn::Mul(h, hn::Set(d, 0xD35A2D97u));
-  return hn::Xor(h, hn::ShiftRight<15>(h));
+  auto h = hn::Mul(hn::Xor(scaled, hn::ShiftRight<16>(scaled)), hn::Set(d, 0x21F0AAADu));
+  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), second);
+  return hn::Mul(h, hn::Set(d, 0xD35A2D97u));
 }
 
+// Rounds vectors of one column group: the same lanes of successive rows of 16 values.
+// kBits: the table's, or 0 if only the job knows.
+template <int kBits, typename Cells>
+class Rounder {
+ public:
+  Rounder(const Cells& cells, const Job& job, std::uint32_t first_word)
+      : cells_(cells), bits_(job.bits) {
+    const F32 d;
+    const U32 du;
+    inverse_ = hn::Set(d, job.inverse);
+    second_ = hn::Set(du, job.stream.second());
+    scaled_ = hn::Add(hn::Mul(hn::Iota(du, 0), hn::Set(du, kIndexMultiplier)),
+                      hn::Set(du, first_word * kIndexMultiplier + job.stream.first()));
+  }
+
+  /// The random words of four rows; then on to the next four.
+  HWY_INLINE void Draw() {
+    const U32 du;
+    word_ = RandomProducts(scaled_, second_);
+    scaled_ = hn::Add(scaled_, hn::Set(du, kIndexMultiplier * 16));
+  }
+
+  /// Row kRow of four: its indices in the bits above 32 - bits, the fraction below.
+  template <int kRow>
+  HWY_INLINE hn::Vec<U32> Round(hn::Vec<F32> v) const {
+    const U32 du;
+    const auto word = kRow == 0 ? word_ : hn::Mul(word_, hn::Set(du, kRowMultiplier[kRow]));
+    const auto mapped = cells_.Map(hn::Mul(hn::Abs(v), inverse_));
+    const auto fraction = kBits > 0 ? hn::ShiftRight<kBits>(word) : hn::ShiftRightSame(word, bits_);
+    return hn::Add(hn::BitCast(du, mapped), fraction);
+  }
+
+ private:
+  static constexpr std::uint32_t kIndexMultiplier = 0x9E3779B1u;  // RandomStream's
+
+  const Cells& cells_;
+  int bits_;
+  hn::Vec<F32> inverse_;
+  hn::Vec<U32> second_, scaled_, word_;
+};
+
+// 64 values to codes.
 template <typename Cells>
-HWY_INLINE hn::Vec<Codes> QuantizeVector(hn::Vec<F32> v, hn::Vec<U32> scaled, const Cells& cells,
-                                         const Job& job) {
+HWY_INLINE void QuantizeFourRows(const Cells& cells, const Job& job, std::uint32_t first_word,
+                                 const float* values, std::uint8_t* codes) {
   const F32 d;
-  const I32 di;
   const U32 du;
-  hn::Vec<I32> index;
-  hn::Vec<F32> up;
-  cells.Find(hn::Mul(hn::Abs(v), hn::Set(d, job.inverse)), index, up);
-  const auto u = hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<8>(RandomWords(scaled, job))));
-  index = hn::Sub(index, hn::VecFromMask(di, hn::RebindMask(di, hn::Lt(u, up))));
-  const auto sign = hn::And(hn::ShiftRight<24>(hn::BitCast(du, v)), hn::Set(du, kSignCode));
-  const auto nonzero = hn::RebindMask(du, hn::Gt(index, hn::Zero(di)));
-  return hn::TruncateTo(Codes(), hn::Or(hn::BitCast(du, index), hn::IfThenElseZero(nonzero, sign)));
+  const Codes dc;
+  const int fraction = 32 - job.bits;
+  for (std::size_t column = 0; column < 16; column += kLanes) {
+    Rounder<0, Cells> rounder(cells, job, first_word + static_cast<std::uint32_t>(column));
+    rounder.Draw();
+    const auto store = [&](std::size_t row, hn::Vec<F32> v, hn::Vec<U32> rounded) HWY_ATTR {
+      const auto index = hn::ShiftRightSame(rounded, fraction);
+      const auto sign = hn::And(hn::ShiftRight<24>(hn::BitCast(du, v)), hn::Set(du, kSignCode));
+      const auto zero = hn::Eq(index, hn::Zero(du));
+      const auto code = hn::Or(index, hn::IfThenZeroElse(zero, sign));
+      hn::StoreU(hn::TruncateTo(dc, code), dc, codes + 16 * row + column);
+    };
+    const auto v0 = hn::LoadU(d, values + column), v1 = hn::LoadU(d, values + column + 16);
+    const auto v2 = hn::LoadU(d, values + column + 32), v3 = hn::LoadU(d, values + column + 48);
+    store(0, v0, rounder.template Round<0>(v0));
+    store(1, v1, rounder.template Round<1>(v1));
+    store(2, v2, rounder.template Round<2>(v2));
+    store(3, v3, rounder.template Round<3>(v3));
+  }
 }
 
 template <typename Cells>
 void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::size_t count,
-                  std::uint32_t first_index, std::uint8_t* codes) {
-  const F32 d;
-  const U32 du;
-  const Codes dc;
-  constexpr std::uint32_t kMultiplier = 0x9E3779B1u;
-  auto scaled = hn::Mul(hn::Iota(du, first_index), hn::Set(du, kMultiplier));
-  const auto advance = hn::Set(du, kMultiplier * static_cast<std::uint32_t>(kLanes));
+                  std::uint32_t first_word, std::uint8_t* codes) {
   std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes, scaled = hn::Add(scaled, advance)) {
-    hn::StoreU(QuantizeVector(hn::LoadU(d, values + i), scaled, cells, job), dc, codes + i);
+  for (; i + 64 <= count; i += 64, first_word += 16) {
+    QuantizeFourRows(cells, job, first_word, values + i, codes + i);
   }
   if (i < count) {
-    alignas(64) float last[kLanes] = {};
-    alignas(64) std::uint8_t last_codes[kLanes];
+    alignas(64) float last[64] = {};
+    alignas(64) std::uint8_t last_codes[64];
     std::memcpy(last, values + i, (count - i) * sizeof(float));
-    hn::Store(QuantizeVector(hn::Load(d, last), scaled, cells, job), dc, last_codes);
+    QuantizeFourRows(cells, job, first_word, last, last_codes);
     std::memcpy(codes + i, last_codes, count - i);
   }
 }
 
-void Quantize(const LevelTable& table, float inverse, const RandomStream& stream,
-              std::uint32_t first_index, std::span<const float> values, std::uint8_t* codes) {
-  const Job job{inverse, stream.first(), stream.second()};
-  const auto run = [&](const auto& cells) HWY_ATTR {
-    QuantizeWith(cells, job, values.data(), values.size(), first_index, codes);
-  };
-  const auto cells = static_cast<std::size_t>(table.count);
-  if (table.uniform) return run(UniformCells(table));
-  if (cells == 1 && kLanes >= 1) return run(RegisterCells<0>(table));
-  if (cells <= 4 && kLanes >= 4) return run(RegisterCells<2>(table));
-  if (cells <= 8 && kLanes >= 8) return run(RegisterCells<3>(table));
-  if (cells <= 16 && kLanes >= 16) return run(RegisterCells<4>(table));
-  return run(KeyedCells(table));
-}
-
-void PackNibbles(const std::uint8_t* codes, std::size_t count, std::uint8_t* nibbles) {
-  const hn::ScalableTag<std::uint16_t> d;
-  const hn::Rebind<std::uint8_t, decltype(d)> d_bytes;
-  constexpr std::size_t kPairs = hn::MaxLanes(d);
-  std::size_t pair = 0;
-  for (; (pair + kPairs) * 2 <= count; pair += kPairs) {
-    const hn::Repartition<std::uint8_t, decltype(d)> d_codes;
-    const auto x = hn::BitCast(d, hn::LoadU(d_codes, codes + 2 * pair));
-    const auto low = hn::And(x, hn::Set(d, 0x0707));
-    const auto y = hn::Or(low, hn::And(hn::ShiftRight<4>(x), hn::Set(d, 0x0808)));
-    hn::StoreU(hn::TruncateTo(d_bytes, hn::Or(y, hn::ShiftRight<4>(y))), d_bytes, nibbles + pair);
-  }
-  const auto nibble = [&](std::size_t i) -> unsigned {
-    return i < count ? (codes[i] & 7u) | (codes[i] >> 4 & 8u) : 0u;
-  };
-  for (; 2 * pair < count; ++pair) {
-    nibbles[pair] = static_cast<std::uint8_t>(nibble(2 * pair) | nibble(2 * pair + 1) << 4);
-  }
-}
-
-// kLanes nibbles to one per lane, garbage above its four bits.
-HWY_INLINE hn::Vec<U32> SpreadNibbles(const std::uint8_t* from) {
-  const U32 d;
-  const hn::ScalableTag<std::uint64_t> d64;
-  const hn::Rebind<std::uint32_t, decltype(d64)> d_half;
-  const hn::Rebind<std::uint8_t, decltype(d64)> d_bytes;
-  const auto byte = hn::PromoteTo(d64, hn::PromoteTo(d_half, hn::LoadU(d_bytes, from)));
-  return hn::BitCast(d, hn::Or(byte, hn::ShiftLeft<28>(byte)));
-}
-
-std::size_t AddNibblesInRegisters(const std::uint8_t* nibbles, const float* magnitude, float* sum,
-                                  std::size_t count) {
+// Whole blocks of column packing (fixed_coding.hpp) for the widths that divide 32: no code ever
+// leaves its lane. Signs of zeros are cleared in the packed words, where 32 / kBits of them share
+// an instruction.
+template <int kBits, typename Cells>
+void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values,
+                         std::size_t blocks, std::uint32_t first_word, std::byte* packed,
+                         std::size_t ahead) {
   const F32 d;
   const U32 du;
-  alignas(64) float padded[kLanes] = {};
-  for (std::size_t k = 0; k < 8 && k < kLanes; ++k) padded[k] = magnitude[k];
-  const auto table = hn::Load(d, padded);
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const auto x = SpreadNibbles(nibbles + i / 2);
-    const auto index = hn::IndicesFromVec(d, hn::And(x, hn::Set(du, 7u)));
-    const auto sign = hn::ShiftLeft<28>(hn::And(x, hn::Set(du, 8u)));
-    const auto value = hn::Xor(hn::TableLookupLanes(table, index), hn::BitCast(d, sign));
-    hn::StoreU(hn::Add(hn::LoadU(d, sum + i), value), d, sum + i);
+  constexpr std::size_t kRows = 32 / kBits;
+  constexpr std::uint32_t kTop = ~0u << (32 - kBits);
+  constexpr std::uint32_t kIndices = ~0u / ((1u << kBits) - 1) * ((1u << (kBits - 1)) - 1);
+  const auto top = hn::Set(du, kTop), indices = hn::Set(du, kIndices);
+  const auto sign = hn::Set(du, 0x80000000u);
+  for (std::size_t b = 0; b < blocks; ++b, values += 16 * kRows, packed += 64) {
+    for (std::size_t row = 0; row < kRows; ++row) hwy::Prefetch(values + ahead + 16 * row);
+    const auto block_word = first_word + static_cast<std::uint32_t>(b * kRows * 4);
+    for (std::size_t column = 0; column < 16; column += kLanes) {
+      Rounder<kBits, Cells> rounder(cells, job, block_word + static_cast<std::uint32_t>(column));
+      auto words = hn::Zero(du);
+      const auto add = [&](hn::Vec<F32> v, hn::Vec<U32> rounded) HWY_ATTR {
+        const auto code = hn::OrAnd(rounded, hn::BitCast(du, v), sign);
+        words = hn::OrAnd(hn::ShiftRight<kBits>(words), code, top);
+      };
+#pragma GCC unroll 4
+      for (std::size_t row = 0; row < kRows; row += 4) {
+        const float* from = values + 16 * row + column;
+        const auto v0 = hn::LoadU(d, from), v1 = hn::LoadU(d, from + 16);
+        const auto v2 = hn::LoadU(d, from + 32), v3 = hn::LoadU(d, from + 48);
+        rounder.Draw();
+        add(v0, rounder.template Round<0>(v0));
+        add(v1, rounder.template Round<1>(v1));
+        add(v2, rounder.template Round<2>(v2));
+        add(v3, rounder.template Round<3>(v3));
+      }
+      const auto index = hn::And(words, indices);
+      const auto nonzero = hn::AndNot(indices, hn::Add(index, indices));
+      store_bytes(hn::OrAnd(index, words, nonzero), du, packed + 4 * column);
+    }
   }
-  return i;
 }
 
-void AddNibbles(const std::uint8_t* nibbles, const float* magnitude, float* sum,
-                std::size_t count) {
-  std::size_t i = 0;
-  if (kLanes >= 8) i = AddNibblesInRegisters(nibbles, magnitude, sum, count);
-  float value[16];
-  for (std::size_t k = 0; k < 8; ++k) {
-    value[k] = magnitude[k];
-    value[k + 8] = -magnitude[k];
+// Calls run with the cells that suit table and registers.
+template <typename Run>
+HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
+  const float scale = std::bit_cast<float>((127u + 32u - static_cast<std::uint32_t>(table.bits))
+                                           << 23);  // 2^(32 - bits)
+  if (table.uniform) return run(UniformCells(table, scale), scale);
+  if (table.powers) {
+    const float top = std::bit_cast<float>((127u + static_cast<std::uint32_t>(table.count)) << 23);
+    if (table.bits == 4) return run(PowerCells<4>(table), top);
+    return run(PowerCells<0>(table), top);
   }
-  for (; i + 1 < count; i += 2) {
-    const unsigned byte = nibbles[i / 2];
-    sum[i] += value[byte & 15];
-    sum[i + 1] += value[byte >> 4];
+#if HWY_TARGET <= HWY_AVX3
+  if (table.fits_registers && table.registers.shift == 23) {
+    return run(KeyedRegisterCells<23>(table, scale), 1.0f);
   }
-  if (i < count) sum[i] += value[nibbles[i / 2] & 15];
+  if (table.fits_registers && table.registers.shift == 22) {
+    return run(KeyedRegisterCells<22>(table, scale), 1.0f);
+  }
+#endif
+  if constexpr (kLanes >= 16) {
+    if (table.count <= 16) return run(SearchedRegisterCells<4>(table, scale), 1.0f);
+  } else if constexpr (kLanes == 8) {
+    if (table.count <= 8) return run(SearchedRegisterCells<3>(table, scale), 1.0f);
+  } else {
+    if (table.count <= 8) return run(FewCells(table, scale), 1.0f);
+  }
+  run(GatheredCells(table, scale), 1.0f);
 }
 
-void AddCodes(const std::uint8_t* codes, const float* value, float* sum, std::size_t count) {
-  const F32 d;
-  const I32 di;
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const auto index = hn::PromoteTo(di, hn::LoadU(Codes(), codes + i));
-    const auto decoded = hn::GatherIndex(d, value, index);
-    hn::StoreU(hn::Add(hn::LoadU(d, sum + i), decoded), d, sum + i);
+void Quantize(const LevelTable& table, float inverse, const RandomStream& stream,
+              std::uint32_t first_word, std::span<const float> values, std::uint8_t* codes) {
+  WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
+    const Job job{inverse * scale, table.bits, stream};
+    QuantizeWith(cells, job, values.data(), values.size(), first_word, codes);
+  });
+}
+
+// Norms of a few buckets at once: the sum, root and quotient of one hide behind the next one's
+// pass.
+struct Scales {
+  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kValues = 4096;  // of all of them, which then are in the L1 cache
+
+  std::size_t count = 0;  // of buckets before the first that needs care
+  float norm[kMost];
+  float inverse[kMost];
+};
+
+HWY_INLINE void FindScales(const LevelTable& table, const float* values, std::size_t bucket_size,
+                           std::size_t buckets, Norm kind, Scales& scales) {
+  for (scales.count = 0; scales.count < buckets; ++scales.count) {
+    const float* bucket = values + scales.count * bucket_size;
+    float norm;
+    if (kind == Norm::l2) {
+      const double squares = SumOfSquares(bucket, bucket_size);
+      if (!(squares <= static_cast<double>(kLargeNorm) * static_cast<double>(kLargeNorm))) return;
+      norm = norm_of_squares(squares);
+    } else {
+      norm = std::bit_cast<float>(LargestMagnitudeBits(bucket, bucket_size));
+    }
+    if (norm != 0 && !(norm >= kSmallNorm && norm <= kLargeNorm)) return;
+    scales.norm[scales.count] = norm;
+    scales.inverse[scales.count] = norm > 0 ? inverse_of(table, norm) : 0;
   }
-  for (; i < count; ++i) sum[i] += value[codes[i]];
+}
+
+template <int kBits, typename Cells>
+EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const LevelTable& table,
+                                 std::span<const float> values, std::size_t bucket_size, Norm kind,
+                                 const RandomStream& stream, std::uint32_t first_word,
+                                 std::byte* payload) {
+  const std::size_t most = std::clamp<std::size_t>(Scales::kValues / bucket_size, 1, Scales::kMost);
+  Scales scales;
+  EncodedBuckets done;
+  while (done.values < values.size()) {
+    const std::size_t wanted = std::min(most, (values.size() - done.values) / bucket_size);
+    FindScales(table, values.data() + done.values, bucket_size, wanted, kind, scales);
+    for (std::size_t k = 0; k < scales.count; ++k, done.values += bucket_size) {
+      std::memcpy(payload + done.bytes, scales.norm + k, sizeof(float));
+      done.bytes += sizeof(float);
+      if (scales.norm[k] == 0) continue;
+      const Job job{scales.inverse[k] * scale, kBits, stream};
+      QuantizeAndPackWith<kBits>(cells, job, values.data() + done.values,
+                                 bucket_size / block_values(kBits),
+                                 first_word + static_cast<std::uint32_t>(done.values),
+                                 payload + done.bytes, most * bucket_size);
+      done.bytes += fixed_bytes(bucket_size, kBits);
+    }
+    if (scales.count < wanted) break;
+  }
+  return done;
+}
+
+EncodedBuckets EncodeBuckets(std::span<const float> values, std::size_t bucket_size, Norm norm,
+                             const LevelTable& table, const RandomStream& stream,
+                             std::uint32_t first_word, std::byte* payload) {
+  EncodedBuckets done;
+  WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
+    const auto encode = [&](auto bits) HWY_ATTR {
+      done = EncodeBucketsWith<decltype(bits)::value>(cells, scale, table, values, bucket_size,
+                                                      norm, stream, first_word, payload);
+    };
+    if (table.bits == 2) return encode(std::integral_constant<int, 2>());
+    if (table.bits == 4) return encode(std::integral_constant<int, 4>());
+    return encode(std::integral_constant<int, 8>());
+  });
+  return done;
+}
+
+void QuantizeAndPack(const LevelTable& table, float inverse, const RandomStream& stream,
+                     std::uint32_t first_word, std::span<const float> values, std::byte* packed,
+                     std::size_t ahead) {
+  WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
+    const Job job{inverse * scale, table.bits, stream};
+    const float* from = values.data();
+    const std::size_t blocks = values.size() / block_values(table.bits);
+    if (table.bits == 2) {
+      QuantizeAndPackWith<2>(cells, job, from, blocks, first_word, packed, ahead);
+    } else if (table.bits == 4) {
+      QuantizeAndPackWith<4>(cells, job, from, blocks, first_word, packed, ahead);
+    } else {
+      QuantizeAndPackWith<8>(cells, job, from, blocks, first_word, packed, ahead);
+    }
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -296,9 +512,8 @@ namespace eqt::codec {
 HWY_EXPORT(SumOfSquares);
 HWY_EXPORT(LargestMagnitudeBits);
 HWY_EXPORT(Quantize);
-HWY_EXPORT(PackNibbles);
-HWY_EXPORT(AddNibbles);
-HWY_EXPORT(AddCodes);
+HWY_EXPORT(QuantizeAndPack);
+HWY_EXPORT(EncodeBuckets);
 
 double sum_of_squares(std::span<const float> values) {
   return HWY_DYNAMIC_DISPATCH(SumOfSquares)(values.data(), values.size());
@@ -309,29 +524,33 @@ std::uint32_t largest_magnitude_bits(std::span<const float> values) {
 }
 
 void quantize(std::span<const float> values, float inverse, const LevelTable& table,
-              const RandomStream& stream, std::uint32_t first_index, std::span<LevelCode> codes) {
+              const RandomStream& stream, std::uint32_t first_word, std::span<LevelCode> codes) {
   EQT_CHECK(codes.size() == values.size(), "{} codes for {} values", codes.size(), values.size());
-  HWY_DYNAMIC_DISPATCH(Quantize)(table, inverse, stream, first_index, values, codes.data());
+  HWY_DYNAMIC_DISPATCH(Quantize)(table, inverse, stream, first_word, values, codes.data());
 }
 
-void pack_nibbles(std::span<const LevelCode> codes, std::span<std::byte> nibbles) {
-  EQT_CHECK(nibbles.size() == (codes.size() + 1) / 2, "{} bytes for {} nibbles", nibbles.size(),
-            codes.size());
-  HWY_DYNAMIC_DISPATCH(PackNibbles)
-  (codes.data(), codes.size(), reinterpret_cast<std::uint8_t*>(nibbles.data()));
+void quantize_and_pack(std::span<const float> values, float inverse, const LevelTable& table,
+                       const RandomStream& stream, std::uint32_t first_word,
+                       std::span<std::byte> packed, std::size_t ahead) {
+  EQT_CHECK(table.bits == 2 || table.bits == 4 || table.bits == 8, "blocks of {} bits", table.bits);
+  EQT_CHECK(values.size() % block_values(table.bits) == 0 &&
+                packed.size() == fixed_bytes(values.size(), table.bits),
+            "{} bytes for blocks of {} values", packed.size(), values.size());
+  HWY_DYNAMIC_DISPATCH(QuantizeAndPack)
+  (table, inverse, stream, first_word, values, packed.data(), ahead);
 }
 
-void add_nibbles(std::span<const std::byte> nibbles, const float (&magnitude)[8],
-                 std::span<float> sum) {
-  EQT_CHECK(nibbles.size() == (sum.size() + 1) / 2, "{} bytes for {} nibbles", nibbles.size(),
-            sum.size());
-  HWY_DYNAMIC_DISPATCH(AddNibbles)
-  (reinterpret_cast<const std::uint8_t*>(nibbles.data()), magnitude, sum.data(), sum.size());
-}
-
-void add_codes(std::span<const LevelCode> codes, const float (&value)[256], std::span<float> sum) {
-  EQT_CHECK(codes.size() == sum.size(), "{} codes for {} values", codes.size(), sum.size());
-  HWY_DYNAMIC_DISPATCH(AddCodes)(codes.data(), value, sum.data(), sum.size());
+EncodedBuckets encode_buckets(std::span<const float> values, std::size_t bucket_size, Norm norm,
+                              const LevelTable& table, const RandomStream& stream,
+                              std::uint32_t first_word, std::span<std::byte> payload) {
+  EQT_CHECK(table.bits == 2 || table.bits == 4 || table.bits == 8, "blocks of {} bits", table.bits);
+  EQT_CHECK(bucket_size % block_values(table.bits) == 0 && values.size() % bucket_size == 0,
+            "{} values in buckets of {}", values.size(), bucket_size);
+  const std::size_t most =
+      values.size() / bucket_size * (sizeof(float) + fixed_bytes(bucket_size, table.bits));
+  EQT_CHECK(payload.size() >= most, "{} bytes for a payload of {}", payload.size(), most);
+  return HWY_DYNAMIC_DISPATCH(EncodeBuckets)(values, bucket_size, norm, table, stream, first_word,
+                                             payload.data());
 }
 
 }  // namespace eqt::codec

@@ -1,5 +1,6 @@
 #include "codec/level_table.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -16,20 +17,25 @@ constexpr std::int32_t kMaxKeys = 1 << 16;
 
 std::int32_t float_bits(float x) { return std::bit_cast<std::int32_t>(x); }
 
-// 2^24 / gap rounded so that gap * result >= 2^24: r = l_(j+1) is then always rounded up.
-float slope_of(float gap) {
-  float slope = 0x1p24f / gap;
-  while (slope * gap < 0x1p24f) slope = std::nextafter(slope, kInfinity);
-  return slope;
+bool are_powers(const Levels& levels) {
+  double power = 1;
+  for (std::size_t j = levels.size() - 1; j > 0; --j, power /= 2) {
+    if (levels[j] != power) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 LevelTable::LevelTable(const Levels& levels, bool is_uniform)
-    : count(static_cast<int>(levels.size()) - 1), uniform(is_uniform) {
+    : count(static_cast<int>(levels.size()) - 1),
+      bits(static_cast<int>(std::bit_width(levels.size() - 1)) + 1),
+      uniform(is_uniform),
+      powers(!is_uniform && are_powers(levels)) {
   EQT_CHECK(levels.size() >= 2 && levels.size() <= kMaxLevels, "{} levels", levels.size());
   level.fill(kInfinity);
   slope.fill(0);
+  offset.fill(0);
   for (std::size_t j = 0; j < levels.size(); ++j) level[j] = static_cast<float>(levels[j]);
   if (!(level[1] >= kSmallestLevel)) {
     fail(Kind::usage,
@@ -42,14 +48,28 @@ LevelTable::LevelTable(const Levels& levels, bool is_uniform)
       fail(Kind::usage, "compressor.elasticity: expected increasing levels, found {} before {}",
            levels[j], levels[j + 1]);
     }
-    slope[j] = slope_of(level[j + 1] - level[j]);
   }
+  draw_lines();
   build_lookup();
 }
 
+void LevelTable::draw_lines() {
+  const auto n = static_cast<std::size_t>(count);
+  for (std::size_t j = 0; j < n; ++j) {
+    const double low = level[j], high = level[j + 1];
+    slope[j] = static_cast<float>(1 / (high - low));
+    offset[j] = static_cast<float>(static_cast<double>(j) - low / (high - low));
+  }
+  // The last line must not pass n: its slope gets so few bits that n - slope is exact.
+  const int exponent = std::ilogb(std::max(slope[n - 1], static_cast<float>(n))) + 1;
+  const float unit = std::ldexp(1.0f, exponent - 24);
+  slope[n - 1] = std::nearbyint(slope[n - 1] / unit) * unit;
+  offset[n - 1] = static_cast<float>(n) - slope[n - 1];
+}
+
 void LevelTable::build_lookup() {
-  for (int bits = 0; bits <= kMaxMantissaBits; ++bits) {
-    if (try_lookup(bits)) return;
+  for (int mantissa_bits = 0; mantissa_bits <= kMaxMantissaBits; ++mantissa_bits) {
+    if (try_lookup(mantissa_bits)) return fill_registers();
   }
   fail(Kind::usage,
        "compressor.elasticity: expected neighbouring levels at least a factor "
@@ -72,6 +92,21 @@ bool LevelTable::try_lookup(int mantissa_bits) {
     for (std::size_t above = key + 1; above < base.size(); ++above) base[above] = j;
   }
   return true;
+}
+
+void LevelTable::fill_registers() {
+  const std::size_t keys = threshold.size();
+  fits_registers = keys <= registers.threshold.size();
+  if (!fits_registers) return;
+  registers.least = std::bit_cast<float>(first_key << shift);
+  registers.shift = shift;
+  registers.threshold.fill(kInfinity);
+  registers.base.fill(0);
+  for (std::size_t k = 0; k < keys; ++k) {
+    const std::size_t at = (static_cast<std::size_t>(first_key) + k) % 16;
+    registers.threshold[at] = threshold[k];
+    registers.base[at] = base[k];
+  }
 }
 
 }  // namespace eqt::codec

@@ -43,11 +43,17 @@ class RandomStream {
 
   /// 32 random bits of the element `index` (within this stream's block of 2^32).
   std::uint32_t bits(std::uint32_t index) const noexcept {
+    const std::uint32_t h = product(index);
+    return h ^ (h >> 15);
+  }
+
+  /// bits() before its last mixing of high bits into low ones: only the high bits are good, which
+  /// is enough for a comparison with a threshold.
+  std::uint32_t product(std::uint32_t index) const noexcept {
     std::uint32_t h = index * 0x9E3779B1u + first_;
     h = (h ^ (h >> 16)) * 0x21F0AAADu;
     h = (h ^ (h >> 15)) + second_;
-    h *= 0xD35A2D97u;
-    return h ^ (h >> 15);
+    return h * 0xD35A2D97u;
   }
 
   /// Uniform in [0, 1) with 24 bits; a threshold test is biased by at most 2^-24.

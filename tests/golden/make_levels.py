@@ -32,16 +32,20 @@ def mix64(x):
     return x ^ (x >> 31)
 
 
-def random24(index):
+def random_word(first_index, count, i):
+    """Of value i of the bucket of `count` values that starts at first_index."""
+    block = first_index >> 32
+    if (first_index + count - 1) >> 32 != block:
+        block |= 0x80000000
+    index = (first_index + i // 64 * 16 + i % 16) & M32
     state = mix64(KEY["run_seed"])
     state = mix64(state ^ KEY["step"])
     state = mix64(state ^ (KEY["rank"] << 32 | KEY["slice"]))
-    state = mix64(state ^ (index >> 32))
-    h = ((index & M32) * 0x9E3779B1 + (state & M32)) & M32
+    state = mix64(state ^ block)
+    h = (index * 0x9E3779B1 + (state & M32)) & M32
     h = ((h ^ (h >> 16)) * 0x21F0AAAD) & M32
     h = ((h ^ (h >> 15)) + (state >> 32)) & M32
-    h = (h * 0xD35A2D97) & M32
-    return (h ^ (h >> 15)) >> 8
+    return h * 0xD35A2D97 * pow(0x45108B7D, i // 16 % 4) & M32
 
 
 def levels_of(case):
@@ -57,10 +61,10 @@ def levels_of(case):
 def bucket_norm(v, norm):
     if norm == "max":
         return max(abs(x) for x in v)
-    partial = [0.0] * 16
+    partial = [0.0] * 32
     for i, x in enumerate(v):
-        partial[i % 16] += x * x
-    for width in (8, 4, 2, 1):
+        partial[i % 32] += x * x
+    for width in (16, 8, 4, 2, 1):
         for k in range(width):
             partial[k] += partial[k + width]
     exact = math.sqrt(partial[0])
@@ -70,24 +74,43 @@ def bucket_norm(v, norm):
     return above(rounded) if rounded < exact else rounded
 
 
+def line_of(level, j, n):
+    """f(r) = offset + slope r in cell j, in float32; f(1) = n exactly."""
+    slope = f32(1 / (level[j + 1] - level[j]))
+    offset = f32(j - level[j] / (level[j + 1] - level[j]))
+    if j == n - 1:
+        unit = 2.0 ** (math.frexp(max(slope, n))[1] - 24)
+        slope = round(slope / unit) * unit
+        offset = f32(n - slope)
+    return slope, offset
+
+
+def fixed_point(r, level, uniform, one):
+    """f(r) times `one`, truncated."""
+    n = len(level) - 1
+    if uniform:
+        return int(r * one)
+    if all(x == 2.0 ** (j - n) for j, x in enumerate(level) if j > 0):
+        big = r * 2.0**n
+        total = f32(big + max(big, 2.0))
+        return (struct.unpack("<I", struct.pack("<f", total))[0] * one >> 23) & M32
+    j = sum(1 for k in range(1, n) if r >= level[k])
+    slope, offset = line_of(level, j, n)
+    return int(f32(offset * one + f32(slope * one * r)))
+
+
 def indices_of(v, norm, levels, uniform, first_index):
     n = len(levels) - 1
+    bits = n.bit_length() + 1
+    one = 1 << (32 - bits)
     level = [f32(x) for x in levels]
     inverse = f32((n if uniform else 1) / norm)
+    while uniform and f32(norm * inverse) > n:
+        inverse = struct.unpack("<f", struct.pack("<I", struct.unpack("<I", struct.pack("<f", inverse))[0] - 1))[0]
     result = []
     for i, x in enumerate(v):
-        r = f32(abs(x) * inverse)
-        if uniform:
-            j = min(int(r), n - 1)
-            up = (r - j) * 2**24
-        else:
-            j = sum(1 for k in range(1, n) if r >= level[k])
-            gap = f32(level[j + 1] - level[j])
-            slope = f32(2**24 / gap)
-            while f32(slope * gap) < 2**24:
-                slope = above(slope)
-            up = f32(f32(r - level[j]) * slope)
-        result.append(j + (1 if random24(first_index + i) < up else 0))
+        fixed = fixed_point(f32(abs(x) * inverse), level, uniform, one)
+        result.append((fixed + (random_word(first_index, len(v), i) >> bits)) // one)
     return result
 
 
@@ -145,14 +168,25 @@ def huffman(indices, v, n):
     return out + "".join(words[k] + (sign(x) if k > 0 else "") for k, x in zip(indices, v))
 
 
+def packed(codes, bits):
+    """Blocks of 16 columns, each with its own 32-bit words; the rest in one stream."""
+    rows = 32 // bits if 32 % bits == 0 else 32
+    out, size = b"", 16 * rows
+    while len(codes) >= size:
+        columns = [sum(codes[16 * row + c] << (row * bits) for row in range(rows))
+                   for c in range(16)]
+        for word in range(rows * bits // 32):
+            out += b"".join(struct.pack("<I", x >> (32 * word) & M32) for x in columns)
+        codes = codes[size:]
+    stream = sum(code << (i * bits) for i, code in enumerate(codes))
+    return out + stream.to_bytes((len(codes) * bits + 7) // 8, "little")
+
+
 def body(case, v, indices):
     n = 2 ** (case["bits"] - 1) - 1
     if case["coding"] == "fixed":
-        stream = 0
-        for i, (k, x) in enumerate(zip(indices, v)):
-            negative = k > 0 and x < 0
-            stream |= (negative << (case["bits"] - 1) | k) << (i * case["bits"])
-        return stream.to_bytes((len(v) * case["bits"] + 7) // 8, "little")
+        return packed([k | (k > 0 and x < 0) << (case["bits"] - 1) for k, x in zip(indices, v)],
+                      case["bits"])
     writers = {"elias": (sparse, dense), "huffman": (huffman,),
                "automatic": (sparse, dense, huffman)}[case["coding"]]
     best = min((w(indices, v, n) for w in writers), key=len)
@@ -182,7 +216,8 @@ def inputs():
     peak = [(40 if i % 11 == 4 else 0.5) * (1 if i % 2 == 0 else -1) for i in count]
     special = [0.0 if 16 <= i < 32 else mixed[i] if i < 16 else f32(3e38) for i in count]
     special[20] = -0.0  # in a bucket of zeros; the last bucket's norm is above the largest float
-    return {"mixed": mixed, "peak": peak, "special": special}
+    long = [((i * 733) % 1999 - 999) / 512 for i in range(530)]  # whole blocks and a rest
+    return {"mixed": mixed, "peak": peak, "special": special, "long": long}
 
 
 def cases():
@@ -198,14 +233,17 @@ def cases():
     entropy += [dict(codec="qsgd", bits=4, norm="l2", coding="elias")]
     for case in fixed + elastic + entropy:
         for name, values in inputs().items():
+            if name == "long" and case["coding"] != "fixed":
+                continue
             first = 2**32 - 20 if name == "peak" else 3
-            full = dict(case, bucket_size=16, first_index=first, input=name)
+            size = 520 if name == "long" else 16
+            full = dict(case, bucket_size=size, first_index=first, input=name)
             yield dict(full, payload=payload(full, values).hex())
 
 
 def main():
     lines = [json.dumps(c) for c in cases()]
-    text = ('{"format_version": 1,\n "key": ' + json.dumps(KEY) + ',\n "inputs": '
+    text = ('{"format_version": 2,\n "key": ' + json.dumps(KEY) + ',\n "inputs": '
             + json.dumps(inputs()) + ',\n "cases": [\n  ' + ",\n  ".join(lines) + "\n ]}\n")
     (pathlib.Path(__file__).parent / "levels.json").write_text(text)
 

@@ -1,8 +1,9 @@
 // The level codecs' rounding and fixed coding, value by value and bit by bit: what FORMAT.md says,
-// without a thought for speed. `u24` are uniform draws times 2^24, so tests can inject their own.
+// without a thought for speed. `word` are 32 random bits, so tests can inject their own.
 
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -20,48 +21,95 @@ namespace eqt::test {
 
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+inline double oracle_squares(std::span<const float> v) {
+  double partial[32] = {};
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    partial[i % 32] += static_cast<double>(v[i]) * static_cast<double>(v[i]);
+  }
+  for (std::size_t width : {16u, 8u, 4u, 2u, 1u}) {
+    for (std::size_t k = 0; k < width; ++k) partial[k] += partial[k + width];
+  }
+  return partial[0];
+}
+
 inline float oracle_norm(std::span<const float> v, codec::Norm norm) {
   if (norm == codec::Norm::max) {
     float largest = 0;
     for (const float x : v) largest = std::fmax(largest, std::fabs(x));
     return largest;
   }
-  double partial[16] = {};
-  for (std::size_t i = 0; i < v.size(); ++i) {
-    partial[i % 16] += static_cast<double>(v[i]) * static_cast<double>(v[i]);
-  }
-  for (std::size_t width : {8u, 4u, 2u, 1u}) {
-    for (std::size_t k = 0; k < width; ++k) partial[k] += partial[k + width];
-  }
-  const double exact = std::sqrt(partial[0]);
+  const double exact = std::sqrt(oracle_squares(v));
   if (exact > static_cast<double>(std::numeric_limits<float>::max())) return kInfinity;
   const auto rounded = static_cast<float>(exact);
   return static_cast<double>(rounded) < exact ? std::nextafter(rounded, kInfinity) : rounded;
 }
 
-/// Index of one value. `norm` is neither 0 nor infinite.
-inline unsigned oracle_index(float value, float norm, const codec::Levels& levels, bool uniform,
-                             float u24) {
+inline bool oracle_is_powers(const codec::Levels& levels) {
+  for (std::size_t j = 1; j < levels.size(); ++j) {
+    if (levels[j] != std::ldexp(1.0, static_cast<int>(j) - static_cast<int>(levels.size()) + 1)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// f(r) * 2^fraction_bits from the line of r's cell.
+inline std::uint32_t oracle_line(const codec::Levels& levels, float r, int fraction_bits) {
   const std::size_t n = levels.size() - 1;
+  std::size_t j = 0;
+  while (j + 1 < n && static_cast<float>(levels[j + 1]) <= r) ++j;
+  const double low = static_cast<float>(levels[j]), high = static_cast<float>(levels[j + 1]);
+  auto slope = static_cast<float>(1 / (high - low));
+  auto offset = static_cast<float>(static_cast<double>(j) - low / (high - low));
+  if (j == n - 1) {  // so few bits that n - slope is exact
+    const float largest = std::fmax(slope, static_cast<float>(n));
+    const float unit = std::ldexp(1.0f, std::ilogb(largest) + 1 - 24);
+    slope = std::nearbyint(slope / unit) * unit;
+    offset = static_cast<float>(n) - slope;
+  }
+  const float scale = std::ldexp(1.0f, fraction_bits);
+  const float rise = slope * scale * r;
+  return static_cast<std::uint32_t>(offset * scale + rise);
+}
+
+/// Index of one value. `norm` is neither 0 nor infinite. Rounds up if u < f - j, where u are the
+/// leading bits of ~word.
+inline unsigned oracle_index(float value, float norm, const codec::Levels& levels, bool uniform,
+                             std::uint32_t word) {
+  const std::size_t n = levels.size() - 1;
+  const int bits = static_cast<int>(std::bit_width(n)) + 1, fraction_bits = 32 - bits;
   float power = 1;
   if (norm < 0x1p-64f) power = 0x1p64f;
   if (norm > 0x1p96f) power = 0x1p-64f;
   norm *= power;
-  const float inverse =
+  const auto top = static_cast<float>(n);
+  auto inverse =
       static_cast<float>((uniform ? static_cast<double>(n) : 1.0) / static_cast<double>(norm));
+  while (uniform && norm * inverse > top) inverse = std::nextafter(inverse, 0.0f);
   const float r = std::fabs(value * power) * inverse;
+  std::uint32_t fixed = 0;
   if (uniform) {
-    std::size_t j = 0;
-    while (j + 1 < n && static_cast<float>(j + 1) <= r) ++j;
-    return static_cast<unsigned>(j + (u24 < (r - static_cast<float>(j)) * 0x1p24f));
+    fixed = static_cast<std::uint32_t>(std::ldexp(r, fraction_bits));
+  } else if (oracle_is_powers(levels)) {
+    const float big = std::ldexp(r, static_cast<int>(n));
+    fixed = std::bit_cast<std::uint32_t>(big + std::fmax(big, 2.0f)) << (9 - bits);
+  } else {
+    fixed = oracle_line(levels, r, fraction_bits);
   }
-  std::size_t j = 0;
-  while (j + 1 < n && static_cast<float>(levels[j + 1]) <= r) ++j;
-  const auto low = static_cast<float>(levels[j]);
-  const float gap = static_cast<float>(levels[j + 1]) - low;
-  float slope = 0x1p24f / gap;
-  while (slope * gap < 0x1p24f) slope = std::nextafter(slope, kInfinity);
-  return static_cast<unsigned>(j + (u24 < (r - low) * slope));
+  const std::uint32_t one = std::uint32_t{1} << fraction_bits;
+  const std::uint32_t u = ~word >> bits;
+  return static_cast<unsigned>(fixed / one + (u < fixed % one));
+}
+
+/// The random word of value i of the bucket of `count` values that starts at `first_index`.
+inline std::uint32_t oracle_word(const RandomKey& key, std::uint64_t first_index, std::size_t count,
+                                 std::size_t i) {
+  auto block = static_cast<std::uint32_t>(first_index >> 32);
+  if ((first_index + count - 1) >> 32 != first_index >> 32) block |= 0x80000000u;
+  const std::size_t index = first_index + i / 64 * 16 + i % 16;
+  std::uint32_t word = RandomStream(key, block).product(static_cast<std::uint32_t>(index));
+  for (std::size_t row = 0; row < i / 16 % 4; ++row) word *= 0x45108B7Du;
+  return word;
 }
 
 inline std::vector<unsigned> oracle_indices(std::span<const float> bucket, float norm,
@@ -69,12 +117,19 @@ inline std::vector<unsigned> oracle_indices(std::span<const float> bucket, float
                                             const RandomKey& key, std::uint64_t first_index) {
   std::vector<unsigned> indices;
   for (std::size_t i = 0; i < bucket.size(); ++i) {
-    const std::uint64_t at = first_index + i;
-    const RandomStream stream(key, static_cast<std::uint32_t>(at >> 32));
-    const auto u24 = static_cast<float>(stream.bits(static_cast<std::uint32_t>(at)) >> 8);
-    indices.push_back(oracle_index(bucket[i], norm, levels, uniform, u24));
+    const std::uint32_t word = oracle_word(key, first_index, bucket.size(), i);
+    indices.push_back(oracle_index(bucket[i], norm, levels, uniform, word));
   }
   return indices;
+}
+
+/// Where fixed coding puts bit k of code i of a bucket [bits from its start].
+inline std::size_t oracle_bit(std::size_t i, int k, int bits, std::size_t count) {
+  const auto b = static_cast<std::size_t>(bits), bit = static_cast<std::size_t>(k);
+  const std::size_t rows = 32 % b == 0 ? 32 / b : 32, block = 16 * rows;
+  if (i >= count - count % block) return i * b + bit;
+  const std::size_t column = i % 16, in_column = i % block / 16 * b + bit;
+  return i / block * block * b + in_column / 32 * 512 + column * 32 + in_column % 32;
 }
 
 struct OracleCodec {
@@ -103,16 +158,15 @@ inline std::vector<std::byte> oracle_fixed_payload(const OracleCodec& c, std::sp
     if (norm == 0 || norm == kInfinity) continue;
     const auto indices =
         oracle_indices(bucket, norm, c.levels, c.uniform, key, first_index + start);
-    std::vector<bool> stream;
+    const std::size_t at = payload.size();
+    payload.resize(at + (bucket.size() * static_cast<std::size_t>(c.bits) + 7) / 8);
     for (std::size_t i = 0; i < bucket.size(); ++i) {
-      for (int k = 0; k < c.bits - 1; ++k) stream.push_back(indices[i] >> k & 1u);
-      stream.push_back(indices[i] > 0 && std::signbit(bucket[i]));
-    }
-    while (stream.size() % 8 != 0) stream.push_back(false);
-    for (std::size_t i = 0; i < stream.size(); i += 8) {
-      unsigned byte = 0;
-      for (std::size_t k = 0; k < 8; ++k) byte |= static_cast<unsigned>(stream[i + k]) << k;
-      payload.push_back(static_cast<std::byte>(byte));
+      const bool negative = indices[i] > 0 && std::signbit(bucket[i]);
+      const unsigned code = indices[i] | static_cast<unsigned>(negative) << (c.bits - 1);
+      for (int k = 0; k < c.bits; ++k) {
+        const std::size_t bit = oracle_bit(i, k, c.bits, bucket.size());
+        payload[at + bit / 8] |= static_cast<std::byte>((code >> k & 1u) << bit % 8);
+      }
     }
   }
   return payload;

@@ -73,7 +73,7 @@ void check_block_rounding(const json& block, const Levels& levels, bool uniform,
   std::vector<unsigned> indices;
   for (std::size_t i = 0; i < v.size(); ++i) {
     indices.push_back(
-        oracle_index(v[i], scale, levels, uniform, static_cast<float>(u[i] * 0x1p24)));
+        oracle_index(v[i], scale, levels, uniform, ~static_cast<std::uint32_t>(u[i] * 0x1p32)));
     const double value =
         std::copysign(static_cast<double>(scale) * levels[indices[i]], static_cast<double>(v[i]));
     require_near(value, block.at("value_given_u8")[i].get<double>(), 1e-6);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "codec/block_kernels.hpp"
+#include "codec/bucket_scale.hpp"
 #include "codec/fixed_coding.hpp"
 #include "support/catch.hpp"
 #include "support/level_cases.hpp"
@@ -32,9 +34,8 @@ void check_quantize(const Levels& levels, bool uniform, const std::vector<float>
                     float norm) {
   const LevelTable table(levels, uniform);
   const auto expected = oracle_indices(values, norm, levels, uniform, kKey, 5);
-  const auto inverse = static_cast<float>((uniform ? table.count : 1) / static_cast<double>(norm));
   std::vector<LevelCode> codes(values.size());
-  quantize(values, inverse, table, RandomStream(kKey), 5, codes);
+  quantize(values, inverse_of(table, norm), table, RandomStream(kKey), 5, codes);
   for (std::size_t i = 0; i < values.size(); ++i) {
     INFO("value " << values[i] << " at " << i << ", " << table.count << " levels");
     REQUIRE((codes[i] & 0x7Fu) == expected[i]);
@@ -76,8 +77,7 @@ TEST_CASE("r = 1 always reaches the last level", "[level_kernels]") {
     for (const bool uniform : {false, true}) {
       const LevelTable table(uniform ? uniform_levels(n) : sinh_levels(n, 0.1), uniform);
       std::vector<LevelCode> codes(top.size());
-      const auto inverse = static_cast<float>((uniform ? n : 1) / static_cast<double>(0.7f));
-      quantize(top, inverse, table, RandomStream(kKey), 0, codes);
+      quantize(top, inverse_of(table, 0.7f), table, RandomStream(kKey), 0, codes);
       for (const LevelCode code : codes) REQUIRE(code == n);
     }
   }
@@ -88,14 +88,7 @@ TEST_CASE("sums of squares have the same bits on every target", "[level_kernels]
     for (const std::size_t count : law_counts()) {
       for (const auto& [name, values] : special_values(count)) {
         INFO(name << " " << count);
-        double partial[16] = {};
-        for (std::size_t i = 0; i < count; ++i) {
-          partial[i % 16] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-        }
-        for (std::size_t width : {8u, 4u, 2u, 1u}) {
-          for (std::size_t k = 0; k < width; ++k) partial[k] += partial[k + width];
-        }
-        REQUIRE(sum_of_squares(values) == partial[0]);
+        REQUIRE(sum_of_squares(values) == oracle_squares(values));
         REQUIRE(std::bit_cast<float>(largest_magnitude_bits(values)) ==
                 oracle_norm(values, Norm::max));
       }
@@ -120,7 +113,8 @@ TEST_CASE("fixed packing round-trips every width and length", "[fixed_coding]") 
   const RandomStream random({9, 0, 0, 0});
   for_each_simd_target([&] {
     for (int bits = 2; bits <= 8; ++bits) {
-      for (const std::size_t count : {1u, 2u, 7u, 8u, 9u, 15u, 16u, 17u, 127u, 128u, 129u, 1000u}) {
+      for (const std::size_t count :
+           {1u, 2u, 7u, 8u, 9u, 15u, 16u, 17u, 127u, 128u, 129u, 511u, 512u, 1543u}) {
         std::vector<LevelCode> codes(count);
         for (std::size_t i = 0; i < count; ++i) {
           const auto word = random.bits(static_cast<std::uint32_t>(i));
@@ -129,10 +123,9 @@ TEST_CASE("fixed packing round-trips every width and length", "[fixed_coding]") 
         }
         std::vector<std::byte> packed(fixed_bytes(count, bits));
         pack_fixed(codes, bits, packed);
-        // Value i occupies the stream's bits i * bits ..., lowest first, sign on top.
         for (std::size_t i = 0; i < count; ++i) {
           for (int k = 0; k < bits; ++k) {
-            const std::size_t at = i * static_cast<std::size_t>(bits) + static_cast<std::size_t>(k);
+            const std::size_t at = oracle_bit(i, k, bits, count);
             const unsigned bit = std::to_integer<unsigned>(packed[at / 8]) >> (at % 8) & 1u;
             const unsigned code = codes[i];
             REQUIRE(bit == (code >> (k == bits - 1 ? 7 : k) & 1u));
@@ -146,35 +139,107 @@ TEST_CASE("fixed packing round-trips every width and length", "[fixed_coding]") 
   });
 }
 
-TEST_CASE("adding nibbles and codes equals a plain loop on every target", "[level_kernels]") {
+TEST_CASE("adding packed buckets equals a plain loop on every target", "[fixed_coding]") {
   const RandomStream random({10, 0, 0, 0});
-  float magnitude[8], value[256];
-  for (std::size_t i = 0; i < 8; ++i) magnitude[i] = 0.37f * static_cast<float>(i * i);
-  for (std::size_t i = 0; i < 256; ++i) value[i] = std::sin(static_cast<float>(i));
   for_each_simd_target([&] {
-    for (const std::size_t count : {0u, 1u, 2u, 7u, 15u, 16u, 17u, 31u, 33u, 1001u}) {
-      std::vector<std::byte> nibbles((count + 1) / 2);
-      for (std::size_t i = 0; i < nibbles.size(); ++i) {
-        nibbles[i] = static_cast<std::byte>(random.bits(static_cast<std::uint32_t>(i)));
+    for (int bits = 2; bits <= 8; ++bits) {
+      const std::size_t half = std::size_t{1} << (bits - 1);
+      for (const std::size_t messages : {0u, 1u, 2u, 3u, 8u, 13u}) {
+        for (const std::size_t count : {1u, 17u, 128u, 1543u}) {
+          std::vector<std::vector<std::byte>> packed(messages);
+          std::vector<std::vector<float>> value(messages, std::vector<float>(2 * half));
+          std::vector<PackedBucket> buckets;
+          auto sum = gaussian_values(count, 2);
+          auto expected = sum;
+          std::uint32_t next = 0;
+          for (std::size_t m = 0; m < messages; ++m) {
+            packed[m].resize(fixed_bytes(count, bits));
+            for (auto& byte : packed[m]) byte = static_cast<std::byte>(random.bits(next++));
+            for (std::size_t k = 0; k < half; ++k) {
+              value[m][k] = random.uniform(next++);
+              value[m][k + half] = -value[m][k];
+            }
+            buckets.push_back({packed[m].data(), value[m].data()});
+            for (std::size_t i = 0; i < count; ++i) {
+              unsigned code = 0;
+              for (int k = 0; k < bits; ++k) {
+                const std::size_t at = oracle_bit(i, k, bits, count);
+                code |= (std::to_integer<unsigned>(packed[m][at / 8]) >> (at % 8) & 1u) << k;
+              }
+              expected[i] += value[m][code];
+            }
+          }
+          add_fixed(buckets, bits, sum);
+          REQUIRE(sum == expected);
+        }
       }
-      auto sum = gaussian_values(count, 2);
-      auto expected = sum;
-      for (std::size_t i = 0; i < count; ++i) {
-        const unsigned nibble = std::to_integer<unsigned>(nibbles[i / 2]) >> (i % 2 * 4) & 15u;
-        expected[i] += nibble >= 8 ? -magnitude[nibble - 8] : magnitude[nibble];
-      }
-      add_nibbles(nibbles, magnitude, sum);
-      REQUIRE(sum == expected);
-
-      std::vector<LevelCode> codes(count);
-      for (std::size_t i = 0; i < count; ++i) {
-        codes[i] = static_cast<LevelCode>(random.bits(static_cast<std::uint32_t>(i)) >> 8);
-        expected[i] += value[codes[i]];
-      }
-      add_codes(codes, value, sum);
-      REQUIRE(sum == expected);
     }
   });
+}
+
+TEST_CASE("adding codes equals a plain loop on every target", "[fixed_coding]") {
+  const RandomStream random({11, 0, 0, 0});
+  for_each_simd_target([&] {
+    for (const int bits : {2, 4, 5, 8}) {
+      float value[256] = {};
+      for (std::size_t i = 0; i < std::size_t{1} << (bits - 1); ++i) {
+        value[i] = std::sin(static_cast<float>(i));
+        value[i + kSignCode] = -value[i];
+      }
+      for (const std::size_t count : {0u, 1u, 2u, 7u, 15u, 16u, 17u, 31u, 33u, 1001u}) {
+        auto sum = gaussian_values(count, 2);
+        auto expected = sum;
+        std::vector<LevelCode> codes(count);
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::uint32_t word = random.bits(static_cast<std::uint32_t>(i));
+          codes[i] =
+              static_cast<LevelCode>((word & ((1u << (bits - 1)) - 1)) | (word >> 24 & 0x80u));
+          expected[i] += value[codes[i]];
+        }
+        add_codes(codes, bits, value, sum);
+        REQUIRE(sum == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("whole blocks pack as they quantize", "[level_kernels]") {
+  for_each_simd_target([] {
+    for (const int bits : {2, 4, 8}) {
+      const int n = (1 << (bits - 1)) - 1;
+      for (const bool uniform : {false, true}) {
+        const LevelTable table(uniform ? uniform_levels(n) : sinh_levels(n, 3.0 / n), uniform);
+        const auto values = gaussian_values(3 * block_values(bits), 6);
+        const float inverse = inverse_of(table, 5.0f);
+        std::vector<LevelCode> codes(values.size());
+        std::vector<std::byte> expected(fixed_bytes(values.size(), bits)), packed(expected.size());
+        quantize(values, inverse, table, RandomStream(kKey), 77, codes);
+        pack_fixed(codes, bits, expected);
+        quantize_and_pack(values, inverse, table, RandomStream(kKey), 77, packed, 0);
+        REQUIRE(packed == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("the four words of a random word are uniform, together too", "[level_kernels]") {
+  // 64 x 64 cells of each two of the four: chi-squared has 4095 degrees of freedom.
+  const RandomStream random({12, 0, 0, 0});
+  constexpr std::size_t kCells = 64, kDraws = std::size_t{1} << 18;
+  for (std::size_t a = 0; a < 4; ++a) {
+    for (std::size_t b = a + 1; b < 4; ++b) {
+      std::vector<double> seen(kCells * kCells);
+      for (std::uint32_t i = 0; i < kDraws; ++i) {
+        const std::uint32_t word = random.product(i);
+        seen[(word * kRowMultiplier[a] >> 26) * kCells + (word * kRowMultiplier[b] >> 26)] += 1;
+      }
+      const double expected = static_cast<double>(kDraws) / static_cast<double>(seen.size());
+      double chi = 0;
+      for (const double s : seen) chi += (s - expected) * (s - expected) / expected;
+      INFO("rows " << a << " and " << b);
+      REQUIRE(std::abs(chi - 4095) < 5 * std::sqrt(2 * 4095.0));
+    }
+  }
 }
 
 TEST_CASE("levels that fp32 cannot tell apart are a usage error", "[level_table]") {
