@@ -13,8 +13,8 @@
 // Size     fixed: 4 + ceil(d b / 8) bytes per bucket; at most 4 + 4 d (rare, see above)
 // Error    E[out] = in; E|out - in|^2 <= worst_case_variance(levels, d, norm) |v|^2 (levels.hpp)
 // Differs  from the papers: the norm is rounded up to fp32, so r <= 1 always; random numbers have
-// 24
-//          bits, which biases a value by at most 2^-24 of its cell; zero buckets draw nothing
+//          32 - b bits and four values share a hash, which with the rounding of f biases a value by
+//          at most n 2^-24 of its cell; zero buckets draw nothing
 
 #pragma once
 

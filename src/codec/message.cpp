@@ -12,6 +12,9 @@ namespace eqt::codec {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
+// Workspace slots above those of the codecs.
+constexpr std::size_t kRestSlot = Workspace::kSlots - 2;
+constexpr std::size_t kPayloadsSlot = Workspace::kSlots - 1;
 
 /// Raw segments travel as the payload of the pass-through codec.
 const Compressor& raw_codec() {
@@ -95,8 +98,12 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
       continue;
     }
     if (!context.scales.empty()) encode_context.shared_scale = context.scales[i];
-    const std::size_t bytes =
-        compressor.encode(run, encode_context, workspace, frame.subspan(at + kLengthBytes));
+    const auto to = frame.subspan(at + kLengthBytes);
+    const std::size_t bytes = context.residual.empty()
+                                  ? compressor.encode(run, encode_context, workspace, to)
+                                  : compressor.encode_with_feedback(
+                                        run, encode_context, workspace,
+                                        context.residual.subspan(segment.begin, segment.count), to);
     store(&frame[at], static_cast<std::uint32_t>(bytes));
     at += kLengthBytes + bytes;
   }
@@ -116,6 +123,25 @@ void decode_message_add(const Compressor& compressor, std::span<const Segment> s
                      codec.decode_add(payload, scale, workspace,
                                       flat.subspan(segment.begin, segment.count));
                    });
+}
+
+void decode_messages_add(const Compressor& compressor, std::span<const Segment> segments,
+                         std::span<const std::span<const std::byte>> frames, StepId step,
+                         std::uint32_t index, float scale, Workspace& workspace,
+                         std::span<float> flat) {
+  const auto rest = workspace.array<std::span<const std::byte>>(kRestSlot, frames.size());
+  const auto payloads = workspace.array<std::span<const std::byte>>(kPayloadsSlot, frames.size());
+  const WireHeader expected = expected_header(compressor, segments, step, index);
+  for (std::size_t k = 0; k < frames.size(); ++k) rest[k] = open_frame(frames[k], expected);
+  for (const Segment& segment : segments) {
+    for (std::size_t k = 0; k < frames.size(); ++k) payloads[k] = take_segment(segment, rest[k]);
+    const Compressor& codec = segment.compressed ? compressor : raw_codec();
+    codec.decode_add_all(payloads, scale, workspace, flat.subspan(segment.begin, segment.count));
+  }
+  for (const auto left : rest) {
+    if (!left.empty())
+      fail(Kind::wire, "message: expected its end, found {} more bytes", left.size());
+  }
 }
 
 void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,

@@ -34,6 +34,9 @@ struct MessageContext {
   std::uint32_t index = 0;        // of the message in the step, checked on receipt
   std::optional<double> density;  // see EncodeContext
   std::span<const float> scales;  // shared scale per segment, or empty
+  // Error feedback while encoding: compressed segments send values + residual, and the flat
+  // residual keeps what they did not carry. Empty: the values as they are.
+  std::span<float> residual = {};
 };
 
 /// Upper bound of encode_message()'s result [bytes].
@@ -53,6 +56,13 @@ std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segm
 void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
                         std::span<const std::byte> frame, StepId step, std::uint32_t index,
                         float scale, Workspace& workspace, std::span<float> flat);
+
+/// decode_message_add() of several messages in their order, with the same result; where the codec
+/// can, in one pass over `flat`.
+void decode_messages_add(const Compressor& compressor, std::span<const Segment> segments,
+                         std::span<const std::span<const std::byte>> frames, StepId step,
+                         std::uint32_t index, float scale, Workspace& workspace,
+                         std::span<float> flat);
 
 /// flat[i] = 0 wherever the message of a sparse compressor carries a value in a compressed segment.
 void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,

@@ -28,12 +28,15 @@ class Allgather final : public Collective {
     }
     const auto n = static_cast<std::size_t>(comm.size());
     rooms_.assign(n, std::vector<std::byte>(most_bytes));
+    frames_.resize(n);
     scales_.resize(most_segments);
     outgoing_.reserve(n);
     incoming_.reserve(n);
   }
 
   std::string_view name() const noexcept override { return "allgather"; }
+  // A shared scale is agreed on before the residual is added.
+  bool takes_residual() const noexcept override { return !compressor_.properties().shared_scale; }
 
   Contribution mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
                     Traffic& traffic) override {
@@ -48,7 +51,8 @@ class Allgather final : public Collective {
                                .rank = static_cast<std::uint32_t>(comm_.rank()),
                                .index = bucket.index,
                                .density = context.density,
-                               .scales = scales},
+                               .scales = scales,
+                               .residual = context.residual},
                               workspace_, mine);
     traffic.encode_seconds += encode.seconds();
     traffic.encoded_bytes += bytes;
@@ -110,18 +114,18 @@ class Allgather final : public Collective {
     const float share = 1.0f / static_cast<float>(comm_.size());
     std::size_t peer_index = 0;
     for (Rank from = 0; from < comm_.size(); ++from) {
-      std::span<const std::byte> frame = mine;
-      if (from != comm_.rank()) {
-        const comm::Incoming& in = incoming_[peer_index++];
-        frame = in.room.first(in.bytes);
-      }
-      try {
-        codec::decode_message_add(compressor_, bucket.segments, frame, step, bucket.index, share,
-                                  workspace_, values);
-      } catch (const Error& error) {
-        throw Error(error.kind(),
-                    fmt::format("step {}, from rank {}: {}", step, from, error.what()));
-      }
+      auto& frame = frames_[static_cast<std::size_t>(from)];
+      frame = mine;
+      if (from == comm_.rank()) continue;
+      const comm::Incoming& in = incoming_[peer_index++];
+      frame = in.room.first(in.bytes);
+    }
+    try {
+      codec::decode_messages_add(compressor_, bucket.segments, frames_, step, bucket.index, share,
+                                 workspace_, values);
+    } catch (const Error&) {
+      name_sender(bucket, step, values);
+      throw;
     }
     if (!compressor_.properties().votes) return;
     for (const codec::Segment& segment : bucket.segments) {
@@ -131,10 +135,25 @@ class Allgather final : public Collective {
     }
   }
 
+  /// After a message was refused: throws with the rank that sent it.
+  void name_sender(const FusionBucket& bucket, StepId step, std::span<float> values) {
+    for (Rank from = 0; from < comm_.size(); ++from) {
+      try {
+        codec::decode_message_add(compressor_, bucket.segments,
+                                  frames_[static_cast<std::size_t>(from)], step, bucket.index, 0,
+                                  workspace_, values);
+      } catch (const Error& error) {
+        throw Error(error.kind(),
+                    fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+      }
+    }
+  }
+
   comm::Communicator& comm_;
   const codec::Compressor& compressor_;
   Workspace workspace_;
-  std::vector<std::vector<std::byte>> rooms_;  // one frame per rank, mine among them
+  std::vector<std::vector<std::byte>> rooms_;       // one frame per rank, mine among them
+  std::vector<std::span<const std::byte>> frames_;  // by rank
   std::vector<float> scales_;
   std::vector<comm::Outgoing> outgoing_;
   std::vector<comm::Incoming> incoming_;

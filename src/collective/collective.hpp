@@ -43,7 +43,8 @@ struct Contribution {
 struct MeanContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
-  std::optional<double> density;  // of sparse compressors in this step
+  std::optional<double> density;   // of sparse compressors in this step
+  std::span<float> residual = {};  // see Collective::takes_residual(); empty otherwise
 };
 
 class Collective {
@@ -55,6 +56,10 @@ class Collective {
   /// on every rank. Adds what it cost to `traffic`. Collective.
   virtual Contribution mean(const FusionBucket& bucket, const MeanContext& context,
                             std::span<float> values, Traffic& traffic) = 0;
+
+  /// Whether mean() can do the bookkeeping of error feedback while it encodes: with
+  /// MeanContext::residual it averages values + residual and leaves in it what was not sent.
+  virtual bool takes_residual() const noexcept { return false; }
 
   /// State that must survive a restart (the reducer's residual); empty if there is none.
   virtual std::span<float> state() { return {}; }

@@ -21,6 +21,7 @@ class ErrorFeedback final : public GradientMemory {
     contribution.subtract_from(residual_, bucket, workspace_);
   }
 
+  std::span<float> residual() override { return residual_; }
   std::span<float> state() override { return residual_; }
 
  private:

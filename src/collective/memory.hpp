@@ -17,6 +17,9 @@ class GradientMemory {
   virtual void compensate(const FusionBucket& bucket, std::span<float> gradient) = 0;
   /// After sending: keeps what the contribution did not carry.
   virtual void remember(const FusionBucket& bucket, const Contribution& contribution) = 0;
+  /// The flat residual, if compensating means adding it and remembering means keeping the error: a
+  /// collective may then do both while it encodes (Collective::takes_residual). Empty otherwise.
+  virtual std::span<float> residual() { return {}; }
   /// Everything that must be saved to continue.
   virtual std::span<float> state() = 0;
 };

@@ -14,7 +14,7 @@ namespace eqt {
 /// A few independent scratch arrays. Not thread-safe: one per thread.
 class Workspace {
  public:
-  static constexpr std::size_t kSlots = 4;
+  static constexpr std::size_t kSlots = 8;
 
   /// An uninitialised array of `count` T, 64-byte aligned, valid until the same slot is asked for
   /// again. Grows by at least half, so repeated calls stop allocating.

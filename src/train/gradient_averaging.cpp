@@ -54,6 +54,8 @@ class VarianceProbe {
     error_ += square_norm(part(bucket));
   }
 
+  bool measuring() const noexcept { return measuring_; }
+
   std::optional<double> result() const {
     if (!measuring_ || exact_norm_ <= 0) return {};
     return error_ / exact_norm_;
@@ -84,6 +86,7 @@ class GradientAveraging final : public Synchronizer {
         gradient_(gradient),
         options_(options),
         probe_(options.lossy ? gradient.size() : 0) {
+    if (memory_ != nullptr && collective_.takes_residual()) residual_ = memory_->residual();
     map_slices_to_buckets();
     if (options_.overlap) thread_ = std::thread([this] { communicate(); });
   }
@@ -103,7 +106,7 @@ class GradientAveraging final : public Synchronizer {
 
   void begin(StepId step, std::uint64_t epoch) override {
     const std::lock_guard lock(mutex_);
-    context_ = {.run_seed = options_.run_seed, .step = step, .density = {}};
+    context_ = {.run_seed = options_.run_seed, .step = step, .density = {}, .residual = {}};
     if (options_.density) context_.density = options_.density(epoch);
     std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
     probe_.begin(options_.lossy && step % kVarianceEvery == 0);
@@ -183,13 +186,20 @@ class GradientAveraging final : public Synchronizer {
   void pass(const FusionBucket& bucket) {
     const Stopwatch prepare;
     require_finite(bucket);
-    if (memory_ != nullptr) memory_->compensate(bucket, gradient_);
+    // In one trip over memory, unless the compensated gradient itself is wanted.
+    const bool fused = !residual_.empty() && !probe_.measuring();
+    collective::MeanContext context = context_;
+    if (fused) {
+      context.residual = residual_;
+    } else if (memory_ != nullptr) {
+      memory_->compensate(bucket, gradient_);
+    }
     probe_.before(bucket, gradient_);
     double encode_seconds = prepare.seconds();
 
     Traffic traffic;
     const comm::ByteCount bytes_before = comm_.byte_count();
-    const Contribution contribution = collective_.mean(bucket, context_, gradient_, traffic);
+    const Contribution contribution = collective_.mean(bucket, context, gradient_, traffic);
     traffic.transfer_seconds = exposed(traffic.transfer_seconds);
     const comm::ByteCount bytes_after = comm_.byte_count();
     traffic.sent_bytes = bytes_after.sent_bytes - bytes_before.sent_bytes;
@@ -197,7 +207,7 @@ class GradientAveraging final : public Synchronizer {
     traffic.messages = bytes_after.messages - bytes_before.messages;
 
     const Stopwatch after;
-    if (memory_ != nullptr) memory_->remember(bucket, contribution);
+    if (memory_ != nullptr && !fused) memory_->remember(bucket, contribution);
     probe_.after(bucket, contribution);
     encode_seconds += after.seconds();
     traffic.encode_seconds += encode_seconds;
@@ -234,6 +244,7 @@ class GradientAveraging final : public Synchronizer {
   const Layout& layout_;
   const std::span<float> gradient_;
   const GradientAveragingOptions options_;
+  std::span<float> residual_;  // the memory's, if the collective takes it
   std::vector<std::vector<std::uint32_t>> buckets_of_slice_;
   std::vector<std::size_t> slices_of_bucket_;
 

@@ -302,3 +302,47 @@ TEST_CASE("zero buckets send their norm only", "[level_laws]") {
     REQUIRE(payload.size() == (zeros.size() + kBucket - 1) / kBucket * 4);
   }
 }
+
+TEST_CASE("several payloads decode in one pass as they do one by one", "[level_codec]") {
+  for_each_simd_target([] {
+    for (const Coding coding : {Coding::fixed, Coding::huffman})
+      for (const auto& c : level_cases(coding, 512)) {
+        INFO(c.name);
+        const auto values = gaussian_values(1100, 21);
+        Workspace workspace;
+        std::vector<std::vector<std::byte>> payloads;
+        for (std::uint32_t k = 0; k < 11; ++k) {
+          // Zero and huge buckets among the others.
+          auto some = values;
+          if (k == 3) std::fill_n(some.begin(), 700, 0.0f);
+          if (k == 5) std::fill_n(some.begin(), 700, 3e38f);
+          payloads.push_back(encode_to_vector(*c.compressor, some, context_of(k)));
+        }
+        const std::vector<std::span<const std::byte>> all(payloads.begin(), payloads.end());
+        auto sum = gaussian_values(values.size(), 5), expected = sum;
+        for (const auto payload : all)
+          c.compressor->decode_add(payload, 0.25f, workspace, expected);
+        c.compressor->decode_add_all(all, 0.25f, workspace, sum);
+        REQUIRE(sum == expected);
+      }
+  });
+}
+
+TEST_CASE("encoding with feedback equals its three steps", "[level_codec]") {
+  for_each_simd_target([] {
+    for (const Coding coding : {Coding::fixed, Coding::huffman})
+      for (const auto& c : level_cases(coding, 512)) {
+        INFO(c.name);
+        const auto gradient = gaussian_values(1100, 22);
+        auto residual = gaussian_values(gradient.size(), 6), expected = residual;
+        Workspace workspace;
+        std::vector<std::byte> payload(c.compressor->max_payload_bytes(gradient.size()));
+        payload.resize(c.compressor->encode_with_feedback(gradient, context_of(1), workspace,
+                                                          residual, payload));
+        for (std::size_t i = 0; i < gradient.size(); ++i) expected[i] += gradient[i];
+        REQUIRE(payload == encode_to_vector(*c.compressor, expected, context_of(1)));
+        c.compressor->decode_add(payload, -1.0f, workspace, expected);
+        REQUIRE(residual == expected);
+      }
+  });
+}
