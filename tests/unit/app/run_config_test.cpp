@@ -163,6 +163,7 @@ TEST_CASE("the names of a key can be listed", "[config]") {
     CHECK_FALSE(choice.about.empty());
   }
   CHECK(names == std::vector<std::string>{"none", "fp16", "bf16", "qsgd", "qsgd-v", "elastiquant",
-                                          "e-elastiquant", "terngrad", "topk", "dgc"});
+                                          "e-elastiquant", "terngrad", "topk", "dgc", "threshold",
+                                          "randomk"});
   CHECK_THROWS_AS(config_choices("train.epochs"), eqt::Error);
 }
