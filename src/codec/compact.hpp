@@ -32,4 +32,11 @@ struct Compacted {
 Compacted compact_at_least(std::span<const float> values, std::uint32_t bound,
                            std::uint32_t* indices, float* kept);
 
+/// Moves the values whose magnitude bits are at least `bound`, and their indices, to the front, in
+/// order.
+/// @return their number
+/// @pre as many indices as values
+std::size_t keep_at_least(std::span<float> values, std::span<std::uint32_t> indices,
+                          std::uint32_t bound);
+
 }  // namespace eqt::codec

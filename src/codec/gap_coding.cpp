@@ -1,7 +1,7 @@
 #include "codec/gap_coding.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <array>
 
 #include "core/error.hpp"
 
@@ -53,17 +53,17 @@ void for_each_gap(std::span<const std::uint32_t> indices, Visit visit) {
 int rice_bits(std::span<const std::uint32_t> indices, std::size_t count) {
   if (indices.empty()) return 0;
   const int highest = static_cast<int>(std::bit_width(count / indices.size())) - 1;
-  int best = 0;
-  std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
-  for (int bits = std::max(highest - 2, 0); bits <= std::min(highest, kMaxRiceBits); ++bits) {
-    std::uint64_t length = indices.size() * (static_cast<std::uint64_t>(bits) + 1);
-    for_each_gap(indices, [&](std::uint32_t gap) { length += gap >> bits; });
-    if (length < fewest) {
-      fewest = length;
-      best = bits;
-    }
+  const std::array<int, 3> candidates{std::max(highest - 2, 0), std::max(highest - 1, 0),
+                                      std::min(highest, kMaxRiceBits)};
+  std::array<std::uint64_t, 3> lengths;
+  for (std::size_t c = 0; c < 3; ++c) {
+    lengths[c] = indices.size() * (static_cast<std::uint64_t>(candidates[c]) + 1);
   }
-  return best;
+  for_each_gap(indices, [&](std::uint32_t gap) {
+    for (std::size_t c = 0; c < 3; ++c) lengths[c] += gap >> candidates[c];
+  });
+  return candidates[static_cast<std::size_t>(std::min_element(lengths.begin(), lengths.end()) -
+                                             lengths.begin())];
 }
 
 std::size_t write_remainders(std::span<const std::uint32_t> indices, int bits, std::byte* to) {

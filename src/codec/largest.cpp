@@ -38,8 +38,13 @@ Candidates collect_largest(std::span<const float> values, std::size_t k, Workspa
   return collect(values, counted_bound(values, k), workspace);
 }
 
+Selection keep_reaching(const Candidates& from, std::uint32_t bound) {
+  const std::size_t n = keep_at_least(from.values, from.indices, bound);
+  return {from.indices.first(n), from.values.first(n)};
+}
+
 /// Keeps magnitudes above `threshold` and the first `ties` of those equal to it, in place.
-Selection keep(const Candidates& from, std::uint32_t threshold, std::size_t ties) {
+Selection keep_first_ties(const Candidates& from, std::uint32_t threshold, std::size_t ties) {
   std::size_t n = 0;
   for (std::size_t i = 0; i < from.values.size(); ++i) {
     const std::uint32_t bits = magnitude_bits(from.values[i]);
@@ -52,10 +57,14 @@ Selection keep(const Candidates& from, std::uint32_t threshold, std::size_t ties
   return {from.indices.first(n), from.values.first(n)};
 }
 
-Selection keep_largest(const Candidates& from, std::size_t k, Workspace& workspace) {
-  if (from.values.size() == k) return {from.indices, from.values};
-  const RankBin bin = rank_bin(from.values, k, from.bound, from.largest, 1, workspace);
-  return keep(from, bin.lower, k - bin.above);
+/// The magnitude of rank k, alone in its bin.
+RankBin exact_rank(const Candidates& from, std::size_t k, Workspace& workspace) {
+  return rank_bin(from.values, k, from.bound, from.largest, 1, workspace);
+}
+
+Selection keep_largest(const Candidates& from, std::size_t k, const RankBin& rank) {
+  if (rank.above + rank.inside == k) return keep_reaching(from, rank.lower);
+  return keep_first_ties(from, rank.lower, k - rank.above);
 }
 
 }  // namespace
@@ -64,7 +73,7 @@ std::optional<Selection> largest_magnitudes(std::span<const float> values, std::
                                             Workspace& workspace) {
   const Candidates candidates = collect_largest(values, k, workspace);
   if (!candidates.finite()) return std::nullopt;
-  return keep_largest(candidates, k, workspace);
+  return keep_largest(candidates, k, exact_rank(candidates, k, workspace));
 }
 
 std::optional<Selection> about_largest(std::span<const float> values, std::size_t k,
@@ -75,11 +84,11 @@ std::optional<Selection> about_largest(std::span<const float> values, std::size_
   const RankBin bin =
       rank_bin(candidates.values, k, candidates.bound, candidates.largest, kWidth, workspace);
   if (bin.above + bin.inside <= k + k / 20) {
-    return keep(candidates, std::max(bin.lower, 1u) - 1, 0);
+    return keep_reaching(candidates, std::max(bin.lower, 1u));
   }
-  const RankBin exact =
-      rank_bin(candidates.values, k, candidates.bound, candidates.largest, 1, workspace);
-  return keep(candidates, exact.lower, exact.lower == 0 ? 0 : k - exact.above);
+  const RankBin exact = exact_rank(candidates, k, workspace);
+  if (exact.lower == 0) return keep_reaching(candidates, 1);
+  return keep_largest(candidates, k, exact);
 }
 
 std::optional<Selection> above_threshold(std::span<const float> values, float threshold,
@@ -87,7 +96,7 @@ std::optional<Selection> above_threshold(std::span<const float> values, float th
   const Candidates candidates = collect(values, magnitude_bits(threshold) + 1, workspace);
   if (!candidates.finite()) return std::nullopt;
   if (candidates.values.size() <= cap) return Selection{candidates.indices, candidates.values};
-  return keep_largest(candidates, cap, workspace);
+  return keep_largest(candidates, cap, exact_rank(candidates, cap, workspace));
 }
 
 }  // namespace eqt::codec

@@ -52,6 +52,37 @@ float checked_threshold(double threshold) {
   return rounded;
 }
 
+/// sum[index] += scale * value for index after index. The places lie far apart in memory: a block
+/// of them is fetched before the first is needed.
+class ScatterAdd {
+ public:
+  ScatterAdd(const std::byte* values, float scale, std::span<float> sum)
+      : values_(values), scale_(scale), sum_(sum) {}
+
+  void take(std::size_t index) {
+    __builtin_prefetch(&sum_[index], 1);
+    block_[waiting_++] = index;
+    if (waiting_ == kBlock) flush();
+  }
+
+  void flush() {
+    for (std::size_t i = 0; i < waiting_; ++i) {
+      sum_[block_[i]] += scale_ * load<float>(values_ + i * sizeof(float));
+    }
+    values_ += waiting_ * sizeof(float);
+    waiting_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 128;
+
+  const std::byte* values_;  // of the first that waits
+  float scale_;
+  std::span<float> sum_;
+  std::size_t block_[kBlock];
+  std::size_t waiting_ = 0;
+};
+
 class Sparse : public Compressor {
  public:
   Sparse(CodecId id, double density, int value_bits)
@@ -88,9 +119,9 @@ class Sparse : public Compressor {
     const SparsePayload open = open_sparse(payload, sum.size());
     if (open.k == 0) return;
     const std::byte* values = as_float32(open.values, open.value_bits, workspace);
-    for_each_entry(open, [&](std::size_t index, std::size_t entry) {
-      sum[index] += scale * load<float>(values + entry * sizeof(float));
-    });
+    ScatterAdd add(values, scale, sum);
+    for_each_entry(open, [&](std::size_t index, std::size_t /*entry*/) { add.take(index); });
+    add.flush();
   }
 
  protected:
