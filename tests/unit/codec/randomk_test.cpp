@@ -6,6 +6,7 @@
 #include "codec/chosen.hpp"
 #include "codec/codecs.hpp"
 #include "unit/codec/codec_case.hpp"
+#include "unit/codec/vectors.hpp"
 
 using namespace eqt;
 using namespace eqt::codec;
@@ -110,6 +111,28 @@ TEST_CASE("only scaled it is unbiased, and only unscaled it needs feedback", "[r
   REQUIRE_FALSE(make_randomk({.unbiased = true})->properties().needs_feedback);
   error_of(Kind::usage, [] { make_randomk({.density = 0}); });
   error_of(Kind::usage, [] { make_randomk({.value_bits = 31}); });
+}
+
+TEST_CASE("random-k agrees with the reference vectors", "[randomk][vectors]") {
+  for_each_vector_file([](const nlohmann::json& vectors) {
+    const auto v8 = vectors.at("common").at("v8").get<std::vector<float>>();
+    const auto& rows = vectors.at("contraction");
+    const auto check = [&](const Compressor& codec, double expected) {
+      constexpr int kDraws = 20'000;
+      double sum = 0, squares = 0;
+      for (StepId step = 0; step < kDraws; ++step) {
+        const auto out = decode(codec, encode(codec, v8, of_step(step)), v8.size());
+        const double ratio = squared_distance(v8, out) / squared_norm(v8);
+        sum += ratio / kDraws;
+        squares += ratio * ratio / kDraws;
+      }
+      REQUIRE(std::abs(sum - expected) < 5 * std::sqrt((squares - sum * sum) / kDraws));
+    };
+    check(*make_randomk({.density = 0.25}),
+          rows.at("randk_biased_k2").at("expected_residual_ratio").get<double>());
+    check(*make_randomk({.density = 0.25, .unbiased = true}),
+          rows.at("randk_unbiased_k2").at("variance_ratio_exact").get<double>());
+  });
 }
 
 TEST_CASE("a value that scaling makes infinite is refused", "[randomk]") {
