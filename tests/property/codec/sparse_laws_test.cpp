@@ -54,7 +54,8 @@ std::vector<std::vector<float>> special_inputs(std::size_t count) {
   return inputs;
 }
 
-/// What rounding to 16 bits may add to |v - C(v)|^2 / |v|^2; the size shows whether a codec does it.
+/// What rounding to 16 bits may add to |v - C(v)|^2 / |v|^2; the size shows whether a codec does
+/// it.
 double rounding(const Compressor& codec, std::span<const float> values) {
   const bool halves = codec.max_payload_bytes(values.size()) < 3 * values.size() + 32;
   return halves ? 0x1p-22 : 0;
