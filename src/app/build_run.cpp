@@ -210,8 +210,18 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
   if (config.name == "elastiquant") return codec::make_elastiquant(elastiquant_options(config));
   if (config.name == "e-elastiquant") return codec::make_e_elastiquant(elastiquant_options(config));
   if (config.name == "terngrad") return codec::make_terngrad({.clip = config.clip});
-  if (config.name == "topk") return codec::make_topk({.density = config.density});
-  if (config.name == "dgc") return codec::make_dgc({.density = config.density});
+  const codec::TopKOptions topk = {.density = config.density, .value_bits = config.value_bits};
+  if (config.name == "topk") return codec::make_topk(topk);
+  if (config.name == "dgc") return codec::make_dgc(topk);
+  if (config.name == "threshold") {
+    return codec::make_threshold({.threshold = config.threshold,
+                                  .density = config.density,
+                                  .value_bits = config.value_bits});
+  }
+  if (config.name == "randomk") {
+    return codec::make_randomk(
+        {.density = config.density, .value_bits = config.value_bits, .unbiased = config.unbiased});
+  }
   fail(Kind::bug, "a compressor named {} passed the config's checks", config.name);
 }
 

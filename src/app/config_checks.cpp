@@ -24,7 +24,9 @@ bool is_elastic(std::string_view compressor) {
   return is_one_of(compressor, {"elastiquant", "e-elastiquant"});
 }
 
-bool is_sparse(std::string_view compressor) { return is_one_of(compressor, {"topk", "dgc"}); }
+bool is_sparse(std::string_view compressor) {
+  return is_one_of(compressor, {"topk", "dgc", "threshold", "randomk"});
+}
 
 void check_training(const RunConfig& config, const std::string& origin) {
   if (config.train.epochs == 0 && config.train.steps == 0)
@@ -135,6 +137,24 @@ void check_levels(const RunConfig::Compressor& compressor, const std::string& or
          origin, *compressor.elasticity);
 }
 
+void check_sparse(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Compressor& compressor = config.compressor;
+  if (compressor.value_bits != 16 && compressor.value_bits != 32)
+    fail(Kind::usage, "{}: expected compressor.value_bits 16 or 32, found {}; leave it out for 32",
+         origin, compressor.value_bits);
+  if (!compressor.unbiased) return;
+  if (compressor.name != "randomk")
+    fail(Kind::usage,
+         "{}: expected the compressor randomk for compressor.unbiased, found \"{}\"; leave it out",
+         origin, compressor.name);
+  if (config.synchronization.error_feedback == "ef14")
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" with "
+         "compressor.unbiased, whose scaling by 1 / density a residual would amplify, found "
+         "\"ef14\"; set it to \"auto\"",
+         origin);
+}
+
 }  // namespace
 
 void check_combinations(const RunConfig& config, const std::string& origin) {
@@ -144,6 +164,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_error_feedback(config, origin);
   check_coding(config.compressor, origin);
   check_levels(config.compressor, origin);
+  check_sparse(config, origin);
 }
 
 }  // namespace eqt::app

@@ -184,7 +184,9 @@ std::vector<Field> compressor_fields() {
                    {"e-elastiquant", "elastiquant with entropy coding"},
                    {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
                    {"topk", "the values of largest magnitude"},
-                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"}})
+                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"},
+                   {"threshold", "the values above a threshold in magnitude"},
+                   {"randomk", "values at random places that all ranks share"}})
           .says("how gradients are compressed"),
       EQT_FIELD(compressor.bits)
           .from(2, 8)
@@ -214,7 +216,16 @@ std::vector<Field> compressor_fields() {
               "elastiquant families: theta of sinh, p < 1 of exponential; \"auto\" = the optimum"),
       EQT_FIELD(compressor.density)
           .within({0, 1, true, false})
-          .says("topk, dgc: fraction of the values that is sent"),
+          .says("topk, dgc, threshold, randomk: fraction of the values that is sent"),
+      EQT_FIELD(compressor.value_bits)
+          .from(16, 32)
+          .in("bits")
+          .says("topk, dgc, threshold, randomk: 32, or 16, per value that is sent"),
+      EQT_FIELD(compressor.threshold)
+          .from(0, kHuge)
+          .says("threshold: magnitudes above it are sent; 0 = about as many as the density says"),
+      EQT_FIELD(compressor.unbiased)
+          .says("randomk: scale by 1 / density instead of keeping what was not sent"),
       EQT_FIELD(compressor.clip)
           .from(0, 1000)
           .in("standard deviations")

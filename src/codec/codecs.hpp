@@ -62,9 +62,26 @@ std::unique_ptr<Compressor> make_terngrad(const TernGradOptions& options);
 
 struct TopKOptions {
   double density = 0.01;  // fraction kept, k = max(1, floor(density * count))
+  int value_bits = 32;    // of a value that is sent: 32, or 16 under a common power of two
 };
 std::unique_ptr<Compressor> make_topk(const TopKOptions& options);
 /// DGC's codec: top-k under its own number. Momentum correction lives in the collective room.
 std::unique_ptr<Compressor> make_dgc(const TopKOptions& options);
+
+/// All values of magnitude above a threshold, which is given or derived from the density.
+struct ThresholdOptions {
+  double threshold = 0;   // 0: one that max(1, floor(density * count)) values reach
+  double density = 0.01;  // fraction kept, at most 5 % more, if the threshold is 0
+  int value_bits = 32;    // as in TopKOptions
+};
+std::unique_ptr<Compressor> make_threshold(const ThresholdOptions& options);
+
+/// k values at random places that all ranks share, so that no index is sent (Stich et al. 2018).
+struct RandomKOptions {
+  double density = 0.01;  // k = max(1, floor(density * count))
+  int value_bits = 32;    // as in TopKOptions
+  bool unbiased = false;  // scaled by count / k, for use without error feedback
+};
+std::unique_ptr<Compressor> make_randomk(const RandomKOptions& options);
 
 }  // namespace eqt::codec

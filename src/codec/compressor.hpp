@@ -43,7 +43,7 @@ struct Properties {
   bool lossless = false;        // decode(encode(v)) == v, bit for bit
   bool unbiased = false;        // E[decode(encode(v))] == v
   bool random = false;          // reads EncodeContext::key
-  bool sparse = false;          // sends a few values with their indices; see codec/sparse.hpp
+  bool sparse = false;          // sends a few values and leaves the others out
   bool needs_feedback = false;  // training needs what was not sent to be added to the next gradient
   bool votes = false;           // finish_mean() is not the identity: no second quantisation
   bool shared_scale =
@@ -59,7 +59,7 @@ struct EncodeContext {
   RandomKey key;                      // (seed, step, rank, slice) of these values
   std::uint64_t first_index = 0;      // index of values[0] in its slice: the random counter's start
   std::optional<float> shared_scale;  // TernGrad: S = max over ranks of local_scale()
-  std::optional<double> density;  // top-k, DGC: fraction kept in this step, instead of the option's
+  std::optional<double> density;      // sparse codecs: fraction kept in this step, not the option's
   std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
 };
 

@@ -1,19 +1,46 @@
-// Exact selection of the k values of largest magnitude.
+// The values of largest magnitude: exactly k, about k, or all above a threshold.
+//
+// Method   1. a bound slightly below the k-th largest magnitude, from a sample;
+//          2. one pass over memory keeps index and value of those that reach it, and finds the
+//             largest of all (so NaN and infinity, too);
+//          3. radix selection among the few kept; should the sample have misled, a histogram of all
+//             values gives a bound that holds, and step 2 is taken again.
+// Cost     one pass over the values, and some nanoseconds for each one kept
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/workspace.hpp"
 
 namespace eqt::codec {
 
-/// Indices of the k values of largest magnitude, ascending; among equal magnitudes the lowest
-/// indices. Valid until the workspace's slot 0 is used again. Empty if a value is NaN or infinite.
+/// Indices, ascending, and the values there. In the workspace's slots 0 and 1.
+struct Selection {
+  std::span<const std::uint32_t> indices;
+  std::span<const float> values;
+};
+
+/// The k values of largest magnitude; among equal magnitudes the lowest indices. Nothing if a value
+/// is NaN or infinite.
 /// @pre 1 <= k <= values.size() < 2^32
-std::span<const std::uint32_t> largest_magnitudes(std::span<const float> values, std::size_t k,
-                                                  Workspace& workspace);
+std::optional<Selection> largest_magnitudes(std::span<const float> values, std::size_t k,
+                                            Workspace& workspace);
+
+/// The largest magnitudes down to a threshold that k of them reach: k ... k + k/20 values, exactly
+/// k where more share the threshold's neighbourhood (1/1024 of an octave), and never zeros. Nothing
+/// if a value is NaN or infinite.
+/// @pre 1 <= k <= values.size() < 2^32
+std::optional<Selection> about_largest(std::span<const float> values, std::size_t k,
+                                       Workspace& workspace);
+
+/// All values of magnitude above `threshold` if they are `cap` at most, else the cap largest.
+/// Nothing if a value is NaN or infinite.
+/// @pre threshold >= 0 and finite, cap >= 1, values.size() < 2^32
+std::optional<Selection> above_threshold(std::span<const float> values, float threshold,
+                                         std::size_t cap, Workspace& workspace);
 
 }  // namespace eqt::codec

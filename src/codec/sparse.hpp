@@ -1,4 +1,4 @@
-// What the outside may ask of a sparse payload (top-k, DGC).
+// What the outside may ask of a sparse payload (top-k, DGC, threshold).
 
 #pragma once
 

@@ -22,7 +22,7 @@ python3 - "$OUT" <<'PY' || wrong "list compressors --json: not JSON, or a compre
 import json, sys
 text = open(sys.argv[1]).read()
 json.loads(text)
-for name in "none fp16 qsgd qsgd-v elastiquant e-elastiquant terngrad topk dgc".split():
+for name in "none fp16 qsgd qsgd-v elastiquant e-elastiquant terngrad topk dgc threshold randomk".split():
     assert f'"{name}"' in text, name
 PY
 program list compresors

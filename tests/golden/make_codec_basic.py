@@ -72,13 +72,6 @@ def terngrad(values, clip, first_index, shared):
     return struct.pack("<f", scale) + bytes(codes)
 
 
-def topk(values, density):
-    k = max(1, math.floor(density * len(values)))
-    order = sorted(range(len(values)), key=lambda i: (-abs(values[i]), i))
-    indices = sorted(order[:k])
-    return struct.pack(f"<{1 + k}I", k, *indices) + none([values[i] for i in indices])
-
-
 INPUTS = {
     "v8": [0.5, -1.25, 0.0, 2.0, -0.03125, 0.75, -3.0, 0.125],
     "w16": [0.01, -0.02, 0.03, 0.0, -0.01, 0.02, 0.015, -0.005, 0.012, -0.018, 0.02, 0.004, -0.011,
@@ -105,8 +98,6 @@ def main():
         row("terngrad", terngrad(values, 2.5, 0, None), clip=2.5)
         row("terngrad", terngrad(values, 2.5, 2**32 - 21, 8), clip=2.5,
             first_index=2**32 - 21, shared=8)
-        row("topk", topk(values, 0.25), density=0.25)
-        row("dgc", topk(values, 0.01), density=0.01)
     inputs = {name: [struct.pack(">f", v).hex() for v in values] for name, values in INPUTS.items()}
     with open("codec_basic.json", "w") as file:
         head = json.dumps({"key": KEY, "inputs": inputs})[:-1]

@@ -93,7 +93,9 @@ std::vector<std::pair<std::string, Make>> all_compressors() {
           {"e-elastiquant", [] { return make_e_elastiquant({.coding = Coding::automatic}); }},
           {"terngrad", [] { return make_terngrad({}); }},
           {"topk", [] { return make_topk({.density = 0.05}); }},
-          {"dgc", [] { return make_dgc({.density = 0.05}); }}};
+          {"dgc", [] { return make_dgc({.density = 0.05}); }},
+          {"threshold", [] { return make_threshold({.density = 0.05, .value_bits = 16}); }},
+          {"randomk", [] { return make_randomk({.density = 0.05}); }}};
 }
 
 }  // namespace

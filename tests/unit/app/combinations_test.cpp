@@ -13,8 +13,8 @@ using Sets = std::vector<std::string>;
 
 std::string compressor(const std::string& name) { return "compressor.name=" + name; }
 
-const Sets kAll = {"none",        "fp16",          "bf16",     "qsgd", "qsgd-v",
-                   "elastiquant", "e-elastiquant", "terngrad", "topk", "dgc"};
+const Sets kAll = {"none",          "fp16",     "bf16", "qsgd", "qsgd-v",    "elastiquant",
+                   "e-elastiquant", "terngrad", "topk", "dgc",  "threshold", "randomk"};
 
 }  // namespace
 
@@ -35,7 +35,7 @@ TEST_CASE("the dense collective is for the compressor none", "[config]") {
 TEST_CASE("sparse compressors do not scatter-reduce", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.collective=scatter-reduce"};
-    if (name == "topk" || name == "dgc")
+    if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk")
       CHECK_THAT(rejection("{}", sets), Contains("allgather") && Contains(name));
     else
       CHECK_NOTHROW(parse("{}", sets));
@@ -138,4 +138,24 @@ TEST_CASE("Nesterov's momentum needs momentum", "[config]") {
              Contains("optimizer.momentum"));
   CHECK_NOTHROW(parse("{}", {"optimizer.nesterov=true"}));
   CHECK_NOTHROW(parse("{}", {"optimizer.momentum=0"}));
+}
+
+TEST_CASE("a value that is sent has 16 or 32 bits", "[config]") {
+  CHECK(parse("{}", {"compressor.value_bits=16"}).compressor.value_bits == 16);
+  CHECK(parse("{}", {"compressor.value_bits=32"}).compressor.value_bits == 32);
+  CHECK_THAT(rejection("{}", {"compressor.value_bits=24"}), Contains("compressor.value_bits"));
+}
+
+TEST_CASE("scaling against bias is for randomk, without error feedback", "[config]") {
+  const std::string unbiased = "compressor.unbiased=true";
+  for (const auto& name : kAll) {
+    if (name == "randomk")
+      CHECK(parse("{}", {compressor(name), unbiased}).compressor.unbiased);
+    else
+      CHECK_THAT(rejection("{}", {compressor(name), unbiased}),
+                 Contains("compressor.unbiased") && Contains(name));
+  }
+  CHECK_THAT(
+      rejection("{}", {compressor("randomk"), unbiased, "synchronization.error_feedback=ef14"}),
+      Contains("synchronization.error_feedback"));
 }

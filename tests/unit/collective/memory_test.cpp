@@ -112,7 +112,10 @@ TEST_CASE("DGC with top-1 follows the three-step trace", "[memory]") {
 TEST_CASE("error feedback telescopes: what was sent plus the residual is what was given",
           "[memory]") {
   constexpr std::size_t kCount = 10007;
-  for (const auto& compressor : {codec::make_topk({.density = 0.01}), codec::make_qsgd_v({})}) {
+  for (const auto& compressor :
+       {codec::make_topk({.density = 0.01}), codec::make_topk({.density = 0.01, .value_bits = 16}),
+        codec::make_threshold({.density = 0.01}), codec::make_randomk({.density = 0.1}),
+        codec::make_qsgd_v({})}) {
     OwnMessage message(*compressor, kCount);
     const auto memory = make_error_feedback(kCount);
     std::vector<double> given(kCount), sent(kCount);

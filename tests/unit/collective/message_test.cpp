@@ -33,6 +33,8 @@ std::vector<std::unique_ptr<Compressor>> all_codecs() {
   codecs.push_back(make_terngrad({}));
   codecs.push_back(make_topk({.density = 0.1}));
   codecs.push_back(make_dgc({.density = 0.1}));
+  codecs.push_back(make_threshold({.density = 0.1, .value_bits = 16}));
+  codecs.push_back(make_randomk({.density = 0.1}));
   return codecs;
 }
 

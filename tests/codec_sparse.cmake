@@ -1,0 +1,14 @@
+eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
+  SOURCES
+  unit/codec/gap_coding_test.cpp
+  unit/codec/largest_test.cpp
+  unit/codec/randomk_test.cpp
+  unit/codec/sparse_payload_test.cpp
+  unit/codec/value_coding_test.cpp)
+eqt_test(codec_sparse_property LABEL property LINK eqt_codec PkgConfig::hwy
+  nlohmann_json::nlohmann_json SOURCES
+  property/codec/sparse_laws_test.cpp
+  property/codec/sparse_malformed_test.cpp)
+eqt_test(codec_sparse_golden LABEL golden LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
+  SOURCES
+  golden/codec_sparse_test.cpp)
