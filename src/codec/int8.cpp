@@ -8,8 +8,10 @@
 // Error    |out - in| <= s (1/2 + 2^-15); deterministic, so biased, but by less than half a step:
 //          like the 16-bit casts it needs no error feedback
 // Differs  from max |v| / 127 to nearest: s is rounded upwards, so that |q| <= 127 without clipping
-//          and a bucket of denormals keeps a step above 0
+//          and a bucket of denormals keeps a step above 0; and s is lowered where 127 s would be
+//          infinite, which takes less than 2^-22 of the largest floats
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -100,16 +102,17 @@ HWY_EXPORT(add_bucket);
 using Limits = std::numeric_limits<float>;
 
 constexpr int kLevels = 127;
-// The step of a bucket that holds the largest float, and the largest whose 127-fold is finite.
+// The largest step whose 127-fold is finite; largest float / 127 is within 2^-22 of it.
 constexpr float kLargestStep = 8454659 * 0x1p98f;
 static_assert(double{kLargestStep} * kLevels < double{Limits::max()} + 0x1p103);
 static_assert(double{kLargestStep} * kLevels + 0x1p98 * kLevels >= double{Limits::max()} + 0x1p103);
 
-/// largest / 127, rounded upwards.
+/// largest / 127, rounded upwards, but not above kLargestStep.
 float step_for(float largest) {
   const double exact = double{largest} / kLevels;
-  const auto step = static_cast<float>(exact);
-  return double{step} < exact ? std::nextafter(step, Limits::infinity()) : step;
+  auto step = static_cast<float>(exact);
+  if (double{step} < exact) step = std::nextafter(step, Limits::infinity());
+  return std::min(step, kLargestStep);
 }
 
 class Int8 final : public Compressor {
