@@ -92,6 +92,11 @@ std::vector<std::pair<std::string, Make>> all_compressors() {
           {"elastiquant8", [] { return make_elastiquant({.bits = 8, .bucket_size = 512}); }},
           {"e-elastiquant", [] { return make_e_elastiquant({.coding = Coding::automatic}); }},
           {"terngrad", [] { return make_terngrad({}); }},
+          {"int8", [] { return make_int8({.bucket_size = 512}); }},
+          {"natural", [] { return make_natural(); }},
+          {"signsgd", [] { return make_signsgd(); }},
+          {"ef-signsgd", [] { return make_ef_signsgd(); }},
+          {"onebit", [] { return make_onebit(); }},
           {"topk", [] { return make_topk({.density = 0.05}); }},
           {"dgc", [] { return make_dgc({.density = 0.05}); }}};
 }
