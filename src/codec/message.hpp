@@ -30,10 +30,11 @@ struct Segment {
 struct MessageContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
-  std::uint32_t rank = 0;         // of the encoder: names the random stream
-  std::uint32_t index = 0;        // of the message in the step, checked on receipt
-  std::optional<double> density;  // see EncodeContext
-  std::span<const float> scales;  // shared scale per segment, or empty
+  std::uint32_t rank = 0;                  // of the encoder: names the random stream
+  std::uint32_t index = 0;                 // of the message in the step, checked on receipt
+  std::optional<double> density;           // see EncodeContext
+  std::span<const float> scales;           // shared scale per segment, or empty
+  std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
 };
 
 /// Upper bound of encode_message()'s result [bytes].

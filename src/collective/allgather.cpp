@@ -29,6 +29,7 @@ class Allgather final : public Collective {
     const auto n = static_cast<std::size_t>(comm.size());
     rooms_.assign(n, std::vector<std::byte>(most_bytes));
     scales_.resize(most_segments);
+    own_scales_.resize(most_segments);
     outgoing_.reserve(n);
     incoming_.reserve(n);
   }
@@ -48,7 +49,8 @@ class Allgather final : public Collective {
                                .rank = static_cast<std::uint32_t>(comm_.rank()),
                                .index = bucket.index,
                                .density = context.density,
-                               .scales = scales},
+                               .scales = scales,
+                               .own_scales = std::span(own_scales_).first(scales.size())},
                               workspace_, mine);
     traffic.encode_seconds += encode.seconds();
     traffic.encoded_bytes += bytes;
@@ -84,6 +86,7 @@ class Allgather final : public Collective {
                       ? compressor_.local_scale(values.subspan(segment.begin, segment.count))
                       : 0.0f;
     }
+    std::copy(scales.begin(), scales.end(), own_scales_.begin());
     traffic.encode_seconds += encode.seconds();
     const Stopwatch transfer;
     comm_.allreduce_max(scales);
@@ -135,7 +138,7 @@ class Allgather final : public Collective {
   const codec::Compressor& compressor_;
   Workspace workspace_;
   std::vector<std::vector<std::byte>> rooms_;  // one frame per rank, mine among them
-  std::vector<float> scales_;
+  std::vector<float> scales_, own_scales_;     // per segment: shared by all ranks, this rank's
   std::vector<comm::Outgoing> outgoing_;
   std::vector<comm::Incoming> incoming_;
   Frame frame_;
