@@ -107,6 +107,10 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
                                         .clip_norm = config.compressor.clip_norm,
                                         .ranks = ranks});
   }
+  if (compressor.id() == codec::CodecId::signsgd) {
+    if (config.optimizer.momentum == 0) return nullptr;
+    return collective::make_signum_memory(count, static_cast<float>(config.optimizer.momentum));
+  }
   const std::string& wanted = config.synchronization.error_feedback;
   if (wanted == "ef14" || (wanted == "auto" && compressor.properties().needs_feedback))
     return collective::make_error_feedback(count);
@@ -160,10 +164,11 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
                                      run.replica->layout(), run.replica->gradient(), options);
 }
 
-/// Slices whose gradient comes with DGC's momentum in it.
+/// Slices whose gradient comes with DGC's or Signum's momentum in it.
 std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& run) {
   std::vector<TensorSlice> corrected;
-  if (config.compressor.name != "dgc" || run.memory == nullptr) return corrected;
+  const std::string& name = config.compressor.name;
+  if ((name != "dgc" && name != "signsgd") || run.memory == nullptr) return corrected;
   const bool whole_model = config.compressor.granularity == "model";
   for (const TensorSlice& slice : run.replica->layout()) {
     if (whole_model || collective::is_compressed(slice, config.compressor.skip_below)) {
@@ -205,6 +210,11 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
   if (config.name == "none") return codec::make_none();
   if (config.name == "fp16") return codec::make_fp16();
   if (config.name == "bf16") return codec::make_bf16();
+  if (config.name == "int8") return codec::make_int8({.bucket_size = config.bucket_size});
+  if (config.name == "natural") return codec::make_natural();
+  if (config.name == "signsgd") return codec::make_signsgd();
+  if (config.name == "ef-signsgd") return codec::make_ef_signsgd();
+  if (config.name == "onebit") return codec::make_onebit();
   if (config.name == "qsgd") return codec::make_qsgd(qsgd);
   if (config.name == "qsgd-v") return codec::make_qsgd_v(qsgd);
   if (config.name == "elastiquant") return codec::make_elastiquant(elastiquant_options(config));

@@ -95,6 +95,21 @@ void check_error_feedback(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor dgc, "
          "which keeps what it did not send by itself, found \"ef14\"; set it to \"auto\"",
          origin);
+  if (compressor == "signsgd")
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "
+         "signsgd, whose votes have no magnitude to subtract, found \"ef14\"; set compressor.name "
+         "to "
+         "\"ef-signsgd\"",
+         origin);
+}
+
+void check_signum(const RunConfig& config, const std::string& origin) {
+  if (config.compressor.name == "signsgd" && config.optimizer.nesterov)
+    fail(Kind::usage,
+         "{}: expected optimizer.nesterov false for the compressor signsgd, whose momentum comes "
+         "before the vote, found true; set it to false",
+         origin);
 }
 
 void check_coding(const RunConfig::Compressor& compressor, const std::string& origin) {
@@ -162,6 +177,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_schedule(config.schedule, origin);
   check_collective(config, origin);
   check_error_feedback(config, origin);
+  check_signum(config, origin);
   check_coding(config.compressor, origin);
   check_levels(config.compressor, origin);
   check_sparse(config, origin);

@@ -178,15 +178,20 @@ std::vector<Field> compressor_fields() {
           .one_of({{"none", "float32, lossless"},
                    {"fp16", "IEEE half precision, round to nearest"},
                    {"bf16", "bfloat16, round to nearest"},
+                   {"int8", "8 bits, round to nearest, one step per bucket"},
                    {"qsgd", "uniform levels, stochastic rounding, L2 norm per bucket"},
                    {"qsgd-v", "uniform levels, stochastic rounding, maximum norm per bucket"},
                    {"elastiquant", "levels denser near zero, stochastic rounding"},
                    {"e-elastiquant", "elastiquant with entropy coding"},
                    {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
+                   {"natural", "powers of two, stochastic rounding (natural compression)"},
                    {"topk", "the values of largest magnitude"},
                    {"dgc", "top-k with momentum correction (Deep Gradient Compression)"},
                    {"threshold", "the values above a threshold in magnitude"},
-                   {"randomk", "values at random places that all ranks share"}})
+                   {"randomk", "values at random places that all ranks share"},
+                   {"signsgd", "the sign; ranks vote, with optimizer.momentum before it (Signum)"},
+                   {"ef-signsgd", "the sign times the mean magnitude"},
+                   {"onebit", "the sign, means of both sides of zero per row (1-bit SGD)"}})
           .says("how gradients are compressed"),
       EQT_FIELD(compressor.bits)
           .from(2, 8)
@@ -195,7 +200,7 @@ std::vector<Field> compressor_fields() {
       EQT_FIELD(compressor.bucket_size)
           .from(1, 16777216)
           .in("values")
-          .says("qsgd, elastiquant families: values that share one norm"),
+          .says("int8, qsgd, elastiquant families: values that share one norm"),
       EQT_FIELD(compressor.norm)
           .one_of(
               {{"l2", "Euclidean norm of the bucket"}, {"max", "largest magnitude in the bucket"}})

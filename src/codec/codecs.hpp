@@ -29,6 +29,19 @@ std::unique_ptr<Compressor> make_none();
 std::unique_ptr<Compressor> make_fp16();
 std::unique_ptr<Compressor> make_bf16();
 
+struct Int8Options {
+  std::size_t bucket_size = 8192;  // [values] that share one step
+};
+std::unique_ptr<Compressor> make_int8(const Int8Options& options);
+
+std::unique_ptr<Compressor> make_natural();
+
+/// The sign and majority vote; its momentum (Signum) lives in the collective room.
+std::unique_ptr<Compressor> make_signsgd();
+std::unique_ptr<Compressor> make_ef_signsgd();
+/// 1-bit SGD: means of the two sides of zero, per row where the context says rows.
+std::unique_ptr<Compressor> make_onebit();
+
 /// QSGD with s = 2^(bits-1) - 1 uniform levels (Alistarh et al. 2017), L2 norm per bucket.
 struct QsgdOptions {
   int bits = 4;                   // 2 ... 8, sign included

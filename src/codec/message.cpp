@@ -91,6 +91,7 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
         .key = {context.run_seed, context.step, context.rank, segment.slice},
         .first_index = segment.first_index,
         .shared_scale = {},
+        .own_scale = {},
         .density = context.density,
         .rows = segment.rows};
     if (!segment.compressed) {
@@ -98,6 +99,7 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
       continue;
     }
     if (!context.scales.empty()) encode_context.shared_scale = context.scales[i];
+    if (!context.own_scales.empty()) encode_context.own_scale = context.own_scales[i];
     const auto to = frame.subspan(at + kLengthBytes);
     const std::size_t bytes = context.residual.empty()
                                   ? compressor.encode(run, encode_context, workspace, to)

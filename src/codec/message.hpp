@@ -30,10 +30,11 @@ struct Segment {
 struct MessageContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
-  std::uint32_t rank = 0;         // of the encoder: names the random stream
-  std::uint32_t index = 0;        // of the message in the step, checked on receipt
-  std::optional<double> density;  // see EncodeContext
-  std::span<const float> scales;  // shared scale per segment, or empty
+  std::uint32_t rank = 0;                  // of the encoder: names the random stream
+  std::uint32_t index = 0;                 // of the message in the step, checked on receipt
+  std::optional<double> density;           // see EncodeContext
+  std::span<const float> scales;           // shared scale per segment, or empty
+  std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
   // Error feedback while encoding: compressed segments send values + residual, and the flat
   // residual keeps what they did not carry. Empty: the values as they are.
   std::span<float> residual = {};

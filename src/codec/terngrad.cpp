@@ -15,6 +15,7 @@
 //          cutting a slice leaves only the unclipped codec's expectation unchanged.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string_view>
@@ -22,12 +23,17 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
+#include "codec/level_kernels.hpp"
 #include "core/error.hpp"
 
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/terngrad.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "codec/bit_plane-inl.hpp"
+#include "codec/random_words-inl.hpp"
 
 #ifndef EQT_CODEC_TERNGRAD_ONCE
 #define EQT_CODEC_TERNGRAD_ONCE
@@ -112,28 +118,42 @@ void add_moments(const float* HWY_RESTRICT values, std::size_t count, Moments& m
   if (whole < count) add_chunk(rest, kPartialSums, shift, moments);
 }
 
-/// Codes of one vector of values. `scaled_index` is the first part of RandomStream::bits: each
-/// lane's index times its constant, plus the stream's first.
+/// Where a value becomes nonzero. `scaled_index` is as in random_words().
 template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> ternarize(D df, const float* values,
-                                                      hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
-                                                      Rounding rounding) {
+HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+                             Rounding rounding) {
   const hn::RebindToUnsigned<D> du;
   const hn::RebindToSigned<D> di;
-  auto h = scaled_index;
-  h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(du, 0x21F0AAADu));
-  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(du, rounding.second));
-  h = hn::Mul(h, hn::Set(du, 0xD35A2D97u));
-  h = hn::Xor(h, hn::ShiftRight<15>(h));
+  const auto word = random_words(du, scaled_index, rounding.second);
   const auto uniform =
-      hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(h))), hn::Set(df, 0x1p-24f));
-
-  const auto g = hn::LoadU(df, values);
+      hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word))), hn::Set(df, 0x1p-24f));
   const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
-  const auto probability = hn::Div(clipped, hn::Set(df, rounding.scale));
-  const auto nonzero = hn::RebindMask(du, hn::Lt(uniform, probability));
-  const auto code = hn::Add(hn::Set(du, 1), hn::ShiftRight<31>(hn::BitCast(du, g)));
-  return hn::IfThenElseZero(nonzero, code);
+  return hn::Lt(uniform, hn::Div(clipped, hn::Set(df, rounding.scale)));
+}
+
+/// Each bit moves to twice its place.
+template <class D>
+HWY_INLINE hn::Vec<D> spread_bits(D du, hn::Vec<D> x) {
+  x = hn::And(hn::Or(x, hn::ShiftLeft<16>(x)), hn::Set(du, 0x0000FFFF0000FFFFu));
+  x = hn::And(hn::Or(x, hn::ShiftLeft<8>(x)), hn::Set(du, 0x00FF00FF00FF00FFu));
+  x = hn::And(hn::Or(x, hn::ShiftLeft<4>(x)), hn::Set(du, 0x0F0F0F0F0F0F0F0Fu));
+  x = hn::And(hn::Or(x, hn::ShiftLeft<2>(x)), hn::Set(du, 0x3333333333333333u));
+  return hn::And(hn::Or(x, hn::ShiftLeft<1>(x)), hn::Set(du, 0x5555555555555555u));
+}
+
+/// A chunk's codes from its planes of nonzero values and of signs: the nonzero positive ones at the
+/// even bits, the nonzero negative ones at the odd bits.
+void interleave(const std::uint32_t* HWY_RESTRICT nonzero, const std::uint32_t* HWY_RESTRICT signs,
+                std::uint64_t* HWY_RESTRICT codes) {
+  const hn::CappedTag<std::uint64_t, kChunk / 32> du;
+  const hn::Rebind<std::uint32_t, decltype(du)> dh;
+  for (std::size_t w = 0; w < kChunk / 32; w += hn::Lanes(du)) {
+    const auto any = hn::LoadU(dh, nonzero + w);
+    const auto sign = hn::LoadU(dh, signs + w);
+    const auto plus = spread_bits(du, hn::PromoteTo(du, hn::AndNot(sign, any)));
+    const auto minus = spread_bits(du, hn::PromoteTo(du, hn::And(sign, any)));
+    hn::StoreU(hn::Or(plus, hn::ShiftLeft<1>(minus)), du, codes + w);
+  }
 }
 
 /// Packs values whose counters do not cross a multiple of 2^32; whole words only. `index` is the
@@ -142,22 +162,33 @@ void pack_words(const float* HWY_RESTRICT values, std::size_t words, std::uint32
                 Rounding rounding, std::byte* HWY_RESTRICT to) {
   const hn::CappedTag<float, kCodesPerWord> df;
   const hn::RebindToUnsigned<decltype(df)> du;
-  constexpr std::uint32_t kIndexFactor = 0x9E3779B1;
-  const std::size_t lanes = hn::Lanes(df);
-  const auto next_vector = hn::Set(du, static_cast<std::uint32_t>(lanes) * kIndexFactor);
-  auto scaled_index =
-      hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kIndexFactor)), hn::Set(du, rounding.first));
-  // Lane j holds value j of a group: multiplied by 4^j its code stands where it belongs.
-  HWY_ALIGN std::uint32_t places[kCodesPerWord];
-  for (std::size_t j = 0; j < kCodesPerWord; ++j) places[j] = std::uint32_t{1} << (2 * j);
-  for (std::size_t w = 0; w < words; ++w) {
-    auto word = hn::Zero(du);
-    for (std::size_t j = 0; j < kCodesPerWord; j += lanes) {
-      const auto code = ternarize(df, values + w * kCodesPerWord + j, scaled_index, rounding);
-      scaled_index = hn::Add(scaled_index, next_vector);
-      word = hn::Or(word, hn::Mul(code, hn::LoadU(du, places + j)));
+  const hn::RebindToSigned<decltype(df)> di;
+  constexpr std::size_t kLanes = hn::MaxLanes(df);
+  constexpr std::size_t kStep = mask_group(df);
+  const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
+  auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
+                              hn::Set(du, rounding.first));
+  // The kernels of masks may write eight bytes at a time.
+  std::uint32_t nonzero[kChunk / 32 + 2] = {}, signs[kChunk / 32 + 2] = {};
+  std::uint64_t codes[kChunk / 32];
+  const std::size_t count = words * kCodesPerWord;
+  for (std::size_t begin = 0; begin < count; begin += kChunk) {
+    const std::size_t n = std::min(kChunk, count - begin);
+    for (std::size_t i = 0; i < n; i += kStep) {
+      const float* from = values + begin + i;
+      const auto nonzero_at = [&](std::size_t j) HWY_ATTR {
+        const auto mask = drawn(df, hn::LoadU(df, from + j), scaled_index, rounding);
+        scaled_index = hn::Add(scaled_index, next);
+        return mask;
+      };
+      const auto sign_at = [&](std::size_t j) HWY_ATTR {
+        return hn::Lt(hn::BitCast(di, hn::LoadU(df, from + j)), hn::Zero(di));
+      };
+      store_masks(df, nonzero_at, reinterpret_cast<std::uint8_t*>(nonzero) + i / 8);
+      store_masks(di, sign_at, reinterpret_cast<std::uint8_t*>(signs) + i / 8);
     }
-    store(to + 4 * w, hn::GetLane(hn::SumOfLanes(du, word)));
+    interleave(nonzero, signs, codes);
+    std::memcpy(to + begin / 4, codes, n / 4);
   }
 }
 
@@ -203,6 +234,8 @@ HWY_EXPORT(add_moments);
 HWY_EXPORT(pack_words);
 HWY_EXPORT(add_words);
 
+constexpr std::int32_t kLargestFiniteBits = 0x7F7FFFFF;
+
 std::size_t payload_bytes(std::size_t count) {
   return count == 0 ? 0 : sizeof(float) + (count + 3) / 4;
 }
@@ -237,9 +270,14 @@ class TernGrad final : public Compressor {
 
 float TernGrad::local_scale(std::span<const float> values) const {
   if (values.empty()) return 0;
+  if (clip_ == 0) {
+    const auto bits = static_cast<std::int32_t>(largest_magnitude_bits(values));
+    if (bits > kLargestFiniteBits) require_finite("terngrad", values);
+    return std::bit_cast<float>(bits);
+  }
   Moments moments;
   HWY_DYNAMIC_DISPATCH(add_moments)(values.data(), values.size(), moments);
-  if (moments.largest > 0x7F7FFFFF) require_finite("terngrad", values);
+  if (moments.largest > kLargestFiniteBits) require_finite("terngrad", values);
   float largest;
   std::memcpy(&largest, &moments.largest, sizeof(largest));
   const auto total = [](const double(&parts)[kPartialSums]) {
@@ -301,7 +339,7 @@ std::size_t TernGrad::encode(std::span<const float> values, const EncodeContext&
   EQT_CHECK(payload.size() >= bytes, "a payload buffer of {} bytes for {} values", payload.size(),
             values.size());
   if (values.empty()) return 0;
-  const float own = local_scale(values);
+  const float own = context.own_scale ? *context.own_scale : local_scale(values);
   const float scale = context.shared_scale.value_or(own);
   EQT_CHECK(std::isfinite(scale) && scale >= 0 && (scale > 0 || own == 0),
             "a shared scale of {} where this rank's own is {}", scale, own);

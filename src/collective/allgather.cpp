@@ -30,6 +30,7 @@ class Allgather final : public Collective {
     rooms_.assign(n, std::vector<std::byte>(most_bytes));
     frames_.resize(n);
     scales_.resize(most_segments);
+    own_scales_.resize(most_segments);
     outgoing_.reserve(n);
     incoming_.reserve(n);
   }
@@ -52,6 +53,7 @@ class Allgather final : public Collective {
                                .index = bucket.index,
                                .density = context.density,
                                .scales = scales,
+                               .own_scales = std::span(own_scales_).first(scales.size()),
                                .residual = context.residual},
                               workspace_, mine);
     traffic.encode_seconds += encode.seconds();
@@ -88,6 +90,7 @@ class Allgather final : public Collective {
                       ? compressor_.local_scale(values.subspan(segment.begin, segment.count))
                       : 0.0f;
     }
+    std::copy(scales.begin(), scales.end(), own_scales_.begin());
     traffic.encode_seconds += encode.seconds();
     const Stopwatch transfer;
     comm_.allreduce_max(scales);
@@ -154,7 +157,7 @@ class Allgather final : public Collective {
   Workspace workspace_;
   std::vector<std::vector<std::byte>> rooms_;       // one frame per rank, mine among them
   std::vector<std::span<const std::byte>> frames_;  // by rank
-  std::vector<float> scales_;
+  std::vector<float> scales_, own_scales_;          // per segment: shared by all ranks, this rank's
   std::vector<comm::Outgoing> outgoing_;
   std::vector<comm::Incoming> incoming_;
   Frame frame_;

@@ -90,6 +90,31 @@ class DgcMemory final : public GradientMemory {
   std::span<float> velocity_, accumulated_;
 };
 
+class SignumMemory final : public GradientMemory {
+ public:
+  SignumMemory(std::size_t count, float beta) : beta_(beta), momentum_(count) {}
+
+  void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
+    for (const codec::Segment& segment : bucket.segments) {
+      if (!segment.compressed) continue;
+      float* __restrict m = momentum_.data() + segment.begin;
+      float* __restrict g = gradient.data() + segment.begin;
+      for (std::size_t i = 0; i < segment.count; ++i) {
+        m[i] = beta_ * m[i] + (1 - beta_) * g[i];
+        g[i] = m[i];
+      }
+    }
+  }
+
+  void remember(const FusionBucket&, const Contribution&) override {}
+
+  std::span<float> state() override { return momentum_; }
+
+ private:
+  const float beta_;
+  std::vector<float> momentum_;
+};
+
 }  // namespace
 
 std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count) {
@@ -98,6 +123,10 @@ std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count) {
 
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options) {
   return std::make_unique<DgcMemory>(count, options);
+}
+
+std::unique_ptr<GradientMemory> make_signum_memory(std::size_t count, float beta) {
+  return std::make_unique<SignumMemory>(count, beta);
 }
 
 double dgc_density(double density, double warmup_epochs, double epoch) {

@@ -40,6 +40,12 @@ struct DgcOptions {
 /// compressed segments; raw ones pass unchanged (their momentum stays in the optimizer).
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options);
 
+/// Signum's momentum (Bernstein et al. 2019, algorithm 1): m <- beta m + (1 - beta) g takes the
+/// place of g in compressed segments; raw ones pass unchanged (their momentum stays in the
+/// optimizer). What the vote drops is not remembered.
+/// @param beta in [0, 1)
+std::unique_ptr<GradientMemory> make_signum_memory(std::size_t count, float beta);
+
 /// Density of DGC's warm-up: falls exponentially from density^(1/(warmup+1)) in epoch 0 to
 /// `density` in epoch `warmup` and later. Four epochs and 0.001 give the paper's 25, 6.25, 1.6,
 /// 0.4, 0.1 %.

@@ -25,8 +25,9 @@ struct SgdOptions {
   float momentum = 0.9f;
   bool nesterov = false;
   float weight_decay = 0;
-  /// Ranges of the flat buffer whose gradient already carries momentum (DGC's compressed slices):
-  /// there the momentum buffer collects only the weight decay. In any order; they do not overlap.
+  /// Ranges of the flat buffer whose gradient already carries momentum (the compressed slices of
+  /// DGC and Signum): there the momentum buffer collects only the weight decay. In any order; they
+  /// do not overlap.
   std::vector<TensorSlice> momentum_corrected;
 };
 

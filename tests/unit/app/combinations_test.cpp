@@ -13,8 +13,9 @@ using Sets = std::vector<std::string>;
 
 std::string compressor(const std::string& name) { return "compressor.name=" + name; }
 
-const Sets kAll = {"none",          "fp16",     "bf16", "qsgd", "qsgd-v",    "elastiquant",
-                   "e-elastiquant", "terngrad", "topk", "dgc",  "threshold", "randomk"};
+const Sets kAll = {"none",      "fp16",        "bf16",          "int8",       "natural", "qsgd",
+                   "qsgd-v",    "elastiquant", "e-elastiquant", "terngrad",   "topk",    "dgc",
+                   "threshold", "randomk",     "signsgd",       "ef-signsgd", "onebit"};
 
 }  // namespace
 
@@ -52,12 +53,20 @@ TEST_CASE("without synchronization nothing is compressed", "[config]") {
 TEST_CASE("error feedback needs a loss and one memory", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
-    if (name == "none" || name == "dgc")
+    if (name == "none" || name == "dgc" || name == "signsgd")
       CHECK_THAT(rejection("{}", sets), Contains("synchronization.error_feedback"));
     else
       CHECK_NOTHROW(parse("{}", sets));
     CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.error_feedback=none"}));
   }
+}
+
+TEST_CASE("votes have no residual, scaled signs do; Signum is not Nesterov's", "[config]") {
+  CHECK_THAT(rejection("{}", {compressor("signsgd"), "synchronization.error_feedback=ef14"}),
+             Contains("ef-signsgd"));
+  CHECK_THAT(rejection("{}", {compressor("signsgd"), "optimizer.nesterov=true"}),
+             Contains("optimizer.nesterov"));
+  CHECK_NOTHROW(parse("{}", {compressor("ef-signsgd"), "optimizer.nesterov=true"}));
 }
 
 TEST_CASE("entropy coding needs levels", "[config]") {

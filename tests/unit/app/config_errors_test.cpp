@@ -75,7 +75,7 @@ TEST_CASE("a value out of range shows the range", "[config]") {
 TEST_CASE("an unknown name shows the nearest and the list", "[config]") {
   CHECK_THAT(rejection(R"({"compressor": {"name": "elastiqant"}})"),
              Contains("compressor.name") && Contains("nearest is \"elastiquant\"") &&
-                 Contains("none, fp16, bf16, qsgd, qsgd-v"));
+                 Contains("none, fp16, bf16, int8, qsgd, qsgd-v"));
   CHECK_THAT(rejection(R"({"model": {"name": "ResNet-20"}})"), Contains("nearest is \"resnet20\""));
   CHECK_THAT(rejection(R"({"device": "cuda"})"), Contains("\"cuda\"") && Contains("\"cpu\""));
   CHECK_THAT(rejection(R"({"compressor": {"name": "powersgd"}})"), Contains("unknown name"));

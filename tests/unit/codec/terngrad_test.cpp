@@ -76,9 +76,11 @@ void require_mean(const Statistics& statistics, std::span<const float> expected,
 }  // namespace
 
 TEST_CASE("terngrad's bytes are the oracle's on every target", "[terngrad]") {
+  auto counts = kCounts;
+  counts.insert(counts.end(), {1023, 1024, 1025, 1039, 1040, 2064});  // around a kernel's chunks
   for (const double clip : {0.0, kClip}) {
     const auto codec = make_terngrad({.clip = clip});
-    for (const std::size_t count : kCounts) {
+    for (const std::size_t count : counts) {
       if (count == 0) continue;
       const auto values = gaussian(count, 1e-3, count);
       const auto context = draw(count);
@@ -252,5 +254,19 @@ TEST_CASE("terngrad's options and shared scale are checked", "[terngrad]") {
     auto context = draw(0);
     context.shared_scale = shared;
     error_of(Kind::bug, [&] { encode(*codec, std::vector{1.0f, 2.0f}, context); });
+  }
+}
+
+TEST_CASE("terngrad's bytes do not depend on who computed its own scale", "[terngrad]") {
+  for (const double clip : {0.0, kClip}) {
+    const auto codec = make_terngrad({.clip = clip});
+    for (const std::size_t count : {1u, 100u, 2049u}) {
+      const auto values = gaussian(count, 0.1, count);
+      auto context = draw(2);
+      context.shared_scale = 0.7f;
+      const Bytes expected = encode(*codec, values, context);
+      context.own_scale = codec->local_scale(values);
+      REQUIRE(encode(*codec, values, context) == expected);
+    }
   }
 }

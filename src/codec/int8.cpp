@@ -1,0 +1,204 @@
+// int8: each value rounded to a multiple of 1/127 of its bucket's largest magnitude.
+//
+// Source   symmetric 8-bit quantisation by the largest magnitude, as in 8-bit inference and in
+//          8-bit optimizers (T. Dettmers et al., ICLR 2022, arXiv:2110.02861, section 2.1)
+// Symbols  B values v of a bucket, s = max |v| / 127 the step
+// Payload  per bucket: s float32, then B integers q = round(v / s), one byte each
+// Size     n + 4 ceil(n / B) bytes
+// Error    |out - in| <= s (1/2 + 2^-15); deterministic, so biased, but by less than half a step:
+//          like the 16-bit casts it needs no error feedback
+// Differs  from max |v| / 127 to nearest: s is rounded upwards, so that |q| <= 127 without clipping
+//          and a bucket of denormals keeps a step above 0; and s is lowered where 127 s would be
+//          infinite, which takes less than 2^-22 of the largest floats
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "codec/bytes.hpp"
+#include "codec/codecs.hpp"
+#include "codec/finite.hpp"
+#include "codec/level_kernels.hpp"
+#include "codec/payload_checks.hpp"
+#include "core/error.hpp"
+
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/int8.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::RebindToSigned<Floats>;
+using Bytes = hn::Rebind<std::int8_t, Floats>;
+constexpr std::size_t kLanes = hn::MaxLanes(Floats());
+
+/// q = round(v * inverse) to nearest, ties to even.
+void quantize_bucket(const float* HWY_RESTRICT values, std::size_t count, float inverse,
+                     std::int8_t* HWY_RESTRICT to) {
+  const Floats df;
+  const auto factor = hn::Set(df, inverse);
+  const auto quantized = [&](const float* from) HWY_ATTR {
+    return hn::DemoteTo(Bytes(), hn::NearestInt(hn::Mul(hn::LoadU(df, from), factor)));
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(quantized(values + i), Bytes(), to + i);
+  if (i == count) return;
+  float last[kLanes] = {};
+  std::int8_t last_bytes[kLanes];
+  std::memcpy(last, values + i, (count - i) * sizeof(float));
+  hn::StoreU(quantized(last), Bytes(), last_bytes);
+  std::memcpy(to + i, last_bytes, count - i);
+}
+
+/// sum += scale * (step * q).
+/// @return the smallest q
+std::int32_t add_bucket(const std::int8_t* HWY_RESTRICT from, std::size_t count, float step,
+                        float scale, float* HWY_RESTRICT sum) {
+  const Floats df;
+  const Ints di;
+  const auto steps = hn::Set(df, step);
+  const auto scales = hn::Set(df, scale);
+  auto smallest = hn::Zero(di);
+  const auto add = [&](const std::int8_t* bytes, float* to) HWY_ATTR {
+    const auto q = hn::PromoteTo(di, hn::LoadU(Bytes(), bytes));
+    smallest = hn::Min(smallest, q);
+    const auto value = hn::Mul(scales, hn::Mul(steps, hn::ConvertTo(df, q)));
+    hn::StoreU(hn::Add(hn::LoadU(df, to), value), df, to);
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) add(from + i, sum + i);
+  if (i < count) {
+    std::int8_t last_bytes[kLanes] = {};
+    float last[kLanes] = {};
+    std::memcpy(last_bytes, from + i, count - i);
+    std::memcpy(last, sum + i, (count - i) * sizeof(float));
+    add(last_bytes, last);
+    std::memcpy(sum + i, last, (count - i) * sizeof(float));
+  }
+  return hn::GetLane(hn::MinOfLanes(di, smallest));
+}
+
+}  // namespace
+}  // namespace eqt::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eqt::codec {
+namespace {
+
+HWY_EXPORT(quantize_bucket);
+HWY_EXPORT(add_bucket);
+
+using Limits = std::numeric_limits<float>;
+
+constexpr int kLevels = 127;
+// The largest step whose 127-fold is finite; largest float / 127 is within 2^-22 of it.
+constexpr float kLargestStep = 8454659 * 0x1p98f;
+static_assert(double{kLargestStep} * kLevels < double{Limits::max()} + 0x1p103);
+static_assert(double{kLargestStep} * kLevels + 0x1p98 * kLevels >= double{Limits::max()} + 0x1p103);
+
+/// largest / 127, rounded upwards, but not above kLargestStep.
+float step_for(float largest) {
+  const double exact = double{largest} / kLevels;
+  auto step = static_cast<float>(exact);
+  if (double{step} < exact) step = std::nextafter(step, Limits::infinity());
+  return std::min(step, kLargestStep);
+}
+
+class Int8 final : public Compressor {
+ public:
+  explicit Int8(const Int8Options& options) : bucket_size_(options.bucket_size) {
+    if (bucket_size_ == 0) {
+      fail(Kind::usage,
+           "compressor int8: expected a bucket_size of at least 1, found 0; try "
+           "compressor.bucket_size=512");
+    }
+  }
+
+  CodecId id() const noexcept override { return CodecId::int8; }
+  std::uint8_t format_version() const noexcept override { return 1; }
+  Properties properties() const noexcept override { return {.granule = bucket_size_}; }
+  std::size_t max_payload_bytes(std::size_t count) const override {
+    return count + sizeof(float) * (count / bucket_size_ + (count % bucket_size_ != 0));
+  }
+
+  std::size_t encode(std::span<const float> values, const EncodeContext& /*context*/,
+                     Workspace& /*workspace*/, std::span<std::byte> payload) const override {
+    const std::size_t bytes = max_payload_bytes(values.size());
+    require_room(payload, bytes, values.size());
+    std::byte* to = payload.data();
+    for (std::size_t i = 0; i < values.size(); i += bucket_size_) {
+      const auto bucket = values.subspan(i, std::min(bucket_size_, values.size() - i));
+      const std::uint32_t largest = largest_magnitude_bits(bucket);
+      if (largest > kLargestFiniteBits) require_finite("int8", values);
+      encode_bucket(bucket, step_for(std::bit_cast<float>(largest)), to);
+      to += sizeof(float) + bucket.size();
+    }
+    return bytes;
+  }
+
+  void decode_add(std::span<const std::byte> payload, float scale, Workspace& /*workspace*/,
+                  std::span<float> sum) const override {
+    require_length("int8", payload, max_payload_bytes(sum.size()), sum.size());
+    const std::byte* from = payload.data();
+    for (std::size_t i = 0; i < sum.size(); i += bucket_size_) {
+      const auto bucket = sum.subspan(i, std::min(bucket_size_, sum.size() - i));
+      const auto step = load<float>(from);
+      if (!(step <= kLargestStep) || std::signbit(step)) {
+        fail(Kind::wire,
+             "compressor int8: expected a step from 0 to {} for the values from {} on, found {}; "
+             "check the network and memory",
+             kLargestStep, i, step);
+      }
+      const auto* q = reinterpret_cast<const std::int8_t*>(from + sizeof(float));
+      const std::int32_t smallest =
+          HWY_DYNAMIC_DISPATCH(add_bucket)(q, bucket.size(), step, scale, bucket.data());
+      if (smallest < -kLevels) {
+        fail(Kind::wire,
+             "compressor int8: expected integers from -127 to 127 for the values from {} on, found "
+             "{}; check the network and memory",
+             i, smallest);
+      }
+      from += sizeof(float) + bucket.size();
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kLargestFiniteBits = 0x7F7FFFFF;
+
+  static void encode_bucket(std::span<const float> bucket, float step, std::byte* to) {
+    store(to, step);
+    auto* q = reinterpret_cast<std::int8_t*>(to + sizeof(float));
+    if (step >= Limits::min()) {
+      HWY_DYNAMIC_DISPATCH(quantize_bucket)(bucket.data(), bucket.size(), 1 / step, q);
+    } else if (step > 0) {
+      // The inverse of a subnormal step may be infinite; such buckets are too rare for a kernel.
+      for (std::size_t i = 0; i < bucket.size(); ++i) {
+        q[i] = static_cast<std::int8_t>(std::nearbyint(bucket[i] / step));
+      }
+    } else {
+      std::memset(q, 0, bucket.size());
+    }
+  }
+
+  std::size_t bucket_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<Compressor> make_int8(const Int8Options& options) {
+  return std::make_unique<Int8>(options);
+}
+
+}  // namespace eqt::codec
+#endif  // HWY_ONCE

@@ -1,0 +1,39 @@
+// What codecs with payloads of fixed length check, in one sentence each.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace eqt::codec {
+
+/// @throws Error{bug} if `payload` has no room for the `bytes` of `count` values
+inline void require_room(std::span<const std::byte> payload, std::size_t bytes, std::size_t count) {
+  EQT_CHECK(payload.size() >= bytes, "a payload buffer of {} bytes for {} values", payload.size(),
+            count);
+}
+
+/// @throws Error{wire} unless `payload` has exactly the `bytes` of `count` values
+inline void require_length(std::string_view compressor, std::span<const std::byte> payload,
+                           std::size_t bytes, std::size_t count) {
+  if (payload.size() == bytes) return;
+  fail(Kind::wire,
+       "compressor {}: expected a payload of {} bytes for {} values, found {}; the ranks run "
+       "different configs or builds",
+       compressor, bytes, count, payload.size());
+}
+
+/// @throws Error{wire} if a bit after the first `count` is set
+inline void require_clear_end(std::string_view compressor, std::span<const std::byte> plane,
+                              std::size_t count) {
+  if (count % 8 == 0 || (plane.back() >> (count % 8)) == std::byte{0}) return;
+  fail(Kind::wire,
+       "compressor {}: expected zeros after the last of {} signs, found the byte {:#04x}; check "
+       "the network and memory",
+       compressor, count, std::to_integer<int>(plane.back()));
+}
+
+}  // namespace eqt::codec

@@ -1,0 +1,36 @@
+// RandomStream::bits() for vectors of indices. Included once per vector target, inside the files
+// that Highway compiles for each (its "-inl" convention).
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+// Either both or neither is defined: the guard flips with each target.
+#if defined(EQT_CODEC_RANDOM_WORDS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef EQT_CODEC_RANDOM_WORDS_INL_HPP
+#undef EQT_CODEC_RANDOM_WORDS_INL_HPP
+#else
+#define EQT_CODEC_RANDOM_WORDS_INL_HPP
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec::HWY_NAMESPACE {
+
+constexpr std::uint32_t kRandomIndexFactor = 0x9E3779B1u;
+
+/// Random words of the indices whose product with kRandomIndexFactor, plus RandomStream::first(),
+/// is `scaled`; `second` is RandomStream::second().
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> random_words(D du, hwy::HWY_NAMESPACE::Vec<D> scaled,
+                                                   std::uint32_t second) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  auto h = hn::Mul(hn::Xor(scaled, hn::ShiftRight<16>(scaled)), hn::Set(du, 0x21F0AAADu));
+  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(du, second));
+  h = hn::Mul(h, hn::Set(du, 0xD35A2D97u));
+  return hn::Xor(h, hn::ShiftRight<15>(h));
+}
+
+}  // namespace eqt::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // guard

@@ -1,0 +1,73 @@
+// signSGD's majority vote over real ranks, and Signum's momentum before it.
+
+#include "codec/codecs.hpp"
+#include "collective/collective.hpp"
+#include "collective/memory.hpp"
+#include "support/catch.hpp"
+#include "support/mpi_world.hpp"
+
+using namespace eqt;
+using namespace eqt::collective;
+
+namespace {
+
+/// A compressed matrix and a vector that travels as float32.
+Layout layout_of(std::size_t count) {
+  return {{"weight", {2, static_cast<std::int64_t>(count / 2)}, 0, count}, {"bias", {4}, count, 4}};
+}
+
+/// Value c of rank r: below zero if bit r of c is set. All combinations of up to 8 ranks occur.
+float ballot(std::size_t c, Rank rank) { return c >> rank & 1 ? -0.25f : 3.0f; }
+
+}  // namespace
+
+TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto compressor = codec::make_signsgd();
+  constexpr std::size_t kCount = 4096;
+  const auto plan = plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
+  const auto collective = make_allgather(comm, *compressor, plan);
+  std::vector<float> values(kCount + 4);
+  for (std::size_t c = 0; c < kCount; ++c) values[c] = ballot(c, comm.rank());
+  for (std::size_t i = 0; i < 4; ++i) values[kCount + i] = static_cast<float>(comm.rank());
+  Traffic traffic;
+  for (const FusionBucket& bucket : plan) {
+    (void)collective->mean(bucket, {.run_seed = 1, .step = 0, .density = {}}, values, traffic);
+  }
+  int wrong = 0;
+  for (std::size_t c = 0; c < kCount; ++c) {
+    int against = 0;
+    for (Rank r = 0; r < comm.size(); ++r) against += ballot(c, r) < 0;
+    wrong += values[c] != (2 * against > comm.size() ? -1.0f : 1.0f);
+  }
+  CHECK(wrong == 0);
+  // Segments that travel raw keep their mean.
+  for (std::size_t i = kCount; i < kCount + 4; ++i) {
+    CHECK(values[i] == Approx((comm.size() - 1) / 2.0));
+  }
+}
+
+TEST_CASE("Signum votes on each rank's own momentum", "[vote]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto compressor = codec::make_signsgd();
+  constexpr std::size_t kCount = 64;
+  const auto plan = plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
+  const auto collective = make_allgather(comm, *compressor, plan);
+  const auto memory = make_signum_memory(kCount + 4, 0.9f);
+  // The momentum is 0.1 * 10 = 1 after the first gradient and then 2 * 0.9^t - 1, which turns after
+  // t = 7 steps: 0.9^6 > 1/2 > 0.9^7.
+  std::vector<int> votes;
+  for (StepId step = 0; step < 20; ++step) {
+    std::vector<float> values(kCount + 4, step == 0 ? 10.0f : -1.0f);
+    Traffic traffic;
+    for (const FusionBucket& bucket : plan) {
+      memory->compensate(bucket, values);
+      const Contribution contribution =
+          collective->mean(bucket, {.run_seed = 1, .step = step, .density = {}}, values, traffic);
+      memory->remember(bucket, contribution);
+    }
+    votes.push_back(values[0] < 0 ? -1 : 1);
+    CHECK(values[kCount] == (step == 0 ? 10.0f : -1.0f));  // raw: no momentum here
+  }
+  for (std::size_t step = 0; step < votes.size(); ++step) CHECK(votes[step] == (step < 7 ? 1 : -1));
+}
