@@ -13,6 +13,7 @@
 
 #include "codec/codecs.hpp"
 #include "codec/low_rank.hpp"
+#include "codec/spectrum.hpp"
 #include "core/clock.hpp"
 #include "support/gaussian.hpp"
 #include "support/resnet18_shapes.hpp"
@@ -115,24 +116,49 @@ void measure_phases(std::size_t rank) {
          3 * bytes);
 }
 
+/// The codec over the whole network: no tensor finds its values in the cache.
 void measure_codec(const std::string& name, const Compressor& codec) {
   Network net(1);
   Workspace workspace;
-  std::vector<std::byte> payload;
-  std::vector<std::size_t> sizes;
-  double encode = 0, decode = 0, sent = 0;
-  for (const Tensor& t : net.tensors) {
-    payload.resize(codec.max_payload_bytes(t.gradient.size()));
-    const EncodeContext context{
-        .key = {1, 2, 3, 4}, .shared_scale = {}, .density = {}, .rows = t.shape.rows};
-    std::size_t bytes = 0;
-    encode += best_ms([&] { bytes = codec.encode(t.gradient, context, workspace, payload); });
-    decode +=
-        best_ms([&] { codec.decode_add(std::span(payload).first(bytes), 1, workspace, t.out); });
-    sent += static_cast<double>(bytes);
+  std::vector<std::vector<std::byte>> payloads(net.tensors.size());
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    payloads[i].resize(codec.max_payload_bytes(net.tensors[i].gradient.size()));
   }
-  fmt::print("{}: encode {:.2f} ms, decode {:.2f} ms, {:.0f} bytes, ratio {:.1f}\n", name, encode,
-             decode, sent, 4.0 * static_cast<double>(net.values()) / sent);
+  std::vector<std::size_t> bytes(payloads.size());
+  const double encode = best_ms([&] {
+    for (std::size_t i = 0; i < payloads.size(); ++i) {
+      const Tensor& t = net.tensors[i];
+      EncodeContext context;
+      context.key = {1, 2, 3, static_cast<std::uint32_t>(i)};
+      context.rows = t.shape.rows;
+      bytes[i] = codec.encode(t.gradient, context, workspace, payloads[i]);
+    }
+  });
+  const double decode = best_ms([&] {
+    for (std::size_t i = 0; i < payloads.size(); ++i) {
+      const auto payload = std::span(payloads[i]).first(bytes[i]);
+      codec.decode_add(payload, 1, workspace, net.tensors[i].out);
+    }
+  });
+  double sent = 0;
+  for (const std::size_t n : bytes) sent += static_cast<double>(n);
+  fmt::print("{:<24} encode {:7.2f} ms, decode {:6.2f} ms, {:9.0f} bytes, ratio {:.1f}\n", name,
+             encode, decode, sent, 4.0 * static_cast<double>(net.values()) / sent);
+}
+
+void measure_spectrum() {
+  const Network net(1);
+  Workspace workspace;
+  double singular[kMostColumns];
+  std::vector<double> vectors(kMostColumns * kMostColumns);
+  const double ms = best_ms([&] {
+    for (const Tensor& t : net.tensors) {
+      const std::size_t columns = t.shape.columns % kMostColumns == 0 ? kMostColumns : 1;
+      spectrum(t.gradient, columns, workspace, std::span(singular).first(columns),
+               std::span(vectors).first(columns * columns));
+    }
+  });
+  fmt::print("{:<24} {:.2f} ms\n", "spectra of 64 columns", ms);
 }
 
 }  // namespace
@@ -145,5 +171,8 @@ int main(int argc, char** argv) {
     measure_phases(rank);
     measure_codec("codec powersgd", *make_powersgd({.rank = static_cast<int>(rank)}));
   }
+  measure_spectrum();
+  measure_codec("codec atomo spectral", *make_atomo({.atoms = Atoms::spectral, .rank = 2}));
+  measure_codec("codec atomo entrywise", *make_atomo({.atoms = Atoms::entrywise, .density = 0.01}));
   return 0;
 }
