@@ -1,3 +1,6 @@
+eqt_test(codec_low_rank_unit LABEL unit LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
+  SOURCES unit/codec/atoms_test.cpp unit/codec/low_rank_test.cpp)
+
 # Not a test: run by hand.
 add_executable(low_rank_speed bench/low_rank_speed.cpp)
 target_include_directories(low_rank_speed PRIVATE ${PROJECT_SOURCE_DIR}/tests)

@@ -122,6 +122,11 @@ std::unique_ptr<collective::Collective> make_collective(
         collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
   }
   if (name == "dense") return collective::make_dense(comm);
+  if (name == "power-sgd") {
+    return collective::make_power_sgd(
+        comm, plan,
+        {.rank = static_cast<std::size_t>(config.compressor.rank), .run_seed = config.seed});
+  }
   if (name == "allgather") return collective::make_allgather(comm, *run.compressor, plan);
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
@@ -212,6 +217,13 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
   if (config.name == "terngrad") return codec::make_terngrad({.clip = config.clip});
   if (config.name == "topk") return codec::make_topk({.density = config.density});
   if (config.name == "dgc") return codec::make_dgc({.density = config.density});
+  if (config.name == "powersgd") return codec::make_powersgd({.rank = config.rank});
+  if (config.name == "atomo") {
+    return codec::make_atomo(
+        {.atoms = config.atoms == "entrywise" ? codec::Atoms::entrywise : codec::Atoms::spectral,
+         .rank = config.rank,
+         .density = config.density});
+  }
   fail(Kind::bug, "a compressor named {} passed the config's checks", config.name);
 }
 

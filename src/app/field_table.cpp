@@ -184,7 +184,9 @@ std::vector<Field> compressor_fields() {
                    {"e-elastiquant", "elastiquant with entropy coding"},
                    {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
                    {"topk", "the values of largest magnitude"},
-                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"}})
+                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"},
+                   {"atomo", "singular triples or values at random, large ones more often"},
+                   {"powersgd", "low-rank factors of each weight tensor, averaged over ranks"}})
           .says("how gradients are compressed"),
       EQT_FIELD(compressor.bits)
           .from(2, 8)
@@ -214,7 +216,15 @@ std::vector<Field> compressor_fields() {
               "elastiquant families: theta of sinh, p < 1 of exponential; \"auto\" = the optimum"),
       EQT_FIELD(compressor.density)
           .within({0, 1, true, false})
-          .says("topk, dgc: fraction of the values that is sent"),
+          .says("topk, dgc: fraction of the values that is sent; atomo of entrywise atoms: on "
+                "average"),
+      EQT_FIELD(compressor.rank)
+          .from(1, 32)
+          .says("powersgd: rank of the factors; atomo of spectral atoms: triples sent on average"),
+      EQT_FIELD(compressor.atoms)
+          .one_of({{"spectral", "singular triples of each weight tensor"},
+                   {"entrywise", "single values"}})
+          .says("atomo: what is sent or left out as one"),
       EQT_FIELD(compressor.clip)
           .from(0, 1000)
           .in("standard deviations")

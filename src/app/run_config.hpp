@@ -92,6 +92,8 @@ struct RunConfig {
     std::string levels = "sinh";       // sinh exponential
     std::optional<double> elasticity;  // "auto" = unset
     double density = 0.01;
+    int rank = 2;                       // powersgd, atomo of spectral atoms
+    std::string atoms = "spectral";     // spectral entrywise
     double clip = 2.5;                  // terngrad [standard deviations], 0 = off
     double warmup_epochs = 4;           // dgc: epochs in which density falls to its value
     double clip_norm = 0;               // dgc: local gradient clipping threshold, 0 = off
