@@ -146,17 +146,11 @@ void check_levels(const RunConfig::Compressor& compressor, const std::string& or
 }
 
 void check_low_rank(const RunConfig::Compressor& compressor, const std::string& origin) {
-  const RunConfig::Compressor defaults;
   if (compressor.name == "powersgd" && compressor.granularity == "model")
     fail(Kind::usage,
          "{}: expected compressor.granularity \"layer\" for powersgd, which needs matrices, found "
          "\"model\"; leave it out",
          origin);
-  if (compressor.name != "atomo" && compressor.atoms != defaults.atoms)
-    fail(Kind::usage,
-         "{}: expected the compressor atomo for compressor.atoms \"{}\", found \"{}\"; leave the "
-         "atoms out",
-         origin, compressor.atoms, compressor.name);
 }
 
 }  // namespace

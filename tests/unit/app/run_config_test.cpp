@@ -25,7 +25,8 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "synchronization": {"algorithm": "allreduce", "collective": "auto", "overlap": true,
                         "bucket_mib": 4, "error_feedback": "auto", "timeout_seconds": 300},
     "compressor": {"name": "none", "bits": 4, "bucket_size": 8192, "norm": "l2", "coding": "fixed",
-                   "levels": "sinh", "elasticity": "auto", "density": 0.01, "clip": 2.5,
+                   "levels": "sinh", "elasticity": "auto", "density": 0.01, "rank": 2,
+                   "atoms": "spectral", "clip": 2.5,
                    "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
     "output": {"progress": "auto", "step_records": true}})");
   CHECK(json::parse(resolved_json(parse("{}"))) == expected);
@@ -163,6 +164,7 @@ TEST_CASE("the names of a key can be listed", "[config]") {
     CHECK_FALSE(choice.about.empty());
   }
   CHECK(names == std::vector<std::string>{"none", "fp16", "bf16", "qsgd", "qsgd-v", "elastiquant",
-                                          "e-elastiquant", "terngrad", "topk", "dgc"});
+                                          "e-elastiquant", "terngrad", "topk", "dgc", "atomo",
+                                          "powersgd"});
   CHECK_THROWS_AS(config_choices("train.epochs"), eqt::Error);
 }
