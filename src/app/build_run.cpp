@@ -126,6 +126,11 @@ std::unique_ptr<collective::Collective> make_collective(
         collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
   }
   if (name == "dense") return collective::make_dense(comm);
+  if (name == "power-sgd") {
+    return collective::make_power_sgd(
+        comm, plan,
+        {.rank = static_cast<std::size_t>(config.compressor.rank), .run_seed = config.seed});
+  }
   if (name == "allgather") return collective::make_allgather(comm, *run.compressor, plan);
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
@@ -231,6 +236,13 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
   if (config.name == "randomk") {
     return codec::make_randomk(
         {.density = config.density, .value_bits = config.value_bits, .unbiased = config.unbiased});
+  }
+  if (config.name == "powersgd") return codec::make_powersgd({.rank = config.rank});
+  if (config.name == "atomo") {
+    return codec::make_atomo(
+        {.atoms = config.atoms == "entrywise" ? codec::Atoms::entrywise : codec::Atoms::spectral,
+         .rank = config.rank,
+         .density = config.density});
   }
   fail(Kind::bug, "a compressor named {} passed the config's checks", config.name);
 }

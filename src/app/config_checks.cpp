@@ -73,6 +73,16 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          "compressor "
          "\"{}\", found \"scatter-reduce\"; set it to \"auto\"",
          origin, compressor);
+  if (collective == "scatter-reduce" && compressor == "atomo")
+    fail(Kind::usage,
+         "{}: expected synchronization.collective \"auto\" or \"allgather\" for atomo, which draws "
+         "from whole tensors, found \"scatter-reduce\"; set it to \"auto\"",
+         origin);
+  if (collective != "auto" && compressor == "powersgd")
+    fail(Kind::usage,
+         "{}: expected synchronization.collective \"auto\" for powersgd, which averages factors by "
+         "a collective of its own, found \"{}\"; set it to \"auto\"",
+         origin, collective);
   if (config.synchronization.algorithm == "none" && compressor != "none")
     fail(Kind::usage,
          "{}: expected the compressor none for synchronization.algorithm \"none\" (nothing is "
@@ -170,6 +180,14 @@ void check_sparse(const RunConfig& config, const std::string& origin) {
          origin);
 }
 
+void check_low_rank(const RunConfig::Compressor& compressor, const std::string& origin) {
+  if (compressor.name == "powersgd" && compressor.granularity == "model")
+    fail(Kind::usage,
+         "{}: expected compressor.granularity \"layer\" for powersgd, which needs matrices, found "
+         "\"model\"; leave it out",
+         origin);
+}
+
 }  // namespace
 
 void check_combinations(const RunConfig& config, const std::string& origin) {
@@ -181,6 +199,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_coding(config.compressor, origin);
   check_levels(config.compressor, origin);
   check_sparse(config, origin);
+  check_low_rank(config.compressor, origin);
 }
 
 }  // namespace eqt::app

@@ -191,7 +191,9 @@ std::vector<Field> compressor_fields() {
                    {"randomk", "values at random places that all ranks share"},
                    {"signsgd", "the sign; ranks vote, with optimizer.momentum before it (Signum)"},
                    {"ef-signsgd", "the sign times the mean magnitude"},
-                   {"onebit", "the sign, means of both sides of zero per row (1-bit SGD)"}})
+                   {"onebit", "the sign, means of both sides of zero per row (1-bit SGD)"},
+                   {"atomo", "singular triples or values at random, large ones more often"},
+                   {"powersgd", "low-rank factors of each weight tensor, averaged over ranks"}})
           .says("how gradients are compressed"),
       EQT_FIELD(compressor.bits)
           .from(2, 8)
@@ -221,7 +223,8 @@ std::vector<Field> compressor_fields() {
               "elastiquant families: theta of sinh, p < 1 of exponential; \"auto\" = the optimum"),
       EQT_FIELD(compressor.density)
           .within({0, 1, true, false})
-          .says("topk, dgc, threshold, randomk: fraction of the values that is sent"),
+          .says("topk, dgc, threshold, randomk: fraction of the values that is sent; atomo of "
+                "entrywise atoms: on average"),
       EQT_FIELD(compressor.value_bits)
           .from(16, 32)
           .in("bits")
@@ -231,6 +234,13 @@ std::vector<Field> compressor_fields() {
           .says("threshold: magnitudes above it are sent; 0 = about as many as the density says"),
       EQT_FIELD(compressor.unbiased)
           .says("randomk: scale by 1 / density instead of keeping what was not sent"),
+      EQT_FIELD(compressor.rank)
+          .from(1, 32)
+          .says("powersgd: rank of the factors; atomo of spectral atoms: triples sent on average"),
+      EQT_FIELD(compressor.atoms)
+          .one_of({{"spectral", "singular triples of each weight tensor"},
+                   {"entrywise", "single values"}})
+          .says("atomo: what is sent or left out as one"),
       EQT_FIELD(compressor.clip)
           .from(0, 1000)
           .in("standard deviations")

@@ -95,6 +95,8 @@ struct RunConfig {
     int value_bits = 32;
     double threshold = 0;
     bool unbiased = false;
+    int rank = 2;                       // powersgd, atomo of spectral atoms
+    std::string atoms = "spectral";     // spectral entrywise
     double clip = 2.5;                  // terngrad [standard deviations], 0 = off
     double warmup_epochs = 4;           // dgc: epochs in which density falls to its value
     double clip_norm = 0;               // dgc: local gradient clipping threshold, 0 = off

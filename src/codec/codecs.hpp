@@ -97,4 +97,19 @@ struct RandomKOptions {
 };
 std::unique_ptr<Compressor> make_randomk(const RandomKOptions& options);
 
+/// PowerSGD (Vogels et al. 2019): factors of rank `rank` by one subspace iteration.
+struct PowerSgdOptions {
+  int rank = 2;  // 1 ... 32
+};
+std::unique_ptr<Compressor> make_powersgd(const PowerSgdOptions& options);
+
+/// ATOMO (Wang et al. 2018): keeps atoms at random, large ones more often, and scales them up.
+enum class Atoms { spectral, entrywise };
+struct AtomoOptions {
+  Atoms atoms = Atoms::spectral;
+  int rank = 2;           // spectral: atoms kept on average, 1 ... 32
+  double density = 0.01;  // entrywise: fraction of the values kept on average
+};
+std::unique_ptr<Compressor> make_atomo(const AtomoOptions& options);
+
 }  // namespace eqt::codec

@@ -29,6 +29,7 @@ double bytes_per_value(const codec::Compressor& compressor) {
 std::string_view choose_collective(const codec::Compressor& compressor, std::size_t values,
                                    int ranks) {
   if (compressor.id() == codec::CodecId::none) return "dense";
+  if (compressor.id() == codec::CodecId::powersgd) return "power-sgd";
   if (ranks <= 2 || needs_whole_slices(compressor)) return "allgather";
   // What the second round costs in waiting, as bytes that a 1 Gb/s link carries meanwhile (0.5 ms).
   constexpr double kRoundBytes = 64 * 1024;

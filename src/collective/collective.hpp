@@ -23,15 +23,20 @@ struct Frame {
   std::span<const codec::Segment> segments;
 };
 
-/// What this rank put into one mean: its own messages as everyone decodes them, and the runs that
-/// it contributed without encoding. Valid until the collective's next call.
+/// What this rank put into one mean: its own messages as everyone decodes them, the runs that it
+/// contributed without encoding, and those for which a common approximation of the mean stands. All
+/// three empty: everything went exactly. Valid until the collective's next call, and as long as
+/// nobody writes to the buffer that was averaged.
 struct Contribution {
-  const codec::Compressor* compressor = nullptr;  // null: everything went exactly
+  const codec::Compressor* compressor = nullptr;  // of `frames`
   StepId step = 0;
   std::uint32_t index = 0;
-  std::span<const Frame> frames;
-  std::span<const codec::Segment> exact;
+  std::span<const Frame> frames = {};
+  std::span<const codec::Segment> exact = {};
+  std::span<const float> approximation = {};  // a flat buffer
+  std::span<const codec::Segment> approximated = {};
 
+  bool everything_exact() const { return compressor == nullptr && approximated.empty(); }
   /// flat -= what was contributed, for every value of the bucket: turns the exact values into the
   /// error of this rank's own compression.
   void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace) const;
@@ -61,7 +66,8 @@ class Collective {
   /// MeanContext::residual it averages values + residual and leaves in it what was not sent.
   virtual bool takes_residual() const noexcept { return false; }
 
-  /// State that must survive a restart (the reducer's residual); empty if there is none.
+  /// State that must survive a restart (the reducer's residual, PowerSGD's Q); empty if there is
+  /// none.
   virtual std::span<float> state() { return {}; }
 };
 
@@ -83,6 +89,16 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options);
+
+struct PowerSgdOptions {
+  std::size_t rank = 2;        // 1 ... 32
+  std::uint64_t run_seed = 0;  // of the first step's Q, with the slice
+};
+/// The mean's projection on a subspace that follows the gradient from step to step. Matrices whose
+/// factors would be no smaller, and all that the plan sends raw, are averaged exactly.
+std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
+                                           std::span<const FusionBucket> plan,
+                                           const PowerSgdOptions& options);
 
 /// The collective that `auto` stands for: the one that sends fewer bytes, unless they are so few
 /// that the second round costs more. Pure: the same on every rank.

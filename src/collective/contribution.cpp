@@ -6,12 +6,15 @@ namespace eqt::collective {
 
 void Contribution::subtract_from(std::span<float> flat, const FusionBucket& bucket,
                                  Workspace& workspace) const {
-  if (compressor == nullptr) {
+  if (everything_exact()) {
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(bucket.begin), bucket.count(), 0.0f);
     return;
   }
   for (const codec::Segment& run : exact) {
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
+  }
+  for (const codec::Segment& run : approximated) {
+    for (std::size_t i = run.begin; i < run.begin + run.count; ++i) flat[i] -= approximation[i];
   }
   for (const Frame& frame : frames) {
     codec::decode_message_add(*compressor, frame.segments, frame.bytes, step, index, -1.0f,

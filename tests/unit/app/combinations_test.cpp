@@ -44,6 +44,26 @@ TEST_CASE("sparse compressors do not scatter-reduce", "[config]") {
   }
 }
 
+TEST_CASE("low-rank compressors need whole matrices and their own way to travel", "[config]") {
+  CHECK_NOTHROW(parse("{}", {compressor("powersgd"), "compressor.rank=32"}));
+  for (const std::string collective : {"dense", "allgather", "scatter-reduce"})
+    CHECK_THAT(
+        rejection("{}", {compressor("powersgd"), "synchronization.collective=" + collective}),
+        Contains("powersgd") && Contains("auto"));
+  CHECK_THAT(rejection("{}", {compressor("powersgd"), "compressor.granularity=model"}),
+             Contains("compressor.granularity"));
+  for (const std::string atoms : {"spectral", "entrywise"}) {
+    const Sets sets = {compressor("atomo"), "compressor.atoms=" + atoms};
+    CHECK(parse("{}", sets).compressor.atoms == atoms);
+    CHECK_NOTHROW(parse("{}", {sets[0], sets[1], "synchronization.collective=allgather"}));
+    CHECK_THAT(rejection("{}", {sets[0], sets[1], "synchronization.collective=scatter-reduce"}),
+               Contains("atomo") && Contains("allgather"));
+  }
+  for (const std::string rank : {"0", "33", "1.5"})
+    CHECK_THAT(rejection("{}", {compressor("atomo"), "compressor.rank=" + rank}),
+               Contains("compressor.rank"));
+}
+
 TEST_CASE("without synchronization nothing is compressed", "[config]") {
   CHECK_NOTHROW(parse("{}", {"synchronization.algorithm=none"}));
   CHECK_THAT(rejection("{}", {"synchronization.algorithm=none", compressor("fp16")}),

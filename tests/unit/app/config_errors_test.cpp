@@ -78,7 +78,7 @@ TEST_CASE("an unknown name shows the nearest and the list", "[config]") {
                  Contains("none, fp16, bf16, int8, qsgd, qsgd-v"));
   CHECK_THAT(rejection(R"({"model": {"name": "ResNet-20"}})"), Contains("nearest is \"resnet20\""));
   CHECK_THAT(rejection(R"({"device": "cuda"})"), Contains("\"cuda\"") && Contains("\"cpu\""));
-  CHECK_THAT(rejection(R"({"compressor": {"name": "powersgd"}})"), Contains("unknown name"));
+  CHECK_THAT(rejection(R"({"compressor": {"name": "quick-silver"}})"), Contains("unknown name"));
   CHECK_THAT(rejection("{}", {"compressor.name=qsdg"}), Contains("\"qsgd\"") && Contains("--set"));
 }
 

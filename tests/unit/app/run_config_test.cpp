@@ -26,7 +26,8 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                         "bucket_mib": 4, "error_feedback": "auto", "timeout_seconds": 300},
     "compressor": {"name": "none", "bits": 4, "bucket_size": 8192, "norm": "l2", "coding": "fixed",
                    "levels": "sinh", "elasticity": "auto", "density": 0.01,
-                   "value_bits": 32, "threshold": 0, "unbiased": false, "clip": 2.5,
+                   "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
+                   "atoms": "spectral", "clip": 2.5,
                    "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
     "output": {"progress": "auto", "step_records": true}})");
   CHECK(json::parse(resolved_json(parse("{}"))) == expected);
