@@ -4,6 +4,8 @@ namespace eqt::codec {
 
 float Compressor::local_scale(std::span<const float> /*values*/) const { return 0; }
 
+std::optional<double> Compressor::variance_bound(std::size_t /*count*/) const { return {}; }
+
 void Compressor::finish_mean(std::span<float> /*mean*/) const {}
 
 std::string_view codec_name(CodecId id) noexcept {

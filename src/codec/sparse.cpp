@@ -93,6 +93,12 @@ double checked_density(double density, std::string_view name) {
   return density;
 }
 
+/// k of `count` values.
+std::size_t entries(double density, std::size_t count) {
+  const auto share = static_cast<std::size_t>(density * static_cast<double>(count));
+  return std::clamp<std::size_t>(share, 1, count);
+}
+
 class Sparse final : public Compressor {
  public:
   Sparse(CodecId id, const TopKOptions& options)
@@ -109,14 +115,18 @@ class Sparse final : public Compressor {
     return count == 0 ? 0 : sizeof(std::uint32_t) + count * kEntryBytes;
   }
 
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (count == 0) return 0.0;
+    return 1 - static_cast<double>(entries(density_, count)) / static_cast<double>(count);
+  }
+
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override {
     EQT_CHECK(payload.size() >= max_payload_bytes(values.size()),
               "a payload buffer of {} bytes for {} values", payload.size(), values.size());
     if (values.empty()) return 0;
     const double density = checked_density(context.density.value_or(density_), codec_name(id_));
-    const auto share = static_cast<std::size_t>(density * static_cast<double>(values.size()));
-    const std::size_t k = std::clamp<std::size_t>(share, 1, values.size());
+    const std::size_t k = entries(density, values.size());
     const auto indices = largest_magnitudes(values, k, workspace);
     if (indices.empty()) require_finite(codec_name(id_), values);
 
