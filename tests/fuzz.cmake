@@ -17,3 +17,14 @@ add_executable(codec_bytes fuzz/codec_bytes.cpp)
 target_link_libraries(codec_bytes PRIVATE eqt_decoders PkgConfig::hwy eqt_options)
 add_test(NAME codec_bytes COMMAND codec_bytes)
 set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 180)
+
+# The fuzzer is a build of its own, with Clang: preset fuzz. The test makes it and runs it.
+if(EQT_FUZZ)
+  add_executable(codec_fuzz fuzz/codec_fuzz.cpp)
+  target_link_libraries(codec_fuzz PRIVATE eqt_decoders eqt_options)
+  target_link_options(codec_fuzz PRIVATE -fsanitize=fuzzer)
+elseif(NOT EQT_ONLY_PORTABLE AND NOT EQT_SANITIZE)
+  add_test(NAME fuzz COMMAND ${CMAKE_CURRENT_LIST_DIR}/fuzz/run.sh)
+  set_tests_properties(fuzz PROPERTIES LABELS fuzz TIMEOUT 900 PROCESSORS 2
+    SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
+endif()
