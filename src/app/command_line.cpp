@@ -19,8 +19,14 @@ void add_config_options(CLI::App& app, std::string& path, std::vector<std::strin
       ->take_all();
 }
 
+[[noreturn]] void fail_bench(const std::vector<std::string>& found) {
+  fail(Kind::usage,
+       "bench: expected what to measure, codecs, found {}; try equant-train bench --help",
+       found.empty() ? "nothing" : found.front());
+}
+
 void add_bench_options(CLI::App& app, BenchCommand& bench) {
-  app.require_subcommand(1, 1);
+  app.require_subcommand(0, 1)->allow_extras();
   CLI::App* codecs = app.add_subcommand(
       "codecs", "Per compressor: encode, decode-and-add, bits per value, variance and its bound");
   codecs->add_option("--values", bench.values, "Size of the gradient [25557032]")
@@ -82,7 +88,10 @@ Command parse_command_line(int argc, char** argv) {
   if (version) return PrintCommand{version_text()};
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
-  if (bench_app->parsed()) return bench;
+  if (bench_app->parsed()) {
+    if (bench_app->get_subcommands().empty()) fail_bench(bench_app->remaining());
+    return bench;
+  }
   const bool checks = check_app->parsed();
   if ((checks ? check.config_path : train.config_path).empty()) {
     fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");

@@ -32,10 +32,10 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> load_bytes(D d, const std::byte* from) {
 }
 
 template <class D>
-HWY_INLINE void store_bytes(hwy::HWY_NAMESPACE::Vec<D> vector, D d, std::byte* to) {
+HWY_INLINE void store_bytes(hwy::HWY_NAMESPACE::Vec<D> vector, [[maybe_unused]] D d,
+                            std::byte* to) {
   namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_SCALAR
-  static_cast<void>(d);
   const hn::TFromD<D> value = hn::GetLane(vector);
   std::memcpy(to, &value, sizeof(value));
 #else
