@@ -4,7 +4,7 @@
 #
 #   scripts/test.sh [--label REGEX] [--asan] [-- ctest arguments]
 #
-#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint bench
+#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint fuzz bench
 #   --asan          unit, property and golden tests under AddressSanitizer and
 #                   UndefinedBehaviorSanitizer, in build/asan
 #   --help          this text

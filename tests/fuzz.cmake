@@ -11,12 +11,12 @@ eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_app SOURCES fuzz/decoder
 add_executable(malformed fuzz/malformed.cpp)
 target_link_libraries(malformed PRIVATE eqt_decoders eqt_options)
 add_test(NAME malformed COMMAND malformed --count 100000)
-set_tests_properties(malformed PROPERTIES LABELS property TIMEOUT 180)
+set_tests_properties(malformed PROPERTIES LABELS property TIMEOUT 600)
 
 add_executable(codec_bytes fuzz/codec_bytes.cpp)
 target_link_libraries(codec_bytes PRIVATE eqt_decoders PkgConfig::hwy eqt_options)
 add_test(NAME codec_bytes COMMAND codec_bytes)
-set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 180)
+set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 600)
 
 # The fuzzer is a build of its own, with Clang: preset fuzz. The test makes it and runs it.
 if(EQT_FUZZ)

@@ -61,4 +61,13 @@ program bench codecs --compressor qsgd --set compressor.bits=9
 expect_failure 2 'compressor\.bits' "a value out of range"
 program bench codecs --compressor topk --set compressor.coding=elias
 expect_failure 2 'compressor\.coding' "a setting that does not suit"
+
+run "$EQT_ROOT/scripts/bench_codecs.sh" --values 5120 --compressor qsgd --compressor fp16 --out "$WORK/table.md"
+expect_code 0 "bench_codecs.sh"
+expect_equal 5 "$(grep -cE '^. .(qsgd|fp16).' "$WORK/table.md")" "rows of bench_codecs.sh: four of qsgd, one of fp16"
+expect_equal 5 "$(wc -l <"$WORK/table.md.jsonl")" "lines of bench_codecs.sh"
+run "$EQT_ROOT/scripts/bench_codecs.sh" --compressor qsgdd
+expect_failure 2 'qsgdd' "bench_codecs.sh with an unknown compressor"
+run "$EQT_ROOT/scripts/test_arm64.sh" --wrong
+expect_failure 2 'wrong' "test_arm64.sh with an unknown argument"
 finish
