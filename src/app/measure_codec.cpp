@@ -186,6 +186,17 @@ void verify_mean(const std::string& name, const codec::Compressor& compressor,
   }
 }
 
+/// The largest bound of the message's segments: also one of the whole.
+std::optional<double> bound_of(const codec::Compressor& compressor, const Message& message) {
+  std::optional<double> largest;
+  for (const codec::Segment& segment : message.segments()) {
+    const auto bound = compressor.variance_bound(segment.count);
+    if (!bound) return {};
+    largest = std::max(largest.value_or(0), *bound);
+  }
+  return largest;
+}
+
 void verify_linear(const std::string& name, std::span<const float> decoded,
                    std::span<const float> half) {
   double squares = 0;
@@ -282,6 +293,11 @@ void verify_codec(const std::string& name, const codec::Compressor& compressor,
          decoded[bad], bad);
   if (compressor.properties().lossless && !std::ranges::equal(decoded, values))
     fail(Kind::bug, "compressor {}: expected every value back, found others", name);
+  const auto bound = bound_of(compressor, message);
+  const double error = relative_error(decoded, values);
+  if (bound && !compressor.properties().random && error > *bound * (1 + 1e-6))
+    fail(Kind::bug, "compressor {}: expected a relative variance of at most {:.4g}, found {:.4g}",
+         name, *bound, error);
   std::vector<float> half = decoded;
   message.decode_add(message.bytes(), -0.5f, half);
   verify_linear(name, decoded, half);
@@ -304,11 +320,7 @@ CodecFigures measure_codec(const codec::Compressor& compressor, std::span<const 
   figures.decode_add_gb_s = gb_per_second(values.size(), decode);
   figures.sum8_gb_s = gb_per_second(8 * values.size(), sum8_seconds(message, sum));
   figures.bits_per_value = 8 * static_cast<double>(message.payload_bytes()) / count;
-  for (const codec::Segment& segment : message.segments()) {
-    const auto bound = compressor.variance_bound(segment.count);
-    if (!bound) break;
-    figures.variance_bound = std::max(figures.variance_bound.value_or(0), *bound);
-  }
+  figures.variance_bound = bound_of(compressor, message);
   if (figures.bits_per_value < 32)
     figures.break_even_gbit = count * (32 - figures.bits_per_value) / (encode + decode) * 1e-9;
   if (!compressor.properties().lossless)

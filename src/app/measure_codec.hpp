@@ -37,7 +37,8 @@ double read_gb_s(std::span<const float> values);
 
 /// Compares the compressor with its promises, by plain loops: equal inputs give equal bytes;
 /// decoded values are finite, and decode_add is linear in its scale; lossless ones return the
-/// values; unbiased ones have the right mean over many seeds, and their error keeps the bound.
+/// values; unbiased ones have the right mean over many seeds; the error keeps the bound, of random
+/// ones on average.
 /// @throws Error{bug} that names `name`, what was expected and what was found
 void verify_codec(const std::string& name, const codec::Compressor& compressor,
                   std::span<const float> values);

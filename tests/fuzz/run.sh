@@ -52,6 +52,7 @@ attack() {
 
 export fuzzer tree root work seconds
 export -f attack
+# shellcheck disable=SC2016  # $0 is the inner shell's: the decoder
 printf '%s\0' "${decoders[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'attack "$0"' ||
   { echo "run.sh: a decoder broke; its words stand above" >&2; exit 1; }
 echo "${#decoders[@]} decoders held, $SECONDS s"

@@ -17,7 +17,7 @@ using namespace eqt;
 
 namespace {
 
-enum class Fault { none, shrinks, infinite, nonlinear, forgetful, lossy, noisy };
+enum class Fault { none, shrinks, infinite, nonlinear, forgetful, lossy, noisy, coarse };
 
 /// Sends float32, and breaks one promise.
 class Faulty final : public codec::Compressor {
@@ -29,6 +29,7 @@ class Faulty final : public codec::Compressor {
     codec::Properties properties;
     properties.lossless = fault_ == Fault::lossy;
     properties.unbiased = true;
+    properties.random = fault_ == Fault::noisy;
     return properties;
   }
   std::size_t max_payload_bytes(std::size_t count) const override { return 4 * count; }
@@ -40,6 +41,7 @@ class Faulty final : public codec::Compressor {
     for (std::size_t i = 0; i < values.size(); ++i) {
       float v = values[i];
       if (fault_ == Fault::shrinks) v *= 0.999f;
+      if (fault_ == Fault::coarse) v *= 0.25f;  // an error of 9/16
       if (fault_ == Fault::lossy) v += 1e-6f;
       if (fault_ == Fault::noisy)  // variance 1
         v *= stream.bits(static_cast<std::uint32_t>(i)) % 2 == 0 ? 2.0f : 0.0f;
@@ -89,7 +91,8 @@ TEST_CASE("a compressor that breaks a promise is not measured", "[bench]") {
   CHECK(contains(refusal(Fault::nonlinear), "scales 1 and -0.5"));
   CHECK(contains(refusal(Fault::forgetful), "equal bytes"));
   CHECK(contains(refusal(Fault::lossy), "every value back"));
-  CHECK(contains(refusal(Fault::noisy), "variance"));
+  CHECK(contains(refusal(Fault::noisy), "0.5 over 96 seeds"));
+  CHECK(contains(refusal(Fault::coarse), "at most 0.5, found 0.5625"));
 }
 
 TEST_CASE("the gradient is normal with the stated deviation, whatever its length", "[bench]") {
