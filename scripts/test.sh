@@ -36,7 +36,9 @@ elif [[ $preset == asan ]]; then
   selection=(-L "^(unit|property|golden)$")
 fi
 
-install_packages "${EQT_BUILD_PACKAGES[@]}" "${EQT_DATA_PACKAGES[@]}" "${EQT_TEST_PACKAGES[@]}"
+packages=("${EQT_BUILD_PACKAGES[@]}" "${EQT_DATA_PACKAGES[@]}" "${EQT_TEST_PACKAGES[@]}")
+[[ $label != *bench* ]] || packages+=("${EQT_BENCH_PACKAGES[@]}")
+install_packages "${packages[@]}"
 installed=$SECONDS
 build "$preset" all
 built=$SECONDS
