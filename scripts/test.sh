@@ -4,7 +4,7 @@
 #
 #   scripts/test.sh [--label REGEX] [--asan] [-- ctest arguments]
 #
-#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint bench
+#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint fuzz bench
 #   --asan          unit, property and golden tests under AddressSanitizer and
 #                   UndefinedBehaviorSanitizer, in build/asan
 #   --help          this text
@@ -36,7 +36,9 @@ elif [[ $preset == asan ]]; then
   selection=(-L "^(unit|property|golden)$")
 fi
 
-install_packages "${EQT_BUILD_PACKAGES[@]}" "${EQT_DATA_PACKAGES[@]}" "${EQT_TEST_PACKAGES[@]}"
+packages=("${EQT_BUILD_PACKAGES[@]}" "${EQT_DATA_PACKAGES[@]}" "${EQT_TEST_PACKAGES[@]}")
+[[ $label != *bench* ]] || packages+=("${EQT_BENCH_PACKAGES[@]}")
+install_packages "${packages[@]}"
 installed=$SECONDS
 build "$preset" all
 built=$SECONDS

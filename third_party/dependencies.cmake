@@ -12,6 +12,29 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
 eqt_need(PkgConfig pkg-config)
 
+find_package(fmt QUIET)
+eqt_need(fmt libfmt-dev)
+find_package(nlohmann_json QUIET)
+eqt_need(nlohmann_json nlohmann-json3-dev)
+find_package(ZLIB QUIET)
+eqt_need(ZLIB zlib1g-dev)
+
+pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
+eqt_need(hwy libhwy-dev)
+
+if(EQT_TESTS)
+  find_package(Catch2 QUIET)
+  eqt_need(Catch2 catch2)
+endif()
+
+# What follows is for the rooms that talk to other ranks or to LibTorch, and for the program.
+if(EQT_ONLY_PORTABLE)
+  return()
+endif()
+
+find_package(CLI11 QUIET)
+eqt_need(CLI11 libcli11-dev)
+
 # The C++ bindings of MPI are deprecated, and linking them would cost an extra library.
 set(MPI_CXX_SKIP_MPICXX ON)
 set(MPI_DETERMINE_LIBRARY_VERSION ON)
@@ -24,18 +47,6 @@ if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
   message(FATAL_ERROR "This LibTorch was built with the old C++ ABI, which the system's libraries "
                       "cannot be linked with: use a build with _GLIBCXX_USE_CXX11_ABI=1.")
 endif()
-
-find_package(fmt QUIET)
-eqt_need(fmt libfmt-dev)
-find_package(CLI11 QUIET)
-eqt_need(CLI11 libcli11-dev)
-find_package(nlohmann_json QUIET)
-eqt_need(nlohmann_json nlohmann-json3-dev)
-find_package(ZLIB QUIET)
-eqt_need(ZLIB zlib1g-dev)
-
-pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
-eqt_need(hwy libhwy-dev)
 
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 find_library(XXHASH_LIBRARY xxhash)
@@ -52,8 +63,3 @@ target_include_directories(eqt_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(eqt_torch INTERFACE ${TORCH_LIBRARIES})
 separate_arguments(eqt_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(eqt_torch INTERFACE ${eqt_torch_flags})
-
-if(EQT_TESTS)
-  find_package(Catch2 QUIET)
-  eqt_need(Catch2 catch2)
-endif()

@@ -8,12 +8,39 @@
 namespace eqt::app {
 namespace {
 
+// A float32 gradient of 1 GiB; a compressor's own buffers are several times that.
+constexpr std::size_t kMaxBenchValues = std::size_t{1} << 28;
+
 void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets) {
   app.add_option("--config", path, "Config file (JSON)")->type_name("FILE");
   app.add_option("--set", sets, "Override a config key; later wins")
       ->type_name("KEY=JSON")
       ->expected(1)
       ->take_all();
+}
+
+[[noreturn]] void fail_bench(const std::vector<std::string>& found) {
+  fail(Kind::usage,
+       "bench: expected what to measure, codecs, found {}; try equant-train bench --help",
+       found.empty() ? "nothing" : found.front());
+}
+
+void add_bench_options(CLI::App& app, BenchCommand& bench) {
+  app.require_subcommand(0, 1)->allow_extras();
+  CLI::App* codecs = app.add_subcommand(
+      "codecs", "Per compressor: encode, decode-and-add, bits per value, variance and its bound");
+  codecs->add_option("--values", bench.values, "Size of the gradient [25557032]")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, kMaxBenchValues));
+  codecs->add_option("--compressor", bench.compressors, "Only this one; may be given again [all]")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
+  codecs->add_option("--set", bench.sets, "Override a key of compressor; later wins")
+      ->type_name("compressor.KEY=V")
+      ->expected(1)
+      ->take_all();
+  codecs->add_flag("--json", bench.json, "One JSON object a line");
 }
 
 }  // namespace
@@ -47,6 +74,10 @@ Command parse_command_line(int argc, char** argv) {
 
   CLI::App* schema_app = app.add_subcommand("schema", "JSON Schema of the config");
 
+  BenchCommand bench;
+  CLI::App* bench_app = app.add_subcommand("bench", "Speed and error of compressors, one thread");
+  add_bench_options(*bench_app, bench);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -57,6 +88,10 @@ Command parse_command_line(int argc, char** argv) {
   if (version) return PrintCommand{version_text()};
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
+  if (bench_app->parsed()) {
+    if (bench_app->get_subcommands().empty()) fail_bench(bench_app->remaining());
+    return bench;
+  }
   const bool checks = check_app->parsed();
   if ((checks ? check.config_path : train.config_path).empty()) {
     fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,12 +29,20 @@ struct ListCommand {
 
 struct SchemaCommand {};
 
+struct BenchCommand {
+  std::size_t values = 25557032;         // ResNet-50's parameters
+  std::vector<std::string> compressors;  // empty = all
+  std::vector<std::string> sets;         // "compressor.key=JSON", in order
+  bool json = false;
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
 };
 
-using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, PrintCommand>;
+using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
+                             PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "app/bench_codecs.hpp"
 #include "app/command_line.hpp"
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
                    [](const CheckCommand& check) { return run_check(check), 0; },
                    [](const ListCommand& list) { return run_list(list), 0; },
                    [](const SchemaCommand&) { return run_schema(), 0; },
+                   [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
                    [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv));
   } catch (const eqt::Error& error) {

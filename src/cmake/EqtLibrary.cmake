@@ -24,6 +24,10 @@ if(EQT_SANITIZE)
   target_link_options(eqt_options INTERFACE -fsanitize=${EQT_SANITIZE})
 endif()
 
+if(EQT_FUZZ)  # coverage in every room, libFuzzer's main in the fuzzer alone
+  target_compile_options(eqt_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 function(eqt_add_library room)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(eqt_${room} STATIC ${ARG_SOURCES})

@@ -187,6 +187,7 @@ struct Format {
   std::uint32_t infinity;
   std::uint32_t (*cast)(std::span<const float> values, std::byte* payload);
   std::uint32_t (*add)(const std::byte* payload, float scale, std::span<float> sum);
+  double variance_bound;   // the largest relative error of a normal value, squared
   std::string_view wider;  // the compressor to try when values are too large for this one
 };
 
@@ -198,6 +199,9 @@ class Cast final : public Compressor {
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {}; }
   std::size_t max_payload_bytes(std::size_t count) const override { return 2 * count; }
+  std::optional<double> variance_bound(std::size_t /*count*/) const override {
+    return format_.variance_bound;
+  }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& /*context*/,
                      Workspace& /*workspace*/, std::span<std::byte> payload) const override {
@@ -261,12 +265,12 @@ std::uint32_t add_bfloats(const std::byte* bfloats, float scale, std::span<float
 
 std::unique_ptr<Compressor> make_fp16() {
   return std::make_unique<Cast>(
-      Format{CodecId::fp16, kHalfInfinity, cast_to_half, add_halves, "bf16"});
+      Format{CodecId::fp16, kHalfInfinity, cast_to_half, add_halves, 0x1p-22, "bf16"});
 }
 
 std::unique_ptr<Compressor> make_bf16() {
   return std::make_unique<Cast>(
-      Format{CodecId::bf16, kBfloatInfinity, cast_to_bfloat, add_bfloats, "none"});
+      Format{CodecId::bf16, kBfloatInfinity, cast_to_bfloat, add_bfloats, 0x1p-16, "none"});
 }
 
 }  // namespace eqt::codec

@@ -23,6 +23,8 @@ std::size_t Compressor::encode_with_feedback(std::span<const float> gradient,
   return bytes;
 }
 
+std::optional<double> Compressor::variance_bound(std::size_t /*count*/) const { return {}; }
+
 void Compressor::finish_mean(std::span<float> /*mean*/) const {}
 
 std::string_view codec_name(CodecId id) noexcept {

@@ -111,6 +111,11 @@ class Compressor {
   /// identity for all others.
   virtual void finish_mean(std::span<float> mean) const;
 
+  /// Upper bound of E|decoded - v|^2 / |v|^2 over all vectors v of `count` values, from the codec's
+  /// own paper or COMPRESSORS.md; for casts over values in the format's normal range. Nothing where
+  /// no bound is known.
+  virtual std::optional<double> variance_bound(std::size_t count) const;
+
   /// This rank's proposal for the shared scale; 0 for codecs that share none.
   virtual float local_scale(std::span<const float> values) const;
 };

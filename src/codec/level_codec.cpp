@@ -140,6 +140,13 @@ std::size_t LevelCodec::max_payload_bytes(std::size_t count) const {
          (last > 0 ? max_bucket_bytes(last) : 0);
 }
 
+std::optional<double> LevelCodec::variance_bound(std::size_t count) const {
+  if (count == 0) return 0.0;
+  // Zeros are exact, so that a shorter bucket is no worse than a full one.
+  const Levels levels(table_.level.begin(), table_.level.begin() + table_.count + 1);
+  return worst_case_variance(levels, std::min(count, options_.bucket_size), options_.norm);
+}
+
 float LevelCodec::bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const {
   if (options_.norm == Norm::max) {
     const auto norm = std::bit_cast<float>(largest_magnitude_bits(bucket));

@@ -47,6 +47,7 @@ class LevelCodec final : public Compressor {
   std::uint8_t format_version() const noexcept override { return 2; }
   Properties properties() const noexcept override;
   std::size_t max_payload_bytes(std::size_t count) const override;
+  std::optional<double> variance_bound(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,

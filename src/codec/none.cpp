@@ -67,6 +67,7 @@ class None final : public Compressor {
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {.lossless = true, .unbiased = true}; }
   std::size_t max_payload_bytes(std::size_t count) const override { return count * sizeof(float); }
+  std::optional<double> variance_bound(std::size_t /*count*/) const override { return 0.0; }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& /*context*/,
                      Workspace& /*workspace*/, std::span<std::byte> payload) const override {

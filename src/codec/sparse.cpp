@@ -41,6 +41,12 @@ double checked_density(double density, std::string_view name) {
   return density;
 }
 
+/// k of `count` values.
+std::size_t entries(double density, std::size_t count) {
+  const auto share = static_cast<std::size_t>(density * static_cast<double>(count));
+  return std::clamp<std::size_t>(share, 1, count);
+}
+
 float checked_threshold(double threshold) {
   const auto rounded = static_cast<float>(threshold);
   if (!(std::isfinite(rounded) && rounded >= 0)) {
@@ -101,14 +107,18 @@ class Sparse : public Compressor {
     return max_sparse_bytes(count, value_bits_);
   }
 
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (count == 0) return 0.0;
+    return 1 - static_cast<double>(entries(density_, count)) / static_cast<double>(count);
+  }
+
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override {
     EQT_CHECK(payload.size() >= max_payload_bytes(values.size()),
               "a payload buffer of {} bytes for {} values", payload.size(), values.size());
     if (values.empty()) return 0;
     const double density = checked_density(context.density.value_or(density_), codec_name(id_));
-    const auto share = static_cast<std::size_t>(density * static_cast<double>(values.size()));
-    const std::size_t k = std::clamp<std::size_t>(share, 1, values.size());
+    const std::size_t k = entries(density, values.size());
     const auto selection = select(values, k, workspace);
     if (!selection) require_finite(codec_name(id_), values);
     return write_sparse(*selection, values.size(), value_bits_, workspace, payload.data());

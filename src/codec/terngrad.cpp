@@ -257,6 +257,10 @@ class TernGrad final : public Compressor {
     return {.unbiased = clip_ == 0, .random = true, .shared_scale = true};
   }
   std::size_t max_payload_bytes(std::size_t count) const override { return payload_bytes(count); }
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (clip_ != 0) return {};
+    return count == 0 ? 0 : (std::sqrt(static_cast<double>(count)) - 1) / 2;
+  }
 
   float local_scale(std::span<const float> values) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,

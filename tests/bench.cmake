@@ -1,0 +1,25 @@
+# Figures, not pass or fail: run by hand or with ctest -L bench, never by scripts/test.sh.
+
+find_package(benchmark QUIET)
+if(benchmark_FOUND)
+  add_executable(codec_rows EXCLUDE_FROM_ALL bench/codec_rows.cpp)
+  target_link_libraries(codec_rows PRIVATE eqt_decoders benchmark::benchmark eqt_options)
+  add_test(NAME bench.codec_rows.build
+    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target codec_rows)
+  add_test(NAME bench.codec_rows COMMAND codec_rows --benchmark_min_time=0.05)
+  set_tests_properties(bench.codec_rows.build PROPERTIES LABELS bench FIXTURES_SETUP codec_rows
+    TIMEOUT 300 RUN_SERIAL ON)
+  set_tests_properties(bench.codec_rows PROPERTIES LABELS bench FIXTURES_REQUIRED codec_rows
+    TIMEOUT 600 RUN_SERIAL ON)
+endif()
+
+if(TARGET equant-train)
+  add_test(NAME bench.compare_torch COMMAND ${CMAKE_CURRENT_LIST_DIR}/bench/compare_torch.sh --rounds 1)
+  set_tests_properties(bench.compare_torch PROPERTIES LABELS bench TIMEOUT 600 RUN_SERIAL ON
+    SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]" ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>")
+endif()
+
+if(TARGET eqt_collective)
+  eqt_test(bench_unit LABEL unit LINK eqt_collective SOURCES
+    unit/app/measure_codec_test.cpp ${PROJECT_SOURCE_DIR}/src/app/measure_codec.cpp)
+endif()

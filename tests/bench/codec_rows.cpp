@@ -1,0 +1,71 @@
+// Speed of every codec by name and size, as google-benchmark rows: NAME/encode/VALUES and
+// NAME/decode_add/VALUES, bytes per second of float32 gradient. Run by hand:
+//
+//   build/release/tests/codec_rows --benchmark_filter=qsgd --benchmark_repetitions=5
+//
+// 64 Ki values stay in a second-level cache; 25,557,032 are ResNet-50's gradient.
+
+#include <benchmark/benchmark.h>
+
+#include "support/decoder_table.hpp"
+
+namespace {
+
+using namespace eqt;
+using namespace eqt::test;
+
+constexpr std::size_t kBucket = 8192;
+constexpr std::int64_t kSizes[] = {65536, 25557032};
+
+std::span<const float> gradient(std::size_t count) {
+  static const std::vector<float> values = portable_values(kSizes[1], 1, 0x1p-10f);
+  return std::span(values).first(count);
+}
+
+void count_bytes(benchmark::State& state) {
+  state.SetBytesProcessed(state.iterations() * state.range(0) *
+                          static_cast<std::int64_t>(sizeof(float)));
+}
+
+void encode(benchmark::State& state, const codec::Compressor& compressor) {
+  const auto values = gradient(static_cast<std::size_t>(state.range(0)));
+  std::vector<std::byte> payload(compressor.max_payload_bytes(values.size()));
+  Workspace workspace;
+  codec::EncodeContext context;
+  context.rows = rows_for(values.size());
+  for (auto _ : state)
+    benchmark::DoNotOptimize(compressor.encode(values, context, workspace, payload));
+  count_bytes(state);
+}
+
+void decode_add(benchmark::State& state, const codec::Compressor& compressor) {
+  const auto values = gradient(static_cast<std::size_t>(state.range(0)));
+  const auto payload = payload_of(compressor, values, rows_for(values.size()));
+  std::vector<float> sum(values.size());
+  Workspace workspace;
+  for (auto _ : state) {
+    compressor.decode_add(payload, 0.125f, workspace, sum);
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto table = decoder_table(kBucket);
+  for (const Decoder& decoder : table) {
+    const codec::Compressor& compressor = *decoder.compressor;
+    for (const std::int64_t size : kSizes) {
+      benchmark::RegisterBenchmark((decoder.name + "/encode").c_str(), encode, std::ref(compressor))
+          ->Arg(size);
+      benchmark::RegisterBenchmark((decoder.name + "/decode_add").c_str(), decode_add,
+                                   std::ref(compressor))
+          ->Arg(size);
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

@@ -1,0 +1,30 @@
+# Decoders against bytes that no encoder made. One table of them, support/decoder_table.cpp, serves
+# the damaged messages here, the fuzzer, the hashes of encoded bytes and the speed rows.
+
+add_library(eqt_decoders STATIC EXCLUDE_FROM_ALL support/decoder_table.cpp support/hostile_bytes.cpp)
+target_include_directories(eqt_decoders PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(eqt_decoders PUBLIC eqt_codec PRIVATE eqt_options)
+
+eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_app SOURCES fuzz/decoder_table_test.cpp)
+
+# As a property it also runs under the sanitizers; by hand with --count 1000000.
+add_executable(malformed fuzz/malformed.cpp)
+target_link_libraries(malformed PRIVATE eqt_decoders eqt_options)
+add_test(NAME malformed COMMAND malformed --count 100000)
+set_tests_properties(malformed PROPERTIES LABELS property TIMEOUT 600)
+
+add_executable(codec_bytes fuzz/codec_bytes.cpp)
+target_link_libraries(codec_bytes PRIVATE eqt_decoders PkgConfig::hwy eqt_options)
+add_test(NAME codec_bytes COMMAND codec_bytes)
+set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 600)
+
+# The fuzzer is a build of its own, with Clang: preset fuzz. The test makes it and runs it.
+if(EQT_FUZZ)
+  add_executable(codec_fuzz fuzz/codec_fuzz.cpp)
+  target_link_libraries(codec_fuzz PRIVATE eqt_decoders eqt_options)
+  target_link_options(codec_fuzz PRIVATE -fsanitize=fuzzer)
+elseif(NOT EQT_ONLY_PORTABLE AND NOT EQT_SANITIZE)
+  add_test(NAME fuzz COMMAND ${CMAKE_CURRENT_LIST_DIR}/fuzz/run.sh)
+  set_tests_properties(fuzz PROPERTIES LABELS fuzz TIMEOUT 900 PROCESSORS 2
+    SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
+endif()

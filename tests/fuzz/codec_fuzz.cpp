@@ -1,0 +1,157 @@
+// libFuzzer over the decoders of support/decoder_table.hpp.
+//
+//   codec_fuzz --list                 the decoders' names
+//   codec_fuzz --seeds NAME FOLDER    writes valid inputs for one of them: the corpus to start from
+//   codec_fuzz --decoder=NAME ...     fuzzes it; everything else goes to libFuzzer
+//
+// An input is two bytes that choose what it is, then the bytes themselves: a payload of so many
+// values, a frame with a header in order, a frame as it stands, or values to encode. What decodes
+// must be finite and repeat itself, what does not must be Error{wire}, and what was encoded must
+// decode.
+
+#include <fmt/core.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+#include "codec/frame.hpp"
+#include "support/hostile_bytes.hpp"
+
+namespace {
+
+using namespace eqt;
+using namespace eqt::test;
+
+constexpr std::size_t kBucket = 32;
+constexpr std::size_t kMaxValues = 1024;
+
+enum class Form { payload, body, frame, values };
+constexpr std::size_t kFormBits = 2;  // of the first 16-bit word; the rest is the count of values
+constexpr std::size_t kPrefix = 2;
+
+struct Input {
+  Form form;
+  std::size_t count;
+  std::span<const std::byte> bytes;
+};
+
+const Decoder* chosen = nullptr;
+
+[[noreturn]] void breach(const std::string& reason) {
+  fmt::print(stderr, "{}: {}\n", chosen->name, reason);
+  std::abort();
+}
+
+void expect_unbroken(const Judgement& judgement) {
+  if (judgement.verdict == Verdict::broken) breach(judgement.reason);
+}
+
+/// A frame whose header fits the segments and the body's size.
+std::vector<std::byte> framed(std::span<const std::byte> body) {
+  std::vector<std::byte> frame(codec::kFrameHeaderBytes);
+  codec::write_header({.codec = chosen->compressor->id(),
+                       .format_version = chosen->compressor->format_version(),
+                       .step = kHostileStep,
+                       .count = kHostileValues,
+                       .payload_bytes = static_cast<std::uint32_t>(body.size())},
+                      frame);
+  frame.insert(frame.end(), body.begin(), body.end());
+  return frame;
+}
+
+/// Whatever finite values the bytes are, the encoder takes them and the decoder takes what it made.
+void round_trip(std::span<const std::byte> bytes, Workspace& workspace) {
+  constexpr float kLargest = 65504;  // fp16 takes no more
+  std::vector<float> values(std::min(bytes.size() / sizeof(float), kMaxValues));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  for (float& v : values)
+    if (!(std::abs(v) <= kLargest))
+      v = std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) & 0x807FFFFFu);
+  const auto payload = payload_of(*chosen->compressor, values, rows_for(values.size()));
+  const Judgement judgement = judge_payload(*chosen, payload, values.size(), workspace);
+  if (judgement.verdict != Verdict::decoded)
+    breach("expected what was encoded to decode, found: " + judgement.reason);
+}
+
+void run(const Input& input) {
+  Workspace workspace;
+  switch (input.form) {
+    case Form::payload:
+      return expect_unbroken(judge_payload(*chosen, input.bytes, input.count, workspace));
+    case Form::body:
+      return expect_unbroken(judge_frame(*chosen, framed(input.bytes), workspace));
+    case Form::frame:
+      return expect_unbroken(judge_frame(*chosen, input.bytes, workspace));
+    case Form::values:
+      return round_trip(input.bytes, workspace);
+  }
+}
+
+void write_seed(const std::string& path, Form form, std::size_t count,
+                std::span<const std::byte> bytes) {
+  const auto word = static_cast<std::uint16_t>(count << kFormBits | static_cast<std::size_t>(form));
+  std::ofstream file(path, std::ios::binary);
+  file.put(static_cast<char>(word & 0xFF)).put(static_cast<char>(word >> 8));
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  if (!file.flush()) {
+    fmt::print(stderr, "codec_fuzz: expected to write {}\n", path);
+    std::exit(1);
+  }
+}
+
+void write_seeds(const Decoder& decoder, const std::string& folder) {
+  for (const std::size_t count : {0u, 1u, 3u, 16u, 31u, 32u, 33u, 64u, 100u, 256u}) {
+    const auto values = portable_values(count, count);
+    const auto payload = payload_of(*decoder.compressor, values, rows_for(count));
+    write_seed(fmt::format("{}/payload-{}", folder, count), Form::payload, count, payload);
+    if (count <= 33)
+      write_seed(fmt::format("{}/values-{}", folder, count), Form::values, 0,
+                 std::as_bytes(std::span(values)));
+  }
+  const auto frame = frame_of(decoder, portable_values(kHostileValues, 1));
+  write_seed(folder + "/frame", Form::frame, 0, frame);
+  write_seed(folder + "/body", Form::body, 0, std::span(frame).subspan(codec::kFrameHeaderBytes));
+}
+
+const Decoder& decoder_named(const std::string& name) {
+  static const auto table = decoder_table(kBucket);
+  if (const Decoder* found = find_decoder(table, name)) return *found;
+  fmt::print(stderr, "codec_fuzz: there is no decoder \"{}\"; --list shows all\n", name);
+  std::exit(2);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  constexpr std::string_view kDecoder = "--decoder=";
+  const std::string_view first = *argc > 1 ? (*argv)[1] : "";
+  if (first == "--list") {
+    for (const Decoder& decoder : decoder_table(kBucket)) fmt::print("{}\n", decoder.name);
+    std::exit(0);
+  }
+  if (first == "--seeds" && *argc == 4) {
+    write_seeds(decoder_named((*argv)[2]), (*argv)[3]);
+    std::exit(0);
+  }
+  if (!first.starts_with(kDecoder)) {
+    fmt::print(stderr,
+               "codec_fuzz: expected --list, --seeds NAME FOLDER or --decoder=NAME first\n");
+    std::exit(2);
+  }
+  chosen = &decoder_named(std::string(first.substr(kDecoder.size())));
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < kPrefix) return 0;
+  const std::size_t word = data[0] | static_cast<std::size_t>(data[1]) << 8;
+  run({.form = static_cast<Form>(word % (1u << kFormBits)),
+       .count = (word >> kFormBits) % (kMaxValues + 1),
+       .bytes = std::as_bytes(std::span(data, size)).subspan(kPrefix)});
+  return 0;
+}

@@ -1,0 +1,87 @@
+// Every compressor that a config may name is in the table that fuzzing runs over, and the judge of
+// hostile bytes sees a decoder that misbehaves.
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "app/run_config.hpp"
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "support/hostile_bytes.hpp"
+
+namespace {
+
+using namespace eqt;
+
+/// Decodes by the payload's first byte: what it says goes wrong.
+class Misbehaving final : public codec::Compressor {
+ public:
+  codec::CodecId id() const noexcept override { return codec::CodecId::none; }
+  std::uint8_t format_version() const noexcept override { return 1; }
+  codec::Properties properties() const noexcept override { return {}; }
+  std::size_t max_payload_bytes(std::size_t) const override { return 1; }
+  std::size_t encode(std::span<const float>, const codec::EncodeContext&, Workspace&,
+                     std::span<std::byte>) const override {
+    return 1;
+  }
+  void decode_add(std::span<const std::byte> payload, float, Workspace&,
+                  std::span<float> sum) const override {
+    switch (std::to_integer<char>(payload[0])) {
+      case 'w':
+        fail(Kind::wire, "refused");
+      case 'b':
+        fail(Kind::bug, "a check failed");
+      case 'x':
+        throw std::length_error("vector");
+      case 'i':
+        sum[0] = std::numeric_limits<float>::infinity();
+        return;
+      case 'r':
+        sum[0] = static_cast<float>(++calls_);
+        return;
+      default:
+        return;
+    }
+  }
+
+ private:
+  mutable int calls_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the judge of hostile bytes sees what a decoder does", "[fuzz]") {
+  using test::Verdict;
+  test::Decoder decoder{"misbehaving", std::make_unique<Misbehaving>(), true};
+  Workspace workspace;
+  const auto verdict = [&](char what) {
+    const auto byte = static_cast<std::byte>(what);
+    return test::judge_payload(decoder, {&byte, 1}, 3, workspace).verdict;
+  };
+  CHECK(verdict('d') == Verdict::decoded);
+  CHECK(verdict('w') == Verdict::refused);
+  CHECK(verdict('b') == Verdict::broken);
+  CHECK(verdict('x') == Verdict::broken);
+  CHECK(verdict('i') == Verdict::broken);
+  CHECK(verdict('r') == Verdict::broken);
+  decoder.finite = false;
+  CHECK(verdict('i') == Verdict::decoded);
+}
+
+TEST_CASE("every compressor of the config has a line in support/decoder_table.cpp", "[fuzz]") {
+  const auto table = eqt::test::decoder_table(64);
+  for (const auto& choice : eqt::app::config_choices("compressor.name")) {
+    INFO("expected a line for the compressor " << choice.name);
+    CHECK(std::ranges::any_of(table, [&](const eqt::test::Decoder& decoder) {
+      return eqt::codec::codec_name(decoder.compressor->id()) == choice.name;
+    }));
+  }
+}
+
+TEST_CASE("the table's names are different", "[fuzz]") {
+  std::vector<std::string> names;
+  for (const auto& decoder : eqt::test::decoder_table(64)) names.push_back(decoder.name);
+  std::ranges::sort(names);
+  CHECK(std::ranges::adjacent_find(names) == names.end());
+}

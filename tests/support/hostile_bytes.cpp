@@ -1,0 +1,82 @@
+#include "support/hostile_bytes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+
+#include "core/error.hpp"
+
+namespace eqt::test {
+namespace {
+
+/// Runs decode(sum) twice on zeros and judges what comes out.
+template <typename Decode>
+Judgement judge(bool finite, std::size_t count, Decode decode) {
+  std::vector<float> first(count, 0.0f), second(count, 0.0f);
+  try {
+    decode(std::span<float>(first));
+  } catch (const Error& error) {
+    if (error.kind() == Kind::wire) return {Verdict::refused, error.what()};
+    return {Verdict::broken, std::string("an error that is not of kind wire: ") + error.what()};
+  } catch (const std::exception& error) {
+    return {Verdict::broken, std::string("a foreign exception: ") + error.what()};
+  }
+  try {
+    decode(std::span<float>(second));
+  } catch (const std::exception& error) {
+    return {Verdict::broken, std::string("decoded once, refused then: ") + error.what()};
+  }
+  if (count > 0 && std::memcmp(first.data(), second.data(), count * sizeof(float)) != 0)
+    return {Verdict::broken, "two results for the same bytes"};
+  const auto bad = [](float v) { return !std::isfinite(v); };
+  if (finite && std::any_of(first.begin(), first.end(), bad))
+    return {Verdict::broken, "a decoded value that is not finite"};
+  return {Verdict::decoded, {}};
+}
+
+}  // namespace
+
+Judgement judge_payload(const Decoder& decoder, std::span<const std::byte> payload,
+                        std::size_t count, Workspace& workspace) {
+  const std::vector<std::byte> exact(payload.begin(), payload.end());
+  return judge(decoder.finite, count, [&](std::span<float> sum) {
+    decoder.compressor->decode_add(exact, 1.0f, workspace, sum);
+  });
+}
+
+const std::vector<codec::Segment>& hostile_segments() {
+  static const std::vector<codec::Segment> segments = {
+      {.slice = 0, .begin = 0, .count = 70},
+      {.slice = 1, .begin = 70, .count = 5, .compressed = false},
+      {.slice = 2, .begin = 75, .count = 40, .rows = 8}};
+  return segments;
+}
+
+std::vector<std::byte> frame_of(const Decoder& decoder, std::span<const float> values) {
+  Workspace workspace;
+  const codec::Compressor& compressor = *decoder.compressor;
+  std::vector<std::byte> frame(codec::max_message_bytes(compressor, hostile_segments()));
+  codec::MessageContext context;
+  context.step = kHostileStep;
+  frame.resize(
+      codec::encode_message(compressor, hostile_segments(), values, context, workspace, frame));
+  return frame;
+}
+
+Judgement judge_frame(const Decoder& decoder, std::span<const std::byte> frame,
+                      Workspace& workspace) {
+  const std::vector<std::byte> exact(frame.begin(), frame.end());
+  const codec::Compressor& compressor = *decoder.compressor;
+  const Judgement added = judge(decoder.finite, kHostileValues, [&](std::span<float> flat) {
+    codec::decode_message_add(compressor, hostile_segments(), exact, kHostileStep, 0, 1.0f,
+                              workspace, flat);
+  });
+  if (added.verdict == Verdict::broken || compressor.id() != codec::CodecId::dgc) return added;
+  const Judgement masked = judge(true, kHostileValues, [&](std::span<float> flat) {
+    codec::zero_sent_in_message(compressor, hostile_segments(), exact, kHostileStep, 0, flat);
+  });
+  return masked.verdict == Verdict::broken ? masked : added;
+}
+
+}  // namespace eqt::test
