@@ -5,7 +5,7 @@
 // Equal    rank 0 alone computes the levels: sums in another order, or another C library, cannot
 //          make tables differ
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -79,7 +79,9 @@ class LevelAdaptation final : public Adaptation {
   std::string describe(const Levels& levels) const {
     const codec::NormalMixture mixture = statistics_.mixture().value();
     const double scale = statistics_.variance_scale();
-    return fmt::format("levels adapted: expected variance {:.4g}, before {:.4g}",
+    const auto shown = std::span(levels).subspan(1, std::min<std::size_t>(levels.size() - 1, 7));
+    return fmt::format("levels adapted: {:.4g}{}; expected variance {:.4g}, before {:.4g}",
+                       fmt::join(shown, " "), shown.size() + 1 < levels.size() ? " ..." : "",
                        scale * codec::expected_variance(mixture, levels),
                        scale * codec::expected_variance(mixture, codec_.levels()));
   }
