@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "codec/codecs.hpp"
 #include "codec/levels.hpp"
 #include "core/error.hpp"
 
@@ -147,6 +148,11 @@ void check_levels(const RunConfig::Compressor& compressor, const std::string& or
          "{}: expected the compressor elastiquant or e-elastiquant for compressor.levels \"{}\", "
          "found \"{}\"; leave the levels out",
          origin, compressor.levels, compressor.name);
+  if (compressor.name == "nuqsgd" && compressor.bits > codec::kMostNuqsgdBits)
+    fail(Kind::usage,
+         "{}: expected compressor.bits in [2, {}] for nuqsgd, found {}; set compressor.name to "
+         "\"elastiquant\", which gains from more bits",
+         origin, codec::kMostNuqsgdBits, compressor.bits);
   check_table(compressor, origin);
   if (!compressor.elasticity) return;
   if (!is_elastic(compressor.name))

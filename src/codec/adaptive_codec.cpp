@@ -84,13 +84,14 @@ void AdaptiveLevelCodec::observe(std::span<const float> values,
 
 Levels AdaptiveLevelCodec::fitted_levels(const GradientStatistics& statistics) const {
   const auto generation = current();
-  const auto mixture = statistics.mixture();
-  if (!mixture) return generation->levels;
-  if (rule_ == LevelRule::coordinates) return adapted_levels(*mixture, generation->levels);
+  const auto model = statistics.model();
+  if (!model) return generation->levels;
+  const NormalMixture& mixture = model->mixture;
+  if (rule_ == LevelRule::coordinates) return adapted_levels(mixture, generation->levels);
   const int n = generation->codec.table().count;
   if (n == 1) return generation->levels;
   const double p = generation->levels[static_cast<std::size_t>(n) - 1];
-  return exponential_levels(n, adapted_multiplier(*mixture, n, p));
+  return exponential_levels(n, adapted_multiplier(mixture, n, p));
 }
 
 Levels AdaptiveLevelCodec::levels() const { return current()->levels; }

@@ -11,6 +11,7 @@ namespace {
 
 // The paper runs 30 sweeps; a sweep that gains less than this share of Psi ends the descent.
 constexpr int kMostSweeps = 60;
+constexpr int kFirstSweeps = 10;  // from each start; only the best goes on
 constexpr double kLeastGain = 1e-6;
 
 double cell_variance(const NormalMixture& mixture, double a, double b) noexcept {
@@ -18,23 +19,16 @@ double cell_variance(const NormalMixture& mixture, double a, double b) noexcept 
   return (b - a) * m.first - m.second;
 }
 
-// LevelTable's limits, with a margin.
-bool fp32_tells_apart(std::span<const double> levels) noexcept {
-  if (levels[1] < 0x1p-59) return false;
-  for (std::size_t j = 1; j + 1 < levels.size(); ++j) {
-    if (!(levels[j + 1] > levels[j] * (1 + 0x1p-13))) return false;
-  }
-  return true;
-}
-
-void descend(const NormalMixture& mixture, Levels& levels) {
+// Returns Psi.
+double descend(const NormalMixture& mixture, Levels& levels, int most_sweeps) {
   double before = expected_variance(mixture, levels);
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+  for (int sweep = 0; sweep < most_sweeps; ++sweep) {
     sweep_levels(mixture, levels);
     const double after = expected_variance(mixture, levels);
-    if (after >= before * (1 - kLeastGain)) return;
+    if (after >= before * (1 - kLeastGain)) return after;
     before = after;
   }
+  return before;
 }
 
 Levels quantile_levels(const NormalMixture& mixture, int n) {
@@ -48,6 +42,14 @@ Levels quantile_levels(const NormalMixture& mixture, int n) {
 
 }  // namespace
 
+bool fp32_tells_apart(std::span<const double> levels) noexcept {
+  if (!(levels[1] >= 0x1p-59)) return false;
+  for (std::size_t j = 1; j + 1 < levels.size(); ++j) {
+    if (!(levels[j + 1] > levels[j] * (1 + 0x1p-13))) return false;
+  }
+  return true;
+}
+
 double expected_variance(const NormalMixture& mixture, std::span<const double> levels) noexcept {
   double variance = 0;
   for (std::size_t j = 0; j + 1 < levels.size(); ++j) {
@@ -56,15 +58,15 @@ double expected_variance(const NormalMixture& mixture, std::span<const double> l
   return variance;
 }
 
-double best_between(const NormalMixture& mixture, double a, double c) noexcept {
+double best_between(const NormalMixture& mixture, double a, double c, double guess) noexcept {
   const double above = mixture.moments(a, c).first / (c - a);
-  double low = a, high = c, b = (a + c) / 2;
-  if (!(above > 1e-300)) return b;
+  double low = a, high = c, b = guess;
+  if (!(above > 1e-300)) return guess;
   // Newton's steps on mass(b, c) = above, kept inside a bracket that halves where they leave it.
   for (int i = 0; i < 100 && low < high; ++i) {
-    const double excess = mixture.mass(b, c) - above;
+    const auto [mass, density] = mixture.mass_above(b, c);
+    const double excess = mass - above;
     (excess > 0 ? low : high) = b;
-    const double density = mixture.density(b);
     double next = density > 0 ? b + excess / density : low;
     if (!(next > low && next < high)) next = (low + high) / 2;
     if (std::abs(next - b) <= 1e-15 * b) return next;
@@ -80,7 +82,7 @@ double level_slope(const NormalMixture& mixture, double a, double b, double c) n
 
 void sweep_levels(const NormalMixture& mixture, std::span<double> levels) noexcept {
   for (std::size_t j = 1; j + 1 < levels.size(); ++j) {
-    levels[j] = best_between(mixture, levels[j - 1], levels[j + 1]);
+    levels[j] = best_between(mixture, levels[j - 1], levels[j + 1], levels[j]);
   }
 }
 
@@ -95,18 +97,19 @@ void gradient_sweep_levels(const NormalMixture& mixture, std::span<double> level
 
 Levels adapted_levels(const NormalMixture& mixture, const Levels& start) {
   const int n = static_cast<int>(start.size()) - 1;
-  Levels best = start;
-  double least = expected_variance(mixture, start);
+  Levels best;
+  double least = 0;
   for (Levels levels : {start, quantile_levels(mixture, n), uniform_levels(n),
                         exponential_levels(n, std::max(0.5, ieee_exp(-58 * kLn2 / n)))}) {
-    descend(mixture, levels);
-    const double variance = expected_variance(mixture, levels);
-    if (variance < least && fp32_tells_apart(levels)) {
+    const double variance = descend(mixture, levels, kFirstSweeps);
+    if (best.empty() || variance < least) {
       best = levels;
       least = variance;
     }
   }
-  return best;
+  least = descend(mixture, best, kMostSweeps - kFirstSweeps);
+  const bool better = least < expected_variance(mixture, start) && fp32_tells_apart(best);
+  return better ? best : start;
 }
 
 double multiplier_variance(const NormalMixture& mixture, int n, double p, Centre centre) noexcept {

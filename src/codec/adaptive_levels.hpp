@@ -15,12 +15,16 @@
 
 namespace eqt::codec {
 
+/// Whether a LevelTable of these levels can be made, with a margin.
+bool fp32_tells_apart(std::span<const double> levels) noexcept;
+
 /// Psi: the variance of rounding one r.
 double expected_variance(const NormalMixture& mixture, std::span<const double> levels) noexcept;
 
 /// beta(a, c) = F^-1(F(c) - integral over [a, c] of (r - a)/(c - a) dF): the level between a and c
-/// of least Psi. The middle where the mixture has no mass there.
-double best_between(const NormalMixture& mixture, double a, double c) noexcept;
+/// of least Psi. `guess` where the mixture has no mass there; a good guess makes it fast.
+/// @pre a < guess < c
+double best_between(const NormalMixture& mixture, double a, double c, double guess) noexcept;
 
 /// dPsi/db of a level b whose neighbours are a and c.
 double level_slope(const NormalMixture& mixture, double a, double b, double c) noexcept;

@@ -11,7 +11,20 @@
 namespace eqt::codec {
 namespace {
 
-constexpr std::size_t kRun = 16;  // long enough that a Gaussian's runs look alike
+// Wide enough that neighbouring quarter octaves, 0.19 of their mean apart, join smoothly.
+constexpr double kRelativeDeviation = 0.12;
+// A bin that holds a smaller share of sum |r| is left out: its values may as well be zero.
+constexpr double kLeastShare = 1e-6;
+
+// Quarter octaves below 1: 0 for [2^(-1/4), 1].
+std::size_t quarter_octave(double r, std::size_t bins) noexcept {
+  int exponent = 0;
+  const double mantissa = std::frexp(r, &exponent);  // [0.5, 1)
+  const int quarter = (mantissa <= 0.84089641525371454) + (mantissa <= 0.70710678118654752) +
+                      (mantissa <= 0.59460355750136053);
+  return static_cast<std::size_t>(
+      std::clamp(quarter - 4 * exponent, 0, static_cast<int>(bins) - 1));
+}
 
 }  // namespace
 
@@ -30,40 +43,29 @@ void GradientStatistics::add(std::span<const float> values, std::size_t bucket_s
 }
 
 void GradientStatistics::add_bucket(std::span<const float> bucket, double norm) {
-  const double square_norm = norm * norm;
-  for (std::size_t i = 0; i < bucket.size(); i += kRun) {
-    const auto run = bucket.subspan(i, std::min(kRun, bucket.size() - i));
-    double squares = 0;
-    for (const float value : run)
-      squares += static_cast<double>(value) * static_cast<double>(value);
-    const auto count = static_cast<double>(run.size());
-    const double mean_square = squares / count / square_norm;
-    if (!(mean_square > 0)) continue;
-    int exponent = 0;
-    std::frexp(mean_square, &exponent);
-    const auto bin =
-        static_cast<std::size_t>(std::clamp(-exponent, 0, static_cast<int>(kBins) - 1));
-    sums_[2 * bin] += square_norm * count;
-    sums_[2 * bin + 1] += squares;  // = weight * mean_square
+  for (const float value : bucket) {
+    const double magnitude = std::abs(static_cast<double>(value));
+    if (magnitude == 0) continue;
+    const std::size_t bin = quarter_octave(magnitude / norm, kBins);
+    sums_[2 * bin] += norm * norm;
+    sums_[2 * bin + 1] += norm * magnitude;
   }
 }
 
-std::optional<NormalMixture> GradientStatistics::mixture() const {
+std::optional<GradientStatistics::Model> GradientStatistics::model() const {
+  double total = 0;
+  for (std::size_t bin = 0; bin < kBins; ++bin) total += sums_[2 * bin + 1];
   std::vector<NormalComponent> components;
+  double weight = 0;
   for (std::size_t bin = 0; bin < kBins; ++bin) {
-    const double weight = sums_[2 * bin], squares = sums_[2 * bin + 1];
-    // Below, the bin's share of the variance is nothing beside the others'.
-    if (!(weight > 0) || !(squares > 1e-12 * sums_.back())) continue;
-    components.push_back({.weight = weight, .deviation = std::sqrt(squares / weight)});
+    const double bin_weight = sums_[2 * bin], magnitudes = sums_[2 * bin + 1];
+    if (!(bin_weight > 0) || magnitudes < kLeastShare * total) continue;
+    const double mean = magnitudes / bin_weight;
+    components.push_back({bin_weight, mean, kRelativeDeviation * mean});
+    weight += bin_weight;
   }
   if (components.empty()) return {};
-  return NormalMixture(std::move(components));
-}
-
-double GradientStatistics::variance_scale() const noexcept {
-  double weight = 0;
-  for (std::size_t bin = 0; bin < kBins; ++bin) weight += sums_[2 * bin];
-  return sums_.back() > 0 ? weight / sums_.back() : 0;
+  return Model{NormalMixture(std::move(components)), weight / sums_.back()};
 }
 
 }  // namespace eqt::codec

@@ -1,14 +1,14 @@
 // What ALQ and AMQ know of a step's gradients: a fixed number of sums that add over buckets and
 // ranks, and the mixture of normals that they describe.
 //
-// Source   F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, section 3: per bucket a truncated
-//          normal, weighted by the square of the bucket's norm
-// Differs  The paper has one normal per bucket. Under the L2 norm the mean square of a bucket's
-//          normalised values is 1/d whatever they are, so that model does not see heavy tails. Here
-//          each run of 16 values has its own: a centred normal of the run's mean square, which
-//          makes the bucket a scale mixture of normals. Runs are gathered by half octaves of their
-//          deviation, so all buckets of all ranks count, not only those of largest norm. A run
-//          weighs as much as its values' variance: the bucket's squared norm times its length.
+// Source   F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, section 3: a mixture of truncated
+//          normals, one per bucket, weighted by the square of the bucket's norm
+// Differs  The paper fits one normal to the values of a bucket. Under the L2 norm their mean square
+//          is 1/d whatever they are, so that model cannot tell heavy tails from light ones, and
+//          levels fitted to it may be worse than none. Here magnitudes are gathered by quarter
+//          octaves, and each quarter octave has its own normal around its mean: the same mixture,
+//          with components for sizes of values instead of for buckets. All buckets of all ranks
+//          count, not only those of largest norm
 
 #pragma once
 
@@ -24,6 +24,13 @@ namespace eqt::codec {
 
 class GradientStatistics {
  public:
+  /// The distribution of normalised magnitudes, each weighted by the square of its bucket's norm.
+  struct Model {
+    NormalMixture mixture;
+    /// Factor from the mixture's variance of one r to E|Q(g) - g|^2 / |g|^2 of everything added.
+    double variance_scale = 0;
+  };
+
   /// Adds the buckets of one encoded run of values. Buckets of zeros and of infinite norm do not
   /// count.
   void add(std::span<const float> values, std::size_t bucket_size, Norm norm);
@@ -33,16 +40,14 @@ class GradientStatistics {
   std::span<double> sums() noexcept { return sums_; }
 
   /// Nothing if no value was nonzero.
-  std::optional<NormalMixture> mixture() const;
-  /// Factor from the mixture's variance of one r to E|Q(g) - g|^2 / |g|^2 of everything added.
-  double variance_scale() const noexcept;
+  std::optional<Model> model() const;
 
  private:
-  static constexpr std::size_t kBins = 64;  // bin k: mean squares in [2^(-k-1), 2^-k)
+  static constexpr std::size_t kBins = 128;  // bin k: magnitudes in [2^(-(k+1)/4), 2^(-k/4))
 
   void add_bucket(std::span<const float> bucket, double norm);
 
-  // Per bin its weight and its weighted mean squares; then the squared L2 norm of all.
+  // Per bin the weight of its values and their weighted sum; then the squared L2 norm of all.
   std::array<double, 2 * kBins + 1> sums_{};
 };
 

@@ -108,7 +108,7 @@ double least_on_grid(F f, double low, double high, int points, int steps) {
 double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); }
 
 // Natural logarithms of the mu between uniform levels and far more than any bucket size wants.
-constexpr double kLowestLogMu = -7, kHighestLogMu = 27;
+constexpr double kLowestLogMu = -4, kHighestLogMu = 24;
 
 double model_sigma(std::size_t d, Norm norm) {
   const auto count = static_cast<double>(std::max<std::size_t>(d, 2));
@@ -196,7 +196,7 @@ double cheapest_elasticity(LevelFamily family, int n, std::size_t d, Norm norm, 
     return (1 + cost.variance) * cost.bits(coding, d);
   };
   // The cost has kinks where the best code changes.
-  constexpr int kGrid = 48, kSteps = 30;
+  constexpr int kGrid = 96, kSteps = 30;
   if (family == LevelFamily::mulaw) {
     return ieee_exp(least_on_grid([&](double log_mu) { return total(ieee_exp(log_mu)); },
                                   kLowestLogMu, kHighestLogMu, kGrid, kSteps));

@@ -121,6 +121,13 @@ std::unique_ptr<Compressor> make_e_elastiquant(const ElastiQuantOptions& options
 
 std::unique_ptr<Compressor> make_nuqsgd(const NuqsgdOptions& options) {
   const int n = level_count(options.bits, options.bucket_size);
+  if (options.bits > kMostNuqsgdBits) {
+    fail(Kind::usage,
+         "compressor.bits: expected 2 to {} for nuqsgd, whose smallest level is 2^(2 - 2^(bits - "
+         "1)), "
+         "found {}; choose elastiquant, which gains from more bits",
+         kMostNuqsgdBits, options.bits);
+  }
   return make_from(l2_codec(CodecId::nuqsgd, options.bits, options.bucket_size, options.coding),
                    exponential_levels(n, 0.5));
 }

@@ -42,7 +42,11 @@ class NormalMixture {
   /// @pre 0 <= a <= b <= 1
   CellMoments moments(double a, double b) const noexcept;
   double mass(double a, double b) const noexcept;
-  double density(double r) const noexcept;
+  /// Mass in [a, b] and density at a.
+  struct MassAbove {
+    double mass = 0, density = 0;
+  };
+  MassAbove mass_above(double a, double b) const noexcept;
   /// The r below which lies the mass `share`, by bisection.
   double quantile(double share) const noexcept;
 

@@ -1,7 +1,7 @@
 // Adapted levels: one allreduce of the gradients' statistics, one broadcast of the table.
 //
 // Rounds   2, in the steps that adapt
-// Sent     as an allreduce of 129 doubles and a broadcast of n + 2 doubles
+// Sent     as an allreduce of 257 doubles and a broadcast of n + 2 doubles
 // Equal    rank 0 alone computes the levels: sums in another order, or another C library, cannot
 //          make tables differ
 
@@ -63,12 +63,13 @@ class LevelAdaptation final : public Adaptation {
     }
     const Levels levels(state.begin() + 1, state.end());
     const bool steps_ok = state[0] >= 0 && state[0] <= 0x1p53;
-    const std::size_t bad = codec::first_bad_level(std::span(levels).subspan(1));
-    if (!steps_ok || levels[0] != 0 || bad + 1 < levels.size()) {
+    const bool increasing =
+        levels[0] == 0 && codec::first_bad_level(std::span(levels).subspan(1)) + 1 == levels.size();
+    if (!steps_ok || !increasing || !codec::fp32_tells_apart(levels)) {
       fail(Kind::data,
            "adapted levels: expected a step of at least 0 and levels that increase from 0 to 1, "
-           "found step {} and {} at index {}",
-           state[0], levels[std::min(bad + 1, levels.size() - 1)], bad + 1);
+           "found step {} and levels {:.4g}",
+           state[0], fmt::join(levels, " "));
     }
     codec_.set_levels(levels);
     changed_after_ = static_cast<StepId>(state[0]);
@@ -77,8 +78,7 @@ class LevelAdaptation final : public Adaptation {
  private:
   /// @pre levels came of these statistics
   std::string describe(const Levels& levels) const {
-    const codec::NormalMixture mixture = statistics_.mixture().value();
-    const double scale = statistics_.variance_scale();
+    const auto [mixture, scale] = statistics_.model().value();
     const auto shown = std::span(levels).subspan(1, std::min<std::size_t>(levels.size() - 1, 7));
     return fmt::format("levels adapted: {:.4g}{}; expected variance {:.4g}, before {:.4g}",
                        fmt::join(shown, " "), shown.size() + 1 < levels.size() ? " ..." : "",

@@ -137,10 +137,9 @@ class GradientAveraging final : public Synchronizer {
       for (const FusionBucket& bucket : plan_) pass(bucket);
       running_ = false;
     }
-    SyncResult result{.quantization_variance = probe_.result()};
-    if (adapting_) result.note = adapt();
-    result.traffic = traffic_;
-    return result;
+    std::optional<std::string> note;
+    if (adapting_) note = adapt();
+    return {traffic_, probe_.result(), std::move(note)};
   }
 
  private:

@@ -59,8 +59,8 @@ TEST_CASE("coordinate and gradient descent reach the reference's levels", "[adap
   const Levels exponential = exponential_levels(7, 0.5);
   CHECK(expected_variance(single(), exponential) == near(v["psi_exp05_7levels"]));
   CHECK(expected_variance(single(), uniform_levels(7)) == near(v["psi_uniform_7levels"]));
-  CHECK(best_between(single(), 0, 0.125) == near(v["beta(0,0.125)"]));
-  CHECK(best_between(single(), 0.015625, 0.0625) == near(v["beta(0.015625,0.0625)"]));
+  CHECK(best_between(single(), 0, 0.125, 0.0625) == near(v["beta(0,0.125)"]));
+  CHECK(best_between(single(), 0.015625, 0.0625, 0.0390625) == near(v["beta(0.015625,0.0625)"]));
   CHECK(level_slope(single(), 0.015625, 0.03125, 0.0625) ==
         near(v["dPsi(0.015625,0.03125,0.0625)"]));
 
@@ -76,13 +76,16 @@ TEST_CASE("coordinate and gradient descent reach the reference's levels", "[adap
   check_levels(from_uniform, v["cd_200sweeps_from_uniform_levels"], 1e-7);
   CHECK(expected_variance(single(), from_uniform) == near(v["cd_200sweeps_from_uniform_psi"]));
 
-  // At this rate the steps overshoot and the path is chaotic: after 400 sweeps the last bits of the
-  // arithmetic decide where in the valley it is. tests/golden/adaptive.json has its beginning.
+  // The reference's path of 400 gradient sweeps at rate 20 is chaotic: steps overshoot, and the
+  // last bits of the arithmetic decide where in the valley it ends. What holds is the valley;
+  // tests/golden/adaptive.json has a path that is not.
   Levels descended = exponential;
   for (int i = 0; i < 400; ++i) gradient_sweep_levels(single(), descended, 20);
   const double psi = expected_variance(single(), descended);
-  CHECK(psi < v["psi_exp05_7levels"].get<double>());
-  CHECK(psi == Approx(v["gd_lr20_400steps_psi"].get<double>()).epsilon(0.5));
+  for (const double end : {psi, v["gd_lr20_400steps_psi"].get<double>()}) {
+    CHECK(end < v["psi_exp05_7levels"].get<double>());
+    CHECK(end > v["cd_60sweeps_psi"].get<double>());
+  }
 }
 
 TEST_CASE("the multiplier descends as in the reference", "[adaptive][vectors]") {
@@ -108,7 +111,7 @@ TEST_CASE("a mixture of normals gives the reference's levels", "[adaptive][vecto
   const NormalMixture mixture({{.weight = 1, .deviation = 0.02}, {.weight = 3, .deviation = 0.08}});
   const Levels exponential = exponential_levels(7, 0.5);
   CHECK(expected_variance(mixture, exponential) == near(v["mixture_psi_exp05"]));
-  CHECK(best_between(mixture, 0, 0.125) == near(v["mixture_beta(0,0.125)"]));
+  CHECK(best_between(mixture, 0, 0.125, 0.0625) == near(v["mixture_beta(0,0.125)"]));
   const Levels levels = swept(mixture, exponential, 60);
   check_levels(levels, v["mixture_cd60_levels"], 1e-7);
   CHECK(expected_variance(mixture, levels) == near(v["mixture_cd60_psi"]));
