@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "app/verbs.hpp"
+#include "codec/adaptive_codec.hpp"
 #include "codec/codecs.hpp"
 #include "codec/simd.hpp"
 #include "collective/plan.hpp"
@@ -24,14 +25,22 @@ codec::Coding coding_of(const RunConfig::Compressor& config) {
   return codec::Coding::fixed;
 }
 
+codec::LevelFamily family_of(const RunConfig::Compressor& config) {
+  if (config.levels == "exponential") return codec::LevelFamily::exponential;
+  if (config.levels == "mulaw") return codec::LevelFamily::mulaw;
+  if (config.levels == "general") return codec::LevelFamily::general;
+  if (config.levels == "adaptive") return codec::LevelFamily::adaptive;
+  return codec::LevelFamily::sinh;
+}
+
 codec::ElastiQuantOptions elastiquant_options(const RunConfig::Compressor& config) {
   return {.bits = config.bits,
           .bucket_size = config.bucket_size,
           .norm = config.norm == "max" ? codec::Norm::max : codec::Norm::l2,
-          .levels = config.levels == "exponential" ? codec::LevelFamily::exponential
-                                                   : codec::LevelFamily::sinh,
+          .levels = family_of(config),
           .elasticity = config.elasticity,
-          .coding = coding_of(config)};
+          .coding = coding_of(config),
+          .table = config.table};
 }
 
 /// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
@@ -154,9 +163,15 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
   run.collective = make_collective(config, comm, run, plan);
 
+  if (auto* adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(run.compressor.get())) {
+    run.adaptation =
+        collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
+  }
+
   train::GradientAveragingOptions options;
   options.run_seed = config.seed;
   options.overlap = config.synchronization.overlap && communication_thread;
+  options.adaptation = run.adaptation.get();
   options.lossy = !run.compressor->properties().lossless;
   if (config.compressor.name == "dgc") {
     options.density = [density = config.compressor.density,
@@ -212,6 +227,8 @@ std::string Run::collective_name() const {
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config) {
   const codec::QsgdOptions qsgd = {
       .bits = config.bits, .bucket_size = config.bucket_size, .coding = coding_of(config)};
+  const codec::AdaptiveOptions adaptive = {
+      .bits = config.bits, .bucket_size = config.bucket_size, .coding = coding_of(config)};
   if (config.name == "none") return codec::make_none();
   if (config.name == "fp16") return codec::make_fp16();
   if (config.name == "bf16") return codec::make_bf16();
@@ -222,6 +239,11 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
   if (config.name == "onebit") return codec::make_onebit();
   if (config.name == "qsgd") return codec::make_qsgd(qsgd);
   if (config.name == "qsgd-v") return codec::make_qsgd_v(qsgd);
+  if (config.name == "nuqsgd")
+    return codec::make_nuqsgd(
+        {.bits = config.bits, .bucket_size = config.bucket_size, .coding = coding_of(config)});
+  if (config.name == "alq") return codec::make_alq(adaptive);
+  if (config.name == "amq") return codec::make_amq(adaptive);
   if (config.name == "elastiquant") return codec::make_elastiquant(elastiquant_options(config));
   if (config.name == "e-elastiquant") return codec::make_e_elastiquant(elastiquant_options(config));
   if (config.name == "terngrad") return codec::make_terngrad({.clip = config.clip});

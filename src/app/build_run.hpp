@@ -7,6 +7,7 @@
 
 #include "app/run_config.hpp"
 #include "codec/compressor.hpp"
+#include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
 #include "comm/communicator.hpp"
@@ -31,6 +32,7 @@ struct Run {
   std::unique_ptr<data::BatchLoader> batches;
   std::unique_ptr<codec::Compressor> compressor;
   std::unique_ptr<collective::GradientMemory> memory;  // may be null
+  std::unique_ptr<collective::Adaptation> adaptation;  // null: the compressor stays as it is
   std::unique_ptr<collective::Collective> collective;  // null: algorithm none
   std::unique_ptr<train::Synchronizer> synchronizer;
   std::unique_ptr<optim::Optimizer> optimizer;

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "codec/codecs.hpp"
+#include "codec/levels.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
@@ -17,7 +19,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 bool has_levels(std::string_view compressor) {
-  return is_one_of(compressor, {"qsgd", "qsgd-v", "elastiquant", "e-elastiquant"});
+  return is_one_of(compressor,
+                   {"qsgd", "qsgd-v", "nuqsgd", "elastiquant", "e-elastiquant", "alq", "amq"});
 }
 
 bool is_elastic(std::string_view compressor) {
@@ -137,17 +140,47 @@ void check_coding(const RunConfig::Compressor& compressor, const std::string& or
          origin, compressor.name, compressor.coding);
 }
 
-void check_levels(const RunConfig::Compressor& compressor, const std::string& origin) {
-  if (compressor.name == "qsgd" && compressor.norm == "max")
+void check_table(const RunConfig::Compressor& compressor, const std::string& origin) {
+  const std::vector<double>& table = compressor.table;
+  if (compressor.levels != "general") {
+    if (!table.empty())
+      fail(Kind::usage,
+           "{}: expected compressor.levels \"general\" for a compressor.table, found \"{}\"; leave "
+           "the table out",
+           origin, compressor.levels);
+    return;
+  }
+  const std::size_t levels = (std::size_t{1} << (compressor.bits - 1)) - 1;
+  if (table.size() != levels)
     fail(Kind::usage,
-         "{}: expected compressor.norm \"l2\" for qsgd, found \"max\"; set compressor.name to "
-         "\"qsgd-v\" or leave the norm out",
-         origin);
+         "{}: expected {} levels in compressor.table, 2^(bits - 1) - 1 for compressor.bits {}, "
+         "found "
+         "{}",
+         origin, levels, compressor.bits, table.size());
+  const std::size_t bad = codec::first_bad_level(table);
+  if (bad < table.size())
+    fail(Kind::usage,
+         "{}: expected increasing levels in compressor.table, the last one 1, found {} at index {}",
+         origin, table[bad], bad);
+}
+
+void check_levels(const RunConfig::Compressor& compressor, const std::string& origin) {
+  if (is_one_of(compressor.name, {"qsgd", "nuqsgd", "alq", "amq"}) && compressor.norm == "max")
+    fail(Kind::usage,
+         "{}: expected compressor.norm \"l2\" for {}, found \"max\"; set compressor.name to "
+         "\"{}\" or leave the norm out",
+         origin, compressor.name, compressor.name == "qsgd" ? "qsgd-v" : "elastiquant");
   if (compressor.levels != "sinh" && !is_elastic(compressor.name))
     fail(Kind::usage,
          "{}: expected the compressor elastiquant or e-elastiquant for compressor.levels \"{}\", "
          "found \"{}\"; leave the levels out",
          origin, compressor.levels, compressor.name);
+  if (compressor.name == "nuqsgd" && compressor.bits > codec::kMostNuqsgdBits)
+    fail(Kind::usage,
+         "{}: expected compressor.bits in [2, {}] for nuqsgd, found {}; set compressor.name to "
+         "\"elastiquant\", which gains from more bits",
+         origin, codec::kMostNuqsgdBits, compressor.bits);
+  check_table(compressor, origin);
   if (!compressor.elasticity) return;
   if (!is_elastic(compressor.name))
     fail(Kind::usage,
@@ -159,6 +192,17 @@ void check_levels(const RunConfig::Compressor& compressor, const std::string& or
          "{}: expected compressor.elasticity in (0, 1) with compressor.levels \"exponential\", "
          "found "
          "{}; it is the ratio of neighbouring levels",
+         origin, *compressor.elasticity);
+  if (is_one_of(compressor.levels, {"sinh", "adaptive"}) && *compressor.elasticity > 20)
+    fail(
+        Kind::usage,
+        "{}: expected compressor.elasticity in (0, 20] with compressor.levels \"{}\", found {}; it "
+        "is theta of sinh levels",
+        origin, compressor.levels, *compressor.elasticity);
+  if (compressor.levels == "general")
+    fail(Kind::usage,
+         "{}: expected no compressor.elasticity with compressor.levels \"general\", found {}; the "
+         "levels are compressor.table",
          origin, *compressor.elasticity);
 }
 

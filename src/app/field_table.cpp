@@ -181,8 +181,11 @@ std::vector<Field> compressor_fields() {
                    {"int8", "8 bits, round to nearest, one step per bucket"},
                    {"qsgd", "uniform levels, stochastic rounding, L2 norm per bucket"},
                    {"qsgd-v", "uniform levels, stochastic rounding, maximum norm per bucket"},
+                   {"nuqsgd", "exponential levels 1, 1/2, 1/4, ..., stochastic rounding"},
                    {"elastiquant", "levels denser near zero, stochastic rounding"},
                    {"e-elastiquant", "elastiquant with entropy coding"},
+                   {"alq", "levels fitted to the run's gradients, each by itself"},
+                   {"amq", "exponential levels whose ratio is fitted to the run's gradients"},
                    {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
                    {"natural", "powers of two, stochastic rounding (natural compression)"},
                    {"topk", "the values of largest magnitude"},
@@ -198,29 +201,42 @@ std::vector<Field> compressor_fields() {
       EQT_FIELD(compressor.bits)
           .from(2, 8)
           .in("bits")
-          .says("qsgd, elastiquant families: bits per value, sign included"),
+          .says("level compressors: bits per value, sign included"),
       EQT_FIELD(compressor.bucket_size)
           .from(1, 16777216)
           .in("values")
-          .says("int8, qsgd, elastiquant families: values that share one norm"),
+          .says("int8 and level compressors: values that share one norm"),
       EQT_FIELD(compressor.norm)
           .one_of(
               {{"l2", "Euclidean norm of the bucket"}, {"max", "largest magnitude in the bucket"}})
-          .says("elastiquant families: scale of a bucket (qsgd has l2, qsgd-v max)"),
+          .says("elastiquant families: scale of a bucket (qsgd-v has max, the other level "
+                "compressors l2)"),
       EQT_FIELD(compressor.coding)
           .one_of({{"fixed", "the same number of bits for every value"},
                    {"elias", "Elias omega codes"},
                    {"huffman", "canonical Huffman codes, table included"},
                    {"auto", "the shortest entropy code for each bucket"}})
-          .says("qsgd, elastiquant families: how levels become bits; e-elastiquant: \"auto\" when "
-                "unset"),
+          .says("level compressors: how levels become bits; e-elastiquant: \"auto\" when unset"),
       EQT_FIELD(compressor.levels)
-          .one_of({{"sinh", "sinh(j theta) / sinh(n theta)"}, {"exponential", "p^(n - j)"}})
+          .one_of({{"sinh", "sinh(j theta) / sinh(n theta)"},
+                   {"exponential", "p^(n - j)"},
+                   {"mulaw", "((1 + mu)^(j / n) - 1) / mu"},
+                   {"general", "compressor.table"},
+                   {"adaptive", "sinh at first, then fitted to the run's gradients"}})
           .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
       EQT_FIELD(compressor.elasticity)
-          .within({0, 20, true, false})
+          .within({0, 1e12, true, false})
           .says(
-              "elastiquant families: theta of sinh, p < 1 of exponential; \"auto\" = the optimum"),
+              "elastiquant families: theta of sinh and adaptive, at most 20; p < 1 of exponential; "
+              "mu of mulaw; \"auto\" = the optimum"),
+      EQT_FIELD(compressor.table)
+          .within({0, 1, true, false})
+          .says("levels \"general\": the n levels, increasing to 1"),
+      EQT_FIELD(compressor.adapt_every)
+          .from(0, kMany)
+          .in("steps")
+          .says("alq, amq, levels \"adaptive\": levels are fitted to the gradients of steps that "
+                "this divides; 0 = after steps 0, 100, 2000 and each 10000th"),
       EQT_FIELD(compressor.density)
           .within({0, 1, true, false})
           .says("topk, dgc, threshold, randomk: fraction of the values that is sent; atomo of "

@@ -89,8 +89,10 @@ struct RunConfig {
     std::size_t bucket_size = 8192;    // [values]
     std::string norm = "l2";           // l2 max
     std::string coding = "fixed";      // fixed elias huffman auto; e-elastiquant: auto
-    std::string levels = "sinh";       // sinh exponential
+    std::string levels = "sinh";       // sinh exponential mulaw general adaptive
     std::optional<double> elasticity;  // "auto" = unset
+    std::vector<double> table;         // general: l_1 < ... < l_n = 1
+    std::uint64_t adapt_every = 0;     // [steps], 0 = 0, 100, 2000 and each 10000th
     double density = 0.01;
     int value_bits = 32;
     double threshold = 0;

@@ -87,6 +87,29 @@ double huffman_bucket_bits(std::span<const double> probability, std::size_t d) {
   return bits + none_above * huffman_code_bits(probability.first(1));
 }
 
+// The minimiser of f on [low, high]: f may have several valleys and kinks, so a grid finds the
+// deepest first.
+template <typename F>
+double least_on_grid(F f, double low, double high, int points, int steps) {
+  const auto grid = [&](int i) { return low + (high - low) * i / points; };
+  int best = 0;
+  double least = f(low);
+  for (int i = 1; i <= points; ++i) {
+    const double value = f(grid(i));
+    if (value < least) {
+      least = value;
+      best = i;
+    }
+  }
+  return golden_section(f, grid(std::max(best - 1, 0)), grid(std::min(best + 1, points)), steps);
+}
+
+// Least p whose smallest level stays above LevelTable's limit of 2^-60.
+double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); }
+
+// Natural logarithms of the mu between uniform levels and far more than any bucket size wants.
+constexpr double kLowestLogMu = -4, kHighestLogMu = 24;
+
 double model_sigma(std::size_t d, Norm norm) {
   const auto count = static_cast<double>(std::max<std::size_t>(d, 2));
   return norm == Norm::l2 ? 1 / std::sqrt(count) : 1 / std::sqrt(2 * ieee_log(count));
@@ -111,20 +134,21 @@ double optimal_p(int n, std::size_t d, Norm norm) {
   const auto worst = [&](double p) {
     return worst_case_variance(exponential_levels(n, p), d, norm);
   };
-  // Least p whose smallest level stays above LevelTable's limit of 2^-60.
-  const double low = std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1)));
-  constexpr int kGrid = 64;
-  const auto grid = [&](int i) { return low + (0.999 - low) * i / kGrid; };
-  int best = 0;
-  double least = worst(grid(0));
-  for (int i = 1; i <= kGrid; ++i) {
-    const double value = worst(grid(i));
-    if (value < least) {
-      least = value;
-      best = i;
-    }
-  }
-  return golden_section(worst, grid(std::max(best - 1, 0)), grid(std::min(best + 1, kGrid)), 50);
+  return least_on_grid(worst, lowest_p(n), 0.999, 64, 50);
+}
+
+double optimal_mu(int n, std::size_t d, Norm norm) {
+  const auto worst = [&](double log_mu) {
+    return worst_case_variance(mulaw_levels(n, ieee_exp(log_mu)), d, norm);
+  };
+  return ieee_exp(least_on_grid(worst, kLowestLogMu, kHighestLogMu, 64, 50));
+}
+
+double optimal_elasticity(LevelFamily family, int n, std::size_t d, Norm norm) {
+  EQT_CHECK(family != LevelFamily::general, "a general table has no elasticity");
+  if (family == LevelFamily::exponential) return optimal_p(n, d, norm);
+  if (family == LevelFamily::mulaw) return optimal_mu(n, d, norm);
+  return optimal_theta(n, d, norm);
 }
 
 GaussianCost gaussian_cost(std::span<const double> levels, std::size_t d, Norm norm) {
@@ -171,27 +195,23 @@ double cheapest_elasticity(LevelFamily family, int n, std::size_t d, Norm norm, 
     const GaussianCost cost = gaussian_cost(make_levels(family, n, elasticity), d, norm);
     return (1 + cost.variance) * cost.bits(coding, d);
   };
-  // The cost has kinks where the best code changes, so a grid finds the valley first.
-  const bool sinh = family == LevelFamily::sinh;
-  const double low = sinh ? 0 : n == 1 ? 0.5 : std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1)));
-  const double high = sinh ? 1.5 * optimal_theta(n, d, norm) : n == 1 ? 0.5 : 0.995;
-  constexpr int kGrid = 48;
-  const auto grid = [&](int i) { return low + (high - low) * i / kGrid; };
-  int best = 0;
-  double least = total(grid(0));
-  for (int i = 1; i <= kGrid; ++i) {
-    const double value = total(grid(i));
-    if (value < least) {
-      least = value;
-      best = i;
-    }
+  // The cost has kinks where the best code changes.
+  constexpr int kGrid = 96, kSteps = 30;
+  if (family == LevelFamily::mulaw) {
+    return ieee_exp(least_on_grid([&](double log_mu) { return total(ieee_exp(log_mu)); },
+                                  kLowestLogMu, kHighestLogMu, kGrid, kSteps));
   }
-  return golden_section(total, grid(std::max(best - 1, 0)), grid(std::min(best + 1, kGrid)), 30);
+  if (family == LevelFamily::exponential) {
+    return n == 1 ? 0.5 : least_on_grid(total, lowest_p(n), 0.995, kGrid, kSteps);
+  }
+  return least_on_grid(total, 0, 1.5 * optimal_theta(n, d, norm), kGrid, kSteps);
 }
 
 Levels make_levels(LevelFamily family, int n, double elasticity) {
-  return family == LevelFamily::sinh ? sinh_levels(n, elasticity)
-                                     : exponential_levels(n, elasticity);
+  EQT_CHECK(family != LevelFamily::general, "a general table has no elasticity");
+  if (family == LevelFamily::exponential) return exponential_levels(n, elasticity);
+  if (family == LevelFamily::mulaw) return mulaw_levels(n, elasticity);
+  return sinh_levels(n, elasticity);
 }
 
 }  // namespace eqt::codec

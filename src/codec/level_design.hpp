@@ -1,8 +1,10 @@
 // The elasticity that a config leaves open: where a level table is best.
 //
 // Source   sinh: the minimax table of the dual worst case (derived in COMPRESSORS.md, "Level
-// tables") Symbols  n nonzero levels, d values per bucket, theta elasticity of sinh, p of
-// exponential
+//          tables")
+// Symbols  n nonzero levels, d values per bucket; elasticity: theta of sinh, p of exponential, mu
+// of
+//          mulaw
 
 #pragma once
 
@@ -23,6 +25,14 @@ double optimal_theta(int n, std::size_t d, Norm norm);
 /// The p of exponential levels whose worst case is least.
 double optimal_p(int n, std::size_t d, Norm norm);
 
+/// The mu of mu-law levels whose worst case is least.
+double optimal_mu(int n, std::size_t d, Norm norm);
+
+/// The elasticity of a family whose worst case is least: one of the above; theta for
+/// LevelFamily::adaptive, which starts from sinh levels.
+/// @pre family is not LevelFamily::general
+double optimal_elasticity(LevelFamily family, int n, std::size_t d, Norm norm);
+
 /// Averages over a bucket of independent Gaussian values.
 struct GaussianCost {
   double variance = 0;      // E|Q(v) - v|^2 / E|v|^2
@@ -41,7 +51,8 @@ GaussianCost gaussian_cost(std::span<const double> levels, std::size_t d, Norm n
 /// given accuracy when noise dominates.
 double cheapest_elasticity(LevelFamily family, int n, std::size_t d, Norm norm, Coding coding);
 
-/// The table of a family: theta for sinh, p for exponential.
+/// The table of a family: theta for sinh and adaptive (its start), p for exponential, mu for mulaw.
+/// @pre family is not LevelFamily::general
 Levels make_levels(LevelFamily family, int n, double elasticity);
 
 }  // namespace eqt::codec

@@ -11,6 +11,18 @@ namespace {
 
 double norm_root(std::size_t d) { return std::sqrt(static_cast<double>(d)); }
 
+// ln(1 + x), x >= 0, without the rounding of 1 + x.
+double log_one_plus(double x) {
+  if (x > 0.5) return ieee_log(1 + x);
+  const double z = x / (2 + x);  // 2 artanh(z)
+  double sum = 0, power = z;
+  for (int i = 1; i < 41; i += 2) {
+    sum += power / i;
+    power *= z * z;
+  }
+  return 2 * sum;
+}
+
 // h_j(mu) = (l_j + l_(j+1))^2 / (4 mu) - l_j l_(j+1): the conjugate of cell j's parabola.
 double largest_conjugate(std::span<const double> levels, double mu) {
   double largest = 0;
@@ -68,6 +80,29 @@ Levels exponential_levels(int n, double p) {
   for (std::size_t j = levels.size() - 1; j > 0; --j, level *= p) levels[j] = level;
   levels[0] = 0;
   return levels;
+}
+
+Levels mulaw_levels(int n, double mu) {
+  if (mu < 1e-12) return uniform_levels(n);
+  // e^x - 1 = 2 e^(x/2) sinh(x/2) does not cancel for small x = ln(1 + mu) j / n.
+  const double whole = log_one_plus(mu);
+  Levels levels(static_cast<std::size_t>(n) + 1);
+  for (int j = 0; j < n; ++j) {
+    const double x = whole * j / n;
+    levels[static_cast<std::size_t>(j)] =
+        ieee_exp((x - whole) / 2) * ieee_sinh(x / 2) / ieee_sinh(whole / 2);
+  }
+  levels.back() = 1;
+  return levels;
+}
+
+std::size_t first_bad_level(std::span<const double> table) noexcept {
+  double below = 0;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (!(table[i] > below) || table[i] > 1) return i;
+    below = table[i];
+  }
+  return below == 1 ? table.size() : table.size() - 1;
 }
 
 Cell find_cell(std::span<const double> levels, double r) {

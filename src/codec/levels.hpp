@@ -24,6 +24,12 @@ Levels uniform_levels(int n);
 Levels sinh_levels(int n, double theta);
 /// l_0 = 0 and l_j = p^(n - j); p = 1/2 is NUQSGD.
 Levels exponential_levels(int n, double p);
+/// l_j = ((1 + mu)^(j/n) - 1) / mu: mu-law companding; mu = 0 gives uniform levels.
+Levels mulaw_levels(int n, double mu);
+
+/// Index of the first entry of a table l_1 ... l_n that is not above its predecessor (l_0 = 0), or
+/// of the last entry if it is not 1; table.size() for a good table.
+std::size_t first_bad_level(std::span<const double> table) noexcept;
 
 /// The cell that holds r, and the probability that r is rounded up to its upper end.
 struct Cell {

@@ -102,6 +102,10 @@ class ConsoleSink : public Sink {
     }
   }
 
+  void write(const NoteRecord& record) override {
+    say(fmt::format("step {}: {}", record.step, record.text));
+  }
+
   void write(const EpochRecord& record) override {
     say(epoch_text(record, tracker_.progress().epochs));
   }

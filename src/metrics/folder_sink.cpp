@@ -75,6 +75,8 @@ Json json_of(const StepRecord& r) {
           {"received_bytes", r.received_bytes}};
 }
 
+Json json_of(const NoteRecord& r) { return {{"type", "note"}, {"step", r.step}, {"text", r.text}}; }
+
 Json json_of(const EpochRecord& r) {
   return {{"type", "epoch"},
           {"epoch", r.epoch},
@@ -148,6 +150,7 @@ class FolderSink : public Sink {
   void write(const StepRecord& record) override {
     if (step_records_) append(json_of(record));
   }
+  void write(const NoteRecord& record) override { append(json_of(record)); }
   void write(const EpochRecord& record) override { append(json_of(record)); }
   void write(const Summary& summary) override {
     records_.sync();

@@ -62,6 +62,12 @@ struct StepRecord {
   std::uint64_t dense_bytes = 0;     // what fp32 would have sent, ring formula; 0 = unknown
 };
 
+/// Something that happened in a step and has no record of its own.
+struct NoteRecord {
+  StepId step = 0;   // completed steps, from 1
+  std::string text;  // one line
+};
+
 struct EpochRecord {
   std::uint64_t epoch = 0;              // completed epochs
   StepId step = 0;                      // completed steps

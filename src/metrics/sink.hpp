@@ -17,6 +17,7 @@ class Sink {
   virtual ~Sink() = default;
   virtual void write(const RunRecord&) {}
   virtual void write(const StepRecord&) {}
+  virtual void write(const NoteRecord&) {}
   virtual void write(const EpochRecord&) {}
   virtual void write(const Summary&) {}
 };

@@ -111,6 +111,7 @@ class GradientAveraging final : public Synchronizer {
     std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
     probe_.begin(options_.lossy && step % kVarianceEvery == 0);
     traffic_ = {};
+    adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
     finishing_since_.reset();
     next_ = 0;
     running_ = true;
@@ -139,7 +140,9 @@ class GradientAveraging final : public Synchronizer {
       for (const FusionBucket& bucket : plan_) pass(bucket);
       running_ = false;
     }
-    return {traffic_, probe_.result()};
+    std::optional<std::string> note;
+    if (adapting_) note = adapt();
+    return {traffic_, probe_.result(), std::move(note)};
   }
 
  private:
@@ -195,16 +198,14 @@ class GradientAveraging final : public Synchronizer {
       memory_->compensate(bucket, gradient_);
     }
     probe_.before(bucket, gradient_);
+    if (adapting_) options_.adaptation->watch(bucket, gradient_);
     double encode_seconds = prepare.seconds();
 
     Traffic traffic;
     const comm::ByteCount bytes_before = comm_.byte_count();
     const Contribution contribution = collective_.mean(bucket, context, gradient_, traffic);
     traffic.transfer_seconds = exposed(traffic.transfer_seconds);
-    const comm::ByteCount bytes_after = comm_.byte_count();
-    traffic.sent_bytes = bytes_after.sent_bytes - bytes_before.sent_bytes;
-    traffic.received_bytes = bytes_after.received_bytes - bytes_before.received_bytes;
-    traffic.messages = bytes_after.messages - bytes_before.messages;
+    count_since(bytes_before, traffic);
 
     const Stopwatch after;
     if (memory_ != nullptr && !fused) memory_->remember(bucket, contribution);
@@ -212,6 +213,25 @@ class GradientAveraging final : public Synchronizer {
     encode_seconds += after.seconds();
     traffic.encode_seconds += encode_seconds;
     traffic_ += traffic;
+  }
+
+  /// After the last bucket, on the trainer's thread: the communication thread waits for begin().
+  std::optional<std::string> adapt() {
+    Traffic traffic;
+    const Stopwatch transfer;
+    const comm::ByteCount bytes_before = comm_.byte_count();
+    auto note = options_.adaptation->adapt(context_.step);
+    traffic.transfer_seconds = transfer.seconds();
+    count_since(bytes_before, traffic);
+    traffic_ += traffic;
+    return note;
+  }
+
+  void count_since(const comm::ByteCount& before, Traffic& traffic) const {
+    const comm::ByteCount now = comm_.byte_count();
+    traffic.sent_bytes = now.sent_bytes - before.sent_bytes;
+    traffic.received_bytes = now.received_bytes - before.received_bytes;
+    traffic.messages = now.messages - before.messages;
   }
 
   /// How much of the transfer time passed while the trainer waited in finish().
@@ -251,6 +271,7 @@ class GradientAveraging final : public Synchronizer {
   collective::MeanContext context_;
   VarianceProbe probe_;
   Traffic traffic_;
+  bool adapting_ = false;  // this step's gradients change the compressor
 
   std::mutex mutex_;  // guards what follows; traffic_ and probe_ pass over with running_
   std::condition_variable changed_;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
 #include "collective/plan.hpp"
@@ -24,6 +25,8 @@ struct GradientAveragingOptions {
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
+  /// What adapts the compressor to the gradients; null: nothing does.
+  collective::Adaptation* adaptation = nullptr;
 };
 
 /// Keeps references to everything it is given. `memory` may be null.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "core/layout.hpp"
 #include "core/traffic.hpp"
@@ -15,6 +16,8 @@ struct SyncResult {
   /// |decoded - exact|^2 / |exact|^2 of this rank's own message, where it was measured in this
   /// step.
   std::optional<double> quantization_variance;
+  /// Rank 0: one line about something that changed in this step.
+  std::optional<std::string> note;
 };
 
 /// Called by the trainer around the backward pass: begin, then slice_ready once for each slice

@@ -84,6 +84,7 @@ void Trainer::train_step(StepId step) {
   record.learning_rate = static_cast<double>(rate);
   record.seconds.total = total.seconds();
   ledger_.note_step(record, result);
+  if (result.note) p_.sink.write(metrics::NoteRecord{.step = step + 1, .text = *result.note});
 }
 
 void Trainer::finish_epoch(StepId done) {

@@ -14,7 +14,7 @@ using Sets = std::vector<std::string>;
 std::string compressor(const std::string& name) { return "compressor.name=" + name; }
 
 const Sets kAll = {"none",      "fp16",        "bf16",          "int8",       "natural", "qsgd",
-                   "qsgd-v",    "elastiquant", "e-elastiquant", "terngrad",   "topk",    "dgc",
+                   "qsgd-v",    "nuqsgd", "elastiquant", "e-elastiquant", "alq", "amq", "terngrad",   "topk",    "dgc",
                    "threshold", "randomk",     "signsgd",       "ef-signsgd", "onebit"};
 
 }  // namespace
@@ -90,7 +90,8 @@ TEST_CASE("votes have no residual, scaled signs do; Signum is not Nesterov's", "
 }
 
 TEST_CASE("entropy coding needs levels", "[config]") {
-  const Sets with_levels = {"qsgd", "qsgd-v", "elastiquant", "e-elastiquant"};
+  const Sets with_levels = {"qsgd",          "qsgd-v", "nuqsgd", "elastiquant",
+                            "e-elastiquant", "alq",    "amq"};
   for (const auto& name : kAll)
     for (const std::string coding : {"elias", "huffman", "auto"}) {
       const Sets sets = {compressor(name), "compressor.coding=" + coding};
@@ -131,18 +132,54 @@ TEST_CASE("the range of elasticity depends on the family", "[config]") {
   CHECK_THAT(rejection("{}", exponential), Contains("(0, 1)"));
 }
 
+TEST_CASE("theta has a limit, mu has not", "[config]") {
+  for (const std::string levels : {"sinh", "adaptive"})
+    CHECK_THAT(rejection("{}", {compressor("elastiquant"), "compressor.levels=" + levels,
+                                "compressor.elasticity=20.5"}),
+               Contains("(0, 20]") && Contains(levels));
+  const Sets mulaw = {compressor("elastiquant"), "compressor.levels=mulaw",
+                      "compressor.elasticity=255"};
+  CHECK(parse("{}", mulaw).compressor.elasticity == 255.0);
+}
+
+TEST_CASE("a table belongs to general levels, has their number and increases to 1", "[config]") {
+  const auto sets = [](const std::string& table, const std::string& levels = "general") {
+    return Sets{compressor("elastiquant"), "compressor.bits=3", "compressor.levels=" + levels,
+                "compressor.table=" + table};
+  };
+  CHECK(parse("{}", sets("[0.1,0.4,1]")).compressor.table == std::vector<double>{0.1, 0.4, 1});
+  CHECK_THAT(rejection("{}", sets("[0.1,0.4,1]", "sinh")), Contains("compressor.table"));
+  CHECK_THAT(rejection("{}", sets("[]")), Contains("expected 3 levels") && Contains("found 0"));
+  CHECK_THAT(rejection("{}", sets("[0.1,1]")), Contains("expected 3 levels"));
+  CHECK_THAT(rejection("{}", sets("[0.4,0.1,1]")), Contains("at index 1"));
+  CHECK_THAT(rejection("{}", sets("[0.1,0.4,0.9]")), Contains("at index 2"));
+  CHECK_THAT(rejection("{}", sets("[0,0.4,1]")), Contains("compressor.table"));
+  auto elastic = sets("[0.1,0.4,1]");
+  elastic.push_back("compressor.elasticity=0.5");
+  CHECK_THAT(rejection("{}", elastic), Contains("compressor.elasticity"));
+}
+
+TEST_CASE("nuqsgd has no more bits than fp32 has powers of two", "[config]") {
+  CHECK_NOTHROW(parse("{}", {compressor("nuqsgd"), "compressor.bits=6"}));
+  CHECK_THAT(rejection("{}", {compressor("nuqsgd"), "compressor.bits=7"}),
+             Contains("compressor.bits") && Contains("elastiquant"));
+}
+
 TEST_CASE("qsgd has its norm in its name", "[config]") {
   CHECK_THAT(rejection("{}", {compressor("qsgd"), "compressor.norm=max"}), Contains("qsgd-v"));
+  for (const std::string name : {"nuqsgd", "alq", "amq"})
+    CHECK_THAT(rejection("{}", {compressor(name), "compressor.norm=max"}),
+               Contains(name) && Contains("elastiquant"));
   for (const std::string name : {"qsgd-v", "elastiquant", "e-elastiquant"})
     CHECK_NOTHROW(parse("{}", {compressor(name), "compressor.norm=max"}));
 }
 
 TEST_CASE("keys of other compressors are ignored, so that sweeps can set them", "[config]") {
   for (const auto& name : kAll)
-    CHECK_NOTHROW(
-        parse("{}", {compressor(name), "compressor.bits=8", "compressor.bucket_size=512",
-                     "compressor.density=0.1", "compressor.clip=1", "compressor.warmup_epochs=0",
-                     "compressor.skip_below=0", "compressor.granularity=model"}));
+    CHECK_NOTHROW(parse("{}", {compressor(name), "compressor.bits=6", "compressor.adapt_every=10",
+                               "compressor.bucket_size=512", "compressor.density=0.1",
+                               "compressor.clip=1", "compressor.warmup_epochs=0",
+                               "compressor.skip_below=0", "compressor.granularity=model"}));
 }
 
 TEST_CASE("milestones belong to the step schedule, in order", "[config]") {

@@ -25,7 +25,8 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "synchronization": {"algorithm": "allreduce", "collective": "auto", "overlap": true,
                         "bucket_mib": 4, "error_feedback": "auto", "timeout_seconds": 300},
     "compressor": {"name": "none", "bits": 4, "bucket_size": 8192, "norm": "l2", "coding": "fixed",
-                   "levels": "sinh", "elasticity": "auto", "density": 0.01,
+                   "levels": "sinh", "elasticity": "auto", "table": [], "adapt_every": 0,
+                   "density": 0.01,
                    "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
                    "atoms": "spectral", "clip": 2.5,
                    "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
@@ -45,7 +46,7 @@ TEST_CASE("every value reaches its member", "[config]") {
     "synchronization": {"collective": "allgather", "overlap": false, "bucket_mib": 0.25,
                         "error_feedback": "ef14", "timeout_seconds": 2},
     "compressor": {"name": "elastiquant", "bits": 8, "bucket_size": 512, "norm": "max",
-                   "coding": "huffman", "levels": "exponential", "elasticity": 0.5, "density": 1,
+                   "coding": "huffman", "levels": "exponential", "elasticity": 0.5, "adapt_every": 9, "density": 1,
                    "clip": 0, "warmup_epochs": 1, "clip_norm": 2, "skip_below": 0,
                    "granularity": "model"},
     "output": {"progress": "off", "step_records": false}})");
@@ -84,6 +85,7 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.compressor.coding == "huffman");
   CHECK(c.compressor.levels == "exponential");
   CHECK(c.compressor.elasticity == 0.5);
+  CHECK(c.compressor.adapt_every == 9);
   CHECK(c.compressor.density == 1);
   CHECK(c.compressor.clip == 0);
   CHECK(c.compressor.warmup_epochs == 1);

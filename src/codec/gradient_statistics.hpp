@@ -1,0 +1,54 @@
+// What ALQ and AMQ know of a step's gradients: a fixed number of sums that add over buckets and
+// ranks, and the mixture of normals that they describe.
+//
+// Source   F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, section 3: a mixture of truncated
+//          normals, one per bucket, weighted by the square of the bucket's norm
+// Differs  The paper fits one normal to the values of a bucket. Under the L2 norm their mean square
+//          is 1/d whatever they are, so that model cannot tell heavy tails from light ones, and
+//          levels fitted to it may be worse than none. Here magnitudes are gathered by quarter
+//          octaves, and each quarter octave has its own normal around its mean: the same mixture,
+//          with components for sizes of values instead of for buckets. All buckets of all ranks
+//          count, not only those of largest norm
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "codec/codecs.hpp"
+#include "codec/truncated_normal.hpp"
+
+namespace eqt::codec {
+
+class GradientStatistics {
+ public:
+  /// The distribution of normalised magnitudes, each weighted by the square of its bucket's norm.
+  struct Model {
+    NormalMixture mixture;
+    /// Factor from the mixture's variance of one r to E|Q(g) - g|^2 / |g|^2 of everything added.
+    double variance_scale = 0;
+  };
+
+  /// Adds the buckets of one encoded run of values. Buckets of zeros and of infinite norm do not
+  /// count.
+  void add(std::span<const float> values, std::size_t bucket_size, Norm norm);
+
+  void clear() noexcept { sums_.fill(0); }
+  /// Everything that add() summed up: adding these of all ranks gives the statistics of all.
+  std::span<double> sums() noexcept { return sums_; }
+
+  /// Nothing if no value was nonzero.
+  std::optional<Model> model() const;
+
+ private:
+  static constexpr std::size_t kBins = 128;  // bin k: magnitudes in [2^(-(k+1)/4), 2^(-k/4))
+
+  void add_bucket(std::span<const float> bucket, double norm);
+
+  // Per bin the weight of its values and their weighted sum; then the squared L2 norm of all.
+  std::array<double, 2 * kBins + 1> sums_{};
+};
+
+}  // namespace eqt::codec

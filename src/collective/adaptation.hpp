@@ -1,0 +1,51 @@
+// What ranks learn from their gradients together, and change together between two steps.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codec/adaptive_codec.hpp"
+#include "collective/plan.hpp"
+#include "comm/communicator.hpp"
+
+namespace eqt::collective {
+
+/// Watches the gradients of some steps and adapts the compressor after each of them. All ranks call
+/// the same functions for the same steps.
+class Adaptation {
+ public:
+  virtual ~Adaptation() = default;
+
+  /// Whether the gradients of this step are watched. Pure: the same on every rank.
+  virtual bool watches(StepId step) const noexcept = 0;
+  /// Takes note of a fusion bucket's local gradient before it is encoded. Not collective.
+  virtual void watch(const FusionBucket& bucket, std::span<const float> flat) = 0;
+  /// After the last message of a watched step: the next is encoded with what all ranks saw.
+  /// Collective; nothing else may encode, decode or communicate meanwhile.
+  /// @return rank 0: one line about the change, if there was one
+  virtual std::optional<std::string> adapt(StepId step) = 0;
+
+  /// Everything that must be saved to continue.
+  virtual std::vector<double> state() const = 0;
+  /// @param state what state() returned in a run of the same config
+  /// @throws Error{data} for anything else
+  virtual void restore(std::span<const double> state) = 0;
+};
+
+/// Steps whose gradients adapt levels: with `every` = 0 the paper's, 0, 100, 2000 and each 10000th;
+/// else each multiple of `every`.
+bool adapts_levels_at(StepId step, std::uint64_t every) noexcept;
+
+/// Adapts the level table of `codec`: sums of all ranks' statistics, levels fitted by rank 0 in
+/// fp64 and broadcast. State: completed steps at the last change (0: none yet), then l_0 ... l_n.
+/// Keeps references.
+std::unique_ptr<Adaptation> make_level_adaptation(comm::Communicator& comm,
+                                                  codec::AdaptiveLevelCodec& codec,
+                                                  std::uint64_t every);
+
+}  // namespace eqt::collective

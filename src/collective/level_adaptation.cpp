@@ -1,0 +1,109 @@
+// Adapted levels: one allreduce of the gradients' statistics, one broadcast of the table.
+//
+// Rounds   2, in the steps that adapt
+// Sent     as an allreduce of 257 doubles and a broadcast of n + 2 doubles
+// Equal    rank 0 alone computes the levels: sums in another order, or another C library, cannot
+//          make tables differ
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codec/adaptive_levels.hpp"
+#include "collective/adaptation.hpp"
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+using codec::Levels;
+
+class LevelAdaptation final : public Adaptation {
+ public:
+  LevelAdaptation(comm::Communicator& comm, codec::AdaptiveLevelCodec& codec, std::uint64_t every)
+      : comm_(comm), codec_(codec), every_(every) {}
+
+  bool watches(StepId step) const noexcept override { return adapts_levels_at(step, every_); }
+
+  void watch(const FusionBucket& bucket, std::span<const float> flat) override {
+    for (const codec::Segment& segment : bucket.segments) {
+      if (segment.compressed) {
+        codec_.observe(flat.subspan(segment.begin, segment.count), statistics_);
+      }
+    }
+  }
+
+  std::optional<std::string> adapt(StepId step) override {
+    comm_.allreduce_sum(statistics_.sums());
+    Levels levels = codec_.levels();
+    if (comm_.rank() == 0) levels = codec_.fitted_levels(statistics_);
+    comm_.broadcast(std::as_writable_bytes(std::span(levels)), 0);
+    std::optional<std::string> change;
+    if (levels != codec_.levels()) {
+      if (comm_.rank() == 0) change = describe(levels);
+      codec_.set_levels(levels);
+      changed_after_ = step + 1;
+    }
+    statistics_.clear();
+    return change;
+  }
+
+  std::vector<double> state() const override {
+    std::vector<double> state = {static_cast<double>(changed_after_)};
+    const Levels levels = codec_.levels();
+    state.insert(state.end(), levels.begin(), levels.end());
+    return state;
+  }
+
+  void restore(std::span<const double> state) override {
+    const std::size_t expected = codec_.levels().size() + 1;
+    if (state.size() != expected) {
+      fail(Kind::data, "adapted levels: expected a step and {} levels, found {} numbers",
+           expected - 1, state.size());
+    }
+    const Levels levels(state.begin() + 1, state.end());
+    const bool steps_ok = state[0] >= 0 && state[0] <= 0x1p53;
+    const bool increasing =
+        levels[0] == 0 && codec::first_bad_level(std::span(levels).subspan(1)) + 1 == levels.size();
+    if (!steps_ok || !increasing || !codec::fp32_tells_apart(levels)) {
+      fail(Kind::data,
+           "adapted levels: expected a step of at least 0 and levels that increase from 0 to 1, "
+           "found step {} and levels {:.4g}",
+           state[0], fmt::join(levels, " "));
+    }
+    codec_.set_levels(levels);
+    changed_after_ = static_cast<StepId>(state[0]);
+  }
+
+ private:
+  /// @pre levels came of these statistics
+  std::string describe(const Levels& levels) const {
+    const auto [mixture, scale] = statistics_.model().value();
+    const auto shown = std::span(levels).subspan(1, std::min<std::size_t>(levels.size() - 1, 7));
+    return fmt::format("levels adapted: {:.4g}{}; expected variance {:.4g}, before {:.4g}",
+                       fmt::join(shown, " "), shown.size() + 1 < levels.size() ? " ..." : "",
+                       scale * codec::expected_variance(mixture, levels),
+                       scale * codec::expected_variance(mixture, codec_.levels()));
+  }
+
+  comm::Communicator& comm_;
+  codec::AdaptiveLevelCodec& codec_;
+  const std::uint64_t every_;
+  codec::GradientStatistics statistics_;
+  StepId changed_after_ = 0;  // completed steps
+};
+
+}  // namespace
+
+bool adapts_levels_at(StepId step, std::uint64_t every) noexcept {
+  if (every > 0) return step % every == 0;
+  return step == 100 || step == 2000 || step % 10000 == 0;
+}
+
+std::unique_ptr<Adaptation> make_level_adaptation(comm::Communicator& comm,
+                                                  codec::AdaptiveLevelCodec& codec,
+                                                  std::uint64_t every) {
+  return std::make_unique<LevelAdaptation>(comm, codec, every);
+}
+
+}  // namespace eqt::collective
