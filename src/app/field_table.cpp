@@ -202,6 +202,7 @@ std::vector<Field> compressor_fields() {
           .one_of({{"fixed", "the same number of bits for every value"},
                    {"elias", "Elias omega codes"},
                    {"huffman", "canonical Huffman codes, table included"},
+                   {"rans", "interleaved rANS, frequencies included"},
                    {"auto", "the shortest entropy code for each bucket"}})
           .says("qsgd, elastiquant families: how levels become bits; e-elastiquant: \"auto\" when "
                 "unset"),

@@ -43,7 +43,7 @@ class LevelCodec final : public Compressor {
   LevelCodec(const LevelCodecOptions& options, const Levels& levels);
 
   CodecId id() const noexcept override { return options_.id; }
-  std::uint8_t format_version() const noexcept override { return 1; }
+  std::uint8_t format_version() const noexcept override { return 2; }
   Properties properties() const noexcept override;
   std::size_t max_payload_bytes(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
