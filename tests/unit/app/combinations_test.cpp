@@ -63,7 +63,7 @@ TEST_CASE("error feedback needs a loss and one memory", "[config]") {
 TEST_CASE("entropy coding needs levels", "[config]") {
   const Sets with_levels = {"qsgd", "qsgd-v", "elastiquant", "e-elastiquant"};
   for (const auto& name : kAll)
-    for (const std::string coding : {"elias", "huffman", "auto"}) {
+    for (const std::string coding : {"elias", "huffman", "rans", "auto"}) {
       const Sets sets = {compressor(name), "compressor.coding=" + coding};
       if (std::find(with_levels.begin(), with_levels.end(), name) != with_levels.end())
         CHECK(parse("{}", sets).compressor.coding == coding);
