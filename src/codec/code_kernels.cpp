@@ -205,14 +205,27 @@ std::size_t ApplySigns(const std::byte* row, std::uint8_t* codes, std::size_t co
   return bits;
 }
 
-std::size_t CountNonzeros(const std::uint8_t* codes, std::size_t count) {
-  std::size_t nonzeros = 0, i = 0;
-  for (; i + 64 <= count; i += 64) {
-    std::uint64_t nonzero, negative;
-    Masks(codes + i, nonzero, negative);
-    nonzeros += static_cast<std::size_t>(hwy::PopCount(nonzero));
+void NonzeroFlags(const std::uint8_t* codes, std::size_t count, std::uint64_t* flags) {
+  std::uint64_t negative;
+  std::size_t i = 0;
+  for (; i + 64 <= count; i += 64) Masks(codes + i, flags[i / 64], negative);
+  if (i < count) {
+    alignas(64) std::uint8_t last[64] = {};
+    std::memcpy(last, codes + i, count - i);
+    Masks(last, flags[i / 64], negative);
   }
-  for (; i < count; ++i) nonzeros += (codes[i] & 0x7F) != 0;
+}
+
+std::size_t CountNonzeros(const std::uint8_t* codes, std::size_t count) {
+  std::size_t nonzeros = 0;
+  std::uint64_t flags[16];
+  for (std::size_t i = 0; i < count; i += 1024) {
+    const std::size_t block = std::min<std::size_t>(1024, count - i);
+    NonzeroFlags(codes + i, block, flags);
+    for (std::size_t w = 0; w * 64 < block; ++w) {
+      nonzeros += static_cast<std::size_t>(hwy::PopCount(flags[w]));
+    }
+  }
   return nonzeros;
 }
 
@@ -228,6 +241,7 @@ HWY_EXPORT(CountIndices);
 HWY_EXPORT(PackSigns);
 HWY_EXPORT(ApplySigns);
 HWY_EXPORT(CountNonzeros);
+HWY_EXPORT(NonzeroFlags);
 
 IndexCounts count_indices(std::span<const LevelCode> codes, std::size_t symbols) {
   IndexCounts counts{};
@@ -245,6 +259,12 @@ std::size_t apply_signs(std::span<const std::byte> row, std::span<LevelCode> cod
   EQT_CHECK(row.size() >= sign_room(codes.size()), "{} bytes for the signs of {} codes", row.size(),
             codes.size());
   return HWY_DYNAMIC_DISPATCH(ApplySigns)(row.data(), codes.data(), codes.size());
+}
+
+void nonzero_flags(std::span<const LevelCode> codes, std::span<std::uint64_t> flags) {
+  EQT_CHECK(flags.size() * 64 >= codes.size(), "{} words of flags for {} codes", flags.size(),
+            codes.size());
+  HWY_DYNAMIC_DISPATCH(NonzeroFlags)(codes.data(), codes.size(), flags.data());
 }
 
 std::size_t count_nonzeros(std::span<const LevelCode> codes) {

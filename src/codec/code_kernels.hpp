@@ -32,6 +32,11 @@ std::size_t pack_signs(std::span<const LevelCode> codes, std::span<std::byte> ro
 /// @return bits used: the number of nonzero codes
 std::size_t apply_signs(std::span<const std::byte> row, std::span<LevelCode> codes);
 
+/// Bit k % 64 of flags[k / 64] says whether code k has an index above 0; bits beyond the last code
+/// are zero.
+/// @pre flags has a word for each 64 codes begun
+void nonzero_flags(std::span<const LevelCode> codes, std::span<std::uint64_t> flags);
+
 /// Number of codes with an index above 0.
 std::size_t count_nonzeros(std::span<const LevelCode> codes);
 

@@ -27,95 +27,6 @@ std::array<CodeWord, kMaxLevels> omega_words(std::size_t symbols) {
   return words;
 }
 
-// Calls visit(i) for each nonzero code, in order.
-template <typename Visit>
-void for_each_nonzero(std::span<const LevelCode> codes, Visit visit) {
-  for (std::size_t i = 0; i < codes.size(); i += 8) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, codes.data() + i, std::min<std::size_t>(8, codes.size() - i));
-    constexpr std::uint64_t kLow = 0x7F7F7F7F7F7F7F7Fu;
-    std::uint64_t nonzero = (((eight & kLow) + kLow) | eight) & ~kLow;
-    for (; nonzero != 0; nonzero &= nonzero - 1) {
-      visit(i + static_cast<std::size_t>(std::countr_zero(nonzero)) / 8);
-    }
-  }
-}
-
-// Words of gaps below 256; longer ones are made on the spot.
-CodeWord gap_word(std::size_t gap) {
-  static const auto table = [] {
-    std::array<CodeWord, 256> words{};
-    for (std::size_t k = 1; k < words.size(); ++k) words[k] = omega_code(k);
-    return words;
-  }();
-  return gap < table.size() ? table[gap] : omega_code(gap);
-}
-
-// Bits of W1 without its gaps.
-std::uint64_t sparse_bits_without_gaps(const IndexCounts& counts, std::size_t symbols,
-                                       std::uint64_t nonzeros) {
-  std::uint64_t bits = static_cast<std::uint64_t>(omega_length(nonzeros + 1)) + nonzeros;
-  for (std::size_t i = 1; i < symbols; ++i) {
-    bits += counts[i] * static_cast<std::uint64_t>(omega_length(i));
-  }
-  return bits;
-}
-
-std::uint64_t gap_bits(std::span<const LevelCode> codes) {
-  std::uint64_t bits = 0;
-  std::size_t next = 0;  // the position after the previous nonzero
-  for_each_nonzero(codes, [&](std::size_t i) {
-    bits += static_cast<std::uint64_t>(gap_word(i + 1 - next).length);
-    next = i + 1;
-  });
-  return bits;
-}
-
-void write_sparse(std::span<const LevelCode> codes, const DenseCode& omega, std::uint64_t nonzeros,
-                  BitWriter& writer) {
-  const CodeWord count = omega_code(nonzeros + 1);
-  writer.put(count.bits, count.length);
-  std::size_t next = 0;
-  for_each_nonzero(codes, [&](std::size_t i) {
-    const CodeWord gap = gap_word(i + 1 - next);
-    writer.put(gap.bits, gap.length);
-    const LevelCode code = codes[i];
-    // words[k - 1] holds omega(k), with a sign bit behind it unless k - 1 = 0.
-    const std::size_t index = code & 0x7Fu;
-    const DenseCode::Word word = omega.words[index - 1];
-    const std::uint32_t sign_after = index > 1 ? 1 : 0;
-    const std::uint32_t length = word.length - sign_after;
-    const std::uint64_t sign = code >> 7;
-    writer.put(sign << length | word.bits >> sign_after, static_cast<int>(length) + 1);
-    next = i + 1;
-  });
-}
-
-void read_sparse(BitReader& reader, std::size_t symbols, std::span<LevelCode> codes) {
-  const std::uint64_t nonzeros = read_omega(reader) - 1;
-  if (nonzeros > codes.size()) {
-    fail(Kind::wire, "level payload: expected at most {} nonzero values in a bucket, found {}",
-         codes.size(), nonzeros);
-  }
-  std::fill(codes.begin(), codes.end(), LevelCode{0});
-  std::size_t next = 0;
-  for (std::uint64_t k = 0; k < nonzeros; ++k) {
-    const std::uint64_t gap = read_omega(reader);
-    if (gap > codes.size() - next) {
-      fail(Kind::wire, "level payload: expected a gap of at most {} values, found {}",
-           codes.size() - next, gap);
-    }
-    const auto sign = static_cast<LevelCode>(reader.take(1) << 7);
-    const std::uint64_t index = read_omega(reader);
-    if (index >= symbols) {
-      fail(Kind::wire, "level payload: expected a level index of at most {}, found {}", symbols - 1,
-           index);
-    }
-    next += gap;
-    codes[next - 1] = static_cast<LevelCode>(sign | index);
-  }
-}
-
 DenseCode huffman_code(std::span<const std::uint8_t> lengths) {
   std::array<CodeWord, kMaxLevels> words{};
   canonical_words(lengths, std::span(words).first(lengths.size()));
@@ -133,7 +44,7 @@ void read_huffman(BitReader& reader, std::size_t symbols, std::span<LevelCode> c
          kMaxHuffmanBits, reader.position());
   }
   thread_local DenseDecoder decoder;  // keeps its table's memory
-  decoder.rebuild(huffman_code(lengths));
+  decoder.rebuild(huffman_code(lengths), codes.size());
   decoder.read(reader, codes);
 }
 
@@ -143,7 +54,9 @@ EntropyCoding::EntropyCoding(Coding coding, int level_count)
     : coding_(coding),
       symbols_(static_cast<std::size_t>(level_count) + 1),
       omega_(std::span<const CodeWord>(omega_words(symbols_)).first(symbols_)),
-      omega_decoder_(omega_) {
+      omega_encoder_(omega_, symbols_, SIZE_MAX),
+      omega_decoder_(omega_, SIZE_MAX),
+      gaps_(symbols_) {
   EQT_CHECK(coding != Coding::fixed && symbols_ <= kMaxLevels, "coding {} of {} indices",
             static_cast<int>(coding), symbols_);
 }
@@ -181,9 +94,9 @@ EntropyCoding::Plan EntropyCoding::cheapest(std::span<const LevelCode> codes,
       plan.mode = kDense;
     }
     // Each gap takes a bit at least: often that settles it without a look at the gaps.
-    const std::uint64_t sparse = kModeBits + sparse_bits_without_gaps(counts, symbols_, nonzeros);
+    const std::uint64_t sparse = kModeBits + gaps_.bits_without_gaps(counts);
     if (sparse + nonzeros <= plan.bits) {
-      const std::uint64_t exact = sparse + gap_bits(codes);
+      const std::uint64_t exact = sparse + GapCode::gap_bits(codes);
       if (exact <= plan.bits) {
         plan.bits = exact;
         plan.mode = kSparse;
@@ -206,13 +119,13 @@ std::size_t EntropyCoding::encode(std::span<const LevelCode> codes, std::span<st
   BitWriter writer(to);
   writer.put(plan.mode, kModeBits);
   if (plan.mode == kSparse) {
-    write_sparse(codes, omega_, codes.size() - counts[0], writer);
+    gaps_.write(codes, codes.size() - counts[0], writer);
   } else if (plan.mode == kDense) {
-    write_dense(omega_, codes, writer);
+    omega_encoder_.write(codes, writer);
   } else {
     const auto lengths = std::span(plan.lengths).first(symbols_);
     for (const std::uint8_t length : lengths) writer.put(length, kLengthBits);
-    write_dense(huffman_code(lengths), codes, writer);
+    DenseEncoder(huffman_code(lengths), symbols_, codes.size()).write(codes, writer);
   }
   return writer.finish();
 }
@@ -223,7 +136,7 @@ std::size_t EntropyCoding::decode(std::span<const std::byte> from,
   const std::uint64_t mode = reader.take(kModeBits);
   if (mode == kRans && allows_rans()) return rans_read(from, symbols_, codes);
   if (mode == kSparse && allows_elias()) {
-    read_sparse(reader, symbols_, codes);
+    gaps_.read(reader, codes);
   } else if (mode == kDense && allows_elias()) {
     omega_decoder_.read(reader, codes);
   } else if (mode == kHuffman && allows_huffman()) {

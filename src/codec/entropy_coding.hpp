@@ -20,6 +20,7 @@
 #include "codec/code_kernels.hpp"
 #include "codec/codecs.hpp"
 #include "codec/dense_code.hpp"
+#include "codec/gap_code.hpp"
 #include "core/workspace.hpp"
 
 namespace eqt::codec {
@@ -60,7 +61,9 @@ class EntropyCoding {
   Coding coding_;
   std::size_t symbols_;  // n + 1
   DenseCode omega_;
+  DenseEncoder omega_encoder_;
   DenseDecoder omega_decoder_;
+  GapCode gaps_;
 };
 
 }  // namespace eqt::codec
