@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
+#include "codec/elias.hpp"
 #include "core/error.hpp"
 
 // Scalable vectors (SVE, RVV) have no fixed length at compile time; those machines use NEON or the
@@ -229,6 +230,50 @@ std::size_t CountNonzeros(const std::uint8_t* codes, std::size_t count) {
   return nonzeros;
 }
 
+// A word of nonzero flags and the one before it.
+struct Flags {
+  HWY_INLINE Flags Shifted(int by) const {
+    return {before << by, here << by | before >> (64 - by)};
+  }
+  HWY_INLINE Flags operator|(const Flags& other) const {
+    return {before | other.before, here | other.here};
+  }
+  std::uint64_t before;
+  std::uint64_t here;
+};
+
+// Lengths of omega words jump at powers of two: a gap is at least k if none of the k - 1 codes
+// before is nonzero, which shifts and ors tell of 64 codes at once.
+std::uint64_t GapBits(const std::uint8_t* codes, std::size_t count) {
+  std::uint64_t bits = 0;
+  std::uint64_t before = std::uint64_t{1} << 63;  // as if code -1 were nonzero
+  std::size_t last = 0;                           // the position after the last nonzero
+  for (std::size_t i = 0; i < count; i += 64) {
+    std::uint64_t here;
+    NonzeroFlags(codes + i, std::min<std::size_t>(64, count - i), &here);
+    const auto longer_than = [&](const Flags& seen) HWY_ATTR {
+      return static_cast<std::uint64_t>(hwy::PopCount(here & ~seen.here));
+    };
+    const Flags of1 = Flags{before, here}.Shifted(1);  // a nonzero among the 1 before
+    const Flags of2 = of1 | of1.Shifted(1), of4 = of2 | of2.Shifted(2);
+    const Flags of8 = of4 | of4.Shifted(4), of16 = of8 | of8.Shifted(8);
+    const Flags of32 = of16 | of16.Shifted(16);
+    const Flags of63 = of32 | of32.Shifted(31);
+    bits += static_cast<std::uint64_t>(hwy::PopCount(here)) + 2 * longer_than(of1) +
+            3 * longer_than(of2 | of1.Shifted(2)) + longer_than(of4 | of4.Shifted(3)) +
+            4 * longer_than(of8 | of8.Shifted(7)) + longer_than(of16 | of16.Shifted(15));
+    before = here;
+    if (here == 0) continue;
+    const std::uint64_t far = here & ~of63.here;  // a gap of 64 or more: the first one, if any
+    if (far != 0) {
+      const std::size_t gap = i + static_cast<std::size_t>(std::countr_zero(far)) + 1 - last;
+      bits += static_cast<std::uint64_t>(omega_length(gap) - omega_length(32));
+    }
+    last = i + static_cast<std::size_t>(std::bit_width(here));
+  }
+  return bits;
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace eqt::codec
@@ -242,6 +287,7 @@ HWY_EXPORT(PackSigns);
 HWY_EXPORT(ApplySigns);
 HWY_EXPORT(CountNonzeros);
 HWY_EXPORT(NonzeroFlags);
+HWY_EXPORT(GapBits);
 
 IndexCounts count_indices(std::span<const LevelCode> codes, std::size_t symbols) {
   IndexCounts counts{};
@@ -269,6 +315,10 @@ void nonzero_flags(std::span<const LevelCode> codes, std::span<std::uint64_t> fl
 
 std::size_t count_nonzeros(std::span<const LevelCode> codes) {
   return HWY_DYNAMIC_DISPATCH(CountNonzeros)(codes.data(), codes.size());
+}
+
+std::uint64_t gap_bits(std::span<const LevelCode> codes) {
+  return HWY_DYNAMIC_DISPATCH(GapBits)(codes.data(), codes.size());
 }
 
 }  // namespace eqt::codec

@@ -40,4 +40,8 @@ void nonzero_flags(std::span<const LevelCode> codes, std::span<std::uint64_t> fl
 /// Number of codes with an index above 0.
 std::size_t count_nonzeros(std::span<const LevelCode> codes);
 
+/// Sum of the lengths of the Elias omega words of all gaps: a gap is a nonzero code's position
+/// minus the previous one's, the first counted from -1 [bits].
+std::uint64_t gap_bits(std::span<const LevelCode> codes);
+
 }  // namespace eqt::codec

@@ -38,16 +38,18 @@ void DenseEncoder::rebuild(const DenseCode& code, std::size_t symbols, std::size
 }
 
 std::size_t DenseEncoder::write_pairs(std::span<const LevelCode> codes, BitWriter& writer) const {
+  BitWriter local = writer;  // a copy: bytes that are stored may change no member of it
   std::size_t i = 0;
   for (; i + 4 <= codes.size(); i += 4) {
     const auto four = load<std::uint32_t>(reinterpret_cast<const std::byte*>(codes.data() + i));
     const std::uint32_t nibbles = (four & 0x07070707u) | (four >> 4 & 0x08080808u);
     const std::uint32_t pairs = nibbles | nibbles >> 4;
     const DenseCode::Word a = pairs_[pairs & 0xFF], b = pairs_[pairs >> 16 & 0xFF];
-    writer.append(a.bits, static_cast<int>(a.length));
-    writer.append(b.bits, static_cast<int>(b.length));
-    writer.flush();
+    local.append(a.bits, static_cast<int>(a.length));
+    local.append(b.bits, static_cast<int>(b.length));
+    local.flush();
   }
+  writer = local;
   return i;
 }
 
@@ -119,24 +121,27 @@ void DenseDecoder::join() {
 
 std::size_t DenseDecoder::read_several(BitReader& reader, std::span<LevelCode> codes) const {
   constexpr std::size_t kLookups = 57 / kWindowBits;
+  // Copies, because codes are bytes, whose stores may change any member.
+  const Several* const several = several_.data();
+  BitReader local = reader;
+  std::byte* const to = reinterpret_cast<std::byte*>(codes.data());
+  const std::size_t size = codes.size();
   std::size_t i = 0;
-  while (i + 4 * kLookups <= codes.size()) {
-    std::uint64_t window = reader.window();
+  while (i + 4 * kLookups <= size) {
+    std::uint64_t window = local.window();
     int used = 0;
     for (std::size_t k = 0; k < kLookups; ++k) {
       // No word in the window: its count and length are 0, and so are those of the next ones.
-      const Several found = several_[window >> (64 - kWindowBits)];
-      store(reinterpret_cast<std::byte*>(codes.data() + i), found.codes);
+      const Several found = several[window >> (64 - kWindowBits)];
+      store(to + i, found.codes);
       i += found.count;
       window <<= found.length;
       used += found.length;
     }
-    if (used == 0) {
-      read_each(reader, codes.subspan(i, 1));
-      ++i;
-    }
-    reader.skip(used);
+    if (used == 0) read_each(local, codes.subspan(i++, 1));
+    local.skip(used);
   }
+  reader = local;
   return i;
 }
 

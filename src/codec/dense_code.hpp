@@ -72,7 +72,7 @@ class DenseDecoder {
     std::uint16_t count = 0;  // at most 4
     std::uint16_t length = 0;
   };
-  static constexpr int kWindowBits = 11;
+  static constexpr int kWindowBits = 10;
   static constexpr std::size_t kWorthwhile = 2048;  // [codes], by measurement
 
   void join();

@@ -96,7 +96,7 @@ EntropyCoding::Plan EntropyCoding::cheapest(std::span<const LevelCode> codes,
     // Each gap takes a bit at least: often that settles it without a look at the gaps.
     const std::uint64_t sparse = kModeBits + gaps_.bits_without_gaps(counts);
     if (sparse + nonzeros <= plan.bits) {
-      const std::uint64_t exact = sparse + GapCode::gap_bits(codes);
+      const std::uint64_t exact = sparse + gap_bits(codes);
       if (exact <= plan.bits) {
         plan.bits = exact;
         plan.mode = kSparse;

@@ -27,15 +27,6 @@ CodeWord nonzero_word(std::size_t gap, LevelCode code) {
   return {first.bits << second.length | second.bits, first.length + second.length};
 }
 
-// A word of nonzero flags and the one before it.
-struct Flags {
-  std::uint64_t before;
-  std::uint64_t here;
-
-  Flags shifted(int by) const { return {before << by, here << by | before >> (64 - by)}; }
-  Flags operator|(const Flags& other) const { return {before | other.before, here | other.here}; }
-};
-
 // Calls visit(first index, flags of 64 codes) for all of them, the last ones padded with zeros.
 template <typename Visit>
 void for_each_word(std::span<const LevelCode> codes, Visit visit) {
@@ -98,41 +89,8 @@ std::uint64_t GapCode::bits_without_gaps(const IndexCounts& counts) const {
   return bits + static_cast<std::uint64_t>(omega_length(nonzeros + 1));
 }
 
-// Lengths of omega words jump at powers of two: a gap is at least k if none of the k - 1 codes
-// before is nonzero, which shifts and ors tell of 64 codes at once.
-std::uint64_t GapCode::gap_bits(std::span<const LevelCode> codes) {
-  std::uint64_t bits = 0;
-  std::uint64_t before = std::uint64_t{1} << 63;  // as if code -1 were nonzero
-  std::size_t last = 0;                           // the position after the last nonzero
-  for_each_word(codes, [&](std::size_t first, std::uint64_t here) {
-    const auto longer_than = [&](const Flags& seen) {
-      return static_cast<std::uint64_t>(std::popcount(here & ~seen.here));
-    };
-    const Flags of1 = Flags{before, here}.shifted(1);  // a nonzero among the 1 before
-    const Flags of2 = of1 | of1.shifted(1), of4 = of2 | of2.shifted(2);
-    const Flags of8 = of4 | of4.shifted(4), of16 = of8 | of8.shifted(8);
-    const Flags of32 = of16 | of16.shifted(16);
-    const Flags of63 = of32 | of32.shifted(31);
-    bits += static_cast<std::uint64_t>(std::popcount(here)) + 2 * longer_than(of1) +
-            3 * longer_than(of2 | of1.shifted(2)) + longer_than(of4 | of4.shifted(3)) +
-            4 * longer_than(of8 | of8.shifted(7)) + longer_than(of16 | of16.shifted(15));
-    if (here == 0) {
-      before = 0;
-      return;
-    }
-    const std::uint64_t far = here & ~of63.here;  // a gap of 64 or more: the first one, if any
-    if (far != 0) {
-      const std::size_t gap = first + static_cast<std::size_t>(std::countr_zero(far)) + 1 - last;
-      bits += static_cast<std::uint64_t>(omega_length(gap) - omega_length(32));
-    }
-    last = first + static_cast<std::size_t>(std::bit_width(here));
-    before = here;
-  });
-  return bits;
-}
-
-void GapCode::write(std::span<const LevelCode> codes, std::uint64_t nonzeros,
-                    BitWriter& writer) const {
+void GapCode::write(std::span<const LevelCode> codes, std::uint64_t nonzeros, BitWriter& to) const {
+  BitWriter writer = to;  // a copy: bytes that are stored may change no member of it
   const CodeWord count = omega_code(nonzeros + 1);
   writer.put(count.bits, count.length);
   std::size_t next = 0;
@@ -156,6 +114,7 @@ void GapCode::write(std::span<const LevelCode> codes, std::uint64_t nonzeros,
     }
   });
   writer.flush();
+  to = writer;
 }
 
 std::size_t GapCode::read_one(BitReader& reader, std::size_t next,
@@ -176,8 +135,8 @@ std::size_t GapCode::read_one(BitReader& reader, std::size_t next,
   return next;
 }
 
-void GapCode::read(BitReader& reader, std::span<LevelCode> codes) const {
-  const std::uint64_t nonzeros = read_omega(reader) - 1;
+void GapCode::read(BitReader& from, std::span<LevelCode> codes) const {
+  const std::uint64_t nonzeros = read_omega(from) - 1;
   if (nonzeros > codes.size()) {
     fail(Kind::wire, "level payload: expected at most {} nonzero values in a bucket, found {}",
          codes.size(), nonzeros);
@@ -186,16 +145,21 @@ void GapCode::read(BitReader& reader, std::span<LevelCode> codes) const {
   constexpr int kPerWindow = 57 / kWindowBits;
   std::size_t next = 0;
   std::uint64_t left = nonzeros;
+  // Copies, because codes are bytes, whose stores may change any member.
+  const Entry* const entries = entries_.data();
+  LevelCode* const to = codes.data();
+  const std::size_t size = codes.size();
+  BitReader reader = from;
   while (left >= 2 * kPerWindow) {
     std::uint64_t window = reader.window();
     const std::size_t start = next;
     int used = 0;
     for (int k = 0; k < kPerWindow; ++k) {
-      const Entry entry = entries_[window >> (64 - kWindowBits)];
+      const Entry entry = entries[window >> (64 - kWindowBits)];
       const std::size_t first = next + entry.gap[0], second = first + entry.gap[1];
-      if (entry.count == 0 || second > codes.size()) break;
-      codes[first - 1] = entry.code[0];
-      codes[second - 1] = entry.code[1];
+      if (entry.count == 0 || second > size) break;
+      to[first - 1] = entry.code[0];
+      to[second - 1] = entry.code[1];
       next = second;
       left -= entry.count;
       window <<= entry.length;
@@ -208,6 +172,7 @@ void GapCode::read(BitReader& reader, std::span<LevelCode> codes) const {
     }
   }
   for (; left > 0; --left) next = read_one(reader, next, codes);
+  from = reader;
 }
 
 }  // namespace eqt::codec

@@ -22,16 +22,14 @@ class GapCode {
   /// @param symbols number of indices, 2 ... 128
   explicit GapCode(std::size_t symbols);
 
-  /// Length without the words of gaps [bits].
+  /// Length without the words of gaps, gap_bits() [bits].
   std::uint64_t bits_without_gaps(const IndexCounts& counts) const;
-  /// Length of the words of gaps [bits].
-  static std::uint64_t gap_bits(std::span<const LevelCode> codes);
 
   /// @param nonzeros the number of nonzero codes
-  void write(std::span<const LevelCode> codes, std::uint64_t nonzeros, BitWriter& writer) const;
+  void write(std::span<const LevelCode> codes, std::uint64_t nonzeros, BitWriter& to) const;
 
-  /// @throws Error{wire}. The caller checks reader.overrun().
-  void read(BitReader& reader, std::span<LevelCode> codes) const;
+  /// @throws Error{wire}. The caller checks from.overrun().
+  void read(BitReader& from, std::span<LevelCode> codes) const;
 
  private:
   /// One or two nonzeros at the start of a window; of one, the second repeats the first.
