@@ -1,7 +1,10 @@
 #include "codec/rans_kernels.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "codec/bytes.hpp"
 
 // Scalable vectors (SVE, RVV) have no fixed length at compile time; those machines use NEON or the
 // portable target.
@@ -176,17 +179,175 @@ void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* c
   std::memset(codes + done * kRansLanes, 0, (steps - done) * kRansLanes);
 }
 
-#else
+#elif HWY_TARGET != HWY_SCALAR
+
+namespace hn = hwy::HWY_NAMESPACE;
+using U32 = hn::CappedTag<std::uint32_t, 4>;
+using I32 = hn::Rebind<std::int32_t, U32>;
+using F32 = hn::Rebind<float, U32>;
+using U8 = hn::Repartition<std::uint8_t, U32>;
+constexpr std::size_t kVectors = kRansLanes / 4;
+
+// Where bytes go when the lanes of a mask give or take one each; 0x80 stands for zero.
+struct ByteMoves {
+  ByteMoves() {
+    std::memset(this, 0x80, sizeof *this);
+    for (std::size_t mask = 0; mask < 16; ++mask) {
+      const int count = std::popcount(mask);
+      for (int lane = 0, k = 0; lane < 4; ++lane) {
+        if ((mask >> lane & 1) == 0) continue;
+        spread[mask][4 * lane] = static_cast<std::uint8_t>(k);
+        packed[mask][4 - count + k] = static_cast<std::uint8_t>(4 * lane);
+        ++k;
+      }
+    }
+  }
+  alignas(16) std::uint8_t spread[16][16];  // byte k to the mask's lane k
+  alignas(16) std::uint8_t packed[16][16];  // the lanes' low bytes to the end of the first four
+};
+const ByteMoves& byte_moves() {
+  static const ByteMoves moves;
+  return moves;
+}
+
+// 16 bytes, looked up by lanes below 16.
+HWY_INLINE hn::Vec<U32> Find(hn::Vec<U8> table, hn::Vec<U32> lanes) {
+  const U32 d;
+  const auto only_low = hn::Or(lanes, hn::Set(d, 0x80808000u));
+  return hn::BitCast(d, hn::TableLookupBytesOr0(table, hn::BitCast(U8(), only_low)));
+}
+
+template <typename Values>
+HWY_INLINE hn::Vec<U8> ByteRow(const Values& values) {
+  alignas(16) std::uint8_t row[16];
+  for (std::size_t k = 0; k < 16; ++k) row[k] = static_cast<std::uint8_t>(values[k]);
+  return hn::Load(U8(), row);
+}
+
+HWY_INLINE std::size_t Bits(hn::Mask<U32> mask) {
+  std::uint8_t bits[8];
+  hn::StoreMaskBits(U32(), mask, bits);
+  return bits[0] & 15u;
+}
 
 std::byte* EncodeFullSteps(const RansEncoderTables& t, const std::uint8_t* codes, std::size_t steps,
-                           std::uint32_t* states, std::byte* to) {
-  EncodePlain<8>(t, codes, 0, steps * kRansLanes, states, to);
-  return to;
+                           std::uint32_t* states, std::byte* at) {
+  const U32 d;
+  const I32 di;
+  const F32 df;
+  const hn::Rebind<std::uint8_t, U32> d_codes;
+  const ByteMoves& moves = byte_moves();
+  const auto frequencies = ByteRow(t.frequency), starts = ByteRow(t.start);
+  const auto whole = hn::Set(d, 256u), index_mask = hn::Set(d, 0x7Fu);
+  hn::Vec<U32> state[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) state[v] = hn::LoadU(d, states + 4 * v);
+  for (std::size_t s = steps; s-- > 0;) {
+    for (std::size_t v = kVectors; v-- > 0;) {
+      const auto code = hn::LoadU(d_codes, codes + s * kRansLanes + 4 * v);
+      const auto index = hn::And(hn::PromoteTo(d, code), index_mask);
+      const auto f = Find(frequencies, index);
+      // Below 2^24, so signed comparisons do.
+      const auto limit = hn::BitCast(di, hn::ShiftLeft<16>(f));
+      const auto full = hn::Not(hn::RebindMask(d, hn::Lt(hn::BitCast(di, state[v]), limit)));
+      const std::size_t mask = Bits(full);
+      const auto low =
+          hn::TableLookupBytesOr0(hn::BitCast(U8(), state[v]), hn::Load(U8(), moves.packed[mask]));
+      store(at - 4, hn::GetLane(hn::BitCast(d, low)));
+      at -= std::popcount(mask);
+      const auto x = hn::IfThenElse(full, hn::ShiftRight<8>(state[v]), state[v]);
+      // x / f < 2^16 is at least 2^-8 below the next integer: rounding to fp32 never reaches it.
+      const auto quotient = hn::ConvertTo(di, hn::Div(hn::ConvertTo(df, hn::BitCast(di, x)),
+                                                      hn::ConvertTo(df, hn::BitCast(di, f))));
+      const auto raised = hn::Mul(hn::BitCast(d, quotient), hn::Sub(whole, f));
+      state[v] = hn::Add(hn::Add(x, Find(starts, index)), raised);
+    }
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(state[v], d, states + 4 * v);
+  return at;
 }
 
 void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* codes,
                      std::size_t steps, std::uint32_t* states) {
-  DecodePlain<8>(t, source, codes, 0, steps * kRansLanes, states);
+  const U32 d;
+  const I32 di;
+  const hn::Rebind<std::uint8_t, U32> d_codes;
+  const ByteMoves& moves = byte_moves();
+  const auto frequencies = ByteRow(t.frequencies), starts = ByteRow(t.starts);
+  hn::Vec<I32> last_slot[kRansVectorSymbols];
+  for (std::size_t k = 1; k < t.symbols; ++k) last_slot[k] = hn::Set(di, t.starts[k] - 1);
+  const auto low_byte = hn::Set(d, 0xFFu);
+  const auto low = hn::Set(di, static_cast<std::int32_t>(kLow));
+  hn::Vec<U32> state[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) state[v] = hn::LoadU(d, states + 4 * v);
+  const std::byte* at = source.begin;
+  const std::byte* const end = source.begin + source.size;
+  std::size_t s = 0;
+  for (; s < steps && end - at >= static_cast<std::ptrdiff_t>(kRansLanes); ++s) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto slot = hn::And(state[v], low_byte);
+      auto above = hn::Zero(di);  // -(number of starts up to the slot)
+      for (std::size_t k = 1; k < t.symbols; ++k) {
+        above = hn::Add(above, hn::VecFromMask(di, hn::Gt(hn::BitCast(di, slot), last_slot[k])));
+      }
+      const auto index = hn::BitCast(d, hn::Neg(above));
+      hn::StoreU(hn::TruncateTo(d_codes, index), d_codes, codes + s * kRansLanes + 4 * v);
+      const auto raised = hn::Mul(hn::ShiftRight<8>(state[v]), Find(frequencies, index));
+      const auto x = hn::Add(raised, hn::Sub(slot, Find(starts, index)));
+      const auto refill = hn::RebindMask(d, hn::Lt(hn::BitCast(di, x), low));
+      const std::size_t mask = Bits(refill);
+      const auto four = hn::BitCast(U8(), hn::Set(d, load<std::uint32_t>(at)));
+      const auto bytes = hn::TableLookupBytesOr0(four, hn::Load(U8(), moves.spread[mask]));
+      at += std::popcount(mask);
+      state[v] = hn::Or(hn::IfThenElse(refill, hn::ShiftLeft<8>(x), x), hn::BitCast(d, bytes));
+    }
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(state[v], d, states + 4 * v);
+  source.used = static_cast<std::size_t>(at - source.begin);
+  DecodePlain<8>(t, source, codes, s * kRansLanes, steps * kRansLanes, states);
+}
+
+#else
+
+// Without branches on the data: whether a state gives or takes a byte is a coin's toss.
+std::byte* EncodeFullSteps(const RansEncoderTables& t, const std::uint8_t* codes, std::size_t steps,
+                           std::uint32_t* states, std::byte* at) {
+  for (std::size_t s = steps; s-- > 0;) {
+    const std::uint8_t* const step = codes + s * kRansLanes;
+    for (std::size_t lane = kRansLanes; lane-- > 0;) {
+      const std::size_t index = step[lane] & 0xFu;
+      std::uint32_t x = states[lane];
+      const bool full = x >= t.limit[index];
+      at[-1] = static_cast<std::byte>(x);
+      at -= full;
+      x >>= full ? 8 : 0;
+      const auto q = static_cast<std::uint32_t>(std::uint64_t{x} * t.reciprocal32[index] >> 32);
+      states[lane] = x + t.bias[index] + q * t.complement[index];
+    }
+  }
+  return at;
+}
+
+void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* codes,
+                     std::size_t steps, std::uint32_t* states) {
+  const std::byte* at = source.begin;
+  const std::byte* const end = source.begin + source.size;
+  std::uint32_t local[kRansLanes];
+  std::memcpy(local, states, sizeof local);
+  std::size_t s = 0;
+  for (; s < steps && end - at >= static_cast<std::ptrdiff_t>(kRansLanes); ++s) {
+    for (std::size_t lane = 0; lane < kRansLanes; ++lane) {
+      const std::uint32_t slot = local[lane] & 0xFF;
+      codes[s * kRansLanes + lane] = t.index[slot];
+      const std::uint32_t x = (local[lane] >> 8) * t.frequency[slot] + t.offset[slot];
+      const std::uint32_t refill = x < kLow ? 1 : 0;
+      const std::uint32_t byte = std::to_integer<std::uint32_t>(*at) & (0 - refill);
+      local[lane] = x << (8 * refill) | byte;
+      at += refill;
+    }
+  }
+  std::memcpy(states, local, sizeof local);
+  source.used = static_cast<std::size_t>(at - source.begin);
+  DecodePlain<8>(t, source, codes, s * kRansLanes, steps * kRansLanes, states);
 }
 
 #endif
@@ -255,10 +416,13 @@ RansEncoderTables rans_encoder_tables(std::span<const std::uint16_t> frequencies
 void rans_decoder_tables(std::span<const std::uint16_t> frequencies, int precision,
                          RansDecoderTables& t) {
   t.precision = precision;
+  t.symbols = frequencies.size();
   std::uint32_t slot = 0;
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const std::uint32_t f = frequencies[i];
     if (precision == 8) {
+      t.starts[i] = static_cast<std::int32_t>(slot);
+      t.frequencies[i] = f;
       std::memset(t.frequency.data() + slot, static_cast<int>(f), f);
       std::memset(t.index.data() + slot, static_cast<int>(i), f);
       for (std::uint32_t k = 0; k < f; ++k) {

@@ -50,6 +50,10 @@ struct RansDecoderTables {
   alignas(64) std::array<std::uint8_t, 256> offset;
   alignas(64) std::array<std::uint8_t, 256> index;
   std::array<std::uint32_t, 4096> packed;
+  // P = 8, by index: frequencies and cumulative ones.
+  std::size_t symbols = 0;
+  std::array<std::uint32_t, kRansVectorSymbols> frequencies;
+  std::array<std::int32_t, kRansVectorSymbols> starts;
 };
 
 /// As rans_encoder_tables(). `tables` may hold those of another stream.
