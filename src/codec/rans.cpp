@@ -95,14 +95,7 @@ RansModel read_model(BitReader& reader, std::size_t symbols) {
   const std::uint32_t whole = 1u << model.precision;
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i + 1 < model.symbols; ++i) {
-    std::uint64_t f = 0;
-    if (model.precision == 8) {
-      f = reader.take(8);
-    } else {
-      const Decoded decoded = delta_decode(reader.window());
-      reader.skip(decoded.length);
-      f = decoded.value - 1;  // of no word: above every sum
-    }
+    const std::uint64_t f = model.precision == 8 ? reader.take(8) : read_delta(reader) - 1;
     sum += static_cast<std::uint32_t>(std::min<std::uint64_t>(f, whole));
     if (sum >= whole) {
       fail(Kind::wire,

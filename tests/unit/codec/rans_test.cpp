@@ -162,7 +162,7 @@ TEST_CASE("containers that break one rule each are refused", "[rans]") {
   require_refused(bytes_of({{0, 3}, {2, 4}, {128, 8}, {128, 8}}), 2, 3, "sum below 256");
   require_refused(bytes_of({{1, 3}, {1, 7}, {delta_code(4097).bits, delta_code(4097).length}}), 2,
                   2, "sum below 4096");
-  require_refused(bytes_of({{1, 3}, {1, 7}, {0, 60}}), 2, 2, "sum below 4096");  // no delta word
+  require_refused(bytes_of({{1, 3}, {1, 7}, {0, 60}}), 2, 2, "delta code");
   // A lone index 1: signs only, and zero bits behind them.
   REQUIRE(rans_read(bytes_of({{0, 3}, {1, 4}, {0, 8}}, {2}), 2, codes) == 3);
   REQUIRE(codes == std::vector<LevelCode>{1, 0x81});
