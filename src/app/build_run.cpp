@@ -21,6 +21,7 @@ namespace {
 codec::Coding coding_of(const RunConfig::Compressor& config) {
   if (config.coding == "elias") return codec::Coding::elias;
   if (config.coding == "huffman") return codec::Coding::huffman;
+  if (config.coding == "rans") return codec::Coding::rans;
   if (config.coding == "auto") return codec::Coding::automatic;
   return codec::Coding::fixed;
 }

@@ -128,9 +128,9 @@ void check_signum(const RunConfig& config, const std::string& origin) {
 void check_coding(const RunConfig::Compressor& compressor, const std::string& origin) {
   if (compressor.name == "e-elastiquant" && compressor.coding == "fixed")
     fail(Kind::usage,
-         "{}: expected compressor.coding \"elias\", \"huffman\" or \"auto\" for e-elastiquant, "
-         "found "
-         "\"fixed\"; set compressor.name to \"elastiquant\" or leave the coding out",
+         "{}: expected compressor.coding \"elias\", \"huffman\", \"rans\" or \"auto\" for "
+         "e-elastiquant, found \"fixed\"; set compressor.name to \"elastiquant\" or leave the "
+         "coding out",
          origin);
   if (compressor.coding != "fixed" && !has_levels(compressor.name))
     fail(Kind::usage,

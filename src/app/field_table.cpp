@@ -189,9 +189,9 @@ std::vector<Field> compressor_fields() {
                    {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
                    {"natural", "powers of two, stochastic rounding (natural compression)"},
                    {"topk", "the values of largest magnitude"},
-                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"},
-                   {"threshold", "the values above a threshold in magnitude"},
                    {"randomk", "values at random places that all ranks share"},
+                   {"threshold", "the values above a threshold in magnitude"},
+                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"},
                    {"signsgd", "the sign; ranks vote, with optimizer.momentum before it (Signum)"},
                    {"ef-signsgd", "the sign times the mean magnitude"},
                    {"onebit", "the sign, means of both sides of zero per row (1-bit SGD)"},
@@ -215,6 +215,7 @@ std::vector<Field> compressor_fields() {
           .one_of({{"fixed", "the same number of bits for every value"},
                    {"elias", "Elias omega codes"},
                    {"huffman", "canonical Huffman codes, table included"},
+                   {"rans", "interleaved rANS, frequencies included"},
                    {"auto", "the shortest entropy code for each bucket"}})
           .says("level compressors: how levels become bits; e-elastiquant: \"auto\" when unset"),
       EQT_FIELD(compressor.levels)

@@ -88,7 +88,7 @@ struct RunConfig {
     int bits = 4;
     std::size_t bucket_size = 8192;    // [values]
     std::string norm = "l2";           // l2 max
-    std::string coding = "fixed";      // fixed elias huffman auto; e-elastiquant: auto
+    std::string coding = "fixed";      // fixed elias huffman rans auto; e-elastiquant: auto
     std::string levels = "sinh";       // sinh exponential mulaw general adaptive
     std::optional<double> elasticity;  // "auto" = unset
     std::vector<double> table;         // general: l_1 < ... < l_n = 1

@@ -20,6 +20,7 @@ enum class Coding {
   fixed,     // sign and index in `bits` bits each, packed
   elias,     // Elias omega: the shorter of sparse (gaps) and dense, per bucket
   huffman,   // canonical Huffman with the table in the payload, per bucket
+  rans,      // interleaved rANS with the frequencies in the payload, per bucket
   automatic  // the shortest of the above entropy codes, per bucket
 };
 

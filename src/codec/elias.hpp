@@ -103,8 +103,25 @@ struct OmegaTable {
   }
 };
 
-/// Reads one omega word.
+namespace detail {
+inline std::uint64_t take_word(BitReader& reader, const Decoded& decoded, const char* name) {
+  if (decoded.length == 0) {
+    fail(Kind::wire, "level payload: expected an Elias {} code at bit {}, found none", name,
+         reader.position());
+  }
+  reader.skip(decoded.length);
+  return decoded.value;
+}
+}  // namespace detail
+
+/// Reads one word of at most 57 bits.
 /// @throws Error{wire} if there is none
+inline std::uint64_t read_gamma(BitReader& reader) {
+  return detail::take_word(reader, gamma_decode(reader.window()), "gamma");
+}
+inline std::uint64_t read_delta(BitReader& reader) {
+  return detail::take_word(reader, delta_decode(reader.window()), "delta");
+}
 inline std::uint64_t read_omega(BitReader& reader) {
   static const OmegaTable table;
   const std::uint64_t window = reader.window();
@@ -113,13 +130,7 @@ inline std::uint64_t read_omega(BitReader& reader) {
     reader.skip(entry.length);
     return entry.value;
   }
-  const Decoded decoded = omega_decode(window);
-  if (decoded.length == 0) {
-    fail(Kind::wire, "level payload: expected an Elias omega code at bit {}, found none",
-         reader.position());
-  }
-  reader.skip(decoded.length);
-  return decoded.value;
+  return detail::take_word(reader, omega_decode(window), "omega");
 }
 
 }  // namespace eqt::codec

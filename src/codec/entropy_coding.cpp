@@ -5,127 +5,26 @@
 #include <cstring>
 #include <limits>
 
+#include "codec/code_kernels.hpp"
 #include "codec/huffman.hpp"
+#include "codec/rans.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
 namespace {
 
-enum Mode : std::uint64_t { kSparse = 1, kDense = 2, kHuffman = 3 };
+enum Mode : std::uint64_t { kRans = 0, kSparse = 1, kDense = 2, kHuffman = 3 };
 constexpr int kModeBits = 2;
 constexpr int kLengthBits = 4;
-constexpr std::uint64_t kNotAllowed = std::numeric_limits<std::uint64_t>::max();
-using IndexCounts = std::array<std::uint64_t, kMaxLevels>;
-using HuffmanLengths = std::array<std::uint8_t, kMaxLevels>;
+// rANS is not tried where it is expected to be longer by this many bits: the states' ends vary by
+// less.
+constexpr std::uint64_t kRansSpread = 128;
+constexpr std::uint64_t kNotAllowed = std::numeric_limits<std::uint64_t>::max() / 2;
 
 std::array<CodeWord, kMaxLevels> omega_words(std::size_t symbols) {
   std::array<CodeWord, kMaxLevels> words{};
   for (std::size_t i = 0; i < symbols; ++i) words[i] = omega_code(i + 1);
   return words;
-}
-
-IndexCounts count_indices(std::span<const LevelCode> codes) {
-  // Four rows, since repeated increments of one counter wait for each other.
-  std::array<std::array<std::uint32_t, 256>, 4> rows{};
-  std::size_t i = 0;
-  for (; i + 4 <= codes.size(); i += 4) {
-    for (std::size_t k = 0; k < 4; ++k) ++rows[k][codes[i + k]];
-  }
-  for (; i < codes.size(); ++i) ++rows[0][codes[i]];
-  IndexCounts counts{};
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < 256; ++c) counts[c & 0x7F] += row[c];
-  }
-  return counts;
-}
-
-// Calls visit(i) for each nonzero code, in order.
-template <typename Visit>
-void for_each_nonzero(std::span<const LevelCode> codes, Visit visit) {
-  for (std::size_t i = 0; i < codes.size(); i += 8) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, codes.data() + i, std::min<std::size_t>(8, codes.size() - i));
-    constexpr std::uint64_t kLow = 0x7F7F7F7F7F7F7F7Fu;
-    std::uint64_t nonzero = (((eight & kLow) + kLow) | eight) & ~kLow;
-    for (; nonzero != 0; nonzero &= nonzero - 1) {
-      visit(i + static_cast<std::size_t>(std::countr_zero(nonzero)) / 8);
-    }
-  }
-}
-
-// Words of gaps below 256; longer ones are made on the spot.
-CodeWord gap_word(std::size_t gap) {
-  static const auto table = [] {
-    std::array<CodeWord, 256> words{};
-    for (std::size_t k = 1; k < words.size(); ++k) words[k] = omega_code(k);
-    return words;
-  }();
-  return gap < table.size() ? table[gap] : omega_code(gap);
-}
-
-// Bits of W1 without its gaps.
-std::uint64_t sparse_bits_without_gaps(const IndexCounts& counts, std::size_t symbols,
-                                       std::uint64_t nonzeros) {
-  std::uint64_t bits = static_cast<std::uint64_t>(omega_length(nonzeros + 1)) + nonzeros;
-  for (std::size_t i = 1; i < symbols; ++i) {
-    bits += counts[i] * static_cast<std::uint64_t>(omega_length(i));
-  }
-  return bits;
-}
-
-std::uint64_t gap_bits(std::span<const LevelCode> codes) {
-  std::uint64_t bits = 0;
-  std::size_t next = 0;  // the position after the previous nonzero
-  for_each_nonzero(codes, [&](std::size_t i) {
-    bits += static_cast<std::uint64_t>(gap_word(i + 1 - next).length);
-    next = i + 1;
-  });
-  return bits;
-}
-
-void write_sparse(std::span<const LevelCode> codes, const DenseCode& omega, std::uint64_t nonzeros,
-                  BitWriter& writer) {
-  const CodeWord count = omega_code(nonzeros + 1);
-  writer.put(count.bits, count.length);
-  std::size_t next = 0;
-  for_each_nonzero(codes, [&](std::size_t i) {
-    const CodeWord gap = gap_word(i + 1 - next);
-    writer.put(gap.bits, gap.length);
-    const LevelCode code = codes[i];
-    // words[k - 1] holds omega(k), with a sign bit behind it unless k - 1 = 0.
-    const std::size_t index = code & 0x7Fu;
-    const DenseCode::Word word = omega.words[index - 1];
-    const std::uint32_t sign_after = index > 1 ? 1 : 0;
-    const std::uint32_t length = word.length - sign_after;
-    const std::uint64_t sign = code >> 7;
-    writer.put(sign << length | word.bits >> sign_after, static_cast<int>(length) + 1);
-    next = i + 1;
-  });
-}
-
-void read_sparse(BitReader& reader, std::size_t symbols, std::span<LevelCode> codes) {
-  const std::uint64_t nonzeros = read_omega(reader) - 1;
-  if (nonzeros > codes.size()) {
-    fail(Kind::wire, "level payload: expected at most {} nonzero values in a bucket, found {}",
-         codes.size(), nonzeros);
-  }
-  std::fill(codes.begin(), codes.end(), LevelCode{0});
-  std::size_t next = 0;
-  for (std::uint64_t k = 0; k < nonzeros; ++k) {
-    const std::uint64_t gap = read_omega(reader);
-    if (gap > codes.size() - next) {
-      fail(Kind::wire, "level payload: expected a gap of at most {} values, found {}",
-           codes.size() - next, gap);
-    }
-    const auto sign = static_cast<LevelCode>(reader.take(1) << 7);
-    const std::uint64_t index = read_omega(reader);
-    if (index >= symbols) {
-      fail(Kind::wire, "level payload: expected a level index of at most {}, found {}", symbols - 1,
-           index);
-    }
-    next += gap;
-    codes[next - 1] = static_cast<LevelCode>(sign | index);
-  }
 }
 
 DenseCode huffman_code(std::span<const std::uint8_t> lengths) {
@@ -135,7 +34,7 @@ DenseCode huffman_code(std::span<const std::uint8_t> lengths) {
 }
 
 void read_huffman(BitReader& reader, std::size_t symbols, std::span<LevelCode> codes) {
-  HuffmanLengths all{};
+  std::array<std::uint8_t, kMaxLevels> all{};
   const auto lengths = std::span(all).first(symbols);
   for (std::uint8_t& length : lengths) length = static_cast<std::uint8_t>(reader.take(kLengthBits));
   if (!is_huffman_table(lengths)) {
@@ -145,7 +44,7 @@ void read_huffman(BitReader& reader, std::size_t symbols, std::span<LevelCode> c
          kMaxHuffmanBits, reader.position());
   }
   thread_local DenseDecoder decoder;  // keeps its table's memory
-  decoder.rebuild(huffman_code(lengths));
+  decoder.rebuild(huffman_code(lengths), codes.size());
   decoder.read(reader, codes);
 }
 
@@ -155,7 +54,9 @@ EntropyCoding::EntropyCoding(Coding coding, int level_count)
     : coding_(coding),
       symbols_(static_cast<std::size_t>(level_count) + 1),
       omega_(std::span<const CodeWord>(omega_words(symbols_)).first(symbols_)),
-      omega_decoder_(omega_) {
+      omega_encoder_(omega_, symbols_, SIZE_MAX),
+      omega_decoder_(omega_, SIZE_MAX),
+      gaps_(symbols_) {
   EQT_CHECK(coding != Coding::fixed && symbols_ <= kMaxLevels, "coding {} of {} indices",
             static_cast<int>(coding), symbols_);
 }
@@ -166,45 +67,65 @@ std::size_t EntropyCoding::max_bytes(std::size_t count) const noexcept {
   const auto dense = kModeBits + count * static_cast<std::size_t>(omega_.longest);
   const auto huffman = kModeBits + symbols_ * kLengthBits +
                        count * (static_cast<std::size_t>(std::bit_width(symbols_ - 1)) + 1);
-  const std::size_t bits = !allows_huffman() ? dense
-                           : !allows_elias() ? huffman
-                                             : std::min(dense, huffman);
-  return (bits + 7) / 8;
+  std::size_t bits = kNotAllowed;
+  if (allows_elias()) bits = dense;
+  if (allows_huffman()) bits = std::min(bits, huffman);
+  // rANS writes before it knows how much.
+  const std::size_t rans = allows_rans() ? rans_max_bytes(count, symbols_) : 0;
+  return bits == kNotAllowed ? rans : std::max((bits + 7) / 8, rans);
+}
+
+EntropyCoding::Plan EntropyCoding::cheapest(std::span<const LevelCode> codes,
+                                            const IndexCounts& counts) const {
+  const std::uint64_t nonzeros = codes.size() - counts[0];
+  Plan plan{.mode = kRans, .bits = kNotAllowed, .lengths = {}};
+  if (allows_huffman()) {
+    const auto lengths = std::span(plan.lengths).first(symbols_);
+    huffman_lengths(std::span(counts).first(symbols_), lengths);
+    plan.mode = kHuffman;
+    plan.bits = kModeBits + nonzeros + symbols_ * kLengthBits;
+    for (std::size_t i = 0; i < symbols_; ++i) plan.bits += counts[i] * lengths[i];
+  }
+  if (allows_elias()) {
+    std::uint64_t dense = kModeBits;
+    for (std::size_t i = 0; i < symbols_; ++i) dense += counts[i] * omega_.words[i].length;
+    if (dense <= plan.bits) {
+      plan.bits = dense;
+      plan.mode = kDense;
+    }
+    // Each gap takes a bit at least: often that settles it without a look at the gaps.
+    const std::uint64_t sparse = kModeBits + gaps_.bits_without_gaps(counts);
+    if (sparse + nonzeros <= plan.bits) {
+      const std::uint64_t exact = sparse + gap_bits(codes);
+      if (exact <= plan.bits) {
+        plan.bits = exact;
+        plan.mode = kSparse;
+      }
+    }
+  }
+  return plan;
 }
 
 std::size_t EntropyCoding::encode(std::span<const LevelCode> codes, std::span<std::byte> to) const {
-  const IndexCounts counts = count_indices(codes);
-  const std::uint64_t nonzeros = codes.size() - counts[0];
-  HuffmanLengths all_lengths{};
-  const auto lengths = std::span(all_lengths).first(symbols_);
-  std::uint64_t best = kNotAllowed;
-  Mode mode = kDense;
-  if (allows_huffman()) {
-    huffman_lengths(std::span(counts).first(symbols_), lengths);
-    best = nonzeros + symbols_ * kLengthBits;
-    for (std::size_t i = 0; i < symbols_; ++i) best += counts[i] * lengths[i];
-    mode = kHuffman;
-  }
-  if (allows_elias()) {
-    std::uint64_t dense = 0;
-    for (std::size_t i = 0; i < symbols_; ++i) dense += counts[i] * omega_.words[i].length;
-    if (dense <= best) {
-      best = dense;
-      mode = kDense;
+  const IndexCounts counts = count_indices(codes, symbols_);
+  const Plan plan = cheapest(codes, counts);
+  if (allows_rans()) {
+    const RansModel model = rans_model(counts);
+    if (plan.bits == kNotAllowed || rans_bits(model, counts) < plan.bits + kRansSpread) {
+      const std::size_t bytes = rans_write(model, codes, to);
+      if (bytes < (plan.bits + 7) / 8) return bytes;
     }
-    // Each gap takes a bit at least: often that settles it without a look at the gaps.
-    const std::uint64_t sparse = sparse_bits_without_gaps(counts, symbols_, nonzeros);
-    if (sparse + nonzeros <= best && sparse + gap_bits(codes) <= best) mode = kSparse;
   }
   BitWriter writer(to);
-  writer.put(mode, kModeBits);
-  if (mode == kSparse) {
-    write_sparse(codes, omega_, nonzeros, writer);
-  } else if (mode == kDense) {
-    write_dense(omega_, codes, writer);
+  writer.put(plan.mode, kModeBits);
+  if (plan.mode == kSparse) {
+    gaps_.write(codes, codes.size() - counts[0], writer);
+  } else if (plan.mode == kDense) {
+    omega_encoder_.write(codes, writer);
   } else {
+    const auto lengths = std::span(plan.lengths).first(symbols_);
     for (const std::uint8_t length : lengths) writer.put(length, kLengthBits);
-    write_dense(huffman_code(lengths), codes, writer);
+    DenseEncoder(huffman_code(lengths), symbols_, codes.size()).write(codes, writer);
   }
   return writer.finish();
 }
@@ -213,8 +134,9 @@ std::size_t EntropyCoding::decode(std::span<const std::byte> from,
                                   std::span<LevelCode> codes) const {
   BitReader reader(from);
   const std::uint64_t mode = reader.take(kModeBits);
+  if (mode == kRans && allows_rans()) return rans_read(from, symbols_, codes);
   if (mode == kSparse && allows_elias()) {
-    read_sparse(reader, symbols_, codes);
+    gaps_.read(reader, codes);
   } else if (mode == kDense && allows_elias()) {
     omega_decoder_.read(reader, codes);
   } else if (mode == kHuffman && allows_huffman()) {

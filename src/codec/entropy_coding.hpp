@@ -1,9 +1,10 @@
-// One bucket's codes as a bit stream: the cheapest of the containers W1, W2 and W3 that are
-// allowed.
+// One bucket's codes as a bit stream: the cheapest of the containers W1 ... W4 that are allowed.
 //
 // Source   W1, W2: Alistarh et al. 2017 (with a count of nonzeros, so that the decoder knows the
 //          end); W3: Faghri et al. 2020
+//          W4: Duda 2013 (rans.hpp)
 // Payload  mode 2 bits, most significant first in everything, then
+//          0 rANS     see rans.hpp
 //          1 sparse   omega(nonzeros + 1); per nonzero: omega(gap) sign omega(index)
 //          2 dense    per value: omega(index + 1), sign if index > 0
 //          3 huffman  4 bits per index 0 ... n: word length, 0 for none; per value: word, sign if
@@ -16,8 +17,10 @@
 #include <cstddef>
 #include <span>
 
+#include "codec/code_kernels.hpp"
 #include "codec/codecs.hpp"
 #include "codec/dense_code.hpp"
+#include "codec/gap_code.hpp"
 #include "core/workspace.hpp"
 
 namespace eqt::codec {
@@ -40,13 +43,27 @@ class EntropyCoding {
   std::size_t decode(std::span<const std::byte> from, std::span<LevelCode> codes) const;
 
  private:
-  bool allows_elias() const noexcept { return coding_ != Coding::huffman; }
-  bool allows_huffman() const noexcept { return coding_ != Coding::elias; }
+  /// The shortest of W1, W2 and W3 for these codes.
+  struct Plan {
+    std::uint64_t mode;
+    std::uint64_t bits;                            // mode included; huge if none of them is allowed
+    std::array<std::uint8_t, kMaxLevels> lengths;  // of Huffman words
+  };
+
+  bool allows(Coding coding) const noexcept {
+    return coding_ == coding || coding_ == Coding::automatic;
+  }
+  bool allows_elias() const noexcept { return allows(Coding::elias); }
+  bool allows_huffman() const noexcept { return allows(Coding::huffman); }
+  bool allows_rans() const noexcept { return allows(Coding::rans); }
+  Plan cheapest(std::span<const LevelCode> codes, const IndexCounts& counts) const;
 
   Coding coding_;
   std::size_t symbols_;  // n + 1
   DenseCode omega_;
+  DenseEncoder omega_encoder_;
   DenseDecoder omega_decoder_;
+  GapCode gaps_;
 };
 
 }  // namespace eqt::codec

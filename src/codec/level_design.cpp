@@ -87,6 +87,7 @@ double huffman_bucket_bits(std::span<const double> probability, std::size_t d) {
   return bits + none_above * huffman_code_bits(probability.first(1));
 }
 
+<<<<<<< HEAD
 // The minimiser of f on [low, high]: f may have several valleys and kinks, so a grid finds the
 // deepest first.
 template <typename F>
@@ -110,6 +111,24 @@ double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); 
 // Natural logarithms of the mu between uniform levels and far more than any bucket size wants.
 constexpr double kLowestLogMu = -4, kHighestLogMu = 24;
 
+=======
+// The same for rANS: entropy, a byte for each frequency up to the largest index that occurs, and
+// the states' 19 bits less the signs that they hold (rans.hpp).
+double rans_bucket_bits(std::span<const double> probability, std::size_t d) {
+  const auto count = static_cast<double>(d);
+  double entropy = 0, frequencies = 0, above = 0;
+  for (std::size_t k = probability.size(); k-- > 0;) {
+    const double p = probability[k];
+    above += p;
+    if (p > 0) entropy -= p * ieee_log(p) / kLn2;
+    if (k > 0) frequencies += 8 * (1 - ieee_exp(-std::min(600.0, above * count)));
+  }
+  const double lanes = std::min(32.0, count);
+  const double held = std::min(16 * lanes, (1 - probability[0]) * count);
+  return entropy + (5 + frequencies + 19 * lanes - held) / count;
+}
+
+>>>>>>> entropy
 double model_sigma(std::size_t d, Norm norm) {
   const auto count = static_cast<double>(std::max<std::size_t>(d, 2));
   return norm == Norm::l2 ? 1 / std::sqrt(count) : 1 / std::sqrt(2 * ieee_log(count));
@@ -179,6 +198,7 @@ GaussianCost gaussian_cost(std::span<const double> levels, std::size_t d, Norm n
                      omega_length(static_cast<std::uint64_t>(nonzero * count) + 1) / count;
   cost.huffman_bits = huffman_bucket_bits(probability, d) + nonzero +
                       4 * static_cast<double>(levels.size()) / count;
+  cost.rans_bits = rans_bucket_bits(probability, d) + nonzero;
   return cost;
 }
 
@@ -186,7 +206,8 @@ double GaussianCost::bits(Coding coding, std::size_t d) const {
   const double elias = std::min(sparse_bits, dense_bits);
   const double body = coding == Coding::elias     ? elias
                       : coding == Coding::huffman ? huffman_bits
-                                                  : std::min(elias, huffman_bits);
+                      : coding == Coding::rans    ? rans_bits
+                                                  : std::min({elias, huffman_bits, rans_bits});
   return body + 34 / static_cast<double>(d);  // norm and mode
 }
 

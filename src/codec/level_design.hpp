@@ -39,6 +39,7 @@ struct GaussianCost {
   double sparse_bits = 0;   // bits per value of container W1, without the norm
   double dense_bits = 0;    // W2
   double huffman_bits = 0;  // W3, code table included
+  double rans_bits = 0;     // W4, frequencies and states included
   /// Bits per value of what `coding` chooses, the 32 bits of the norm included.
   double bits(Coding coding, std::size_t d) const;
 };

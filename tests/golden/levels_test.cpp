@@ -23,6 +23,7 @@ std::unique_ptr<Compressor> make(const nlohmann::json& c) {
   const Coding coding = coding_name == "fixed"     ? Coding::fixed
                         : coding_name == "elias"   ? Coding::elias
                         : coding_name == "huffman" ? Coding::huffman
+                        : coding_name == "rans"    ? Coding::rans
                                                    : Coding::automatic;
   if (codec == "qsgd") return make_qsgd({bits, bucket_size, coding});
   if (codec == "qsgd-v") return make_qsgd_v({bits, bucket_size, coding});

@@ -4,6 +4,7 @@
 A second implementation of the format, slow and plain: the test compares the program's bytes with
 it. Run it only when a format version changes.
 """
+import fractions
 import json
 import math
 import pathlib
@@ -182,15 +183,91 @@ def packed(codes, bits):
     return out + stream.to_bytes((len(codes) * bits + 7) // 8, "little")
 
 
+def delta(k):
+    width = bin(k.bit_length())[2:]
+    return "0" * (len(width) - 1) + width + bin(k)[3:]
+
+
+def rans_frequencies(counts, precision):
+    """count * M / d, half rounded up, at least 1; then units to where they save most."""
+    whole, total = 2**precision, sum(counts)
+    f = [max(1, (2 * c * whole + total) // (2 * total)) if c else 0 for c in counts]
+    while sum(f) > whole:
+        k = min((k for k in range(len(f)) if f[k] > 1),
+                key=lambda k: (fractions.Fraction(counts[k], 2 * f[k] - 1), k))
+        f[k] -= 1
+    while sum(f) < whole:
+        k = min((k for k in range(len(f)) if f[k]),
+                key=lambda k: (-fractions.Fraction(counts[k], 2 * f[k] + 1), k))
+        f[k] += 1
+    return f
+
+
+def rans_head(f, precision):
+    m = len(f)
+    if precision == 8:
+        return "000" + format(m - 1, "04b") + "".join(format(x, "08b") for x in f[:-1])
+    return "001" + format(m - 1, "07b") + "".join(delta(x + 1) for x in f[:-1])
+
+
+def rans_cost(counts, f, precision):
+    """Expected bits, costs rounded to 2^-16."""
+    cost = sum(c * (precision * 65536 - math.floor(math.log2(x) * 65536 + 0.5))
+               for c, x in zip(counts, f) if c)
+    return cost // 65536 + len(rans_head(f, precision))
+
+
+def rans(indices, v, n):
+    d, m = len(indices), max(indices) + 1
+    counts = [indices.count(k) for k in range(m)]
+    precision, f = 8 if m <= 16 else 12, None
+    if m <= 16:
+        f, wide = rans_frequencies(counts, 8), rans_frequencies(counts, 12)
+        if 256 not in f:
+            lanes = min(32, d)
+            signs = d - counts[0]
+            rest = signs + 19 * lanes - min(signs, 16 * lanes)
+            bits = rans_cost(counts, wide, 12) + rest
+            if bits + bits // 256 < rans_cost(counts, f, 8) + rest:
+                precision = 12
+    f = rans_frequencies(counts, precision)
+    signs = [int(x < 0) for k, x in zip(indices, v) if k > 0]
+    out, stream, lanes = rans_head(f, precision), [], 0
+    if 2**precision not in f:
+        lanes = min(32, d)
+        held = (signs + [0] * 512)[:16 * lanes]
+        states = [2**16 + sum(held[16 * i + j] << j for j in range(16)) for i in range(lanes)]
+        start = [sum(f[:k]) for k in range(m)]
+        for i in range(d - 1, -1, -1):
+            k, x = indices[i], states[i % 32]
+            # A state that would leave its range gives its lower bytes to the stream first.
+            while (x // f[k] << precision) + start[k] + x % f[k] >= 2**24:
+                stream.append(x % 256)
+                x //= 256
+            states[i % 32] = (x // f[k] << precision) + start[k] + x % f[k]
+        for x in states:
+            out += format(24 - x.bit_length(), "03b") + bin(x)[3:]
+    out += "0" * (-len(out) % 8)
+    out += "".join(format(x, "08b") for x in reversed(stream))
+    left = signs[16 * lanes:]
+    left += [0] * (-len(left) % 8)
+    return out + "".join(str(left[i + 7 - i % 8 - i % 8]) for i in range(len(left)))
+
+
 def body(case, v, indices):
     n = 2 ** (case["bits"] - 1) - 1
     if case["coding"] == "fixed":
         return packed([k | (k > 0 and x < 0) << (case["bits"] - 1) for k, x in zip(indices, v)],
                       case["bits"])
-    writers = {"elias": (sparse, dense), "huffman": (huffman,),
+    writers = {"elias": (sparse, dense), "huffman": (huffman,), "rans": (),
                "automatic": (sparse, dense, huffman)}[case["coding"]]
-    best = min((w(indices, v, n) for w in writers), key=len)
-    best += "0" * (-len(best) % 8)
+    best = min((w(indices, v, n) for w in writers), key=len, default=None)
+    if best is not None:
+        best += "0" * (-len(best) % 8)
+    if case["coding"] in ("rans", "automatic"):
+        other = rans(indices, v, n)
+        if best is None or len(other) < len(best):
+            best = other
     return bytes(int(best[i:i + 8], 2) for i in range(0, len(best), 8))
 
 
@@ -216,8 +293,13 @@ def inputs():
     peak = [(40 if i % 11 == 4 else 0.5) * (1 if i % 2 == 0 else -1) for i in count]
     special = [0.0 if 16 <= i < 32 else mixed[i] if i < 16 else f32(3e38) for i in count]
     special[20] = -0.0  # in a bucket of zeros; the last bucket's norm is above the largest float
+    # Sums of hashed bytes: nearly Gaussian; the second is sparse.
+    noise = [sum((i * 2654435761 + k * 40503 >> k) % 251 - 125 for k in (3, 7, 11, 13)) / 128
+             for i in range(1100)]
+    spikes = [x * (24 if i % 61 == 7 else 0.01) for i, x in enumerate(noise)]
     long = [((i * 733) % 1999 - 999) / 512 for i in range(530)]  # whole blocks and a rest
-    return {"mixed": mixed, "peak": peak, "special": special, "long": long}
+    return {"mixed": mixed, "peak": peak, "special": special, "long": long, "noise": noise,
+            "spikes": spikes}
 
 
 def cases():
@@ -231,12 +313,16 @@ def cases():
     entropy = [dict(codec="e-elastiquant", bits=b, norm="l2", coding=c, levels="sinh", elasticity=e)
                for c in ("elias", "huffman", "automatic") for b, e in ((3, 0.5), (4, 0.25), (8, 0.0625))]
     entropy += [dict(codec="qsgd", bits=4, norm="l2", coding="elias")]
+    entropy += [dict(codec="e-elastiquant", bits=b, norm="l2", coding="rans", levels="sinh",
+                     elasticity=e)
+                for b, e in ((2, 0.5), (3, 0.5), (4, 0.25), (5, 0.25), (6, 0.125), (8, 0.0625))]
     for case in fixed + elastic + entropy:
         for name, values in inputs().items():
-            if name == "long" and case["coding"] != "fixed":
+            long_for = ("fixed",) if name == "long" else ("rans", "automatic")
+            if len(values) > 45 and case["coding"] not in long_for:
                 continue
             first = 2**32 - 20 if name == "peak" else 3
-            size = 520 if name == "long" else 16
+            size = 16 if len(values) == 45 else 520
             full = dict(case, bucket_size=size, first_index=first, input=name)
             yield dict(full, payload=payload(full, values).hex())
 

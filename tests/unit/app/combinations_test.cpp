@@ -13,9 +13,10 @@ using Sets = std::vector<std::string>;
 
 std::string compressor(const std::string& name) { return "compressor.name=" + name; }
 
-const Sets kAll = {"none",      "fp16",        "bf16",          "int8",       "natural", "qsgd",
-                   "qsgd-v",    "nuqsgd", "elastiquant", "e-elastiquant", "alq", "amq", "terngrad",   "topk",    "dgc",
-                   "threshold", "randomk",     "signsgd",       "ef-signsgd", "onebit"};
+const Sets kAll = {"none",       "fp16",        "bf16",          "int8",      "qsgd", "qsgd-v",
+                   "nuqsgd",     "elastiquant", "e-elastiquant", "alq",       "amq",  "terngrad",
+                   "natural",    "topk",        "randomk",       "threshold", "dgc",  "signsgd",
+                   "ef-signsgd", "onebit",      "atomo",         "powersgd"};
 
 }  // namespace
 
@@ -93,7 +94,7 @@ TEST_CASE("entropy coding needs levels", "[config]") {
   const Sets with_levels = {"qsgd",          "qsgd-v", "nuqsgd", "elastiquant",
                             "e-elastiquant", "alq",    "amq"};
   for (const auto& name : kAll)
-    for (const std::string coding : {"elias", "huffman", "auto"}) {
+    for (const std::string coding : {"elias", "huffman", "rans", "auto"}) {
       const Sets sets = {compressor(name), "compressor.coding=" + coding};
       if (std::find(with_levels.begin(), with_levels.end(), name) != with_levels.end())
         CHECK(parse("{}", sets).compressor.coding == coding);

@@ -62,3 +62,23 @@ TEST_CASE("read_omega reads a stream and stops at nonsense", "[elias]") {
   BitReader bad(ones);
   REQUIRE_THROWS_AS(read_omega(bad), Error);
 }
+
+TEST_CASE("read_gamma and read_delta read a stream and stop at nonsense", "[elias]") {
+  std::vector<std::byte> bytes(8000);
+  BitWriter writer(bytes);
+  for (std::uint64_t k = 1; k < 1000; ++k) {
+    writer.put(gamma_code(k).bits, gamma_code(k).length);
+    writer.put(delta_code(k * k).bits, delta_code(k * k).length);
+  }
+  bytes.resize(writer.finish());
+  BitReader reader(bytes);
+  for (std::uint64_t k = 1; k < 1000; ++k) {
+    REQUIRE(read_gamma(reader) == k);
+    REQUIRE(read_delta(reader) == k * k);
+  }
+  const std::vector<std::byte> zeros(16, std::byte{0});
+  BitReader bad(zeros);
+  REQUIRE_THROWS_AS(read_gamma(bad), Error);
+  REQUIRE_THROWS_AS(read_delta(bad), Error);
+  REQUIRE(bad.position() == 0);
+}
