@@ -90,7 +90,7 @@ Segments segments_for(const codec::Compressor& compressor, std::size_t count) {
 template <typename Prepare, typename Work>
 double median_seconds(Prepare prepare, Work work) {
   constexpr double kEnoughSeconds = 0.25, kTooLongSeconds = 4;
-  constexpr std::size_t kMinPasses = 7, kMaxPasses = 5000;
+  constexpr std::size_t kMinPasses = 7, kMaxPasses = 1000;
   prepare();
   work();
   std::vector<double> seconds;
