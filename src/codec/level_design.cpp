@@ -87,7 +87,6 @@ double huffman_bucket_bits(std::span<const double> probability, std::size_t d) {
   return bits + none_above * huffman_code_bits(probability.first(1));
 }
 
-<<<<<<< HEAD
 // The minimiser of f on [low, high]: f may have several valleys and kinks, so a grid finds the
 // deepest first.
 template <typename F>
@@ -111,7 +110,6 @@ double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); 
 // Natural logarithms of the mu between uniform levels and far more than any bucket size wants.
 constexpr double kLowestLogMu = -4, kHighestLogMu = 24;
 
-=======
 // The same for rANS: entropy, a byte for each frequency up to the largest index that occurs, and
 // the states' 19 bits less the signs that they hold (rans.hpp).
 double rans_bucket_bits(std::span<const double> probability, std::size_t d) {
@@ -128,7 +126,6 @@ double rans_bucket_bits(std::span<const double> probability, std::size_t d) {
   return entropy + (5 + frequencies + 19 * lanes - held) / count;
 }
 
->>>>>>> entropy
 double model_sigma(std::size_t d, Norm norm) {
   const auto count = static_cast<double>(std::max<std::size_t>(d, 2));
   return norm == Norm::l2 ? 1 / std::sqrt(count) : 1 / std::sqrt(2 * ieee_log(count));
