@@ -93,7 +93,10 @@ std::vector<std::pair<std::string, Make>> all_compressors() {
           {"e-elastiquant", [] { return make_e_elastiquant({.coding = Coding::automatic}); }},
           {"terngrad", [] { return make_terngrad({}); }},
           {"topk", [] { return make_topk({.density = 0.05}); }},
-          {"dgc", [] { return make_dgc({.density = 0.05}); }}};
+          {"dgc", [] { return make_dgc({.density = 0.05}); }},
+          {"powersgd", [] { return make_powersgd({}); }},
+          {"atomo", [] { return make_atomo({}); }},
+          {"atomo entries", [] { return make_atomo({.atoms = codec::Atoms::entrywise}); }}};
 }
 
 }  // namespace
