@@ -100,7 +100,10 @@ std::vector<std::pair<std::string, Make>> all_compressors() {
           {"topk", [] { return make_topk({.density = 0.05}); }},
           {"dgc", [] { return make_dgc({.density = 0.05}); }},
           {"threshold", [] { return make_threshold({.density = 0.05, .value_bits = 16}); }},
-          {"randomk", [] { return make_randomk({.density = 0.05}); }}};
+          {"randomk", [] { return make_randomk({.density = 0.05}); }},
+          {"powersgd", [] { return make_powersgd({}); }},
+          {"atomo", [] { return make_atomo({}); }},
+          {"atomo entries", [] { return make_atomo({.atoms = codec::Atoms::entrywise}); }}};
 }
 
 }  // namespace

@@ -74,6 +74,14 @@ std::vector<std::pair<std::string, MakeSetup>> setups() {
            [] {
              return Setup{make_dgc({}), make_dgc_memory(kCount, {})};
            }},
+          {"atomo",
+           [] {
+             return Setup{make_atomo({}), nullptr};
+           }},
+          {"powersgd",
+           [] {
+             return Setup{make_powersgd({}), make_error_feedback(kCount)};
+           }},
           {"elastiquant with feedback", [] {
              return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
            }}};
@@ -85,7 +93,9 @@ std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, Step
                        std::size_t bucket_bytes, std::size_t* allocations = nullptr) {
   const Layout layout = test_layout();
   auto plan = plan_buckets(layout, *setup.compressor, {.bucket_bytes = bucket_bytes});
-  const auto collective = setup.scatters
+  const auto collective = setup.compressor->id() == codec::CodecId::powersgd
+                              ? make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1})
+                          : setup.scatters
                               ? make_scatter_reduce(comm, *setup.compressor, plan,
                                                     {.reducer_feedback = setup.memory != nullptr})
                               : make_allgather(comm, *setup.compressor, plan);
