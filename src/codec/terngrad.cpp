@@ -70,7 +70,7 @@ float TernGrad::local_scale(std::span<const float> values) const {
     if (bits > kLargestFiniteBits) require_finite("terngrad", values);
     return std::bit_cast<float>(bits);
   }
-  Moments moments;
+  TernaryMoments moments;
   add_moments(values, moments);
   if (moments.largest > kLargestFiniteBits) require_finite("terngrad", values);
   float largest;
@@ -88,7 +88,7 @@ float TernGrad::local_scale(std::span<const float> values) const {
 
 /// Codes of up to 16 values, one at a time: the end of a message, and where a counter crosses 2^32.
 std::uint32_t pack_one_word(std::span<const float> values, const EncodeContext& context,
-                            std::uint64_t first_index, Rounding rounding) {
+                            std::uint64_t first_index, TernaryRounding rounding) {
   std::uint32_t word = 0;
   for (std::size_t j = 0; j < values.size(); ++j) {
     const std::uint64_t index = first_index + j;
@@ -102,7 +102,7 @@ std::uint32_t pack_one_word(std::span<const float> values, const EncodeContext& 
 }
 
 /// Writes the codes of all values: vector kernels on whole words within one block of 2^32 counters.
-void pack(std::span<const float> values, const EncodeContext& context, Rounding rounding,
+void pack(std::span<const float> values, const EncodeContext& context, TernaryRounding rounding,
           std::byte* to) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
   std::size_t i = 0;

@@ -34,7 +34,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// `whole` is a multiple of kMomentSums.
 void add_chunk(const float* HWY_RESTRICT values, std::size_t whole, double shift,
-               Moments& moments) {
+               TernaryMoments& moments) {
   const hn::CappedTag<double, kMomentSums> dd;
   const hn::Rebind<float, decltype(dd)> df;
   const hn::ScalableTag<float> wide;
@@ -67,7 +67,7 @@ void add_chunk(const float* HWY_RESTRICT values, std::size_t whole, double shift
   }
 }
 
-void sum_moments(const float* HWY_RESTRICT values, std::size_t count, Moments& moments) {
+void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMoments& moments) {
   const double shift = values[0];
   const std::size_t whole = count - count % kMomentSums;
   for (std::size_t i = 0; i < whole; i += kChunk) {
@@ -83,7 +83,7 @@ void sum_moments(const float* HWY_RESTRICT values, std::size_t count, Moments& m
 /// Where a value becomes nonzero. `scaled_index` is as in random_words().
 template <class D>
 HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
-                             Rounding rounding) {
+                             TernaryRounding rounding) {
   const hn::RebindToUnsigned<D> du;
   const hn::RebindToSigned<D> di;
   const auto word = random_words(du, scaled_index, rounding.second);
@@ -121,7 +121,7 @@ void interleave(const std::uint32_t* HWY_RESTRICT nonzero, const std::uint32_t* 
 /// Packs values whose counters do not cross a multiple of 2^32; whole words only. `index` is the
 /// low half of the first value's counter.
 void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t index,
-              Rounding rounding, std::byte* HWY_RESTRICT to) {
+              TernaryRounding rounding, std::byte* HWY_RESTRICT to) {
   const hn::CappedTag<float, kCodesPerWord> df;
   const hn::RebindToUnsigned<decltype(df)> du;
   const hn::RebindToSigned<decltype(df)> di;
@@ -198,11 +198,11 @@ HWY_EXPORT(add_all);
 
 }  // namespace
 
-void add_moments(std::span<const float> values, Moments& moments) {
+void add_moments(std::span<const float> values, TernaryMoments& moments) {
   HWY_DYNAMIC_DISPATCH(sum_moments)(values.data(), values.size(), moments);
 }
 
-void pack_words(std::span<const float> values, std::uint32_t index, Rounding rounding,
+void pack_words(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
                 std::byte* to) {
   HWY_DYNAMIC_DISPATCH(pack_all)
   (values.data(), values.size() / kCodesPerWord, index, rounding, to);

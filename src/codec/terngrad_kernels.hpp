@@ -15,14 +15,14 @@ inline constexpr std::size_t kMomentSums =
 
 /// Sums over values of (g - g_0) and (g - g_0)^2, by index modulo kMomentSums, and the largest
 /// |g|.
-struct Moments {
+struct TernaryMoments {
   double sum[kMomentSums] = {};
   double squares[kMomentSums] = {};
   std::int32_t largest = 0;  // bits of a non-negative float
 };
 
 /// What turns a value into a code.
-struct Rounding {
+struct TernaryRounding {
   float limit;                  // clips |g|
   float scale;                  // S
   std::uint32_t first, second;  // stream constants; see RandomStream
@@ -30,12 +30,12 @@ struct Rounding {
 
 /// Adds all values; g_0 is the first of them.
 /// @pre values is not empty
-void add_moments(std::span<const float> values, Moments& moments);
+void add_moments(std::span<const float> values, TernaryMoments& moments);
 
 /// Writes the codes of values.size() / 16 whole words, 4 bytes each. `index` is the low half of the
 /// first value's counter.
 /// @pre the counters do not cross a multiple of 2^32
-void pack_words(std::span<const float> values, std::uint32_t index, Rounding rounding,
+void pack_words(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
                 std::byte* to);
 
 /// sum[i] += +amount, -amount or zero for sum.size() / 16 whole words of codes.
