@@ -59,8 +59,8 @@ struct EncodeContext {
   RandomKey key;                      // (seed, step, rank, slice) of these values
   std::uint64_t first_index = 0;      // index of values[0] in its slice: the random counter's start
   std::optional<float> shared_scale;  // TernGrad: S = max over ranks of local_scale()
-  std::optional<float> own_scale;     // local_scale() of these values, where it is known already
-  std::optional<double> density;      // sparse codecs: fraction kept in this step, not the option's
+  std::optional<float> own_scale = {};  // local_scale() of these values, where it is known already
+  std::optional<double> density;  // sparse codecs: fraction kept in this step, not the option's
   std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
 };
 
