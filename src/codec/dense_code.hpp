@@ -73,7 +73,7 @@ class DenseDecoder {
     std::uint16_t length = 0;
   };
   static constexpr int kWindowBits = 10;
-  static constexpr std::size_t kWorthwhile = 2048;  // [codes], by measurement
+  static constexpr std::size_t kWorthwhile = 4096;  // [codes], by measurement
 
   void join();
   Several single(std::size_t window) const;

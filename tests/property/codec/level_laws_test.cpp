@@ -152,8 +152,7 @@ TEST_CASE("automatic coding is never longer than the others", "[level_laws]") {
       const auto size = [&](const LevelCase& c) {
         return encode_to_vector(*c.compressor, values, context_of(1)).size();
       };
-      REQUIRE(size(automatic[k]) <=
-              std::min({size(elias[k]), size(huffman[k]), size(rans[k])}));
+      REQUIRE(size(automatic[k]) <= std::min({size(elias[k]), size(huffman[k]), size(rans[k])}));
     }
   }
 }
