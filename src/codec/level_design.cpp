@@ -108,7 +108,7 @@ double least_on_grid(F f, double low, double high, int points, int steps) {
 double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); }
 
 // Natural logarithms of the mu between uniform levels and far more than any bucket size wants.
-constexpr double kLowestLogMu = -4, kHighestLogMu = 24;
+constexpr double kLowestLogMu = -4, kHighestLogMu = 20;
 
 double model_sigma(std::size_t d, Norm norm) {
   const auto count = static_cast<double>(std::max<std::size_t>(d, 2));

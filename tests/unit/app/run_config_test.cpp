@@ -163,7 +163,8 @@ TEST_CASE("the names of a key can be listed", "[config]") {
     names.push_back(choice.name);
     CHECK_FALSE(choice.about.empty());
   }
-  CHECK(names == std::vector<std::string>{"none", "fp16", "bf16", "qsgd", "qsgd-v", "elastiquant",
-                                          "e-elastiquant", "terngrad", "topk", "dgc"});
+  CHECK(names == std::vector<std::string>{"none", "fp16", "bf16", "qsgd", "qsgd-v", "nuqsgd",
+                                          "elastiquant", "e-elastiquant", "alq", "amq", "terngrad",
+                                          "topk", "dgc"});
   CHECK_THROWS_AS(config_choices("train.epochs"), eqt::Error);
 }
