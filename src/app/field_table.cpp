@@ -226,7 +226,7 @@ std::vector<Field> compressor_fields() {
                    {"adaptive", "sinh at first, then fitted to the run's gradients"}})
           .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
       EQT_FIELD(compressor.elasticity)
-          .within({0, 1e12, true, false})
+          .within({0, 1e9, true, false})
           .says(
               "elastiquant families: theta of sinh and adaptive, at most 20; p < 1 of exponential; "
               "mu of mulaw; \"auto\" = the optimum"),

@@ -108,7 +108,7 @@ double least_on_grid(F f, double low, double high, int points, int steps) {
 double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); }
 
 // Natural logarithms of the mu between uniform levels and far more than any bucket size wants.
-constexpr double kLowestLogMu = -4, kHighestLogMu = 24;
+constexpr double kLowestLogMu = -4, kHighestLogMu = 20;
 
 // The same for rANS: entropy, a byte for each frequency up to the largest index that occurs, and
 // the states' 19 bits less the signs that they hold (rans.hpp).

@@ -96,15 +96,6 @@ Levels mulaw_levels(int n, double mu) {
   return levels;
 }
 
-std::size_t first_bad_level(std::span<const double> table) noexcept {
-  double below = 0;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    if (!(table[i] > below) || table[i] > 1) return i;
-    below = table[i];
-  }
-  return below == 1 ? table.size() : table.size() - 1;
-}
-
 Cell find_cell(std::span<const double> levels, double r) {
   const auto above = std::upper_bound(levels.begin() + 1, levels.end() - 1, r);
   const auto j = static_cast<std::size_t>(above - levels.begin()) - 1;

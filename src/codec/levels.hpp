@@ -29,7 +29,14 @@ Levels mulaw_levels(int n, double mu);
 
 /// Index of the first entry of a table l_1 ... l_n that is not above its predecessor (l_0 = 0), or
 /// of the last entry if it is not 1; table.size() for a good table.
-std::size_t first_bad_level(std::span<const double> table) noexcept;
+inline std::size_t first_bad_level(std::span<const double> table) noexcept {
+  double below = 0;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (!(table[i] > below) || table[i] > 1) return i;
+    below = table[i];
+  }
+  return below == 1 || table.empty() ? table.size() : table.size() - 1;
+}
 
 /// The cell that holds r, and the probability that r is rounded up to its upper end.
 struct Cell {
