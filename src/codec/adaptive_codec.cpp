@@ -43,6 +43,10 @@ std::uint8_t AdaptiveLevelCodec::format_version() const noexcept {
 
 Properties AdaptiveLevelCodec::properties() const noexcept { return current()->codec.properties(); }
 
+std::optional<double> AdaptiveLevelCodec::variance_bound(std::size_t count) const {
+  return current()->codec.variance_bound(count);
+}
+
 std::size_t AdaptiveLevelCodec::max_payload_bytes(std::size_t count) const {
   return count == 0 ? 0 : kFingerprintBytes + current()->codec.max_payload_bytes(count);
 }

@@ -51,6 +51,8 @@ class AdaptiveLevelCodec final : public Compressor {
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
 
+  std::optional<double> variance_bound(std::size_t count) const override;
+
   /// Adds these values to the statistics as they would be encoded.
   void observe(std::span<const float> values, GradientStatistics& statistics) const;
   /// The table of least variance for these statistics, by this codec's rule; the present one if

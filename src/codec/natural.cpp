@@ -196,6 +196,8 @@ class Natural final : public Compressor {
   CodecId id() const noexcept override { return CodecId::natural; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {.unbiased = true, .random = true}; }
+  /// Of normal numbers; subnormal ones are rounded to 0 or 2^-126.
+  std::optional<double> variance_bound(std::size_t /*count*/) const override { return 0.125; }
   std::size_t max_payload_bytes(std::size_t count) const override { return payload_bytes(count); }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,

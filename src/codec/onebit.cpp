@@ -68,6 +68,9 @@ class OneBit final : public Compressor {
   CodecId id() const noexcept override { return CodecId::onebit; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {.needs_feedback = true, .granule = 0}; }
+  std::optional<double> variance_bound(std::size_t count) const override {
+    return count == 0 ? 0.0 : 1 - 1 / static_cast<double>(count);
+  }
   std::size_t max_payload_bytes(std::size_t count) const override {
     return payload_bytes(count, std::max<std::size_t>(1, count / kLeastColumns));
   }

@@ -42,6 +42,11 @@ class PowerSgd final : public Compressor {
     return count == 0 ? 0 : kHeadBytes + count * sizeof(float);
   }
 
+  /// A projection never adds; rounding does, by far less than this.
+  std::optional<double> variance_bound(std::size_t /*count*/) const override {
+    return 1.0 + 0x1p-16;
+  }
+
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,

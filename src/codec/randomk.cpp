@@ -110,6 +110,14 @@ class RandomK final : public Compressor {
     return count == 0 ? 0 : kHeadBytes + value_bytes(count, value_bits_);
   }
 
+  /// In expectation; equal to it for 32-bit values.
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (count == 0) return 0.0;
+    const auto d = static_cast<double>(count);
+    const double k = std::clamp(std::floor(density_ * d), 1.0, d);
+    return unbiased_ ? d / k - 1 : 1 - k / d;
+  }
+
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,

@@ -62,6 +62,9 @@ class EfSignSgd final : public Compressor {
   CodecId id() const noexcept override { return CodecId::ef_signsgd; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {.needs_feedback = true, .granule = 0}; }
+  std::optional<double> variance_bound(std::size_t count) const override {
+    return count == 0 ? 0.0 : 1 - 1 / static_cast<double>(count);
+  }
   std::size_t max_payload_bytes(std::size_t count) const override {
     return count == 0 ? 0 : sizeof(float) + plane_bytes(count);
   }

@@ -153,6 +153,10 @@ class Threshold final : public Sparse {
         threshold_(checked_threshold(options.threshold)) {}
 
   std::uint8_t format_version() const noexcept override { return 1; }
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (threshold_ > 0) return {};
+    return Sparse::variance_bound(count);
+  }
 
  protected:
   std::optional<Selection> select(std::span<const float> values, std::size_t k,

@@ -19,6 +19,7 @@ const std::vector<std::pair<std::string, Coding>>& codings() {
   static const std::vector<std::pair<std::string, Coding>> all = {{"fixed", Coding::fixed},
                                                                   {"elias", Coding::elias},
                                                                   {"huffman", Coding::huffman},
+                                                                  {"rans", Coding::rans},
                                                                   {"auto", Coding::automatic}};
   return all;
 }
@@ -43,6 +44,33 @@ void add_level_codecs(std::vector<Decoder>& table, std::size_t bucket) {
   }
   table.push_back({"elastiquant-4-exponential",
                    codec::make_elastiquant({4, bucket, Norm::l2, LevelFamily::exponential, 0.5})});
+  table.push_back({"nuqsgd-4-fixed", codec::make_nuqsgd({4, bucket})});
+  table.push_back({"nuqsgd-3-auto", codec::make_nuqsgd({3, bucket, Coding::automatic})});
+  table.push_back({"alq-3-fixed", codec::make_alq({3, bucket})});
+  table.push_back({"alq-4-huffman", codec::make_alq({4, bucket, Coding::huffman})});
+  table.push_back({"amq-3-fixed", codec::make_amq({3, bucket})});
+}
+
+void add_sparse_codecs(std::vector<Decoder>& table) {
+  table.push_back({"topk", codec::make_topk({.density = 0.1})});
+  table.push_back({"topk-dense", codec::make_topk({.density = 0.8})});
+  table.push_back({"topk-16", codec::make_topk({.density = 0.05, .value_bits = 16})});
+  table.push_back({"dgc", codec::make_dgc({.density = 0.01})});
+  table.push_back({"threshold", codec::make_threshold({.density = 0.1})});
+  table.push_back({"threshold-absolute", codec::make_threshold({.threshold = 1})});
+  table.push_back({"randomk", codec::make_randomk({.density = 0.1})});
+  table.push_back({"randomk-unbiased-16",
+                   codec::make_randomk({.density = 0.1, .value_bits = 16, .unbiased = true})});
+}
+
+void add_sign_and_low_rank_codecs(std::vector<Decoder>& table) {
+  table.push_back({"signsgd", codec::make_signsgd()});
+  table.push_back({"ef-signsgd", codec::make_ef_signsgd()});
+  table.push_back({"onebit", codec::make_onebit()});
+  table.push_back({"powersgd", codec::make_powersgd({}), false});
+  table.push_back({"atomo", codec::make_atomo({}), false});
+  table.push_back(
+      {"atomo-entrywise", codec::make_atomo({.atoms = codec::Atoms::entrywise}), false});
 }
 
 }  // namespace
@@ -54,9 +82,11 @@ std::vector<Decoder> decoder_table(std::size_t bucket_size) {
   table.push_back({"bf16", codec::make_bf16()});
   table.push_back({"terngrad", codec::make_terngrad({})});
   table.push_back({"terngrad-unclipped", codec::make_terngrad({.clip = 0})});
-  table.push_back({"topk", codec::make_topk({.density = 0.1})});
-  table.push_back({"dgc", codec::make_dgc({.density = 0.01})});
+  table.push_back({"int8", codec::make_int8({.bucket_size = bucket_size})});
+  table.push_back({"natural", codec::make_natural()});
   add_level_codecs(table, bucket_size);
+  add_sparse_codecs(table);
+  add_sign_and_low_rank_codecs(table);
   return table;
 }
 
