@@ -1,1 +1,3 @@
-eqt_test(core_unit LABEL unit LINK eqt_core SOURCES unit/core/random_test.cpp)
+eqt_test(core_unit LABEL unit LINK eqt_core SOURCES
+  unit/core/exact_sum_test.cpp
+  unit/core/random_test.cpp)

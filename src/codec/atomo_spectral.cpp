@@ -126,8 +126,10 @@ std::size_t Spectral::encode(std::span<const float> values, const EncodeContext&
 
   const Kept kept = draw(singular, context.key);
   const FactorShape shape{view.rows, view.columns, kept.count};
-  const auto left = workspace.array<float>(kLeft, shape.left());
-  const auto right = workspace.array<float>(kRight, shape.right());
+  // Room for every atom, so that a lucky draw allocates nothing.
+  const FactorShape most{view.rows, view.columns, view.columns};
+  const auto left = workspace.array<float>(kLeft, most.left()).first(shape.left());
+  const auto right = workspace.array<float>(kRight, most.right()).first(shape.right());
   for (std::size_t k = 0; k < kept.count; ++k) {
     const auto from = vectors.subspan(kept.atom[k] * view.columns, view.columns);
     std::transform(from.begin(), from.end(), right.subspan(k * view.columns).begin(),
@@ -171,7 +173,9 @@ void Spectral::decode_add(std::span<const std::byte> payload, float scale, Works
   }
   if (atoms == 0) return;
   // A copy, because the payload's floats may lie on any byte.
-  const auto factors = workspace.array<float>(kLeft, shape.left() + shape.right());
+  const FactorShape most{shape.rows, columns, columns};
+  const auto factors =
+      workspace.array<float>(kLeft, most.left() + most.right()).first(shape.left() + shape.right());
   std::memcpy(factors.data(), payload.data() + kHeadBytes, factors.size_bytes());
   if (const std::size_t bad = first_non_finite(factors); bad != factors.size()) {
     fail(Kind::wire,

@@ -34,7 +34,8 @@ void GradientStatistics::add(std::span<const float> values, std::size_t bucket_s
     values = values.subspan(bucket.size());
     const double squares = sum_of_squares(bucket);
     if (!(squares > 0) || !std::isfinite(squares)) continue;
-    sums_.back() += squares;
+    open_sums();
+    exact_.back().add(squares);
     add_bucket(bucket,
                norm == Norm::l2
                    ? std::sqrt(squares)
@@ -42,30 +43,58 @@ void GradientStatistics::add(std::span<const float> values, std::size_t bucket_s
   }
 }
 
+// Goes on from the rounded sums, if there are any.
+void GradientStatistics::open_sums() {
+  if (!exact_.empty()) return;
+  exact_.resize(sums_.size());
+  for (std::size_t i = 0; i < sums_.size(); ++i) exact_[i].add(sums_[i]);
+}
+
 void GradientStatistics::add_bucket(std::span<const float> bucket, double norm) {
+  std::array<double, kBins> count{}, magnitudes{};
   for (const float value : bucket) {
     const double magnitude = std::abs(static_cast<double>(value));
     if (magnitude == 0) continue;
     const std::size_t bin = quarter_octave(magnitude / norm, kBins);
-    sums_[2 * bin] += norm * norm;
-    sums_[2 * bin + 1] += norm * magnitude;
+    count[bin] += 1;
+    magnitudes[bin] += magnitude;
   }
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    if (count[bin] == 0) continue;
+    exact_[2 * bin].add(count[bin] * (norm * norm));
+    exact_[2 * bin + 1].add(norm * magnitudes[bin]);
+  }
+}
+
+void GradientStatistics::clear() noexcept {
+  sums_.fill(0);
+  exact_.clear();
+}
+
+std::span<double> GradientStatistics::sums() noexcept {
+  for (std::size_t i = 0; i < exact_.size(); ++i) sums_[i] = exact_[i].value();
+  exact_.clear();
+  return sums_;
+}
+
+double GradientStatistics::sum(std::size_t i) const noexcept {
+  return exact_.empty() ? sums_[i] : exact_[i].value();
 }
 
 std::optional<GradientStatistics::Model> GradientStatistics::model() const {
   double total = 0;
-  for (std::size_t bin = 0; bin < kBins; ++bin) total += sums_[2 * bin + 1];
+  for (std::size_t bin = 0; bin < kBins; ++bin) total += sum(2 * bin + 1);
   std::vector<NormalComponent> components;
   double weight = 0;
   for (std::size_t bin = 0; bin < kBins; ++bin) {
-    const double bin_weight = sums_[2 * bin], magnitudes = sums_[2 * bin + 1];
+    const double bin_weight = sum(2 * bin), magnitudes = sum(2 * bin + 1);
     if (!(bin_weight > 0) || magnitudes < kLeastShare * total) continue;
     const double mean = magnitudes / bin_weight;
     components.push_back({bin_weight, mean, kRelativeDeviation * mean});
     weight += bin_weight;
   }
   if (components.empty()) return {};
-  return Model{NormalMixture(std::move(components)), weight / sums_.back()};
+  return Model{NormalMixture(std::move(components)), weight / sum(2 * kBins)};
 }
 
 }  // namespace eqt::codec

@@ -16,9 +16,11 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "codec/codecs.hpp"
 #include "codec/truncated_normal.hpp"
+#include "core/exact_sum.hpp"
 
 namespace eqt::codec {
 
@@ -35,9 +37,10 @@ class GradientStatistics {
   /// count.
   void add(std::span<const float> values, std::size_t bucket_size, Norm norm);
 
-  void clear() noexcept { sums_.fill(0); }
-  /// Everything that add() summed up: adding these of all ranks gives the statistics of all.
-  std::span<double> sums() noexcept { return sums_; }
+  void clear() noexcept;
+  /// Everything that add() summed up, in whatever order buckets came: adding these of all ranks
+  /// gives the statistics of all.
+  std::span<double> sums() noexcept;
 
   /// Nothing if no value was nonzero.
   std::optional<Model> model() const;
@@ -45,10 +48,13 @@ class GradientStatistics {
  private:
   static constexpr std::size_t kBins = 128;  // bin k: magnitudes in [2^(-(k+1)/4), 2^(-k/4))
 
+  void open_sums();
+  double sum(std::size_t i) const noexcept;
   void add_bucket(std::span<const float> bucket, double norm);
 
   // Per bin the weight of its values and their weighted sum; then the squared L2 norm of all.
   std::array<double, 2 * kBins + 1> sums_{};
+  std::vector<ExactSum> exact_;  // the same until sums() is called; empty: nothing was added since
 };
 
 }  // namespace eqt::codec

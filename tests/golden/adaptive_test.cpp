@@ -136,9 +136,9 @@ TEST_CASE("payloads of the new tables have the frozen bytes", "[adaptive][golden
     if (auto* adaptive = dynamic_cast<AdaptiveLevelCodec*>(compressor.get())) {
       adaptive->set_levels(c.at("table").get<Levels>());
       CHECK(adaptive->fingerprint() == c.at("fingerprint").get<std::uint32_t>());
-      CHECK(adaptive->format_version() == 0x81);
+      CHECK(adaptive->format_version() == 0x82);
     } else {
-      CHECK(compressor->format_version() == 1);
+      CHECK(compressor->format_version() == 2);
     }
     context.first_index = c.at("first_index").get<std::uint64_t>();
     CHECK(hex_of(encode_to_vector(*compressor, values, context)) ==
