@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "app/verbs.hpp"
-#include "codec/adaptive_codec.hpp"
 #include "codec/codecs.hpp"
+#include "codec/levels/adaptive_codec.hpp"
 #include "codec/simd.hpp"
 #include "collective/plan.hpp"
 #include "core/error.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "codec/codecs.hpp"
-#include "codec/levels.hpp"
+#include "codec/levels/levels.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {

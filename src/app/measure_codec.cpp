@@ -6,7 +6,7 @@
 
 #include "codec/finite.hpp"
 #include "codec/frame.hpp"
-#include "codec/level_kernels.hpp"
+#include "codec/levels/level_kernels.hpp"
 #include "codec/message.hpp"
 #include "collective/memory.hpp"
 #include "core/clock.hpp"

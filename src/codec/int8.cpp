@@ -21,7 +21,7 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
-#include "codec/level_kernels.hpp"
+#include "codec/levels/level_kernels.hpp"
 #include "codec/payload_checks.hpp"
 #include "core/error.hpp"
 

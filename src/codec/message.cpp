@@ -5,7 +5,7 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/frame.hpp"
-#include "codec/sparse.hpp"
+#include "codec/sparse/sparse.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {

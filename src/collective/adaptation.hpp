@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/adaptive_codec.hpp"
+#include "codec/levels/adaptive_codec.hpp"
 #include "collective/plan.hpp"
 #include "comm/communicator.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "codec/adaptive_levels.hpp"
+#include "codec/levels/adaptive_levels.hpp"
 #include "collective/adaptation.hpp"
 #include "core/error.hpp"
 

@@ -19,7 +19,7 @@
 #include <algorithm>
 
 #include "codec/finite.hpp"
-#include "codec/low_rank.hpp"
+#include "codec/low_rank/low_rank.hpp"
 #include "collective/collective.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "core/clock.hpp"

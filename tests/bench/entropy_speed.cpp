@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "codec/codecs.hpp"
-#include "codec/entropy_coding.hpp"
+#include "codec/entropy/entropy_coding.hpp"
 #include "core/clock.hpp"
 #include "support/gaussian.hpp"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "codec/codecs.hpp"
-#include "codec/low_rank.hpp"
-#include "codec/spectrum.hpp"
+#include "codec/low_rank/low_rank.hpp"
+#include "codec/low_rank/spectrum.hpp"
 #include "core/clock.hpp"
 #include "support/gaussian.hpp"
 #include "support/resnet18_shapes.hpp"

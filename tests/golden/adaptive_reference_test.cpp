@@ -8,7 +8,7 @@
 #include <iostream>
 #include <string>
 
-#include "codec/adaptive_levels.hpp"
+#include "codec/levels/adaptive_levels.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt::codec;

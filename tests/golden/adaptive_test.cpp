@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "codec/adaptive_codec.hpp"
-#include "codec/adaptive_levels.hpp"
+#include "codec/levels/adaptive_codec.hpp"
+#include "codec/levels/adaptive_levels.hpp"
 #include "support/catch.hpp"
 #include "support/level_cases.hpp"
 #include "support/level_vectors.hpp"

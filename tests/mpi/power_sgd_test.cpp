@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codec/codecs.hpp"
-#include "codec/low_rank.hpp"
+#include "codec/low_rank/low_rank.hpp"
 #include "collective/memory.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "core/error.hpp"

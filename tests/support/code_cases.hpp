@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/level_table.hpp"
+#include "codec/levels/level_table.hpp"
 #include "core/random.hpp"
 
 namespace eqt::test {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "codec/codecs.hpp"
-#include "codec/level_design.hpp"
-#include "codec/levels.hpp"
+#include "codec/levels/level_design.hpp"
+#include "codec/levels/levels.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "support/level_oracle.hpp"

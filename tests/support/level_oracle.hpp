@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "codec/codecs.hpp"
-#include "codec/levels.hpp"
+#include "codec/levels/levels.hpp"
 #include "core/random.hpp"
 
 namespace eqt::test {

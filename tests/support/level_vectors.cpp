@@ -4,9 +4,9 @@
 #include <fstream>
 #include <vector>
 
-#include "codec/elias.hpp"
-#include "codec/level_design.hpp"
-#include "codec/levels.hpp"
+#include "codec/entropy/elias.hpp"
+#include "codec/levels/level_design.hpp"
+#include "codec/levels/levels.hpp"
 #include "support/catch.hpp"
 #include "support/level_oracle.hpp"
 

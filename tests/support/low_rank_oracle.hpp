@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/low_rank_kernels.hpp"
+#include "codec/low_rank/low_rank_kernels.hpp"
 
 namespace eqt::test {
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "codec/adaptive_codec.hpp"
+#include "codec/levels/adaptive_codec.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/level_cases.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "codec/entropy_coding.hpp"
+#include "codec/entropy/entropy_coding.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/code_cases.hpp"

@@ -4,7 +4,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
-#include "codec/low_rank.hpp"
+#include "codec/low_rank/low_rank.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
 

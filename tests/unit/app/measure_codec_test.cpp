@@ -9,7 +9,7 @@
 #include <string>
 
 #include "codec/codecs.hpp"
-#include "codec/levels.hpp"
+#include "codec/levels/levels.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "codec/adaptive_levels.hpp"
-#include "codec/gradient_statistics.hpp"
-#include "codec/level_design.hpp"
-#include "codec/level_table.hpp"
+#include "codec/levels/adaptive_levels.hpp"
+#include "codec/levels/gradient_statistics.hpp"
+#include "codec/levels/level_design.hpp"
+#include "codec/levels/level_table.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/level_cases.hpp"

@@ -3,8 +3,8 @@
 #include <bit>
 #include <limits>
 
-#include "codec/atom_sampling.hpp"
-#include "codec/spectrum.hpp"
+#include "codec/low_rank/atom_sampling.hpp"
+#include "codec/low_rank/spectrum.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
 

@@ -1,4 +1,4 @@
-#include "codec/bit_stream.hpp"
+#include "codec/entropy/bit_stream.hpp"
 
 #include <vector>
 

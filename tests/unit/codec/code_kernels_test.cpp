@@ -1,4 +1,4 @@
-#include "codec/code_kernels.hpp"
+#include "codec/entropy/code_kernels.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "codec/elias.hpp"
+#include "codec/entropy/elias.hpp"
 
 #include <cmath>
 #include <vector>

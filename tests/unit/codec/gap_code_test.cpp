@@ -1,8 +1,8 @@
-#include "codec/gap_code.hpp"
+#include "codec/entropy/gap_code.hpp"
 
 #include <vector>
 
-#include "codec/elias.hpp"
+#include "codec/entropy/elias.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/code_cases.hpp"

@@ -1,4 +1,4 @@
-#include "codec/gap_coding.hpp"
+#include "codec/sparse/gap_coding.hpp"
 
 #include <algorithm>
 #include <cmath>

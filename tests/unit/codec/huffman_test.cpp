@@ -1,4 +1,4 @@
-#include "codec/huffman.hpp"
+#include "codec/entropy/huffman.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -1,12 +1,12 @@
-#include "codec/largest.hpp"
+#include "codec/sparse/largest.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <numeric>
 
-#include "codec/compact.hpp"
-#include "codec/magnitude_rank.hpp"
+#include "codec/sparse/compact.hpp"
+#include "codec/sparse/magnitude_rank.hpp"
 #include "unit/codec/codec_case.hpp"
 
 using namespace eqt;

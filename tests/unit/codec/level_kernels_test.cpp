@@ -1,13 +1,13 @@
 // The vector kernels against the plain oracle, on every instruction set of this machine.
 
-#include "codec/level_kernels.hpp"
+#include "codec/levels/level_kernels.hpp"
 
 #include <cstring>
 #include <vector>
 
-#include "codec/block_kernels.hpp"
-#include "codec/bucket_scale.hpp"
-#include "codec/fixed_coding.hpp"
+#include "codec/levels/block_kernels.hpp"
+#include "codec/levels/bucket_scale.hpp"
+#include "codec/levels/fixed_coding.hpp"
 #include "support/catch.hpp"
 #include "support/level_cases.hpp"
 #include "support/simd_targets.hpp"

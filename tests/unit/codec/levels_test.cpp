@@ -1,10 +1,10 @@
-#include "codec/levels.hpp"
+#include "codec/levels/levels.hpp"
 
 #include <cmath>
 #include <vector>
 
-#include "codec/ieee_math.hpp"
-#include "codec/level_design.hpp"
+#include "codec/levels/ieee_math.hpp"
+#include "codec/levels/level_design.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "support/catch.hpp"

@@ -1,6 +1,6 @@
 // The low-rank kernels against plain loops, and the basis that the factors need.
 
-#include "codec/low_rank.hpp"
+#include "codec/low_rank/low_rank.hpp"
 
 #include <cstring>
 #include <limits>

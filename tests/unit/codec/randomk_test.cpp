@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/chosen.hpp"
 #include "codec/codecs.hpp"
+#include "codec/sparse/chosen.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
 

@@ -1,11 +1,11 @@
-#include "codec/rans.hpp"
+#include "codec/entropy/rans.hpp"
 
 #include <numeric>
 #include <vector>
 
-#include "codec/bit_stream.hpp"
-#include "codec/elias.hpp"
-#include "codec/rans_kernels.hpp"
+#include "codec/entropy/bit_stream.hpp"
+#include "codec/entropy/elias.hpp"
+#include "codec/entropy/rans_kernels.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/code_cases.hpp"

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "codec/codecs.hpp"
-#include "codec/sign_kernels.hpp"
+#include "codec/signs/sign_kernels.hpp"
 #include "support/sign_oracle.hpp"
 #include "unit/codec/vectors.hpp"
 

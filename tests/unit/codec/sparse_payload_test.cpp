@@ -3,7 +3,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
-#include "codec/sparse.hpp"
+#include "codec/sparse/sparse.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
 

@@ -1,4 +1,4 @@
-#include "codec/value_coding.hpp"
+#include "codec/sparse/value_coding.hpp"
 
 #include <algorithm>
 #include <limits>

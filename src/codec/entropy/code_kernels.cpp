@@ -1,0 +1,325 @@
+#include "codec/entropy/code_kernels.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "codec/bytes.hpp"
+#include "codec/entropy/elias.hpp"
+#include "core/error.hpp"
+
+// Scalable vectors (SVE, RVV) have no fixed length at compile time; those machines use NEON or the
+// portable target.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define HWY_WANT_SSE4 1
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/entropy/code_kernels.cpp"
+#include "hwy/foreach_target.h"  // must precede highway.h
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Four rows of counters, since repeated increments of one wait for each other.
+void CountByTable(const std::uint8_t* codes, std::size_t count, std::uint64_t* counts) {
+  std::uint32_t rows[4][256] = {};
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + i, 8);
+    for (std::size_t k = 0; k < 8; ++k) ++rows[k % 4][eight >> (8 * k) & 0xFF];
+  }
+  for (; i < count; ++i) ++rows[0][codes[i]];
+  for (const auto& row : rows) {
+    for (std::size_t c = 0; c < 256; ++c) counts[c & 0x7F] += row[c];
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR  // has no vectors of bytes
+
+void CountIndices(const std::uint8_t* codes, std::size_t count, std::size_t /*symbols*/,
+                  std::uint64_t* counts) {
+  CountByTable(codes, count, counts);
+}
+
+// Bit k: whether codes[k] has a nonzero index, and whether it has a sign.
+HWY_INLINE void Masks(const std::uint8_t* codes, std::uint64_t& nonzero, std::uint64_t& negative) {
+  nonzero = negative = 0;
+  for (std::size_t k = 0; k < 64; ++k) {
+    nonzero |= std::uint64_t{(codes[k] & 0x7Fu) != 0} << k;
+    negative |= std::uint64_t{codes[k] >> 7} << k;
+  }
+}
+
+#else
+
+using U8 = hn::CappedTag<std::uint8_t, 64>;
+constexpr std::size_t kBytes = hn::MaxLanes(U8());
+
+// Counts of the indices first ... first + 6. Byte counters hold 255 vectors.
+std::size_t CountSeven(const std::uint8_t* codes, std::size_t count, std::size_t first,
+                       std::uint64_t* counts) {
+  const U8 d;
+  const hn::Repartition<std::uint64_t, U8> d64;
+  const auto index_mask = hn::Set(d, std::uint8_t{0x7F});
+  hn::Vec<decltype(d64)> totals[7];
+  for (auto& total : totals) total = hn::Zero(d64);
+  std::size_t i = 0;
+  while (i + kBytes <= count) {
+    const std::size_t stop = std::min(count / kBytes * kBytes, i + 255 * kBytes);
+    hn::Vec<U8> seen[7];
+    for (auto& s : seen) s = hn::Zero(d);
+    for (; i < stop; i += kBytes) {
+      const auto index = hn::And(hn::LoadU(d, codes + i), index_mask);
+      for (std::size_t k = 0; k < 7; ++k) {
+        const auto wanted = hn::Set(d, static_cast<std::uint8_t>(first + k));
+        seen[k] = hn::Sub(seen[k], hn::VecFromMask(d, hn::Eq(index, wanted)));
+      }
+    }
+    for (std::size_t k = 0; k < 7; ++k) totals[k] = hn::Add(totals[k], hn::SumsOf8(seen[k]));
+  }
+  for (std::size_t k = 0; k < 7; ++k) {
+    counts[first + k] += hn::GetLane(hn::SumOfLanes(d64, totals[k]));
+  }
+  return i;
+}
+
+void CountIndices(const std::uint8_t* codes, std::size_t count, std::size_t symbols,
+                  std::uint64_t* counts) {
+  if (symbols > 15) return CountByTable(codes, count, counts);
+  const std::size_t done = count / kBytes * kBytes;
+  for (std::size_t first = 1; first < symbols; first += 7) CountSeven(codes, done, first, counts);
+  std::uint64_t others = 0;
+  for (std::size_t k = 1; k < symbols; ++k) others += counts[k];
+  counts[0] = done - others;
+  for (std::size_t i = done; i < count; ++i) ++counts[codes[i] & 0x7F];
+}
+
+HWY_INLINE void Masks(const std::uint8_t* codes, std::uint64_t& nonzero, std::uint64_t& negative) {
+  const U8 d;
+  const auto index_mask = hn::Set(d, std::uint8_t{0x7F});
+  alignas(64) std::uint8_t bits[2][64] = {};
+  for (std::size_t k = 0; k < 64; k += kBytes) {
+    const auto code = hn::LoadU(d, codes + k);
+    const auto is_nonzero = hn::Ne(hn::And(code, index_mask), hn::Zero(d));
+    const auto is_negative = hn::Gt(code, index_mask);
+    hn::StoreMaskBits(d, is_nonzero, bits[0] + k / 8);
+    hn::StoreMaskBits(d, is_negative, bits[1] + k / 8);
+  }
+  std::memcpy(&nonzero, bits[0], 8);
+  std::memcpy(&negative, bits[1], 8);
+}
+
+#endif
+
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+
+HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
+  return _pext_u64(bits, mask);
+}
+HWY_INLINE std::uint64_t Scatter(std::uint64_t bits, std::uint64_t mask) {
+  return _pdep_u64(bits, mask);
+}
+
+#else
+
+HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
+  std::uint64_t result = 0;
+  for (int k = 0; mask != 0; mask &= mask - 1, ++k) {
+    result |= (bits >> std::countr_zero(mask) & 1) << k;
+  }
+  return result;
+}
+HWY_INLINE std::uint64_t Scatter(std::uint64_t bits, std::uint64_t mask) {
+  std::uint64_t result = 0;
+  for (; mask != 0; mask &= mask - 1, bits >>= 1) {
+    result |= (bits & 1) << std::countr_zero(mask);
+  }
+  return result;
+}
+
+#endif
+
+HWY_INLINE void SetSigns(std::uint64_t negative, std::uint8_t* codes) {
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
+  const __m512i code = _mm512_loadu_si512(codes);
+  const __m512i sign = _mm512_maskz_set1_epi8(negative, static_cast<char>(kSignCode));
+  _mm512_storeu_si512(codes, _mm512_or_si512(code, sign));
+#else
+  for (std::size_t k = 0; k < 64; k += 8) {
+    // Copies of the byte, each with its own bit kept, then raised to bit 7.
+    const std::uint64_t own = (negative >> k & 0xFF) * 0x0101010101010101u & 0x8040201008040201u;
+    const std::uint64_t sign = (own + 0x7F7F7F7F7F7F7F7Fu) & 0x8080808080808080u;
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + k, 8);
+    eight |= sign;
+    std::memcpy(codes + k, &eight, 8);
+  }
+#endif
+}
+
+std::size_t PackSigns(const std::uint8_t* codes, std::size_t count, std::byte* row) {
+  std::uint64_t pending = 0;
+  std::size_t bits = 0;  // written, the pending ones included
+  alignas(64) std::uint8_t last[64] = {};
+  for (std::size_t i = 0; i < count; i += 64) {
+    const std::uint8_t* from = codes + i;
+    if (count - i < 64) {
+      std::memcpy(last, from, count - i);
+      from = last;
+    }
+    std::uint64_t nonzero, negative;
+    Masks(from, nonzero, negative);
+    const std::uint64_t signs = Gather(negative, nonzero);
+    const auto used = bits % 64;
+    pending |= signs << used;
+    store(row + bits / 64 * 8, pending);
+    const auto more = static_cast<std::size_t>(hwy::PopCount(nonzero));
+    if (used + more >= 64) pending = used == 0 ? 0 : signs >> (64 - used);
+    bits += more;
+  }
+  store(row + bits / 64 * 8, pending);
+  return bits;
+}
+
+std::size_t ApplySigns(const std::byte* row, std::uint8_t* codes, std::size_t count) {
+  std::size_t bits = 0;
+  alignas(64) std::uint8_t last[64] = {};
+  for (std::size_t i = 0; i < count; i += 64) {
+    std::uint8_t* to = codes + i;
+    if (count - i < 64) {
+      std::memcpy(last, to, count - i);
+      to = last;
+    }
+    std::uint64_t nonzero, negative;
+    Masks(to, nonzero, negative);
+    const std::uint64_t low = load<std::uint64_t>(row + bits / 8) >> bits % 8;
+    const std::uint64_t high = std::to_integer<std::uint64_t>(row[bits / 8 + 8]);
+    const std::uint64_t signs = bits % 8 == 0 ? low : low | high << (64 - bits % 8);
+    SetSigns(Scatter(signs, nonzero), to);
+    if (count - i < 64) std::memcpy(codes + i, last, count - i);
+    bits += static_cast<std::size_t>(hwy::PopCount(nonzero));
+  }
+  return bits;
+}
+
+void NonzeroFlags(const std::uint8_t* codes, std::size_t count, std::uint64_t* flags) {
+  std::uint64_t negative;
+  std::size_t i = 0;
+  for (; i + 64 <= count; i += 64) Masks(codes + i, flags[i / 64], negative);
+  if (i < count) {
+    alignas(64) std::uint8_t last[64] = {};
+    std::memcpy(last, codes + i, count - i);
+    Masks(last, flags[i / 64], negative);
+  }
+}
+
+std::size_t CountNonzeros(const std::uint8_t* codes, std::size_t count) {
+  std::size_t nonzeros = 0;
+  std::uint64_t flags[16];
+  for (std::size_t i = 0; i < count; i += 1024) {
+    const std::size_t block = std::min<std::size_t>(1024, count - i);
+    NonzeroFlags(codes + i, block, flags);
+    for (std::size_t w = 0; w * 64 < block; ++w) {
+      nonzeros += static_cast<std::size_t>(hwy::PopCount(flags[w]));
+    }
+  }
+  return nonzeros;
+}
+
+// A word of nonzero flags and the one before it.
+struct Flags {
+  HWY_INLINE Flags Shifted(int by) const {
+    return {before << by, here << by | before >> (64 - by)};
+  }
+  HWY_INLINE Flags operator|(const Flags& other) const {
+    return {before | other.before, here | other.here};
+  }
+  std::uint64_t before;
+  std::uint64_t here;
+};
+
+// Lengths of omega words jump at powers of two: a gap is at least k if none of the k - 1 codes
+// before is nonzero, which shifts and ors tell of 64 codes at once.
+std::uint64_t GapBits(const std::uint8_t* codes, std::size_t count) {
+  std::uint64_t bits = 0;
+  std::uint64_t before = std::uint64_t{1} << 63;  // as if code -1 were nonzero
+  std::size_t last = 0;                           // the position after the last nonzero
+  for (std::size_t i = 0; i < count; i += 64) {
+    std::uint64_t here;
+    NonzeroFlags(codes + i, std::min<std::size_t>(64, count - i), &here);
+    const auto longer_than = [&](const Flags& seen) HWY_ATTR {
+      return static_cast<std::uint64_t>(hwy::PopCount(here & ~seen.here));
+    };
+    const Flags of1 = Flags{before, here}.Shifted(1);  // a nonzero among the 1 before
+    const Flags of2 = of1 | of1.Shifted(1), of4 = of2 | of2.Shifted(2);
+    const Flags of8 = of4 | of4.Shifted(4), of16 = of8 | of8.Shifted(8);
+    const Flags of32 = of16 | of16.Shifted(16);
+    const Flags of63 = of32 | of32.Shifted(31);
+    bits += static_cast<std::uint64_t>(hwy::PopCount(here)) + 2 * longer_than(of1) +
+            3 * longer_than(of2 | of1.Shifted(2)) + longer_than(of4 | of4.Shifted(3)) +
+            4 * longer_than(of8 | of8.Shifted(7)) + longer_than(of16 | of16.Shifted(15));
+    before = here;
+    if (here == 0) continue;
+    const std::uint64_t far = here & ~of63.here;  // a gap of 64 or more: the first one, if any
+    if (far != 0) {
+      const std::size_t gap = i + static_cast<std::size_t>(std::countr_zero(far)) + 1 - last;
+      bits += static_cast<std::uint64_t>(omega_length(gap) - omega_length(32));
+    }
+    last = i + static_cast<std::size_t>(std::bit_width(here));
+  }
+  return bits;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace eqt::codec
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eqt::codec {
+
+HWY_EXPORT(CountIndices);
+HWY_EXPORT(PackSigns);
+HWY_EXPORT(ApplySigns);
+HWY_EXPORT(CountNonzeros);
+HWY_EXPORT(NonzeroFlags);
+HWY_EXPORT(GapBits);
+
+IndexCounts count_indices(std::span<const LevelCode> codes, std::size_t symbols) {
+  IndexCounts counts{};
+  HWY_DYNAMIC_DISPATCH(CountIndices)(codes.data(), codes.size(), symbols, counts.data());
+  return counts;
+}
+
+std::size_t pack_signs(std::span<const LevelCode> codes, std::span<std::byte> row) {
+  EQT_CHECK(row.size() >= sign_room(codes.size()), "{} bytes for the signs of {} codes", row.size(),
+            codes.size());
+  return HWY_DYNAMIC_DISPATCH(PackSigns)(codes.data(), codes.size(), row.data());
+}
+
+std::size_t apply_signs(std::span<const std::byte> row, std::span<LevelCode> codes) {
+  EQT_CHECK(row.size() >= sign_room(codes.size()), "{} bytes for the signs of {} codes", row.size(),
+            codes.size());
+  return HWY_DYNAMIC_DISPATCH(ApplySigns)(row.data(), codes.data(), codes.size());
+}
+
+void nonzero_flags(std::span<const LevelCode> codes, std::span<std::uint64_t> flags) {
+  EQT_CHECK(flags.size() * 64 >= codes.size(), "{} words of flags for {} codes", flags.size(),
+            codes.size());
+  HWY_DYNAMIC_DISPATCH(NonzeroFlags)(codes.data(), codes.size(), flags.data());
+}
+
+std::size_t count_nonzeros(std::span<const LevelCode> codes) {
+  return HWY_DYNAMIC_DISPATCH(CountNonzeros)(codes.data(), codes.size());
+}
+
+std::uint64_t gap_bits(std::span<const LevelCode> codes) {
+  return HWY_DYNAMIC_DISPATCH(GapBits)(codes.data(), codes.size());
+}
+
+}  // namespace eqt::codec
+#endif  // HWY_ONCE

@@ -1,0 +1,111 @@
+#include "codec/levels/adaptive_codec.hpp"
+
+#include "codec/bytes.hpp"
+#include "codec/levels/adaptive_levels.hpp"
+#include "core/error.hpp"
+
+namespace eqt::codec {
+namespace {
+
+constexpr std::size_t kFingerprintBytes = sizeof(std::uint32_t);
+constexpr std::uint8_t kFingerprintVersion = 0x80;
+
+}  // namespace
+
+std::uint32_t level_fingerprint(const LevelTable& table) noexcept {
+  std::uint32_t hash = 2166136261u;
+  for (std::size_t j = 1; j <= static_cast<std::size_t>(table.count); ++j) {
+    const auto bits = std::bit_cast<std::uint32_t>(table.level[j]);
+    for (int shift = 0; shift < 32; shift += 8) {
+      hash = (hash ^ (bits >> shift & 0xFFu)) * 16777619u;
+    }
+  }
+  return hash;
+}
+
+AdaptiveLevelCodec::Generation::Generation(const LevelCodecOptions& options, const Levels& table)
+    : levels(table), codec(options, table), fingerprint(level_fingerprint(codec.table())) {}
+
+AdaptiveLevelCodec::AdaptiveLevelCodec(const LevelCodecOptions& options, LevelRule rule,
+                                       const Levels& start)
+    : options_(options),
+      rule_(rule),
+      current_(std::make_shared<const Generation>(options, start)) {}
+
+std::shared_ptr<const AdaptiveLevelCodec::Generation> AdaptiveLevelCodec::current() const {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
+
+std::uint8_t AdaptiveLevelCodec::format_version() const noexcept {
+  return current()->codec.format_version() | kFingerprintVersion;
+}
+
+Properties AdaptiveLevelCodec::properties() const noexcept { return current()->codec.properties(); }
+
+std::optional<double> AdaptiveLevelCodec::variance_bound(std::size_t count) const {
+  return current()->codec.variance_bound(count);
+}
+
+std::size_t AdaptiveLevelCodec::max_payload_bytes(std::size_t count) const {
+  return count == 0 ? 0 : kFingerprintBytes + current()->codec.max_payload_bytes(count);
+}
+
+std::size_t AdaptiveLevelCodec::encode(std::span<const float> values, const EncodeContext& context,
+                                       Workspace& workspace, std::span<std::byte> payload) const {
+  if (values.empty()) return 0;
+  const auto generation = current();
+  store(payload.data(), generation->fingerprint);
+  return kFingerprintBytes +
+         generation->codec.encode(values, context, workspace, payload.subspan(kFingerprintBytes));
+}
+
+void AdaptiveLevelCodec::decode_add(std::span<const std::byte> payload, float scale,
+                                    Workspace& workspace, std::span<float> sum) const {
+  const auto generation = current();
+  if (!sum.empty()) {
+    if (payload.size() < kFingerprintBytes) {
+      fail(Kind::wire,
+           "level payload: expected the {} bytes of a level table's fingerprint, found {}",
+           kFingerprintBytes, payload.size());
+    }
+    const auto found = load<std::uint32_t>(payload.data());
+    if (found != generation->fingerprint) {
+      fail(Kind::wire,
+           "level payload: expected level table {:08x}, found {:08x}; all ranks must adapt their "
+           "levels after the same steps",
+           generation->fingerprint, found);
+    }
+    payload = payload.subspan(kFingerprintBytes);
+  }
+  generation->codec.decode_add(payload, scale, workspace, sum);
+}
+
+void AdaptiveLevelCodec::observe(std::span<const float> values,
+                                 GradientStatistics& statistics) const {
+  statistics.add(values, options_.bucket_size, options_.norm);
+}
+
+Levels AdaptiveLevelCodec::fitted_levels(const GradientStatistics& statistics) const {
+  const auto generation = current();
+  const auto model = statistics.model();
+  if (!model) return generation->levels;
+  const NormalMixture& mixture = model->mixture;
+  if (rule_ == LevelRule::coordinates) return adapted_levels(mixture, generation->levels);
+  const int n = generation->codec.table().count;
+  if (n == 1) return generation->levels;
+  const double p = generation->levels[static_cast<std::size_t>(n) - 1];
+  return exponential_levels(n, adapted_multiplier(mixture, n, p));
+}
+
+Levels AdaptiveLevelCodec::levels() const { return current()->levels; }
+
+std::uint32_t AdaptiveLevelCodec::fingerprint() const { return current()->fingerprint; }
+
+void AdaptiveLevelCodec::set_levels(const Levels& levels) {
+  auto next = std::make_shared<const Generation>(options_, levels);
+  const std::lock_guard lock(mutex_);
+  current_ = std::move(next);
+}
+
+}  // namespace eqt::codec

@@ -1,0 +1,42 @@
+// The two numbers that scale a bucket, in arithmetic that is the same everywhere.
+
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "codec/levels/level_table.hpp"
+
+namespace eqt::codec {
+
+/// Outside, 1 / norm or r = |v| / norm would lose bits: such buckets are first scaled by a power of
+/// two.
+inline constexpr float kSmallNorm = 0x1p-64f;
+inline constexpr float kLargeNorm = 0x1p+96f;
+
+/// The least float that is not below sqrt(squares), so that |v| / norm <= 1; +infinity if there is
+/// none.
+inline float norm_of_squares(double squares) {
+  const double norm = std::sqrt(squares);
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  if (norm > static_cast<double>(kLargest)) return std::numeric_limits<float>::infinity();
+  const auto rounded = static_cast<float>(norm);
+  if (static_cast<double>(rounded) >= norm) return rounded;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) + 1);
+}
+
+/// What quantize() multiplies |v| by: f(norm) does not pass n.
+/// @pre kSmallNorm <= norm <= kLargeNorm
+inline float inverse_of(const LevelTable& table, float norm) {
+  if (!table.uniform) return static_cast<float>(1 / static_cast<double>(norm));
+  const auto n = static_cast<float>(table.count);
+  auto inverse = static_cast<float>(table.count / static_cast<double>(norm));
+  while (norm * inverse > n) {
+    inverse = std::bit_cast<float>(std::bit_cast<std::uint32_t>(inverse) - 1);
+  }
+  return inverse;
+}
+
+}  // namespace eqt::codec

@@ -1,0 +1,60 @@
+// What ALQ and AMQ know of a step's gradients: a fixed number of sums that add over buckets and
+// ranks, and the mixture of normals that they describe.
+//
+// Source   F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, section 3: a mixture of truncated
+//          normals, one per bucket, weighted by the square of the bucket's norm
+// Differs  The paper fits one normal to the values of a bucket. Under the L2 norm their mean square
+//          is 1/d whatever they are, so that model cannot tell heavy tails from light ones, and
+//          levels fitted to it may be worse than none. Here magnitudes are gathered by quarter
+//          octaves, and each quarter octave has its own normal around its mean: the same mixture,
+//          with components for sizes of values instead of for buckets. All buckets of all ranks
+//          count, not only those of largest norm
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "codec/levels/truncated_normal.hpp"
+#include "core/exact_sum.hpp"
+
+namespace eqt::codec {
+
+class GradientStatistics {
+ public:
+  /// The distribution of normalised magnitudes, each weighted by the square of its bucket's norm.
+  struct Model {
+    NormalMixture mixture;
+    /// Factor from the mixture's variance of one r to E|Q(g) - g|^2 / |g|^2 of everything added.
+    double variance_scale = 0;
+  };
+
+  /// Adds the buckets of one encoded run of values. Buckets of zeros and of infinite norm do not
+  /// count.
+  void add(std::span<const float> values, std::size_t bucket_size, Norm norm);
+
+  void clear() noexcept;
+  /// Everything that add() summed up, in whatever order buckets came: adding these of all ranks
+  /// gives the statistics of all.
+  std::span<double> sums() noexcept;
+
+  /// Nothing if no value was nonzero.
+  std::optional<Model> model() const;
+
+ private:
+  static constexpr std::size_t kBins = 128;  // bin k: magnitudes in [2^(-(k+1)/4), 2^(-k/4))
+
+  void open_sums();
+  double sum(std::size_t i) const noexcept;
+  void add_bucket(std::span<const float> bucket, double norm);
+
+  // Per bin the weight of its values and their weighted sum; then the squared L2 norm of all.
+  std::array<double, 2 * kBins + 1> sums_{};
+  std::vector<ExactSum> exact_;  // the same until sums() is called; empty: nothing was added since
+};
+
+}  // namespace eqt::codec

@@ -1,0 +1,318 @@
+#include "codec/levels/level_codec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "codec/bytes.hpp"
+#include "codec/levels/block_kernels.hpp"
+#include "codec/levels/bucket_scale.hpp"
+#include "codec/levels/fixed_coding.hpp"
+#include "codec/levels/level_kernels.hpp"
+#include "core/error.hpp"
+
+namespace eqt::codec {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::size_t kNormBytes = sizeof(float);
+// Above, Elias words of gaps would not fit the bit reader's window.
+constexpr std::size_t kMaxBucketSize = std::size_t{1} << 30;
+// Fixed codes pass through a block of this many on the stack, which stays in the L1 cache.
+constexpr std::size_t kBlock = 1024;
+// Workspace slots.
+constexpr std::size_t kCodesSlot = 0;
+constexpr std::size_t kScaledSlot = 1;
+constexpr std::size_t kRestSlot = 2;
+
+[[noreturn]] void fail_not_finite(std::span<const float> values, std::uint64_t first_index) {
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  fail(Kind::diverged,
+       "expected finite values to compress, found {} at index {} of the slice; try "
+       "a smaller learning rate",
+       *bad, first_index + static_cast<std::uint64_t>(bad - values.begin()));
+}
+
+[[noreturn]] void fail_truncated(std::size_t expected, std::size_t found) {
+  fail(Kind::wire, "level payload: expected {} more bytes in a bucket, found {}", expected, found);
+}
+
+// The words of a bucket: product(first) on. A bucket that crosses a block of 2^32 indices has a
+// stream of its own, so that no word is used twice.
+RandomStream bucket_stream(const RandomKey& key, std::uint64_t first_index, std::size_t count) {
+  const auto block = static_cast<std::uint32_t>(first_index >> 32);
+  const bool crosses = (first_index + count - 1) >> 32 != first_index >> 32;
+  return RandomStream(key, crosses ? block | 0x80000000u : block);
+}
+
+std::size_t encode_raw(std::span<const float> bucket, std::span<std::byte> to) {
+  std::memcpy(to.data(), bucket.data(), bucket.size_bytes());
+  return bucket.size_bytes();
+}
+
+std::size_t add_raw(std::span<const std::byte> from, float scale, std::span<float> sum) {
+  if (from.size() < sum.size_bytes()) fail_truncated(sum.size_bytes(), from.size());
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const auto value = load<float>(from.data() + i * sizeof(float));
+    if (!std::isfinite(value)) {
+      fail(Kind::wire, "level payload: expected finite values in a raw bucket, found {}", value);
+    }
+    sum[i] += scale * value;
+  }
+  return sum.size_bytes();
+}
+
+float checked_norm(std::span<const std::byte> from) {
+  if (from.size() < kNormBytes) fail_truncated(kNormBytes, from.size());
+  const auto norm = load<float>(from.data());
+  if (std::isnan(norm) || std::signbit(norm)) {
+    fail(Kind::wire, "level payload: expected a bucket's norm of at least 0, found {}", norm);
+  }
+  return norm;
+}
+
+// scale * norm * level of each code; codes with the sign are the second half, from `sign` on.
+void fill_values(const LevelTable& table, float norm, float scale, std::size_t sign, float* value) {
+  const auto levels = static_cast<std::size_t>(table.count) + 1;
+  for (std::size_t i = 0; i < levels; ++i) value[i] = scale * (norm * table.level[i]);
+  for (std::size_t i = 0; i < levels; ++i) value[i + sign] = -value[i];
+}
+
+// Packed buckets that wait to be added together, in the order in which they came.
+class PendingBuckets {
+ public:
+  PendingBuckets(const LevelTable& table, float scale, std::span<float> sum)
+      : table_(table), scale_(scale), sum_(sum) {}
+
+  void push(const std::byte* packed, float norm) {
+    if (count_ == kMost) flush();
+    const std::size_t sign = std::size_t{1} << (table_.bits - 1);
+    fill_values(table_, norm, scale_, sign, values_[count_]);
+    buckets_[count_] = {packed, values_[count_]};
+    ++count_;
+  }
+
+  void flush() {
+    if (count_ > 0) add_fixed(std::span(buckets_).first(count_), table_.bits, sum_);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 8;
+
+  const LevelTable& table_;
+  float scale_;
+  std::span<float> sum_;
+  std::size_t count_ = 0;
+  std::array<PackedBucket, kMost> buckets_;
+  alignas(64) float values_[kMost][256];
+};
+
+}  // namespace
+
+LevelCodec::LevelCodec(const LevelCodecOptions& options, const Levels& levels)
+    : options_(options), table_(levels, options.uniform) {
+  EQT_CHECK(levels.size() == std::size_t{1} << (options.bits - 1), "{} levels for {} bits",
+            levels.size(), options.bits);
+  if (options.bucket_size < 1 || options.bucket_size > kMaxBucketSize) {
+    fail(Kind::usage, "compressor.bucket_size: expected 1 to 2^30 values, found {}",
+         options.bucket_size);
+  }
+  if (options.coding != Coding::fixed) entropy_.emplace(options.coding, table_.count);
+}
+
+Properties LevelCodec::properties() const noexcept {
+  return {.unbiased = true, .random = true, .granule = options_.bucket_size};
+}
+
+std::size_t LevelCodec::max_bucket_bytes(std::size_t count) const {
+  const std::size_t coded =
+      entropy_ ? entropy_->max_bytes(count) : fixed_bytes(count, options_.bits);
+  return kNormBytes + std::max(coded, count * sizeof(float));
+}
+
+std::size_t LevelCodec::max_payload_bytes(std::size_t count) const {
+  const std::size_t last = count % options_.bucket_size;
+  return count / options_.bucket_size * max_bucket_bytes(options_.bucket_size) +
+         (last > 0 ? max_bucket_bytes(last) : 0);
+}
+
+std::optional<double> LevelCodec::variance_bound(std::size_t count) const {
+  if (count == 0) return 0.0;
+  // Zeros are exact, so that a shorter bucket is no worse than a full one.
+  const Levels levels(table_.level.begin(), table_.level.begin() + table_.count + 1);
+  return worst_case_variance(levels, std::min(count, options_.bucket_size), options_.norm);
+}
+
+float LevelCodec::bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const {
+  if (options_.norm == Norm::max) {
+    const auto norm = std::bit_cast<float>(largest_magnitude_bits(bucket));
+    if (!std::isfinite(norm)) fail_not_finite(bucket, first_index);
+    return norm;
+  }
+  const double squares = sum_of_squares(bucket);
+  if (!std::isfinite(squares)) fail_not_finite(bucket, first_index);
+  return norm_of_squares(squares);
+}
+
+std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContext& context,
+                               Workspace& workspace, std::span<std::byte> payload) const {
+  EQT_CHECK(payload.size() >= max_payload_bytes(values.size()),
+            "a payload of {} bytes for {} values", payload.size(), values.size());
+  std::size_t used = 0;
+  for (std::size_t start = 0; start < values.size();) {
+    const auto left = values.subspan(start);
+    const auto to = payload.subspan(used);
+    const std::uint64_t first_index = context.first_index + start;
+    if (const auto easy = encode_easy(left, context.key, first_index, to); easy.values > 0) {
+      start += easy.values;
+      used += easy.bytes;
+      continue;
+    }
+    const auto bucket = left.first(std::min(options_.bucket_size, left.size()));
+    used += encode_bucket(bucket, context, first_index, workspace, to);
+    start += bucket.size();
+  }
+  return used;
+}
+
+// As many buckets as the fast path takes from the front.
+EncodedBuckets LevelCodec::encode_easy(std::span<const float> values, const RandomKey& key,
+                                       std::uint64_t first_index,
+                                       std::span<std::byte> payload) const {
+  const std::size_t size = options_.bucket_size;
+  if (entropy_ || 32 % options_.bits != 0 || size % block_values(options_.bits) != 0) return {};
+  const std::uint64_t in_block = (std::uint64_t{1} << 32) - (first_index & 0xFFFFFFFFu);
+  std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(in_block, values.size()));
+  count -= count % size;
+  const RandomStream stream(key, static_cast<std::uint32_t>(first_index >> 32));
+  return encode_buckets(values.first(count), size, options_.norm, table_, stream,
+                        static_cast<std::uint32_t>(first_index), payload);
+}
+
+// Bucket by bucket, so that only the first touch of a value reaches beyond the caches.
+std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
+                                             const EncodeContext& context, Workspace& workspace,
+                                             std::span<float> residual,
+                                             std::span<std::byte> payload) const {
+  EQT_CHECK(
+      residual.size() == gradient.size() && payload.size() >= max_payload_bytes(gradient.size()),
+      "{} residuals and {} bytes for {} values", residual.size(), payload.size(), gradient.size());
+  std::size_t used = 0;
+  for (std::size_t start = 0; start < gradient.size(); start += options_.bucket_size) {
+    const std::size_t count = std::min(options_.bucket_size, gradient.size() - start);
+    const auto bucket = residual.subspan(start, count);
+    for (std::size_t i = 0; i < count; ++i) bucket[i] += gradient[start + i];
+    const auto to = payload.subspan(used);
+    const std::size_t bytes =
+        encode_bucket(bucket, context, context.first_index + start, workspace, to);
+    std::span<const std::byte> sent = to.first(bytes);
+    decode_buckets(std::span(&sent, 1), -1.0f, workspace, bucket);
+    used += bytes;
+  }
+  return used;
+}
+
+std::size_t LevelCodec::encode_bucket(std::span<const float> bucket, const EncodeContext& context,
+                                      std::uint64_t first_index, Workspace& workspace,
+                                      std::span<std::byte> to) const {
+  const float norm = bucket_norm(bucket, first_index);
+  store(to.data(), norm);
+  to = to.subspan(kNormBytes);
+  if (norm == 0) return kNormBytes;
+  if (norm == kInfinity) return kNormBytes + encode_raw(bucket, to);
+  if (norm >= kSmallNorm && norm <= kLargeNorm) {
+    return kNormBytes + encode_scaled(bucket, norm, context, first_index, workspace, to);
+  }
+  const float power = norm < kSmallNorm ? 0x1p64f : 0x1p-64f;
+  const auto scaled = workspace.array<float>(kScaledSlot, bucket.size());
+  for (std::size_t i = 0; i < bucket.size(); ++i) scaled[i] = bucket[i] * power;
+  return kNormBytes + encode_scaled(scaled, norm * power, context, first_index, workspace, to);
+}
+
+std::size_t LevelCodec::encode_scaled(std::span<const float> bucket, float norm,
+                                      const EncodeContext& context, std::uint64_t first_index,
+                                      Workspace& workspace, std::span<std::byte> to) const {
+  const RandomStream stream = bucket_stream(context.key, first_index, bucket.size());
+  const auto first_word = static_cast<std::uint32_t>(first_index);
+  if (entropy_) {
+    const auto codes = workspace.array<LevelCode>(kCodesSlot, bucket.size());
+    quantize(bucket, inverse_of(table_, norm), table_, stream, first_word, codes);
+    return entropy_->encode(codes, to);
+  }
+  const std::size_t bytes = fixed_bytes(bucket.size(), options_.bits);
+  encode_fixed(bucket, norm, stream, first_word, to.first(bytes));
+  return bytes;
+}
+
+void LevelCodec::encode_fixed(std::span<const float> bucket, float norm, const RandomStream& stream,
+                              std::uint32_t first_word, std::span<std::byte> to) const {
+  const float inverse = inverse_of(table_, norm);
+  std::size_t done = 0;
+  if (32 % options_.bits == 0) {
+    done = bucket.size() - bucket.size() % block_values(options_.bits);
+    quantize_and_pack(bucket.first(done), inverse, table_, stream, first_word,
+                      to.first(fixed_bytes(done, options_.bits)), bucket.size());
+  }
+  alignas(64) LevelCode codes[kBlock];
+  for (; done < bucket.size(); done += kBlock) {
+    const std::size_t count = std::min(kBlock, bucket.size() - done);
+    // Rows of four share a word, 16 words at a time.
+    quantize(bucket.subspan(done, count), inverse, table_, stream,
+             first_word + static_cast<std::uint32_t>(done / 4), {codes, count});
+    pack_fixed({codes, count}, options_.bits,
+               to.subspan(fixed_bytes(done, options_.bits), fixed_bytes(count, options_.bits)));
+  }
+}
+
+void LevelCodec::decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
+                            std::span<float> sum) const {
+  decode_add_all(std::span(&payload, 1), scale, workspace, sum);
+}
+
+void LevelCodec::decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
+                                Workspace& workspace, std::span<float> sum) const {
+  const auto rest = workspace.array<std::span<const std::byte>>(kRestSlot, payloads.size());
+  std::copy(payloads.begin(), payloads.end(), rest.begin());
+  for (std::size_t start = 0; start < sum.size(); start += options_.bucket_size) {
+    decode_buckets(rest, scale, workspace,
+                   sum.subspan(start, std::min(options_.bucket_size, sum.size() - start)));
+  }
+  for (const auto left : rest) {
+    if (left.empty()) continue;
+    fail(Kind::wire, "level payload: expected its end after {} values, found {} more bytes",
+         sum.size(), left.size());
+  }
+}
+
+// The next bucket of each payload, which it takes off the front.
+void LevelCodec::decode_buckets(std::span<std::span<const std::byte>> rest, float scale,
+                                Workspace& workspace, std::span<float> sum) const {
+  PendingBuckets pending(table_, scale, sum);
+  for (auto& from : rest) {
+    const float norm = checked_norm(from);
+    from = from.subspan(kNormBytes);
+    if (norm == 0) continue;
+    if (norm == kInfinity) {
+      pending.flush();
+      from = from.subspan(add_raw(from, scale, sum));
+    } else if (entropy_) {
+      const auto codes = workspace.array<LevelCode>(kCodesSlot, sum.size());
+      from = from.subspan(entropy_->decode(from, codes));
+      alignas(64) float value[256];
+      fill_values(table_, norm, scale, kSignCode, value);
+      add_codes(codes, table_.bits, value, sum);
+    } else {
+      const std::size_t bytes = fixed_bytes(sum.size(), options_.bits);
+      if (from.size() < bytes) fail_truncated(bytes, from.size());
+      pending.push(from.data(), norm);
+      from = from.subspan(bytes);
+    }
+  }
+  pending.flush();
+}
+
+}  // namespace eqt::codec

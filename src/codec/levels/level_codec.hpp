@@ -1,0 +1,84 @@
+// LevelCodec: stochastic rounding of each bucket's values to levels of its norm. One codec for
+// QSGD, QSGD-V, ElastiQuant and E-ElastiQuant, which differ in norm, levels and coding.
+//
+// Source   D. Alistarh et al., NeurIPS 2017, arXiv:1610.02132, section 3.1 (uniform levels, L2);
+//          its maximum-norm variant; A. Ramezani-Kebrya et al., JMLR 22, 2021 (exponential levels)
+// Symbols  v one bucket of d values; l_0 = 0 < ... < l_n = 1 levels, n = 2^(b-1) - 1
+// Payload  per bucket: norm float32 >= 0, then
+//          norm = 0          nothing: all values are zero
+//          norm = +infinity  d float32: values whose L2 norm is above the largest float
+//          fixed coding      d codes of b bits, fixed_coding.hpp
+//          other codings     a bit stream, entropy_coding.hpp
+//          Every bucket starts at a whole byte; the last one has the remaining values.
+// Size     fixed: 4 + ceil(d b / 8) bytes per bucket; at most 4 + 4 d (rare, see above)
+// Error    E[out] = in; E|out - in|^2 <= worst_case_variance(levels, d, norm) |v|^2 (levels.hpp)
+// Differs  from the papers: the norm is rounded up to fp32, so r <= 1 always; random numbers have
+//          32 - b bits and four values share a hash, which with the rounding of f biases a value by
+//          at most n 2^-24 of its cell; zero buckets draw nothing
+
+#pragma once
+
+#include <span>
+
+#include "codec/codecs.hpp"
+#include "codec/compressor.hpp"
+#include "codec/entropy/entropy_coding.hpp"
+#include "codec/levels/level_kernels.hpp"
+#include "codec/levels/level_table.hpp"
+
+namespace eqt::codec {
+
+struct LevelCodecOptions {
+  CodecId id;
+  int bits;                 // 2 ... 8, sign included
+  std::size_t bucket_size;  // [values]
+  Norm norm;
+  Coding coding;
+  bool uniform;  // levels are j / n
+};
+
+class LevelCodec final : public Compressor {
+ public:
+  /// @pre levels has 2^(bits-1) entries
+  /// @throws Error{usage} for bits, bucket sizes or levels out of range
+  LevelCodec(const LevelCodecOptions& options, const Levels& levels);
+
+  CodecId id() const noexcept override { return options_.id; }
+  std::uint8_t format_version() const noexcept override { return 2; }
+  Properties properties() const noexcept override;
+  std::size_t max_payload_bytes(std::size_t count) const override;
+  std::optional<double> variance_bound(std::size_t count) const override;
+  std::size_t encode(std::span<const float> values, const EncodeContext& context,
+                     Workspace& workspace, std::span<std::byte> payload) const override;
+  void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
+                  std::span<float> sum) const override;
+  void decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
+                      Workspace& workspace, std::span<float> sum) const override;
+  std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
+                                   Workspace& workspace, std::span<float> residual,
+                                   std::span<std::byte> payload) const override;
+
+  const LevelTable& table() const noexcept { return table_; }
+
+ private:
+  std::size_t max_bucket_bytes(std::size_t count) const;
+  float bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const;
+  EncodedBuckets encode_easy(std::span<const float> values, const RandomKey& key,
+                             std::uint64_t first_index, std::span<std::byte> payload) const;
+  std::size_t encode_bucket(std::span<const float> bucket, const EncodeContext& context,
+                            std::uint64_t first_index, Workspace& workspace,
+                            std::span<std::byte> to) const;
+  std::size_t encode_scaled(std::span<const float> bucket, float norm, const EncodeContext& context,
+                            std::uint64_t first_index, Workspace& workspace,
+                            std::span<std::byte> to) const;
+  void encode_fixed(std::span<const float> bucket, float norm, const RandomStream& stream,
+                    std::uint32_t first_word, std::span<std::byte> to) const;
+  void decode_buckets(std::span<std::span<const std::byte>> rest, float scale, Workspace& workspace,
+                      std::span<float> sum) const;
+
+  LevelCodecOptions options_;
+  LevelTable table_;
+  std::optional<EntropyCoding> entropy_;  // set unless the coding is fixed
+};
+
+}  // namespace eqt::codec

@@ -1,0 +1,112 @@
+#include "codec/levels/level_table.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/error.hpp"
+
+namespace eqt::codec {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kSmallestLevel = 0x1p-60f;
+constexpr int kMaxMantissaBits = 14;
+constexpr std::int32_t kMaxKeys = 1 << 16;
+
+std::int32_t float_bits(float x) { return std::bit_cast<std::int32_t>(x); }
+
+bool are_powers(const Levels& levels) {
+  double power = 1;
+  for (std::size_t j = levels.size() - 1; j > 0; --j, power /= 2) {
+    if (levels[j] != power) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+LevelTable::LevelTable(const Levels& levels, bool is_uniform)
+    : count(static_cast<int>(levels.size()) - 1),
+      bits(static_cast<int>(std::bit_width(levels.size() - 1)) + 1),
+      uniform(is_uniform),
+      powers(!is_uniform && are_powers(levels)) {
+  EQT_CHECK(levels.size() >= 2 && levels.size() <= kMaxLevels, "{} levels", levels.size());
+  level.fill(kInfinity);
+  slope.fill(0);
+  offset.fill(0);
+  for (std::size_t j = 0; j < levels.size(); ++j) level[j] = static_cast<float>(levels[j]);
+  if (!(level[1] >= kSmallestLevel)) {
+    fail(Kind::usage,
+         "compressor.elasticity: expected a smallest level of at least 2^-60, found {}; "
+         "choose levels closer to uniform",
+         levels[1]);
+  }
+  for (std::size_t j = 0; j + 1 < levels.size(); ++j) {
+    if (!(level[j] < level[j + 1])) {
+      fail(Kind::usage, "compressor.elasticity: expected increasing levels, found {} before {}",
+           levels[j], levels[j + 1]);
+    }
+  }
+  draw_lines();
+  build_lookup();
+}
+
+void LevelTable::draw_lines() {
+  const auto n = static_cast<std::size_t>(count);
+  for (std::size_t j = 0; j < n; ++j) {
+    const double low = level[j], high = level[j + 1];
+    slope[j] = static_cast<float>(1 / (high - low));
+    offset[j] = static_cast<float>(static_cast<double>(j) - low / (high - low));
+  }
+  // The last line must not pass n: its slope gets so few bits that n - slope is exact.
+  const int exponent = std::ilogb(std::max(slope[n - 1], static_cast<float>(n))) + 1;
+  const float unit = std::ldexp(1.0f, exponent - 24);
+  slope[n - 1] = std::nearbyint(slope[n - 1] / unit) * unit;
+  offset[n - 1] = static_cast<float>(n) - slope[n - 1];
+}
+
+void LevelTable::build_lookup() {
+  for (int mantissa_bits = 0; mantissa_bits <= kMaxMantissaBits; ++mantissa_bits) {
+    if (try_lookup(mantissa_bits)) return fill_registers();
+  }
+  fail(Kind::usage,
+       "compressor.elasticity: expected neighbouring levels at least a factor "
+       "1 + 2^-14 apart, found closer ones; choose fewer bits or more elastic levels");
+}
+
+bool LevelTable::try_lookup(int mantissa_bits) {
+  shift = 23 - mantissa_bits;
+  first_key = float_bits(level[1]) >> shift;
+  const std::int32_t keys = (float_bits(1.0f) >> shift) - first_key + 1;
+  if (keys > kMaxKeys) return false;
+  threshold.assign(static_cast<std::size_t>(keys), kInfinity);
+  base.assign(static_cast<std::size_t>(keys), 0);
+  // l_n = 1 is no threshold: r = 1 belongs to the last cell.
+  for (int j = 1; j < count; ++j) {
+    const float bound = level[static_cast<std::size_t>(j)];
+    const auto key = static_cast<std::size_t>((float_bits(bound) >> shift) - first_key);
+    if (threshold[key] != kInfinity) return false;
+    threshold[key] = bound;
+    for (std::size_t above = key + 1; above < base.size(); ++above) base[above] = j;
+  }
+  return true;
+}
+
+void LevelTable::fill_registers() {
+  const std::size_t keys = threshold.size();
+  fits_registers = keys <= registers.threshold.size();
+  if (!fits_registers) return;
+  registers.least = std::bit_cast<float>(first_key << shift);
+  registers.shift = shift;
+  registers.threshold.fill(kInfinity);
+  registers.base.fill(0);
+  for (std::size_t k = 0; k < keys; ++k) {
+    const std::size_t at = (static_cast<std::size_t>(first_key) + k) % 16;
+    registers.threshold[at] = threshold[k];
+    registers.base[at] = base[k];
+  }
+}
+
+}  // namespace eqt::codec

@@ -1,0 +1,62 @@
+// The fp32 form of a level table that the kernels read: each cell as a line, and lookups of the
+// cell by the leading bits of r.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "codec/levels/levels.hpp"
+
+namespace eqt::codec {
+
+inline constexpr std::size_t kMaxLevels = 128;  // l_0 ... l_127: 8 bits
+
+/// A level index and its sign in one byte: sign << 7 | index. Index 0 has sign 0.
+using LevelCode = std::uint8_t;
+inline constexpr LevelCode kSignCode = 0x80;
+
+/// Rounding is done on f(r), which maps [0, 1] to [0, n]: piecewise linear with f(l_j) = j. In cell
+/// j it is offset[j] + slope[j] * r, so that f(r) - j is the probability of rounding up.
+struct LevelTable {
+  /// @throws Error{usage} if fp32 cannot tell the levels apart: l_1 < 2^-60, or neighbours within a
+  /// factor 1 + 2^-14
+  explicit LevelTable(const Levels& levels, bool uniform);
+
+  int count;     // n, nonzero levels
+  int bits;      // of a code: the sign and an index up to n
+  bool uniform;  // l_j = j / n: f(r) = n r, no lookup
+  bool powers;   // l_j = 2^(j-n): the bits of r tell f(r), no lookup
+  /// l_0 ... l_n; beyond, +infinity.
+  std::array<float, kMaxLevels + 16> level;
+  /// Lines of the cells; f(1) is exactly n.
+  std::array<float, kMaxLevels + 16> slope, offset;
+
+  /// Cell of r: key = clamp((bits(r) >> shift) - first_key, 0, keys - 1); the cell is
+  /// base[key] + (r >= threshold[key]), because a key spans at most one level.
+  int shift = 0;
+  std::int32_t first_key = 0;
+  std::vector<float> threshold;
+  std::vector<std::int32_t> base;
+
+  /// The same for at most 16 keys, which fit vector registers: key = bits(max(r, least)) >> shift,
+  /// modulo 16. `fits_registers` says whether there are so few.
+  struct RegisterKeys {
+    float least = 0;
+    int shift = 0;
+    std::array<float, 16> threshold;
+    std::array<std::int32_t, 16> base;
+  };
+  bool fits_registers = false;
+  RegisterKeys registers;
+
+ private:
+  void draw_lines();
+  void build_lookup();
+  bool try_lookup(int mantissa_bits);
+  void fill_registers();
+};
+
+}  // namespace eqt::codec

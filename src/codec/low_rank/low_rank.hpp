@@ -1,0 +1,38 @@
+// What the low-rank compressors share: when a matrix is worth factoring, where the iteration
+// starts, and an orthonormal basis.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "codec/low_rank/low_rank_kernels.hpp"
+#include "core/workspace.hpp"
+
+namespace eqt::codec {
+
+/// The largest rank that compressors accept.
+inline constexpr std::size_t kMostRank = 32;
+
+/// Shape of the factors of `count` values with `rows` rows: rank min(rank, rows, columns). Rank 0
+/// for values that travel as they are: vectors, and matrices whose factors would be no smaller.
+/// @pre rows is 0 or divides count
+FactorShape factor_shape(std::size_t count, std::size_t rows, std::size_t rank);
+
+/// Q to start from: values of mean 0 and variance 1, nearly normal (twelve 16-bit uniform numbers,
+/// so that integers alone decide the bits). A function of run seed and slice: the same on every
+/// rank and in every step.
+void draw_start(std::uint64_t run_seed, std::uint32_t slice, const FactorShape& shape,
+                std::span<float> q);
+
+/// Makes the `rank` vectors of `p` orthonormal, by modified Gram-Schmidt in float64, each vector
+/// projected twice. A vector that is zero or depends on the ones before it (less than 1e-12 of it
+/// is left) gives place to a pseudo-random one, so that the result is always a basis and an
+/// iteration that met a zero gradient goes on. The same bits on every machine.
+/// @pre rank <= rows
+/// @return false if a value of `p` is not finite; p is then unspecified
+[[nodiscard]] bool orthonormalise(const FactorShape& shape, Workspace& workspace,
+                                  std::span<float> p);
+
+}  // namespace eqt::codec

@@ -1,0 +1,216 @@
+#include "codec/signs/terngrad_kernels.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codec/bytes.hpp"
+
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/signs/terngrad_kernels.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "codec/bit_plane-inl.hpp"
+#include "codec/random_words-inl.hpp"
+
+#ifndef EQT_CODEC_TERNGRAD_KERNELS_ONCE
+#define EQT_CODEC_TERNGRAD_KERNELS_ONCE
+namespace eqt::codec {
+namespace {
+
+constexpr std::size_t kChunk = 1024;  // values kept in the first-level cache between passes
+constexpr std::uint32_t kLowBits = 0x55555555;  // the lower bit of each code
+
+}  // namespace
+}  // namespace eqt::codec
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// `whole` is a multiple of kMomentSums.
+void add_chunk(const float* HWY_RESTRICT values, std::size_t whole, double shift,
+               TernaryMoments& moments) {
+  const hn::CappedTag<double, kMomentSums> dd;
+  const hn::Rebind<float, decltype(dd)> df;
+  const hn::ScalableTag<float> wide;
+  const hn::RebindToSigned<decltype(wide)> di;
+  const auto origin = hn::Set(dd, shift);
+  for (std::size_t part = 0; part < kMomentSums; part += hn::Lanes(dd)) {
+    auto sum = hn::LoadU(dd, moments.sum + part);
+    auto squares = hn::LoadU(dd, moments.squares + part);
+    for (std::size_t i = part; i < whole; i += kMomentSums) {
+      const auto g = hn::Sub(hn::PromoteTo(dd, hn::LoadU(df, values + i)), origin);
+      sum = hn::Add(sum, g);
+      squares = hn::Add(squares, hn::Mul(g, g));
+    }
+    hn::StoreU(sum, dd, moments.sum + part);
+    hn::StoreU(squares, dd, moments.squares + part);
+  }
+  const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
+  const std::size_t lanes = hn::Lanes(wide);
+  auto largest = hn::Zero(di);
+  std::size_t i = 0;
+  for (; i + lanes <= whole; i += lanes) {
+    const auto bits = hn::BitCast(di, hn::LoadU(wide, values + i));
+    largest = hn::Max(largest, hn::And(bits, magnitude_bits));
+  }
+  moments.largest = std::max(moments.largest, hn::GetLane(hn::MaxOfLanes(di, largest)));
+  for (; i < whole; ++i) {
+    std::int32_t bits;
+    std::memcpy(&bits, values + i, sizeof(bits));
+    moments.largest = std::max(moments.largest, bits & 0x7FFFFFFF);
+  }
+}
+
+void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMoments& moments) {
+  const double shift = values[0];
+  const std::size_t whole = count - count % kMomentSums;
+  for (std::size_t i = 0; i < whole; i += kChunk) {
+    add_chunk(values + i, std::min(kChunk, whole - i), shift, moments);
+  }
+  // Padding with g_0 adds nothing to either sum.
+  float rest[kMomentSums];
+  std::fill_n(rest, kMomentSums, values[0]);
+  std::copy(values + whole, values + count, rest);
+  if (whole < count) add_chunk(rest, kMomentSums, shift, moments);
+}
+
+/// Where a value becomes nonzero. `scaled_index` is as in random_words().
+template <class D>
+HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+                             TernaryRounding rounding) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto word = random_words(du, scaled_index, rounding.second);
+  const auto uniform =
+      hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word))), hn::Set(df, 0x1p-24f));
+  const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
+  return hn::Lt(uniform, hn::Div(clipped, hn::Set(df, rounding.scale)));
+}
+
+/// Each bit moves to twice its place.
+template <class D>
+HWY_INLINE hn::Vec<D> spread_bits(D du, hn::Vec<D> x) {
+  x = hn::And(hn::Or(x, hn::ShiftLeft<16>(x)), hn::Set(du, 0x0000FFFF0000FFFFu));
+  x = hn::And(hn::Or(x, hn::ShiftLeft<8>(x)), hn::Set(du, 0x00FF00FF00FF00FFu));
+  x = hn::And(hn::Or(x, hn::ShiftLeft<4>(x)), hn::Set(du, 0x0F0F0F0F0F0F0F0Fu));
+  x = hn::And(hn::Or(x, hn::ShiftLeft<2>(x)), hn::Set(du, 0x3333333333333333u));
+  return hn::And(hn::Or(x, hn::ShiftLeft<1>(x)), hn::Set(du, 0x5555555555555555u));
+}
+
+/// A chunk's codes from its planes of nonzero values and of signs: the nonzero positive ones at the
+/// even bits, the nonzero negative ones at the odd bits.
+void interleave(const std::uint32_t* HWY_RESTRICT nonzero, const std::uint32_t* HWY_RESTRICT signs,
+                std::uint64_t* HWY_RESTRICT codes) {
+  const hn::CappedTag<std::uint64_t, kChunk / 32> du;
+  const hn::Rebind<std::uint32_t, decltype(du)> dh;
+  for (std::size_t w = 0; w < kChunk / 32; w += hn::Lanes(du)) {
+    const auto any = hn::LoadU(dh, nonzero + w);
+    const auto sign = hn::LoadU(dh, signs + w);
+    const auto plus = spread_bits(du, hn::PromoteTo(du, hn::AndNot(sign, any)));
+    const auto minus = spread_bits(du, hn::PromoteTo(du, hn::And(sign, any)));
+    hn::StoreU(hn::Or(plus, hn::ShiftLeft<1>(minus)), du, codes + w);
+  }
+}
+
+/// Packs values whose counters do not cross a multiple of 2^32; whole words only. `index` is the
+/// low half of the first value's counter.
+void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t index,
+              TernaryRounding rounding, std::byte* HWY_RESTRICT to) {
+  const hn::CappedTag<float, kCodesPerWord> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::RebindToSigned<decltype(df)> di;
+  constexpr std::size_t kLanes = hn::MaxLanes(df);
+  constexpr std::size_t kStep = mask_group(df);
+  const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
+  auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
+                              hn::Set(du, rounding.first));
+  // The kernels of masks may write eight bytes at a time.
+  std::uint32_t nonzero[kChunk / 32 + 2] = {}, signs[kChunk / 32 + 2] = {};
+  std::uint64_t codes[kChunk / 32];
+  const std::size_t count = words * kCodesPerWord;
+  for (std::size_t begin = 0; begin < count; begin += kChunk) {
+    const std::size_t n = std::min(kChunk, count - begin);
+    for (std::size_t i = 0; i < n; i += kStep) {
+      const float* from = values + begin + i;
+      const auto nonzero_at = [&](std::size_t j) HWY_ATTR {
+        const auto mask = drawn(df, hn::LoadU(df, from + j), scaled_index, rounding);
+        scaled_index = hn::Add(scaled_index, next);
+        return mask;
+      };
+      const auto sign_at = [&](std::size_t j) HWY_ATTR {
+        return hn::Lt(hn::BitCast(di, hn::LoadU(df, from + j)), hn::Zero(di));
+      };
+      store_masks(df, nonzero_at, reinterpret_cast<std::uint8_t*>(nonzero) + i / 8);
+      store_masks(di, sign_at, reinterpret_cast<std::uint8_t*>(signs) + i / 8);
+    }
+    interleave(nonzero, signs, codes);
+    std::memcpy(to + begin / 4, codes, n / 4);
+  }
+}
+
+/// sum[i] += +amount, -amount or zero for whole words of codes.
+/// @return bits that are set where a code is 11
+std::uint32_t add_all(const std::byte* HWY_RESTRICT from, std::size_t words, float amount,
+                      float zero, float* HWY_RESTRICT sum) {
+  const hn::CappedTag<float, kCodesPerWord> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const std::size_t lanes = hn::Lanes(df);
+  HWY_ALIGN std::uint32_t plus_bits[kCodesPerWord];
+  for (std::size_t j = 0; j < kCodesPerWord; ++j) plus_bits[j] = std::uint32_t{1} << (2 * j);
+  const auto plus_bit = hn::LoadU(du, plus_bits);
+  const auto minus_bit = hn::Add(plus_bit, plus_bit);
+  const auto plus = hn::Set(df, amount);
+  const auto minus = hn::Neg(plus);
+  const auto none = hn::Set(df, zero);
+  std::uint32_t invalid = 0;
+  for (std::size_t w = 0; w < words; ++w) {
+    const std::uint32_t word = load<std::uint32_t>(from + 4 * w);
+    invalid |= word & (word >> 1) & kLowBits;
+    for (std::size_t j = 0; j < kCodesPerWord; j += lanes) {
+      const auto codes = hn::Set(du, word >> (2 * j));
+      const auto is_plus = hn::RebindMask(df, hn::TestBit(codes, plus_bit));
+      const auto is_minus = hn::RebindMask(df, hn::TestBit(codes, minus_bit));
+      const auto value = hn::IfThenElse(is_plus, plus, hn::IfThenElse(is_minus, minus, none));
+      float* at = sum + w * kCodesPerWord + j;
+      hn::StoreU(hn::Add(hn::LoadU(df, at), value), df, at);
+    }
+  }
+  return invalid;
+}
+
+}  // namespace
+}  // namespace eqt::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eqt::codec {
+namespace {
+
+HWY_EXPORT(sum_moments);
+HWY_EXPORT(pack_all);
+HWY_EXPORT(add_all);
+
+}  // namespace
+
+void add_moments(std::span<const float> values, TernaryMoments& moments) {
+  HWY_DYNAMIC_DISPATCH(sum_moments)(values.data(), values.size(), moments);
+}
+
+void pack_words(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
+                std::byte* to) {
+  HWY_DYNAMIC_DISPATCH(pack_all)
+  (values.data(), values.size() / kCodesPerWord, index, rounding, to);
+}
+
+std::uint32_t add_words(const std::byte* from, float amount, float zero, std::span<float> sum) {
+  return HWY_DYNAMIC_DISPATCH(add_all)(from, sum.size() / kCodesPerWord, amount, zero, sum.data());
+}
+
+}  // namespace eqt::codec
+#endif  // HWY_ONCE

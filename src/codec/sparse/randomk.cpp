@@ -1,0 +1,200 @@
+// Random-k: k values at random places that every rank knows.
+//
+// Source   S. Stich et al., NeurIPS 2018, arXiv:1809.07599 (rand-k)
+// Symbols  d values, k = max(1, floor(density d)) of them sent
+// Method   the places depend on run seed, step, slice and first index, not on the rank: the mean
+//          over ranks has k nonzero values again, and no index is sent
+// Payload  k u32; form u8: bit 7 set if values have 16 bits, other bits 0; key u64, from which the
+//          receiver draws the places; check u32, the upper half of mix64(key ^ mix64(k 2^32 + d));
+//          the k values in the order of their indices (value_coding.hpp)
+// Size     17 + 4 k, or 19 + 2 k bytes
+// Error    unscaled E|in - out|^2 = (1 - k/d) |in|^2, biased: needs error feedback; scaled by d/k
+//          E[out] = in and E|in - out|^2 = (d/k - 1) |in|^2
+// Differs  nothing
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "codec/bytes.hpp"
+#include "codec/codecs.hpp"
+#include "codec/finite.hpp"
+#include "codec/sparse/chosen.hpp"
+#include "codec/sparse/value_coding.hpp"
+#include "core/error.hpp"
+
+namespace eqt::codec {
+namespace {
+
+constexpr std::string_view kName = "randomk";
+constexpr std::size_t kHeadBytes = 17;
+constexpr std::uint8_t kHalves = 0x80;
+constexpr std::size_t kBlock = 8192;  // values that are checked and read while in the cache
+
+std::uint64_t places_key(const EncodeContext& context) {
+  std::uint64_t key = mix64(context.key.run_seed);
+  key = mix64(key ^ context.key.step);
+  key = mix64(key ^ context.key.slice);
+  return mix64(key ^ context.first_index);
+}
+
+/// Finds a key that was damaged on its way; a wrong one would scatter the values unnoticed.
+std::uint32_t check_word(std::uint64_t key, std::size_t k, std::size_t count) {
+  return static_cast<std::uint32_t>(mix64(key ^ mix64(std::uint64_t{k} << 32 | count)) >> 32);
+}
+
+struct Opened {
+  std::size_t k = 0;
+  std::uint64_t key = 0;
+  int value_bits = 32;
+  std::span<const std::byte> values;
+};
+
+Opened open_payload(std::span<const std::byte> payload, std::size_t count) {
+  if (payload.size() < kHeadBytes) {
+    fail(Kind::wire,
+         "compressor {}: expected at least {} bytes for {} values, found {}; the ranks run "
+         "different configs or builds",
+         kName, kHeadBytes, count, payload.size());
+  }
+  Opened open;
+  open.k = load<std::uint32_t>(payload.data());
+  open.key = load<std::uint64_t>(&payload[5]);
+  const auto form = load<std::uint8_t>(&payload[4]);
+  const auto check = load<std::uint32_t>(&payload[13]);
+  if (open.k == 0 || open.k > count) {
+    fail(Kind::wire,
+         "compressor {}: expected 1 to {} values, found {}; the ranks run different configs or "
+         "builds",
+         kName, count, open.k);
+  }
+  if ((form != 0 && form != kHalves) || check != check_word(open.key, open.k, count)) {
+    fail(
+        Kind::wire,
+        "compressor {}: expected form 0x00 or 0x80 and check {:#010x}, found {:#04x} and {:#010x}; "
+        "check the network and memory",
+        kName, check_word(open.key, open.k, count), form, check);
+  }
+  open.value_bits = form == kHalves ? 16 : 32;
+  const std::size_t expected = kHeadBytes + value_bytes(open.k, open.value_bits);
+  if (payload.size() != expected) {
+    fail(Kind::wire,
+         "compressor {}: expected {} bytes for {} values, found {}; the ranks run different "
+         "configs or builds",
+         kName, expected, open.k, payload.size());
+  }
+  open.values = payload.subspan(kHeadBytes);
+  check_values(open.values, open.value_bits);
+  return open;
+}
+
+class RandomK final : public Compressor {
+ public:
+  explicit RandomK(const RandomKOptions& options)
+      : density_(options.density),
+        value_bits_(checked_value_bits(options.value_bits, kName)),
+        unbiased_(options.unbiased) {
+    check_density(density_);
+  }
+
+  CodecId id() const noexcept override { return CodecId::randomk; }
+  std::uint8_t format_version() const noexcept override { return 1; }
+  Properties properties() const noexcept override {
+    return {.unbiased = unbiased_ && value_bits_ == 32,
+            .random = true,
+            .sparse = true,
+            .needs_feedback = !unbiased_,
+            .granule = 0};
+  }
+  std::size_t max_payload_bytes(std::size_t count) const override {
+    return count == 0 ? 0 : kHeadBytes + value_bytes(count, value_bits_);
+  }
+
+  /// In expectation; equal to it for 32-bit values.
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (count == 0) return 0.0;
+    const auto d = static_cast<double>(count);
+    const double k = std::clamp(std::floor(density_ * d), 1.0, d);
+    return unbiased_ ? d / k - 1 : 1 - k / d;
+  }
+
+  std::size_t encode(std::span<const float> values, const EncodeContext& context,
+                     Workspace& workspace, std::span<std::byte> payload) const override;
+  void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
+                  std::span<float> sum) const override;
+
+ private:
+  static void check_density(double density) {
+    if (!(density > 0 && density <= 1)) {
+      fail(Kind::usage, "compressor {}: expected a density above 0 and up to 1, found {}; try 0.01",
+           kName, density);
+    }
+  }
+  void scale_up(std::size_t count, std::span<float> chosen) const;
+
+  double density_;
+  int value_bits_;
+  bool unbiased_;
+};
+
+/// The values at the chosen places, in a pass that refuses NaN and infinity anywhere.
+void gather(std::span<const float> values, std::span<const std::uint64_t> places, float* to) {
+  for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const std::size_t n = std::min(kBlock, values.size() - begin);
+    if (first_non_finite(values.subspan(begin, n)) != n) require_finite(kName, values);
+    for_each_chosen(places.subspan(begin / 64, (n + 63) / 64), begin,
+                    [&](std::size_t index) { *to++ = values[index]; });
+  }
+}
+
+void RandomK::scale_up(std::size_t count, std::span<float> chosen) const {
+  const auto factor =
+      static_cast<float>(static_cast<double>(count) / static_cast<double>(chosen.size()));
+  for (float& value : chosen) value *= factor;
+  if (first_non_finite(chosen) == chosen.size()) return;
+  fail(Kind::diverged,
+       "compressor {}: expected values below {} times the largest float, found larger ones; "
+       "training has diverged, try compressor.unbiased=false or a lower optimizer.learning_rate",
+       kName, 1 / factor);
+}
+
+std::size_t RandomK::encode(std::span<const float> values, const EncodeContext& context,
+                            Workspace& workspace, std::span<std::byte> payload) const {
+  EQT_CHECK(payload.size() >= max_payload_bytes(values.size()),
+            "a payload buffer of {} bytes for {} values", payload.size(), values.size());
+  if (values.empty()) return 0;
+  const double density = context.density.value_or(density_);
+  check_density(density);
+  const auto share = static_cast<std::size_t>(density * static_cast<double>(values.size()));
+  const std::size_t k = std::clamp<std::size_t>(share, 1, values.size());
+  const std::uint64_t key = places_key(context);
+  const auto chosen = workspace.array<float>(1, k);
+  gather(values, choose(key, k, values.size(), workspace), chosen.data());
+  if (unbiased_) scale_up(values.size(), chosen);
+
+  store(payload.data(), static_cast<std::uint32_t>(k));
+  store(&payload[4], value_bits_ == 16 ? kHalves : std::uint8_t{0});
+  store(&payload[5], key);
+  store(&payload[13], check_word(key, k, values.size()));
+  write_values(chosen, value_bits_, payload.data() + kHeadBytes);
+  return kHeadBytes + value_bytes(k, value_bits_);
+}
+
+void RandomK::decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
+                         std::span<float> sum) const {
+  if (sum.empty() && payload.empty()) return;
+  const Opened open = open_payload(payload, sum.size());
+  const std::byte* from = as_float32(open.values, open.value_bits, workspace);
+  for_each_chosen(choose(open.key, open.k, sum.size(), workspace), 0, [&](std::size_t index) {
+    sum[index] += scale * load<float>(from);
+    from += sizeof(float);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Compressor> make_randomk(const RandomKOptions& options) {
+  return std::make_unique<RandomK>(options);
+}
+
+}  // namespace eqt::codec
