@@ -8,7 +8,6 @@
 #include "codec/frame.hpp"
 #include "codec/levels/level_kernels.hpp"
 #include "codec/message.hpp"
-#include "collective/memory.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -30,16 +29,25 @@ class Message {
         segments_(std::move(segments)),
         frame_(codec::max_message_bytes(compressor, segments_)) {}
 
-  void encode(std::span<const float> values, StepId step = 0) {
+  void encode(std::span<const float> values, StepId step = 0) { encode(values, {}, step); }
+
+  /// With error feedback, unless the residual is empty.
+  void encode(std::span<const float> values, std::span<float> residual, StepId step = 0) {
     step_ = step;
     codec::MessageContext context;
     context.run_seed = kSeed;
     context.step = step;
+    context.residual = residual;
     used_ = codec::encode_message(compressor_, segments_, values, context, workspace_, frame_);
   }
 
   void decode_add(std::span<const std::byte> bytes, float scale, std::span<float> sum) {
     codec::decode_message_add(compressor_, segments_, bytes, step_, 0, scale, workspace_, sum);
+  }
+
+  void decode_add_all(std::span<const std::span<const std::byte>> frames, float scale,
+                      std::span<float> sum) {
+    codec::decode_messages_add(compressor_, segments_, frames, step_, 0, scale, workspace_, sum);
   }
 
   std::span<const std::byte> bytes() const { return std::span(frame_).first(used_); }
@@ -213,27 +221,11 @@ void verify_linear(const std::string& name, std::span<const float> decoded,
   }
 }
 
-/// The feedback of one step as the collectives run it: g += e, encode, e = g - decoded.
-double feedback_seconds(const codec::Compressor& compressor, Message& message,
-                        std::span<const float> values) {
-  const auto memory = collective::make_error_feedback(values.size());
-  const collective::FusionBucket bucket{
-      .end = values.size(), .segments = {message.segments().begin(), message.segments().end()}};
-  std::vector<float> gradient(values.size());
-  return median_seconds(
-      [&] {
-        std::ranges::copy(values, gradient.begin());
-        std::ranges::fill(memory->state(), 0.0f);
-      },
-      [&] {
-        memory->compensate(bucket, gradient);
-        message.encode(gradient);
-        const collective::Frame frame{message.bytes(), message.segments()};
-        collective::Contribution sent;
-        sent.compressor = &compressor;
-        sent.frames = {&frame, 1};
-        memory->remember(bucket, sent);
-      });
+/// Error feedback as the collectives run it: encode g + e, leave e = what was not sent.
+double feedback_seconds(Message& message, std::span<const float> values) {
+  std::vector<float> residual(values.size());
+  return median_seconds([&] { std::ranges::fill(residual, 0.0f); },
+                        [&] { message.encode(values, std::span(residual)); });
 }
 
 /// Eight messages into one sum. A message larger than caches hold is read eight times instead of
@@ -243,11 +235,9 @@ double sum8_seconds(Message& message, std::span<float> sum) {
   const auto original = message.bytes();
   std::vector<std::vector<std::byte>> copies;
   if (original.size() < kBeyondCaches) copies.assign(kMessages, {original.begin(), original.end()});
-  return median_seconds([&] {
-    for (std::size_t i = 0; i < kMessages; ++i)
-      message.decode_add(copies.empty() ? original : std::span<const std::byte>(copies[i]), 0.125f,
-                         sum);
-  });
+  std::vector<std::span<const std::byte>> frames(copies.begin(), copies.end());
+  frames.resize(kMessages, original);
+  return median_seconds([&] { message.decode_add_all(frames, 0.125f, sum); });
 }
 
 }  // namespace
@@ -324,8 +314,7 @@ CodecFigures measure_codec(const codec::Compressor& compressor, std::span<const 
   if (figures.bits_per_value < 32)
     figures.break_even_gbit = count * (32 - figures.bits_per_value) / (encode + decode) * 1e-9;
   if (!compressor.properties().lossless)
-    figures.feedback_gb_s =
-        gb_per_second(values.size(), feedback_seconds(compressor, message, values));
+    figures.feedback_gb_s = gb_per_second(values.size(), feedback_seconds(message, values));
   return figures;
 }
 

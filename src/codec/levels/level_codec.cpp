@@ -193,24 +193,24 @@ EncodedBuckets LevelCodec::encode_easy(std::span<const float> values, const Rand
                         static_cast<std::uint32_t>(first_index), payload);
 }
 
-// Bucket by bucket, so that only the first touch of a value reaches beyond the caches.
+// A few buckets at a time, so that only the first touch of a value reaches beyond the caches.
 std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
                                              const EncodeContext& context, Workspace& workspace,
                                              std::span<float> residual,
                                              std::span<std::byte> payload) const {
-  EQT_CHECK(
-      residual.size() == gradient.size() && payload.size() >= max_payload_bytes(gradient.size()),
-      "{} residuals and {} bytes for {} values", residual.size(), payload.size(), gradient.size());
+  EQT_CHECK(residual.size() == gradient.size(), "{} residuals for {} values", residual.size(),
+            gradient.size());
+  constexpr std::size_t kAtOnce = 16384;
+  const std::size_t step = options_.bucket_size * (1 + kAtOnce / (options_.bucket_size + 1));
+  EncodeContext part = context;
   std::size_t used = 0;
-  for (std::size_t start = 0; start < gradient.size(); start += options_.bucket_size) {
-    const std::size_t count = std::min(options_.bucket_size, gradient.size() - start);
-    const auto bucket = residual.subspan(start, count);
-    for (std::size_t i = 0; i < count; ++i) bucket[i] += gradient[start + i];
+  for (std::size_t start = 0; start < gradient.size(); start += step) {
+    const auto run = residual.subspan(start, std::min(step, gradient.size() - start));
+    for (std::size_t i = 0; i < run.size(); ++i) run[i] += gradient[start + i];
+    part.first_index = context.first_index + start;
     const auto to = payload.subspan(used);
-    const std::size_t bytes =
-        encode_bucket(bucket, context, context.first_index + start, workspace, to);
-    std::span<const std::byte> sent = to.first(bytes);
-    decode_buckets(std::span(&sent, 1), -1.0f, workspace, bucket);
+    const std::size_t bytes = encode(run, part, workspace, to);
+    decode_add(to.first(bytes), -1.0f, workspace, run);
     used += bytes;
   }
   return used;
@@ -255,7 +255,7 @@ void LevelCodec::encode_fixed(std::span<const float> bucket, float norm, const R
   if (32 % options_.bits == 0) {
     done = bucket.size() - bucket.size() % block_values(options_.bits);
     quantize_and_pack(bucket.first(done), inverse, table_, stream, first_word,
-                      to.first(fixed_bytes(done, options_.bits)), bucket.size());
+                      to.first(fixed_bytes(done, options_.bits)));
   }
   alignas(64) LevelCode codes[kBlock];
   for (; done < bucket.size(); done += kBlock) {

@@ -1,7 +1,5 @@
 #include "codec/levels/level_kernels.hpp"
 
-#include <hwy/cache_control.h>
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -19,6 +17,8 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 #include "hwy/highway.h"
 
+#include "codec/levels/level_cells-inl.hpp"
+#include "codec/levels/norms-inl.hpp"
 #include "codec/unaligned-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,220 +26,13 @@ namespace eqt::codec {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F32 = hn::ScalableTag<float>;
-using U32 = hn::ScalableTag<std::uint32_t>;
-using I32 = hn::ScalableTag<std::int32_t>;
-using F64 = hn::ScalableTag<double>;
 using Codes = hn::Rebind<std::uint8_t, U32>;
-constexpr std::size_t kLanes = hn::MaxLanes(F32());
-
-double SumOfSquares(const float* values, std::size_t count) {
-  const F64 d;
-  const hn::Rebind<float, F64> d_half;
-  constexpr std::size_t kStep = hn::MaxLanes(d);
-  constexpr std::size_t kSums = kSquareSums / kStep;
-  hn::Vec<F64> sums[kSums];
-  for (auto& sum : sums) sum = hn::Zero(d);
-  // The square of a float is exact in fp64, so it may be fused with the sum.
-  const auto add_round = [&](const float* from) HWY_ATTR {
-    for (std::size_t k = 0; k < kSums; ++k) {
-      const auto v = hn::PromoteTo(d, hn::LoadU(d_half, from + k * kStep));
-      sums[k] = hn::MulAdd(v, v, sums[k]);
-    }
-  };
-  std::size_t i = 0;
-  for (; i + kSquareSums <= count; i += kSquareSums) add_round(values + i);
-  if (i < count) {
-    float last[kSquareSums] = {};
-    std::memcpy(last, values + i, (count - i) * sizeof(float));
-    add_round(last);
-  }
-  for (std::size_t half = kSums / 2; half > 0; half /= 2) {
-    for (std::size_t k = 0; k < half; ++k) sums[k] = hn::Add(sums[k], sums[k + half]);
-  }
-  alignas(64) double lanes[kStep];
-  hn::Store(sums[0], d, lanes);
-  for (std::size_t half = kStep / 2; half > 0; half /= 2) {
-    for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
-  }
-  return lanes[0];
-}
-
-std::uint32_t LargestMagnitudeBits(const float* values, std::size_t count) {
-  // Magnitudes order like their bits, and NaN is above infinity.
-  const I32 d;
-  const auto mask = hn::Set(d, 0x7FFFFFFF);
-  auto largest = hn::Zero(d);
-  std::size_t i = 0;
-  const auto* from = reinterpret_cast<const std::int32_t*>(values);
-  for (; i + kLanes <= count; i += kLanes) {
-    largest = hn::Max(largest, hn::And(hn::LoadU(d, from + i), mask));
-  }
-  auto result = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, largest)));
-  for (; i < count; ++i) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFFu;
-    result = bits > result ? bits : result;
-  }
-  return result;
-}
 
 // What all values of a bucket share.
 struct Job {
   float inverse;
   int bits;
   const RandomStream& stream;
-};
-
-// ConvertTo() for 0 <= x < 2^31 without its care for what lies outside.
-HWY_INLINE hn::Vec<I32> TruncateInRange(hn::Vec<F32> x) {
-#if HWY_TARGET <= HWY_AVX3
-  return hn::Vec<I32>{_mm512_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return hn::Vec<I32>{_mm256_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
-  return hn::Vec<I32>{_mm_cvttps_epi32(x.raw)};
-#else
-  return hn::ConvertTo(I32(), x);
-#endif
-}
-
-// trunc(f(r) * 2^(32 - bits)), one policy per kind of table and register width.
-struct UniformCells {
-  explicit UniformCells(const LevelTable&, float /*scale*/) {}
-  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const { return TruncateInRange(r); }
-};
-
-// Levels 2^(j-n), with r given as R = 2^n r: bits(R + max(R, 2)) grow linearly within each cell,
-// the first one included, and their exponent is 128 there, which the shift leaves nothing of.
-// kBits: the table's, or 0 if only the table knows.
-template <int kBits>
-struct PowerCells {
-  explicit PowerCells(const LevelTable& table) : shift(9 - table.bits) {}
-
-  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
-    const F32 d;
-    const auto x = hn::BitCast(I32(), hn::Add(r, hn::Max(r, hn::Set(d, 2.0f))));
-    if constexpr (kBits > 0) return hn::ShiftLeft<9 - kBits>(x);
-    return hn::ShiftLeftSame(x, shift);
-  }
-
-  int shift;
-};
-
-// Lines of at most kLanes cells, in registers.
-struct RegisterLines {
-  RegisterLines(const LevelTable& table, float scale) {
-    const F32 d;
-    slope = hn::Mul(hn::LoadU(d, table.slope.data()), hn::Set(d, scale));
-    offset = hn::Mul(hn::LoadU(d, table.offset.data()), hn::Set(d, scale));
-  }
-
-  HWY_INLINE hn::Vec<I32> At(hn::Vec<I32> cell, hn::Vec<F32> r) const {
-    const F32 d;
-    const auto index = hn::IndicesFromVec(d, cell);
-    return TruncateInRange(hn::Add(hn::TableLookupLanes(offset, index),
-                                   hn::Mul(hn::TableLookupLanes(slope, index), r)));
-  }
-
-  hn::Vec<F32> slope, offset;
-};
-
-#if HWY_TARGET <= HWY_AVX3
-// At most 16 keys. Permutations of 16 lanes look at the low four bits of an index only, so the key
-// needs no mask. kShift: registers.shift.
-template <int kShift>
-struct KeyedRegisterCells {
-  KeyedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
-    const F32 d;
-    const I32 di;
-    least = hn::Set(d, table.registers.least);
-    threshold = hn::LoadU(d, table.registers.threshold.data());
-    base = hn::LoadU(di, table.registers.base.data());
-  }
-
-  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
-    const I32 di;
-    const auto key = hn::ShiftRight<kShift>(hn::BitCast(di, hn::Max(r, least)));
-    const hn::Vec<F32> bound{_mm512_permutexvar_ps(key.raw, threshold.raw)};
-    const hn::Vec<I32> lower{_mm512_permutexvar_epi32(key.raw, base.raw)};
-    const auto reached = hn::RebindMask(di, hn::Ge(r, bound));
-    return lines.At(hn::IfThenElse(reached, hn::Add(lower, hn::Set(di, 1)), lower), r);
-  }
-
-  RegisterLines lines;
-  hn::Vec<F32> least, threshold;
-  hn::Vec<I32> base;
-};
-#endif
-
-// At most 2^kSteps <= kLanes cells: binary search by permutations of registers.
-template <int kSteps>
-struct SearchedRegisterCells {
-  SearchedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
-    const F32 d;
-    // l_n = 1 is no bound: r = 1 belongs to the last cell.
-    const auto cells = hn::Set(d, static_cast<float>(table.count));
-    bounds = hn::IfThenElse(hn::Lt(hn::Iota(d, 0.0f), cells), hn::LoadU(d, table.level.data()),
-                            hn::Set(d, std::bit_cast<float>(0x7F800000)));
-  }
-
-  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
-    const F32 d;
-    const I32 di;
-    auto lower = hn::Zero(di);
-    for (int step = 1 << kSteps >> 1; step > 0; step >>= 1) {
-      const auto probe = hn::Add(lower, hn::Set(di, step));
-      const auto bound = hn::TableLookupLanes(bounds, hn::IndicesFromVec(d, probe));
-      lower = hn::IfThenElse(hn::RebindMask(di, hn::Ge(r, bound)), probe, lower);
-    }
-    return lines.At(lower, r);
-  }
-
-  RegisterLines lines;
-  hn::Vec<F32> bounds;
-};
-
-// At most 8 cells in short registers: a comparison per level.
-struct FewCells {
-  FewCells(const LevelTable& t, float s) : table(t), scale(s) {}
-
-  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
-    const F32 d;
-    auto slope = hn::Set(d, table.slope[0]);
-    auto offset = hn::Zero(d);
-    for (std::size_t j = 1; j < static_cast<std::size_t>(table.count); ++j) {
-      const auto reached = hn::Ge(r, hn::Set(d, table.level[j]));
-      slope = hn::IfThenElse(reached, hn::Set(d, table.slope[j]), slope);
-      offset = hn::IfThenElse(reached, hn::Set(d, table.offset[j]), offset);
-    }
-    return TruncateInRange(hn::Mul(hn::Add(offset, hn::Mul(slope, r)), hn::Set(d, scale)));
-  }
-
-  const LevelTable& table;
-  float scale;
-};
-
-// Any table.
-struct GatheredCells {
-  GatheredCells(const LevelTable& t, float s) : table(t), scale(s) {}
-
-  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
-    const F32 d;
-    const I32 di;
-    const auto last = static_cast<std::int32_t>(table.base.size()) - 1;
-    auto key = hn::ShiftRightSame(hn::BitCast(di, r), table.shift);
-    key = hn::Sub(key, hn::Set(di, table.first_key));
-    key = hn::Min(hn::Max(key, hn::Zero(di)), hn::Set(di, last));
-    const auto reached = hn::Ge(r, hn::GatherIndex(d, table.threshold.data(), key));
-    auto cell = hn::GatherIndex(di, table.base.data(), key);
-    cell = hn::Sub(cell, hn::VecFromMask(di, hn::RebindMask(di, reached)));
-    const auto slope = hn::GatherIndex(d, table.slope.data(), cell);
-    const auto offset = hn::GatherIndex(d, table.offset.data(), cell);
-    return TruncateInRange(hn::Mul(hn::Add(offset, hn::Mul(slope, r)), hn::Set(d, scale)));
-  }
-
-  const LevelTable& table;
-  float scale;
 };
 
 // RandomStream::product() of indices, from their products with its first multiplier.
@@ -340,7 +133,7 @@ void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::
 template <int kBits, typename Cells>
 void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values,
                          std::size_t blocks, std::uint32_t first_word, std::byte* packed,
-                         std::size_t ahead) {
+                         NormInParts& meanwhile) {
   const F32 d;
   const U32 du;
   constexpr std::size_t kRows = 32 / kBits;
@@ -349,7 +142,7 @@ void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values
   const auto top = hn::Set(du, kTop), indices = hn::Set(du, kIndices);
   const auto sign = hn::Set(du, 0x80000000u);
   for (std::size_t b = 0; b < blocks; ++b, values += 16 * kRows, packed += 64) {
-    for (std::size_t row = 0; row < kRows; ++row) hwy::Prefetch(values + ahead + 16 * row);
+    meanwhile.Step(16 * kRows);
     const auto block_word = first_word + static_cast<std::uint32_t>(b * kRows * 4);
     for (std::size_t column = 0; column < 16; column += kLanes) {
       Rounder<kBits, Cells> rounder(cells, job, block_word + static_cast<std::uint32_t>(column));
@@ -376,33 +169,12 @@ void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values
   }
 }
 
-// Calls run with the cells that suit table and registers.
-template <typename Run>
-HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
-  const float scale = std::bit_cast<float>((127u + 32u - static_cast<std::uint32_t>(table.bits))
-                                           << 23);  // 2^(32 - bits)
-  if (table.uniform) return run(UniformCells(table, scale), scale);
-  if (table.powers) {
-    const float top = std::bit_cast<float>((127u + static_cast<std::uint32_t>(table.count)) << 23);
-    if (table.bits == 4) return run(PowerCells<4>(table), top);
-    return run(PowerCells<0>(table), top);
-  }
-#if HWY_TARGET <= HWY_AVX3
-  if (table.fits_registers && table.registers.shift == 23) {
-    return run(KeyedRegisterCells<23>(table, scale), 1.0f);
-  }
-  if (table.fits_registers && table.registers.shift == 22) {
-    return run(KeyedRegisterCells<22>(table, scale), 1.0f);
-  }
-#endif
-  if constexpr (kLanes >= 16) {
-    if (table.count <= 16) return run(SearchedRegisterCells<4>(table, scale), 1.0f);
-  } else if constexpr (kLanes == 8) {
-    if (table.count <= 8) return run(SearchedRegisterCells<3>(table, scale), 1.0f);
-  } else {
-    if (table.count <= 8) return run(FewCells(table, scale), 1.0f);
-  }
-  run(GatheredCells(table, scale), 1.0f);
+double BucketSquares(std::span<const float> values) {
+  return SumOfSquares(values.data(), values.size());
+}
+
+std::uint32_t BucketLargest(std::span<const float> values) {
+  return LargestMagnitudeBits(values.data(), values.size());
 }
 
 void Quantize(const LevelTable& table, float inverse, const RandomStream& stream,
@@ -413,58 +185,42 @@ void Quantize(const LevelTable& table, float inverse, const RandomStream& stream
   });
 }
 
-// Norms of a few buckets at once: the sum, root and quotient of one hide behind the next one's
-// pass.
-struct Scales {
-  static constexpr std::size_t kMost = 16;
-  static constexpr std::size_t kValues = 4096;  // of all of them, which then are in the L1 cache
-
-  std::size_t count = 0;  // of buckets before the first that needs care
-  float norm[kMost];
-  float inverse[kMost];
-};
-
-HWY_INLINE void FindScales(const LevelTable& table, const float* values, std::size_t bucket_size,
-                           std::size_t buckets, Norm kind, Scales& scales) {
-  for (scales.count = 0; scales.count < buckets; ++scales.count) {
-    const float* bucket = values + scales.count * bucket_size;
-    float norm;
-    if (kind == Norm::l2) {
-      const double squares = SumOfSquares(bucket, bucket_size);
-      if (!(squares <= static_cast<double>(kLargeNorm) * static_cast<double>(kLargeNorm))) return;
-      norm = norm_of_squares(squares);
-    } else {
-      norm = std::bit_cast<float>(LargestMagnitudeBits(bucket, bucket_size));
-    }
-    if (norm != 0 && !(norm >= kSmallNorm && norm <= kLargeNorm)) return;
-    scales.norm[scales.count] = norm;
-    scales.inverse[scales.count] = norm > 0 ? inverse_of(table, norm) : 0;
-  }
-}
-
+// Quantizes bucket after bucket. While one is rounded, the values of the next but one come from
+// memory for its norm; the norm of the next one, a long chain of operations, is finished beside it.
 template <int kBits, typename Cells>
 EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const LevelTable& table,
                                  std::span<const float> values, std::size_t bucket_size, Norm kind,
                                  const RandomStream& stream, std::uint32_t first_word,
                                  std::byte* payload) {
-  const std::size_t most = std::clamp<std::size_t>(Scales::kValues / bucket_size, 1, Scales::kMost);
-  Scales scales;
+  const std::size_t buckets = values.size() / bucket_size;
+  const auto start = [&](std::size_t bucket) HWY_ATTR {
+    return NormInParts(bucket < buckets ? values.data() + bucket * bucket_size : nullptr, kind);
+  };
+  const auto is_easy = [](float norm) {
+    return norm == 0 || (norm >= kSmallNorm && norm <= kLargeNorm);
+  };
+  NormInParts next = start(0);
+  next.Step(bucket_size);
+  float norm = next.Result();
+  next = start(1);
+  next.Step(bucket_size);
   EncodedBuckets done;
-  while (done.values < values.size()) {
-    const std::size_t wanted = std::min(most, (values.size() - done.values) / bucket_size);
-    FindScales(table, values.data() + done.values, bucket_size, wanted, kind, scales);
-    for (std::size_t k = 0; k < scales.count; ++k, done.values += bucket_size) {
-      std::memcpy(payload + done.bytes, scales.norm + k, sizeof(float));
-      done.bytes += sizeof(float);
-      if (scales.norm[k] == 0) continue;
-      const Job job{scales.inverse[k] * scale, kBits, stream};
-      QuantizeAndPackWith<kBits>(cells, job, values.data() + done.values,
-                                 bucket_size / block_values(kBits),
-                                 first_word + static_cast<std::uint32_t>(done.values),
-                                 payload + done.bytes, most * bucket_size);
+  for (std::size_t bucket = 0; bucket < buckets && is_easy(norm); ++bucket) {
+    std::memcpy(payload + done.bytes, &norm, sizeof norm);
+    done.bytes += sizeof norm;
+    const float next_norm = next.Result();
+    next = start(bucket + 2);
+    if (norm == 0) {
+      next.Step(bucket_size);
+    } else {
+      const Job job{inverse_of(table, norm) * scale, kBits, stream};
+      QuantizeAndPackWith<kBits>(
+          cells, job, values.data() + done.values, bucket_size / block_values(kBits),
+          first_word + static_cast<std::uint32_t>(done.values), payload + done.bytes, next);
       done.bytes += fixed_bytes(bucket_size, kBits);
     }
-    if (scales.count < wanted) break;
+    done.values += bucket_size;
+    norm = next_norm;
   }
   return done;
 }
@@ -486,18 +242,18 @@ EncodedBuckets EncodeBuckets(std::span<const float> values, std::size_t bucket_s
 }
 
 void QuantizeAndPack(const LevelTable& table, float inverse, const RandomStream& stream,
-                     std::uint32_t first_word, std::span<const float> values, std::byte* packed,
-                     std::size_t ahead) {
+                     std::uint32_t first_word, std::span<const float> values, std::byte* packed) {
+  NormInParts nothing;
   WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
     const Job job{inverse * scale, table.bits, stream};
     const float* from = values.data();
     const std::size_t blocks = values.size() / block_values(table.bits);
     if (table.bits == 2) {
-      QuantizeAndPackWith<2>(cells, job, from, blocks, first_word, packed, ahead);
+      QuantizeAndPackWith<2>(cells, job, from, blocks, first_word, packed, nothing);
     } else if (table.bits == 4) {
-      QuantizeAndPackWith<4>(cells, job, from, blocks, first_word, packed, ahead);
+      QuantizeAndPackWith<4>(cells, job, from, blocks, first_word, packed, nothing);
     } else {
-      QuantizeAndPackWith<8>(cells, job, from, blocks, first_word, packed, ahead);
+      QuantizeAndPackWith<8>(cells, job, from, blocks, first_word, packed, nothing);
     }
   });
 }
@@ -509,18 +265,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace eqt::codec {
 
-HWY_EXPORT(SumOfSquares);
-HWY_EXPORT(LargestMagnitudeBits);
+HWY_EXPORT(BucketSquares);
+HWY_EXPORT(BucketLargest);
 HWY_EXPORT(Quantize);
 HWY_EXPORT(QuantizeAndPack);
 HWY_EXPORT(EncodeBuckets);
 
 double sum_of_squares(std::span<const float> values) {
-  return HWY_DYNAMIC_DISPATCH(SumOfSquares)(values.data(), values.size());
+  return HWY_DYNAMIC_DISPATCH(BucketSquares)(values);
 }
 
 std::uint32_t largest_magnitude_bits(std::span<const float> values) {
-  return HWY_DYNAMIC_DISPATCH(LargestMagnitudeBits)(values.data(), values.size());
+  return HWY_DYNAMIC_DISPATCH(BucketLargest)(values);
 }
 
 void quantize(std::span<const float> values, float inverse, const LevelTable& table,
@@ -531,13 +287,13 @@ void quantize(std::span<const float> values, float inverse, const LevelTable& ta
 
 void quantize_and_pack(std::span<const float> values, float inverse, const LevelTable& table,
                        const RandomStream& stream, std::uint32_t first_word,
-                       std::span<std::byte> packed, std::size_t ahead) {
+                       std::span<std::byte> packed) {
   EQT_CHECK(table.bits == 2 || table.bits == 4 || table.bits == 8, "blocks of {} bits", table.bits);
   EQT_CHECK(values.size() % block_values(table.bits) == 0 &&
                 packed.size() == fixed_bytes(values.size(), table.bits),
             "{} bytes for blocks of {} values", packed.size(), values.size());
   HWY_DYNAMIC_DISPATCH(QuantizeAndPack)
-  (table, inverse, stream, first_word, values, packed.data(), ahead);
+  (table, inverse, stream, first_word, values, packed.data());
 }
 
 EncodedBuckets encode_buckets(std::span<const float> values, std::size_t bucket_size, Norm norm,

@@ -43,12 +43,11 @@ void quantize(std::span<const float> values, float inverse, const LevelTable& ta
               const RandomStream& stream, std::uint32_t first_word, std::span<LevelCode> codes);
 
 /// quantize() and pack_fixed() of whole blocks in one pass.
-/// @param ahead the values this many further on will be read next: they are fetched meanwhile
 /// @pre table.bits is 2, 4 or 8; values.size() is a multiple of block_values(table.bits);
 /// packed.size() == fixed_bytes(values.size(), table.bits)
 void quantize_and_pack(std::span<const float> values, float inverse, const LevelTable& table,
                        const RandomStream& stream, std::uint32_t first_word,
-                       std::span<std::byte> packed, std::size_t ahead);
+                       std::span<std::byte> packed);
 
 struct EncodedBuckets {
   std::size_t values = 0;

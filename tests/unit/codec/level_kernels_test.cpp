@@ -215,7 +215,7 @@ TEST_CASE("whole blocks pack as they quantize", "[level_kernels]") {
         std::vector<std::byte> expected(fixed_bytes(values.size(), bits)), packed(expected.size());
         quantize(values, inverse, table, RandomStream(kKey), 77, codes);
         pack_fixed(codes, bits, expected);
-        quantize_and_pack(values, inverse, table, RandomStream(kKey), 77, packed, 0);
+        quantize_and_pack(values, inverse, table, RandomStream(kKey), 77, packed);
         REQUIRE(packed == expected);
       }
     }

@@ -1,0 +1,214 @@
+// The cell of r and its line, one policy for each kind of table and register width. Included once
+// per vector target, inside the files that Highway compiles for each.
+
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "codec/levels/level_table.hpp"
+
+// Either both or neither is defined: the guard flips with each target.
+#if defined(EQT_CODEC_LEVEL_CELLS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef EQT_CODEC_LEVEL_CELLS_INL_HPP
+#undef EQT_CODEC_LEVEL_CELLS_INL_HPP
+#else
+#define EQT_CODEC_LEVEL_CELLS_INL_HPP
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using U32 = hn::ScalableTag<std::uint32_t>;
+using I32 = hn::ScalableTag<std::int32_t>;
+constexpr std::size_t kLanes = hn::MaxLanes(F32());
+
+// ConvertTo() for 0 <= x < 2^31 without its care for what lies outside.
+HWY_INLINE hn::Vec<I32> TruncateInRange(hn::Vec<F32> x) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::Vec<I32>{_mm512_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Vec<I32>{_mm256_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
+  return hn::Vec<I32>{_mm_cvttps_epi32(x.raw)};
+#else
+  return hn::ConvertTo(I32(), x);
+#endif
+}
+
+// trunc(f(r) * 2^(32 - bits)), one policy per kind of table and register width.
+struct UniformCells {
+  explicit UniformCells(const LevelTable&, float /*scale*/) {}
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const { return TruncateInRange(r); }
+};
+
+// Levels 2^(j-n), with r given as R = 2^n r: bits(R + max(R, 2)) grow linearly within each cell,
+// the first one included, and their exponent is 128 there, which the shift leaves nothing of.
+// kBits: the table's, or 0 if only the table knows.
+template <int kBits>
+struct PowerCells {
+  explicit PowerCells(const LevelTable& table) : shift(9 - table.bits) {}
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const F32 d;
+    const auto x = hn::BitCast(I32(), hn::Add(r, hn::Max(r, hn::Set(d, 2.0f))));
+    if constexpr (kBits > 0) return hn::ShiftLeft<9 - kBits>(x);
+    return hn::ShiftLeftSame(x, shift);
+  }
+
+  int shift;
+};
+
+// Lines of at most kLanes cells, in registers.
+struct RegisterLines {
+  RegisterLines(const LevelTable& table, float scale) {
+    const F32 d;
+    slope = hn::Mul(hn::LoadU(d, table.slope.data()), hn::Set(d, scale));
+    offset = hn::Mul(hn::LoadU(d, table.offset.data()), hn::Set(d, scale));
+  }
+
+  HWY_INLINE hn::Vec<I32> At(hn::Vec<I32> cell, hn::Vec<F32> r) const {
+    const F32 d;
+    const auto index = hn::IndicesFromVec(d, cell);
+    return TruncateInRange(hn::Add(hn::TableLookupLanes(offset, index),
+                                   hn::Mul(hn::TableLookupLanes(slope, index), r)));
+  }
+
+  hn::Vec<F32> slope, offset;
+};
+
+#if HWY_TARGET <= HWY_AVX3
+// At most 16 keys. Permutations of 16 lanes look at the low four bits of an index only, so the key
+// needs no mask. kShift: registers.shift.
+template <int kShift>
+struct KeyedRegisterCells {
+  KeyedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
+    const F32 d;
+    const I32 di;
+    least = hn::Set(d, table.registers.least);
+    threshold = hn::LoadU(d, table.registers.threshold.data());
+    base = hn::LoadU(di, table.registers.base.data());
+  }
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const I32 di;
+    const auto key = hn::ShiftRight<kShift>(hn::BitCast(di, hn::Max(r, least)));
+    const hn::Vec<F32> bound{_mm512_permutexvar_ps(key.raw, threshold.raw)};
+    const hn::Vec<I32> lower{_mm512_permutexvar_epi32(key.raw, base.raw)};
+    const auto reached = hn::RebindMask(di, hn::Ge(r, bound));
+    return lines.At(hn::IfThenElse(reached, hn::Add(lower, hn::Set(di, 1)), lower), r);
+  }
+
+  RegisterLines lines;
+  hn::Vec<F32> least, threshold;
+  hn::Vec<I32> base;
+};
+#endif
+
+// At most 2^kSteps <= kLanes cells: binary search by permutations of registers.
+template <int kSteps>
+struct SearchedRegisterCells {
+  SearchedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
+    const F32 d;
+    // l_n = 1 is no bound: r = 1 belongs to the last cell.
+    const auto cells = hn::Set(d, static_cast<float>(table.count));
+    bounds = hn::IfThenElse(hn::Lt(hn::Iota(d, 0.0f), cells), hn::LoadU(d, table.level.data()),
+                            hn::Set(d, std::bit_cast<float>(0x7F800000)));
+  }
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const F32 d;
+    const I32 di;
+    auto lower = hn::Zero(di);
+    for (int step = 1 << kSteps >> 1; step > 0; step >>= 1) {
+      const auto probe = hn::Add(lower, hn::Set(di, step));
+      const auto bound = hn::TableLookupLanes(bounds, hn::IndicesFromVec(d, probe));
+      lower = hn::IfThenElse(hn::RebindMask(di, hn::Ge(r, bound)), probe, lower);
+    }
+    return lines.At(lower, r);
+  }
+
+  RegisterLines lines;
+  hn::Vec<F32> bounds;
+};
+
+// At most 8 cells in short registers: a comparison per level.
+struct FewCells {
+  FewCells(const LevelTable& t, float s) : table(t), scale(s) {}
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const F32 d;
+    auto slope = hn::Set(d, table.slope[0]);
+    auto offset = hn::Zero(d);
+    for (std::size_t j = 1; j < static_cast<std::size_t>(table.count); ++j) {
+      const auto reached = hn::Ge(r, hn::Set(d, table.level[j]));
+      slope = hn::IfThenElse(reached, hn::Set(d, table.slope[j]), slope);
+      offset = hn::IfThenElse(reached, hn::Set(d, table.offset[j]), offset);
+    }
+    return TruncateInRange(hn::Mul(hn::Add(offset, hn::Mul(slope, r)), hn::Set(d, scale)));
+  }
+
+  const LevelTable& table;
+  float scale;
+};
+
+// Any table.
+struct GatheredCells {
+  GatheredCells(const LevelTable& t, float s) : table(t), scale(s) {}
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const F32 d;
+    const I32 di;
+    const auto last = static_cast<std::int32_t>(table.base.size()) - 1;
+    auto key = hn::ShiftRightSame(hn::BitCast(di, r), table.shift);
+    key = hn::Sub(key, hn::Set(di, table.first_key));
+    key = hn::Min(hn::Max(key, hn::Zero(di)), hn::Set(di, last));
+    const auto reached = hn::Ge(r, hn::GatherIndex(d, table.threshold.data(), key));
+    auto cell = hn::GatherIndex(di, table.base.data(), key);
+    cell = hn::Sub(cell, hn::VecFromMask(di, hn::RebindMask(di, reached)));
+    const auto slope = hn::GatherIndex(d, table.slope.data(), cell);
+    const auto offset = hn::GatherIndex(d, table.offset.data(), cell);
+    return TruncateInRange(hn::Mul(hn::Add(offset, hn::Mul(slope, r)), hn::Set(d, scale)));
+  }
+
+  const LevelTable& table;
+  float scale;
+};
+
+// Calls run with the cells that suit table and registers.
+template <typename Run>
+HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
+  const float scale = std::bit_cast<float>((127u + 32u - static_cast<std::uint32_t>(table.bits))
+                                           << 23);  // 2^(32 - bits)
+  if (table.uniform) return run(UniformCells(table, scale), scale);
+  if (table.powers) {
+    const float top = std::bit_cast<float>((127u + static_cast<std::uint32_t>(table.count)) << 23);
+    if (table.bits == 4) return run(PowerCells<4>(table), top);
+    return run(PowerCells<0>(table), top);
+  }
+#if HWY_TARGET <= HWY_AVX3
+  const bool keyed = table.fits_registers && table.count <= 16;
+  if (keyed && table.registers.shift == 23) {
+    return run(KeyedRegisterCells<23>(table, scale), 1.0f);
+  }
+  if (keyed && table.registers.shift == 22) {
+    return run(KeyedRegisterCells<22>(table, scale), 1.0f);
+  }
+#endif
+  if constexpr (kLanes >= 16) {
+    if (table.count <= 16) return run(SearchedRegisterCells<4>(table, scale), 1.0f);
+  } else if constexpr (kLanes == 8) {
+    if (table.count <= 8) return run(SearchedRegisterCells<3>(table, scale), 1.0f);
+  } else {
+    if (table.count <= 8) return run(FewCells(table, scale), 1.0f);
+  }
+  run(GatheredCells(table, scale), 1.0f);
+}
+
+}  // namespace eqt::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // guard

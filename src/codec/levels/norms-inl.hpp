@@ -1,0 +1,145 @@
+// Norms of a bucket. Included once per vector target, inside the files that Highway compiles for
+// each.
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "codec/levels/bucket_scale.hpp"
+#include "codec/levels/level_kernels.hpp"
+
+// Either both or neither is defined: the guard flips with each target.
+#if defined(EQT_CODEC_NORMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef EQT_CODEC_NORMS_INL_HPP
+#undef EQT_CODEC_NORMS_INL_HPP
+#else
+#define EQT_CODEC_NORMS_INL_HPP
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The sum of squares of a bucket, in parts: kSquareSums partial sums, value i into sum
+/// i mod kSquareSums.
+class SquareSums {
+ public:
+  /// The next values. @pre count is a multiple of kSquareSums unless these are the last
+  HWY_INLINE void Add(const float* values, std::size_t count) {
+    const hn::ScalableTag<double> d;
+    hn::Vec<decltype(d)> sums[kVectors];
+    for (std::size_t k = 0; k < kVectors; ++k) sums[k] = hn::Load(d, lanes_ + k * kStep);
+    std::size_t i = 0;
+    for (; i + kSquareSums <= count; i += kSquareSums) AddRound(values + i, sums);
+    if (i < count) {
+      float last[kSquareSums] = {};
+      std::memcpy(last, values + i, (count - i) * sizeof(float));
+      AddRound(last, sums);
+    }
+    for (std::size_t k = 0; k < kVectors; ++k) hn::Store(sums[k], d, lanes_ + k * kStep);
+  }
+
+  HWY_INLINE double Total() const {
+    const hn::ScalableTag<double> d;
+    hn::Vec<decltype(d)> sums[kVectors];
+    for (std::size_t k = 0; k < kVectors; ++k) sums[k] = hn::Load(d, lanes_ + k * kStep);
+    for (std::size_t half = kVectors / 2; half > 0; half /= 2) {
+      for (std::size_t k = 0; k < half; ++k) sums[k] = hn::Add(sums[k], sums[k + half]);
+    }
+    alignas(64) double lanes[kStep];
+    hn::Store(sums[0], d, lanes);
+    for (std::size_t half = kStep / 2; half > 0; half /= 2) {
+      for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
+    }
+    return lanes[0];
+  }
+
+ private:
+  static constexpr std::size_t kStep = hn::MaxLanes(hn::ScalableTag<double>());
+  static constexpr std::size_t kVectors = kSquareSums / kStep;
+
+  // The square of a float is exact in fp64, so it may be fused with the sum.
+  template <typename V>
+  static HWY_INLINE void AddRound(const float* from, V* sums) {
+    const hn::ScalableTag<double> d;
+    const hn::Rebind<float, decltype(d)> d_half;
+    for (std::size_t k = 0; k < kVectors; ++k) {
+      const auto v = hn::PromoteTo(d, hn::LoadU(d_half, from + k * kStep));
+      sums[k] = hn::MulAdd(v, v, sums[k]);
+    }
+  }
+
+  alignas(64) double lanes_[kSquareSums] = {};
+};
+
+HWY_INLINE double SumOfSquares(const float* values, std::size_t count) {
+  SquareSums sums;
+  sums.Add(values, count);
+  return sums.Total();
+}
+
+/// The bits of the largest magnitude. Magnitudes order like their bits, and NaN is above infinity.
+HWY_INLINE std::uint32_t LargestMagnitudeBits(const float* values, std::size_t count) {
+  const hn::ScalableTag<std::int32_t> d;
+  constexpr std::size_t kStep = hn::MaxLanes(d);
+  const auto mask = hn::Set(d, 0x7FFFFFFF);
+  const auto* from = reinterpret_cast<const std::int32_t*>(values);
+  auto largest = hn::Zero(d), other = largest;
+  std::size_t i = 0;
+  for (; i + 2 * kStep <= count; i += 2 * kStep) {
+    largest = hn::Max(largest, hn::And(hn::LoadU(d, from + i), mask));
+    other = hn::Max(other, hn::And(hn::LoadU(d, from + i + kStep), mask));
+  }
+  auto result = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, hn::Max(largest, other))));
+  for (; i < count; ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFFu;
+    result = bits > result ? bits : result;
+  }
+  return result;
+}
+
+/// A bucket's norm, found part by part beside other work.
+class NormInParts {
+ public:
+  NormInParts() {}
+  NormInParts(const float* bucket, Norm kind) : next_(bucket), kind_(kind) {}
+
+  /// The next `count` values, a multiple of kSquareSums.
+  HWY_INLINE void Step(std::size_t count) {
+    if (next_ == nullptr) return;
+    // Hardware prefetchers stop at the end of a page.
+    for (std::size_t i = 0; i < count; i += 16) hwy::Prefetch(next_ + kAhead + i);
+    if (kind_ == Norm::l2) {
+      squares_.Add(next_, count);
+    } else {
+      const std::uint32_t bits = LargestMagnitudeBits(next_, count);
+      largest_ = bits > largest_ ? bits : largest_;
+    }
+    next_ += count;
+  }
+
+  /// After all values: the norm, or NaN if they are not all finite or it is out of range.
+  HWY_INLINE float Result() const {
+    if (kind_ == Norm::max) return std::bit_cast<float>(largest_);
+    const double squares = squares_.Total();
+    constexpr double kMost = static_cast<double>(kLargeNorm) * static_cast<double>(kLargeNorm);
+    return squares <= kMost ? norm_of_squares(squares) : std::bit_cast<float>(0x7FC00000);
+  }
+
+ private:
+  static constexpr std::size_t kAhead = 1024;  // [values], a page of 4 KiB
+
+  const float* next_ = nullptr;
+  Norm kind_ = Norm::l2;
+  std::uint32_t largest_ = 0;
+  SquareSums squares_;
+};
+
+}  // namespace eqt::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // guard
