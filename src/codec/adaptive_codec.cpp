@@ -41,7 +41,11 @@ std::uint8_t AdaptiveLevelCodec::format_version() const noexcept {
   return current()->codec.format_version() | kFingerprintVersion;
 }
 
-Properties AdaptiveLevelCodec::properties() const noexcept { return current()->codec.properties(); }
+Properties AdaptiveLevelCodec::properties() const noexcept {
+  Properties properties = current()->codec.properties();
+  properties.concatenates = false;  // a payload has one fingerprint, however long it is
+  return properties;
+}
 
 std::size_t AdaptiveLevelCodec::max_payload_bytes(std::size_t count) const {
   return count == 0 ? 0 : kFingerprintBytes + current()->codec.max_payload_bytes(count);

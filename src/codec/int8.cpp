@@ -127,9 +127,14 @@ class Int8 final : public Compressor {
 
   CodecId id() const noexcept override { return CodecId::int8; }
   std::uint8_t format_version() const noexcept override { return 1; }
-  Properties properties() const noexcept override { return {.granule = bucket_size_}; }
+  Properties properties() const noexcept override {
+    return {.granule = bucket_size_, .concatenates = true};
+  }
   std::size_t max_payload_bytes(std::size_t count) const override {
     return count + sizeof(float) * (count / bucket_size_ + (count % bucket_size_ != 0));
+  }
+  std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override {
+    return prefix_of_fixed(payload, max_payload_bytes(count));
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& /*context*/,
