@@ -16,6 +16,8 @@ using Payload = std::span<const std::byte>;
 
 // Runs are cut at multiples of this many values at least, so that threads share no cache line.
 constexpr std::size_t kLeastCut = 64;
+// Decoding is faster than encoding by about this factor.
+constexpr std::size_t kDecodeSpeed = 4;
 // Fewer bytes are moved by one thread.
 constexpr std::size_t kLeastMove = std::size_t{1} << 18;
 
@@ -65,7 +67,7 @@ class Parallel final : public Compressor {
 
  private:
   // Shared by all calls: only the holder of `busy_` touches them.
-  std::span<Run> cut(std::size_t count) const;
+  std::span<Run> cut(std::size_t count, std::size_t work) const;
   template <typename EncodeRun>
   std::size_t encode_runs(std::span<Run> runs, const EncodeContext& context, Workspace& workspace,
                           std::span<std::byte> payload, const EncodeRun& encode_run) const;
@@ -84,9 +86,10 @@ class Parallel final : public Compressor {
   mutable std::vector<Run> runs_;
 };
 
-// At most one run per thread, of about equal length; fewer where there are few granules.
-std::span<Run> Parallel::cut(std::size_t count) const {
-  if (count == 0 || count < least_values_) return {};
+// At most one run per thread, of about equal length; fewer where there are few granules, none where
+// the work, in values encoded, is too little.
+std::span<Run> Parallel::cut(std::size_t count, std::size_t work) const {
+  if (count == 0 || work < least_values_) return {};
   const std::size_t granule = inner_->properties().granule;
   const std::size_t unit = granule * ((kLeastCut + granule - 1) / granule);
   const std::size_t units = count / unit + (count % unit != 0);
@@ -157,7 +160,7 @@ std::size_t Parallel::move_together(std::span<Run> runs, std::span<std::byte> pa
 std::size_t Parallel::encode(std::span<const float> values, const EncodeContext& context,
                              Workspace& workspace, std::span<std::byte> payload) const {
   const std::unique_lock lock(busy_, std::try_to_lock);
-  const auto runs = lock ? cut(values.size()) : std::span<Run>();
+  const auto runs = lock ? cut(values.size(), values.size()) : std::span<Run>();
   if (runs.size() < 2) return inner_->encode(values, context, workspace, payload);
   try {
     return encode_runs(
@@ -178,7 +181,7 @@ std::size_t Parallel::encode_with_feedback(std::span<const float> gradient,
   EQT_CHECK(residual.size() == gradient.size(), "{} residuals for {} values", residual.size(),
             gradient.size());
   const std::unique_lock lock(busy_, std::try_to_lock);
-  const auto runs = lock ? cut(gradient.size()) : std::span<Run>();
+  const auto runs = lock ? cut(gradient.size(), gradient.size()) : std::span<Run>();
   if (runs.size() < 2)
     return inner_->encode_with_feedback(gradient, context, workspace, residual, payload);
   try {
@@ -215,7 +218,8 @@ bool Parallel::split(std::span<const Payload> payloads, std::span<const Run> run
 void Parallel::decode_add_all(std::span<const Payload> payloads, float scale, Workspace& workspace,
                               std::span<float> sum) const {
   const std::unique_lock lock(busy_, std::try_to_lock);
-  const auto runs = lock ? cut(sum.size()) : std::span<Run>();
+  const std::size_t work = sum.size() / kDecodeSpeed * payloads.size();
+  const auto runs = lock ? cut(sum.size(), work) : std::span<Run>();
   if (runs.size() < 2) return inner_->decode_add_all(payloads, scale, workspace, sum);
   const auto pieces = workspaces_.front().array<Payload>(0, runs.size() * payloads.size());
   if (!split(payloads, runs, pieces))

@@ -9,12 +9,13 @@
 
 namespace eqt::codec {
 
-/// Values from which a second thread pays, by measurement: where the fastest codec takes several
-/// times as long as it takes to wake a thread.
-inline constexpr std::size_t kLeastParallelValues = std::size_t{1} << 17;
+/// Values from which a second thread pays, by measurement: encoding them takes several times as
+/// long as waking a thread.
+inline constexpr std::size_t kLeastParallelValues = std::size_t{1} << 18;
 
 /// `inner`, with encode(), encode_with_feedback(), decode_add() and decode_add_all() of at least
-/// `least_values` values shared between `threads` threads; all else is inner's. Each thread takes
+/// `least_values` values (decoding is faster: four times as many, of all payloads together) shared
+/// between `threads` threads; all else is inner's. Each thread takes
 /// one run of whole granules. The payload is that of `inner` by Properties::concatenates, whatever
 /// the number of threads; where Compressor::prefix_bytes() does not know where the runs' bytes
 /// begin, and for whatever is malformed, one thread decodes. Errors are inner's, word for word.
