@@ -192,6 +192,20 @@ TEST_CASE("payloads that threads move together are the same", "[parallel]") {
   }
 }
 
+TEST_CASE("payloads whose new place overlaps the old one are moved in order", "[parallel]") {
+  constexpr std::size_t kBucket = 8192, kCount = 60 * kBucket;
+  // One bucket of zeros, all others raw: every run moves by less than its length.
+  auto values = portable_values(kCount, 1, 0x1p125f);
+  std::fill_n(values.begin(), kBucket, 0.0f);
+  const auto inner = codec::make_elastiquant({4, kBucket});
+  const Bytes expected = encoded(*inner, values, 0);
+  CHECK(expected.size() == inner->max_payload_bytes(kCount) - kBucket * sizeof(float));
+  for (const int threads : {2, 3, 5}) {
+    const auto compressor = codec::make_parallel(codec::make_elastiquant({4, kBucket}), threads, 0);
+    CHECK(encoded(*compressor, values, 0) == expected);
+  }
+}
+
 TEST_CASE("a value that is not finite is named as one thread names it", "[parallel]") {
   constexpr std::size_t kBucket = 256, kCount = 40 * kBucket;
   for (const ParallelCase& parallel : parallel_cases()) {
