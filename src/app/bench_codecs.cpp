@@ -29,7 +29,8 @@ RunConfig::Compressor configure(const std::string& name, const std::vector<std::
 }
 
 std::vector<std::byte> probe_payload(const codec::Compressor& compressor) {
-  const auto values = bench_gradient(3000);
+  const auto buffer = bench_gradient(3000);
+  const auto values = buffer.span();
   Workspace workspace;
   std::vector<std::byte> payload(compressor.max_payload_bytes(values.size()));
   payload.resize(compressor.encode(values, {}, workspace, payload));
@@ -156,7 +157,8 @@ void print_row(const Contestant& contestant, const CodecFigures& figures) {
 
 void run_bench_codecs(const BenchCommand& command) {
   const std::vector<Contestant> all = contestants(command);
-  const std::vector<float> values = bench_gradient(command.values);
+  const auto buffer = bench_gradient(command.values);
+  const auto values = buffer.span();
   const double read = read_gb_s(values);
   if (!command.json) print_head(values.size(), read);
   for (const Contestant& contestant : all) {

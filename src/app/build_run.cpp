@@ -10,6 +10,7 @@
 #include "app/verbs.hpp"
 #include "codec/codecs.hpp"
 #include "codec/levels/adaptive_codec.hpp"
+#include "codec/parallel.hpp"
 #include "codec/simd.hpp"
 #include "collective/plan.hpp"
 #include "core/error.hpp"
@@ -148,7 +149,7 @@ std::unique_ptr<collective::Collective> make_collective(
 
 void build_synchronization(const RunConfig& config, comm::Communicator& comm,
                            bool communication_thread, Run& run) {
-  run.compressor = make_compressor(config.compressor);
+  run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
   if (!run.plan.replicas_equal) {
     run.synchronizer = std::make_unique<train::NoSynchronizer>();

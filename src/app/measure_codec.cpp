@@ -70,7 +70,8 @@ Segments whole(std::size_t count, std::size_t rows) { return {{.count = count, .
 /// Whether the payload depends on the matrix view: asked of the codec itself.
 bool reads_rows(const codec::Compressor& compressor) {
   constexpr std::size_t kSide = 64;
-  const auto values = bench_gradient(kSide * kSide);
+  const auto buffer = bench_gradient(kSide * kSide);
+  const auto values = buffer.span();
   Message vector(compressor, whole(values.size(), 0));
   Message matrix(compressor, whole(values.size(), kSide));
   vector.encode(values);
@@ -223,9 +224,10 @@ void verify_linear(const std::string& name, std::span<const float> decoded,
 
 /// Error feedback as the collectives run it: encode g + e, leave e = what was not sent.
 double feedback_seconds(Message& message, std::span<const float> values) {
-  std::vector<float> residual(values.size());
+  const FlatBuffer room(values.size());
+  const auto residual = room.span();
   return median_seconds([&] { std::ranges::fill(residual, 0.0f); },
-                        [&] { message.encode(values, std::span(residual)); });
+                        [&] { message.encode(values, residual); });
 }
 
 /// Eight messages into one sum. A message larger than caches hold is read eight times instead of
@@ -242,19 +244,19 @@ double sum8_seconds(Message& message, std::span<float> sum) {
 
 }  // namespace
 
-std::vector<float> bench_gradient(std::size_t count) {
+FlatBuffer bench_gradient(std::size_t count) {
   const RandomStream stream({kSeed, 0, 0, static_cast<std::uint32_t>(RandomPurpose::synthetic)});
-  std::vector<float> values(count + count % 2);
+  FlatBuffer buffer(count);
+  const auto values = buffer.span();
   for (std::size_t i = 0; i < values.size(); i += 2) {  // Box and Muller
     const auto index = static_cast<std::uint32_t>(i);
     const float u = 1 - stream.uniform(index);
     const float angle = 2 * std::numbers::pi_v<float> * stream.uniform(index + 1);
     const float radius = static_cast<float>(kBenchDeviation) * std::sqrt(-2 * std::log(u));
     values[i] = radius * std::cos(angle);
-    values[i + 1] = radius * std::sin(angle);
+    if (i + 1 < count) values[i + 1] = radius * std::sin(angle);
   }
-  values.resize(count);
-  return values;
+  return buffer;
 }
 
 double read_gb_s(std::span<const float> values) {
@@ -300,7 +302,8 @@ CodecFigures measure_codec(const codec::Compressor& compressor, std::span<const 
   CodecFigures figures;
   figures.rows = message.segments().front().rows;
   const double encode = median_seconds([&] { message.encode(values); });
-  std::vector<float> sum(values.size());
+  const FlatBuffer room(values.size());
+  const auto sum = room.span();
   message.decode_add(message.bytes(), 1.0f, sum);
   figures.variance = relative_error(sum, values);
   const double decode = median_seconds([&] { message.decode_add(message.bytes(), 1.0f, sum); });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codec/compressor.hpp"
+#include "core/flat_buffer.hpp"
 
 namespace eqt::app {
 
@@ -30,7 +31,7 @@ struct CodecFigures {
 inline constexpr double kBenchDeviation = 1e-3;
 
 /// `count` independent normal values with deviation kBenchDeviation, the same on every call.
-std::vector<float> bench_gradient(std::size_t count);
+FlatBuffer bench_gradient(std::size_t count);
 
 /// Speed at which one thread reads `values` with the widest loads it has, nothing else [GB/s].
 double read_gb_s(std::span<const float> values);

@@ -19,6 +19,7 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
+#include "codec/payload_checks.hpp"
 #include "core/error.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -197,8 +198,11 @@ class Cast final : public Compressor {
 
   CodecId id() const noexcept override { return format_.id; }
   std::uint8_t format_version() const noexcept override { return 1; }
-  Properties properties() const noexcept override { return {}; }
+  Properties properties() const noexcept override { return {.concatenates = true}; }
   std::size_t max_payload_bytes(std::size_t count) const override { return 2 * count; }
+  std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override {
+    return prefix_of_fixed(payload, max_payload_bytes(count));
+  }
   std::optional<double> variance_bound(std::size_t /*count*/) const override {
     return format_.variance_bound;
   }

@@ -6,6 +6,11 @@ namespace eqt::codec {
 
 float Compressor::local_scale(std::span<const float> /*values*/) const { return 0; }
 
+std::size_t Compressor::prefix_bytes(std::span<const std::byte> /*payload*/,
+                                     std::size_t /*count*/) const {
+  return 0;
+}
+
 void Compressor::decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
                                 Workspace& workspace, std::span<float> sum) const {
   for (const auto payload : payloads) decode_add(payload, scale, workspace, sum);

@@ -51,6 +51,10 @@ struct Properties {
   // Values that are encoded independently of their neighbours come in runs of this many [values]:
   // cutting a slice at a multiple of it changes no decoded value. 0: the slice is one whole.
   std::size_t granule = 1;
+  // Nor does it change a byte: the payloads of the pieces, each with its own first_index, one after
+  // the other are the payload of the whole. max_payload_bytes() adds up likewise, and of the rest
+  // of EncodeContext only the key is read.
+  bool concatenates = false;
 };
 
 /// What encode() needs beside the values. Agreeing on a shared scale is communication and happens
@@ -84,6 +88,12 @@ class Compressor {
   [[nodiscard]] virtual std::size_t encode(std::span<const float> values,
                                            const EncodeContext& context, Workspace& workspace,
                                            std::span<std::byte> payload) const = 0;
+
+  /// Bytes of the first `count` values of a payload of more, where that is known without decoding
+  /// them; 0 where it is not or where the payload is too short, which decode_add() will say. Bytes
+  /// are checked no further than is needed to stay inside.
+  /// @pre properties().concatenates; count is a multiple of properties().granule
+  virtual std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const;
 
   /// sum[i] += scale * decoded[i]: one pass for decode, scale and reduce. `sum.size()` is the
   /// number of values that were encoded.

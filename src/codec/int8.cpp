@@ -127,7 +127,9 @@ class Int8 final : public Compressor {
 
   CodecId id() const noexcept override { return CodecId::int8; }
   std::uint8_t format_version() const noexcept override { return 1; }
-  Properties properties() const noexcept override { return {.granule = bucket_size_}; }
+  Properties properties() const noexcept override {
+    return {.granule = bucket_size_, .concatenates = true};
+  }
   /// Each value errs by (1/2 + 2^-15) steps of max|g| / 127 at most, and |g|^2 >= max|g|^2.
   std::optional<double> variance_bound(std::size_t count) const override {
     constexpr double kLargest = (0.5 + 0x1p-15) / 127;
@@ -135,6 +137,9 @@ class Int8 final : public Compressor {
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
     return count + sizeof(float) * (count / bucket_size_ + (count % bucket_size_ != 0));
+  }
+  std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override {
+    return prefix_of_fixed(payload, max_payload_bytes(count));
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& /*context*/,

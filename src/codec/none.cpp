@@ -11,6 +11,7 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
+#include "codec/payload_checks.hpp"
 #include "core/error.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -65,8 +66,13 @@ class None final : public Compressor {
  public:
   CodecId id() const noexcept override { return CodecId::none; }
   std::uint8_t format_version() const noexcept override { return 1; }
-  Properties properties() const noexcept override { return {.lossless = true, .unbiased = true}; }
+  Properties properties() const noexcept override {
+    return {.lossless = true, .unbiased = true, .concatenates = true};
+  }
   std::size_t max_payload_bytes(std::size_t count) const override { return count * sizeof(float); }
+  std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override {
+    return prefix_of_fixed(payload, max_payload_bytes(count));
+  }
   std::optional<double> variance_bound(std::size_t /*count*/) const override { return 0.0; }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& /*context*/,

@@ -26,6 +26,12 @@ inline void require_length(std::string_view compressor, std::span<const std::byt
        compressor, bytes, count, payload.size());
 }
 
+/// prefix_bytes() of codecs whose values have a fixed number of bytes.
+/// @return `bytes` if `payload` has as many, else 0
+inline std::size_t prefix_of_fixed(std::span<const std::byte> payload, std::size_t bytes) {
+  return payload.size() >= bytes ? bytes : 0;
+}
+
 /// @throws Error{wire} if a bit after the first `count` is set
 inline void require_clear_end(std::string_view compressor, std::span<const std::byte> plane,
                               std::size_t count) {

@@ -3,12 +3,14 @@
 #include <cmath>
 #include <vector>
 
+#include "core/flat_buffer.hpp"
+
 namespace eqt::collective {
 namespace {
 
 class ErrorFeedback final : public GradientMemory {
  public:
-  explicit ErrorFeedback(std::size_t count) : residual_(count) {}
+  explicit ErrorFeedback(std::size_t count) : memory_(count), residual_(memory_.span()) {}
 
   void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
     for (std::size_t i = bucket.begin; i < bucket.end; ++i) {
@@ -25,7 +27,8 @@ class ErrorFeedback final : public GradientMemory {
   std::span<float> state() override { return residual_; }
 
  private:
-  std::vector<float> residual_;  // between compensate and remember: the compensated gradient
+  FlatBuffer memory_;
+  std::span<float> residual_;  // between compensate and remember: the compensated gradient
   Workspace workspace_;
 };
 

@@ -12,29 +12,12 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/flat_buffer.hpp"
 #include "model/torch_errors.hpp"
 #include "model/weights.hpp"
 
 namespace eqt::model {
 namespace {
-
-/// Zeros, aligned for vectors and cache lines.
-class FlatBuffer {
- public:
-  explicit FlatBuffer(std::size_t count)
-      : memory_(new (std::align_val_t{kAlignment}) float[count]()), count_(count) {}
-  std::span<float> span() const { return {memory_.get(), count_}; }
-
- private:
-  static constexpr std::size_t kAlignment = 64;
-  struct Delete {
-    void operator()(float* memory) const {
-      ::operator delete[](memory, std::align_val_t{kAlignment});
-    }
-  };
-  std::unique_ptr<float[], Delete> memory_;
-  std::size_t count_;
-};
 
 /// A tensor of `like`'s shape on the buffer's memory; convolution kernels lie channels-last, which
 /// saves the convolutions a reordering.

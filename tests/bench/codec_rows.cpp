@@ -3,10 +3,13 @@
 //
 //   build/release/tests/codec_rows --benchmark_filter=qsgd --benchmark_repetitions=5
 //
-// 64 Ki values stay in a second-level cache; 25,557,032 are ResNet-50's gradient.
+// NAME/threads:T rows are shares of several threads, in seconds of the clock. 64 Ki values stay in
+// a second-level cache; 25,557,032 are ResNet-50's gradient.
 
 #include <benchmark/benchmark.h>
 
+#include "codec/codecs.hpp"
+#include "codec/parallel.hpp"
 #include "support/decoder_table.hpp"
 
 namespace {
@@ -50,6 +53,41 @@ void decode_add(benchmark::State& state, const codec::Compressor& compressor) {
   count_bytes(state);
 }
 
+/// ElastiQuant with 4 bits, shared between state.range(1) threads whatever the size.
+std::unique_ptr<codec::Compressor> shared(const benchmark::State& state) {
+  return codec::make_parallel(codec::make_elastiquant({4, kBucket}),
+                              static_cast<int>(state.range(1)), 0);
+}
+
+void encode_shared(benchmark::State& state) { encode(state, *shared(state)); }
+
+void decode_add_shared(benchmark::State& state) { decode_add(state, *shared(state)); }
+
+void feedback_shared(benchmark::State& state) {
+  const auto compressor = shared(state);
+  const auto values = gradient(static_cast<std::size_t>(state.range(0)));
+  std::vector<std::byte> payload(compressor->max_payload_bytes(values.size()));
+  std::vector<float> residual(values.size());
+  Workspace workspace;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        compressor->encode_with_feedback(values, {}, workspace, residual, payload));
+  }
+  count_bytes(state);
+}
+
+void register_shared() {
+  using Row = void (*)(benchmark::State&);
+  for (const auto& [name, row] : {std::pair<const char*, Row>{"encode", encode_shared},
+                                  {"feedback", feedback_shared},
+                                  {"decode_add", decode_add_shared}}) {
+    benchmark::RegisterBenchmark(("shared-elastiquant-4/" + std::string(name)).c_str(), row)
+        ->ArgNames({"", "threads"})
+        ->ArgsProduct({{65536, 131072, 262144, 1048576, kSizes[1]}, {1, 2, 4}})
+        ->UseRealTime();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,6 +102,7 @@ int main(int argc, char** argv) {
           ->Arg(size);
     }
   }
+  register_shared();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codec/codecs.hpp"
+#include "codec/parallel.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
@@ -82,8 +83,13 @@ std::vector<std::pair<std::string, MakeSetup>> setups() {
            [] {
              return Setup{make_powersgd({}), make_error_feedback(kCount)};
            }},
-          {"elastiquant with feedback", [] {
+          {"elastiquant with feedback",
+           [] {
              return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
+           }},
+          {"elastiquant with feedback and threads", [] {
+             return Setup{make_parallel(make_elastiquant({.bucket_size = 512}), 3, 0),
+                          make_error_feedback(kCount), true};
            }}};
 }
 
@@ -135,6 +141,21 @@ TEST_CASE("overlap and bucket size change no bit", "[engine]") {
     CHECK(run(comm, make(), true, 5, std::size_t{1} << 22) == plain);
     CHECK(run(comm, make(), true, 5, 8000) == plain);
     CHECK(run(comm, make(), false, 5, 1) == plain);
+  }
+}
+
+TEST_CASE("the number of threads changes no bit", "[engine]") {
+  comm::Communicator comm(test::session(), 30);
+  for (const bool scatters : {false, true}) {
+    const auto mean_with = [&](int threads) {
+      auto compressor =
+          codec::make_parallel(codec::make_elastiquant({.bucket_size = 512}), threads, 0);
+      return run(comm, {std::move(compressor), make_error_feedback(kCount), scatters}, true, 5,
+                 20000);
+    };
+    const auto one = mean_with(1);
+    CHECK(mean_with(2) == one);
+    CHECK(mean_with(5) == one);
   }
 }
 

@@ -41,7 +41,11 @@ std::uint8_t AdaptiveLevelCodec::format_version() const noexcept {
   return current()->codec.format_version() | kFingerprintVersion;
 }
 
-Properties AdaptiveLevelCodec::properties() const noexcept { return current()->codec.properties(); }
+Properties AdaptiveLevelCodec::properties() const noexcept {
+  Properties properties = current()->codec.properties();
+  properties.concatenates = false;  // a payload has one fingerprint, however long it is
+  return properties;
+}
 
 std::optional<double> AdaptiveLevelCodec::variance_bound(std::size_t count) const {
   return current()->codec.variance_bound(count);

@@ -125,7 +125,7 @@ LevelCodec::LevelCodec(const LevelCodecOptions& options, const Levels& levels)
 }
 
 Properties LevelCodec::properties() const noexcept {
-  return {.unbiased = true, .random = true, .granule = options_.bucket_size};
+  return {.unbiased = true, .random = true, .granule = options_.bucket_size, .concatenates = true};
 }
 
 std::size_t LevelCodec::max_bucket_bytes(std::size_t count) const {
@@ -266,6 +266,22 @@ void LevelCodec::encode_fixed(std::span<const float> bucket, float norm, const R
     pack_fixed({codes, count}, options_.bits,
                to.subspan(fixed_bytes(done, options_.bits), fixed_bytes(count, options_.bits)));
   }
+}
+
+std::size_t LevelCodec::prefix_bytes(std::span<const std::byte> payload, std::size_t count) const {
+  if (entropy_) return 0;
+  const std::size_t packed = fixed_bytes(options_.bucket_size, options_.bits);
+  std::size_t bytes = 0;
+  for (std::size_t buckets = count / options_.bucket_size; buckets > 0; --buckets) {
+    if (payload.size() - bytes < kNormBytes) return 0;
+    const auto norm = load<float>(payload.data() + bytes);
+    bytes += kNormBytes;
+    if (norm == 0) continue;
+    const std::size_t coded = norm == kInfinity ? options_.bucket_size * sizeof(float) : packed;
+    if (payload.size() - bytes < coded) return 0;
+    bytes += coded;
+  }
+  return bytes;
 }
 
 void LevelCodec::decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,

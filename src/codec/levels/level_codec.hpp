@@ -50,6 +50,8 @@ class LevelCodec final : public Compressor {
   std::optional<double> variance_bound(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
+  /// Known for fixed coding, whose buckets' headers tell their length.
+  std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
   void decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,

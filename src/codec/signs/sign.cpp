@@ -36,8 +36,13 @@ class SignSgd final : public Compressor {
  public:
   CodecId id() const noexcept override { return CodecId::signsgd; }
   std::uint8_t format_version() const noexcept override { return 1; }
-  Properties properties() const noexcept override { return {.votes = true}; }
+  Properties properties() const noexcept override {
+    return {.votes = true, .granule = 8, .concatenates = true};  // whole bytes of signs
+  }
   std::size_t max_payload_bytes(std::size_t count) const override { return plane_bytes(count); }
+  std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override {
+    return prefix_of_fixed(payload, max_payload_bytes(count));
+  }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& /*context*/,
                      Workspace& /*workspace*/, std::span<std::byte> payload) const override {

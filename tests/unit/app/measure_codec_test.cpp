@@ -68,7 +68,8 @@ class Faulty final : public codec::Compressor {
 };
 
 std::string refusal(Fault fault) {
-  const auto values = app::bench_gradient(5000);
+  const auto values_room = app::bench_gradient(5000);
+  const auto values = values_room.span();
   try {
     app::verify_codec("faulty", Faulty(fault), values);
   } catch (const Error& error) {
@@ -96,7 +97,8 @@ TEST_CASE("a compressor that breaks a promise is not measured", "[bench]") {
 }
 
 TEST_CASE("the gradient is normal with the stated deviation, whatever its length", "[bench]") {
-  const auto values = app::bench_gradient(100001);
+  const auto values_room = app::bench_gradient(100001);
+  const auto values = values_room.span();
   REQUIRE(values.size() == 100001);
   double sum = 0, squares = 0, fourths = 0;
   for (const float v : values) {
@@ -109,12 +111,14 @@ TEST_CASE("the gradient is normal with the stated deviation, whatever its length
   CHECK(std::abs(sum / n) < 5 / std::sqrt(n));
   CHECK(std::abs(squares / n - 1) < 5 * std::sqrt(2 / n));
   CHECK(std::abs(fourths / n - 3) < 5 * std::sqrt(96 / n));
-  const auto shorter = app::bench_gradient(77);
+  const auto shorter_room = app::bench_gradient(77);
+  const auto shorter = shorter_room.span();
   CHECK(std::equal(shorter.begin(), shorter.end(), values.begin()));
 }
 
 TEST_CASE("figures of codecs with a known answer", "[bench]") {
-  const auto values = app::bench_gradient(4096);
+  const auto values_room = app::bench_gradient(4096);
+  const auto values = values_room.span();
   const auto none = app::measure_codec(*codec::make_none(), values);
   CHECK(none.bits_per_value == 32);
   CHECK(none.variance == 0);
