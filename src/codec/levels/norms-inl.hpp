@@ -82,24 +82,52 @@ HWY_INLINE double SumOfSquares(const float* values, std::size_t count) {
   return sums.Total();
 }
 
-/// The bits of the largest magnitude. Magnitudes order like their bits, and NaN is above infinity.
+/// The bits of the largest magnitude of a bucket, in parts. Magnitudes order like their bits, and
+/// NaN is above infinity.
+class LargestBits {
+ public:
+  /// The next values. @pre count is a multiple of kSquareSums unless these are the last
+  HWY_INLINE void Add(const float* values, std::size_t count) {
+    const hn::ScalableTag<std::int32_t> d;
+    hn::Vec<decltype(d)> largest[kVectors];
+    for (std::size_t k = 0; k < kVectors; ++k) largest[k] = hn::Load(d, lanes_ + k * kStep);
+    std::size_t i = 0;
+    for (; i + kSquareSums <= count; i += kSquareSums) AddRound(values + i, largest);
+    if (i < count) {
+      float last[kSquareSums] = {};
+      std::memcpy(last, values + i, (count - i) * sizeof(float));
+      AddRound(last, largest);
+    }
+    for (std::size_t k = 0; k < kVectors; ++k) hn::Store(largest[k], d, lanes_ + k * kStep);
+  }
+
+  HWY_INLINE std::uint32_t Total() const {
+    std::int32_t largest = 0;
+    for (const std::int32_t lane : lanes_) largest = lane > largest ? lane : largest;
+    return static_cast<std::uint32_t>(largest);
+  }
+
+ private:
+  static constexpr std::size_t kStep = hn::MaxLanes(hn::ScalableTag<std::int32_t>());
+  static constexpr std::size_t kVectors = kSquareSums / kStep;
+
+  template <typename V>
+  static HWY_INLINE void AddRound(const float* values, V* largest) {
+    const hn::ScalableTag<std::int32_t> d;
+    const auto mask = hn::Set(d, 0x7FFFFFFF);
+    const auto* from = reinterpret_cast<const std::int32_t*>(values);
+    for (std::size_t k = 0; k < kVectors; ++k) {
+      largest[k] = hn::Max(largest[k], hn::And(hn::LoadU(d, from + k * kStep), mask));
+    }
+  }
+
+  alignas(64) std::int32_t lanes_[kSquareSums] = {};
+};
+
 HWY_INLINE std::uint32_t LargestMagnitudeBits(const float* values, std::size_t count) {
-  const hn::ScalableTag<std::int32_t> d;
-  constexpr std::size_t kStep = hn::MaxLanes(d);
-  const auto mask = hn::Set(d, 0x7FFFFFFF);
-  const auto* from = reinterpret_cast<const std::int32_t*>(values);
-  auto largest = hn::Zero(d), other = largest;
-  std::size_t i = 0;
-  for (; i + 2 * kStep <= count; i += 2 * kStep) {
-    largest = hn::Max(largest, hn::And(hn::LoadU(d, from + i), mask));
-    other = hn::Max(other, hn::And(hn::LoadU(d, from + i + kStep), mask));
-  }
-  auto result = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, hn::Max(largest, other))));
-  for (; i < count; ++i) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFFu;
-    result = bits > result ? bits : result;
-  }
-  return result;
+  LargestBits largest;
+  largest.Add(values, count);
+  return largest.Total();
 }
 
 /// A bucket's norm, found part by part beside other work.
@@ -116,15 +144,14 @@ class NormInParts {
     if (kind_ == Norm::l2) {
       squares_.Add(next_, count);
     } else {
-      const std::uint32_t bits = LargestMagnitudeBits(next_, count);
-      largest_ = bits > largest_ ? bits : largest_;
+      largest_.Add(next_, count);
     }
     next_ += count;
   }
 
   /// After all values: the norm, or NaN if they are not all finite or it is out of range.
   HWY_INLINE float Result() const {
-    if (kind_ == Norm::max) return std::bit_cast<float>(largest_);
+    if (kind_ == Norm::max) return std::bit_cast<float>(largest_.Total());
     const double squares = squares_.Total();
     constexpr double kMost = static_cast<double>(kLargeNorm) * static_cast<double>(kLargeNorm);
     return squares <= kMost ? norm_of_squares(squares) : std::bit_cast<float>(0x7FC00000);
@@ -135,8 +162,8 @@ class NormInParts {
 
   const float* next_ = nullptr;
   Norm kind_ = Norm::l2;
-  std::uint32_t largest_ = 0;
   SquareSums squares_;
+  LargestBits largest_;
 };
 
 }  // namespace eqt::codec::HWY_NAMESPACE
