@@ -8,4 +8,3 @@ eqt_test(codec_adaptive_golden LABEL golden LINK eqt_codec PkgConfig::hwy
   support/level_vectors.cpp)
 eqt_test(codec_adaptive_reference LABEL golden LINK eqt_codec nlohmann_json::nlohmann_json SOURCES
   golden/adaptive_reference_test.cpp)
-eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)

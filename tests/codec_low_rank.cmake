@@ -4,10 +4,6 @@ eqt_test(codec_low_rank_property LABEL property LINK eqt_codec PkgConfig::hwy
   nlohmann_json::nlohmann_json SOURCES property/codec/low_rank_laws_test.cpp)
 eqt_test(codec_low_rank_golden LABEL golden LINK eqt_codec PkgConfig::hwy
   nlohmann_json::nlohmann_json SOURCES golden/low_rank_test.cpp)
-eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
-  SOURCES mpi/power_sgd_test.cpp)
-target_compile_definitions(power_sgd PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-
 # Not a test: run by hand.
 add_executable(low_rank_speed bench/low_rank_speed.cpp)
 target_include_directories(low_rank_speed PRIVATE ${PROJECT_SOURCE_DIR}/tests)

@@ -7,6 +7,3 @@ eqt_test(codec_simple_property LABEL property LINK eqt_codec PkgConfig::hwy SOUR
   property/codec/simple_laws_test.cpp)
 eqt_test(codec_simple_golden LABEL golden LINK eqt_codec PkgConfig::hwy
   nlohmann_json::nlohmann_json SOURCES golden/codec_simple_test.cpp)
-eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
-  unit/collective/sign_memory_test.cpp)
-eqt_mpi_test(vote RANKS 1 2 3 4 5 LINK eqt_collective SOURCES mpi/vote_test.cpp)
