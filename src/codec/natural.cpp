@@ -25,7 +25,6 @@
 #include "codec/payload_checks.hpp"
 #include "core/error.hpp"
 
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/natural.cpp"
 #include <hwy/foreach_target.h>

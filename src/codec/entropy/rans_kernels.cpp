@@ -6,9 +6,6 @@
 
 #include "codec/bytes.hpp"
 
-// Scalable vectors (SVE, RVV) have no fixed length at compile time; those machines use NEON or the
-// portable target.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #define HWY_WANT_SSE4 1
 #define HWY_WANT_AVX3_DL 1  // permutations and expansions of bytes
 #undef HWY_TARGET_INCLUDE

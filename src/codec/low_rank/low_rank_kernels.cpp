@@ -5,9 +5,6 @@
 
 #include "core/error.hpp"
 
-// Scalable vectors (SVE, RVV) have no fixed length at compile time; those machines use NEON or the
-// portable target.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #define HWY_WANT_SSE4 1
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/low_rank/low_rank_kernels.cpp"

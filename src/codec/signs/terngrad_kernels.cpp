@@ -5,7 +5,6 @@
 
 #include "codec/bytes.hpp"
 
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/signs/terngrad_kernels.cpp"
 #include <hwy/foreach_target.h>
