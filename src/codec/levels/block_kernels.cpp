@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "core/error.hpp"
 
@@ -68,17 +67,6 @@ HWY_INLINE void ForEachRow(const std::byte* packed, std::size_t column, const Vi
     }
     visit(row, hn::And(code, mask));
   }
-}
-
-template <int kBits>
-void UnpackBlock(const std::byte* packed, std::size_t column, std::uint8_t* codes) {
-  const U32 d;
-  const Codes dc;
-  ForEachRow<kBits>(packed, column, [&](std::size_t row, hn::Vec<U32> both) HWY_ATTR {
-    const auto index = hn::And(both, hn::Set(d, (1u << (kBits - 1)) - 1));
-    const auto code = hn::Or(index, hn::ShiftLeft<7>(hn::ShiftRight<kBits - 1>(both)));
-    hn::StoreU(hn::TruncateTo(dc, code), dc, codes + 16 * row + column);
-  });
 }
 
 // value[code] for codes of kBits, from a register where it fits, else from memory. The second half
@@ -265,29 +253,8 @@ void AddAll(std::span<const PackedBucket> buckets, std::span<float> sum) {
   if (left == 1) AddSome<kBits, 1>(next, blocks, sum.data());
 }
 
-// Calls visit(std::integral_constant<int, bits>).
-template <typename Visit>
-HWY_INLINE void WithWidth(int bits, const Visit& visit) {
-  switch (bits) {
-    case 2:
-      return visit(std::integral_constant<int, 2>());
-    case 3:
-      return visit(std::integral_constant<int, 3>());
-    case 4:
-      return visit(std::integral_constant<int, 4>());
-    case 5:
-      return visit(std::integral_constant<int, 5>());
-    case 6:
-      return visit(std::integral_constant<int, 6>());
-    case 7:
-      return visit(std::integral_constant<int, 7>());
-    default:
-      return visit(std::integral_constant<int, 8>());
-  }
-}
-
 void PackBlocks(std::span<const LevelCode> codes, int bits, std::byte* packed) {
-  WithWidth(bits, [&](auto width) HWY_ATTR {
+  with_width(bits, [&](auto width) HWY_ATTR {
     constexpr int kBits = decltype(width)::value;
     for (std::size_t i = 0; i < codes.size(); i += block_values(kBits)) {
       for (std::size_t column = 0; column < 16; column += kLanes) {
@@ -297,19 +264,8 @@ void PackBlocks(std::span<const LevelCode> codes, int bits, std::byte* packed) {
   });
 }
 
-void UnpackBlocks(const std::byte* packed, int bits, std::span<LevelCode> codes) {
-  WithWidth(bits, [&](auto width) HWY_ATTR {
-    constexpr int kBits = decltype(width)::value;
-    for (std::size_t i = 0; i < codes.size(); i += block_values(kBits)) {
-      for (std::size_t column = 0; column < 16; column += kLanes) {
-        UnpackBlock<kBits>(packed + fixed_bytes(i, kBits), column, codes.data() + i);
-      }
-    }
-  });
-}
-
 void AddBlocks(std::span<const PackedBucket> buckets, int bits, std::span<float> sum) {
-  WithWidth(bits, [&](auto width) HWY_ATTR { AddAll<decltype(width)::value>(buckets, sum); });
+  with_width(bits, [&](auto width) HWY_ATTR { AddAll<decltype(width)::value>(buckets, sum); });
 }
 
 void AddCodes(const std::uint8_t* codes, const float* value, float* sum, std::size_t count) {
@@ -352,7 +308,6 @@ HWY_AFTER_NAMESPACE();
 namespace eqt::codec {
 
 HWY_EXPORT(PackBlocks);
-HWY_EXPORT(UnpackBlocks);
 HWY_EXPORT(AddBlocks);
 HWY_EXPORT(AddCodes);
 HWY_EXPORT(AddFewCodes);
@@ -371,11 +326,6 @@ void check_blocks(std::size_t bytes, int bits, std::size_t count) {
 void pack_blocks(std::span<const LevelCode> codes, int bits, std::span<std::byte> packed) {
   check_blocks(packed.size(), bits, codes.size());
   HWY_DYNAMIC_DISPATCH(PackBlocks)(codes, bits, packed.data());
-}
-
-void unpack_blocks(std::span<const std::byte> packed, int bits, std::span<LevelCode> codes) {
-  check_blocks(packed.size(), bits, codes.size());
-  HWY_DYNAMIC_DISPATCH(UnpackBlocks)(packed.data(), bits, codes);
 }
 
 void add_blocks(std::span<const PackedBucket> buckets, int bits, std::span<float> sum) {

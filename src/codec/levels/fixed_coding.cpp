@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "codec/levels/block_kernels.hpp"
 #include "core/error.hpp"
@@ -59,27 +58,6 @@ void unpack_stream(const std::byte* from, const std::byte* end, std::span<LevelC
   }
 }
 
-// Calls visit(std::integral_constant<int, bits>).
-template <typename Visit>
-void with_width(int bits, const Visit& visit) {
-  switch (bits) {
-    case 2:
-      return visit(std::integral_constant<int, 2>());
-    case 3:
-      return visit(std::integral_constant<int, 3>());
-    case 4:
-      return visit(std::integral_constant<int, 4>());
-    case 5:
-      return visit(std::integral_constant<int, 5>());
-    case 6:
-      return visit(std::integral_constant<int, 6>());
-    case 7:
-      return visit(std::integral_constant<int, 7>());
-    default:
-      return visit(std::integral_constant<int, 8>());
-  }
-}
-
 void check_sizes(std::size_t bytes, int bits, std::size_t count) {
   EQT_CHECK(bits >= 2 && bits <= 8, "codes of {} bits", bits);
   EQT_CHECK(bytes == fixed_bytes(count, bits), "{} bytes for {} codes of {} bits", bytes, count,
@@ -98,17 +76,6 @@ void pack_fixed(std::span<const LevelCode> codes, int bits, std::span<std::byte>
   pack_blocks(codes.first(whole), bits, packed.first(bytes));
   with_width(bits, [&](auto width) {
     pack_stream<width>(codes.subspan(whole), packed.data() + bytes, packed.data() + packed.size());
-  });
-}
-
-void unpack_fixed(std::span<const std::byte> packed, int bits, std::span<LevelCode> codes) {
-  check_sizes(packed.size(), bits, codes.size());
-  const std::size_t whole = in_blocks(codes.size(), bits);
-  const std::size_t bytes = fixed_bytes(whole, bits);
-  unpack_blocks(packed.first(bytes), bits, codes.first(whole));
-  with_width(bits, [&](auto width) {
-    unpack_stream<width>(packed.data() + bytes, packed.data() + packed.size(),
-                         codes.subspan(whole));
   });
 }
 

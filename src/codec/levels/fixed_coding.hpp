@@ -34,9 +34,6 @@ constexpr std::size_t fixed_bytes(std::size_t count, int bits) noexcept {
 /// of block_values(bits) unless these are the bucket's last
 void pack_fixed(std::span<const LevelCode> codes, int bits, std::span<std::byte> packed);
 
-/// The inverse, for codes.size() codes.
-void unpack_fixed(std::span<const std::byte> packed, int bits, std::span<LevelCode> codes);
-
 /// One packed bucket and what its codes decode to: sign << (bits - 1) | index means value[that],
 /// and a sign means the negated value.
 struct PackedBucket {
