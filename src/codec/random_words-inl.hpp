@@ -1,4 +1,4 @@
-// RandomStream::bits() for vectors of indices. Included once per vector target, inside the files
+// RandomStream's words for vectors of indices. Included once per vector target, inside the files
 // that Highway compiles for each (its "-inl" convention).
 
 #include <hwy/highway.h>
@@ -18,15 +18,23 @@ namespace eqt::codec::HWY_NAMESPACE {
 
 constexpr std::uint32_t kRandomIndexFactor = 0x9E3779B1u;
 
-/// Random words of the indices whose product with kRandomIndexFactor, plus RandomStream::first(),
-/// is `scaled`; `second` is RandomStream::second().
+/// RandomStream::product() of the indices whose product with kRandomIndexFactor, plus
+/// RandomStream::first(), is `scaled`; `second` is RandomStream::second().
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> random_products(D du, hwy::HWY_NAMESPACE::Vec<D> scaled,
+                                                      std::uint32_t second) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  auto h = hn::Mul(hn::Xor(scaled, hn::ShiftRight<16>(scaled)), hn::Set(du, 0x21F0AAADu));
+  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(du, second));
+  return hn::Mul(h, hn::Set(du, 0xD35A2D97u));
+}
+
+/// RandomStream::bits() of the same.
 template <class D>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> random_words(D du, hwy::HWY_NAMESPACE::Vec<D> scaled,
                                                    std::uint32_t second) {
   namespace hn = hwy::HWY_NAMESPACE;
-  auto h = hn::Mul(hn::Xor(scaled, hn::ShiftRight<16>(scaled)), hn::Set(du, 0x21F0AAADu));
-  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(du, second));
-  h = hn::Mul(h, hn::Set(du, 0xD35A2D97u));
+  const auto h = random_products(du, scaled, second);
   return hn::Xor(h, hn::ShiftRight<15>(h));
 }
 

@@ -16,6 +16,7 @@
 
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/norms-inl.hpp"
+#include "codec/random_words-inl.hpp"
 #include "codec/unaligned-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,34 +33,25 @@ struct Job {
   const RandomStream& stream;
 };
 
-// RandomStream::product() of indices, from their products with its first multiplier.
-HWY_INLINE hn::Vec<U32> RandomProducts(hn::Vec<U32> scaled, hn::Vec<U32> second) {
-  const U32 d;
-  auto h = hn::Mul(hn::Xor(scaled, hn::ShiftRight<16>(scaled)), hn::Set(d, 0x21F0AAADu));
-  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), second);
-  return hn::Mul(h, hn::Set(d, 0xD35A2D97u));
-}
-
 // Rounds vectors of one column group: the same lanes of successive rows of 16 values.
 // kBits: the table's, or 0 if only the job knows.
 template <int kBits, typename Cells>
 class Rounder {
  public:
   Rounder(const Cells& cells, const Job& job, std::uint32_t first_word)
-      : cells_(cells), bits_(job.bits) {
+      : cells_(cells), bits_(job.bits), second_(job.stream.second()) {
     const F32 d;
     const U32 du;
     inverse_ = hn::Set(d, job.inverse);
-    second_ = hn::Set(du, job.stream.second());
-    scaled_ = hn::Add(hn::Mul(hn::Iota(du, 0), hn::Set(du, kIndexMultiplier)),
-                      hn::Set(du, first_word * kIndexMultiplier + job.stream.first()));
+    scaled_ = hn::Add(hn::Mul(hn::Iota(du, 0), hn::Set(du, kRandomIndexFactor)),
+                      hn::Set(du, first_word * kRandomIndexFactor + job.stream.first()));
   }
 
   /// The random words of four rows; then on to the next four.
   HWY_INLINE void Draw() {
     const U32 du;
-    word_ = RandomProducts(scaled_, second_);
-    scaled_ = hn::Add(scaled_, hn::Set(du, kIndexMultiplier * 16));
+    word_ = random_products(du, scaled_, second_);
+    scaled_ = hn::Add(scaled_, hn::Set(du, kRandomIndexFactor * 16));
   }
 
   /// Row kRow of four: its indices in the bits above 32 - bits, the fraction below.
@@ -73,12 +65,11 @@ class Rounder {
   }
 
  private:
-  static constexpr std::uint32_t kIndexMultiplier = 0x9E3779B1u;  // RandomStream's
-
   const Cells& cells_;
   int bits_;
+  std::uint32_t second_;
   hn::Vec<F32> inverse_;
-  hn::Vec<U32> second_, scaled_, word_;
+  hn::Vec<U32> scaled_, word_;
 };
 
 // 64 values to codes.
