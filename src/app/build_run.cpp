@@ -53,7 +53,7 @@ int threads_for(const RunConfig& config, const comm::Communicator& comm) {
   CPU_ZERO(&mine);
   const int bound = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, std::min(bound, cores / comm.ranks_on_this_host()));
+  return std::max(1, std::min(bound, cores / static_cast<int>(comm.ranks_on_this_host().size())));
 }
 
 void build_data(const RunConfig& config, const comm::Communicator& comm, Run& run) {
@@ -136,7 +136,7 @@ std::unique_ptr<collective::Collective> make_collective(
     name =
         collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
   }
-  if (name == "dense") return collective::make_dense(comm);
+  if (name == "dense") return collective::make_dense(comm, {});
   if (name == "power-sgd") {
     return collective::make_power_sgd(
         comm, plan,

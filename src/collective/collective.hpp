@@ -13,6 +13,7 @@
 #include "codec/message.hpp"
 #include "collective/plan.hpp"
 #include "comm/communicator.hpp"
+#include "core/task.hpp"
 #include "core/traffic.hpp"
 
 namespace eqt::collective {
@@ -50,17 +51,30 @@ struct MeanContext {
   StepId step = 0;
   std::optional<double> density;   // of sparse compressors in this step
   std::span<float> residual = {};  // see Collective::takes_residual(); empty otherwise
+  std::size_t slot = 0;            // scratch memory to use, below Collective::slots()
+};
+
+/// What a mean leaves beside the values.
+struct MeanResult {
+  Contribution contribution;
+  Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
 };
 
 class Collective {
  public:
+  static constexpr std::size_t kMostSlots = 8;
+
   virtual ~Collective() = default;
   virtual std::string_view name() const noexcept = 0;
 
   /// Replaces the bucket's part of the flat buffer `values` by its mean over ranks: identical bits
-  /// on every rank. Adds what it cost to `traffic`. Collective.
-  virtual Contribution mean(const FusionBucket& bucket, const MeanContext& context,
-                            std::span<float> values, Traffic& traffic) = 0;
+  /// on every rank. Pauses while messages travel, so that several buckets' means can be under way,
+  /// each with a slot of its own; all arguments stay in place until the task is done. Collective.
+  virtual Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+                    MeanResult& result) = 0;
+
+  /// How many means may be under way at once; 1: they follow one another in the plan's order.
+  virtual std::size_t slots() const noexcept { return kMostSlots; }
 
   /// Whether mean() can do the bookkeeping of error feedback while it encodes: with
   /// MeanContext::residual it averages values + residual and leaves in it what was not sent.
@@ -71,8 +85,11 @@ class Collective {
   virtual std::span<float> state() { return {}; }
 };
 
-/// MPI_Allreduce of float32 in place; the oracle for all others.
-std::unique_ptr<Collective> make_dense(comm::Communicator& comm);
+struct DenseOptions {
+  bool library = false;  // MPI_Allreduce instead of our own pipeline: the oracle for all others
+};
+/// Exact mean of float32 values.
+std::unique_ptr<Collective> make_dense(comm::Communicator& comm, const DenseOptions& options);
 
 /// Everyone sends a message to everyone; all decode the same bytes in rank order.
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,

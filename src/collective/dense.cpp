@@ -1,10 +1,14 @@
-// Dense allreduce: the mean of float32 values by the MPI library's own algorithm.
+// Dense mean: float32 values, exactly, by a full-duplex pipeline of our own or by the MPI library.
 //
-// Rounds   2(n-1)            (ring model)
-// Sent     2 * 4d * (n-1)/n  bytes per rank (ring model)
+// Rounds   2; 1 for two ranks     (library: 2(n-1), ring model)
+// Sent     2 * 4d * (n-1)/n       bytes per rank
 // Lossy    no
 
+#include <array>
+
 #include "collective/collective.hpp"
+#include "collective/messages.hpp"
+#include "collective/rank_order_mean.hpp"
 #include "core/clock.hpp"
 
 namespace eqt::collective {
@@ -16,21 +20,40 @@ class Dense final : public Collective {
 
   std::string_view name() const noexcept override { return "dense"; }
 
-  Contribution mean(const FusionBucket& bucket, const MeanContext&, std::span<float> values,
-                    Traffic& traffic) override {
+  Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            MeanResult& result) override {
     const auto part = values.subspan(bucket.begin, bucket.count());
-    const Stopwatch transfer;
+    result.traffic.encoded_bytes += part.size_bytes();
+    result.traffic.encoded_values += part.size();
+    co_await average_.at(context.slot)(comm_, part, route_of(bucket));
+  }
+
+ private:
+  comm::Communicator& comm_;
+  std::array<RankOrderMean, kMostSlots> average_;
+};
+
+/// MPI_Allreduce in place: the oracle for all others, and the fastest where ranks share memory.
+class LibraryDense final : public Collective {
+ public:
+  explicit LibraryDense(comm::Communicator& comm) : comm_(comm) {}
+
+  std::string_view name() const noexcept override { return "dense"; }
+  std::size_t slots() const noexcept override { return 1; }
+
+  Task mean(const FusionBucket& bucket, const MeanContext&, std::span<float> values,
+            MeanResult& result) override {
+    const auto part = values.subspan(bucket.begin, bucket.count());
     comm_.allreduce_sum(part);
-    traffic.transfer_seconds += transfer.seconds();
     const Stopwatch decode;
     const float share = 1.0f / static_cast<float>(comm_.size());
     if (comm_.size() > 1) {
       for (float& value : part) value *= share;
     }
-    traffic.decode_seconds += decode.seconds();
-    traffic.encoded_bytes += part.size_bytes();
-    traffic.encoded_values += part.size();
-    return {};
+    result.traffic.decode_seconds += decode.seconds();
+    result.traffic.encoded_bytes += part.size_bytes();
+    result.traffic.encoded_values += part.size();
+    co_return;
   }
 
  private:
@@ -39,7 +62,8 @@ class Dense final : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_dense(comm::Communicator& comm) {
+std::unique_ptr<Collective> make_dense(comm::Communicator& comm, const DenseOptions& options) {
+  if (options.library) return std::make_unique<LibraryDense>(comm);
   return std::make_unique<Dense>(comm);
 }
 

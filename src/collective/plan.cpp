@@ -65,6 +65,45 @@ std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor&
   return buckets;
 }
 
+/// The longest run of a segment that travels in one piece [values].
+std::size_t longest_run(const codec::Segment& segment, const codec::Compressor& compressor,
+                        std::size_t piece_values) {
+  if (segment.compressed && needs_whole_slices(compressor)) return segment.count;
+  const std::size_t step = segment.compressed ? run_length(compressor) : kLeastRun;
+  return std::max<std::size_t>(1, piece_values / step) * step;
+}
+
+/// From the last value to the first, as buckets travel.
+void cut_bucket(const FusionBucket& bucket, const codec::Compressor& compressor,
+                std::size_t piece_values, std::vector<FusionBucket>& pieces) {
+  FusionBucket piece;
+  piece.begin = piece.end = bucket.end;
+  const auto close = [&] {
+    if (piece.segments.empty()) return;
+    std::reverse(piece.segments.begin(), piece.segments.end());
+    piece.index = static_cast<std::uint32_t>(pieces.size());
+    const std::size_t begin = piece.begin;
+    pieces.push_back(std::move(piece));
+    piece = {};
+    piece.begin = piece.end = begin;
+  };
+  for (std::size_t s = bucket.segments.size(); s-- > 0;) {
+    const codec::Segment& segment = bucket.segments[s];
+    const std::size_t run = longest_run(segment, compressor, piece_values);
+    for (std::size_t r = (segment.count + run - 1) / run; r-- > 0;) {
+      codec::Segment part = segment;
+      part.first_index += r * run;
+      part.begin += r * run;
+      part.count = std::min(run, segment.count - r * run);
+      // A little more than asked for, so that a bias need not travel alone.
+      if (piece.count() + part.count > piece_values + piece_values / 4) close();
+      piece.begin = part.begin;
+      piece.segments.push_back(part);
+    }
+  }
+  close();
+}
+
 }  // namespace
 
 bool is_compressed(const TensorSlice& slice, std::size_t skip_below) {
@@ -86,8 +125,13 @@ std::size_t run_length(const codec::Compressor& compressor) {
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
                                        const PlanOptions& options) {
   EQT_CHECK(!layout.empty(), "an empty layout");
-  if (options.granularity == Granularity::layer) return plan_by_layer(layout, options);
-  return plan_whole(total_count(layout), compressor, options);
+  const auto buckets = options.granularity == Granularity::layer
+                           ? plan_by_layer(layout, options)
+                           : plan_whole(total_count(layout), compressor, options);
+  const std::size_t piece_values = std::max<std::size_t>(1, options.piece_bytes / sizeof(float));
+  std::vector<FusionBucket> pieces;
+  for (const FusionBucket& bucket : buckets) cut_bucket(bucket, compressor, piece_values, pieces);
+  return pieces;
 }
 
 }  // namespace eqt::collective

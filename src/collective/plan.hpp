@@ -32,6 +32,9 @@ struct PlanOptions {
   Granularity granularity = Granularity::layer;
   std::size_t skip_below = 1024;  // layer: smaller and one-dimensional tensors travel raw [values]
   std::size_t bucket_bytes = std::size_t{4} << 20;  // of float32 values, at least one tensor
+  // Buckets are cut into pieces of about this many bytes of float32 values, where the codec allows
+  // it: while one piece travels, others are encoded and decoded.
+  std::size_t piece_bytes = std::size_t{1} << 20;
 };
 
 /// Slice number of the one run of Granularity::model.

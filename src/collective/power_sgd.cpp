@@ -17,10 +17,12 @@
 //          epsilon
 
 #include <algorithm>
+#include <array>
 
 #include "codec/finite.hpp"
 #include "codec/low_rank/low_rank.hpp"
 #include "collective/collective.hpp"
+#include "collective/messages.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -49,16 +51,12 @@ class PowerSgd final : public Collective {
  public:
   PowerSgd(comm::Communicator& comm, std::span<const FusionBucket> plan,
            const PowerSgdOptions& options)
-      : average_(comm), buckets_(plan.size()) {
+      : comm_(comm), buckets_(plan.size()) {
     EQT_CHECK(options.rank >= 1 && options.rank <= codec::kMostRank, "power-sgd of rank {}",
               options.rank);
     // Backwards through the plan is forwards through the model: the state does not depend on where
     // fusion buckets are cut, and those of one bucket are neighbours.
-    std::size_t most = 0;
-    for (std::size_t b = plan.size(); b-- > 0;) {
-      most = std::max(most, place(plan[b], options.rank));
-    }
-    message_.resize(most);
+    for (std::size_t b = plan.size(); b-- > 0;) place(plan[b], options.rank);
     for (const BucketFactors& bucket : buckets_) {
       for (const Factored& f : bucket.factored) {
         codec::draw_start(options.run_seed, f.segment.slice, f.shape, right(f));
@@ -69,38 +67,36 @@ class PowerSgd final : public Collective {
   std::string_view name() const noexcept override { return "power-sgd"; }
   std::span<float> state() override { return state_; }
 
-  Contribution mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
-                    Traffic& traffic) override {
+  Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            MeanResult& result) override {
     const BucketFactors& factors = buckets_[bucket.index];
-    const auto first = std::span(message_).first(factors.first_message);
+    Slot& slot = slots_.at(context.slot);
+    slot.message.resize(std::max(slot.message.size(), factors.first_message));
+    const auto first = std::span(slot.message).first(factors.first_message);
     const auto second = std::span(state_).subspan(factors.right_begin, factors.right_count);
 
-    const Stopwatch encode;
-    project(factors, values);
-    traffic.encode_seconds += encode.seconds();
-    average(first, traffic);
+    project(factors, values, first, result.traffic);
+    co_await slot.average(comm_, first, route_of(bucket));
+    project_back(factors, context.step, values, first, result.traffic);
+    co_await slot.average(comm_, second, route_of(bucket));
+    expand(factors, context.step, values, first, result.traffic);
 
-    const Stopwatch encode_again;
-    project_back(factors, context.step, values);
-    traffic.encode_seconds += encode_again.seconds();
-    average(second, traffic);
-
-    const Stopwatch decode;
-    expand(factors, context.step, values);
-    traffic.decode_seconds += decode.seconds();
-
-    traffic.encoded_bytes += first.size_bytes() + second.size_bytes();
-    traffic.encoded_values += bucket.count();
-    return {.step = context.step,
-            .index = bucket.index,
-            .exact = factors.exact,
-            .approximation = values,
-            .approximated = factors.approximated};
+    result.traffic.encoded_bytes += first.size_bytes() + second.size_bytes();
+    result.traffic.encoded_values += bucket.count();
+    result.contribution = {.step = context.step,
+                           .index = bucket.index,
+                           .exact = factors.exact,
+                           .approximation = values,
+                           .approximated = factors.approximated};
   }
 
  private:
-  /// @return floats of the bucket's first message
-  std::size_t place(const FusionBucket& bucket, std::size_t rank) {
+  struct Slot {
+    RankOrderMean average;
+    std::vector<float> message;  // P of each matrix, then the exact values
+  };
+
+  void place(const FusionBucket& bucket, std::size_t rank) {
     BucketFactors& factors = buckets_[bucket.index];
     factors.right_begin = state_.size();
     std::size_t exact = 0;
@@ -120,11 +116,10 @@ class PowerSgd final : public Collective {
     }
     factors.right_count = state_.size() - factors.right_begin;
     factors.first_message += exact;
-    return factors.first_message;
   }
 
-  std::span<float> left(const Factored& f) {
-    return std::span(message_).subspan(f.left, f.shape.left());
+  static std::span<float> left(const Factored& f, std::span<float> message) {
+    return message.subspan(f.left, f.shape.left());
   }
   std::span<float> right(const Factored& f) {
     return std::span(state_).subspan(f.right, f.shape.right());
@@ -133,50 +128,52 @@ class PowerSgd final : public Collective {
     return values.subspan(f.segment.begin, f.segment.count);
   }
 
-  void average(std::span<float> message, Traffic& traffic) {
-    const Stopwatch transfer;
-    average_(message);
-    traffic.transfer_seconds += transfer.seconds();
-  }
-
   /// P of each matrix, and behind them the values that travel exactly.
-  void project(const BucketFactors& factors, std::span<float> values) {
+  void project(const BucketFactors& factors, std::span<float> values, std::span<float> message,
+               Traffic& traffic) {
+    const Stopwatch encode;
     for (const Factored& f : factors.factored) {
-      codec::multiply(matrix(f, values), right(f), f.shape, left(f));
+      codec::multiply(matrix(f, values), right(f), f.shape, left(f, message));
     }
-    auto to = exact_part(factors);
+    auto to = exact_part(factors, message).begin();
     for (const codec::Segment& run : factors.exact) {
-      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, to);
-      to += static_cast<std::ptrdiff_t>(run.count);
+      to = std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, to);
     }
+    traffic.encode_seconds += encode.seconds();
   }
 
-  /// Where the exact values begin in the first message.
-  std::vector<float>::iterator exact_part(const BucketFactors& factors) {
+  /// The exact values of the first message.
+  static std::span<float> exact_part(const BucketFactors& factors, std::span<float> message) {
     const std::size_t begin = factors.factored.empty() ? 0
                                                        : factors.factored.back().left +
                                                              factors.factored.back().shape.left();
-    return message_.begin() + static_cast<std::ptrdiff_t>(begin);
+    return message.subspan(begin);
   }
 
   /// All ranks orthonormalise the same bits, so all get the same basis.
-  void project_back(const BucketFactors& factors, StepId step, std::span<float> values) {
+  void project_back(const BucketFactors& factors, StepId step, std::span<float> values,
+                    std::span<float> message, Traffic& traffic) {
+    const Stopwatch encode;
     for (const Factored& f : factors.factored) {
-      if (!codec::orthonormalise(f.shape, workspace_, left(f))) fail_diverged(f, step);
-      codec::multiply_transposed(matrix(f, values), left(f), f.shape, right(f));
+      if (!codec::orthonormalise(f.shape, workspace_, left(f, message))) fail_diverged(f, step);
+      codec::multiply_transposed(matrix(f, values), left(f, message), f.shape, right(f));
     }
+    traffic.encode_seconds += encode.seconds();
   }
 
-  void expand(const BucketFactors& factors, StepId step, std::span<float> values) {
+  void expand(const BucketFactors& factors, StepId step, std::span<float> values,
+              std::span<float> message, Traffic& traffic) {
+    const Stopwatch decode;
     for (const Factored& f : factors.factored) {
       if (codec::first_non_finite(right(f)) != f.shape.right()) fail_diverged(f, step);
-      codec::expand(left(f), right(f), f.shape, matrix(f, values));
+      codec::expand(left(f, message), right(f), f.shape, matrix(f, values));
     }
-    auto from = exact_part(factors);
+    auto from = exact_part(factors, message).begin();
     for (const codec::Segment& run : factors.exact) {
       std::copy_n(from, run.count, values.begin() + static_cast<std::ptrdiff_t>(run.begin));
       from += static_cast<std::ptrdiff_t>(run.count);
     }
+    traffic.decode_seconds += decode.seconds();
   }
 
   [[noreturn]] static void fail_diverged(const Factored& f, StepId step) {
@@ -187,11 +184,11 @@ class PowerSgd final : public Collective {
         step, f.segment.slice, f.shape.rows, f.shape.columns);
   }
 
-  RankOrderMean average_;
+  comm::Communicator& comm_;
   Workspace workspace_;
   std::vector<BucketFactors> buckets_;  // by the fusion bucket's index
   std::vector<float> state_;            // Q of every factored tensor, in the order of the model
-  std::vector<float> message_;          // of the bucket under way: P of each matrix, exact values
+  std::array<Slot, kMostSlots> slots_;
 };
 
 }  // namespace

@@ -1,79 +1,103 @@
 #include "collective/rank_order_mean.hpp"
 
 #include <algorithm>
+#include <array>
 
-#include "core/error.hpp"
+#include "collective/messages.hpp"
 
 namespace eqt::collective {
+namespace {
 
-RankOrderMean::RankOrderMean(comm::Communicator& comm) : comm_(comm) {
-  outgoing_.reserve(static_cast<std::size_t>(comm.size()));
-  incoming_.reserve(static_cast<std::size_t>(comm.size()));
-}
+constexpr const char* kToOwners = "mean of float32 values: to their owners";
+constexpr const char* kToEveryone = "mean of float32 values: to everyone";
 
-void RankOrderMean::operator()(std::span<float> values) {
-  if (comm_.size() == 1 || values.empty()) return;
-  to_owners(values);
-  add_in_rank_order(part_of(comm_.rank(), values));
-  from_owners(values);
-}
-
-std::span<float> RankOrderMean::part_of(Rank owner, std::span<float> values) const {
-  const auto n = static_cast<std::size_t>(comm_.size()), r = static_cast<std::size_t>(owner);
+std::span<float> part_of(Rank owner, Rank ranks, std::span<float> values) {
+  const auto n = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(owner);
   const std::size_t begin = values.size() * r / n, end = values.size() * (r + 1) / n;
   return values.subspan(begin, end - begin);
 }
 
-void RankOrderMean::to_owners(std::span<float> values) {
-  const std::size_t mine = part_of(comm_.rank(), values).size();
-  received_.resize(std::max(received_.size(), mine * static_cast<std::size_t>(comm_.size())));
+}  // namespace
+
+Task RankOrderMean::operator()(comm::Communicator& comm, std::span<float> values,
+                               comm::Route route) {
+  if (comm.size() == 1 || values.empty()) co_return;
+  if (comm.size() == 2) {
+    to_peer(comm, values);
+  } else {
+    to_owners(comm, values);
+  }
+  co_await comm.transfers().exchange(outgoing_, incoming_, route, kToOwners);
+  check_lengths(kToOwners);
+  if (comm.size() == 2) {
+    add_in_rank_order(comm.rank(), 2, values);
+    co_return;
+  }
+  add_in_rank_order(comm.rank(), comm.size(), part_of(comm.rank(), comm.size(), values));
+  from_owners(comm, values);
+  co_await comm.transfers().exchange(outgoing_, incoming_, route, kToEveryone);
+  check_lengths(kToEveryone);
+}
+
+void RankOrderMean::to_peer(comm::Communicator& comm, std::span<float> values) {
+  received_.resize(std::max(received_.size(), values.size()));
+  const Rank peer = 1 - comm.rank();
+  outgoing_.assign(1, {peer, std::as_bytes(values)});
+  incoming_.assign(1, {peer, std::as_writable_bytes(std::span(received_).first(values.size())), 0});
+}
+
+void RankOrderMean::to_owners(comm::Communicator& comm, std::span<float> values) {
+  const std::size_t mine = part_of(comm.rank(), comm.size(), values).size();
+  const auto others = static_cast<std::size_t>(comm.size() - 1);
+  received_.resize(std::max(received_.size(), mine * others));
   outgoing_.clear();
   incoming_.clear();
-  for (Rank peer = 0; peer < comm_.size(); ++peer) {
-    if (peer == comm_.rank()) continue;
-    const auto theirs = part_of(peer, values);
+  for (Rank peer = 0; peer < comm.size(); ++peer) {
+    if (peer == comm.rank()) continue;
+    const auto theirs = part_of(peer, comm.size(), values);
     if (!theirs.empty()) outgoing_.push_back({peer, std::as_bytes(theirs)});
-    const auto room = std::span(received_).subspan(static_cast<std::size_t>(peer) * mine, mine);
-    if (mine > 0) incoming_.push_back({peer, std::as_writable_bytes(room), 0});
+    if (mine == 0) continue;
+    const auto room = std::span(received_).subspan(incoming_.size() * mine, mine);
+    incoming_.push_back({peer, std::as_writable_bytes(room), 0});
   }
-  exchange("mean of factors: to their owners");
 }
 
-void RankOrderMean::add_in_rank_order(std::span<float> mine) {
-  const auto own = std::span(received_).subspan(
-      static_cast<std::size_t>(comm_.rank()) * mine.size(), mine.size());
-  std::copy(mine.begin(), mine.end(), own.begin());
-  const auto n = static_cast<std::size_t>(comm_.size());
-  const float share = 1.0f / static_cast<float>(comm_.size());
-  std::copy_n(received_.begin(), mine.size(), mine.begin());
-  for (std::size_t r = 1; r < n; ++r) {
-    const float* const from = received_.data() + r * mine.size();
-    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] += from[i];
+void RankOrderMean::add_in_rank_order(Rank me, Rank ranks, std::span<float> mine) const {
+  const float share = 1.0f / static_cast<float>(ranks);
+  const std::size_t before = static_cast<std::size_t>(me), count = mine.size();
+  // A few values at a time, so that partial sums stay in the cache.
+  constexpr std::size_t kAtOnce = 4096;
+  std::array<float, kAtOnce> sum;
+  for (std::size_t start = 0; start < count; start += kAtOnce) {
+    const std::size_t n = std::min(kAtOnce, count - start);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
+      const float* const from = r == before  ? mine.data() + start
+                                : r < before ? received_.data() + r * count + start
+                                             : received_.data() + (r - 1) * count + start;
+      if (r == 0) {
+        std::copy_n(from, n, sum.begin());
+      } else {
+        for (std::size_t i = 0; i < n; ++i) sum[i] += from[i];
+      }
+    }
+    for (std::size_t i = 0; i < n; ++i) mine[start + i] = sum[i] * share;
   }
-  for (float& value : mine) value *= share;
 }
 
-void RankOrderMean::from_owners(std::span<float> values) {
-  const auto mine = part_of(comm_.rank(), values);
+void RankOrderMean::from_owners(comm::Communicator& comm, std::span<float> values) {
+  const auto mine = part_of(comm.rank(), comm.size(), values);
   outgoing_.clear();
   incoming_.clear();
-  for (Rank peer = 0; peer < comm_.size(); ++peer) {
-    if (peer == comm_.rank()) continue;
+  for (Rank peer = 0; peer < comm.size(); ++peer) {
+    if (peer == comm.rank()) continue;
     if (!mine.empty()) outgoing_.push_back({peer, std::as_bytes(mine)});
-    const auto theirs = part_of(peer, values);
+    const auto theirs = part_of(peer, comm.size(), values);
     if (!theirs.empty()) incoming_.push_back({peer, std::as_writable_bytes(theirs), 0});
   }
-  exchange("mean of factors: to everyone");
 }
 
-void RankOrderMean::exchange(const char* operation) {
-  comm_.exchange(outgoing_, incoming_, operation);
-  for (const comm::Incoming& in : incoming_) {
-    if (in.bytes == in.room.size()) continue;
-    fail(Kind::wire,
-         "{}: expected {} bytes from rank {}, found {}; the ranks run different configs or builds",
-         operation, in.room.size(), in.from, in.bytes);
-  }
+void RankOrderMean::check_lengths(const char* operation) const {
+  for (const comm::Incoming& in : incoming_) require_bytes(in, in.room.size(), operation);
 }
 
 }  // namespace eqt::collective

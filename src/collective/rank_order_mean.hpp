@@ -6,32 +6,33 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "core/task.hpp"
 
 namespace eqt::collective {
 
 /// Each rank owns one n-th of the values, adds what all ranks have there in rank order, divides and
 /// sends the result to all. Unlike MPI_Allreduce's, whose order of additions may change with a
 /// value's position in the message, the mean of a value depends on that value alone; and every rank
-/// holds the owner's bits.
+/// holds the owner's bits. Two ranks send each other everything and add it both: as many bytes and
+/// one round less.
 ///
-/// Rounds   2
+/// Rounds   2; 1 for two ranks
 /// Sent     2 * 4d * (n-1)/n  bytes per rank
+///
+/// One object serves one mean at a time.
 class RankOrderMean {
  public:
-  explicit RankOrderMean(comm::Communicator& comm);
-
   /// Replaces `values` by their mean over ranks. Collective; the same count on every rank.
-  void operator()(std::span<float> values);
+  Task operator()(comm::Communicator& comm, std::span<float> values, comm::Route route);
 
  private:
-  std::span<float> part_of(Rank owner, std::span<float> values) const;
-  void to_owners(std::span<float> values);
-  void add_in_rank_order(std::span<float> mine);
-  void from_owners(std::span<float> values);
-  void exchange(const char* operation);
+  void to_peer(comm::Communicator& comm, std::span<float> values);
+  void to_owners(comm::Communicator& comm, std::span<float> values);
+  void from_owners(comm::Communicator& comm, std::span<float> values);
+  void add_in_rank_order(Rank me, Rank ranks, std::span<float> mine) const;
+  void check_lengths(const char* operation) const;
 
-  comm::Communicator& comm_;
-  std::vector<float> received_;  // my part of every rank, in rank order
+  std::vector<float> received_;  // every other rank's part that is mine, in rank order
   std::vector<comm::Outgoing> outgoing_;
   std::vector<comm::Incoming> incoming_;
 };

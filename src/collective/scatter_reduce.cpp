@@ -16,9 +16,11 @@
 // quantisation draws from a stream of its own (kReducer).
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/messages.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -45,39 +47,54 @@ class ScatterReduce final : public Collective {
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())) {
     deal_runs(plan, options.reducer_feedback);
-    std::size_t most_bytes = codec::max_message_bytes(compressor, {});
+    most_bytes_ = codec::max_message_bytes(compressor, {});
     for (const Chunks& chunks : chunks_) {
       for (const auto& segments : chunks.of_rank) {
-        most_bytes = std::max(most_bytes, codec::max_message_bytes(compressor, segments));
+        most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(compressor, segments));
       }
     }
-    contributed_.assign(ranks_, std::vector<std::byte>(most_bytes));
-    received_.assign(ranks_, std::vector<std::byte>(most_bytes));
-    frames_.reserve(ranks_);
-    outgoing_.reserve(ranks_);
-    incoming_.reserve(ranks_);
   }
 
   std::string_view name() const noexcept override { return "scatter-reduce"; }
   std::span<float> state() override { return residual_; }
 
-  Contribution mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
-                    Traffic& traffic) override {
+  Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            MeanResult& result) override {
     const Chunks& chunks = chunks_[bucket.index];
-    encode_contributions(bucket, chunks, context, values, traffic);
-    scatter(chunks, traffic);
-    reduce(bucket, chunks, context.step, values, traffic);
-    const std::size_t bytes = encode_mean(bucket, chunks, context, values, traffic);
-    gather(chunks, bytes, traffic);
-    decode_means(bucket, chunks, context.step, bytes, values, traffic);
-    return {.compressor = &compressor_,
-            .step = context.step,
-            .index = bucket.index,
-            .frames = frames_,
-            .exact = chunks.of_rank[me_]};
+    Slot& slot = slot_of(context);
+    encode_contributions(bucket, chunks, context, values, slot, result.traffic);
+    co_await scatter(bucket, chunks, slot);
+    reduce(bucket, chunks, context.step, values, slot, result.traffic);
+    const std::size_t bytes = encode_mean(bucket, chunks, context, values, slot, result.traffic);
+    co_await gather(bucket, chunks, bytes, slot);
+    decode_means(bucket, chunks, context.step, bytes, values, slot, result.traffic);
+    result.contribution = {.compressor = &compressor_,
+                           .step = context.step,
+                           .index = bucket.index,
+                           .frames = slot.frames,
+                           .exact = chunks.of_rank[me_]};
   }
 
  private:
+  struct Slot {
+    std::vector<std::vector<std::byte>> contributed;  // to each owner; mine holds the mean
+    std::vector<std::vector<std::byte>> received;     // from each peer
+    std::vector<Frame> frames;
+    std::vector<comm::Outgoing> outgoing;
+    std::vector<comm::Incoming> incoming;
+  };
+
+  Slot& slot_of(const MeanContext& context) {
+    Slot& slot = slots_.at(context.slot);
+    if (!slot.received.empty()) return slot;
+    slot.contributed.assign(ranks_, std::vector<std::byte>(most_bytes_));
+    slot.received.assign(ranks_, std::vector<std::byte>(most_bytes_));
+    slot.frames.reserve(ranks_);
+    slot.outgoing.reserve(ranks_);
+    slot.incoming.reserve(ranks_);
+    return slot;
+  }
+
   /// Deals from the last value of the model to the first: fusion buckets travel in that order, so
   /// the owner of a run does not depend on where they are cut.
   void deal_runs(std::span<const FusionBucket> plan, bool reducer_feedback) {
@@ -114,10 +131,10 @@ class ScatterReduce final : public Collective {
   }
 
   void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,
-                            const MeanContext& context, std::span<const float> values,
+                            const MeanContext& context, std::span<const float> values, Slot& slot,
                             Traffic& traffic) {
     const Stopwatch encode;
-    frames_.clear();
+    slot.frames.clear();
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
       const auto& segments = chunks.of_rank[owner];
       if (owner == me_ || segments.empty()) continue;
@@ -128,8 +145,8 @@ class ScatterReduce final : public Collective {
                                                        .index = bucket.index,
                                                        .density = context.density,
                                                        .scales = {}},
-                                                      workspace_, contributed_[owner]);
-      frames_.push_back({std::span(contributed_[owner]).first(bytes), segments});
+                                                      workspace_, slot.contributed[owner]);
+      slot.frames.push_back({std::span(slot.contributed[owner]).first(bytes), segments});
       count_encoded(segments, bytes, traffic);
     }
     traffic.encode_seconds += encode.seconds();
@@ -141,30 +158,29 @@ class ScatterReduce final : public Collective {
     for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   }
 
-  void scatter(const Chunks& chunks, Traffic& traffic) {
-    const Stopwatch transfer;
-    outgoing_.clear();
-    incoming_.clear();
+  comm::Transfers::Awaiter scatter(const FusionBucket& bucket, const Chunks& chunks, Slot& slot) {
+    slot.outgoing.clear();
+    slot.incoming.clear();
     std::size_t next = 0;
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       if (peer == me_) continue;
       if (!chunks.of_rank[peer].empty()) {
-        outgoing_.push_back({static_cast<Rank>(peer), frames_[next++].bytes});
+        slot.outgoing.push_back({static_cast<Rank>(peer), slot.frames[next++].bytes});
       }
       if (!chunks.of_rank[me_].empty()) {
-        incoming_.push_back({static_cast<Rank>(peer), received_[peer], 0});
+        slot.incoming.push_back({static_cast<Rank>(peer), slot.received[peer], 0});
       }
     }
-    comm_.exchange(outgoing_, incoming_, "scatter-reduce: gradient messages to their owners");
-    traffic.transfer_seconds += transfer.seconds();
+    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket),
+                                      "scatter-reduce: gradient messages to their owners");
   }
 
   /// Sums on top of my own exact values. Only I compute this sum and everyone decodes my encoding
   /// of it, so its order need not be the same for every owner.
   void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step,
-              std::span<float> values, Traffic& traffic) {
+              std::span<float> values, const Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
-    for (const comm::Incoming& in : incoming_) {
+    for (const comm::Incoming& in : slot.incoming) {
       decode_from(in.from, chunks.of_rank[me_], in.room.first(in.bytes), step, bucket.index,
                   values);
     }
@@ -175,9 +191,10 @@ class ScatterReduce final : public Collective {
     traffic.decode_seconds += decode.seconds();
   }
 
-  /// @return bytes of my mean's frame, which lands in contributed_[me_]
+  /// @return bytes of my mean's frame, which lands in contributed[me_]
   std::size_t encode_mean(const FusionBucket& bucket, const Chunks& chunks,
-                          const MeanContext& context, std::span<float> values, Traffic& traffic) {
+                          const MeanContext& context, std::span<float> values, Slot& slot,
+                          Traffic& traffic) {
     const auto& mine = chunks.of_rank[me_];
     if (mine.empty()) return 0;
     const Stopwatch encode;
@@ -191,10 +208,10 @@ class ScatterReduce final : public Collective {
                                                      .index = bucket.index | kReducedBit,
                                                      .density = context.density,
                                                      .scales = {}},
-                                                    workspace_, contributed_[me_]);
+                                                    workspace_, slot.contributed[me_]);
     if (!chunks.residual.empty()) {
       codec::decode_message_add(compressor_, chunks.residual,
-                                std::span(contributed_[me_]).first(bytes), context.step,
+                                std::span(slot.contributed[me_]).first(bytes), context.step,
                                 bucket.index | kReducedBit, -1.0f, workspace_, residual_);
     }
     count_encoded(mine, bytes, traffic);
@@ -213,34 +230,36 @@ class ScatterReduce final : public Collective {
     }
   }
 
-  void gather(const Chunks& chunks, std::size_t bytes, Traffic& traffic) {
-    const Stopwatch transfer;
-    outgoing_.clear();
-    incoming_.clear();
+  comm::Transfers::Awaiter gather(const FusionBucket& bucket, const Chunks& chunks,
+                                  std::size_t bytes, Slot& slot) {
+    slot.outgoing.clear();
+    slot.incoming.clear();
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       if (peer == me_) continue;
       if (bytes > 0) {
-        outgoing_.push_back({static_cast<Rank>(peer), std::span(contributed_[me_]).first(bytes)});
+        slot.outgoing.push_back(
+            {static_cast<Rank>(peer), std::span(slot.contributed[me_]).first(bytes)});
       }
       if (!chunks.of_rank[peer].empty()) {
-        incoming_.push_back({static_cast<Rank>(peer), received_[peer], 0});
+        slot.incoming.push_back({static_cast<Rank>(peer), slot.received[peer], 0});
       }
     }
-    comm_.exchange(outgoing_, incoming_, "scatter-reduce: means to everyone");
-    traffic.transfer_seconds += transfer.seconds();
+    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket),
+                                      "scatter-reduce: means to everyone");
   }
 
   void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step,
-                    std::size_t bytes, std::span<float> values, Traffic& traffic) {
+                    std::size_t bytes, std::span<float> values, const Slot& slot,
+                    Traffic& traffic) {
     const Stopwatch decode;
     const auto part = values.subspan(bucket.begin, bucket.count());
     std::fill(part.begin(), part.end(), 0.0f);
     const std::uint32_t index = bucket.index | kReducedBit;
     if (bytes > 0) {
       decode_from(static_cast<Rank>(me_), chunks.of_rank[me_],
-                  std::span(contributed_[me_]).first(bytes), step, index, values);
+                  std::span(slot.contributed[me_]).first(bytes), step, index, values);
     }
-    for (const comm::Incoming& in : incoming_) {
+    for (const comm::Incoming& in : slot.incoming) {
       decode_from(in.from, chunks.of_rank[static_cast<std::size_t>(in.from)],
                   in.room.first(in.bytes), step, index, values);
     }
@@ -262,13 +281,10 @@ class ScatterReduce final : public Collective {
   const codec::Compressor& compressor_;
   const std::size_t ranks_, me_;
   Workspace workspace_;
-  std::vector<Chunks> chunks_;                       // per fusion bucket, by its index
-  std::vector<std::vector<std::byte>> contributed_;  // to each owner; mine holds the mean
-  std::vector<std::vector<std::byte>> received_;     // from each peer
-  std::vector<float> residual_;                      // of my second quantisation
-  std::vector<Frame> frames_;
-  std::vector<comm::Outgoing> outgoing_;
-  std::vector<comm::Incoming> incoming_;
+  std::vector<Chunks> chunks_;   // per fusion bucket, by its index
+  std::size_t most_bytes_ = 0;   // of a message
+  std::vector<float> residual_;  // of my second quantisation
+  std::array<Slot, kMostSlots> slots_;
 };
 
 }  // namespace

@@ -3,50 +3,19 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <climits>
-#include <thread>
+#include <numeric>
 
+#include "comm/mpi_call.hpp"
 #include "comm/watchdog.hpp"
 
 namespace eqt::comm {
 namespace {
 
-/// Tags stay far below 32767, the least upper bound that MPI guarantees.
-enum Tag : int { kFrameTag = 1 };
-
-void check(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  fail(Kind::mpi, "{} failed: {}", call, text.data());
-}
-
-int checked_int(std::size_t count) {
-  EQT_CHECK(count <= static_cast<std::size_t>(INT_MAX), "an MPI message of {} elements", count);
-  return static_cast<int>(count);
-}
-
-/// Sleeps that grow while nothing happens: short waits stay short, long ones leave the core alone.
-class Patience {
- public:
-  void pause() {
-    if (++polls_ <= kEagerPolls) {
-      std::this_thread::yield();
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(sleep_us_));
-    sleep_us_ = std::min(sleep_us_ * 2, kLongestSleepUs);
-  }
-
- private:
-  static constexpr int kEagerPolls = 20;
-  static constexpr int kLongestSleepUs = 200;  // an MPI message on 1 GbE takes about 50 us
-  int polls_ = 0;
-  int sleep_us_ = 5;
-};
+// Above its eager limit (64 KiB with headers) Open MPI asks the receiver before it sends. That
+// question and its answer queue behind the bulk data of both directions, which halves a slow link;
+// eager chunks fill it.
+constexpr ChunkRule kNetwork = {.chunk_bytes = 60 * 1024, .in_flight = 8};
+constexpr ChunkRule kSharedMemory = {.chunk_bytes = 0, .in_flight = 64};
 
 }  // namespace
 
@@ -54,46 +23,55 @@ struct Communicator::State {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
-  int local_size = 1;
-  ByteCount count;
+  std::vector<int> host_ranks;  // ranks of this host, ascending
   std::unique_ptr<Watchdog> watchdog;
+  std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
-  std::vector<MPI_Request> requests;
-  std::vector<MPI_Status> statuses;
 
-  void wait_all(const char* operation) {
+  void find_neighbours(MPI_Comm host) {
+    int count = 0;
+    check(MPI_Comm_size(host, &count), "MPI_Comm_size");
+    MPI_Group here = MPI_GROUP_NULL, everyone = MPI_GROUP_NULL;
+    check(MPI_Comm_group(host, &here), "MPI_Comm_group");
+    check(MPI_Comm_group(comm, &everyone), "MPI_Comm_group");
+    std::vector<int> local(static_cast<std::size_t>(count));
+    std::iota(local.begin(), local.end(), 0);
+    host_ranks.resize(local.size());
+    check(MPI_Group_translate_ranks(here, count, local.data(), everyone, host_ranks.data()),
+          "MPI_Group_translate_ranks");
+    std::sort(host_ranks.begin(), host_ranks.end());
+    MPI_Group_free(&here);
+    MPI_Group_free(&everyone);
+  }
+
+  void wait(MPI_Request& request, const char* operation) {
     const Watchdog::Guard guard(*watchdog, operation);
-    statuses.resize(requests.size());
     Patience patience;
     for (int done = 0;;) {
-      check(MPI_Testall(checked_int(requests.size()), requests.data(), &done, statuses.data()),
-            operation);
-      if (done != 0) break;
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation);
+      if (done != 0) return;
       if (cancelled.load(std::memory_order_relaxed)) {
         fail(Kind::mpi, "{} was given up because of another error", operation);
       }
       patience.pause();
     }
-    requests.clear();
   }
 
   /// What a ring allreduce of `bytes` sends per rank: 2 (n-1)/n of them.
   void count_ring(std::size_t bytes) {
     const auto n = static_cast<std::uint64_t>(size);
     const std::uint64_t moved = 2 * bytes * (n - 1) / n;
-    count.sent_bytes += moved;
-    count.received_bytes += moved;
-    count.messages += 2 * (n - 1);
+    transfers->count(moved, moved, 2 * (n - 1));
   }
 
   void allreduce(void* values, std::size_t n, MPI_Datatype type, std::size_t value_bytes, MPI_Op op,
                  const char* operation) {
     if (size == 1 || n == 0) return;
-    requests.resize(1);
-    check(MPI_Iallreduce(MPI_IN_PLACE, values, checked_int(n), type, op, comm, requests.data()),
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallreduce(MPI_IN_PLACE, values, checked_int(n), type, op, comm, &request),
           operation);
     count_ring(n * value_bytes);
-    wait_all(operation);
+    wait(request, operation);
   }
 };
 
@@ -108,39 +86,57 @@ Communicator::Communicator(const Session&, double timeout_seconds)
   MPI_Comm host = MPI_COMM_NULL;
   check(MPI_Comm_split_type(s.comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
         "MPI_Comm_split_type");
-  check(MPI_Comm_size(host, &s.local_size), "MPI_Comm_size");
+  s.find_neighbours(host);
   check(MPI_Comm_free(&host), "MPI_Comm_free");
-  const auto most_messages = 2 * static_cast<std::size_t>(s.size);
-  s.requests.reserve(most_messages);
-  s.statuses.reserve(most_messages);
   set_timeout(timeout_seconds);
+  for (Rank peer = 0; peer < s.size; ++peer) {
+    s.transfers->set_chunk_rule(peer, shares_host(peer) ? kSharedMemory : kNetwork);
+  }
 }
 
 Communicator::~Communicator() {
+  state_->transfers.reset();
   // Freeing is collective: while an error unwinds on one rank the others will not come.
   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&state_->comm);
 }
 
 Rank Communicator::rank() const noexcept { return state_->rank; }
 int Communicator::size() const noexcept { return state_->size; }
-int Communicator::ranks_on_this_host() const noexcept { return state_->local_size; }
-ByteCount Communicator::byte_count() const noexcept { return state_->count; }
+std::span<const Rank> Communicator::ranks_on_this_host() const noexcept {
+  return state_->host_ranks;
+}
+bool Communicator::shares_host(Rank peer) const noexcept {
+  return std::binary_search(state_->host_ranks.begin(), state_->host_ranks.end(), peer);
+}
+ByteCount Communicator::byte_count() const noexcept { return state_->transfers->byte_count(); }
+Transfers& Communicator::transfers() noexcept { return *state_->transfers; }
 void Communicator::set_step(StepId step) noexcept { state_->watchdog->set_step(step); }
-void Communicator::cancel() noexcept { state_->cancelled.store(true); }
+
+void Communicator::cancel() noexcept {
+  state_->cancelled.store(true);
+  state_->transfers->cancel();
+}
 
 void Communicator::set_timeout(double seconds) {
-  state_->watchdog = std::make_unique<Watchdog>(seconds, state_->rank, state_->size);
+  State& s = *state_;
+  auto watchdog = std::make_unique<Watchdog>(seconds, s.rank, s.size);
+  if (s.transfers == nullptr) {
+    s.transfers = std::make_unique<Transfers>(&s.comm, *watchdog, s.rank, s.size);
+  } else {
+    s.transfers->set_watchdog(*watchdog);
+  }
+  s.watchdog = std::move(watchdog);
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
   if (bytes.empty() || size() == 1) return;
   State& s = *state_;
-  s.requests.resize(1);
-  check(MPI_Ibcast(bytes.data(), checked_int(bytes.size()), MPI_BYTE, root, s.comm,
-                   s.requests.data()),
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibcast(bytes.data(), checked_int(bytes.size()), MPI_BYTE, root, s.comm, &request),
         "broadcast");
-  (rank() == root ? s.count.sent_bytes : s.count.received_bytes) += bytes.size();
-  s.wait_all("broadcast");
+  const bool sends = rank() == root;
+  s.transfers->count(sends ? bytes.size() : 0, sends ? 0 : bytes.size(), 0);
+  s.wait(request, "broadcast");
 }
 
 std::string Communicator::broadcast(const std::string& text, Rank root) {
@@ -175,41 +171,19 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
   State& s = *state_;
   std::vector<std::uint64_t> values(static_cast<std::size_t>(s.size), value);
   if (s.size == 1) return values;
-  s.requests.resize(1);
+  MPI_Request request = MPI_REQUEST_NULL;
   // NOLINTNEXTLINE(mpi-type-mismatch): the check knows unsigned long only by MPI_UNSIGNED_LONG
-  check(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, s.comm,
-                       s.requests.data()),
+  check(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, s.comm, &request),
         "allgather");
-  s.wait_all("allgather");
+  s.wait(request, "allgather");
   return values;
 }
 
 void Communicator::exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming,
                             const char* operation) {
-  State& s = *state_;
-  s.requests.clear();
-  // Receives first: a message that finds its room waiting is not copied through MPI's own buffers.
-  for (const Incoming& in : incoming) {
-    s.requests.emplace_back();
-    check(MPI_Irecv(in.room.data(), checked_int(in.room.size()), MPI_BYTE, in.from, kFrameTag,
-                    s.comm, &s.requests.back()),
-          operation);
-  }
-  for (const Outgoing& out : outgoing) {
-    s.requests.emplace_back();
-    check(MPI_Isend(out.bytes.data(), checked_int(out.bytes.size()), MPI_BYTE, out.to, kFrameTag,
-                    s.comm, &s.requests.back()),
-          operation);
-    s.count.sent_bytes += out.bytes.size();
-    ++s.count.messages;
-  }
-  s.wait_all(operation);
-  for (std::size_t i = 0; i < incoming.size(); ++i) {
-    int bytes = 0;
-    check(MPI_Get_count(&s.statuses[i], MPI_BYTE, &bytes), operation);
-    incoming[i].bytes = static_cast<std::size_t>(bytes);
-    s.count.received_bytes += incoming[i].bytes;
-  }
+  Exchange exchange{outgoing, incoming, {}, operation};
+  state_->transfers->start(exchange);
+  state_->transfers->wait(exchange);
 }
 
 void Communicator::agree(const std::optional<Error>& local) {

@@ -13,31 +13,11 @@
 #include <vector>
 
 #include "comm/session.hpp"
+#include "comm/transfers.hpp"
 #include "core/error.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::comm {
-
-/// A message to one peer.
-struct Outgoing {
-  Rank to = 0;
-  std::span<const std::byte> bytes;
-};
-
-/// Room for a message from one peer.
-struct Incoming {
-  Rank from = 0;
-  std::span<std::byte> room;
-  std::size_t bytes = 0;  // received, set by exchange()
-};
-
-/// Bytes that this rank handed to and took from the network so far. Point-to-point messages count
-/// exactly; an MPI collective counts as its ring algorithm would send.
-struct ByteCount {
-  std::uint64_t sent_bytes = 0;
-  std::uint64_t received_bytes = 0;
-  std::uint64_t messages = 0;
-};
 
 /// A duplicate of MPI_COMM_WORLD. Every call is collective unless said. One thread at a time.
 ///
@@ -53,7 +33,9 @@ class Communicator {
 
   Rank rank() const noexcept;
   int size() const noexcept;
-  int ranks_on_this_host() const noexcept;
+  /// Ascending, this rank among them.
+  std::span<const Rank> ranks_on_this_host() const noexcept;
+  bool shares_host(Rank peer) const noexcept;
   ByteCount byte_count() const noexcept;
   /// Named in timeout messages. Not collective.
   void set_step(StepId step) noexcept;
@@ -75,6 +57,9 @@ class Communicator {
   /// @param operation a string literal, named when the deadline passes
   void exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming,
                 const char* operation);
+
+  /// For exchanges that do not block. Not collective.
+  Transfers& transfers() noexcept;
 
   /// If any rank brings an error, all ranks throw the lowest failing rank's as AgreedError.
   void agree(const std::optional<Error>& local);

@@ -20,12 +20,13 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-Watchdog::Guard::Guard(Watchdog& watchdog, const char* operation) noexcept : watchdog_(watchdog) {
-  watchdog_.started_ns_.store(now_ns(), std::memory_order_relaxed);
-  watchdog_.operation_.store(operation, std::memory_order_release);
+void Watchdog::arm(const char* operation, int peer) noexcept {
+  started_ns_.store(now_ns(), std::memory_order_relaxed);
+  peer_.store(peer, std::memory_order_relaxed);
+  operation_.store(operation, std::memory_order_release);
 }
 
-Watchdog::Guard::~Guard() { watchdog_.operation_.store(nullptr, std::memory_order_release); }
+void Watchdog::disarm() noexcept { operation_.store(nullptr, std::memory_order_release); }
 
 Watchdog::Watchdog(double timeout_seconds, int rank, int size)
     : timeout_seconds_(timeout_seconds), rank_(rank), size_(size) {
@@ -50,15 +51,17 @@ void Watchdog::watch() {
     if (operation == nullptr) continue;
     const double waited =
         static_cast<double>(now_ns() - started_ns_.load(std::memory_order_relaxed)) * 1e-9;
-    // A guard may have been replaced between the two loads; then its start is newer and `waited`
+    // It may have been armed again between the two loads; then its start is newer and `waited`
     // small.
     if (waited < timeout_seconds_) continue;
-    print_error(
-        Kind::timeout,
-        fmt::format("[rank {}/{}] step {}: {} did not end within {} s; a peer is dead, stalled "
-                    "or unreachable (synchronization.timeout_seconds sets the limit)",
-                    rank_, size_, step_.load(std::memory_order_relaxed), operation,
-                    timeout_seconds_));
+    const int peer = peer_.load(std::memory_order_relaxed);
+    print_error(Kind::timeout,
+                fmt::format("[rank {}/{}] step {}: {} made no progress for {} s{}; a peer is dead, "
+                            "stalled or unreachable (synchronization.timeout_seconds sets the "
+                            "limit)",
+                            rank_, size_, step_.load(std::memory_order_relaxed), operation,
+                            timeout_seconds_,
+                            peer == kNobody ? "" : fmt::format(", waiting for rank {}", peer)));
     // Not exit(): its handlers would run beside a thread that is stuck inside MPI.
     std::_Exit(static_cast<int>(Kind::timeout));
   }

@@ -1,4 +1,4 @@
-// A deadline around every collective: a rank that waits too long ends the job with a sentence.
+// A deadline around all waiting: a rank that waits too long ends the job with a sentence.
 
 #pragma once
 
@@ -10,9 +10,12 @@
 
 namespace eqt::comm {
 
-/// One thread that ends the process (exit code 7) when an armed operation runs past its deadline.
+/// One thread that ends the process (exit code 7) when an armed operation runs past its deadline,
+/// even where the waiting thread is stuck inside MPI.
 class Watchdog {
  public:
+  static constexpr int kNobody = -1;
+
   /// @param timeout_seconds per operation; 0 = never
   Watchdog(double timeout_seconds, int rank, int size);
   ~Watchdog();
@@ -22,12 +25,19 @@ class Watchdog {
   /// Shown beside the operation's name when it runs out of time.
   void set_step(std::uint64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
 
+  /// Starts the deadline, anew if it was running.
+  /// @param operation a string literal
+  /// @param peer whose message is awaited, if one is
+  void arm(const char* operation, int peer = kNobody) noexcept;
+  void disarm() noexcept;
+
   /// Armed from construction to destruction. At most one at a time.
   class Guard {
    public:
-    /// @param operation a string literal
-    Guard(Watchdog& watchdog, const char* operation) noexcept;
-    ~Guard();
+    Guard(Watchdog& watchdog, const char* operation) noexcept : watchdog_(watchdog) {
+      watchdog_.arm(operation);
+    }
+    ~Guard() { watchdog_.disarm(); }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
@@ -41,6 +51,7 @@ class Watchdog {
   const double timeout_seconds_;
   const int rank_, size_;
   std::atomic<const char*> operation_{nullptr};
+  std::atomic<int> peer_{kNobody};
   std::atomic<std::int64_t> started_ns_{0};
   std::atomic<std::uint64_t> step_{0};
   std::mutex mutex_;

@@ -1,6 +1,7 @@
 // Each fusion bucket waits until backward has produced all its slices, then passes through
 //   check finite -> compensate -> collective mean (encode, send, receive, decode) -> remember.
-// Buckets pass in the plan's order on every rank, whatever order the slices came in.
+// Buckets set out in the plan's order on every rank, whatever order the slices came in, and several
+// are under way at once (collective/engine.hpp).
 
 #include "train/gradient_averaging.hpp"
 
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "codec/finite.hpp"
+#include "collective/engine.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -34,45 +36,53 @@ double square_norm(std::span<const float> values) {
 /// Relative squared error of the own message, summed over the buckets of a step.
 class VarianceProbe {
  public:
-  explicit VarianceProbe(std::size_t count) : exact_(count) {}
+  VarianceProbe(std::size_t count, std::size_t buckets) : exact_(count), squares_(buckets) {}
 
-  void begin(bool measuring) {
-    measuring_ = measuring;
-    error_ = exact_norm_ = 0;
-  }
+  void begin(bool measuring) { measuring_ = measuring; }
 
   void before(const FusionBucket& bucket, std::span<const float> gradient) {
     if (!measuring_) return;
     const auto from = gradient.subspan(bucket.begin, bucket.count());
     std::copy(from.begin(), from.end(), part(bucket).begin());
-    exact_norm_ += square_norm(from);
+    squares_[bucket.index].exact = square_norm(from);
   }
 
   void after(const FusionBucket& bucket, const Contribution& contribution) {
     if (!measuring_) return;
     contribution.subtract_from(exact_, bucket, workspace_);
-    error_ += square_norm(part(bucket));
+    squares_[bucket.index].error = square_norm(part(bucket));
   }
 
   bool measuring() const noexcept { return measuring_; }
 
   std::optional<double> result() const {
-    if (!measuring_ || exact_norm_ <= 0) return {};
-    return error_ / exact_norm_;
+    if (!measuring_) return {};
+    // In the plan's order, not in that of arrival.
+    Squares sum;
+    for (const Squares& bucket : squares_) {
+      sum.error += bucket.error;
+      sum.exact += bucket.exact;
+    }
+    if (sum.exact <= 0) return {};
+    return sum.error / sum.exact;
   }
 
  private:
+  struct Squares {
+    double error = 0, exact = 0;
+  };
+
   std::span<float> part(const FusionBucket& bucket) {
     return std::span(exact_).subspan(bucket.begin, bucket.count());
   }
 
   std::vector<float> exact_;
+  std::vector<Squares> squares_;  // by the bucket's index
   Workspace workspace_;
   bool measuring_ = false;
-  double error_ = 0, exact_norm_ = 0;
 };
 
-class GradientAveraging final : public Synchronizer {
+class GradientAveraging final : public Synchronizer, private collective::MeanHooks {
  public:
   GradientAveraging(comm::Communicator& comm, collective::Collective& collective,
                     collective::GradientMemory* memory, std::vector<FusionBucket> plan,
@@ -85,7 +95,8 @@ class GradientAveraging final : public Synchronizer {
         layout_(layout),
         gradient_(gradient),
         options_(options),
-        probe_(options.lossy ? gradient.size() : 0) {
+        probe_(options.lossy ? gradient.size() : 0, plan_.size()),
+        engine_(comm, collective, plan_) {
     if (memory_ != nullptr && collective_.takes_residual()) residual_ = memory_->residual();
     map_slices_to_buckets();
     if (options_.overlap) thread_ = std::thread([this] { communicate(); });
@@ -112,9 +123,10 @@ class GradientAveraging final : public Synchronizer {
     probe_.begin(options_.lossy && step % kVarianceEvery == 0);
     traffic_ = {};
     adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
+    bytes_before_ = comm_.byte_count();
     finishing_since_.reset();
-    next_ = 0;
     running_ = true;
+    changed_.notify_all();
   }
 
   void slice_ready(std::size_t slice) override {
@@ -137,9 +149,10 @@ class GradientAveraging final : public Synchronizer {
       if (error_) std::rethrow_exception(error_);
     } else {
       finishing_since_.emplace();
-      for (const FusionBucket& bucket : plan_) pass(bucket);
+      engine_.run(context_, gradient_, *this);
       running_ = false;
     }
+    count_since(bytes_before_, traffic_);
     std::optional<std::string> note;
     if (adapting_) note = adapt();
     return {traffic_, probe_.result(), std::move(note)};
@@ -164,56 +177,60 @@ class GradientAveraging final : public Synchronizer {
   void communicate() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] {
-        return stop_ || (running_ && !error_ && next_ < plan_.size() && pending_[next_] == 0);
-      });
+      changed_.wait(lock, [this] { return stop_ || (running_ && !error_); });
       if (stop_) return;
       lock.unlock();
       std::exception_ptr error;
       try {
-        pass(plan_[next_]);
+        engine_.run(context_, gradient_, *this);
       } catch (...) {
         error = std::current_exception();  // rethrown by finish(), on the trainer's thread
       }
       lock.lock();
       error_ = error;
-      ++next_;
-      if (error_ || next_ == plan_.size()) {
-        running_ = error_ != nullptr;
-        changed_.notify_all();
-      }
+      running_ = error_ != nullptr;
+      changed_.notify_all();
     }
   }
 
-  /// One bucket, on whichever thread communicates.
-  void pass(const FusionBucket& bucket) {
+  bool is_ready(const FusionBucket& bucket) override {
+    if (!thread_.joinable()) return true;
+    const std::lock_guard lock(mutex_);
+    return pending_[bucket.index] == 0;
+  }
+
+  void wait_ready(const FusionBucket& bucket) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stop_ || pending_[bucket.index] == 0; });
+    if (stop_) fail(Kind::bug, "the synchronization was given up because of another error");
+  }
+
+  /// On whichever thread communicates, like all that follows.
+  void before(const FusionBucket& bucket, collective::MeanContext& context) override {
     const Stopwatch prepare;
     require_finite(bucket);
     // In one trip over memory, unless the compensated gradient itself is wanted.
-    const bool fused = !residual_.empty() && !probe_.measuring();
-    collective::MeanContext context = context_;
-    if (fused) {
+    if (fused()) {
       context.residual = residual_;
     } else if (memory_ != nullptr) {
       memory_->compensate(bucket, gradient_);
     }
     probe_.before(bucket, gradient_);
     if (adapting_) options_.adaptation->watch(bucket, gradient_);
-    double encode_seconds = prepare.seconds();
-
-    Traffic traffic;
-    const comm::ByteCount bytes_before = comm_.byte_count();
-    const Contribution contribution = collective_.mean(bucket, context, gradient_, traffic);
-    traffic.transfer_seconds = exposed(traffic.transfer_seconds);
-    count_since(bytes_before, traffic);
-
-    const Stopwatch after;
-    if (memory_ != nullptr && !fused) memory_->remember(bucket, contribution);
-    probe_.after(bucket, contribution);
-    encode_seconds += after.seconds();
-    traffic.encode_seconds += encode_seconds;
-    traffic_ += traffic;
+    traffic_.encode_seconds += prepare.seconds();
   }
+
+  void after(const FusionBucket& bucket, const collective::MeanResult& result) override {
+    const Stopwatch keep;
+    if (memory_ != nullptr && !fused()) memory_->remember(bucket, result.contribution);
+    probe_.after(bucket, result.contribution);
+    traffic_ += result.traffic;
+    traffic_.encode_seconds += keep.seconds();
+  }
+
+  void waited(double seconds) override { traffic_.transfer_seconds += exposed(seconds); }
+
+  bool fused() const { return !residual_.empty() && !probe_.measuring(); }
 
   /// After the last bucket, on the trainer's thread: the communication thread waits for begin().
   std::optional<std::string> adapt() {
@@ -229,14 +246,14 @@ class GradientAveraging final : public Synchronizer {
 
   void count_since(const comm::ByteCount& before, Traffic& traffic) const {
     const comm::ByteCount now = comm_.byte_count();
-    traffic.sent_bytes = now.sent_bytes - before.sent_bytes;
-    traffic.received_bytes = now.received_bytes - before.received_bytes;
-    traffic.messages = now.messages - before.messages;
+    traffic.sent_bytes += now.sent_bytes - before.sent_bytes;
+    traffic.received_bytes += now.received_bytes - before.received_bytes;
+    traffic.messages += now.messages - before.messages;
   }
 
-  /// How much of the transfer time passed while the trainer waited in finish().
+  /// How much of a wait that ends now passed while the trainer waited in finish().
   double exposed(double transfer_seconds) {
-    if (!options_.overlap) return transfer_seconds;
+    if (!thread_.joinable()) return transfer_seconds;
     const std::lock_guard lock(mutex_);
     if (!finishing_since_) return 0;
     return std::min(transfer_seconds, finishing_since_->seconds());
@@ -270,13 +287,14 @@ class GradientAveraging final : public Synchronizer {
 
   collective::MeanContext context_;
   VarianceProbe probe_;
+  collective::Engine engine_;
   Traffic traffic_;
+  comm::ByteCount bytes_before_;
   bool adapting_ = false;  // this step's gradients change the compressor
 
   std::mutex mutex_;  // guards what follows; traffic_ and probe_ pass over with running_
   std::condition_variable changed_;
   std::vector<std::size_t> pending_;  // slices that a bucket still waits for
-  std::size_t next_ = 0;              // bucket
   bool running_ = false;              // between begin() and the last bucket
   bool stop_ = false;
   std::exception_ptr error_;

@@ -1,4 +1,5 @@
 #include "collective/collective.hpp"
+#include "collective/engine.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -70,8 +71,9 @@ Outcome run(comm::Communicator& comm, Collective& collective, std::span<const Fu
   out.values = gradient_of(comm.rank(), count);
   const auto before = comm.byte_count();
   for (const FusionBucket& bucket : plan) {
-    (void)collective.mean(bucket, {.run_seed = 1, .step = step, .density = {}}, out.values,
-                          out.traffic);
+    out.traffic +=
+        mean_of(collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}}, out.values)
+            .traffic;
   }
   const auto after = comm.byte_count();
   out.bytes = {after.sent_bytes - before.sent_bytes, after.received_bytes - before.received_bytes,
@@ -137,7 +139,7 @@ TEST_CASE("lossless collectives agree with dense to float rounding", "[collectiv
   const auto plan = plan_buckets(layout, *none, {.bucket_bytes = 20000});
   const auto mean = exact_mean(comm.size(), total_count(layout));
   std::vector<std::unique_ptr<Collective>> collectives;
-  collectives.push_back(make_dense(comm));
+  collectives.push_back(make_dense(comm, {}));
   collectives.push_back(make_allgather(comm, *none, plan));
   collectives.push_back(make_scatter_reduce(comm, *none, plan, {}));
   for (const auto& collective : collectives) {
@@ -193,9 +195,9 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
     for (const bool scatters : {false, true}) {
       if (scatters && needs_whole_slices(*compressor)) continue;
       std::vector<std::uint64_t> hashes;
-      for (const std::size_t bucket_bytes :
-           {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
-        const auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = bucket_bytes});
+      for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
+        const auto plan =
+            plan_buckets(layout, *compressor, {.bucket_bytes = bytes, .piece_bytes = bytes});
         const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                          : make_allgather(comm, *compressor, plan);
         hashes.push_back(hash_of(run(comm, *collective, plan, total_count(layout)).values));
@@ -217,10 +219,10 @@ TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   const std::size_t count = 8192 * 16 * n;
   const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(16 * n)}, 0, count}};
   const auto compressor = codec::make_bf16();
-  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const std::uint64_t header = codec::kFrameHeaderBytes;
 
-  const auto dense = make_dense(comm);
+  const auto dense = make_dense(comm, {});
   CHECK(run(comm, *dense, plan, count).bytes.sent_bytes == 2 * 4 * count * (n - 1) / n);
 
   const auto allgather = make_allgather(comm, *compressor, plan);
@@ -249,10 +251,9 @@ TEST_CASE("a contribution subtracted from the exact values leaves the codec's er
                                      : make_allgather(comm, *compressor, plan);
     const auto exact = gradient_of(comm.rank(), total_count(layout));
     auto values = exact, error = exact;
-    Traffic traffic;
     for (const FusionBucket& bucket : plan) {
-      collective->mean(bucket, {.run_seed = 1, .step = 0, .density = {}}, values, traffic)
-          .subtract_from(error, bucket, workspace);
+      mean_of(*collective, comm, bucket, {.run_seed = 1, .step = 0, .density = {}}, values)
+          .contribution.subtract_from(error, bucket, workspace);
     }
     double square_error = 0, square = 0;
     for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -282,11 +283,10 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
     const float mine = 1.0f + static_cast<float>(comm.rank()) / 128;
     const double mean = 1.0 + (comm.size() - 1) / 2.0 / 128;
     constexpr int kSteps = 64;
-    Traffic traffic;
     for (StepId step = 0; step < kSteps; ++step) {
       std::fill(values.begin(), values.end(), mine);
-      (void)collective->mean(plan[0], {.run_seed = 1, .step = step, .density = {}}, values,
-                             traffic);
+      (void)mean_of(*collective, comm, plan[0], {.run_seed = 1, .step = step, .density = {}},
+                    values);
       for (std::size_t i = 0; i < values.size(); ++i) sums[i] += static_cast<double>(values[i]);
     }
     for (const double sum : sums) {
@@ -305,10 +305,9 @@ TEST_CASE("a message of another step is refused by name", "[collective]") {
   const auto plan = plan_buckets(layout, *compressor, {});
   const auto collective = make_allgather(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), total_count(layout));
-  Traffic traffic;
   const StepId step = comm.rank() == 0 ? 8 : 7;
   try {
-    (void)collective->mean(plan[0], {.run_seed = 1, .step = step, .density = {}}, values, traffic);
+    (void)mean_of(*collective, comm, plan[0], {.run_seed = 1, .step = step, .density = {}}, values);
     FAIL_CHECK("ranks out of step were not noticed");
   } catch (const Error& error) {
     CHECK(error.kind() == Kind::wire);

@@ -2,6 +2,7 @@
 
 #include "codec/codecs.hpp"
 #include "collective/collective.hpp"
+#include "collective/engine.hpp"
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
@@ -30,9 +31,8 @@ TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote
   std::vector<float> values(kCount + 4);
   for (std::size_t c = 0; c < kCount; ++c) values[c] = ballot(c, comm.rank());
   for (std::size_t i = 0; i < 4; ++i) values[kCount + i] = static_cast<float>(comm.rank());
-  Traffic traffic;
   for (const FusionBucket& bucket : plan) {
-    (void)collective->mean(bucket, {.run_seed = 1, .step = 0, .density = {}}, values, traffic);
+    (void)mean_of(*collective, comm, bucket, {.run_seed = 1, .step = 0, .density = {}}, values);
   }
   int wrong = 0;
   for (std::size_t c = 0; c < kCount; ++c) {
@@ -59,12 +59,11 @@ TEST_CASE("Signum votes on each rank's own momentum", "[vote]") {
   std::vector<int> votes;
   for (StepId step = 0; step < 20; ++step) {
     std::vector<float> values(kCount + 4, step == 0 ? 10.0f : -1.0f);
-    Traffic traffic;
     for (const FusionBucket& bucket : plan) {
       memory->compensate(bucket, values);
-      const Contribution contribution =
-          collective->mean(bucket, {.run_seed = 1, .step = step, .density = {}}, values, traffic);
-      memory->remember(bucket, contribution);
+      const MeanResult result =
+          mean_of(*collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}}, values);
+      memory->remember(bucket, result.contribution);
     }
     votes.push_back(values[0] < 0 ? -1 : 1);
     CHECK(values[kCount] == (step == 0 ? 10.0f : -1.0f));  // raw: no momentum here

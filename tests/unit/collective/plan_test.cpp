@@ -1,5 +1,6 @@
 #include "collective/plan.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "codec/codecs.hpp"
@@ -45,6 +46,31 @@ TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]"
         end = plan[b].begin;
       }
       CHECK(end == 0);
+    }
+  }
+}
+
+TEST_CASE("pieces cut runs of the codec, and only those of codecs that have runs", "[plan]") {
+  const Layout layout = layout_of({{100, 500}, {100}, {64, 64}, {64}});
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{40000}, std::size_t{1} << 20}) {
+    const PlanOptions options = {.piece_bytes = bytes};
+    const auto qsgd = codec::make_qsgd({.bits = 4, .bucket_size = 3000});
+    std::size_t longest = 0, pieces = 0;
+    for (const FusionBucket& piece : plan_buckets(layout, *qsgd, options)) {
+      ++pieces;
+      for (const codec::Segment& segment : piece.segments) {
+        CHECK(segment.first_index % 9000 == 0);
+        CHECK(segment.begin == layout[segment.slice].offset + segment.first_index);
+        longest = std::max(longest, segment.count);
+      }
+    }
+    CHECK(longest == (bytes == (std::size_t{1} << 20) ? 50000 : 9000));
+    CHECK(pieces == (bytes == 1 ? 9 : bytes == 40000 ? 6 : 1));
+    const auto topk = codec::make_topk({});
+    for (const FusionBucket& piece : plan_buckets(layout, *topk, options)) {
+      for (const codec::Segment& segment : piece.segments) {
+        CHECK(segment.count == layout[segment.slice].count);
+      }
     }
   }
 }

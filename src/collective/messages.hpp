@@ -1,0 +1,26 @@
+// Small words of the collectives' own messages. Private to the room.
+
+#pragma once
+
+#include <cstddef>
+
+#include "collective/plan.hpp"
+#include "comm/transfers.hpp"
+#include "core/error.hpp"
+
+namespace eqt::collective {
+
+/// Messages of a bucket travel on a channel of its own, in the plan's order of urgency.
+inline comm::Route route_of(const FusionBucket& bucket) {
+  return {.channel = 1 + bucket.index % (comm::Transfers::kChannels - 1), .priority = bucket.index};
+}
+
+/// @throws Error{wire} unless exactly `bytes` arrived
+inline void require_bytes(const comm::Incoming& in, std::size_t bytes, const char* operation) {
+  if (in.bytes == bytes) return;
+  fail(Kind::wire,
+       "{}: expected {} bytes from rank {}, found {}; the ranks run different configs or builds",
+       operation, bytes, in.from, in.bytes);
+}
+
+}  // namespace eqt::collective

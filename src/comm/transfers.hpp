@@ -1,0 +1,138 @@
+// Messages on their way: many exchanges at once, in both directions, without blocking.
+
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/layout.hpp"
+
+namespace eqt::comm {
+
+class Watchdog;
+
+/// A message to one peer.
+struct Outgoing {
+  Rank to = 0;
+  std::span<const std::byte> bytes;
+};
+
+/// Room for a message from one peer.
+struct Incoming {
+  Rank from = 0;
+  std::span<std::byte> room;
+  std::size_t bytes = 0;  // received, set when the exchange is done
+};
+
+/// Bytes that this rank handed to and took from the network so far. Point-to-point messages count
+/// exactly; an MPI collective counts as its ring algorithm would send.
+struct ByteCount {
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t messages = 0;
+};
+
+/// Where a message belongs and how urgent it is.
+struct Route {
+  std::uint32_t channel = 0;   // below kChannels; messages of different channels never mix
+  std::uint32_t priority = 0;  // what is sent first when several messages wait for one peer: least
+};
+
+/// How messages to one peer are cut and how many pieces MPI holds at a time.
+struct ChunkRule {
+  std::size_t chunk_bytes = 0;  // 0: never cut
+  int in_flight = 1;            // pieces at a time
+};
+
+/// Messages to some peers and from some, under way together. The owner keeps it, the buffers and
+/// both lists in place until done().
+struct Exchange {
+  std::span<const Outgoing> outgoing;
+  std::span<Incoming> incoming;
+  Route route;
+  const char* operation = "";        // a string literal, named when the deadline passes
+  std::coroutine_handle<> waiter{};  // if set, handed out by Transfers::take_ready() when done
+  std::size_t open = 0;              // messages not complete; set by Transfers
+  bool done() const { return open == 0; }
+};
+
+/// All point-to-point traffic of a rank. One thread at a time.
+///
+/// Large messages between hosts are cut into chunks, of which few are in MPI's hands at a time:
+/// both directions stay busy, and an urgent message overtakes the rest of a long one. A message
+/// ends with the first chunk that is shorter than the rule's, if only by being empty.
+class Transfers {
+ public:
+  static constexpr std::uint32_t kChannels = 32000;
+
+  /// What the communicator lends: `comm` is an MPI_Comm*.
+  Transfers(void* comm, Watchdog& watchdog, int rank, int size);
+  ~Transfers();
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
+
+  /// Takes the place of the constructor's; nothing may be under way.
+  void set_watchdog(Watchdog& watchdog);
+  /// The same rule must hold at both ends of a pair.
+  void set_chunk_rule(Rank peer, ChunkRule rule);
+
+  /// Starts sending and receiving.
+  /// @pre no exchange of the same channel is under way with one of the same peers
+  void start(Exchange& exchange);
+  /// Looks once; true if anything moved.
+  bool progress();
+  /// The next task whose exchange is done, or null.
+  std::coroutine_handle<> take_ready();
+  /// Patiently until `exchange` is done. Others may end meanwhile.
+  void wait(const Exchange& exchange);
+  /// One patient look: progress(), or a pause that grows while nothing moves.
+  void progress_or_pause();
+  /// The next pause is a short one again.
+  void reset_patience() noexcept;
+  bool idle() const noexcept;
+
+  /// What co_await on(...) needs: pauses the task until the exchange is done.
+  class [[nodiscard]] Awaiter {
+   public:
+    Awaiter(Transfers& transfers, const Exchange& exchange)
+        : transfers_(transfers), exchange_(exchange) {}
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
+    bool await_ready() const noexcept {
+      return exchange_.outgoing.empty() && exchange_.incoming.empty();
+    }
+    void await_suspend(std::coroutine_handle<> task) {
+      exchange_.waiter = task;
+      transfers_.start(exchange_);
+    }
+    void await_resume() const noexcept {}
+
+   private:
+    Transfers& transfers_;
+    Exchange exchange_;
+  };
+  /// co_await transfers.exchange(...): goes on when all has arrived and all buffers are free. The
+  /// lists must stay in place until then.
+  Awaiter exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming, Route route,
+                   const char* operation) {
+    return Awaiter(*this, Exchange{outgoing, incoming, route, operation});
+  }
+
+  const ByteCount& byte_count() const noexcept;
+  /// For traffic that MPI moved by itself.
+  void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
+  /// Gives up what is under way, so that its buffers may go. For the way out after an error only.
+  void abandon() noexcept;
+  /// Makes present and later waits throw. Callable from any thread.
+  void cancel() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace eqt::comm
