@@ -285,8 +285,10 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
     constexpr int kSteps = 64;
     for (StepId step = 0; step < kSteps; ++step) {
       std::fill(values.begin(), values.end(), mine);
-      (void)mean_of(*collective, comm, plan[0], {.run_seed = 1, .step = step, .density = {}},
-                    values);
+      for (const FusionBucket& bucket : plan) {
+        (void)mean_of(*collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}},
+                      values);
+      }
       for (std::size_t i = 0; i < values.size(); ++i) sums[i] += static_cast<double>(values[i]);
     }
     for (const double sum : sums) {
