@@ -6,6 +6,7 @@
 
 state=/dev/shm/netlab
 started=()
+filter=""
 
 # must WHAT COMMAND...: leaves with one sentence when COMMAND fails.
 must() {
@@ -41,7 +42,8 @@ add_host() {
   must "make a link" ip link add "port$host" type veth peer name eth0 netns "$net"
   must "join a link to the bridge" ip link set "port$host" master switch up
   on "$host" sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
-    echo cubic >/proc/sys/net/ipv4/tcp_congestion_control' 2>/dev/null || true
+    cd /proc/sys/net/ipv4
+    echo cubic >tcp_congestion_control || echo reno >tcp_congestion_control' 2>/dev/null || true
   must "give a host its address" on "$host" sh -c "ip link set lo up &&
     ip address add 10.77.0.$((host + 1))/24 dev eth0 && ip link set eth0 up"
   limit "$rate" on "$host" tc qdisc add dev eth0
@@ -84,9 +86,9 @@ link_counters() {
 
 # shellcheck disable=SC2059  # the formats stand here once
 print_counters() {
-  local host first last row
+  local host first last row tcp
   local text='%-9s %-7s %-9s %13s %13s %13s %13s %9s %9s %8s\n'
-  local json='{"host": "board%d", "ranks": [%d, %d], "rate": "%s"'
+  local json='{"host": "board%d", "ranks": [%d, %d], "rate": "%s", "tcp": "%s"'
   json+=', "sent_bytes": %d, "received_bytes": %d'
   json+=', "sent_wire_bytes": %d, "sent_packets": %d, "sent_dropped": %d'
   json+=', "received_wire_bytes": %d, "received_packets": %d, "received_dropped": %d}\n'
@@ -97,7 +99,8 @@ print_counters() {
     last=$((first + per_host < ranks ? first + per_host - 1 : ranks - 1))
     read -r -a row < <(link_counters "$host")
     if [[ -n $counters ]]; then
-      printf "$json" "$host" "$first" "$last" "${host_rates[host]}" "${row[@]}" >&3
+      read -r tcp < <(on "$host" cat /proc/sys/net/ipv4/tcp_congestion_control)
+      printf "$json" "$host" "$first" "$last" "${host_rates[host]}" "$tcp" "${row[@]}" >&3
     else
       printf "$text" "board$host" "$first-$last" "${host_rates[host]}" "${row[@]:0:3}" \
         "${row[5]}" "${row[3]}" "${row[6]}" "$((row[4] + row[7]))" >&2
@@ -105,14 +108,32 @@ print_counters() {
   done
 }
 
+# without_launch_warnings: copies what mpirun writes; drops its warnings, on a busy machine, that a
+# launch went faster than it expected, which come before anything else.
+without_launch_warnings() {
+  local first line
+  while IFS= read -r -N 1 first; do
+    if [[ $first == "[" ]]; then
+      IFS= read -r line || true
+      [[ $line != *"plm:rsh: Warning: setpgid("* ]] || continue
+      printf '[%s\n' "$line"
+    else
+      printf '%s' "$first"
+    fi
+    exec cat
+  done
+}
+
 # end_with CODE: what still runs may finish within 3 seconds; the kernel ends the rest.
 end_with() {
-  local tick
+  local process tick=0
   trap '' TERM USR1
   kill -TERM ${started[@]+"${started[@]}"} 2>/dev/null || true
-  for ((tick = 0; tick < 30; tick++)); do
-    kill -0 ${started[@]+"${started[@]}"} 2>/dev/null || break
-    sleep 0.1
+  for process in ${started[@]+"${started[@]}"} $filter; do
+    for (( ; tick < 60; tick++)); do
+      kill -0 "$process" 2>/dev/null || break
+      sleep 0.05
+    done
   done
   print_counters
   exit "$1"
@@ -134,8 +155,11 @@ start_under_mpi() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # A rank that spins while it waits takes the core from the rank that it waits for.
   [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
-  on 0 "${mpirun[@]}" "$@" <&0 &
+  exec {words}> >(without_launch_warnings >&2)
+  filter=$!
+  on 0 "${mpirun[@]}" "$@" <&0 2>&"$words" {words}>&- &
   started+=($!)
+  exec {words}>&-
 }
 
 start_without_mpi() {

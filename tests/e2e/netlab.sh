@@ -36,7 +36,8 @@ elif rank == 1:
         except ConnectionRefusedError:
             time.sleep(0.1)
     peer.sendall(bytes(2_000_000))
-print(rank, os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"], socket.gethostname(), file=sys.stderr)
+sizes = os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]
+print(rank, *sizes, socket.gethostname(), file=sys.stderr)
 PY
 run "$netlab" --ranks 3 --rate 80mbit --rate-of 1=16mbit --burst 32k --no-mpi \
   --counters "$WORK/counters" -- python3 "$WORK/transfer.py"
@@ -45,13 +46,15 @@ read -r got seconds <"$OUT"
 expect_equal 2000000 "$got" "bytes that arrived"
 # 32 KiB pass at once at each of the four shapers; everything else waits for the slowest.
 expect_number "$seconds" '>=' 0.9 "seconds that 2 MB take at 16 Mb/s"
-expect_equal "0 3 0 board0,1 3 0 board1,2 3 0 board2" "$(sort "$ERR" | paste -sd,)" "ranks and hosts"
+expect_equal "0 3 0 board0,1 3 0 board1,2 3 0 board2" "$(sort "$ERR" | paste -sd,)" \
+  "ranks and hosts"
 expect_equal 3 "$(wc -l <"$WORK/counters")" "lines of counters"
 expect_equal 16mbit "$(counter 1 rate)" "rate of board1"
 expect_equal 80mbit "$(counter 2 rate)" "rate of board2"
 # At most 1448 payload bytes in a packet of 1514, and a lost packet is sent again.
-expect_number "$(counter 1 sent_wire_bytes)" '>=' $((2000000 * 1514 / 1448)) "bytes sent by board1"
-expect_number "$(counter 0 received_wire_bytes)" '>=' $((2000000 * 1514 / 1448)) "received by board0"
+least=$((2000000 * 1514 / 1448))
+expect_number "$(counter 1 sent_wire_bytes)" '>=' "$least" "bytes sent by board1"
+expect_number "$(counter 0 received_wire_bytes)" '>=' "$least" "received by board0"
 expect_number "$(counter 0 received_wire_bytes)" '<=' 2200000 "received by board0"
 expect_equal "$(counter 1 sent_bytes)" "$(counter 0 received_bytes)" "board1 to board0"
 expect_equal 0 "$(counter 2 sent_bytes)" "bytes sent by a host with nothing to say"
@@ -90,8 +93,8 @@ for case in INT:130 TERM:143 KILL:137; do
   gone "netlab.sh after SIG${case%:*}" "$mark"
 done
 
-for bad in "--rate fast" "--rate 0mbit" "--ranks 0" "--burst 100" "--latency soon" "--rate-of 2=1mbit" \
-  "--rate-of one" "--ranks 251" "--frobnicate"; do
+for bad in "--rate fast" "--rate 0mbit" "--ranks 0" "--burst 100" "--latency soon" \
+  "--rate-of 2=1mbit" "--rate-of one" "--ranks 251" "--frobnicate"; do
   # shellcheck disable=SC2086  # an option and its value
   run "$netlab" $bad -- true
   expect_failure 2 "${bad%% *}" "netlab.sh $bad"
