@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -12,6 +13,7 @@
 #include "app/build_run.hpp"
 #include "app/run_config.hpp"
 #include "app/run_folder.hpp"
+#include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
@@ -33,6 +35,15 @@ double slowest_rank(const PerRank& emulate_compute) {
   return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
 }
 
+/// What a rank was told to run: rank 0's file, unless it was given another one that it can read.
+RunConfig config_of_this_rank(const TrainCommand& command, const std::string& first_path,
+                              const std::string& first_text) {
+  std::string text = first_text;
+  if (command.config_path != first_path && std::ifstream(command.config_path))
+    text = read_config_file(command.config_path);
+  return parse_config(text, command.config_path, command.sets);
+}
+
 /// All ranks run from the same bytes: rank 0 reads the file.
 RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
   std::string text;
@@ -40,8 +51,10 @@ RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
     if (comm.rank() == 0) text = read_config_file(command.config_path);
   });
   text = comm.broadcast(text, 0);
+  const std::string path = comm.broadcast(command.config_path, 0);
   RunConfig config;
-  comm.agree_after([&] { config = parse_config(text, command.config_path, command.sets); });
+  comm.agree_after([&] { config = config_of_this_rank(command, path, text); });
+  require_same_config(config, comm);
   comm.set_timeout(config.synchronization.timeout_seconds);
   return config;
 }
@@ -83,6 +96,7 @@ void note_emulation(const RunConfig& config, const metrics::Summary& summary, me
 
 int train_rank(const TrainCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, kStartTimeoutSeconds);
+  require_same_program(comm);
   const RunConfig config = load_config(command, comm);
   const std::optional<train::Fault> fault = fault_from_environment(comm);
 
