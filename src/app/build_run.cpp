@@ -14,6 +14,7 @@
 #include "codec/simd.hpp"
 #include "collective/plan.hpp"
 #include "core/error.hpp"
+#include "model/emulated_replica.hpp"
 #include "train/gradient_averaging.hpp"
 
 namespace eqt::app {
@@ -91,6 +92,38 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
       config.train.steps > 0 ? config.train.steps : config.train.epochs * batches;
   run.plan.batch_size = config.train.batch_size;
   run.plan.evaluate_every = config.train.evaluate_every;
+}
+
+/// This rank's seconds per step.
+double emulated_seconds(const PerRank& seconds, const comm::Communicator& comm) {
+  if (const double* const same = std::get_if<double>(&seconds)) return *same;
+  const auto& list = std::get<std::vector<double>>(seconds);
+  if (list.size() != static_cast<std::size_t>(comm.size())) {
+    fail(Kind::usage,
+         "train.emulate_compute: expected one number, or a list of {}, one per rank, found a list "
+         "of {}; start as many ranks as it has numbers",
+         comm.size(), list.size());
+  }
+  return list[static_cast<std::size_t>(comm.rank())];
+}
+
+/// A board that is not there: no data set, and the layout of the network as it was published.
+void build_emulation(const RunConfig& config, const comm::Communicator& comm, Run& run) {
+  const double seconds = emulated_seconds(config.train.emulate_compute, comm);
+  run.plan.steps_per_epoch = run.plan.total_steps = config.train.steps;
+  run.plan.batch_size = config.train.batch_size;
+  run.plan.emulated = true;
+  run.threads = threads_for(config, comm);
+  model::set_threads(1);
+  model::ModelOptions options = model::published_options(config.model.name);
+  options.normalization = config.model.normalization;
+  options.shortcut = config.model.shortcut;
+  options.seed = config.seed;
+  run.replica = model::make_emulated_replica(model::make_replica(options),
+                                             {.step_seconds = seconds,
+                                              .image_side = options.input.height,
+                                              .seed = config.seed,
+                                              .rank = comm.rank()});
 }
 
 void build_model(const RunConfig& config, const comm::Communicator& comm, Run& run) {
@@ -276,8 +309,12 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
                                bool communication_thread) {
   auto run = std::make_unique<Run>();
   comm.agree_after([&] {
-    build_data(config, comm, *run);
-    build_model(config, comm, *run);
+    if (config.train.is_emulated()) {
+      build_emulation(config, comm, *run);
+    } else {
+      build_data(config, comm, *run);
+      build_model(config, comm, *run);
+    }
   });
   comm.agree_after([&] {
     build_synchronization(config, comm, communication_thread, *run);
@@ -300,12 +337,13 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.ranks = comm.size();
   record.threads_per_rank = run.threads;
   record.parameters = run.replica->parameters().size();
-  record.train_samples = run.data.train->size();
-  record.test_samples = run.data.test->size();
+  record.emulated = run.plan.emulated;
+  record.train_samples = run.plan.emulated ? 0 : run.data.train->size();
+  record.test_samples = run.plan.emulated ? 0 : run.data.test->size();
   record.steps_per_epoch = run.plan.steps_per_epoch;
   record.total_steps = run.plan.total_steps;
   record.model = config.model.name;
-  record.dataset = config.data.name;
+  record.dataset = run.plan.emulated ? "drawn gradients" : config.data.name;
   record.compressor = config.compressor.name;
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm;

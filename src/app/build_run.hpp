@@ -26,7 +26,7 @@ namespace eqt::app {
 
 /// Owns the parts, in the order in which they depend on each other.
 struct Run {
-  data::DatasetPair data;
+  data::DatasetPair data;  // none in an emulated run, which has no partition and no batches either
   std::unique_ptr<model::Replica> replica;
   std::unique_ptr<data::Partition> partition;
   std::unique_ptr<data::BatchLoader> batches;
