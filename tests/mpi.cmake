@@ -1,7 +1,7 @@
 eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
 eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
-eqt_mpi_test(engine RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/engine_test.cpp)
+eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
@@ -16,3 +16,8 @@ eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
   unit/comm/host_facts_test.cpp unit/comm/link_schedule_test.cpp)
+
+eqt_mpi_test(partial_sums RANKS 1 2 3 4 5 7 8 LINK eqt_collective
+  SOURCES mpi/partial_sums_test.cpp)
+eqt_mpi_test(partial_sums_error RANKS 1 2 3 4 5 7 8 LINK eqt_collective
+  SOURCES mpi/partial_sums_error_test.cpp)

@@ -171,6 +171,10 @@ std::unique_ptr<collective::Collective> make_collective(
         {.rank = static_cast<std::size_t>(config.compressor.rank), .run_seed = config.seed});
   }
   if (name == "allgather") return collective::make_allgather(comm, *run.compressor, plan);
+  if (name == "ring") return collective::make_ring(comm, *run.compressor, plan);
+  if (name == "recursive-doubling") {
+    return collective::make_recursive_doubling(comm, *run.compressor, plan);
+  }
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
 }

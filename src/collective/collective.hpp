@@ -22,6 +22,8 @@ namespace eqt::collective {
 struct Frame {
   std::span<const std::byte> bytes;
   std::span<const codec::Segment> segments;
+  float weight = 1.0f;    // how often the decoded values count in a contribution
+  std::uint32_t hop = 0;  // of collectives that encode partial sums, part of the message's index
 };
 
 /// What this rank put into one mean: its own messages as everyone decodes them, the runs that it
@@ -105,6 +107,23 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options);
+
+/// Whether a partial sum may be encoded once more: not for votes, scales that all ranks share,
+/// values scaled up on the way, and DGC, whose memory forgets what was sent once.
+bool encodes_partial_sums(const codec::Compressor& compressor);
+
+/// Partial sums travel round a ring, encoded anew at each hop; the sums' messages go round it once
+/// more, unchanged.
+/// @throws Error{usage} for compressors that need whole slices or whose sums cannot be encoded
+std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,
+                                      std::span<const FusionBucket> plan);
+
+/// Ranks exchange whole buckets with partners at distances 1, 2, 4, ..., encoding the partial sum
+/// anew in each round. For any number of ranks.
+/// @throws Error{usage} for compressors whose partial sums cannot be encoded
+std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
+                                                    const codec::Compressor& compressor,
+                                                    std::span<const FusionBucket> plan);
 
 struct PowerSgdOptions {
   std::size_t rank = 2;        // 1 ... 32

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "collective/collective.hpp"
+#include "collective/messages.hpp"
 
 namespace eqt::collective {
 
@@ -17,14 +18,15 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
     for (std::size_t i = run.begin; i < run.begin + run.count; ++i) flat[i] -= approximation[i];
   }
   for (const Frame& frame : frames) {
-    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step, index, -1.0f,
-                              workspace, flat);
+    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step,
+                              hop_index(index, frame.hop), -frame.weight, workspace, flat);
   }
 }
 
 void Contribution::zero_sent(std::span<float> flat) const {
   for (const Frame& frame : frames) {
-    codec::zero_sent_in_message(*compressor, frame.segments, frame.bytes, step, index, flat);
+    codec::zero_sent_in_message(*compressor, frame.segments, frame.bytes, step,
+                                hop_index(index, frame.hop), flat);
   }
 }
 

@@ -1,5 +1,7 @@
 // Combinations of valid values that make no sense, and their neighbours that do.
 
+#include <algorithm>
+
 #include "config_support.hpp"
 
 using namespace eqt::app;
@@ -44,6 +46,27 @@ TEST_CASE("sparse compressors do not scatter-reduce", "[config]") {
     else
       CHECK_NOTHROW(parse("{}", sets));
     CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.collective=allgather"}));
+  }
+}
+
+TEST_CASE("collectives that encode partial sums take what can be encoded again", "[config]") {
+  const Sets never = {"terngrad", "dgc", "signsgd", "powersgd"};
+  const Sets whole = {"topk", "randomk", "threshold", "ef-signsgd", "onebit", "atomo"};
+  const auto contains = [](const Sets& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const std::string collective : {"ring", "recursive-doubling"}) {
+    const std::string set = "synchronization.collective=" + collective;
+    for (const auto& name : kAll) {
+      const bool refused = contains(never, name) || (collective == "ring" && contains(whole, name));
+      if (refused)
+        CHECK_THAT(rejection("{}", {compressor(name), set}),
+                   Contains("synchronization.collective") && Contains(name) && Contains("auto"));
+      else
+        CHECK_NOTHROW(parse("{}", {compressor(name), set}));
+    }
+    CHECK_THAT(rejection("{}", {compressor("randomk"), "compressor.unbiased=true", set}),
+               Contains("randomk") && Contains(collective));
   }
 }
 
