@@ -37,14 +37,15 @@ RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
   const comm::MpiFacts mpi = comm::mpi_facts();
   const model::LinearAlgebra algebra = model::linear_algebra();
   RankFacts facts;
-  facts.first_on_host = comm::first_ranks_on_hosts(comm)[static_cast<std::size_t>(comm.rank())];
+  facts.first_on_host = comm.ranks_on_this_host().front();
   facts.host = comm::host_name();
   facts.machine = comm::machine_id();
   facts.host_cores = comm::online_cores();
   facts.cores = comm::allowed_cores();
   facts.core_quota = comm::core_quota();
-  facts.threads =
-      command.threads > 0 ? command.threads : comm::fair_threads(comm.ranks_on_this_host());
+  facts.threads = command.threads > 0
+                      ? command.threads
+                      : comm::fair_threads(static_cast<int>(comm.ranks_on_this_host().size()));
   facts.memory_bytes = memory.total_bytes;
   facts.available_bytes = memory.available_bytes;
   facts.version = version();
