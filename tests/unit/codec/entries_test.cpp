@@ -139,3 +139,43 @@ TEST_CASE("the largest values are written, zeros never, all where that is shorte
   CHECK(sparse_head(more, many.size()).entries == many.size());
   CHECK(decoded(more, many.size()) == many);
 }
+
+TEST_CASE("damaged payloads of a part are refused or stay inside", "[entries]") {
+  constexpr std::size_t kCount = 700, kParts = 3, kPart = 1;
+  const Deal deal(kCount, kParts, 5);
+  const std::size_t size = deal.size_of(kPart);
+  const auto values = test::gaussian(size, {.run_seed = 8});
+  Workspace workspace;
+  int refused = 0, placed = 0;
+  for (const int bits : {16, 32}) {
+    std::vector<std::byte> payload(max_sparse_bytes(size, bits));
+    payload.resize(write_largest(values, 20, bits, workspace, payload));
+    const auto attempt = [&](std::span<const std::byte> damaged) {
+      // Its own memory, so that a sanitizer sees what is read or written outside.
+      const std::vector<std::byte> bytes(damaged.begin(), damaged.end());
+      std::vector<float> out(kCount);
+      try {
+        place_entries(bytes, deal, kPart, workspace, out);
+        ++placed;
+      } catch (const Error& error) {
+        CHECK(error.kind() == Kind::wire);
+        ++refused;
+      }
+      for (std::size_t i = 0; i < kCount; ++i) {
+        if (out[i] != 0 && deal.place(i).part != kPart) FAIL_CHECK("value " << i << " was written");
+      }
+    };
+    for (std::size_t at = 0; at < payload.size(); ++at) {
+      for (const unsigned mask : {0x01u, 0x80u, 0xFFu}) {
+        auto damaged = payload;
+        damaged[at] ^= std::byte{static_cast<unsigned char>(mask)};
+        attempt(damaged);
+      }
+      attempt(std::span(payload).first(at));
+    }
+    payload.push_back(std::byte{0});
+    attempt(payload);
+  }
+  CHECK(refused > 200);  // all truncated ones at least
+  CHECK(placed > 0);     // another value is a value
+}
