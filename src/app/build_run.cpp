@@ -175,6 +175,10 @@ std::unique_ptr<collective::Collective> make_collective(
   if (name == "recursive-doubling") {
     return collective::make_recursive_doubling(comm, *run.compressor, plan);
   }
+  if (name == "sparse") {
+    return collective::make_sparse(comm, *run.compressor, plan,
+                                   {.reducer_feedback = run.memory != nullptr});
+  }
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
 }

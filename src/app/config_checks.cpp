@@ -118,9 +118,14 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          origin, collective, compressor);
   if (collective == "scatter-reduce" && is_sparse(compressor))
     fail(Kind::usage,
-         "{}: expected synchronization.collective \"auto\" or \"allgather\" for the sparse "
-         "compressor "
-         "\"{}\", found \"scatter-reduce\"; set it to \"auto\"",
+         "{}: expected synchronization.collective \"auto\", \"allgather\" or \"sparse\" for the "
+         "sparse compressor \"{}\", found \"scatter-reduce\"; set it to \"sparse\"",
+         origin, compressor);
+  if (collective == "sparse" && !is_sparse(compressor))
+    fail(Kind::usage,
+         "{}: expected the compressor topk, threshold, randomk or dgc for "
+         "synchronization.collective \"sparse\", found \"{}\"; set synchronization.collective to "
+         "\"auto\"",
          origin, compressor);
   if (collective == "scatter-reduce" && compressor == "atomo")
     fail(Kind::usage,

@@ -162,7 +162,10 @@ std::vector<Field> synchronization_fields() {
                    {"scatter-reduce", "each rank adds one chunk, then all gather the sums"},
                    {"ring", "partial sums go round a ring of ranks, encoded anew at each hop"},
                    {"recursive-doubling",
-                    "partners exchange partial sums in log2 rounds; for small models"}})
+                    "partners exchange partial sums in log2 rounds; for small models"},
+                   {"sparse",
+                    "each rank adds the survivors of its values, then all gather the largest sums; "
+                    "only for topk, threshold, randomk and dgc"}})
           .says("how gradients are averaged"),
       EQT_FIELD(synchronization.overlap).says("communicate while the backward pass still computes"),
       EQT_FIELD(synchronization.bucket_mib)

@@ -125,6 +125,18 @@ std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
                                                     const codec::Compressor& compressor,
                                                     std::span<const FusionBucket> plan);
 
+struct SparseOptions {
+  bool reducer_feedback = false;  // owners send back the largest sums and keep the others
+};
+/// Everyone sends each survivor to its owner, who sums and sends the largest sums to everyone: as
+/// many values as a rank sent on average, and up to 5 % more. Without reducer_feedback: all sums
+/// that are not zero.
+/// @throws Error{usage} for compressors that are not sparse
+std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
+                                        const codec::Compressor& compressor,
+                                        std::span<const FusionBucket> plan,
+                                        const SparseOptions& options);
+
 struct PowerSgdOptions {
   std::size_t rank = 2;        // 1 ... 32
   std::uint64_t run_seed = 0;  // of the first step's Q, with the slice

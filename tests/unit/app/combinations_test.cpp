@@ -70,6 +70,16 @@ TEST_CASE("collectives that encode partial sums take what can be encoded again",
   }
 }
 
+TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=sparse"};
+    if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk")
+      CHECK_NOTHROW(parse("{}", sets));
+    else
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+  }
+}
+
 TEST_CASE("low-rank compressors need whole matrices and their own way to travel", "[config]") {
   CHECK_NOTHROW(parse("{}", {compressor("powersgd"), "compressor.rank=32"}));
   for (const std::string collective : {"dense", "allgather", "scatter-reduce"})
