@@ -13,3 +13,4 @@ eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES unit/train/fault_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
+eqt_mpi_test(integer RANKS 1 2 3 4 5 8 LINK eqt_collective SOURCES mpi/integer_test.cpp)
