@@ -45,52 +45,66 @@ struct Setup {
   std::unique_ptr<codec::Compressor> compressor;
   std::unique_ptr<GradientMemory> memory;
   bool scatters = false;
+  bool integers = false;
 };
 
 using MakeSetup = std::function<Setup()>;
 
 std::vector<std::pair<std::string, MakeSetup>> setups() {
   using namespace codec;
-  return {{"none",
-           [] {
-             return Setup{make_none(), nullptr};
-           }},
-          {"qsgd",
-           [] {
-             return Setup{make_qsgd({}), nullptr, true};
-           }},
-          {"e-elastiquant",
-           [] {
-             return Setup{make_e_elastiquant({.coding = Coding::automatic}), nullptr};
-           }},
-          {"terngrad",
-           [] {
-             return Setup{make_terngrad({}), nullptr};
-           }},
-          {"topk",
-           [] {
-             return Setup{make_topk({}), make_error_feedback(kCount)};
-           }},
-          {"dgc",
-           [] {
-             return Setup{make_dgc({}), make_dgc_memory(kCount, {})};
-           }},
-          {"atomo",
-           [] {
-             return Setup{make_atomo({}), nullptr};
-           }},
-          {"powersgd",
-           [] {
-             return Setup{make_powersgd({}), make_error_feedback(kCount)};
-           }},
-          {"elastiquant with feedback",
-           [] {
-             return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
-           }},
-          {"elastiquant with feedback and threads", [] {
-             return Setup{make_parallel(make_elastiquant({.bucket_size = 512}), 3, 0),
-                          make_error_feedback(kCount), true};
-           }}};
+  return {
+      {"none",
+       [] {
+         return Setup{make_none(), nullptr};
+       }},
+      {"qsgd",
+       [] {
+         return Setup{make_qsgd({}), nullptr, true};
+       }},
+      {"e-elastiquant",
+       [] {
+         return Setup{make_e_elastiquant({.coding = Coding::automatic}), nullptr};
+       }},
+      {"terngrad",
+       [] {
+         return Setup{make_terngrad({}), nullptr};
+       }},
+      {"integer qsgd-v",
+       [] {
+         return Setup{make_qsgd_v({}), nullptr, false, true};
+       }},
+      {"integer terngrad with feedback",
+       [] {
+         return Setup{make_terngrad({}), make_error_feedback(kCount), false, true};
+       }},
+      {"integer int8 with feedback",
+       [] {
+         return Setup{make_int8({.bucket_size = 512}), make_error_feedback(kCount), false, true};
+       }},
+      {"topk",
+       [] {
+         return Setup{make_topk({}), make_error_feedback(kCount)};
+       }},
+      {"dgc",
+       [] {
+         return Setup{make_dgc({}), make_dgc_memory(kCount, {})};
+       }},
+      {"atomo",
+       [] {
+         return Setup{make_atomo({}), nullptr};
+       }},
+      {"powersgd",
+       [] {
+         return Setup{make_powersgd({}), make_error_feedback(kCount)};
+       }},
+      {"elastiquant with feedback",
+       [] {
+         return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
+       }},
+      {"elastiquant with feedback and threads", [] {
+         return Setup{make_parallel(make_elastiquant({.bucket_size = 512}), 3, 0),
+                      make_error_feedback(kCount), true};
+       }}};
 }
 
 /// Runs `steps` steps and returns the last mean. Slices become ready in an order of each rank's
@@ -101,6 +115,7 @@ std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, Step
   auto plan = plan_buckets(layout, *setup.compressor, {.bucket_bytes = bucket_bytes});
   const auto collective = setup.compressor->id() == codec::CodecId::powersgd
                               ? make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1})
+                          : setup.integers ? make_integer(comm, *setup.compressor, plan)
                           : setup.scatters
                               ? make_scatter_reduce(comm, *setup.compressor, plan,
                                                     {.reducer_feedback = setup.memory != nullptr})
