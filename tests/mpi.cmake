@@ -22,3 +22,4 @@ eqt_mpi_test(partial_sums RANKS 1 2 3 4 5 7 8 LINK eqt_collective
   SOURCES mpi/partial_sums_test.cpp)
 eqt_mpi_test(partial_sums_error RANKS 1 2 3 4 5 7 8 LINK eqt_collective
   SOURCES mpi/partial_sums_error_test.cpp)
+eqt_mpi_test(integer RANKS 1 2 3 4 5 8 LINK eqt_collective SOURCES mpi/integer_test.cpp)

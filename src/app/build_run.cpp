@@ -179,6 +179,7 @@ std::unique_ptr<collective::Collective> make_collective(
     return collective::make_sparse(comm, *run.compressor, plan,
                                    {.reducer_feedback = run.memory != nullptr});
   }
+  if (name == "integer") return collective::make_integer(comm, *run.compressor, plan);
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
 }

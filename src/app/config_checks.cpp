@@ -132,6 +132,17 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.collective \"auto\" or \"allgather\" for atomo, which draws "
          "from whole tensors, found \"scatter-reduce\"; set it to \"auto\"",
          origin);
+  if (collective == "integer" && !is_one_of(compressor, {"terngrad", "qsgd-v", "int8"}))
+    fail(Kind::usage,
+         "{}: expected the compressor terngrad, qsgd-v or int8 for synchronization.collective "
+         "\"integer\", which adds codes of equal steps, found \"{}\"; choose one of them or set "
+         "synchronization.collective to \"auto\"",
+         origin, compressor);
+  if (collective == "integer" && compressor == "qsgd-v" && config.compressor.coding != "fixed")
+    fail(Kind::usage,
+         "{}: expected compressor.coding \"fixed\" for synchronization.collective \"integer\", "
+         "whose sums are packed, found \"{}\"; set compressor.coding to \"fixed\"",
+         origin, config.compressor.coding);
   if (collective != "auto" && compressor == "powersgd")
     fail(Kind::usage,
          "{}: expected synchronization.collective \"auto\" for powersgd, which averages factors by "

@@ -165,7 +165,10 @@ std::vector<Field> synchronization_fields() {
                     "partners exchange partial sums in log2 rounds; for small models"},
                    {"sparse",
                     "each rank adds the survivors of its values, then all gather the largest sums; "
-                    "only for topk, threshold, randomk and dgc"}})
+                    "only for topk, threshold, randomk and dgc"},
+                   {"integer",
+                    "as scatter-reduce, but ranks share scales and codes are added as integers; "
+                    "for terngrad, qsgd-v and int8"}})
           .says("how gradients are averaged"),
       EQT_FIELD(synchronization.overlap).says("communicate while the backward pass still computes"),
       EQT_FIELD(synchronization.bucket_mib)

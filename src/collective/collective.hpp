@@ -26,10 +26,18 @@ struct Frame {
   std::uint32_t hop = 0;  // of collectives that encode partial sums, part of the message's index
 };
 
+/// What was contributed by messages that no compressor decodes on its own.
+class Contributed {
+ public:
+  virtual ~Contributed() = default;
+  /// flat -= what was contributed; 0 where that was exact.
+  virtual void subtract_from(std::span<float> flat) const = 0;
+};
+
 /// What this rank put into one mean: its own messages as everyone decodes them, the runs that it
-/// contributed without encoding, and those for which a common approximation of the mean stands. All
-/// three empty: everything went exactly. Valid until the collective's next call, and as long as
-/// nobody writes to the buffer that was averaged.
+/// contributed without encoding, those for which a common approximation of the mean stands, and
+/// messages of the collective's own. All of these empty: everything went exactly. Valid until the
+/// collective's next call, and as long as nobody writes to the buffer that was averaged.
 struct Contribution {
   const codec::Compressor* compressor = nullptr;  // of `frames`
   StepId step = 0;
@@ -38,8 +46,11 @@ struct Contribution {
   std::span<const codec::Segment> exact = {};
   std::span<const float> approximation = {};  // a flat buffer
   std::span<const codec::Segment> approximated = {};
+  const Contributed* own = nullptr;  // covers the whole bucket
 
-  bool everything_exact() const { return compressor == nullptr && approximated.empty(); }
+  bool everything_exact() const {
+    return compressor == nullptr && approximated.empty() && own == nullptr;
+  }
   /// flat -= what was contributed, for every value of the bucket: turns the exact values into the
   /// error of this rank's own compression.
   void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace) const;
@@ -136,6 +147,13 @@ std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
                                         const codec::Compressor& compressor,
                                         std::span<const FusionBucket> plan,
                                         const SparseOptions& options);
+
+/// Codes of scales that all ranks share are summed as integers by the owner of each run, and the
+/// sums sent to everyone: quantised once, decoded once.
+/// @throws Error{usage} for compressors without such codes, and for more ranks than 16 bits can sum
+std::unique_ptr<Collective> make_integer(comm::Communicator& comm,
+                                         const codec::Compressor& compressor,
+                                         std::span<const FusionBucket> plan);
 
 struct PowerSgdOptions {
   std::size_t rank = 2;        // 1 ... 32

@@ -11,6 +11,7 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(bucket.begin), bucket.count(), 0.0f);
     return;
   }
+  if (own != nullptr) own->subtract_from(flat);
   for (const codec::Segment& run : exact) {
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
   }

@@ -45,7 +45,7 @@ struct Setup {
   std::unique_ptr<codec::Compressor> compressor;
   std::unique_ptr<GradientMemory> memory;
   bool scatters = false;
-  // Of partial sums; null: the one that suits the compressor.
+  // Null: the one that suits the compressor.
   std::unique_ptr<Collective> (*make)(comm::Communicator&, const codec::Compressor&,
                                       std::span<const FusionBucket>) = nullptr;
 };
@@ -99,6 +99,19 @@ std::vector<std::pair<std::string, MakeSetup>> setups() {
            [] {
              return Setup{make_topk({.density = 0.1}), make_error_feedback(kCount), false,
                           &make_recursive_doubling};
+           }},
+          {"integer qsgd-v",
+           [] {
+             return Setup{make_qsgd_v({}), nullptr, false, &make_integer};
+           }},
+          {"integer terngrad with feedback",
+           [] {
+             return Setup{make_terngrad({}), make_error_feedback(kCount), false, &make_integer};
+           }},
+          {"integer int8 with feedback",
+           [] {
+             return Setup{make_int8({.bucket_size = 512}), make_error_feedback(kCount), false,
+                          &make_integer};
            }},
           {"elastiquant with feedback",
            [] {

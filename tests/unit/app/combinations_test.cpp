@@ -79,6 +79,21 @@ TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
       CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
   }
 }
+}
+
+TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=integer"};
+    if (name == "terngrad" || name == "qsgd-v" || name == "int8") {
+      CHECK_NOTHROW(parse("{}", sets));
+    } else if (name != "powersgd") {
+      CHECK_THAT(rejection("{}", sets), Contains("qsgd-v") && Contains(name));
+    }
+  }
+  CHECK_THAT(rejection("{}", {compressor("qsgd-v"), "synchronization.collective=integer",
+                              "compressor.coding=elias"}),
+             Contains("compressor.coding"));
+}
 
 TEST_CASE("low-rank compressors need whole matrices and their own way to travel", "[config]") {
   CHECK_NOTHROW(parse("{}", {compressor("powersgd"), "compressor.rank=32"}));
