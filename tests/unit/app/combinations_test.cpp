@@ -79,7 +79,6 @@ TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
       CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
   }
 }
-}
 
 TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
   for (const auto& name : kAll) {
