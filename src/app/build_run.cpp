@@ -143,6 +143,10 @@ std::unique_ptr<collective::Collective> make_collective(
         {.rank = static_cast<std::size_t>(config.compressor.rank), .run_seed = config.seed});
   }
   if (name == "allgather") return collective::make_allgather(comm, *run.compressor, plan);
+  if (name == "hierarchical") {
+    return collective::make_hierarchical(comm, *run.compressor, plan,
+                                         {.reducer_feedback = run.memory != nullptr});
+  }
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
 }

@@ -153,7 +153,8 @@ std::vector<Field> synchronization_fields() {
           .one_of({{"auto", "the one that suits the compressor"},
                    {"dense", "MPI_Allreduce of float32; only for the compressor none"},
                    {"allgather", "every rank sends its message to all and adds what it receives"},
-                   {"scatter-reduce", "each rank adds one chunk, then all gather the sums"}})
+                   {"scatter-reduce", "each rank adds one chunk, then all gather the sums"},
+                   {"hierarchical", "float32 within a host, messages of the sums between hosts"}})
           .says("how gradients are averaged"),
       EQT_FIELD(synchronization.overlap).says("communicate while the backward pass still computes"),
       EQT_FIELD(synchronization.bucket_mib)

@@ -25,7 +25,7 @@ class Dense final : public Collective {
     const auto part = values.subspan(bucket.begin, bucket.count());
     result.traffic.encoded_bytes += part.size_bytes();
     result.traffic.encoded_values += part.size();
-    co_await average_.at(context.slot)(comm_, part, route_of(bucket));
+    co_await average_.at(context.slot)(comm_, part, route_of(bucket, context.step));
   }
 
  private:

@@ -76,9 +76,9 @@ class PowerSgd final : public Collective {
     const auto second = std::span(state_).subspan(factors.right_begin, factors.right_count);
 
     project(factors, values, first, result.traffic);
-    co_await slot.average(comm_, first, route_of(bucket));
+    co_await slot.average(comm_, first, route_of(bucket, context.step));
     project_back(factors, context.step, values, first, result.traffic);
-    co_await slot.average(comm_, second, route_of(bucket));
+    co_await slot.average(comm_, second, route_of(bucket, context.step));
     expand(factors, context.step, values, first, result.traffic);
 
     result.traffic.encoded_bytes += first.size_bytes() + second.size_bytes();

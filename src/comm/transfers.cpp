@@ -43,6 +43,7 @@ struct Transfers::State {
   std::vector<std::uint32_t> unused;
   struct Peer {
     ChunkRule rule;
+    bool on_this_host = false;
     int in_flight = 0;                  // chunks on their way to this peer
     std::vector<std::uint32_t> queued;  // streams that MPI has not taken whole, most urgent first
   };
@@ -139,6 +140,7 @@ struct Transfers::State {
       ++stream.in_air;
       ++to.in_flight;
       count.sent_bytes += bytes;
+      if (to.on_this_host) count.sent_on_host_bytes += bytes;
       ++count.messages;
       // A chunk of full length promises another, if only an empty one.
       if (bytes < most || to.rule.chunk_bytes == 0) {
@@ -286,6 +288,10 @@ void Transfers::set_chunk_rule(Rank peer, ChunkRule rule) {
   EQT_CHECK(state_->open.empty() && rule.in_flight > 0, "a chunk rule of {} in flight",
             rule.in_flight);
   state_->peer(peer).rule = rule;
+}
+
+void Transfers::set_on_this_host(Rank peer, bool on_this_host) {
+  state_->peer(peer).on_this_host = on_this_host;
 }
 
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }

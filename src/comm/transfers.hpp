@@ -34,6 +34,8 @@ struct ByteCount {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t messages = 0;
+  // Of sent_bytes: point-to-point to ranks of the same host, which no network carries.
+  std::uint64_t sent_on_host_bytes = 0;
 };
 
 /// Where a message belongs and how urgent it is.
@@ -79,6 +81,8 @@ class Transfers {
   void set_watchdog(Watchdog& watchdog);
   /// The same rule must hold at both ends of a pair.
   void set_chunk_rule(Rank peer, ChunkRule rule);
+  /// Whether bytes to this peer count as staying on the host. At first none do.
+  void set_on_this_host(Rank peer, bool on_this_host);
 
   /// Starts sending and receiving.
   /// @pre no exchange of the same channel is under way with one of the same peers
