@@ -178,6 +178,7 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
   options.run_seed = config.seed;
   options.overlap = config.synchronization.overlap && communication_thread;
   options.adaptation = run.adaptation.get();
+  options.fault = run.plan.fault;
   options.lossy = !run.compressor->properties().lossless;
   if (config.compressor.name == "dgc") {
     options.density = [density = config.compressor.density,
@@ -276,8 +277,10 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
 }
 
 std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
-                               bool communication_thread) {
+                               bool communication_thread,
+                               const std::optional<train::Fault>& fault) {
   auto run = std::make_unique<Run>();
+  run->plan.fault = fault;
   comm.agree_after([&] {
     build_data(config, comm, *run);
     build_model(config, comm, *run);
