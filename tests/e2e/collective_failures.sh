@@ -48,10 +48,9 @@ collect_fault() {
   [[ -z $left ]] || wrong "$what: processes $left still run"
 }
 
-# The program's sentences name its operations after the collective, but for dense ones.
+# The program's sentences name its operations after the collective, but for MPI's own.
 operation_of() {
   case $1 in
-    dense) echo 'mean of float32 values' ;;
     mpi-allreduce) echo 'dense allreduce' ;;
     *) echo "$1" ;;
   esac
