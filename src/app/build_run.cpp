@@ -180,6 +180,10 @@ std::unique_ptr<collective::Collective> make_collective(
                                    {.reducer_feedback = run.memory != nullptr});
   }
   if (name == "integer") return collective::make_integer(comm, *run.compressor, plan);
+  if (name == "hierarchical") {
+    return collective::make_hierarchical(comm, *run.compressor, plan,
+                                         {.reducer_feedback = run.memory != nullptr});
+  }
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
 }
@@ -211,6 +215,7 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
   options.run_seed = config.seed;
   options.overlap = config.synchronization.overlap && communication_thread;
   options.adaptation = run.adaptation.get();
+  options.fault = run.plan.fault;
   options.lossy = !run.compressor->properties().lossless;
   if (config.compressor.name == "dgc") {
     options.density = [density = config.compressor.density,
@@ -309,8 +314,10 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
 }
 
 std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
-                               bool communication_thread) {
+                               bool communication_thread,
+                               const std::optional<train::Fault>& fault) {
   auto run = std::make_unique<Run>();
+  run->plan.fault = fault;
   comm.agree_after([&] {
     if (config.train.is_emulated()) {
       build_emulation(config, comm, *run);

@@ -44,9 +44,11 @@ struct Run {
 };
 
 /// @param communication_thread whether MPI admits one
+/// @param fault what shall go wrong, for tests
 /// @throws Error{usage}, Error{data}; the same on every rank or agreed by all. Collective.
 std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
-                               bool communication_thread);
+                               bool communication_thread,
+                               const std::optional<train::Fault>& fault = {});
 
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config);
 

@@ -143,6 +143,13 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          "{}: expected compressor.coding \"fixed\" for synchronization.collective \"integer\", "
          "whose sums are packed, found \"{}\"; set compressor.coding to \"fixed\"",
          origin, config.compressor.coding);
+  if (collective == "hierarchical" && is_one_of(compressor, {"dgc", "signsgd"}))
+    fail(Kind::usage,
+         "{}: expected synchronization.collective \"auto\" or \"allgather\" for {}, found "
+         "\"hierarchical\", which encodes the sum of a host's ranks; set it to \"auto\"",
+         origin,
+         compressor == "dgc" ? "dgc, whose ranks each remember what they sent"
+                             : "signsgd, whose ranks each have a vote");
   if (collective != "auto" && compressor == "powersgd")
     fail(Kind::usage,
          "{}: expected synchronization.collective \"auto\" for powersgd, which averages factors by "

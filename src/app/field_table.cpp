@@ -168,7 +168,8 @@ std::vector<Field> synchronization_fields() {
                     "only for topk, threshold, randomk and dgc"},
                    {"integer",
                     "as scatter-reduce, but ranks share scales and codes are added as integers; "
-                    "for terngrad, qsgd-v and int8"}})
+                    "for terngrad, qsgd-v and int8"},
+                   {"hierarchical", "float32 within a host, messages of the sums between hosts"}})
           .says("how gradients are averaged"),
       EQT_FIELD(synchronization.overlap).says("communicate while the backward pass still computes"),
       EQT_FIELD(synchronization.bucket_mib)

@@ -108,8 +108,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     folder = std::make_unique<RunFolder>(path, command.overwrite);
   });
 
-  const std::unique_ptr<Run> run = build_run(config, comm, session.allows_communication_thread());
-  run->plan.fault = fault;
+  const std::unique_ptr<Run> run =
+      build_run(config, comm, session.allows_communication_thread(), fault);
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get());
     if (comm.rank() != 0) return;

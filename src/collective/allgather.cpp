@@ -21,8 +21,8 @@ namespace {
 class Allgather final : public Collective {
  public:
   Allgather(comm::Communicator& comm, const codec::Compressor& compressor,
-            std::span<const FusionBucket> plan)
-      : comm_(comm), compressor_(compressor) {
+            std::span<const FusionBucket> plan, Group group)
+      : comm_(comm), compressor_(compressor), group_(std::move(group)) {
     for (const FusionBucket& bucket : plan) {
       most_bytes_ =
           std::max(most_bytes_, codec::max_message_bytes(compressor, std::span(bucket.segments)));
@@ -39,12 +39,16 @@ class Allgather final : public Collective {
     Slot& slot = slot_of(context);
     if (compressor_.properties().shared_scale) {
       propose_scales(bucket, values, slot, result.traffic);
-      co_await to_everyone(std::as_bytes(std::span(slot.own_scales)), bucket, slot,
-                           "allgather of scales");
+      co_await to_everyone(std::as_bytes(std::span(slot.own_scales)),
+                           route_of(bucket, context.step), slot,
+                           group_.of_host_sums ? "hierarchical: allgather of the hosts' scales"
+                                               : "allgather of scales");
       agree_on_scales(slot);
     }
     const std::span<const std::byte> mine = encode(bucket, context, values, slot, result.traffic);
-    co_await to_everyone(mine, bucket, slot, "allgather of gradient messages");
+    co_await to_everyone(mine, route_of(bucket), slot,
+                         group_.of_host_sums ? "hierarchical: allgather of the hosts' messages"
+                                             : "allgather of gradient messages");
     decode_all(bucket, context.step, mine, values, slot, result.traffic);
     slot.frame = {mine, bucket.segments};
     result.contribution = {.compressor = &compressor_,
@@ -63,14 +67,12 @@ class Allgather final : public Collective {
     Frame frame;
   };
 
-  std::size_t me() const { return static_cast<std::size_t>(comm_.rank()); }
-
   Slot& slot_of(const MeanContext& context) {
     Slot& slot = slots_.at(context.slot);
     if (!slot.rooms.empty()) return slot;
-    const auto n = static_cast<std::size_t>(comm_.size());
+    const std::size_t n = group_.size();
     slot.rooms.assign(n, std::vector<std::byte>(most_bytes_));
-    slot.frames.resize(n);
+    slot.frames.reserve(n);
     slot.scales.reserve(most_segments_);
     slot.own_scales.reserve(most_segments_);
     slot.outgoing.reserve(n);
@@ -78,16 +80,16 @@ class Allgather final : public Collective {
     return slot;
   }
 
-  comm::Transfers::Awaiter to_everyone(std::span<const std::byte> mine, const FusionBucket& bucket,
+  comm::Transfers::Awaiter to_everyone(std::span<const std::byte> mine, comm::Route route,
                                        Slot& slot, const char* operation) {
     slot.outgoing.clear();
     slot.incoming.clear();
-    for (Rank peer = 0; peer < comm_.size(); ++peer) {
-      if (peer == comm_.rank()) continue;
-      slot.outgoing.push_back({peer, mine});
-      slot.incoming.push_back({peer, slot.rooms[static_cast<std::size_t>(peer)], 0});
+    for (std::size_t peer = 0; peer < group_.size(); ++peer) {
+      if (peer == group_.me) continue;
+      slot.outgoing.push_back({group_.ranks[peer], mine});
+      slot.incoming.push_back({group_.ranks[peer], slot.rooms[peer], 0});
     }
-    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), operation);
+    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route, operation);
   }
 
   /// TernGrad's scaler sharing: each segment's own scale goes to all, before anyone draws.
@@ -124,17 +126,17 @@ class Allgather final : public Collective {
         compressor_, bucket.segments, values,
         {.run_seed = context.run_seed,
          .step = context.step,
-         .rank = static_cast<std::uint32_t>(comm_.rank()),
+         .rank = static_cast<std::uint32_t>(group_.me),
          .index = bucket.index,
          .density = context.density,
          .scales = shared ? std::span<const float>(slot.scales) : std::span<const float>(),
          .own_scales = shared ? std::span<const float>(slot.own_scales) : std::span<const float>(),
          .residual = context.residual},
-        workspace_, slot.rooms[me()]);
+        workspace_, slot.rooms[group_.me]);
     traffic.encode_seconds += encode.seconds();
     traffic.encoded_bytes += bytes;
     traffic.encoded_values += bucket.count();
-    return std::span(slot.rooms[me()]).first(bytes);
+    return std::span(slot.rooms[group_.me]).first(bytes);
   }
 
   /// Rank order on every rank: float addition is not associative, and replicas must stay equal.
@@ -143,14 +145,14 @@ class Allgather final : public Collective {
     const Stopwatch decode;
     const auto part = values.subspan(bucket.begin, bucket.count());
     std::fill(part.begin(), part.end(), 0.0f);
-    const float share = 1.0f / static_cast<float>(comm_.size());
-    slot.frames[me()] = mine;
+    slot.frames.clear();
     for (const comm::Incoming& in : slot.incoming) {
-      slot.frames[static_cast<std::size_t>(in.from)] = in.room.first(in.bytes);
+      slot.frames.push_back(in.room.first(in.bytes));
     }
+    slot.frames.insert(slot.frames.begin() + static_cast<std::ptrdiff_t>(group_.me), mine);
     try {
       codec::decode_messages_add(compressor_, bucket.segments, slot.frames, step, bucket.index,
-                                 share, workspace_, values);
+                                 group_.share, workspace_, values);
     } catch (const Error&) {
       name_sender(bucket, step, values, slot);
       throw;
@@ -168,20 +170,22 @@ class Allgather final : public Collective {
   /// After a message was refused: throws with the rank that sent it.
   void name_sender(const FusionBucket& bucket, StepId step, std::span<float> values,
                    const Slot& slot) {
-    for (Rank from = 0; from < comm_.size(); ++from) {
+    for (std::size_t from = 0; from < group_.size(); ++from) {
       try {
-        codec::decode_message_add(compressor_, bucket.segments,
-                                  slot.frames[static_cast<std::size_t>(from)], step, bucket.index,
-                                  0, workspace_, values);
+        codec::decode_message_add(compressor_, bucket.segments, slot.frames[from], step,
+                                  bucket.index, 0, workspace_, values);
       } catch (const Error& error) {
         throw Error(error.kind(),
-                    fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+                    fmt::format("step {}, {}from rank {}: {}", step,
+                                group_.of_host_sums ? "hierarchical, " : "allgather, ",
+                                group_.ranks[from], error.what()));
       }
     }
   }
 
   comm::Communicator& comm_;
   const codec::Compressor& compressor_;
+  const Group group_;
   std::size_t most_bytes_ = 0, most_segments_ = 0;  // of a bucket
   Workspace workspace_;                             // never held across a pause
   std::array<Slot, kMostSlots> slots_;
@@ -192,7 +196,13 @@ class Allgather final : public Collective {
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            const codec::Compressor& compressor,
                                            std::span<const FusionBucket> plan) {
-  return std::make_unique<Allgather>(comm, compressor, plan);
+  return make_allgather(comm, compressor, plan, everyone(comm));
+}
+
+std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
+                                           const codec::Compressor& compressor,
+                                           std::span<const FusionBucket> plan, Group group) {
+  return std::make_unique<Allgather>(comm, compressor, plan, std::move(group));
 }
 
 }  // namespace eqt::collective

@@ -37,7 +37,10 @@ class Contributed {
 /// What this rank put into one mean: its own messages as everyone decodes them, the runs that it
 /// contributed without encoding, those for which a common approximation of the mean stands, and
 /// messages of the collective's own. All of these empty: everything went exactly. Valid until the
-/// collective's next call, and as long as nobody writes to the buffer that was averaged.
+/// slot's next mean, and as long as nobody writes to the buffer that was averaged.
+///
+/// Where its messages carry sums over several ranks, the others contributed these values exactly
+/// and the whole error is this rank's.
 struct Contribution {
   const codec::Compressor* compressor = nullptr;  // of `frames`
   StepId step = 0;
@@ -47,6 +50,8 @@ struct Contribution {
   std::span<const float> approximation = {};  // a flat buffer
   std::span<const codec::Segment> approximated = {};
   const Contributed* own = nullptr;  // covers the whole bucket
+  std::span<const float> sums = {};  // of several ranks' values in the runs `summed`, one by one
+  std::span<const codec::Segment> summed = {};
 
   bool everything_exact() const {
     return compressor == nullptr && approximated.empty() && own == nullptr;
@@ -72,6 +77,17 @@ struct MeanResult {
   Contribution contribution;
   Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
 };
+
+/// The ranks that average with one another.
+struct Group {
+  std::vector<Rank> ranks;    // ascending, this rank among them
+  std::size_t me = 0;         // this rank's place there: names its random stream
+  float share = 1;            // the mean is this times the sum
+  bool of_host_sums = false;  // each brings the sum of its host; for the sentences of errors
+  std::size_t size() const { return ranks.size(); }
+};
+/// All ranks.
+Group everyone(const comm::Communicator& comm);
 
 class Collective {
  public:
@@ -107,6 +123,10 @@ std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm);
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            const codec::Compressor& compressor,
                                            std::span<const FusionBucket> plan);
+/// The same among a group. Collective in the group.
+std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
+                                           const codec::Compressor& compressor,
+                                           std::span<const FusionBucket> plan, Group group);
 
 struct ScatterReduceOptions {
   bool reducer_feedback = false;  // the owner keeps the error of its second quantisation
@@ -118,6 +138,22 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options);
+/// The same among a group. Collective in the group.
+std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
+                                                const codec::Compressor& compressor,
+                                                std::span<const FusionBucket> plan,
+                                                const ScatterReduceOptions& options, Group group);
+
+struct HierarchicalOptions {
+  bool reducer_feedback = false;  // as ScatterReduceOptions
+};
+/// Exact sums of float32 within each host; between hosts, compressed messages of these sums. On one
+/// host the mean is exact. Where ranks have hosts of their own it is allgather or scatter-reduce.
+/// @throws Error{usage} for compressors that remember or vote: dgc, signsgd, powersgd
+std::unique_ptr<Collective> make_hierarchical(comm::Communicator& comm,
+                                              const codec::Compressor& compressor,
+                                              std::span<const FusionBucket> plan,
+                                              const HierarchicalOptions& options);
 
 /// Whether a partial sum may be encoded once more: not for votes, scales that all ranks share,
 /// values scaled up on the way, and DGC, whose memory forgets what was sent once.
@@ -164,6 +200,10 @@ struct PowerSgdOptions {
 std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
                                            std::span<const FusionBucket> plan,
                                            const PowerSgdOptions& options);
+
+/// Whether scatter-reduce among `parties` sends so much less than allgather that its second round
+/// and its second quantisation are worth it. Pure.
+bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t parties);
 
 /// The collective that `auto` stands for: the one that sends fewer bytes, unless they are so few
 /// that the second round costs more. Pure: the same on every rank.

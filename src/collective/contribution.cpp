@@ -12,6 +12,11 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
     return;
   }
   if (own != nullptr) own->subtract_from(flat);
+  const float* sum = sums.data();
+  for (const codec::Segment& run : summed) {
+    std::copy_n(sum, run.count, flat.begin() + static_cast<std::ptrdiff_t>(run.begin));
+    sum += run.count;
+  }
   for (const codec::Segment& run : exact) {
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
   }

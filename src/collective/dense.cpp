@@ -14,6 +14,9 @@
 namespace eqt::collective {
 namespace {
 
+constexpr RankOrderMean::Operations kOperations = {"dense: float32 values to their owners",
+                                                   "dense: means to everyone"};
+
 class Dense final : public Collective {
  public:
   explicit Dense(comm::Communicator& comm) : comm_(comm) {}
@@ -25,7 +28,7 @@ class Dense final : public Collective {
     const auto part = values.subspan(bucket.begin, bucket.count());
     result.traffic.encoded_bytes += part.size_bytes();
     result.traffic.encoded_values += part.size();
-    co_await average_.at(context.slot)(comm_, part, route_of(bucket));
+    co_await average_.at(context.slot)(comm_, part, route_of(bucket, context.step), kOperations);
   }
 
  private:

@@ -22,6 +22,15 @@ inline std::uint32_t hop_index(std::uint32_t bucket, std::uint32_t hop) {
   return bucket ^ (hop % kHops << kBucketBits);
 }
 
+/// For messages without a frame: their channel differs from step to step too, so that the message
+/// of a rank that fell out of step is never taken for the one that is waited for.
+inline comm::Route route_of(const FusionBucket& bucket, StepId step) {
+  constexpr std::uint32_t kUsable = comm::Transfers::kChannels - 1;
+  constexpr std::uint32_t kStride = 7919;  // prime, and more buckets than models have
+  const auto turn = static_cast<std::uint32_t>(step % kUsable) * kStride;
+  return {.channel = 1 + (bucket.index + turn % kUsable) % kUsable, .priority = bucket.index};
+}
+
 /// @throws Error{wire} unless exactly `bytes` arrived
 inline void require_bytes(const comm::Incoming& in, std::size_t bytes, const char* operation) {
   if (in.bytes == bytes) return;

@@ -75,7 +75,8 @@ std::size_t piece_length(std::size_t total, const PlanOptions& options) {
 std::size_t longest_run(const codec::Segment& segment, const codec::Compressor& compressor,
                         std::size_t piece_values) {
   if (segment.compressed && needs_whole_slices(compressor)) return segment.count;
-  const std::size_t step = segment.compressed ? run_length(compressor) : kLeastRun;
+  // Raw values too: those of a tensor are dealt to owners in the same runs wherever it is cut.
+  const std::size_t step = needs_whole_slices(compressor) ? kLeastRun : run_length(compressor);
   return std::max<std::size_t>(1, piece_values / step) * step;
 }
 

@@ -32,6 +32,9 @@ namespace {
 
 using codec::FactorShape;
 
+constexpr RankOrderMean::Operations kOperations = {"power-sgd: factors to their owners",
+                                                   "power-sgd: mean factors to everyone"};
+
 /// One tensor of a fusion bucket: where its values and its factors are.
 struct Factored {
   codec::Segment segment;
@@ -76,9 +79,9 @@ class PowerSgd final : public Collective {
     const auto second = std::span(state_).subspan(factors.right_begin, factors.right_count);
 
     project(factors, values, first, result.traffic);
-    co_await slot.average(comm_, first, route_of(bucket));
+    co_await slot.average(comm_, first, route_of(bucket, context.step), kOperations);
     project_back(factors, context.step, values, first, result.traffic);
-    co_await slot.average(comm_, second, route_of(bucket));
+    co_await slot.average(comm_, second, route_of(bucket, context.step), kOperations);
     expand(factors, context.step, values, first, result.traffic);
 
     result.traffic.encoded_bytes += first.size_bytes() + second.size_bytes();

@@ -8,9 +8,6 @@
 namespace eqt::collective {
 namespace {
 
-constexpr const char* kToOwners = "mean of float32 values: to their owners";
-constexpr const char* kToEveryone = "mean of float32 values: to everyone";
-
 std::span<float> part_of(Rank owner, Rank ranks, std::span<float> values) {
   const auto n = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(owner);
   const std::size_t begin = values.size() * r / n, end = values.size() * (r + 1) / n;
@@ -19,24 +16,24 @@ std::span<float> part_of(Rank owner, Rank ranks, std::span<float> values) {
 
 }  // namespace
 
-Task RankOrderMean::operator()(comm::Communicator& comm, std::span<float> values,
-                               comm::Route route) {
+Task RankOrderMean::operator()(comm::Communicator& comm, std::span<float> values, comm::Route route,
+                               Operations operations) {
   if (comm.size() == 1 || values.empty()) co_return;
   if (comm.size() == 2) {
     to_peer(comm, values);
   } else {
     to_owners(comm, values);
   }
-  co_await comm.transfers().exchange(outgoing_, incoming_, route, kToOwners);
-  check_lengths(kToOwners);
+  co_await comm.transfers().exchange(outgoing_, incoming_, route, operations.to_owners);
+  check_lengths(operations.to_owners);
   if (comm.size() == 2) {
     add_in_rank_order(comm.rank(), 2, values);
     co_return;
   }
   add_in_rank_order(comm.rank(), comm.size(), part_of(comm.rank(), comm.size(), values));
   from_owners(comm, values);
-  co_await comm.transfers().exchange(outgoing_, incoming_, route, kToEveryone);
-  check_lengths(kToEveryone);
+  co_await comm.transfers().exchange(outgoing_, incoming_, route, operations.to_everyone);
+  check_lengths(operations.to_everyone);
 }
 
 void RankOrderMean::to_peer(comm::Communicator& comm, std::span<float> values) {

@@ -22,8 +22,16 @@ namespace eqt::collective {
 /// One object serves one mean at a time.
 class RankOrderMean {
  public:
+  /// What the two rounds are called in errors: string literals.
+  struct Operations {
+    const char* to_owners;
+    const char* to_everyone;
+  };
+
   /// Replaces `values` by their mean over ranks. Collective; the same count on every rank.
-  Task operator()(comm::Communicator& comm, std::span<float> values, comm::Route route);
+  Task operator()(comm::Communicator& comm, std::span<float> values, comm::Route route,
+                  Operations operations = {"mean of float32 values: to their owners",
+                                           "mean of float32 values: to everyone"});
 
  private:
   void to_peer(comm::Communicator& comm, std::span<float> values);

@@ -42,11 +42,13 @@ struct Chunks {
 class ScatterReduce final : public Collective {
  public:
   ScatterReduce(comm::Communicator& comm, const codec::Compressor& compressor,
-                std::span<const FusionBucket> plan, const ScatterReduceOptions& options)
+                std::span<const FusionBucket> plan, const ScatterReduceOptions& options,
+                Group group)
       : comm_(comm),
         compressor_(compressor),
-        ranks_(static_cast<std::size_t>(comm.size())),
-        me_(static_cast<std::size_t>(comm.rank())) {
+        group_(std::move(group)),
+        ranks_(group_.size()),
+        me_(group_.me) {
     deal(plan, options.reducer_feedback);
     most_bytes_ = codec::max_message_bytes(compressor, {});
     for (const Chunks& chunks : chunks_) {
@@ -146,14 +148,16 @@ class ScatterReduce final : public Collective {
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       if (peer == me_) continue;
       if (!chunks.of_rank[peer].empty()) {
-        slot.outgoing.push_back({static_cast<Rank>(peer), slot.frames[next++].bytes});
+        slot.outgoing.push_back({group_.ranks[peer], slot.frames[next++].bytes});
       }
       if (!chunks.of_rank[me_].empty()) {
-        slot.incoming.push_back({static_cast<Rank>(peer), slot.received[peer], 0});
+        slot.incoming.push_back({group_.ranks[peer], slot.received[peer], 0});
       }
     }
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket),
-                                      "scatter-reduce: gradient messages to their owners");
+                                      group_.of_host_sums
+                                          ? "hierarchical: the hosts' messages to their owners"
+                                          : "scatter-reduce: gradient messages to their owners");
   }
 
   /// Sums on top of my own exact values. Only I compute this sum and everyone decodes my encoding
@@ -165,9 +169,8 @@ class ScatterReduce final : public Collective {
       decode_from(in.from, chunks.of_rank[me_], in.room.first(in.bytes), step, bucket.index,
                   values);
     }
-    const float share = 1.0f / static_cast<float>(ranks_);
     for (const codec::Segment& run : chunks.of_rank[me_]) {
-      for (float& value : values.subspan(run.begin, run.count)) value *= share;
+      for (float& value : values.subspan(run.begin, run.count)) value *= group_.share;
     }
     traffic.decode_seconds += decode.seconds();
   }
@@ -219,14 +222,15 @@ class ScatterReduce final : public Collective {
       if (peer == me_) continue;
       if (bytes > 0) {
         slot.outgoing.push_back(
-            {static_cast<Rank>(peer), std::span(slot.contributed[me_]).first(bytes)});
+            {group_.ranks[peer], std::span(slot.contributed[me_]).first(bytes)});
       }
       if (!chunks.of_rank[peer].empty()) {
-        slot.incoming.push_back({static_cast<Rank>(peer), slot.received[peer], 0});
+        slot.incoming.push_back({group_.ranks[peer], slot.received[peer], 0});
       }
     }
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket),
-                                      "scatter-reduce: means to everyone");
+                                      group_.of_host_sums ? "hierarchical: means to all hosts"
+                                                          : "scatter-reduce: means to everyone");
   }
 
   void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step,
@@ -237,11 +241,12 @@ class ScatterReduce final : public Collective {
     std::fill(part.begin(), part.end(), 0.0f);
     const std::uint32_t index = bucket.index | kReducedBit;
     if (bytes > 0) {
-      decode_from(static_cast<Rank>(me_), chunks.of_rank[me_],
+      decode_from(group_.ranks[me_], chunks.of_rank[me_],
                   std::span(slot.contributed[me_]).first(bytes), step, index, values);
     }
     for (const comm::Incoming& in : slot.incoming) {
-      decode_from(in.from, chunks.of_rank[static_cast<std::size_t>(in.from)],
+      const auto owner = std::lower_bound(group_.ranks.begin(), group_.ranks.end(), in.from);
+      decode_from(in.from, chunks.of_rank[static_cast<std::size_t>(owner - group_.ranks.begin())],
                   in.room.first(in.bytes), step, index, values);
     }
     traffic.decode_seconds += decode.seconds();
@@ -254,12 +259,16 @@ class ScatterReduce final : public Collective {
       codec::decode_message_add(compressor_, segments, frame, step, index, 1.0f, workspace_,
                                 values);
     } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+      throw Error(error.kind(),
+                  fmt::format("step {}, {}from rank {}: {}", step,
+                              group_.of_host_sums ? "hierarchical, " : "scatter-reduce, ", from,
+                              error.what()));
     }
   }
 
   comm::Communicator& comm_;
   const codec::Compressor& compressor_;
+  const Group group_;
   const std::size_t ranks_, me_;
   Workspace workspace_;
   std::vector<Chunks> chunks_;   // per fusion bucket, by its index
@@ -274,6 +283,13 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options) {
+  return make_scatter_reduce(comm, compressor, plan, options, everyone(comm));
+}
+
+std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
+                                                const codec::Compressor& compressor,
+                                                std::span<const FusionBucket> plan,
+                                                const ScatterReduceOptions& options, Group group) {
   if (needs_whole_slices(compressor)) {
     fail(Kind::usage,
          "synchronization.collective: scatter-reduce cuts tensors into runs, but {} needs whole "
@@ -281,7 +297,7 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
          "use allgather",
          codec::codec_name(compressor.id()));
   }
-  return std::make_unique<ScatterReduce>(comm, compressor, plan, options);
+  return std::make_unique<ScatterReduce>(comm, compressor, plan, options, std::move(group));
 }
 
 }  // namespace eqt::collective

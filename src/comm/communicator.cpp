@@ -3,7 +3,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "comm/mpi_call.hpp"
 #include "comm/watchdog.hpp"
@@ -23,24 +22,39 @@ struct Communicator::State {
   int rank = 0;
   int size = 1;
   std::vector<int> host_ranks;  // ranks of this host, ascending
+  std::vector<int> hosts;       // the host's number, by rank
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
 
-  void find_neighbours(MPI_Comm host) {
-    int count = 0;
-    check(MPI_Comm_size(host, &count), "MPI_Comm_size");
-    MPI_Group here = MPI_GROUP_NULL, everyone = MPI_GROUP_NULL;
-    check(MPI_Comm_group(host, &here), "MPI_Comm_group");
-    check(MPI_Comm_group(comm, &everyone), "MPI_Comm_group");
-    std::vector<int> local(static_cast<std::size_t>(count));
-    std::iota(local.begin(), local.end(), 0);
-    host_ranks.resize(local.size());
-    check(MPI_Group_translate_ranks(here, count, local.data(), everyone, host_ranks.data()),
-          "MPI_Group_translate_ranks");
-    std::sort(host_ranks.begin(), host_ranks.end());
-    MPI_Group_free(&here);
-    MPI_Group_free(&everyone);
+  /// The lowest rank that shares memory with this one.
+  std::uint64_t lowest_on_host() const {
+    MPI_Comm host = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+          "MPI_Comm_split_type");
+    int lowest = rank;
+    check(MPI_Bcast(&lowest, 1, MPI_INT, 0, host), "MPI_Bcast");
+    check(MPI_Comm_free(&host), "MPI_Comm_free");
+    return static_cast<std::uint64_t>(lowest);
+  }
+
+  /// Numbers the hosts and lists this one's ranks.
+  /// @param marks per rank: equal where ranks share a host
+  template <typename Mark>
+  void number_hosts(std::span<const Mark> marks) {
+    int next = 0;
+    hosts.clear();
+    for (std::size_t r = 0; r < marks.size(); ++r) {
+      const auto first = std::find(marks.begin(), marks.end(), marks[r]) - marks.begin();
+      const bool is_new = first == static_cast<std::ptrdiff_t>(r);
+      hosts.push_back(is_new ? next++ : hosts[static_cast<std::size_t>(first)]);
+    }
+    host_ranks.clear();
+    for (int r = 0; r < size; ++r) {
+      if (hosts[static_cast<std::size_t>(r)] == hosts[static_cast<std::size_t>(rank)]) {
+        host_ranks.push_back(r);
+      }
+    }
   }
 
   void wait(MPI_Request& request, const char* operation) {
@@ -74,7 +88,8 @@ struct Communicator::State {
   }
 };
 
-Communicator::Communicator(const Session&, double timeout_seconds)
+Communicator::Communicator(const Session&, double timeout_seconds,
+                           std::span<const int> pretended_hosts)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &s.comm), "MPI_Comm_dup");
@@ -82,12 +97,14 @@ Communicator::Communicator(const Session&, double timeout_seconds)
   check(MPI_Comm_set_errhandler(s.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(s.comm, &s.rank), "MPI_Comm_rank");
   check(MPI_Comm_size(s.comm, &s.size), "MPI_Comm_size");
-  MPI_Comm host = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(s.comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-        "MPI_Comm_split_type");
-  s.find_neighbours(host);
-  check(MPI_Comm_free(&host), "MPI_Comm_free");
   set_timeout(timeout_seconds);
+  if (pretended_hosts.empty()) {
+    s.number_hosts<std::uint64_t>(allgather(s.lowest_on_host()));
+  } else {
+    EQT_CHECK(pretended_hosts.size() == static_cast<std::size_t>(s.size), "{} hosts for {} ranks",
+              pretended_hosts.size(), s.size);
+    s.number_hosts(pretended_hosts);
+  }
   for (Rank peer = 0; peer < s.size; ++peer) {
     s.transfers->set_chunk_rule(peer, kChunks, shares_host(peer));
   }
@@ -106,6 +123,12 @@ std::span<const Rank> Communicator::ranks_on_this_host() const noexcept {
 }
 bool Communicator::shares_host(Rank peer) const noexcept {
   return std::binary_search(state_->host_ranks.begin(), state_->host_ranks.end(), peer);
+}
+int Communicator::host_of(Rank rank) const noexcept {
+  return state_->hosts[static_cast<std::size_t>(rank)];
+}
+int Communicator::host_count() const noexcept {
+  return *std::max_element(state_->hosts.begin(), state_->hosts.end()) + 1;
 }
 ByteCount Communicator::byte_count() const noexcept { return state_->transfers->byte_count(); }
 Transfers& Communicator::transfers() noexcept { return *state_->transfers; }

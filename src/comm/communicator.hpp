@@ -26,7 +26,10 @@ namespace eqt::comm {
 class Communicator {
  public:
   /// @param timeout_seconds deadline of each operation; 0 = none
-  Communicator(const Session& session, double timeout_seconds);
+  /// @param pretended_hosts for tests: a number per rank, equal for ranks that shall count as being
+  ///        on one host, the same list on all ranks; empty: the hosts that there are
+  Communicator(const Session& session, double timeout_seconds,
+               std::span<const int> pretended_hosts = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -36,6 +39,9 @@ class Communicator {
   /// Ascending, this rank among them.
   std::span<const Rank> ranks_on_this_host() const noexcept;
   bool shares_host(Rank peer) const noexcept;
+  /// Hosts have numbers 0, 1, ... in the order of their lowest ranks, the same on every rank.
+  int host_of(Rank rank) const noexcept;
+  int host_count() const noexcept;
   ByteCount byte_count() const noexcept;
   /// Named in timeout messages. Not collective.
   void set_step(StepId step) noexcept;

@@ -140,6 +140,7 @@ struct Transfers::State {
       ++stream.in_air;
       ++to.in_flight;
       count.sent_bytes += bytes;
+      if (to.within_host) count.sent_on_host_bytes += bytes;
       ++count.messages;
       // A chunk of full length promises another, if only an empty one.
       if (bytes < most || to.rule.chunk_bytes == 0) {

@@ -34,6 +34,8 @@ struct ByteCount {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t messages = 0;
+  // Of sent_bytes: point-to-point to ranks of the same host, which no network carries.
+  std::uint64_t sent_on_host_bytes = 0;
 };
 
 /// Where a message belongs and how urgent it is.
@@ -77,7 +79,8 @@ class Transfers {
 
   /// Takes the place of the constructor's; nothing may be under way.
   void set_watchdog(Watchdog& watchdog);
-  /// The same rule must hold at both ends of a pair.
+  /// The same rule must hold at both ends of a pair. Bytes to a peer within the host are counted
+  /// apart, and waiting for it is eager.
   void set_chunk_rule(Rank peer, ChunkRule rule, bool within_host);
 
   /// Starts sending and receiving.

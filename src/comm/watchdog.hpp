@@ -6,12 +6,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <thread>
 
 namespace eqt::comm {
 
 /// One thread that ends the process (exit code 7) when an armed operation runs past its deadline,
-/// even where the waiting thread is stuck inside MPI.
+/// even where the waiting thread is stuck inside MPI. If it is ended by SIGTERM meanwhile, it says
+/// what it waited for.
 class Watchdog {
  public:
   static constexpr int kNobody = -1;
@@ -47,6 +49,9 @@ class Watchdog {
 
  private:
   void watch();
+  void terminate(const char* operation) const;
+  std::string where(const char* operation) const;
+  std::string awaited() const;
 
   const double timeout_seconds_;
   const int rank_, size_;

@@ -208,6 +208,9 @@ class GradientAveraging final : public Synchronizer, private collective::MeanHoo
   /// On whichever thread communicates, like all that follows.
   void before(const FusionBucket& bucket, collective::MeanContext& context) override {
     const Stopwatch prepare;
+    if (options_.fault) {
+      context.step = options_.fault->strike_in_bucket(comm_.rank(), context.step, bucket.index);
+    }
     require_finite(bucket);
     // In one trip over memory, unless the compensated gradient itself is wanted.
     if (fused()) {

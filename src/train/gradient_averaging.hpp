@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "collective/memory.hpp"
 #include "collective/plan.hpp"
 #include "comm/communicator.hpp"
+#include "train/fault.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -27,6 +29,7 @@ struct GradientAveragingOptions {
   std::function<double(std::uint64_t epoch)> density;
   /// What adapts the compressor to the gradients; null: nothing does.
   collective::Adaptation* adaptation = nullptr;
+  std::optional<Fault> fault = {};  // struck as its bucket's mean begins
 };
 
 /// Keeps references to everything it is given. `memory` may be null.

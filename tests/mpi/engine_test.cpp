@@ -48,6 +48,7 @@ struct Setup {
   // Null: the one that suits the compressor.
   std::unique_ptr<Collective> (*make)(comm::Communicator&, const codec::Compressor&,
                                       std::span<const FusionBucket>) = nullptr;
+  bool hierarchical = false;
 };
 
 using MakeSetup = std::function<Setup()>;
@@ -117,10 +118,40 @@ std::vector<std::pair<std::string, MakeSetup>> setups() {
            [] {
              return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
            }},
+          {"elastiquant with feedback, hierarchical",
+           [] {
+             return Setup{make_elastiquant({}), make_error_feedback(kCount), false, nullptr, true};
+           }},
+          {"topk, hierarchical",
+           [] {
+             return Setup{make_topk({}), make_error_feedback(kCount), false, nullptr, true};
+           }},
           {"elastiquant with feedback and threads", [] {
              return Setup{make_parallel(make_elastiquant({.bucket_size = 512}), 3, 0),
                           make_error_feedback(kCount), true};
            }}};
+}
+
+/// Every two ranks pretend to have a host of their own, so that messages take both ways.
+comm::Communicator two_ranks_a_host() {
+  const int size = comm::Communicator(test::session(), 30).size();
+  std::vector<int> hosts;
+  for (int r = 0; r < size; ++r) hosts.push_back(r / 2);
+  return {test::session(), 30, hosts};
+}
+
+std::unique_ptr<Collective> make_collective(comm::Communicator& comm, const Setup& setup,
+                                            std::span<const FusionBucket> plan) {
+  const bool feedback = setup.memory != nullptr;
+  if (setup.make != nullptr) return setup.make(comm, *setup.compressor, plan);
+  if (setup.compressor->id() == codec::CodecId::powersgd) {
+    return make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
+  }
+  if (setup.hierarchical) {
+    return make_hierarchical(comm, *setup.compressor, plan, {.reducer_feedback = feedback});
+  }
+  if (!setup.scatters) return make_allgather(comm, *setup.compressor, plan);
+  return make_scatter_reduce(comm, *setup.compressor, plan, {.reducer_feedback = feedback});
 }
 
 /// Runs `steps` steps and returns the last mean. Slices become ready in an order of each rank's
@@ -129,13 +160,7 @@ std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, Step
                        std::size_t bucket_bytes, std::size_t* allocations = nullptr) {
   const Layout layout = test_layout();
   auto plan = plan_buckets(layout, *setup.compressor, {.bucket_bytes = bucket_bytes});
-  const auto collective = setup.make != nullptr ? setup.make(comm, *setup.compressor, plan)
-                          : setup.compressor->id() == codec::CodecId::powersgd
-                              ? make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1})
-                          : setup.scatters
-                              ? make_scatter_reduce(comm, *setup.compressor, plan,
-                                                    {.reducer_feedback = setup.memory != nullptr})
-                              : make_allgather(comm, *setup.compressor, plan);
+  const auto collective = make_collective(comm, setup, plan);
   std::vector<float> gradient(kCount);
   GradientAveragingOptions options;
   options.overlap = overlap;
@@ -165,7 +190,7 @@ std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, Step
 }  // namespace
 
 TEST_CASE("overlap and bucket size change no bit", "[engine]") {
-  comm::Communicator comm(test::session(), 30);
+  comm::Communicator comm = two_ranks_a_host();
   for (const auto& [name, make] : setups()) {
     const auto plain = run(comm, make(), false, 5, std::size_t{1} << 22);
     INFO(name);
@@ -191,7 +216,7 @@ TEST_CASE("the number of threads changes no bit", "[engine]") {
 }
 
 TEST_CASE("after the first steps no step allocates", "[engine]") {
-  comm::Communicator comm(test::session(), 30);
+  comm::Communicator comm = two_ranks_a_host();
   for (const auto& [name, make] : setups()) {
     for (const bool overlap : {false, true}) {
       std::size_t allocations = 0;

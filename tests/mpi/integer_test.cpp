@@ -292,7 +292,7 @@ TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer
     for (std::size_t i = 0; i < count; ++i) decoded[i] = values[i] - fresh[i];
     const auto none = codec::make_none();
     const auto raw_plan = plan_buckets(layout, *none, {});
-    const auto dense = make_dense(comm, {});
+    const auto dense = make_dense(comm);
     const auto mean = run(comm, *dense, raw_plan, decoded, 9).values;
     double worst = 0;
     for (std::size_t i = 0; i < count; ++i) {

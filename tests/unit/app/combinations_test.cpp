@@ -94,6 +94,16 @@ TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
              Contains("compressor.coding"));
 }
 
+TEST_CASE("hierarchical takes what can encode the sum of a host", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=hierarchical"};
+    if (name == "dgc" || name == "signsgd" || name == "powersgd")
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+    else
+      CHECK_NOTHROW(parse("{}", sets));
+  }
+}
+
 TEST_CASE("low-rank compressors need whole matrices and their own way to travel", "[config]") {
   CHECK_NOTHROW(parse("{}", {compressor("powersgd"), "compressor.rank=32"}));
   for (const std::string collective : {"dense", "allgather", "scatter-reduce"})

@@ -1,0 +1,325 @@
+// Hierarchical mean: exact within a host, compressed between hosts.
+//
+// Words    H hosts, lanes = ranks of the smallest host, L of them; lane j of a host is its j-th
+// rank Steps    1. Each rank gives every lane of its host the lane's values in float32; the lane
+// adds
+//             them in rank order.
+//          2. The ranks of a lane, one a host, average these sums by messages: as allgather, or as
+//             scatter-reduce where that sends less (scatter_pays).
+//          3. Each lane gives the mean in float32 to all ranks of its host.
+//
+// d values, m = frame bytes of d values, k ranks on a host, n in all.
+// Rounds   2 within the host, 1 (allgather) or 2 (scatter-reduce) between hosts
+// Sent     between hosts  m/L * (H-1), or 2 * m/L * (H-1)/H, per rank that has a lane; others none
+//          within a host  4d * (L-1)/L + 4d/L * (k-1) bytes per rank that has a lane,
+//                         4d per rank that has none
+// Decode   H * d/L, or about 2d/L, values per rank
+// Lossy    as often as the collective between hosts, whose parties are the H sums; on one host
+// never
+//
+// Runs of the model are dealt to lanes by their place in it (lanes.hpp), and a sum draws from the
+// random stream of its host's number, so that neither buckets nor lanes change a bit of what
+// allgather gives. With a rank per host the values and the bytes are those of allgather.
+//
+// The rank that encodes a sum keeps the whole error of it (Contribution::sums): its host mates gave
+// theirs exactly. So residuals still sum to what was not applied.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "collective/collective.hpp"
+#include "collective/lanes.hpp"
+#include "collective/messages.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+constexpr const char* kToLanes = "hierarchical: float32 values to their lanes on this host";
+constexpr const char* kFromLanes = "hierarchical: means from the lanes of this host";
+
+class Hierarchical final : public Collective {
+ public:
+  Hierarchical(comm::Communicator& comm, const codec::Compressor& compressor,
+               std::span<const FusionBucket> plan, const HierarchicalOptions& options)
+      : comm_(comm),
+        compressor_(compressor),
+        mates_(comm.ranks_on_this_host().begin(), comm.ranks_on_this_host().end()),
+        lane_(lane_of_this_rank(comm)),
+        share_(1.0f / static_cast<float>(comm.size())),
+        lanes_(deal_lanes(plan, compressor, lane_count(comm))) {
+    std::size_t values = 0;
+    for (const FusionBucket& bucket : plan) {
+      values += bucket.count();
+      for (const LaneRuns& lane : lanes_[bucket.index]) {
+        most_values_ = std::max(most_values_, lane.count);
+      }
+    }
+    if (lane_ && comm.host_count() > 1) average_between_hosts(plan, values, options);
+  }
+
+  std::string_view name() const noexcept override { return "hierarchical"; }
+  std::span<float> state() override {
+    return between_hosts_ ? between_hosts_->state() : std::span<float>();
+  }
+
+  Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            MeanResult& result) override {
+    const std::vector<LaneRuns>& lanes = lanes_[bucket.index];
+    Slot& slot = slot_of(context);
+    const comm::Route route = route_of(bucket, context.step);
+    list_to_lanes(lanes, values, slot, result.traffic);
+    co_await comm_.transfers().exchange(slot.outgoing, slot.incoming, route, kToLanes);
+    check_lengths(kToLanes, slot);
+    if (lane_) add_in_rank_order(lanes[*lane_], values, slot, result.traffic);
+    if (between_hosts_ && lanes[*lane_].count > 0) {
+      slot.result = {};
+      co_await between_hosts_->mean(packed_[bucket.index], context, slot.mean, slot.result);
+      result.traffic += slot.result.traffic;
+      contribute(bucket, slot, result.contribution);
+    }
+    list_from_lanes(lanes, values, slot);
+    co_await comm_.transfers().exchange(slot.outgoing, slot.incoming, route, kFromLanes);
+    check_lengths(kFromLanes, slot);
+    unpack(lanes, values, slot, result.traffic);
+  }
+
+ private:
+  struct Slot {
+    std::vector<std::vector<float>> packed;    // by lane: my values for it, then its mean
+    std::vector<std::vector<float>> received;  // by host mate: its values for my lane
+    std::vector<float> sum, mean;              // of my lane
+    std::vector<comm::Outgoing> outgoing;
+    std::vector<comm::Incoming> incoming;
+    MeanResult result;                   // of the mean between hosts
+    std::vector<Frame> frames;           // its messages, of runs in the flat buffer
+    std::vector<codec::Segment> framed;  // these runs
+    std::vector<codec::Segment> exact;   // what my messages do not carry
+  };
+
+  void average_between_hosts(std::span<const FusionBucket> plan, std::size_t values,
+                             const HierarchicalOptions& options) {
+    constexpr std::size_t kShortestRun = 8192;  // of those into which scatter-reduce cuts [values]
+    for (const FusionBucket& bucket : plan) {
+      packed_.push_back(packed_bucket(bucket, lanes_[bucket.index][*lane_]));
+      std::size_t runs = 0;
+      for (const LaneRuns& lane : lanes_[bucket.index]) runs += lane.runs.size();
+      for (const codec::Segment& run : packed_.back().segments)
+        runs += run.count / kShortestRun + 1;
+      most_runs_ = std::max(most_runs_, runs);
+    }
+    Group group = lane_group(comm_, *lane_);
+    if (scatter_pays(compressor_, values / lane_count(comm_), group.size())) {
+      between_hosts_ =
+          make_scatter_reduce(comm_, compressor_, packed_,
+                              {.reducer_feedback = options.reducer_feedback}, std::move(group));
+    } else {
+      between_hosts_ = make_allgather(comm_, compressor_, packed_, std::move(group));
+    }
+  }
+
+  Slot& slot_of(const MeanContext& context) {
+    Slot& slot = slots_.at(context.slot);
+    if (!slot.packed.empty()) return slot;
+    const std::size_t lanes = lanes_.front().size();
+    slot.packed.assign(lanes, std::vector<float>(most_values_));
+    slot.received.assign(lane_ ? mates_.size() : 0, std::vector<float>(most_values_));
+    if (lane_) slot.sum.resize(most_values_);
+    if (lane_) slot.mean.resize(most_values_);
+    slot.outgoing.reserve(mates_.size());
+    slot.incoming.reserve(mates_.size());
+    slot.frames.reserve(static_cast<std::size_t>(comm_.host_count()));
+    slot.framed.reserve(most_runs_);
+    slot.exact.reserve(most_runs_);
+    return slot;
+  }
+
+  bool is_my_lane(std::size_t lane) const { return lane_ && *lane_ == lane; }
+
+  /// Where a lane's values are when they travel as one message.
+  static std::span<float> message_of(const LaneRuns& lane, std::size_t number,
+                                     std::span<float> values, Slot& slot) {
+    return lane.contiguous() ? values.subspan(lane.runs.front().begin, lane.count)
+                             : std::span(slot.packed[number]).first(lane.count);
+  }
+
+  void list_to_lanes(const std::vector<LaneRuns>& lanes, std::span<float> values, Slot& slot,
+                     Traffic& traffic) const {
+    const Stopwatch encode;
+    slot.outgoing.clear();
+    slot.incoming.clear();
+    for (std::size_t j = 0; j < lanes.size(); ++j) {
+      const LaneRuns& lane = lanes[j];
+      if (lane.count == 0) continue;
+      if (is_my_lane(j)) {
+        list_mates(lane.count, slot);
+        continue;
+      }
+      const auto message = message_of(lane, j, values, slot);
+      if (!lane.contiguous()) {
+        auto to = message.begin();
+        for (const codec::Segment& run : lane.runs) {
+          to = std::copy_n(values.data() + run.begin, run.count, to);
+        }
+      }
+      slot.outgoing.push_back({mates_[j], std::as_bytes(message)});
+    }
+    traffic.encode_seconds += encode.seconds();
+  }
+
+  void list_mates(std::size_t count, Slot& slot) const {
+    for (std::size_t mate = 0; mate < mates_.size(); ++mate) {
+      if (mates_[mate] == comm_.rank()) continue;
+      const auto room = std::span(slot.received[mate]).first(count);
+      slot.incoming.push_back({mates_[mate], std::as_writable_bytes(room), 0});
+    }
+  }
+
+  static void check_lengths(const char* operation, const Slot& slot) {
+    for (const comm::Incoming& in : slot.incoming) require_bytes(in, in.room.size(), operation);
+  }
+
+  /// The host's sum, twice: `mean` will be overwritten by the mean over hosts.
+  void add_in_rank_order(const LaneRuns& lane, std::span<const float> values, Slot& slot,
+                         Traffic& traffic) const {
+    const Stopwatch decode;
+    constexpr std::size_t kAtOnce = 4096;  // values; partial sums stay in the cache
+    std::size_t place = 0;
+    for (const codec::Segment& run : lane.runs) {
+      for (std::size_t start = 0; start < run.count; start += kAtOnce) {
+        const std::size_t count = std::min(kAtOnce, run.count - start);
+        float* const sum = slot.sum.data() + place;
+        for (std::size_t mate = 0; mate < mates_.size(); ++mate) {
+          const float* const from = mates_[mate] == comm_.rank()
+                                        ? values.data() + run.begin + start
+                                        : slot.received[mate].data() + place;
+          if (mate == 0) {
+            std::copy_n(from, count, sum);
+          } else {
+            for (std::size_t i = 0; i < count; ++i) sum[i] += from[i];
+          }
+        }
+        keep_mean(sum, count, slot.mean.data() + place);
+        place += count;
+      }
+    }
+    traffic.decode_seconds += decode.seconds();
+    if (between_hosts_) return;
+    traffic.encoded_bytes += lane.count * sizeof(float);
+    traffic.encoded_values += lane.count;
+  }
+
+  /// On one host the mean is there; otherwise it starts as the sum.
+  void keep_mean(const float* sum, std::size_t count, float* mean) const {
+    if (between_hosts_) {
+      std::copy_n(sum, count, mean);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) mean[i] = sum[i] * share_;
+    }
+  }
+
+  /// The messages between hosts, told in places of the flat buffer.
+  void contribute(const FusionBucket& bucket, Slot& slot, Contribution& contribution) {
+    const Contribution& between = slot.result.contribution;
+    contribution = between;
+    if (between.everything_exact()) return;
+    const LaneRuns& mine = lanes_[bucket.index][*lane_];
+    slot.framed.clear();
+    slot.exact.clear();
+    slot.frames.clear();
+    for (const Frame& frame : between.frames) {
+      const std::size_t first = slot.framed.size();
+      for (const codec::Segment& run : frame.segments) {
+        slot.framed.push_back(in_flat_buffer(run, bucket, mine));
+      }
+      slot.frames.push_back({frame.bytes, std::span(slot.framed).subspan(first)});
+    }
+    for (const codec::Segment& run : between.exact) {
+      slot.exact.push_back(in_flat_buffer(run, bucket, mine));
+    }
+    for (const LaneRuns& lane : lanes_[bucket.index]) {
+      if (&lane != &mine) slot.exact.insert(slot.exact.end(), lane.runs.begin(), lane.runs.end());
+    }
+    contribution.frames = slot.frames;
+    contribution.exact = slot.exact;
+    contribution.sums = std::span(slot.sum).first(mine.count);
+    contribution.summed = mine.runs;
+  }
+
+  /// The same values, seen from the flat buffer.
+  codec::Segment in_flat_buffer(codec::Segment run, const FusionBucket& bucket,
+                                const LaneRuns& mine) const {
+    const auto& packed = packed_[bucket.index].segments;
+    const auto after = std::upper_bound(
+        packed.begin(), packed.end(), run.begin,
+        [](std::size_t place, const codec::Segment& other) { return place < other.begin; });
+    const auto number = static_cast<std::size_t>(after - packed.begin()) - 1;
+    run.begin = mine.runs[number].begin + (run.begin - packed[number].begin);
+    return run;
+  }
+
+  void list_from_lanes(const std::vector<LaneRuns>& lanes, std::span<float> values,
+                       Slot& slot) const {
+    slot.outgoing.clear();
+    slot.incoming.clear();
+    for (std::size_t j = 0; j < lanes.size(); ++j) {
+      const LaneRuns& lane = lanes[j];
+      if (lane.count == 0) continue;
+      if (!is_my_lane(j)) {
+        const auto room = message_of(lane, j, values, slot);
+        slot.incoming.push_back({mates_[j], std::as_writable_bytes(room), 0});
+        continue;
+      }
+      const auto message = std::as_bytes(std::span(slot.mean).first(lane.count));
+      for (const Rank mate : mates_) {
+        if (mate != comm_.rank()) slot.outgoing.push_back({mate, message});
+      }
+    }
+  }
+
+  void unpack(const std::vector<LaneRuns>& lanes, std::span<float> values, const Slot& slot,
+              Traffic& traffic) const {
+    const Stopwatch decode;
+    for (std::size_t j = 0; j < lanes.size(); ++j) {
+      if (lanes[j].contiguous() && !is_my_lane(j)) continue;  // arrived where it belongs
+      const float* from = is_my_lane(j) ? slot.mean.data() : slot.packed[j].data();
+      for (const codec::Segment& run : lanes[j].runs) {
+        std::copy_n(from, run.count, values.data() + run.begin);
+        from += run.count;
+      }
+    }
+    traffic.decode_seconds += decode.seconds();
+  }
+
+  comm::Communicator& comm_;
+  const codec::Compressor& compressor_;
+  const std::vector<Rank> mates_;  // the ranks of this host, ascending, this one among them
+  const std::optional<std::size_t> lane_;
+  const float share_;
+  const std::vector<std::vector<LaneRuns>> lanes_;  // by fusion bucket and lane
+  std::vector<FusionBucket> packed_;                // my lane's runs, one after the other
+  std::unique_ptr<Collective> between_hosts_;       // null: one host, or no lane
+  std::size_t most_values_ = 0;                     // of a lane in a bucket
+  std::size_t most_runs_ = 0;                       // of a bucket, however they are cut
+  std::array<Slot, kMostSlots> slots_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_hierarchical(comm::Communicator& comm,
+                                              const codec::Compressor& compressor,
+                                              std::span<const FusionBucket> plan,
+                                              const HierarchicalOptions& options) {
+  if (compressor.properties().votes || compressor.id() == codec::CodecId::dgc) {
+    fail(Kind::usage,
+         "synchronization.collective: hierarchical encodes the sum of a host's ranks, but {} needs "
+         "a message of every rank; use allgather",
+         codec::codec_name(compressor.id()));
+  }
+  return std::make_unique<Hierarchical>(comm, compressor, plan, options);
+}
+
+}  // namespace eqt::collective

@@ -1,0 +1,130 @@
+#include "collective/lanes.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+constexpr std::size_t kRawRun = 8192;  // values; of codecs that have no runs of their own
+
+/// Gives each value to a lane, from the last value to the first, as buckets travel.
+class Dealer {
+ public:
+  Dealer(const codec::Compressor& compressor, std::size_t lanes)
+      : whole_(needs_whole_slices(compressor)),
+        run_(whole_ ? kRawRun : run_length(compressor)),
+        loads_(lanes) {}
+
+  std::vector<LaneRuns> deal(const FusionBucket& bucket) {
+    std::vector<LaneRuns> lanes(loads_.size());
+    for (std::size_t s = bucket.segments.size(); s-- > 0;) {
+      const codec::Segment& segment = bucket.segments[s];
+      if (whole_ && segment.compressed) {
+        give(segment, lanes[least_loaded(segment.count)]);
+      } else {
+        deal_runs(segment, lanes);
+      }
+    }
+    for (LaneRuns& lane : lanes) std::reverse(lane.runs.begin(), lane.runs.end());
+    return lanes;
+  }
+
+ private:
+  /// Tensors that stay whole, the largest differing by orders of magnitude.
+  std::size_t least_loaded(std::size_t count) {
+    const auto least = std::min_element(loads_.begin(), loads_.end());
+    *least += count;
+    return static_cast<std::size_t>(least - loads_.begin());
+  }
+
+  /// Neighbouring runs of the model go to neighbouring lanes.
+  void deal_runs(const codec::Segment& segment, std::vector<LaneRuns>& lanes) const {
+    const std::size_t tensor = (segment.begin - segment.first_index) / run_;
+    std::size_t end = segment.first_index + segment.count;
+    while (end > segment.first_index) {
+      const std::size_t number = (end - 1) / run_;
+      const std::size_t begin = std::max<std::size_t>(number * run_, segment.first_index);
+      codec::Segment run = segment;
+      run.begin += begin - segment.first_index;
+      run.first_index = begin;
+      run.count = end - begin;
+      give(run, lanes[(tensor + number) % lanes.size()]);
+      end = begin;
+    }
+  }
+
+  /// Joins it to the run behind it if it can.
+  static void give(const codec::Segment& run, LaneRuns& lane) {
+    lane.count += run.count;
+    if (!lane.runs.empty()) {
+      codec::Segment& behind = lane.runs.back();
+      if (behind.slice == run.slice && behind.begin == run.begin + run.count) {
+        const std::size_t count = behind.count + run.count;
+        behind = run;
+        behind.count = count;
+        return;
+      }
+    }
+    lane.runs.push_back(run);
+  }
+
+  const bool whole_;
+  const std::size_t run_;
+  std::vector<std::size_t> loads_;  // values of whole tensors, by lane
+};
+
+/// The ranks of each host, ascending.
+std::vector<std::vector<Rank>> ranks_by_host(const comm::Communicator& comm) {
+  std::vector<std::vector<Rank>> hosts(static_cast<std::size_t>(comm.host_count()));
+  for (Rank r = 0; r < comm.size(); ++r) {
+    hosts[static_cast<std::size_t>(comm.host_of(r))].push_back(r);
+  }
+  return hosts;
+}
+
+}  // namespace
+
+std::size_t lane_count(const comm::Communicator& comm) {
+  std::size_t least = static_cast<std::size_t>(comm.size());
+  for (const auto& host : ranks_by_host(comm)) least = std::min(least, host.size());
+  return least;
+}
+
+std::optional<std::size_t> lane_of_this_rank(const comm::Communicator& comm) {
+  const auto mates = comm.ranks_on_this_host();
+  const auto place = std::lower_bound(mates.begin(), mates.end(), comm.rank()) - mates.begin();
+  const auto lane = static_cast<std::size_t>(place);
+  if (lane >= lane_count(comm)) return {};
+  return lane;
+}
+
+Group lane_group(const comm::Communicator& comm, std::size_t lane) {
+  Group group{.ranks = {},
+              .me = static_cast<std::size_t>(comm.host_of(comm.rank())),
+              .share = 1.0f / static_cast<float>(comm.size()),
+              .of_host_sums = true};
+  for (const auto& host : ranks_by_host(comm)) group.ranks.push_back(host[lane]);
+  return group;
+}
+
+std::vector<std::vector<LaneRuns>> deal_lanes(std::span<const FusionBucket> plan,
+                                              const codec::Compressor& compressor,
+                                              std::size_t lanes) {
+  Dealer dealer(compressor, lanes);
+  std::vector<std::vector<LaneRuns>> dealt;
+  for (const FusionBucket& bucket : plan) dealt.push_back(dealer.deal(bucket));
+  return dealt;
+}
+
+FusionBucket packed_bucket(const FusionBucket& bucket, const LaneRuns& lane) {
+  FusionBucket packed{.index = bucket.index, .begin = 0, .end = 0, .segments = lane.runs};
+  for (codec::Segment& run : packed.segments) {
+    run.begin = packed.end;
+    packed.end += run.count;
+  }
+  return packed;
+}
+
+}  // namespace eqt::collective

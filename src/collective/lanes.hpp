@@ -1,0 +1,46 @@
+// Lanes: the ranks of a host share the work of averaging with other hosts. Private to the room.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/compressor.hpp"
+#include "collective/collective.hpp"
+#include "comm/communicator.hpp"
+
+namespace eqt::collective {
+
+/// The values of one fusion bucket that one lane averages.
+struct LaneRuns {
+  std::vector<codec::Segment> runs;  // in the flat buffer, ascending
+  std::size_t count = 0;             // [values]
+  /// Nothing of another lane lies between the runs: they can travel from where they are.
+  bool contiguous() const {
+    return runs.empty() || runs.back().begin + runs.back().count - runs.front().begin == count;
+  }
+};
+
+/// How many lanes there are: the ranks of the smallest host. Lane j of a host is its j-th rank;
+/// further ranks have none.
+std::size_t lane_count(const comm::Communicator& comm);
+
+/// This rank's lane, if it has one.
+std::optional<std::size_t> lane_of_this_rank(const comm::Communicator& comm);
+
+/// The ranks of one lane, a rank per host in the order of hosts. Their share makes the mean over
+/// all ranks of the job. @pre this rank is in the lane
+Group lane_group(const comm::Communicator& comm, std::size_t lane);
+
+/// Deals every fusion bucket to the lanes, [bucket][lane]. Which lane has a value depends on its
+/// place in the model and on the compressor, not on where buckets and pieces are cut.
+std::vector<std::vector<LaneRuns>> deal_lanes(std::span<const FusionBucket> plan,
+                                              const codec::Compressor& compressor,
+                                              std::size_t lanes);
+
+/// The bucket that a lane's runs make when they stand one after the other from place 0 on.
+FusionBucket packed_bucket(const FusionBucket& bucket, const LaneRuns& lane);
+
+}  // namespace eqt::collective
