@@ -171,7 +171,7 @@ TEST_CASE("on one host every compressor gives dense's bits", "[hierarchical]") {
     const auto compressor = make();
     const auto plan = plan_buckets(layout, *compressor, {});
     const auto hierarchical = make_hierarchical(*comm, *compressor, plan, {});
-    const auto dense = make_dense(*comm, {});
+    const auto dense = make_dense(*comm);
     CHECK(mean_of_all(*comm, *hierarchical, plan, total_count(layout)) ==
           mean_of_all(*comm, *dense, plan, total_count(layout)));
   }
