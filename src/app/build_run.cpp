@@ -45,8 +45,8 @@ codec::ElastiQuantOptions elastiquant_options(const RunConfig::Compressor& confi
           .table = config.table};
 }
 
-/// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
-/// less.
+}  // namespace
+
 int threads_for(const RunConfig& config, const comm::Communicator& comm) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
   cpu_set_t mine;
@@ -55,6 +55,8 @@ int threads_for(const RunConfig& config, const comm::Communicator& comm) {
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   return std::max(1, std::min(bound, cores / static_cast<int>(comm.ranks_on_this_host().size())));
 }
+
+namespace {
 
 void build_data(const RunConfig& config, const comm::Communicator& comm, Run& run) {
   run.data = data::open_dataset({.name = config.data.name,
@@ -128,13 +130,25 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
   return nullptr;
 }
 
+}  // namespace
+
+std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
+                                                const codec::Compressor& compressor) {
+  constexpr double kMib = 1024 * 1024;
+  return collective::plan_buckets(
+      layout, compressor,
+      {.granularity = config.compressor.granularity == "model" ? collective::Granularity::model
+                                                               : collective::Granularity::layer,
+       .skip_below = config.compressor.skip_below,
+       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib)});
+}
+
 std::unique_ptr<collective::Collective> make_collective(
     const RunConfig& config, comm::Communicator& comm, const Run& run,
     const std::vector<collective::FusionBucket>& plan) {
   std::string_view name = config.synchronization.collective;
   if (name == "auto") {
-    name =
-        collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
+    name = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
   }
   if (name == "dense") return collective::make_dense(comm, {});
   if (name == "power-sgd") {
@@ -147,6 +161,8 @@ std::unique_ptr<collective::Collective> make_collective(
                                          {.reducer_feedback = run.memory != nullptr});
 }
 
+namespace {
+
 void build_synchronization(const RunConfig& config, comm::Communicator& comm,
                            bool communication_thread, Run& run) {
   run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
@@ -155,13 +171,7 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
     run.synchronizer = std::make_unique<train::NoSynchronizer>();
     return;
   }
-  constexpr double kMib = 1024 * 1024;
-  auto plan = collective::plan_buckets(
-      run.replica->layout(), *run.compressor,
-      {.granularity = config.compressor.granularity == "model" ? collective::Granularity::model
-                                                               : collective::Granularity::layer,
-       .skip_below = config.compressor.skip_below,
-       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib)});
+  auto plan = make_plan(config, run.replica->layout(), *run.compressor);
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
   run.collective = make_collective(config, comm, run, plan);
 

@@ -4,12 +4,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
+#include "collective/plan.hpp"
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
@@ -49,6 +51,20 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
                                bool communication_thread);
 
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config);
+
+/// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
+/// less; config.threads_per_rank if that is set.
+int threads_for(const RunConfig& config, const comm::Communicator& comm);
+
+/// Which values travel together in a run with this config.
+std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
+                                                const codec::Compressor& compressor);
+
+/// The collective that config.synchronization.collective names or, if that is `auto`, the chosen
+/// one. Reads run.compressor, which the collective keeps, and whether there is a run.memory.
+std::unique_ptr<collective::Collective> make_collective(
+    const RunConfig& config, comm::Communicator& comm, const Run& run,
+    const std::vector<collective::FusionBucket>& plan);
 
 /// What the run record says about this run.
 metrics::RunRecord describe(const RunConfig& config, const Run& run,

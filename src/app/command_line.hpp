@@ -36,13 +36,21 @@ struct BenchCommand {
   bool json = false;
 };
 
+struct BenchCollectivesCommand {
+  std::vector<std::size_t> values;       // empty = kBenchSizes
+  std::vector<std::string> collectives;  // empty = all that take the compressor
+  std::vector<std::string> sets;         // "compressor.key=JSON" or "synchronization.key=JSON"
+  double seconds = 3;                    // for each row, after its check
+  bool json = false;
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
 };
 
 using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                             PrintCommand>;
+                             BenchCollectivesCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);
