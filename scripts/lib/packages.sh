@@ -11,10 +11,10 @@ EQT_BUILD_PACKAGES=(
   libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev zlib1g-dev libxxhash-dev catch2
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
-# clang, libclang-rt-14-dev: libFuzzer.
-EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-dev)
-# libbenchmark-dev: the speed rows of tests/bench; only benchmarks ask for it.
-EQT_BENCH_PACKAGES=(libbenchmark-dev)
+# clang, libclang-rt-14-dev: libFuzzer. iproute2: the links of netlab.sh. procps: pgrep.
+EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-dev iproute2 procps)
+# libbenchmark-dev: the speed rows of tests/bench. iperf3: what a link can carry.
+EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
 # Unpacked beside the system, never installed.
 EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev catch2 nlohmann-json3-dev)

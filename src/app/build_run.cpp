@@ -150,7 +150,8 @@ std::unique_ptr<collective::Collective> make_collective(
   if (name == "auto") {
     name = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
   }
-  if (name == "dense") return collective::make_dense(comm, {});
+  if (name == "dense") return collective::make_dense(comm);
+  if (name == "mpi-allreduce") return collective::make_mpi_allreduce(comm);
   if (name == "power-sgd") {
     return collective::make_power_sgd(
         comm, plan,

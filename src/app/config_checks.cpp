@@ -65,11 +65,11 @@ void check_schedule(const RunConfig::Schedule& schedule, const std::string& orig
 void check_collective(const RunConfig& config, const std::string& origin) {
   const std::string& compressor = config.compressor.name;
   const std::string& collective = config.synchronization.collective;
-  if (collective == "dense" && compressor != "none")
+  if (is_one_of(collective, {"dense", "mpi-allreduce"}) && compressor != "none")
     fail(Kind::usage,
-         "{}: expected the compressor none for synchronization.collective \"dense\" (an allreduce "
+         "{}: expected the compressor none for synchronization.collective \"{}\" (an allreduce "
          "of float32), found \"{}\"; set synchronization.collective to \"auto\"",
-         origin, compressor);
+         origin, collective, compressor);
   if (collective == "scatter-reduce" && is_sparse(compressor))
     fail(Kind::usage,
          "{}: expected synchronization.collective \"auto\" or \"allgather\" for the sparse "

@@ -151,7 +151,8 @@ std::vector<Field> synchronization_fields() {
           .says("what ranks exchange"),
       EQT_FIELD(synchronization.collective)
           .one_of({{"auto", "the one that suits the compressor"},
-                   {"dense", "MPI_Allreduce of float32; only for the compressor none"},
+                   {"dense", "float32 by a full-duplex pipeline; only for the compressor none"},
+                   {"mpi-allreduce", "float32 by MPI_Allreduce; only for the compressor none"},
                    {"allgather", "every rank sends its message to all and adds what it receives"},
                    {"scatter-reduce", "each rank adds one chunk, then all gather the sums"}})
           .says("how gradients are averaged"),

@@ -85,11 +85,10 @@ class Collective {
   virtual std::span<float> state() { return {}; }
 };
 
-struct DenseOptions {
-  bool library = false;  // MPI_Allreduce instead of our own pipeline: the oracle for all others
-};
-/// Exact mean of float32 values.
-std::unique_ptr<Collective> make_dense(comm::Communicator& comm, const DenseOptions& options);
+/// Exact mean of float32 values by a full-duplex pipeline of our own.
+std::unique_ptr<Collective> make_dense(comm::Communicator& comm);
+/// The same by the MPI library: the oracle for all others and what they are compared with.
+std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm);
 
 /// Everyone sends a message to everyone; all decode the same bytes in rank order.
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,

@@ -1,6 +1,6 @@
-// Dense mean: float32 values, exactly, by a full-duplex pipeline of our own or by the MPI library.
+// Dense mean: float32 values, exactly, by a full-duplex pipeline of our own or by MPI_Allreduce.
 //
-// Rounds   2; 1 for two ranks     (library: 2(n-1), ring model)
+// Rounds   2; 1 for two ranks     (MPI_Allreduce: 2(n-1), ring model)
 // Sent     2 * 4d * (n-1)/n       bytes per rank
 // Lossy    no
 
@@ -34,11 +34,11 @@ class Dense final : public Collective {
 };
 
 /// MPI_Allreduce in place: the oracle for all others, and the fastest where ranks share memory.
-class LibraryDense final : public Collective {
+class MpiAllreduce final : public Collective {
  public:
-  explicit LibraryDense(comm::Communicator& comm) : comm_(comm) {}
+  explicit MpiAllreduce(comm::Communicator& comm) : comm_(comm) {}
 
-  std::string_view name() const noexcept override { return "dense"; }
+  std::string_view name() const noexcept override { return "mpi-allreduce"; }
   std::size_t slots() const noexcept override { return 1; }
 
   Task mean(const FusionBucket& bucket, const MeanContext&, std::span<float> values,
@@ -62,9 +62,12 @@ class LibraryDense final : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_dense(comm::Communicator& comm, const DenseOptions& options) {
-  if (options.library) return std::make_unique<LibraryDense>(comm);
+std::unique_ptr<Collective> make_dense(comm::Communicator& comm) {
   return std::make_unique<Dense>(comm);
+}
+
+std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm) {
+  return std::make_unique<MpiAllreduce>(comm);
 }
 
 }  // namespace eqt::collective

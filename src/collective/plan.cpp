@@ -65,6 +65,14 @@ std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor&
   return buckets;
 }
 
+std::size_t piece_length(std::size_t total, const PlanOptions& options) {
+  if (options.piece_bytes > 0) return std::max<std::size_t>(1, options.piece_bytes / sizeof(float));
+  // 64 KiB: at 4 bits 8 KiB, below which a message's own cost shows. 1 MiB: at 4 bits two eager
+  // chunks, and several pieces still fit a core's cache.
+  constexpr std::size_t kLeast = 16 * 1024, kMost = 256 * 1024;
+  return std::clamp(total / 16, kLeast, kMost);
+}
+
 /// The longest run of a segment that travels in one piece [values].
 std::size_t longest_run(const codec::Segment& segment, const codec::Compressor& compressor,
                         std::size_t piece_values) {
@@ -128,7 +136,7 @@ std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compre
   const auto buckets = options.granularity == Granularity::layer
                            ? plan_by_layer(layout, options)
                            : plan_whole(total_count(layout), compressor, options);
-  const std::size_t piece_values = std::max<std::size_t>(1, options.piece_bytes / sizeof(float));
+  const std::size_t piece_values = piece_length(total_count(layout), options);
   std::vector<FusionBucket> pieces;
   for (const FusionBucket& bucket : buckets) cut_bucket(bucket, compressor, piece_values, pieces);
   return pieces;

@@ -33,8 +33,9 @@ struct PlanOptions {
   std::size_t skip_below = 1024;  // layer: smaller and one-dimensional tensors travel raw [values]
   std::size_t bucket_bytes = std::size_t{4} << 20;  // of float32 values, at least one tensor
   // Buckets are cut into pieces of about this many bytes of float32 values, where the codec allows
-  // it: while one piece travels, others are encoded and decoded.
-  std::size_t piece_bytes = std::size_t{1} << 20;
+  // it: while one piece travels, others are encoded and decoded. 0: a sixteenth of the gradient, so
+  // that most of a small model too leaves while backward runs, from 64 KiB to 1 MiB.
+  std::size_t piece_bytes = 0;
 };
 
 /// Slice number of the one run of Granularity::model.

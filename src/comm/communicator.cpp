@@ -14,7 +14,7 @@ namespace {
 // Above its eager limit (64 KiB with headers) Open MPI asks the receiver before it sends. That
 // question and its answer queue behind the bulk data of both directions, which halves a slow link;
 // eager chunks fill it.
-constexpr ChunkRule kNetwork = {.chunk_bytes = 60 * 1024, .in_flight = 8};
+constexpr ChunkRule kNetwork = {.chunk_bytes = 60 * 1024, .in_flight = 4};
 constexpr ChunkRule kSharedMemory = {.chunk_bytes = 0, .in_flight = 64};
 
 }  // namespace

@@ -5,7 +5,10 @@ Plain torch.nn modules, SGD with momentum 0.9, random 32x32 images in memory, on
 Prints one JSON line. compare_ddp.sh runs it beside equant-train.
 
 usage: ddp_baseline.py [--model resnet20|resnet18] [--ranks 2] [--batch 64] [--steps 30]
-                       [--warmup 5] [--classes 10] [--channels-last]
+                       [--warmup 5] [--classes 10] [--channels-last] [--join]
+
+With --join this process is one of the ranks, as RANK, MASTER_ADDR and MASTER_PORT say; otherwise it
+starts all of them on this machine.
 """
 
 import argparse
@@ -82,7 +85,8 @@ def train(rank, options, port, report):
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     torch.manual_seed(rank)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
+    host = os.environ["MASTER_ADDR"] if options.join else "127.0.0.1"
+    dist.init_process_group("gloo", init_method=f"tcp://{host}:{port}", rank=rank,
                             world_size=options.ranks)
     layout = torch.channels_last if options.channels_last else torch.contiguous_format
     model = nn.parallel.DistributedDataParallel(
@@ -90,16 +94,19 @@ def train(rank, options, port, report):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(options.batch, 3, 32, 32).contiguous(memory_format=layout)
     labels = torch.randint(0, options.classes, (options.batch,))
+    ends = []
     for step in range(options.warmup + options.steps):
         if step == options.warmup:
             dist.barrier()
-            start = time.perf_counter()
+            ends.append(time.perf_counter())
         optimizer.zero_grad(set_to_none=False)
         F.cross_entropy(model(images), labels).backward()
         optimizer.step()
+        if ends:
+            ends.append(time.perf_counter())
     dist.barrier()
     if rank == 0:
-        report.put(time.perf_counter() - start)
+        report([b - a for a, b in zip(ends, ends[1:])])
     dist.destroy_process_group()
 
 
@@ -107,6 +114,15 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def describe(options, step_seconds):
+    images = options.ranks * options.batch * options.steps
+    print(json.dumps({
+        "images_per_second": round(images / sum(step_seconds), 1), "ranks": options.ranks,
+        "batch": options.batch, "steps": options.steps, "model": options.model,
+        "channels_last": options.channels_last, "torch": torch.__version__,
+        "step_seconds": [round(s, 5) for s in step_seconds]}))
 
 
 def main():
@@ -118,16 +134,17 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--join", action="store_true")
     options = parser.parse_args()
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    report = mp.get_context("spawn").SimpleQueue()
-    mp.spawn(train, (options, free_port(), report), nprocs=options.ranks)
-    images = options.ranks * options.batch * options.steps
-    print(json.dumps({
-        "images_per_second": round(images / report.get(), 1), "ranks": options.ranks,
-        "batch": options.batch, "steps": options.steps, "model": options.model,
-        "channels_last": options.channels_last, "torch": torch.__version__}))
+    if options.join:
+        train(int(os.environ["RANK"]), options, int(os.environ["MASTER_PORT"]),
+              lambda seconds: describe(options, seconds))
+        return
+    queue = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(train, (options, free_port(), queue.put), nprocs=options.ranks)
+    describe(options, queue.get())
 
 
 if __name__ == "__main__":

@@ -139,7 +139,8 @@ TEST_CASE("lossless collectives agree with dense to float rounding", "[collectiv
   const auto plan = plan_buckets(layout, *none, {.bucket_bytes = 20000});
   const auto mean = exact_mean(comm.size(), total_count(layout));
   std::vector<std::unique_ptr<Collective>> collectives;
-  collectives.push_back(make_dense(comm, {}));
+  collectives.push_back(make_dense(comm));
+  collectives.push_back(make_mpi_allreduce(comm));
   collectives.push_back(make_allgather(comm, *none, plan));
   collectives.push_back(make_scatter_reduce(comm, *none, plan, {}));
   for (const auto& collective : collectives) {
@@ -222,7 +223,7 @@ TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const std::uint64_t header = codec::kFrameHeaderBytes;
 
-  const auto dense = make_dense(comm, {});
+  const auto dense = make_dense(comm);
   CHECK(run(comm, *dense, plan, count).bytes.sent_bytes == 2 * 4 * count * (n - 1) / n);
 
   const auto allgather = make_allgather(comm, *compressor, plan);
@@ -285,8 +286,10 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
     constexpr int kSteps = 64;
     for (StepId step = 0; step < kSteps; ++step) {
       std::fill(values.begin(), values.end(), mine);
-      (void)mean_of(*collective, comm, plan[0], {.run_seed = 1, .step = step, .density = {}},
-                    values);
+      for (const FusionBucket& bucket : plan) {
+        (void)mean_of(*collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}},
+                      values);
+      }
       for (std::size_t i = 0; i < values.size(); ++i) sums[i] += static_cast<double>(values[i]);
     }
     for (const double sum : sums) {

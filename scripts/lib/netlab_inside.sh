@@ -1,0 +1,192 @@
+# The inside of scripts/netlab.sh, which sources it as the first process of fresh mount, network
+# and process namespaces and has set the variables that its options name. This network namespace
+# is the switch; every host has a network and a host name of its own.
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # ranks, per_host, hosts, host_rates, ... come from netlab.sh
+
+state=/dev/shm/netlab
+started=()
+filter=""
+
+# must WHAT COMMAND...: leaves with one sentence when COMMAND fails.
+must() {
+  local what=$1 said
+  shift
+  said=$("$@" 2>&1) || fail 1 "could not $what: ${said//$'\n'/ } (\"$*\")."
+}
+
+# on HOST COMMAND...: runs COMMAND in that host's place.
+on() {
+  local host=$1
+  shift
+  nsenter --net="$state/board$host.net" --uts="$state/board$host.uts" -- "$@"
+}
+
+# limit HOST RATE COMMAND...: puts the shaper of RATE before the device that COMMAND's tc shapes.
+limit() {
+  local rate=$1
+  shift
+  if [[ $rate == unlimited ]]; then
+    must "watch a link" "$@" root pfifo limit 10000
+  else
+    must "shape a link (the kernel needs sch_tbf)" \
+      "$@" root tbf rate "$rate" burst "$burst_bytes" latency "$latency"
+  fi
+}
+
+add_host() {
+  local host=$1 rate=$2 net="$state/board$1.net" uts="$state/board$1.uts"
+  touch "$net" "$uts"
+  must "make a host" unshare --net="$net" --uts="$uts" \
+    hostname "board$host"
+  must "make a link" ip link add "port$host" type veth peer name eth0 netns "$net"
+  must "join a link to the bridge" ip link set "port$host" master switch up
+  on "$host" sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
+    cd /proc/sys/net/ipv4
+    echo cubic >tcp_congestion_control || echo reno >tcp_congestion_control' 2>/dev/null || true
+  must "give a host its address" on "$host" sh -c "ip link set lo up &&
+    ip address add 10.77.0.$((host + 1))/24 dev eth0 && ip link set eth0 up"
+  limit "$rate" on "$host" tc qdisc add dev eth0
+  limit "$rate" tc qdisc add dev "port$host"
+  echo "10.77.0.$((host + 1)) board$host" >>"$state/hosts"
+}
+
+# Names, and the links: without them no packet but ours would be counted.
+build_laboratory() {
+  local host
+  must "mount a memory file system on /dev/shm" mount -t tmpfs -o mode=1777 netlab /dev/shm
+  mkdir "$state"
+  echo "127.0.0.1 localhost" >"$state/hosts"
+  echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6 2>/dev/null || true
+  echo 0 >/proc/sys/net/bridge/bridge-nf-call-iptables 2>/dev/null || true
+  must "make a bridge" ip link add switch type bridge stp_state 0 forward_delay 0 mcast_snooping 0
+  must "start the bridge" ip link set switch up
+  for ((host = 0; host < hosts; host++)); do add_host "$host" "${host_rates[host]}"; done
+  must "name the hosts in /etc/hosts" mount --bind "$state/hosts" /etc/hosts
+  cat >"$state/agent" <<SH
+#!/bin/sh
+host=\$1
+shift
+exec nsenter --net="$state/\$host.net" --uts="$state/\$host.uts" -- sh -c "\$*"
+SH
+  chmod +x "$state/agent"
+}
+
+# shaped COMMAND...: "bytes packets dropped" of the shaper that COMMAND shows. A shaper counts bytes
+# as a wire would carry them, a header for every packet; a device counts one for a whole batch.
+shaped() { "$@" 2>/dev/null | awk '$1 == "Sent" { sub(",", "", $7); print $2, $4, $7; exit }'; }
+
+# link_counters HOST: ten numbers. The device's bytes sent and received (the switch's end of a link
+# has received what the host sent), then the shapers' bytes, packets and drops, sent and received.
+link_counters() {
+  awk -v port="port$1:" '{ sub(":", ": ") } $1 == port { printf "%d %d ", $2, $10 }' /proc/net/dev
+  shaped on "$1" tc -s qdisc show dev eth0 | tr '\n' ' '
+  shaped tc -s qdisc show dev "port$1"
+}
+
+# shellcheck disable=SC2059  # the formats stand here once
+print_counters() {
+  local host first last row tcp
+  local text='%-9s %-7s %-9s %13s %13s %13s %13s %9s %9s %8s\n'
+  local json='{"host": "board%d", "ranks": [%d, %d], "rate": "%s", "tcp": "%s"'
+  json+=', "sent_bytes": %d, "received_bytes": %d'
+  json+=', "sent_wire_bytes": %d, "sent_packets": %d, "sent_dropped": %d'
+  json+=', "received_wire_bytes": %d, "received_packets": %d, "received_dropped": %d}\n'
+  [[ -n $counters ]] || printf "$text" host ranks rate "bytes sent" "received" "on wire sent" \
+    received "packets" received dropped >&2
+  for ((host = 0; host < hosts; host++)); do
+    first=$((host * per_host))
+    last=$((first + per_host < ranks ? first + per_host - 1 : ranks - 1))
+    read -r -a row < <(link_counters "$host")
+    if [[ -n $counters ]]; then
+      read -r tcp < <(on "$host" cat /proc/sys/net/ipv4/tcp_congestion_control)
+      printf "$json" "$host" "$first" "$last" "${host_rates[host]}" "$tcp" "${row[@]}" >&3
+    else
+      printf "$text" "board$host" "$first-$last" "${host_rates[host]}" "${row[@]:0:3}" \
+        "${row[5]}" "${row[3]}" "${row[6]}" "$((row[4] + row[7]))" >&2
+    fi
+  done
+}
+
+# without_launch_warnings: copies what mpirun writes; drops its warnings, on a busy machine, that a
+# launch went faster than it expected, which come before anything else.
+without_launch_warnings() {
+  local first line
+  while IFS= read -r -N 1 first; do
+    if [[ $first == "[" ]]; then
+      IFS= read -r line || true
+      [[ $line != *"plm:rsh: Warning: setpgid("* ]] || continue
+      printf '[%s\n' "$line"
+    else
+      printf '%s' "$first"
+    fi
+    exec cat
+  done
+}
+
+# end_with CODE: what still runs may finish within 3 seconds; the kernel ends the rest.
+end_with() {
+  local process tick=0
+  trap '' TERM USR1
+  kill -TERM ${started[@]+"${started[@]}"} 2>/dev/null || true
+  for process in ${started[@]+"${started[@]}"} $filter; do
+    for (( ; tick < 60; tick++)); do
+      kill -0 "$process" 2>/dev/null || break
+      sleep 0.05
+    done
+  done
+  print_counters
+  exit "$1"
+}
+
+start_under_mpi() {
+  local list="" host slots btl=tcp,self
+  for ((host = 0; host < hosts; host++)); do
+    slots=$((ranks - host * per_host < per_host ? ranks - host * per_host : per_host))
+    list+=${list:+,}board$host:$slots
+  done
+  [[ $per_host -eq 1 ]] || btl+=,vader
+  # tmpdir: the MPI's own files carry host names and process numbers, which two laboratories share.
+  local -A settings=([plm_rsh_agent]=$state/agent [plm_rsh_no_tree_spawn]=1 [btl]=$btl
+    [btl_tcp_if_include]=eth0 [oob_tcp_if_include]=eth0 [orte_tmpdir_base]=$state)
+  local mpirun=(mpirun -np "$ranks" --host "$list" --oversubscribe --quiet --bind-to none) key
+  for key in "${!mca[@]}"; do settings[$key]=${mca[$key]}; done
+  for key in "${!settings[@]}"; do mpirun+=(--mca "$key" "${settings[$key]}"); done
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # A rank that spins while it waits takes the core from the rank that it waits for.
+  [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
+  exec {words}> >(without_launch_warnings >&2)
+  filter=$!
+  on 0 "${mpirun[@]}" "$@" <&0 2>&"$words" {words}>&- &
+  started+=($!)
+  exec {words}>&-
+}
+
+start_without_mpi() {
+  local rank
+  for ((rank = 0; rank < ranks; rank++)); do
+    on $((rank / per_host)) env RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK=$((rank % per_host)) \
+      MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 GLOO_SOCKET_IFNAME=eth0 "$@" <&0 &
+    started+=($!)
+  done
+}
+
+# run_laboratory CMD...: never returns. The first rank that fails ends the others.
+run_laboratory() {
+  local code=0 job ended
+  build_laboratory
+  [[ $only_check -eq 0 ]] || exit 0
+  trap 'end_with 143' TERM
+  trap 'printf "%s: ended after %s s (--timeout)\n" netlab.sh "$seconds" >&2; end_with 124' USR1
+  if [[ -n $seconds ]]; then
+    { sleep "$seconds" && kill -USR1 1; } 3>&- &
+  fi
+  if [[ $mpi -eq 1 ]]; then start_under_mpi "$@"; else start_without_mpi "$@"; fi
+  while [[ ${#started[@]} -gt 0 && $code -eq 0 ]]; do
+    wait -n -p ended "${started[@]}" || code=$?
+    for job in "${!started[@]}"; do
+      [[ ${started[job]} != "$ended" ]] || unset "started[job]"
+    done
+  done
+  end_with "$code"
+}

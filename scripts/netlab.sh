@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Several boards on one machine: runs CMD under mpirun, every rank on a host of its own behind a
+# link of limited rate, prints what each link carried, and passes CMD's exit code on.
+#
+#   scripts/netlab.sh [options] -- CMD...
+#
+#   --ranks N            MPI processes [2]
+#   --ranks-per-host K   ranks that share a host, its memory and its link [1]
+#   --rate RATE          what a host may send, and what it may receive, per second: 100mbit,
+#                        2.5gbit, ..., or unlimited [100mbit]
+#   --rate-of RANK=RATE  another rate for that rank's host; may be repeated
+#   --burst BYTES        what a rested link passes at once: a number, or 32k, 1m [128k]
+#   --latency TIME       the longest wait in a link's queue; what comes then is dropped [200ms]
+#   --mca KEY VALUE      passed on to mpirun; may be repeated
+#   --no-mpi             start CMD once per rank without mpirun; RANK, WORLD_SIZE, LOCAL_RANK,
+#                        MASTER_ADDR and MASTER_PORT tell it where it is
+#   --counters FILE      the links' counters as JSON lines into FILE, not as a table on stderr
+#   --timeout S          end everything after S seconds with exit code 124 [never]
+#   --check              build one, run nothing: exit code 0, or 1 and a sentence
+#   --help               this text
+#
+#   scripts/netlab.sh --ranks 4 --rate 100mbit -- build/release/equant-train --config FILE
+#   scripts/netlab.sh --no-mpi -- sh -c 'if [ "$RANK" = 0 ]; then iperf3 -s -1;
+#     else sleep 1; iperf3 -c "$MASTER_ADDR" --bidir; fi'
+#
+# Hosts are called board0, board1, ... and have the addresses 10.77.0.1, 10.77.0.2, ... on eth0.
+# Everything lives in namespaces of its own, so that any number of laboratories run side by side
+# and the kernel removes all of one when this script ends, be it by kill -9. Root, or a kernel
+# that lets users make namespaces. /dev/shm is the laboratory's own.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+ranks=2
+per_host=1
+rate=100mbit
+burst=128k
+latency=200ms
+mpi=1
+counters=""
+seconds=""
+only_check=0
+rates_of=()
+declare -A mca=()
+
+valid_rate() {
+  [[ $2 == unlimited || $2 =~ ^[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit$ ]] ||
+    fail 2 "$1 needs a rate such as 100mbit or 2.5gbit, or unlimited, found \"$2\"."
+}
+
+# bytes TEXT: 1500, 32k, 1m as a number, or nothing.
+bytes() {
+  local unit=1
+  [[ $1 =~ ^([1-9][0-9]{0,9})([km]?)b?$ ]] || return 0
+  case ${BASH_REMATCH[2]} in k) unit=1024 ;; m) unit=1048576 ;; esac
+  echo $((BASH_REMATCH[1] * unit))
+}
+
+inside=0
+if [[ ${1:-} == --inside ]]; then
+  inside=1
+  shift
+fi
+arguments=("$@")
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
+    --ranks-per-host) value_of "$1" $#; natural "$1" "$2"; per_host=$2; shift 2 ;;
+    --rate) value_of "$1" $#; valid_rate "$1" "$2"; rate=$2; shift 2 ;;
+    --rate-of)
+      value_of "$1" $#
+      [[ $2 =~ ^(0|[1-9][0-9]*)=(.+)$ ]] || fail 2 "$1 needs RANK=RATE, found \"$2\"."
+      valid_rate "$1" "${BASH_REMATCH[2]}"
+      rates_of+=("$2"); shift 2 ;;
+    --burst) value_of "$1" $#; burst=$2; shift 2 ;;
+    --latency) value_of "$1" $#; latency=$2; shift 2 ;;
+    --mca)
+      [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help."
+      mca[$2]=$3; shift 3 ;;
+    --no-mpi) mpi=0; shift ;;
+    --counters) value_of "$1" $#; counters=$2; shift 2 ;;
+    --timeout) value_of "$1" $#; natural "$1" "$2"; seconds=$2; shift 2 ;;
+    --check) only_check=1; shift ;;
+    --help | -h) usage; exit 0 ;;
+    --) shift; break ;;
+    *) fail 2 "unknown option \"$1\"; the command comes after --." ;;
+  esac
+done
+[[ $# -gt 0 || $only_check -eq 1 ]] || fail 2 "-- and a command are missing; see --help."
+hosts=$(((ranks + per_host - 1) / per_host))
+[[ $hosts -le 250 ]] || fail 2 "--ranks $ranks makes $hosts hosts; there are addresses for 250."
+burst_bytes=$(bytes "$burst")
+[[ ${burst_bytes:-0} -ge 1600 ]] ||
+  fail 2 "--burst needs a number of bytes that holds a packet (at least 1600), found \"$burst\"."
+[[ $latency =~ ^[1-9][0-9]*(us|ms|s)$ ]] ||
+  fail 2 "--latency needs a time such as 200ms, found \"$latency\"."
+host_rates=()
+for ((host = 0; host < hosts; host++)); do host_rates+=("$rate"); done
+for entry in ${rates_of[@]+"${rates_of[@]}"}; do
+  [[ ${entry%%=*} -lt $ranks ]] ||
+    fail 2 "--rate-of $entry names a rank that is not there; ranks are 0 to $((ranks - 1))."
+  host_rates[${entry%%=*} / per_host]=${entry#*=}
+done
+
+if [[ $inside -eq 1 ]]; then
+  # shellcheck source=scripts/lib/netlab_inside.sh
+  source "$EQT_ROOT/scripts/lib/netlab_inside.sh"
+  run_laboratory "$@"
+fi
+
+for tool in ip tc unshare nsenter setpriv mount hostname; do
+  command -v "$tool" >/dev/null || PATH=$PATH:/usr/sbin:/sbin
+  command -v "$tool" >/dev/null ||
+    fail 1 "$tool was not found: install Debian's iproute2, util-linux, mount and hostname."
+done
+[[ $mpi -eq 0 || $only_check -eq 1 ]] || command -v mpirun >/dev/null ||
+  fail 6 "mpirun was not found: install Debian's openmpi-bin."
+if [[ -n $counters ]]; then
+  { exec 3>"$counters"; } 2>/dev/null || fail 74 "--counters: $counters cannot be written."
+fi
+
+# pdeathsig and kill-child: when this script is killed, so is the first process inside, and with
+# it, by the kernel, every process and every link.
+enter=(setpriv --pdeathsig KILL
+  unshare --mount --net --pid --fork --kill-child=KILL --mount-proc)
+if ! "${enter[@]}" true 2>/dev/null; then
+  enter=(unshare --user --map-root-user "${enter[@]}")
+  "${enter[@]}" true 2>/dev/null ||
+    fail 1 "the kernel refuses new network, mount and process namespaces here: run as root (in a" \
+      "container with --privileged), or allow users to (sysctl kernel.unprivileged_userns_clone=1)."
+fi
+
+"${enter[@]}" bash "${BASH_SOURCE[0]}" --inside "${arguments[@]}" <&0 &
+laboratory=$!
+signalled=""
+
+# end_on CODE: asks the first process inside to finish, and ends it after 10 seconds.
+end_on() {
+  local first="" tick
+  trap '' INT TERM HUP
+  signalled=$1
+  read -r first _ <"/proc/$laboratory/task/$laboratory/children" || true
+  kill -TERM "${first:-$laboratory}" 2>/dev/null || true
+  for ((tick = 0; tick < 100; tick++)); do
+    kill -0 "$laboratory" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  kill -KILL "$laboratory" 2>/dev/null || true
+}
+trap 'end_on 129' HUP
+trap 'end_on 130' INT
+trap 'end_on 143' TERM
+wait "$laboratory" && code=0 || code=$?
+exit "${signalled:-$code}"
