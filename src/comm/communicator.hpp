@@ -69,6 +69,8 @@ class Communicator {
   void allreduce_max(std::span<float> values);
   void allreduce_max(std::span<double> values);
   std::vector<std::uint64_t> allgather(std::uint64_t value);
+  /// Every rank's text, by rank; lengths may differ.
+  std::vector<std::string> allgather(const std::string& text);
 
   /// Sends and receives at once; returns when all has arrived and all buffers are free. Each
   /// message may be shorter than its room.

@@ -1,0 +1,218 @@
+// Latency is half a round trip of one byte, polled without sleeping: a sleeping poll adds its own
+// 50 to 200 us to every message.
+//
+// Bandwidth is the slope of bytes over time at the receiver, between the end of the first part of a
+// stream and its last byte. The first part is what a token bucket lets pass at any speed (128 KiB
+// by default in our network laboratory), what fills the buffers of the way, and TCP's slow start.
+// Streams double in size until the next one would not fit into the time given.
+//
+// Chunks of 32 KiB travel eagerly over Open MPI's TCP (limit 64 KiB): no answer has to come back
+// through a direction that is filled with data, which is what the duplex figure is about.
+
+#include "comm/pair_probe.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include "comm/mpi_check.hpp"
+#include "core/clock.hpp"
+
+namespace eqt::comm {
+namespace {
+
+enum Tag : int { kPingTag = 1, kDataTag = 2, kWordTag = 3 };
+
+constexpr std::size_t kWindow = 16;  // messages in flight each way
+constexpr std::size_t kLeastChunk = std::size_t{32} << 10, kLargestChunk = std::size_t{256} << 10;
+constexpr std::size_t kFirstPart = std::size_t{256} << 10;
+constexpr std::size_t kLeastStream = std::size_t{64} << 10, kLargestStream = std::size_t{1} << 30;
+constexpr int kWarmUps = 3, kLeastPings = 7, kMostPings = 201;
+constexpr double kLeastSpan = 1e-6;  // seconds between two arrivals that a rate may be taken from
+constexpr double kTrustedSpan = 20e-3;  // seconds; so long no buffer on the way hides the link
+constexpr unsigned kPollsPerYield = 64;
+constexpr const char* kOperation = "link probe";
+
+/// Fast links get larger chunks, where the cost of a message would show.
+std::size_t chunk_of(std::size_t stream_bytes) {
+  return std::clamp(stream_bytes / 1024, kLeastChunk, kLargestChunk);
+}
+
+std::size_t first_part_of(std::size_t stream_bytes) {
+  return std::min(stream_bytes / 2, kFirstPart);
+}
+
+std::size_t stream_for(double bytes_per_second, double seconds) {
+  const auto wanted = static_cast<std::size_t>(std::max(0.0, bytes_per_second * seconds));
+  return std::clamp(wanted, kFirstPart, kLargestStream);
+}
+
+/// Yields now and then: on a host with more ranks than cores the peer may wait for this one.
+void poll(std::span<MPI_Request> requests) {
+  for (unsigned polls = 1;; ++polls) {
+    int done = 0;
+    check_mpi(
+        MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+        kOperation);
+    if (done != 0) return;
+    if (polls % kPollsPerYield == 0) sched_yield();
+  }
+}
+
+/// One direction of a stream: chunks in order, a slot for each that is in flight.
+class Lane {
+ public:
+  using Post = std::function<int(std::size_t slot, std::size_t bytes)>;
+  Lane(std::size_t bytes, Post post) : bytes_(bytes), post_(std::move(post)) {}
+
+  void fill_window() {
+    for (std::size_t slot = 0; slot < kWindow; ++slot) post(slot);
+  }
+  /// The chunk in `slot` has moved; another one takes its place.
+  void next(std::size_t slot) {
+    moved_ += in_flight_[slot];
+    post(slot);
+  }
+  std::size_t moved() const { return moved_; }
+  bool ended() const { return moved_ == bytes_; }
+
+ private:
+  void post(std::size_t slot) {
+    in_flight_[slot] = std::min(chunk_of(bytes_), bytes_ - posted_);
+    if (in_flight_[slot] == 0) return;
+    posted_ += in_flight_[slot];
+    check_mpi(post_(slot, in_flight_[slot]), kOperation);
+  }
+
+  std::size_t bytes_, posted_ = 0, moved_ = 0;
+  std::array<std::size_t, kWindow> in_flight_{};
+  Post post_;
+};
+
+}  // namespace
+
+PairProbe::PairProbe(MPI_Comm comm, Rank self, Rank peer)
+    : comm_(comm),
+      peer_(peer),
+      first_(self < peer),
+      out_(kLargestChunk),
+      in_(kWindow * kLargestChunk) {}
+
+PairSpeed PairProbe::measure(double seconds) {
+  PairSpeed speed;
+  speed.sent.latency_seconds = speed.received.latency_seconds = latency(0.1 * seconds);
+  const double forward = one_way(first_, 0.3 * seconds);
+  const double backward = one_way(!first_, 0.3 * seconds);
+  speed.sent.bytes_per_second = first_ ? forward : backward;
+  speed.received.bytes_per_second = first_ ? backward : forward;
+  // As many bytes as each direction moves in the same time, so that they end together.
+  const Arrival arrival = stream(stream_for(speed.sent.bytes_per_second, 0.2 * seconds),
+                                 stream_for(speed.received.bytes_per_second, 0.2 * seconds));
+  speed.received.duplex_bytes_per_second = arrival.bytes_per_second;
+  speed.sent.duplex_bytes_per_second = swap(arrival.bytes_per_second);
+  return speed;
+}
+
+/// The first rank of the pair measures; its message says whether another one follows.
+double PairProbe::latency(double seconds) {
+  std::vector<double> trips;
+  std::byte more{1};
+  const Stopwatch whole;
+  for (int i = 0; more != std::byte{0}; ++i) {
+    const bool enough = whole.seconds() > seconds && i >= kWarmUps + kLeastPings;
+    if (first_) more = std::byte{i + 1 < kWarmUps + kMostPings && !enough};
+    const Stopwatch trip;
+    for (const bool sends : {first_, !first_}) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(sends ? MPI_Isend(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request)
+                      : MPI_Irecv(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request),
+                kOperation);
+      poll(std::span(&request, 1));
+    }
+    if (i >= kWarmUps) trips.push_back(trip.seconds());
+  }
+  const auto middle = trips.begin() + static_cast<std::ptrdiff_t>(trips.size() / 2);
+  std::nth_element(trips.begin(), middle, trips.end());
+  const double theirs = swap(*middle / 2);
+  return first_ ? *middle / 2 : theirs;
+}
+
+/// @return bytes per second, the same on both ranks
+double PairProbe::one_way(bool sends, double seconds) {
+  const Stopwatch whole;
+  for (std::size_t bytes = kLeastStream;; bytes *= 2) {
+    const Arrival arrival = stream(sends ? bytes : 0, sends ? 0 : bytes);
+    const bool fits = whole.seconds() + 2 * arrival.elapsed_seconds < seconds;
+    const bool trusted = arrival.bytes_per_second > 0 &&
+                         (bytes >= 2 * kFirstPart || arrival.span_seconds > kTrustedSpan);
+    Verdict verdict{.bytes_per_second = arrival.bytes_per_second,
+                    .go_on = bytes < kLargestStream && (fits || !trusted) ? 1.0 : 0.0};
+    const Verdict theirs = swap(verdict);
+    if (sends) verdict = theirs;
+    if (verdict.go_on == 0) return verdict.bytes_per_second;
+  }
+}
+
+/// Sends and receives that many bytes in chunks, kWindow of them in flight each way.
+PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes) {
+  std::array<MPI_Request, 2 * kWindow> requests;
+  requests.fill(MPI_REQUEST_NULL);
+  Lane in(in_bytes, [&](std::size_t slot, std::size_t bytes) {
+    return MPI_Irecv(in_.data() + slot * kLargestChunk, static_cast<int>(bytes), MPI_BYTE, peer_,
+                     kDataTag, comm_, &requests[slot]);
+  });
+  Lane out(out_bytes, [&](std::size_t slot, std::size_t bytes) {
+    return MPI_Isend(out_.data(), static_cast<int>(bytes), MPI_BYTE, peer_, kDataTag, comm_,
+                     &requests[kWindow + slot]);
+  });
+  in.fill_window();
+  swap(0.0);  // both have room for what comes
+  const Stopwatch clock;
+  out.fill_window();
+
+  Arrival arrival;
+  std::size_t first_part = 0;
+  double first_at = 0;
+  std::array<int, 2 * kWindow> done{};
+  for (unsigned idle = 0; !in.ended() || !out.ended();) {
+    int count = 0;
+    check_mpi(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
+                           MPI_STATUSES_IGNORE),
+              kOperation);
+    if (count == 0 && ++idle % kPollsPerYield == 0) sched_yield();
+    if (count <= 0) continue;
+    const bool was_receiving = !in.ended();
+    for (int i = 0; i < count; ++i) {
+      const auto request = static_cast<std::size_t>(done[static_cast<std::size_t>(i)]);
+      request < kWindow ? in.next(request) : out.next(request - kWindow);
+    }
+    if (first_part == 0 && in.moved() > 0 && in.moved() >= first_part_of(in_bytes)) {
+      first_part = in.moved();
+      first_at = clock.seconds();
+    }
+    if (was_receiving && in.ended()) arrival.elapsed_seconds = clock.seconds();
+  }
+  const double span = arrival.elapsed_seconds - first_at;
+  if (in_bytes > first_part && span > kLeastSpan) {
+    arrival.bytes_per_second = static_cast<double>(in_bytes - first_part) / span;
+    arrival.span_seconds = span;
+  }
+  return arrival;
+}
+
+template <typename Value>
+Value PairProbe::swap(const Value& mine) {
+  Value theirs{};
+  std::array<MPI_Request, 2> requests{};
+  check_mpi(MPI_Irecv(&theirs, sizeof theirs, MPI_BYTE, peer_, kWordTag, comm_, &requests[0]),
+            kOperation);
+  check_mpi(MPI_Isend(&mine, sizeof mine, MPI_BYTE, peer_, kWordTag, comm_, &requests[1]),
+            kOperation);
+  poll(requests);
+  return theirs;
+}
+
+}  // namespace eqt::comm
