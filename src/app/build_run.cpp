@@ -1,6 +1,5 @@
 #include "app/build_run.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "codec/parallel.hpp"
 #include "codec/simd.hpp"
 #include "collective/plan.hpp"
+#include "comm/host_facts.hpp"
 #include "core/error.hpp"
 #include "train/gradient_averaging.hpp"
 
@@ -45,15 +45,9 @@ codec::ElastiQuantOptions elastiquant_options(const RunConfig::Compressor& confi
           .table = config.table};
 }
 
-/// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
-/// less.
 int threads_for(const RunConfig& config, const comm::Communicator& comm) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  const int bound = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
-  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, std::min(bound, cores / comm.ranks_on_this_host()));
+  return comm::fair_threads(comm.ranks_on_this_host());
 }
 
 void build_data(const RunConfig& config, const comm::Communicator& comm, Run& run) {

@@ -43,6 +43,16 @@ void add_bench_options(CLI::App& app, BenchCommand& bench) {
   codecs->add_flag("--json", bench.json, "One JSON object a line");
 }
 
+void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
+  app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
+      ->type_name("S")
+      ->check(CLI::Range(0.1, 600.0));
+  app.add_option("--threads", doctor.threads, "Judge by this threads_per_rank [cores / ranks]")
+      ->type_name("T")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--json", doctor.json, "One JSON document");
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -78,6 +88,11 @@ Command parse_command_line(int argc, char** argv) {
   CLI::App* bench_app = app.add_subcommand("bench", "Speed and error of compressors, one thread");
   add_bench_options(*bench_app, bench);
 
+  DoctorCommand doctor;
+  CLI::App* doctor_app = app.add_subcommand(
+      "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
+  add_doctor_options(*doctor_app, doctor);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -88,6 +103,7 @@ Command parse_command_line(int argc, char** argv) {
   if (version) return PrintCommand{version_text()};
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
+  if (doctor_app->parsed()) return doctor;
   if (bench_app->parsed()) {
     if (bench_app->get_subcommands().empty()) fail_bench(bench_app->remaining());
     return bench;

@@ -6,6 +6,7 @@
 
 #include "app/bench_codecs.hpp"
 #include "app/command_line.hpp"
+#include "app/doctor.hpp"
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
 #include "comm/session.hpp"
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
                    [](const ListCommand& list) { return run_list(list), 0; },
                    [](const SchemaCommand&) { return run_schema(), 0; },
                    [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
+                   [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
                    [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv));
   } catch (const eqt::Error& error) {

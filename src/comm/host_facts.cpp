@@ -137,6 +137,11 @@ std::vector<int> allowed_cores() {
 
 int online_cores() { return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))); }
 
+int fair_threads(int ranks_on_this_host) {
+  const int bound = static_cast<int>(allowed_cores().size());
+  return std::max(1, std::min(bound, online_cores() / ranks_on_this_host));
+}
+
 double core_quota() {
   double quota = 0;
   for (const std::string& text : control_group_texts("cpu.max")) {

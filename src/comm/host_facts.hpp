@@ -39,6 +39,9 @@ Memory parse_memory(std::string_view text);
 /// Numbers of the cores that this process may use, ascending.
 std::vector<int> allowed_cores();
 int online_cores();
+/// Threads for a rank that shares this host: its part of the cores, or what it was bound to if
+/// that is less; at least 1.
+int fair_threads(int ranks_on_this_host);
 /// Cores' worth of time that the control group grants; 0 = no limit.
 double core_quota();
 std::string host_name();

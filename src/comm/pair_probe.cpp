@@ -98,7 +98,7 @@ PairProbe::PairProbe(MPI_Comm comm, Rank self, Rank peer)
     : comm_(comm),
       peer_(peer),
       first_(self < peer),
-      out_(kLargestChunk),
+      out_(kWindow * kLargestChunk),
       in_(kWindow * kLargestChunk) {}
 
 PairSpeed PairProbe::measure(double seconds) {
@@ -165,8 +165,8 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
                      kDataTag, comm_, &requests[slot]);
   });
   Lane out(out_bytes, [&](std::size_t slot, std::size_t bytes) {
-    return MPI_Isend(out_.data(), static_cast<int>(bytes), MPI_BYTE, peer_, kDataTag, comm_,
-                     &requests[kWindow + slot]);
+    return MPI_Isend(out_.data() + slot * kLargestChunk, static_cast<int>(bytes), MPI_BYTE, peer_,
+                     kDataTag, comm_, &requests[kWindow + slot]);
   });
   in.fill_window();
   swap(0.0);  // both have room for what comes
