@@ -1,10 +1,10 @@
 // Latency is half a round trip of one byte, polled without sleeping: a sleeping poll adds its own
 // 50 to 200 us to every message.
 //
-// Bandwidth is the slope of bytes over time at the receiver, between the end of the first part of a
-// stream and its last byte. The first part is what a token bucket lets pass at any speed (128 KiB
-// by default in our network laboratory), what fills the buffers of the way, and TCP's slow start.
-// Streams double in size until the next one would not fit into the time given.
+// Bandwidth is the slope of bytes over time at the receiver, after the first part of a stream. The
+// first part is what a token bucket lets pass at any speed (128 KiB by default in our network
+// laboratory), what fills the buffers of the way, and TCP's slow start. Streams double in size
+// until the next one would not fit into the time given.
 //
 // Chunks of 32 KiB travel eagerly over Open MPI's TCP (limit 64 KiB): no answer has to come back
 // through a direction that is filled with data, which is what the duplex figure is about.
@@ -33,6 +33,7 @@ constexpr std::size_t kLeastStream = std::size_t{64} << 10, kLargestStream = std
 constexpr int kWarmUps = 3, kLeastPings = 7, kMostPings = 201;
 constexpr double kLeastSpan = 1e-6;  // seconds between two arrivals that a rate may be taken from
 constexpr double kTrustedSpan = 20e-3;  // seconds; so long no buffer on the way hides the link
+constexpr double kPrompt = 200e-6;      // seconds between looking and finding
 constexpr unsigned kPollsPerYield = 64;
 constexpr const char* kOperation = "link probe";
 
@@ -60,6 +61,35 @@ void poll(std::span<MPI_Request> requests) {
     if (done != 0) return;
     if (polls % kPollsPerYield == 0) sched_yield();
   }
+}
+
+/// So many bytes had arrived at that time.
+struct Sample {
+  double seconds;
+  std::size_t bytes;
+  bool prompt;  // nothing had been there a moment ago: the time is that of the arrival
+};
+
+/// The median of the slopes over half of the samples. A receiver that loses its core for a while
+/// finds a full buffer afterwards; the ends alone, and samples of what had been waiting, would
+/// mislead by that while.
+/// @return bytes per second; 0 if the samples span too little time
+double slope(std::vector<Sample> samples) {
+  const auto is_late = [](const Sample& sample) { return !sample.prompt; };
+  const auto late = std::count_if(samples.begin(), samples.end(), is_late);
+  // A fast link always has something waiting; then all samples are alike.
+  if (2 * static_cast<std::size_t>(late) < samples.size()) std::erase_if(samples, is_late);
+  const std::size_t half = samples.size() / 2;
+  std::vector<double> slopes;
+  for (std::size_t i = 0; i + half < samples.size() && half > 0; ++i) {
+    const Sample &from = samples[i], &to = samples[i + half];
+    if (to.seconds - from.seconds < kLeastSpan) continue;
+    slopes.push_back(static_cast<double>(to.bytes - from.bytes) / (to.seconds - from.seconds));
+  }
+  if (slopes.empty()) return 0;
+  const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
+  std::nth_element(slopes.begin(), middle, slopes.end());
+  return *middle;
 }
 
 /// One direction of a stream: chunks in order, a slot for each that is in flight.
@@ -104,13 +134,13 @@ PairProbe::PairProbe(MPI_Comm comm, Rank self, Rank peer)
 PairSpeed PairProbe::measure(double seconds) {
   PairSpeed speed;
   speed.sent.latency_seconds = speed.received.latency_seconds = latency(0.1 * seconds);
-  const double forward = one_way(first_, 0.3 * seconds);
-  const double backward = one_way(!first_, 0.3 * seconds);
+  const double forward = one_way(first_, 0.25 * seconds);
+  const double backward = one_way(!first_, 0.25 * seconds);
   speed.sent.bytes_per_second = first_ ? forward : backward;
   speed.received.bytes_per_second = first_ ? backward : forward;
   // As many bytes as each direction moves in the same time, so that they end together.
-  const Arrival arrival = stream(stream_for(speed.sent.bytes_per_second, 0.2 * seconds),
-                                 stream_for(speed.received.bytes_per_second, 0.2 * seconds));
+  const Arrival arrival = stream(stream_for(speed.sent.bytes_per_second, 0.4 * seconds),
+                                 stream_for(speed.received.bytes_per_second, 0.4 * seconds));
   speed.received.duplex_bytes_per_second = arrival.bytes_per_second;
   speed.sent.duplex_bytes_per_second = swap(arrival.bytes_per_second);
   return speed;
@@ -173,34 +203,36 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
   const Stopwatch clock;
   out.fill_window();
 
-  Arrival arrival;
-  std::size_t first_part = 0;
-  double first_at = 0;
+  std::vector<Sample> samples;
+  samples.reserve(in_bytes / chunk_of(in_bytes) + 1);
   std::array<int, 2 * kWindow> done{};
+  double seen_empty = -1;  // seconds; before the start: something was there at the last look
   for (unsigned idle = 0; !in.ended() || !out.ended();) {
     int count = 0;
     check_mpi(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
                            MPI_STATUSES_IGNORE),
               kOperation);
-    if (count == 0 && ++idle % kPollsPerYield == 0) sched_yield();
-    if (count <= 0) continue;
-    const bool was_receiving = !in.ended();
+    const double now = clock.seconds();
+    if (count <= 0) {
+      seen_empty = now;
+      if (++idle % kPollsPerYield == 0) sched_yield();
+      continue;
+    }
+    const std::size_t before = in.moved();
     for (int i = 0; i < count; ++i) {
       const auto request = static_cast<std::size_t>(done[static_cast<std::size_t>(i)]);
       request < kWindow ? in.next(request) : out.next(request - kWindow);
     }
-    if (first_part == 0 && in.moved() > 0 && in.moved() >= first_part_of(in_bytes)) {
-      first_part = in.moved();
-      first_at = clock.seconds();
-    }
-    if (was_receiving && in.ended()) arrival.elapsed_seconds = clock.seconds();
+    if (in.moved() > before)
+      samples.push_back({now, in.moved(), seen_empty >= 0 && now - seen_empty < kPrompt});
+    seen_empty = -1;
   }
-  const double span = arrival.elapsed_seconds - first_at;
-  if (in_bytes > first_part && span > kLeastSpan) {
-    arrival.bytes_per_second = static_cast<double>(in_bytes - first_part) / span;
-    arrival.span_seconds = span;
-  }
-  return arrival;
+  if (samples.empty()) return {};
+  const double end = samples.back().seconds;
+  std::erase_if(samples, [&](const Sample& s) { return s.bytes < first_part_of(in_bytes); });
+  return {.bytes_per_second = slope(samples),
+          .span_seconds = end - samples.front().seconds,
+          .elapsed_seconds = end};
 }
 
 template <typename Value>
