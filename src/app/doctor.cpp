@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "app/doctor_facts.hpp"
 #include "app/verbs.hpp"
 #include "codec/simd.hpp"
@@ -21,7 +23,9 @@ constexpr double kMatmulSeconds = 0.2;
 
 /// All ranks multiply at once, as they do in training.
 void measure_matmul(comm::Communicator& comm, RankFacts& facts) {
-  model::set_threads(facts.threads);
+  // More threads than cores would measure their quarrel.
+  model::set_threads(
+      std::clamp(facts.threads, 1, std::max(1, static_cast<int>(facts.cores.size()))));
   comm.allgather(std::uint64_t{0});
   facts.matmul_flops = model::matmul_flops(kMatmulSeconds);
   comm.allgather(std::uint64_t{0});

@@ -11,7 +11,7 @@ namespace eqt::comm {
 
 /// One direction of a link.
 struct LinkSpeed {
-  double latency_seconds = 0;          // half of the median round trip of one byte
+  double latency_seconds = 0;          // half a round trip of one byte, at its 10th percentile
   double bytes_per_second = 0;         // while nothing comes back
   double duplex_bytes_per_second = 0;  // while the other direction sends as fast as it can
 };
