@@ -12,6 +12,7 @@
 #include "comm/link_probe.hpp"
 #include "comm/mpi_facts.hpp"
 #include "comm/session.hpp"
+#include "core/clock.hpp"
 #include "model/linear_algebra.hpp"
 #include "model/replica.hpp"
 
@@ -80,7 +81,9 @@ int examine(const DoctorCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, kTimeoutSeconds);
   RankFacts mine = look_around(command, comm);
   DoctorFacts facts;
+  const Stopwatch probe;
   facts.links = measure_links(comm, command.seconds, mine);
+  facts.probe_seconds = probe.seconds();
   measure_matmul(comm, mine);
   const auto messages = comm.allgather(to_message(mine));
   comm.agree_after([&] {

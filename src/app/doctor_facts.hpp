@@ -39,6 +39,7 @@ struct RankFacts {
 struct DoctorFacts {
   std::vector<RankFacts> ranks;
   std::vector<comm::Link> links;
+  double probe_seconds = 0;  // that measuring them took
 };
 
 /// The ranks of one host, ascending.

@@ -115,6 +115,7 @@ std::string doctor_json(const DoctorFacts& facts, const std::vector<Warning>& wa
     rank.update(to_json(facts.ranks[r]));
     document["ranks"].push_back(std::move(rank));
   }
+  document["probe_seconds"] = facts.probe_seconds;
   document["links"] = Json::array();
   for (const comm::Link& link : facts.links) {
     document["links"].push_back(

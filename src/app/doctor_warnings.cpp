@@ -110,7 +110,7 @@ void warn_of_libraries(const DoctorFacts& facts, Warnings& warnings) {
          fmt::format(
              "matrix products on {} come from the reference BLAS ({}) at {:.1f} GFLOP/s, often "
              "ten times below an optimised one; install libopenblas0-pthread, or choose it "
-             "with update-alternatives --config libblas.so.3-$(gcc -print-multiarch)",
+             "with update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu",
              host_names(facts, found->second), first.blas_library, first.matmul_flops * 1e-9)});
   }
   for (const auto& [level, ranks] :
