@@ -1,11 +1,12 @@
 // Latency is half a round trip of one byte, polled without sleeping: a sleeping poll adds its own
-// 50 to 200 us to every message. The fastest tenth of the trips counts: slower ones waited for a
-// core.
+// 50 to 200 us to every message (naps of 10 us begin after a millisecond). The fastest tenth of the
+// trips counts: slower ones waited for a core.
 //
 // Bandwidth is the slope of bytes over time at the receiver, after the first part of a stream. The
 // first part is what a token bucket lets pass at any speed (128 KiB by default in our network
 // laboratory), what fills the buffers of the way, and TCP's slow start. Streams double in size
-// until the next one would not fit into the time given.
+// until the next one would not fit into the time given. The last part does not count either: the
+// kernel hands on 64 KiB at a time, and a smaller rest sooner.
 //
 // Chunks of 32 KiB travel eagerly over Open MPI's TCP (limit 64 KiB): no answer has to come back
 // through a direction that is filled with data, which is what the duplex figure is about.
@@ -15,8 +16,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "comm/mpi_check.hpp"
@@ -29,13 +32,17 @@ enum Tag : int { kPingTag = 1, kDataTag = 2, kWordTag = 3 };
 
 constexpr std::size_t kWindow = 16;  // messages in flight each way
 constexpr std::size_t kLeastChunk = std::size_t{32} << 10, kLargestChunk = std::size_t{256} << 10;
-constexpr std::size_t kFirstPart = std::size_t{256} << 10;
+constexpr std::size_t kFirstPart = std::size_t{160} << 10, kLastPart = std::size_t{64} << 10;
+constexpr std::size_t kLargestBuffers = std::size_t{16} << 20;  // of sockets and queues
+constexpr std::size_t kTrustedStream = std::size_t{512} << 10;
 constexpr std::size_t kLeastStream = std::size_t{64} << 10, kLargestStream = std::size_t{1} << 30;
 constexpr int kWarmUps = 3, kLeastPings = 7, kMostPings = 201;
 constexpr double kLeastSpan = 1e-6;  // seconds between two arrivals that a rate may be taken from
-constexpr double kTrustedSpan = 20e-3;  // seconds; so long no buffer on the way hides the link
-constexpr double kPrompt = 200e-6;      // seconds between looking and finding
-constexpr unsigned kPollsPerYield = 64;
+constexpr double kTrustedSpan = 50e-3;  // seconds; on a link this slow a short stream must do
+constexpr double kLargestGain = 1.5;  // of a slope over the average of the stream it is taken from
+constexpr double kPrompt = 200e-6;    // seconds between looking and finding
+constexpr unsigned kPollsPerYield = 16;
+constexpr double kEagerSeconds = 1e-3;  // of polling; then short sleeps, for others need cores too
 constexpr const char* kOperation = "link probe";
 
 /// Fast links get larger chunks, where the cost of a message would show.
@@ -47,20 +54,40 @@ std::size_t first_part_of(std::size_t stream_bytes) {
   return std::min(stream_bytes / 2, kFirstPart);
 }
 
+std::size_t last_part_of(std::size_t stream_bytes) { return std::min(stream_bytes / 4, kLastPart); }
+
 std::size_t stream_for(double bytes_per_second, double seconds) {
+  constexpr double kSlowLink = 1e6;  // bytes per second; half of the least stream must do there
   const auto wanted = static_cast<std::size_t>(std::max(0.0, bytes_per_second * seconds));
-  return std::clamp(wanted, kFirstPart, kLargestStream);
+  const auto least = bytes_per_second < kSlowLink ? kTrustedStream / 2 : kTrustedStream;
+  return std::clamp(wanted, least, kLargestStream);
 }
 
-/// Yields now and then: on a host with more ranks than cores the peer may wait for this one.
+/// Between two looks: nothing, a yield now and then (on a host with more ranks than cores the peer
+/// may wait for this one), and after a millisecond, where they do not show any more, naps.
+class Impatience {
+ public:
+  void pause() {
+    if (++polls_ % kPollsPerYield != 0) return;
+    if (waited_.seconds() < kEagerSeconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(10));
+    }
+  }
+
+ private:
+  unsigned polls_ = 0;
+  Stopwatch waited_;
+};
+
 void poll(std::span<MPI_Request> requests) {
-  for (unsigned polls = 1;; ++polls) {
+  for (Impatience impatience;; impatience.pause()) {
     int done = 0;
     check_mpi(
         MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
         kOperation);
     if (done != 0) return;
-    if (polls % kPollsPerYield == 0) sched_yield();
   }
 }
 
@@ -74,12 +101,19 @@ struct Sample {
 /// The median of the slopes over half of the samples. A receiver that loses its core for a while
 /// finds a full buffer afterwards; the ends alone, and samples of what had been waiting, would
 /// mislead by that while.
-/// @return bytes per second; 0 if the samples span too little time
-double slope(std::vector<Sample> samples) {
+/// @param whole the stream's last sample
+/// @return bytes per second
+double slope(std::vector<Sample> samples, const Sample& whole) {
   const auto is_late = [](const Sample& sample) { return !sample.prompt; };
   const auto late = std::count_if(samples.begin(), samples.end(), is_late);
-  // A fast link always has something waiting; then all samples are alike.
-  if (2 * static_cast<std::size_t>(late) < samples.size()) std::erase_if(samples, is_late);
+  const double average = static_cast<double>(whole.bytes) / std::max(whole.seconds, kLeastSpan);
+  // A fast link always has something waiting, and so has a receiver that hardly got its core. The
+  // latter may find a whole short stream in the buffers of the way: its slope says nothing.
+  if (2 * static_cast<std::size_t>(late) < samples.size()) {
+    std::erase_if(samples, is_late);
+  } else if (whole.bytes < kLargestBuffers) {
+    return average;
+  }
   const std::size_t half = samples.size() / 2;
   std::vector<double> slopes;
   for (std::size_t i = 0; i + half < samples.size() && half > 0; ++i) {
@@ -87,10 +121,10 @@ double slope(std::vector<Sample> samples) {
     if (to.seconds - from.seconds < kLeastSpan) continue;
     slopes.push_back(static_cast<double>(to.bytes - from.bytes) / (to.seconds - from.seconds));
   }
-  if (slopes.empty()) return 0;
+  if (slopes.empty()) return average;
   const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
   std::nth_element(slopes.begin(), middle, slopes.end());
-  return *middle;
+  return std::min(*middle, kLargestGain * average);
 }
 
 /// One direction of a stream: chunks in order, a slot for each that is in flight.
@@ -135,13 +169,13 @@ PairProbe::PairProbe(MPI_Comm comm, Rank self, Rank peer)
 PairSpeed PairProbe::measure(double seconds) {
   PairSpeed speed;
   speed.sent.latency_seconds = speed.received.latency_seconds = latency(0.1 * seconds);
-  const double forward = one_way(first_, 0.25 * seconds);
-  const double backward = one_way(!first_, 0.25 * seconds);
+  const double forward = one_way(first_, 0.3 * seconds);
+  const double backward = one_way(!first_, 0.3 * seconds);
   speed.sent.bytes_per_second = first_ ? forward : backward;
   speed.received.bytes_per_second = first_ ? backward : forward;
   // As many bytes as each direction moves in the same time, so that they end together.
-  const Arrival arrival = stream(stream_for(speed.sent.bytes_per_second, 0.4 * seconds),
-                                 stream_for(speed.received.bytes_per_second, 0.4 * seconds));
+  const Arrival arrival = stream(stream_for(speed.sent.bytes_per_second, 0.3 * seconds),
+                                 stream_for(speed.received.bytes_per_second, 0.3 * seconds));
   speed.received.duplex_bytes_per_second = arrival.bytes_per_second;
   speed.sent.duplex_bytes_per_second = swap(arrival.bytes_per_second);
   return speed;
@@ -178,7 +212,8 @@ double PairProbe::one_way(bool sends, double seconds) {
     const Arrival arrival = stream(sends ? bytes : 0, sends ? 0 : bytes);
     const bool fits = whole.seconds() + 2 * arrival.elapsed_seconds < seconds;
     const bool trusted = arrival.bytes_per_second > 0 &&
-                         (bytes >= 2 * kFirstPart || arrival.span_seconds > kTrustedSpan);
+                         (bytes >= kTrustedStream ||
+                          (bytes >= kTrustedStream / 2 && arrival.span_seconds > kTrustedSpan));
     Verdict verdict{.bytes_per_second = arrival.bytes_per_second,
                     .go_on = bytes < kLargestStream && (fits || !trusted) ? 1.0 : 0.0};
     const Verdict theirs = swap(verdict);
@@ -208,7 +243,8 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
   samples.reserve(in_bytes / chunk_of(in_bytes) + 1);
   std::array<int, 2 * kWindow> done{};
   double seen_empty = -1;  // seconds; before the start: something was there at the last look
-  for (unsigned idle = 0; !in.ended() || !out.ended();) {
+  Impatience impatience;
+  while (!in.ended() || !out.ended()) {
     int count = 0;
     check_mpi(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
                            MPI_STATUSES_IGNORE),
@@ -216,9 +252,10 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
     const double now = clock.seconds();
     if (count <= 0) {
       seen_empty = now;
-      if (++idle % kPollsPerYield == 0) sched_yield();
+      impatience.pause();
       continue;
     }
+    impatience = Impatience();
     const std::size_t before = in.moved();
     for (int i = 0; i < count; ++i) {
       const auto request = static_cast<std::size_t>(done[static_cast<std::size_t>(i)]);
@@ -229,10 +266,12 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
     seen_empty = -1;
   }
   if (samples.empty()) return {};
-  const double end = samples.back().seconds;
-  std::erase_if(samples, [&](const Sample& s) { return s.bytes < first_part_of(in_bytes); });
-  return {.bytes_per_second = slope(samples),
-          .span_seconds = end - samples.front().seconds,
+  const Sample whole = samples.back();
+  const double end = whole.seconds;
+  const std::size_t first = first_part_of(in_bytes), last = in_bytes - last_part_of(in_bytes);
+  std::erase_if(samples, [&](const Sample& s) { return s.bytes < first || s.bytes > last; });
+  return {.bytes_per_second = slope(samples, whole),
+          .span_seconds = samples.empty() ? 0 : samples.back().seconds - samples.front().seconds,
           .elapsed_seconds = end};
 }
 

@@ -16,7 +16,7 @@ class PairProbe {
   /// @param comm errors must return codes
   PairProbe(MPI_Comm comm, Rank self, Rank peer);
 
-  /// Both ranks call it. Takes about `seconds`; more where 256 KiB take longer.
+  /// Both ranks call it. Takes about `seconds`; more where three times 512 KiB take longer.
   PairSpeed measure(double seconds);
 
  private:
