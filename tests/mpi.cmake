@@ -1,4 +1,5 @@
 eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
+eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
 eqt_mpi_test(engine RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
@@ -13,3 +14,5 @@ eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES unit/train/fault_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
+eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
+  unit/comm/host_facts_test.cpp unit/comm/link_schedule_test.cpp)

@@ -1,6 +1,5 @@
 #include "app/build_run.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "codec/parallel.hpp"
 #include "codec/simd.hpp"
 #include "collective/plan.hpp"
+#include "comm/host_facts.hpp"
 #include "core/error.hpp"
 #include "train/gradient_averaging.hpp"
 
@@ -49,11 +49,7 @@ codec::ElastiQuantOptions elastiquant_options(const RunConfig::Compressor& confi
 
 int threads_for(const RunConfig& config, const comm::Communicator& comm) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  const int bound = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
-  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, std::min(bound, cores / static_cast<int>(comm.ranks_on_this_host().size())));
+  return comm::fair_threads(static_cast<int>(comm.ranks_on_this_host().size()));
 }
 
 namespace {

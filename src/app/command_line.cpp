@@ -73,6 +73,16 @@ CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
   return collectives;
 }
 
+void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
+  app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
+      ->type_name("S")
+      ->check(CLI::Range(0.1, 600.0));
+  app.add_option("--threads", doctor.threads, "Judge by this threads_per_rank [cores / ranks]")
+      ->type_name("T")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--json", doctor.json, "One JSON document");
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -110,6 +120,11 @@ Command parse_command_line(int argc, char** argv) {
   BenchCollectivesCommand bench_collectives;
   const CLI::App* collectives_app = add_bench_collectives(*bench_app, bench_collectives);
 
+  DoctorCommand doctor;
+  CLI::App* doctor_app = app.add_subcommand(
+      "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
+  add_doctor_options(*doctor_app, doctor);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -120,6 +135,7 @@ Command parse_command_line(int argc, char** argv) {
   if (version) return PrintCommand{version_text()};
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
+  if (doctor_app->parsed()) return doctor;
   if (bench_app->parsed()) {
     if (bench_app->get_subcommands().empty()) fail_bench(bench_app->remaining());
     if (collectives_app->parsed()) return bench_collectives;

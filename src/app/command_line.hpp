@@ -44,13 +44,19 @@ struct BenchCollectivesCommand {
   bool json = false;
 };
 
+struct DoctorCommand {
+  double seconds = 2;  // for measuring links
+  int threads = 0;     // per rank; 0 = as a training run would choose
+  bool json = false;
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
 };
 
 using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                             BenchCollectivesCommand, PrintCommand>;
+                             BenchCollectivesCommand, DoctorCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

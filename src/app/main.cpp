@@ -7,6 +7,7 @@
 #include "app/bench_codecs.hpp"
 #include "app/bench_collectives.hpp"
 #include "app/command_line.hpp"
+#include "app/doctor.hpp"
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
 #include "comm/session.hpp"
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
                    [&](const BenchCollectivesCommand& bench) {
                      return run_bench_collectives(bench, argc, argv);
                    },
+                   [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
                    [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv));
   } catch (const eqt::Error& error) {

@@ -11,7 +11,7 @@ CostCard dense(const Volume& v) {
           .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n};
 }
 
-CostCard library(const Volume& v) {
+CostCard mpi_allreduce(const Volume& v) {
   const double n = v.ranks;
   return {.rounds = 2 * (v.ranks - 1),
           .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
@@ -51,7 +51,7 @@ CostCard power_sgd(const Volume& v) {
 std::optional<CostCard> cost_card(std::string_view collective, const Volume& volume) {
   if (volume.ranks <= 1) return CostCard{};
   if (collective == "dense") return dense(volume);
-  if (collective == "library") return library(volume);
+  if (collective == "mpi-allreduce") return mpi_allreduce(volume);
   if (collective == "allgather") return allgather(volume);
   if (collective == "scatter-reduce") return scatter_reduce(volume);
   if (collective == "power-sgd") return power_sgd(volume);

@@ -195,6 +195,12 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
   return values;
 }
 
+std::vector<std::string> Communicator::allgather(const std::string& text) {
+  std::vector<std::string> texts;
+  for (Rank r = 0; r < size(); ++r) texts.push_back(broadcast(text, r));
+  return texts;
+}
+
 void Communicator::exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming,
                             const char* operation) {
   Exchange exchange{outgoing, incoming, {}, operation};

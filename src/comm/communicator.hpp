@@ -51,6 +51,8 @@ class Communicator {
   void allreduce_max(std::span<float> values);
   void allreduce_max(std::span<double> values);
   std::vector<std::uint64_t> allgather(std::uint64_t value);
+  /// Every rank's text, by rank; lengths may differ.
+  std::vector<std::string> allgather(const std::string& text);
 
   /// MPI_Allreduce in place, blocking inside MPI, as most programs call it: what `bench
   /// collectives` compares with. Neither bytes nor messages appear in byte_count(). For benchmarks

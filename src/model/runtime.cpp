@@ -1,15 +1,11 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
-#include <dlfcn.h>
-#include <stdlib.h>  // realpath
-#include <torch/version.h>
 
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <string>
 
+#include "model/linear_algebra.hpp"
 #include "model/replica.hpp"
 #include "model/torch_errors.hpp"
 #ifdef __GLIBC__
@@ -29,26 +25,6 @@ void keep_freed_memory() {
 #endif
 }
 
-/// The word that follows `label` in LibTorch's build description.
-std::string word_after(const std::string& description, const std::string& label) {
-  const std::size_t place = description.find(label);
-  if (place == std::string::npos) return "unknown";
-  const std::size_t start = place + label.size();
-  return description.substr(start, description.find_first_of(", \n", start) - start);
-}
-
-/// The file that serves matrix products, for they are slow without an optimised BLAS; how LibTorch
-/// was built when the linker does not tell.
-std::string blas_library(const std::string& description) {
-  Dl_info info{};
-  void* const symbol = dlsym(RTLD_DEFAULT, "sgemm_");
-  if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) {
-    return word_after(description, "BLAS_INFO=");
-  }
-  const std::unique_ptr<char, decltype(&free)> path(realpath(info.dli_fname, nullptr), &free);
-  return path ? path.get() : info.dli_fname;
-}
-
 }  // namespace
 
 void set_threads(int threads) {
@@ -63,9 +39,9 @@ void set_threads(int threads) {
 }
 
 std::string torch_description() {
-  const std::string description = at::show_config();
-  return fmt::format("LibTorch {} ({} kernels), BLAS {}", TORCH_VERSION,
-                     word_after(description, "CPU capability usage: "), blas_library(description));
+  const LinearAlgebra found = linear_algebra();
+  return fmt::format("LibTorch {} ({} kernels), BLAS {}", found.torch_version, found.kernels,
+                     found.blas_library);
 }
 
 }  // namespace eqt::model

@@ -1,0 +1,164 @@
+#include "comm/host_facts.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+namespace eqt::comm {
+namespace {
+
+/// Empty if the file cannot be read.
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  return text.str();
+}
+
+template <typename Number>
+std::optional<Number> number(const std::string& word) {
+  Number value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+std::string first_word(const std::string& text) {
+  std::string word;
+  std::istringstream(text) >> word;
+  return word;
+}
+
+/// Files of that name in this process's control group and in the root of what it sees of them.
+std::vector<std::string> control_group_texts(const std::string& file) {
+  std::istringstream groups(text_of("/proc/self/cgroup"));
+  std::vector<std::string> texts = {text_of("/sys/fs/cgroup/" + file)};
+  for (std::string line; std::getline(groups, line);) {
+    if (line.starts_with("0::/")) {
+      texts.push_back(text_of("/sys/fs/cgroup/" + line.substr(4) + "/" + file));
+    }
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::vector<InterfaceCount> interface_counts() {
+  // Not /sys/class/net: that shows the namespace in which /sys was mounted, this always our own.
+  return parse_interface_counts(text_of("/proc/self/net/dev"));
+}
+
+std::vector<InterfaceCount> parse_interface_counts(std::string_view text) {
+  constexpr std::size_t kColumns = 16, kSentColumn = 8;
+  std::vector<InterfaceCount> counts;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.rfind(':');
+    if (colon == std::string::npos) continue;
+    InterfaceCount count{.name = first_word(line.substr(0, colon))};
+    std::istringstream columns(line.substr(colon + 1));
+    std::vector<std::uint64_t> values;
+    for (std::uint64_t value = 0; columns >> value;) values.push_back(value);
+    if (values.size() < kColumns) continue;
+    count.received_bytes = values[0];
+    count.sent_bytes = values[kSentColumn];
+    counts.push_back(std::move(count));
+  }
+  return counts;
+}
+
+std::vector<InterfaceCount> carried_between(const std::vector<InterfaceCount>& before,
+                                            const std::vector<InterfaceCount>& after) {
+  std::vector<InterfaceCount> carried;
+  for (const InterfaceCount& now : after) {
+    const auto then = std::find_if(before.begin(), before.end(),
+                                   [&](const auto& count) { return count.name == now.name; });
+    if (then == before.end()) continue;
+    // Modulo 2^64, as counters wrap.
+    carried.push_back(
+        {now.name, now.received_bytes - then->received_bytes, now.sent_bytes - then->sent_bytes});
+  }
+  const auto total = [](const InterfaceCount& c) { return c.received_bytes + c.sent_bytes; };
+  std::stable_sort(carried.begin(), carried.end(),
+                   [&](const auto& a, const auto& b) { return total(a) > total(b); });
+  const std::uint64_t most = carried.empty() ? 0 : total(carried.front());
+  std::erase_if(carried, [&](const auto& c) { return total(c) == 0 || total(c) < most / 4; });
+  return carried;
+}
+
+int interface_megabits(const std::string& name) {
+  return std::max(
+      0, number<int>(first_word(text_of("/sys/class/net/" + name + "/speed"))).value_or(0));
+}
+
+Memory parse_memory(std::string_view text) {
+  constexpr std::uint64_t kKibi = 1024;
+  std::map<std::string, std::uint64_t> kibibytes;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    if (std::uint64_t value = 0; words >> name >> value) kibibytes[name] = value;
+  }
+  return {kibibytes["MemTotal:"] * kKibi, kibibytes["MemAvailable:"] * kKibi};
+}
+
+Memory memory() {
+  Memory memory = parse_memory(text_of("/proc/meminfo"));
+  const auto limits = control_group_texts("memory.max");
+  const auto used = control_group_texts("memory.current");
+  for (std::size_t i = 0; i < limits.size() && i < used.size(); ++i) {
+    const auto limit = number<std::uint64_t>(first_word(limits[i]));
+    if (!limit) continue;  // "max"
+    const auto taken = number<std::uint64_t>(first_word(used[i])).value_or(0);
+    memory.total_bytes = std::min(memory.total_bytes, *limit);
+    memory.available_bytes = std::min(memory.available_bytes, *limit - std::min(*limit, taken));
+  }
+  return memory;
+}
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(static_cast<int>(core));
+  }
+  return cores;
+}
+
+int online_cores() { return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))); }
+
+int fair_threads(int ranks_on_this_host) {
+  const int bound = static_cast<int>(allowed_cores().size());
+  return std::max(1, std::min(bound, online_cores() / ranks_on_this_host));
+}
+
+double core_quota() {
+  double quota = 0;
+  for (const std::string& text : control_group_texts("cpu.max")) {
+    std::istringstream words(text);
+    double granted = 0, period = 0;  // microseconds; "max" instead of the first is no limit
+    if (!(words >> granted >> period) || period <= 0) continue;
+    if (quota == 0 || granted / period < quota) quota = granted / period;
+  }
+  return quota;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::string machine_id() { return first_word(text_of("/proc/sys/kernel/random/boot_id")); }
+
+}  // namespace eqt::comm

@@ -1,0 +1,34 @@
+// Measures links: latency and bandwidth of each pair of hosts, and between ranks of one host.
+
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "comm/link_speed.hpp"
+
+namespace eqt::comm {
+
+struct ProbeOptions {
+  double budget_seconds = 2;     // for all rounds together; a slow link may need a little more
+  double timeout_seconds = 300;  // then the process ends with exit code 7; 0 = never
+  /// Called on both ranks of a pair around its measurement, for whoever watches other counters.
+  std::function<void(Rank peer)> before_pair = {}, after_pair = {};
+};
+
+/// Speeds between this rank and `peer`, which calls it at the same time.
+struct PairSpeed {
+  LinkSpeed sent, received;  // this rank → peer, peer → this rank
+};
+
+/// For each rank the first rank of its host, as MPI sees hosts. Collective.
+std::vector<Rank> first_ranks_on_hosts(Communicator& comm);
+
+/// Measures all links of probe_schedule(); pairs of one round at once, so that n hosts take O(n)
+/// rounds. Collective; every rank gets the same bits. Neither bytes nor messages appear in
+/// byte_count().
+/// @throws Error{mpi}
+std::vector<Link> probe_links(Communicator& comm, const ProbeOptions& options);
+
+}  // namespace eqt::comm

@@ -1,0 +1,20 @@
+// How the MPI library beneath this job was built and set.
+
+#pragma once
+
+#include <string>
+
+namespace eqt::comm {
+
+struct MpiFacts {
+  std::string library;       // "Open MPI v4.1.4"
+  std::string thread_level;  // single, funneled, serialized or multiple
+  /// How ranks of one host read each other's memory: Open MPI's "cma", "knem", "xpmem", "emulated"
+  /// or "none" (through shared segments, copied twice); "" where the library does not tell.
+  std::string single_copy;
+};
+
+/// MPI must be running. Not collective.
+MpiFacts mpi_facts();
+
+}  // namespace eqt::comm

@@ -1,0 +1,290 @@
+// Latency is half a round trip of one byte, polled without sleeping: a sleeping poll adds its own
+// 50 to 200 us to every message (naps of 10 us begin after a millisecond). The fastest tenth of the
+// trips counts: slower ones waited for a core.
+//
+// Bandwidth is the slope of bytes over time at the receiver, after the first part of a stream. The
+// first part is what a token bucket lets pass at any speed (128 KiB by default in our network
+// laboratory), what fills the buffers of the way, and TCP's slow start. Streams double in size
+// until the next one would not fit into the time given. The last part does not count either: the
+// kernel hands on 64 KiB at a time, and a smaller rest sooner.
+//
+// Chunks of 32 KiB travel eagerly over Open MPI's TCP (limit 64 KiB): no answer has to come back
+// through a direction that is filled with data, which is what the duplex figure is about.
+
+#include "comm/pair_probe.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "comm/mpi_check.hpp"
+#include "core/clock.hpp"
+
+namespace eqt::comm {
+namespace {
+
+enum Tag : int { kPingTag = 1, kDataTag = 2, kWordTag = 3 };
+
+constexpr std::size_t kWindow = 16;  // messages in flight each way
+constexpr std::size_t kLeastChunk = std::size_t{32} << 10, kLargestChunk = std::size_t{256} << 10;
+constexpr std::size_t kFirstPart = std::size_t{160} << 10, kLastPart = std::size_t{64} << 10;
+constexpr std::size_t kLargestBuffers = std::size_t{16} << 20;  // of sockets and queues
+constexpr std::size_t kTrustedStream = std::size_t{512} << 10;
+constexpr std::size_t kLeastStream = std::size_t{64} << 10, kLargestStream = std::size_t{1} << 30;
+constexpr int kWarmUps = 3, kLeastPings = 7, kMostPings = 201;
+constexpr double kLeastSpan = 1e-6;  // seconds between two arrivals that a rate may be taken from
+constexpr double kTrustedSpan = 50e-3;  // seconds; on a link this slow a short stream must do
+constexpr double kLargestGain = 1.5;  // of a slope over the average of the stream it is taken from
+constexpr double kPrompt = 200e-6;    // seconds between looking and finding
+constexpr unsigned kPollsPerYield = 16;
+constexpr double kEagerSeconds = 1e-3;  // of polling; then short sleeps, for others need cores too
+constexpr const char* kOperation = "link probe";
+
+/// Fast links get larger chunks, where the cost of a message would show.
+std::size_t chunk_of(std::size_t stream_bytes) {
+  return std::clamp(stream_bytes / 1024, kLeastChunk, kLargestChunk);
+}
+
+std::size_t first_part_of(std::size_t stream_bytes) {
+  return std::min(stream_bytes / 2, kFirstPart);
+}
+
+std::size_t last_part_of(std::size_t stream_bytes) { return std::min(stream_bytes / 4, kLastPart); }
+
+std::size_t stream_for(double bytes_per_second, double seconds) {
+  constexpr double kSlowLink = 1e6;  // bytes per second; half of the least stream must do there
+  const auto wanted = static_cast<std::size_t>(std::max(0.0, bytes_per_second * seconds));
+  const auto least = bytes_per_second < kSlowLink ? kTrustedStream / 2 : kTrustedStream;
+  return std::clamp(wanted, least, kLargestStream);
+}
+
+/// Between two looks: nothing, a yield now and then (on a host with more ranks than cores the peer
+/// may wait for this one), and after a millisecond, where they do not show any more, naps.
+class Impatience {
+ public:
+  void pause() {
+    if (++polls_ % kPollsPerYield != 0) return;
+    if (waited_.seconds() < kEagerSeconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(10));
+    }
+  }
+
+ private:
+  unsigned polls_ = 0;
+  Stopwatch waited_;
+};
+
+void poll(std::span<MPI_Request> requests) {
+  for (Impatience impatience;; impatience.pause()) {
+    int done = 0;
+    check_mpi(
+        MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+        kOperation);
+    if (done != 0) return;
+  }
+}
+
+/// So many bytes had arrived at that time.
+struct Sample {
+  double seconds;
+  std::size_t bytes;
+  bool prompt;  // nothing had been there a moment ago: the time is that of the arrival
+};
+
+/// The median of the slopes over half of the samples. A receiver that loses its core for a while
+/// finds a full buffer afterwards; the ends alone, and samples of what had been waiting, would
+/// mislead by that while.
+/// @param whole the stream's last sample
+/// @return bytes per second
+double slope(std::vector<Sample> samples, const Sample& whole) {
+  const auto is_late = [](const Sample& sample) { return !sample.prompt; };
+  const auto late = std::count_if(samples.begin(), samples.end(), is_late);
+  const double average = static_cast<double>(whole.bytes) / std::max(whole.seconds, kLeastSpan);
+  // A fast link always has something waiting, and so has a receiver that hardly got its core. The
+  // latter may find a whole short stream in the buffers of the way: its slope says nothing.
+  if (2 * static_cast<std::size_t>(late) < samples.size()) {
+    std::erase_if(samples, is_late);
+  } else if (whole.bytes < kLargestBuffers) {
+    return average;
+  }
+  const std::size_t half = samples.size() / 2;
+  std::vector<double> slopes;
+  for (std::size_t i = 0; i + half < samples.size() && half > 0; ++i) {
+    const Sample &from = samples[i], &to = samples[i + half];
+    if (to.seconds - from.seconds < kLeastSpan) continue;
+    slopes.push_back(static_cast<double>(to.bytes - from.bytes) / (to.seconds - from.seconds));
+  }
+  if (slopes.empty()) return average;
+  const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
+  std::nth_element(slopes.begin(), middle, slopes.end());
+  return std::min(*middle, kLargestGain * average);
+}
+
+/// One direction of a stream: chunks in order, a slot for each that is in flight.
+class Lane {
+ public:
+  using Post = std::function<int(std::size_t slot, std::size_t bytes)>;
+  Lane(std::size_t bytes, Post post) : bytes_(bytes), post_(std::move(post)) {}
+
+  void fill_window() {
+    for (std::size_t slot = 0; slot < kWindow; ++slot) post(slot);
+  }
+  /// The chunk in `slot` has moved; another one takes its place.
+  void next(std::size_t slot) {
+    moved_ += in_flight_[slot];
+    post(slot);
+  }
+  std::size_t moved() const { return moved_; }
+  bool ended() const { return moved_ == bytes_; }
+
+ private:
+  void post(std::size_t slot) {
+    in_flight_[slot] = std::min(chunk_of(bytes_), bytes_ - posted_);
+    if (in_flight_[slot] == 0) return;
+    posted_ += in_flight_[slot];
+    check_mpi(post_(slot, in_flight_[slot]), kOperation);
+  }
+
+  std::size_t bytes_, posted_ = 0, moved_ = 0;
+  std::array<std::size_t, kWindow> in_flight_{};
+  Post post_;
+};
+
+}  // namespace
+
+PairProbe::PairProbe(MPI_Comm comm, Rank self, Rank peer)
+    : comm_(comm),
+      peer_(peer),
+      first_(self < peer),
+      out_(kWindow * kLargestChunk),
+      in_(kWindow * kLargestChunk) {}
+
+PairSpeed PairProbe::measure(double seconds) {
+  PairSpeed speed;
+  speed.sent.latency_seconds = speed.received.latency_seconds = latency(0.1 * seconds);
+  const double forward = one_way(first_, 0.3 * seconds);
+  const double backward = one_way(!first_, 0.3 * seconds);
+  speed.sent.bytes_per_second = first_ ? forward : backward;
+  speed.received.bytes_per_second = first_ ? backward : forward;
+  // As many bytes as each direction moves in the same time, so that they end together.
+  const Arrival arrival = stream(stream_for(speed.sent.bytes_per_second, 0.3 * seconds),
+                                 stream_for(speed.received.bytes_per_second, 0.3 * seconds));
+  speed.received.duplex_bytes_per_second = arrival.bytes_per_second;
+  speed.sent.duplex_bytes_per_second = swap(arrival.bytes_per_second);
+  return speed;
+}
+
+/// The first rank of the pair measures; its message says whether another one follows.
+double PairProbe::latency(double seconds) {
+  std::vector<double> trips;
+  std::byte more{1};
+  const Stopwatch whole;
+  for (int i = 0; more != std::byte{0}; ++i) {
+    const bool enough = whole.seconds() > seconds && i >= kWarmUps + kLeastPings;
+    if (first_) more = std::byte{i + 1 < kWarmUps + kMostPings && !enough};
+    const Stopwatch trip;
+    for (const bool sends : {first_, !first_}) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(sends ? MPI_Isend(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request)
+                      : MPI_Irecv(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request),
+                kOperation);
+      poll(std::span(&request, 1));
+    }
+    if (i >= kWarmUps) trips.push_back(trip.seconds());
+  }
+  const auto fast = trips.begin() + static_cast<std::ptrdiff_t>(trips.size() / 10);
+  std::nth_element(trips.begin(), fast, trips.end());
+  const double theirs = swap(*fast / 2);
+  return first_ ? *fast / 2 : theirs;
+}
+
+/// @return bytes per second, the same on both ranks
+double PairProbe::one_way(bool sends, double seconds) {
+  const Stopwatch whole;
+  for (std::size_t bytes = kLeastStream;; bytes *= 2) {
+    const Arrival arrival = stream(sends ? bytes : 0, sends ? 0 : bytes);
+    const bool fits = whole.seconds() + 2 * arrival.elapsed_seconds < seconds;
+    const bool trusted = arrival.bytes_per_second > 0 &&
+                         (bytes >= kTrustedStream ||
+                          (bytes >= kTrustedStream / 2 && arrival.span_seconds > kTrustedSpan));
+    Verdict verdict{.bytes_per_second = arrival.bytes_per_second,
+                    .go_on = bytes < kLargestStream && (fits || !trusted) ? 1.0 : 0.0};
+    const Verdict theirs = swap(verdict);
+    if (sends) verdict = theirs;
+    if (verdict.go_on == 0) return verdict.bytes_per_second;
+  }
+}
+
+/// Sends and receives that many bytes in chunks, kWindow of them in flight each way.
+PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes) {
+  std::array<MPI_Request, 2 * kWindow> requests;
+  requests.fill(MPI_REQUEST_NULL);
+  Lane in(in_bytes, [&](std::size_t slot, std::size_t bytes) {
+    return MPI_Irecv(in_.data() + slot * kLargestChunk, static_cast<int>(bytes), MPI_BYTE, peer_,
+                     kDataTag, comm_, &requests[slot]);
+  });
+  Lane out(out_bytes, [&](std::size_t slot, std::size_t bytes) {
+    return MPI_Isend(out_.data() + slot * kLargestChunk, static_cast<int>(bytes), MPI_BYTE, peer_,
+                     kDataTag, comm_, &requests[kWindow + slot]);
+  });
+  in.fill_window();
+  swap(0.0);  // both have room for what comes
+  const Stopwatch clock;
+  out.fill_window();
+
+  std::vector<Sample> samples;
+  samples.reserve(in_bytes / chunk_of(in_bytes) + 1);
+  std::array<int, 2 * kWindow> done{};
+  double seen_empty = -1;  // seconds; before the start: something was there at the last look
+  Impatience impatience;
+  while (!in.ended() || !out.ended()) {
+    int count = 0;
+    check_mpi(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
+                           MPI_STATUSES_IGNORE),
+              kOperation);
+    const double now = clock.seconds();
+    if (count <= 0) {
+      seen_empty = now;
+      impatience.pause();
+      continue;
+    }
+    impatience = Impatience();
+    const std::size_t before = in.moved();
+    for (int i = 0; i < count; ++i) {
+      const auto request = static_cast<std::size_t>(done[static_cast<std::size_t>(i)]);
+      request < kWindow ? in.next(request) : out.next(request - kWindow);
+    }
+    if (in.moved() > before)
+      samples.push_back({now, in.moved(), seen_empty >= 0 && now - seen_empty < kPrompt});
+    seen_empty = -1;
+  }
+  if (samples.empty()) return {};
+  const Sample whole = samples.back();
+  const double end = whole.seconds;
+  const std::size_t first = first_part_of(in_bytes), last = in_bytes - last_part_of(in_bytes);
+  std::erase_if(samples, [&](const Sample& s) { return s.bytes < first || s.bytes > last; });
+  return {.bytes_per_second = slope(samples, whole),
+          .span_seconds = samples.empty() ? 0 : samples.back().seconds - samples.front().seconds,
+          .elapsed_seconds = end};
+}
+
+template <typename Value>
+Value PairProbe::swap(const Value& mine) {
+  Value theirs{};
+  std::array<MPI_Request, 2> requests{};
+  check_mpi(MPI_Irecv(&theirs, sizeof theirs, MPI_BYTE, peer_, kWordTag, comm_, &requests[0]),
+            kOperation);
+  check_mpi(MPI_Isend(&mine, sizeof mine, MPI_BYTE, peer_, kWordTag, comm_, &requests[1]),
+            kOperation);
+  poll(requests);
+  return theirs;
+}
+
+}  // namespace eqt::comm

@@ -1,0 +1,26 @@
+// What computes the matrix products below LibTorch, and how fast. No torch in this header.
+
+#pragma once
+
+#include <string>
+
+namespace eqt::model {
+
+struct LinearAlgebra {
+  std::string torch_version;  // "1.13.1"
+  std::string kernels;        // LibTorch's own vector kernels: "AVX2"
+  /// The file whose sgemm_ the dynamic linker gives to everyone, links resolved; where it does not
+  /// tell, how LibTorch was built.
+  std::string blas_library;
+  /// "OpenBLAS", "MKL", "BLIS", "ATLAS", "reference" (the unoptimised Fortran of Netlib) or
+  /// "unknown". Known by functions that only that library has, not by its file's name. A BLAS
+  /// inside LibTorch has no file: then LibTorch's word for it ("mkl").
+  std::string blas_vendor;
+};
+LinearAlgebra linear_algebra();
+
+/// The best of repeated 384 × 384 products for about `seconds`, with the threads of set_threads()
+/// [floating-point operations per second].
+double matmul_flops(double seconds);
+
+}  // namespace eqt::model

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# doctor: what it prints alone and under mpirun, as text and as JSON, and what it refuses.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+program doctor
+expect_code 0 "doctor without mpirun"
+for part in "1 rank on 1 host" "thread level" "LibTorch" "BLAS" "GFLOP/s"; do
+  grep -q -- "$part" "$OUT" || wrong "doctor does not say \"$part\""
+done
+
+run "$EQT_ROOT/scripts/run_local.sh" --ranks 3 -- doctor --seconds 0.3
+expect_code 0 "doctor on 3 ranks"
+grep -q "3 ranks on 1 host" "$OUT" || wrong "doctor does not count ranks and hosts"
+expect_equal 2 "$(grep -cE '^0-[12] +one host .*[GM]b/s' "$OUT")" "links from rank 0 to its neighbours"
+expect_equal 1 "$(grep -c '^equant-train' "$OUT")" "only rank 0 prints"
+
+run "$EQT_ROOT/scripts/run_local.sh" --ranks 3 -- doctor --json --seconds 0.3 --threads 64
+expect_code 0 "doctor --json: warnings are no failure"
+python3 - "$OUT" <<'PY' || wrong "doctor --json: see the exception"
+import json, math, os, sys
+found = json.load(open(sys.argv[1]))
+assert found["size"] == 3 and found["hosts"][0]["ranks"] == [0, 1, 2], found["hosts"]
+assert [rank["rank"] for rank in found["ranks"]] == [0, 1, 2]
+for rank in found["ranks"]:
+    for key in "host machine cores host_cores threads memory_bytes available_bytes version simd mpi thread_level torch blas_library blas_vendor matmul_flops".split():
+        assert key in rank, key
+    assert rank["threads"] == 64 and rank["matmul_flops"] > 0
+    assert set(rank["cores"]) <= set(range(4096)) and rank["cores"], rank["cores"]
+    assert rank["memory_bytes"] >= rank["available_bytes"] > 0
+    assert rank["blas_vendor"] != "OpenBLAS" or "blas" in rank["blas_library"]
+assert found["ranks"][0]["host_cores"] == os.cpu_count()
+assert sorted((link["from"], link["to"]) for link in found["links"]) == [(0, 1), (0, 2), (1, 0), (2, 0)]
+for link in found["links"]:
+    for key in ("latency_seconds", "bytes_per_second", "duplex_bytes_per_second"):
+        assert math.isfinite(link[key]) and link[key] > 0, link
+ids = {warning["id"] for warning in found["warnings"]}
+assert ids & {"too-many-threads", "oversubscribed"}, ids
+PY
+
+# Debian keeps Netlib's BLAS beside an optimised one, under the same name.
+reference=$(find /usr/lib/*/blas -name libblas.so.3 2>/dev/null | head -n 1)
+if [[ -n $reference ]]; then
+  LD_LIBRARY_PATH=$(dirname "$reference") program doctor
+  grep -q "^warning: reference-blas" "$OUT" || wrong "doctor does not see the reference BLAS that serves it"
+fi
+
+program doctor --seconds 0
+expect_failure 2 'seconds' "no time to measure"
+program doctor --threads none
+expect_failure 2 'threads' "a number that is none"
+finish

@@ -1,0 +1,74 @@
+#include "comm/host_facts.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace eqt;
+using comm::InterfaceCount;
+
+namespace {
+
+// As printed by Linux 6.1; the name may touch its first number where that is long.
+constexpr const char* kNetDev =
+    "Inter-|   Receive                                                |  Transmit\n"
+    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop "
+    "fifo colls carrier compressed\n"
+    "    lo:     500       5    0    0    0     0          0         0      500       5    0    0  "
+    "  0     0       0          0\n"
+    "eth0.7:18446744073709551000 36884 0 0 0 0 0 0 1611478 21621 0 0 0 0 0 0\n"
+    "  bad0: 1 2 3\n";
+
+std::vector<std::string> names(const std::vector<InterfaceCount>& counts) {
+  std::vector<std::string> result;
+  for (const auto& count : counts) result.push_back(count.name);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("interface counters are read from the kernel's table", "[host]") {
+  const auto counts = comm::parse_interface_counts(kNetDev);
+  REQUIRE(names(counts) == std::vector<std::string>{"lo", "eth0.7"});
+  CHECK(counts[0].received_bytes == 500);
+  CHECK(counts[0].sent_bytes == 500);
+  CHECK(counts[1].received_bytes == 18446744073709551000U);
+  CHECK(counts[1].sent_bytes == 1611478);
+  CHECK(comm::parse_interface_counts("").empty());
+  CHECK(comm::parse_interface_counts("nonsense\n: \n").empty());
+}
+
+TEST_CASE("the interface that carried the bytes is the one whose counters moved", "[host]") {
+  const std::vector<InterfaceCount> before = {
+      {"lo", 1000, 1000}, {"eth0", 18446744073709551615U, 5}, {"bond0", 0, 0}, {"gone0", 1, 1}};
+  const std::vector<InterfaceCount> after = {
+      {"lo", 1100, 1100}, {"eth0", 3999, 4005}, {"bond0", 4100, 4000}, {"new0", 9999999, 9999999}};
+  const auto carried = comm::carried_between(before, after);
+  REQUIRE(names(carried) == std::vector<std::string>{"bond0", "eth0"});
+  CHECK(carried[1].received_bytes == 4000);  // across the counter's wrap
+  CHECK(carried[1].sent_bytes == 4000);
+  CHECK(comm::carried_between(before, before).empty());
+}
+
+TEST_CASE("memory is read in kibibytes", "[host]") {
+  const auto memory = comm::parse_memory(
+      "MemTotal:       24619416 kB\nMemFree:        20183000 kB\nMemAvailable:   23600000 kB\n"
+      "HugePages_Total:       0\n");
+  CHECK(memory.total_bytes == 24619416ULL * 1024);
+  CHECK(memory.available_bytes == 23600000ULL * 1024);
+  CHECK(comm::parse_memory("").total_bytes == 0);
+}
+
+TEST_CASE("this machine's facts are possible", "[host]") {
+  const auto cores = comm::allowed_cores();
+  CHECK(!cores.empty());
+  CHECK(std::is_sorted(cores.begin(), cores.end()));
+  CHECK(comm::online_cores() >= 1);
+  CHECK(comm::core_quota() >= 0);
+  CHECK(!comm::host_name().empty());
+  const auto memory = comm::memory();
+  CHECK(memory.available_bytes > 0);
+  CHECK(memory.available_bytes <= memory.total_bytes);
+}
