@@ -1,6 +1,6 @@
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
-  SOURCES unit/model/norm_kernels_test.cpp unit/model/replica_test.cpp
-          unit/model/weights_test.cpp)
+  SOURCES unit/model/emulated_replica_test.cpp unit/model/norm_kernels_test.cpp
+          unit/model/replica_test.cpp unit/model/weights_test.cpp)
 # Apart, because it looks behind the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch
   SOURCES unit/model/batch_norm_test.cpp)

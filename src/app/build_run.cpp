@@ -14,6 +14,7 @@
 #include "collective/plan.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
+#include "model/emulated_replica.hpp"
 #include "train/gradient_averaging.hpp"
 
 namespace eqt::app {
@@ -91,6 +92,38 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
   run.plan.evaluate_every = config.train.evaluate_every;
 }
 
+/// This rank's seconds per step.
+double emulated_seconds(const PerRank& seconds, const comm::Communicator& comm) {
+  if (const double* const same = std::get_if<double>(&seconds)) return *same;
+  const auto& list = std::get<std::vector<double>>(seconds);
+  if (list.size() != static_cast<std::size_t>(comm.size())) {
+    fail(Kind::usage,
+         "train.emulate_compute: expected one number, or a list of {}, one per rank, found a list "
+         "of {}; start as many ranks as it has numbers",
+         comm.size(), list.size());
+  }
+  return list[static_cast<std::size_t>(comm.rank())];
+}
+
+/// A board that is not there: no data set, and the layout of the network as it was published.
+void build_emulation(const RunConfig& config, const comm::Communicator& comm, Run& run) {
+  const double seconds = emulated_seconds(config.train.emulate_compute, comm);
+  run.plan.steps_per_epoch = run.plan.total_steps = config.train.steps;
+  run.plan.batch_size = config.train.batch_size;
+  run.plan.emulated = true;
+  run.threads = threads_for(config, comm);
+  model::set_threads(1);
+  model::ModelOptions options = model::published_options(config.model.name);
+  options.normalization = config.model.normalization;
+  options.shortcut = config.model.shortcut;
+  options.seed = config.seed;
+  run.replica = model::make_emulated_replica(model::make_replica(options),
+                                             {.step_seconds = seconds,
+                                              .image_side = options.input.height,
+                                              .seed = config.seed,
+                                              .rank = comm.rank()});
+}
+
 void build_model(const RunConfig& config, const comm::Communicator& comm, Run& run) {
   run.threads = threads_for(config, comm);
   model::set_threads(run.threads);
@@ -160,16 +193,20 @@ std::unique_ptr<collective::Collective> make_collective(
 
 namespace {
 
-void build_synchronization(const RunConfig& config, comm::Communicator& comm,
-                           bool communication_thread, Run& run) {
+void build_compressor(const RunConfig& config, const comm::Communicator& comm, Run& run) {
   run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
+  if (!run.plan.replicas_equal) return;
+  run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
+}
+
+void build_synchronization(const RunConfig& config, comm::Communicator& comm,
+                           bool communication_thread, std::vector<collective::FusionBucket> plan,
+                           Run& run) {
   if (!run.plan.replicas_equal) {
     run.synchronizer = std::make_unique<train::NoSynchronizer>();
     return;
   }
-  auto plan = make_plan(config, run.replica->layout(), *run.compressor);
-  run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
   run.collective = make_collective(config, comm, run, plan);
 
   if (auto* adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(run.compressor.get())) {
@@ -233,6 +270,12 @@ std::string Run::collective_name() const {
   return collective == nullptr ? "none" : std::string(collective->name());
 }
 
+RunConfig settled_config(const RunConfig& config, const Run& run) {
+  RunConfig settled = config;
+  if (run.choice) settled.synchronization.collective = run.choice->collective;
+  return settled;
+}
+
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config) {
   const codec::QsgdOptions qsgd = {
       .bits = config.bits, .bucket_size = config.bucket_size, .coding = coding_of(config)};
@@ -282,11 +325,22 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
                                bool communication_thread) {
   auto run = std::make_unique<Run>();
   comm.agree_after([&] {
-    build_data(config, comm, *run);
-    build_model(config, comm, *run);
+    if (config.train.is_emulated()) {
+      build_emulation(config, comm, *run);
+    } else {
+      build_data(config, comm, *run);
+      build_model(config, comm, *run);
+    }
   });
+  std::vector<collective::FusionBucket> plan;
   comm.agree_after([&] {
-    build_synchronization(config, comm, communication_thread, *run);
+    build_compressor(config, comm, *run);
+    plan = make_plan(config, run->replica->layout(), *run->compressor);
+  });
+  if (run->plan.replicas_equal) run->choice = choose_by_measure(config, comm, *run, plan);
+  comm.agree_after([&] {
+    build_synchronization(settled_config(config, *run), comm, communication_thread, std::move(plan),
+                          *run);
     build_update(config, *run);
   });
   return run;
@@ -306,16 +360,18 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.ranks = comm.size();
   record.threads_per_rank = run.threads;
   record.parameters = run.replica->parameters().size();
-  record.train_samples = run.data.train->size();
-  record.test_samples = run.data.test->size();
+  record.emulated = run.plan.emulated;
+  record.train_samples = run.plan.emulated ? 0 : run.data.train->size();
+  record.test_samples = run.plan.emulated ? 0 : run.data.test->size();
   record.steps_per_epoch = run.plan.steps_per_epoch;
   record.total_steps = run.plan.total_steps;
   record.model = config.model.name;
-  record.dataset = config.data.name;
+  record.dataset = run.plan.emulated ? "drawn gradients" : config.data.name;
   record.compressor = config.compressor.name;
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm;
-  record.config_json = resolved_json(config);
+  record.config_json = resolved_json(settled_config(config, run));
+  if (run.choice) record.collective_predicted_ms = 1e3 * run.choice->seconds;
   record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(comm.size());
   return record;
 }

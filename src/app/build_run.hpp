@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "app/choose_by_measure.hpp"
 #include "app/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "collective/adaptation.hpp"
@@ -28,7 +30,7 @@ namespace eqt::app {
 
 /// Owns the parts, in the order in which they depend on each other.
 struct Run {
-  data::DatasetPair data;
+  data::DatasetPair data;  // none in an emulated run, which has no partition and no batches either
   std::unique_ptr<model::Replica> replica;
   std::unique_ptr<data::Partition> partition;
   std::unique_ptr<data::BatchLoader> batches;
@@ -39,11 +41,15 @@ struct Run {
   std::unique_ptr<train::Synchronizer> synchronizer;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Schedule> schedule;
+  std::optional<MeasuredChoice> choice;  // of the collective, if `auto` had one to make
   train::Plan plan;
   int threads = 1;
 
   std::string collective_name() const;
 };
+
+/// `config` with the collective that was chosen by measurement, so that it repeats this run.
+RunConfig settled_config(const RunConfig& config, const Run& run);
 
 /// @param communication_thread whether MPI admits one
 /// @throws Error{usage}, Error{data}; the same on every rank or agreed by all. Collective.

@@ -42,6 +42,26 @@ void check_training(const RunConfig& config, const std::string& origin) {
          origin);
 }
 
+/// An emulated run has no data set to count epochs by, and no network.
+void check_emulation(const RunConfig& config, const std::string& origin) {
+  if (!config.train.is_emulated()) return;
+  if (config.train.steps == 0)
+    fail(Kind::usage,
+         "{}: expected train.steps above 0 with train.emulate_compute, which reads no data set to "
+         "count epochs by, found 0; set train.steps",
+         origin);
+  if (!config.model.weights.empty())
+    fail(Kind::usage,
+         "{}: expected model.weights null with train.emulate_compute, which runs no network, found "
+         "\"{}\"; leave it out",
+         origin, config.model.weights);
+  if (config.compressor.name == "dgc" && config.compressor.warmup_epochs > 0)
+    fail(Kind::usage,
+         "{}: expected compressor.warmup_epochs 0 with train.emulate_compute, whose only epoch "
+         "would be warm-up, found {}; set it to 0",
+         origin, config.compressor.warmup_epochs);
+}
+
 void check_schedule(const RunConfig::Schedule& schedule, const std::string& origin) {
   const bool is_step = schedule.kind == "step";
   if (is_step && schedule.milestones.empty())
@@ -236,6 +256,7 @@ void check_low_rank(const RunConfig::Compressor& compressor, const std::string& 
 
 void check_combinations(const RunConfig& config, const std::string& origin) {
   check_training(config, origin);
+  check_emulation(config, origin);
   check_schedule(config.schedule, origin);
   check_collective(config, origin);
   check_error_feedback(config, origin);

@@ -83,6 +83,12 @@ void add_type(const Field& field, OrderedJson& schema) {
     case FieldType::number_or_auto:
       schema["oneOf"] = OrderedJson::array({OrderedJson{{"const", "auto"}}, number});
       break;
+    case FieldType::per_rank:
+      schema["type"] = {"null", "number", "array"};
+      add_range(field, schema);  // of numbers alone
+      schema["items"] = number;
+      schema["minItems"] = 1;
+      break;
   }
 }
 
@@ -115,6 +121,8 @@ std::string type_word(const Field& field) {
       return "list of numbers";
     case FieldType::number_or_auto:
       return "`\"auto\"` or number";
+    case FieldType::per_rank:
+      return "number, list of numbers or null";
   }
   return "";
 }

@@ -65,6 +65,11 @@ void check_name(const Field& field, const std::string& name, const std::string& 
        shown_text(name), field.key, where, nearest_name(name, names), fmt::join(names, ", "));
 }
 
+bool is_number_list(const Json& value) {
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
+}
+
 bool right_type(const Field& field, const Json& value) {
   switch (field.type) {
     case FieldType::text:
@@ -78,8 +83,9 @@ bool right_type(const Field& field, const Json& value) {
     case FieldType::number_or_auto:
       return value.is_number() || value == "auto";
     case FieldType::number_list:
-      return value.is_array() && std::all_of(value.begin(), value.end(),
-                                             [](const Json& item) { return item.is_number(); });
+      return is_number_list(value);
+    case FieldType::per_rank:
+      return value.is_null() || value.is_number() || (is_number_list(value) && !value.empty());
   }
   return false;
 }
@@ -115,6 +121,8 @@ std::string expectation(const Field& field) {
       return "\"auto\" or " + with_range(field, "a number");
     case FieldType::number_list:
       return with_range(field, "a list of numbers");
+    case FieldType::per_rank:
+      return with_range(field, "null, a number or a list of one number per rank, each");
     case FieldType::text:
       break;
   }

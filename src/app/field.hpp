@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "app/config_document.hpp"
@@ -18,7 +19,7 @@
 
 namespace eqt::app {
 
-enum class FieldType { text, boolean, integer, number, number_list, number_or_auto };
+enum class FieldType { text, boolean, integer, number, number_list, number_or_auto, per_rank };
 
 /// What a text may hold beside being valid UTF-8 and not empty.
 enum class TextRule {
@@ -111,16 +112,26 @@ constexpr FieldType field_type() {
     return FieldType::number;
   else if constexpr (std::is_same_v<Member, std::vector<double>>)
     return FieldType::number_list;
+  else if constexpr (std::is_same_v<Member, PerRank>)
+    return FieldType::per_rank;
   else {
     static_assert(std::is_same_v<Member, std::optional<double>>, "no JSON type for this member");
     return FieldType::number_or_auto;
   }
 }
 
+inline Json per_rank_json(std::monostate) { return nullptr; }
+template <typename Value>
+Json per_rank_json(const Value& value) {
+  return value;
+}
+
 template <typename Member>
 Json to_json(const Member& member) {
   if constexpr (std::is_same_v<Member, std::optional<double>>)
     return member ? Json(*member) : Json("auto");
+  else if constexpr (std::is_same_v<Member, PerRank>)
+    return std::visit([](const auto& value) { return per_rank_json(value); }, member);
   else
     return Json(member);
 }
@@ -130,6 +141,10 @@ void from_json(const Json& value, Member& member) {
   if constexpr (std::is_same_v<Member, std::optional<double>>) {
     member.reset();
     if (value.is_number()) member = value.get<double>();
+  } else if constexpr (std::is_same_v<Member, PerRank>) {
+    member = {};
+    if (value.is_number()) member = value.get<double>();
+    if (value.is_array()) member = value.get<std::vector<double>>();
   } else if constexpr (std::is_same_v<Member, std::string>) {
     member = value.is_null() ? std::string() : value.get<std::string>();
   } else {

@@ -104,6 +104,11 @@ std::vector<Field> train_fields() {
           .from(0, 1e6)
           .in("epochs")
           .says("evaluate the test set after every this many epochs; 0 = only at the end"),
+      EQT_FIELD(train.emulate_compute)
+          .from(0, 3600)
+          .in("seconds")
+          .says("emulated boards: instead of running the network each rank waits this long per "
+                "step (a number, or one per rank) and draws its gradient; null = run the network"),
   };
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/measure_codec.hpp"
+#include "app/values_at_hand.hpp"
 #include "codec/message.hpp"
 #include "collective/cost.hpp"
 #include "core/clock.hpp"
@@ -20,20 +21,6 @@ using collective::FusionBucket;
 constexpr std::uint64_t kSeed = 1;
 constexpr std::size_t kRows = 512;
 constexpr std::size_t kMatrix = kRows * 4608;
-
-/// All values are there from the start; what was encoded is added up.
-class AllReady final : public collective::MeanHooks {
- public:
-  bool is_ready(const FusionBucket&) override { return true; }
-  void wait_ready(const FusionBucket&) override {}
-  void before(const FusionBucket&, collective::MeanContext&) override {}
-  void after(const FusionBucket&, const collective::MeanResult& result) override {
-    encoded_bytes += result.traffic.encoded_bytes;
-  }
-  void waited(double) override {}
-
-  std::uint64_t encoded_bytes = 0;
-};
 
 double square_norm(std::span<const float> values) {
   double sum = 0;
@@ -140,7 +127,7 @@ CollectiveBench::CollectiveBench(comm::Communicator& comm, const codec::Compress
       engine_(comm, collective, plan) {}
 
 void CollectiveBench::run(StepId step) {
-  AllReady hooks;
+  ValuesAtHand hooks;
   engine_.run({.run_seed = kSeed, .step = step, .density = {}}, values_, hooks);
   encoded_bytes_ = hooks.encoded_bytes;
 }

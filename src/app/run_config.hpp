@@ -9,9 +9,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace eqt::app {
+
+/// Nothing, a number for all ranks, or one for each rank.
+using PerRank = std::variant<std::monostate, double, std::vector<double>>;
 
 struct RunConfig {
   std::string name = "run";
@@ -48,6 +52,9 @@ struct RunConfig {
     std::uint64_t steps = 0;           // 0 = by epochs
     std::size_t batch_size = 64;       // per rank
     std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
+    PerRank emulate_compute;           // [seconds per step]; nothing = the network is run
+
+    bool is_emulated() const { return !std::holds_alternative<std::monostate>(emulate_compute); }
 
     bool operator==(const Train&) const = default;
   } train;

@@ -1,13 +1,19 @@
 #include "app/train_command.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "app/build_run.hpp"
 #include "app/run_config.hpp"
 #include "app/run_folder.hpp"
+#include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
@@ -19,6 +25,25 @@ namespace {
 
 constexpr double kStartTimeoutSeconds = 300;  // until the config says otherwise
 
+// An emulated step may be this much late, for want of a core to wake up on.
+constexpr double kLateSeconds = 0.001;
+constexpr double kLateShare = 1.02;
+
+/// [seconds per step]
+double slowest_rank(const PerRank& emulate_compute) {
+  if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
+  return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
+}
+
+/// What a rank was told to run: rank 0's file, unless it was given another one that it can read.
+RunConfig config_of_this_rank(const TrainCommand& command, const std::string& first_path,
+                              const std::string& first_text) {
+  std::string text = first_text;
+  if (command.config_path != first_path && std::ifstream(command.config_path))
+    text = read_config_file(command.config_path);
+  return parse_config(text, command.config_path, command.sets);
+}
+
 /// All ranks run from the same bytes: rank 0 reads the file.
 RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
   std::string text;
@@ -26,8 +51,10 @@ RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
     if (comm.rank() == 0) text = read_config_file(command.config_path);
   });
   text = comm.broadcast(text, 0);
+  const std::string path = comm.broadcast(command.config_path, 0);
   RunConfig config;
-  comm.agree_after([&] { config = parse_config(text, command.config_path, command.sets); });
+  comm.agree_after([&] { config = config_of_this_rank(command, path, text); });
+  require_same_config(config, comm);
   comm.set_timeout(config.synchronization.timeout_seconds);
   return config;
 }
@@ -53,8 +80,23 @@ std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunC
   return metrics::make_fan_out(std::move(sinks));
 }
 
+/// What a reader of an emulated run should know beside its figures.
+void note_emulation(const RunConfig& config, const metrics::Summary& summary, metrics::Sink& sink) {
+  sink.write(metrics::NoteRecord{
+      .step = summary.steps, .text = "model.pt is not written, because no network was trained"});
+  const double asked = slowest_rank(config.train.emulate_compute);
+  const double taken = summary.epoch_seconds.compute / static_cast<double>(summary.steps);
+  if (taken <= std::max(asked + kLateSeconds, asked * kLateShare)) return;
+  sink.write(metrics::NoteRecord{
+      .step = summary.steps,
+      .text = fmt::format("this machine was too busy for its emulated boards: the slowest rank "
+                          "took {:.4f} s to wait {:.4f} s; emulate fewer ranks or slower boards",
+                          taken, asked)});
+}
+
 int train_rank(const TrainCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, kStartTimeoutSeconds);
+  require_same_program(comm);
   const RunConfig config = load_config(command, comm);
   const std::optional<train::Fault> fault = fault_from_environment(comm);
 
@@ -71,14 +113,16 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get());
     if (comm.rank() != 0) return;
-    metrics::write_atomically(folder->file("config.json"), resolved_json(config));
+    metrics::write_atomically(folder->file("config.json"),
+                              resolved_json(settled_config(config, *run)));
     sink->write(describe(config, *run, comm));
+    if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
   });
 
   train::Trainer trainer({.comm = comm,
                           .replica = *run->replica,
-                          .batches = *run->batches,
-                          .test_set = *run->data.test,
+                          .batches = run->batches.get(),
+                          .test_set = run->data.test.get(),
                           .optimizer = *run->optimizer,
                           .schedule = *run->schedule,
                           .synchronizer = *run->synchronizer,
@@ -92,7 +136,11 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   summary.algorithm = config.synchronization.algorithm;
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
-    run->replica->save_weights(folder->file("model.pt"));
+    if (run->plan.emulated) {
+      note_emulation(config, summary, *sink);
+    } else {
+      run->replica->save_weights(folder->file("model.pt"));
+    }
     sink->write(summary);
   });
   return 0;

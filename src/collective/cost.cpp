@@ -1,5 +1,11 @@
 #include "collective/cost.hpp"
 
+#include <algorithm>
+#include <cmath>
+
+#include "codec/frame.hpp"
+#include "core/error.hpp"
+
 namespace eqt::collective {
 namespace {
 
@@ -56,6 +62,65 @@ std::optional<CostCard> cost_card(std::string_view collective, const Volume& vol
   if (collective == "scatter-reduce") return scatter_reduce(volume);
   if (collective == "power-sgd") return power_sgd(volume);
   return {};
+}
+
+double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
+                       std::size_t slots) {
+  EQT_CHECK(pieces > 0 && slots > 0, "a prediction for {} pieces in {} slots", pieces, slots);
+  const double mates = static_cast<double>(machine.ranks) / machine.hosts;
+  const double abroad =
+      machine.hosts > 1 ? (machine.ranks - mates) / (machine.ranks - 1.0) : 0;  // share of peers
+  const auto seconds_of = [](double bytes, const Machine::Wire& wire) {
+    return bytes > 0 && wire.bytes_per_second > 0 ? bytes / wire.bytes_per_second : 0;
+  };
+  const double wire = seconds_of(card.sent_bytes * abroad * mates, machine.between_hosts);
+  const double cpu = card.encoded_values * machine.encode_seconds +
+                     card.decoded_values * machine.decode_seconds +
+                     card.added_values * machine.add_seconds +
+                     seconds_of(card.sent_bytes * (1 - abroad), machine.within_host);
+  const double latency = machine.hosts > 1 ? machine.between_hosts.latency_seconds
+                                           : machine.within_host.latency_seconds;
+  const auto turns = static_cast<double>((pieces + slots - 1) / slots);
+  return std::max(cpu, wire) + std::min(cpu, wire) / static_cast<double>(pieces) +
+         card.rounds * latency * turns;
+}
+
+std::size_t choose_first_fast(std::span<const Candidate> candidates, double tie) {
+  EQT_CHECK(!candidates.empty(), "a choice among nothing");
+  const double best = std::ranges::min(candidates, {}, &Candidate::seconds).seconds;
+  const auto found = std::ranges::find_if(
+      candidates, [&](const Candidate& c) { return c.seconds <= (1 + tie) * best; });
+  return static_cast<std::size_t>(found - candidates.begin());
+}
+
+double bytes_per_value(const codec::Compressor& compressor) {
+  constexpr std::size_t kCount = 8192;
+  const RandomStream stream({.run_seed = 1});
+  std::vector<float> values(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const auto n = static_cast<std::uint32_t>(4 * i);
+    // The sum of four uniform draws is Gaussian enough to estimate a length.
+    values[i] = stream.uniform(n) + stream.uniform(n + 1) + stream.uniform(n + 2) +
+                stream.uniform(n + 3) - 2.0f;
+  }
+  Workspace workspace;
+  std::vector<std::byte> payload(compressor.max_payload_bytes(kCount));
+  const std::size_t bytes = compressor.encode(values, {}, workspace, payload);
+  return static_cast<double>(bytes) / static_cast<double>(kCount);
+}
+
+double expected_message_bytes(const codec::Compressor& compressor,
+                              std::span<const FusionBucket> plan) {
+  const double each = bytes_per_value(compressor);
+  double bytes = 0;
+  for (const FusionBucket& bucket : plan) {
+    bytes += static_cast<double>(codec::kFrameHeaderBytes);
+    for (const codec::Segment& segment : bucket.segments) {
+      const auto count = static_cast<double>(segment.count);
+      bytes += segment.compressed ? sizeof(std::uint32_t) + each * count : sizeof(float) * count;
+    }
+  }
+  return bytes;
 }
 
 }  // namespace eqt::collective

@@ -2,8 +2,14 @@
 
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+
+#include "codec/compressor.hpp"
+#include "collective/plan.hpp"
 
 namespace eqt::collective {
 
@@ -32,5 +38,42 @@ struct CostCard {
 /// have no card.
 /// @pre volume.ranks >= 1
 std::optional<CostCard> cost_card(std::string_view collective, const Volume& volume);
+
+/// What a job's machine was measured to do; of ranks and links that differ, the slowest. A speed of
+/// 0 bytes/s stands for links that do not exist.
+struct Machine {
+  int ranks = 1, hosts = 1;                                        // as many ranks on each host
+  double encode_seconds = 0, decode_seconds = 0, add_seconds = 0;  // per value, on one rank
+  struct Wire {
+    double latency_seconds = 0;
+    double bytes_per_second = 0;  // while both directions are busy
+  } between_hosts, within_host;
+};
+
+/// Seconds of one synchronization whose `pieces` pass through the engine, `slots` of them at a
+/// time:
+///   max(cpu, wire) + min(cpu, wire) / pieces + rounds * latency * ceil(pieces / slots).
+/// Ranks of a host share its link; what stays within a host is copied by the cores and counts as
+/// their work.
+double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
+                       std::size_t slots);
+
+/// A way to do the same, and what it is expected to take.
+struct Candidate {
+  std::string name;
+  double seconds = 0;
+};
+/// The first of `candidates`, which stand in the order of preference, that takes at most 1 + `tie`
+/// times as long as the fastest: so that noise does not decide between equals.
+/// @pre not empty
+std::size_t choose_first_fast(std::span<const Candidate> candidates, double tie);
+
+/// Payload bytes per value of Gaussian-like values, measured once: codecs need not know their own
+/// mean length.
+double bytes_per_value(const codec::Compressor& compressor);
+
+/// Bytes of a step's messages on one rank, from the lengths of Gaussian-like values' payloads.
+double expected_message_bytes(const codec::Compressor& compressor,
+                              std::span<const FusionBucket> plan);
 
 }  // namespace eqt::collective

@@ -21,6 +21,7 @@ enum class RandomPurpose : std::uint32_t {
   shuffle = 0xF0000002u,       // the order of a rank's samples in an epoch
   augmentation = 0xF0000003u,  // crop offsets and flips
   synthetic = 0xF0000004u,     // synthetic data
+  emulation = 0xF0000005u,     // gradients of emulated boards
 };
 
 struct RandomKey {

@@ -81,6 +81,7 @@ class ConsoleSink : public Sink {
   void write(const RunRecord& record) override {
     run_ = record;
     tracker_.start(record);
+    label_ = record.emulated ? "EMULATED  " : "";
     say(fmt::format("{}: {} on {}, {} parameters, {} ranks, compressor {}, collective {}, {} steps",
                     record.name, record.model, record.dataset, record.parameters, record.ranks,
                     record.compressor, record.collective, record.total_steps));
@@ -94,10 +95,10 @@ class ConsoleSink : public Sink {
     }
     if (style_ == ProgressStyle::bar && bar_due()) {
       mark(record.step);
-      console_.progress << kClearLine
-                        << bar_text(tracker_.progress(),
-                                    std::max<std::size_t>(console_.columns(), 2) - 1)
-                        << std::flush;
+      const std::size_t columns = std::max<std::size_t>(console_.columns(), 2) - 1;
+      const std::size_t left = columns - std::min(columns, label_.size());
+      console_.progress << kClearLine << fitted(label_, columns)
+                        << bar_text(tracker_.progress(), left) << std::flush;
       bar_shown_ = true;
     }
   }
@@ -143,7 +144,7 @@ class ConsoleSink : public Sink {
   void say(const std::string& text) {
     if (style_ == ProgressStyle::off) return;
     clear_bar();
-    console_.progress << console_.time_of_day() << "  " << text << '\n' << std::flush;
+    console_.progress << console_.time_of_day() << "  " << label_ << text << '\n' << std::flush;
   }
 
   void clear_bar() {
@@ -154,6 +155,7 @@ class ConsoleSink : public Sink {
   Console console_;
   ProgressStyle style_;
   RunRecord run_;
+  std::string label_;  // in front of whatever is said
   Tracker tracker_;
   StepId marked_step_ = 0;
   double marked_seconds_ = 0;

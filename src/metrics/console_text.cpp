@@ -42,8 +42,8 @@ std::string of_total(std::uint64_t done, std::uint64_t total) {
 struct Parts {
   explicit Parts(const Progress& p)
       : step("step " + of_total(p.step, p.total_steps)),
-        epoch("epoch " + of_total(p.epoch, p.epochs)),
-        loss(fmt::format("loss {:.4f}", p.loss)) {
+        epoch("epoch " + of_total(p.epoch, p.epochs)) {
+    if (!std::isnan(p.loss)) loss = fmt::format("loss {:.4f}", p.loss);
     if (p.images_per_second > 0) speed = rate(p.images_per_second) + " images/s";
     if (p.sent_bytes > 0) sent = "sent " + bytes_text(p.sent_bytes);
     if (p.compression_ratio > 0) ratio = fmt::format("ratio {:.2f}", p.compression_ratio);
@@ -82,7 +82,7 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"compressor", s.compressor.empty() ? "-" : s.compressor},
       {"synchronization", fmt::format("{}, {}", s.algorithm, s.collective)},
       {"epochs, steps", fmt::format("{}, {}", s.epochs, s.steps)},
-      {"train loss", fmt::format("{:.4f}", s.train_loss)},
+      {"train loss", std::isnan(s.train_loss) ? "-" : fmt::format("{:.4f}", s.train_loss)},
       {"test accuracy", percent(s.test_accuracy)},
       {"best test accuracy", percent(s.best_test_accuracy)},
       {"images/s", rate(s.images_per_second)},
@@ -184,9 +184,9 @@ std::string bar_text(const Progress& p, std::size_t columns) {
 }
 
 std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {
-  std::string text =
-      fmt::format("epoch {} done  train loss {:.4f}", of_total(r.epoch, epochs), r.train_loss);
+  std::string text = fmt::format("epoch {} done", of_total(r.epoch, epochs));
   const Out out(text);
+  if (!std::isnan(r.train_loss)) fmt::format_to(out, "  train loss {:.4f}", r.train_loss);
   if (r.test_accuracy) fmt::format_to(out, "  test accuracy {}", percent(r.test_accuracy));
   if (r.test_loss) fmt::format_to(out, "  test loss {:.4f}", *r.test_loss);
   fmt::format_to(out, "  {} images/s", rate(r.images_per_second));
@@ -198,7 +198,11 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {
 std::string summary_table(const RunRecord& run, const Summary& summary) {
   std::string table;
   const Out out(table);
-  for (const Row& row : result_rows(run, summary))
+  std::vector<Row> rows = result_rows(run, summary);
+  if (run.emulated) {
+    rows.insert(rows.begin(), {"EMULATED", "no network was run: ranks waited and drew gradients"});
+  }
+  for (const Row& row : rows)
     fmt::format_to(out, "{:<{}}{}\n", row.label, kLabelColumns,
                    fitted(row.value, kTableColumns - kLabelColumns));
   append_seconds(summary.epoch_seconds, out);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
@@ -54,6 +55,7 @@ Json json_of(const RunRecord& r) {
           {"dataset", r.dataset},
           {"compressor", r.compressor},
           {"collective", r.collective},
+          {"collective_predicted_ms", number(r.collective_predicted_ms)},
           {"algorithm", r.algorithm},
           {"parameters", r.parameters},
           {"train_samples", r.train_samples},
@@ -146,7 +148,10 @@ class FolderSink : public Sink {
         step_records_(step_records),
         records_(prepare(folder)) {}
 
-  void write(const RunRecord& record) override { append(json_of(record)); }
+  void write(const RunRecord& record) override {
+    emulated_ = record.emulated;
+    append(json_of(record));
+  }
   void write(const StepRecord& record) override {
     if (step_records_) append(json_of(record));
   }
@@ -154,14 +159,21 @@ class FolderSink : public Sink {
   void write(const EpochRecord& record) override { append(json_of(record)); }
   void write(const Summary& summary) override {
     records_.sync();
-    write_atomically(summary_path_, text_of(json_of(summary), 2));
+    write_atomically(summary_path_, text_of(marked(json_of(summary)), 2));
   }
 
  private:
-  void append(const Json& json) { records_.write(text_of(json, -1)); }
+  /// No record of an emulated run can be taken for a real one's, whoever made it.
+  Json marked(Json json) const {
+    if (emulated_) json["emulated"] = true;
+    return json;
+  }
+
+  void append(Json json) { records_.write(text_of(marked(std::move(json)), -1)); }
 
   std::string summary_path_;
   bool step_records_;
+  bool emulated_ = false;
   OutputFile records_;
 };
 

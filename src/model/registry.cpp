@@ -99,6 +99,11 @@ std::vector<ModelInfo> list_models() {
   return models;
 }
 
+ModelOptions published_options(const std::string& name) {
+  if (find_model(name).small_images()) return {.name = name, .input = {3, 32, 32}, .classes = 10};
+  return {.name = name, .input = {3, 224, 224}, .classes = 1000};
+}
+
 std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
   const Entry& entry = find_model(options.name);
   check_options(options, entry);

@@ -54,6 +54,11 @@ struct ModelOptions {
   std::uint64_t seed = 1;               // of the initial weights
 };
 
+/// The network as its authors trained it: ImageNet's images and classes, or CIFAR-10's for the
+/// networks made for small images.
+/// @throws Error{usage} for an unknown name (lists all).
+ModelOptions published_options(const std::string& name);
+
 /// Images with a side below 32 pixels are framed with zeros to 32.
 /// @throws Error{usage} for an unknown name (lists all) or an input that the network cannot
 /// take.

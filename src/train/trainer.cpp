@@ -57,7 +57,7 @@ void Trainer::train_step(StepId step) {
   const Stopwatch total;
   if (plan_.fault) plan_.fault->strike(p_.comm.rank(), step, p_.replica.parameters());
 
-  const data::Batch& batch = p_.batches.next();
+  const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
   record.seconds.data = total.seconds();
 
   const Stopwatch compute;
@@ -65,7 +65,7 @@ void Trainer::train_step(StepId step) {
   record.loss = p_.replica.forward_backward(
       batch, [this](std::size_t slice) { p_.synchronizer.slice_ready(slice); });
   record.seconds.compute = compute.seconds();
-  if (!std::isfinite(record.loss)) {
+  if (!plan_.emulated && !std::isfinite(record.loss)) {
     fail(Kind::diverged,
          "step {}: the loss is {} on rank {}; try a smaller optimizer.learning_rate or a "
          "schedule.warmup_epochs",
@@ -89,7 +89,7 @@ void Trainer::train_step(StepId step) {
 
 void Trainer::finish_epoch(StepId done) {
   std::optional<model::Evaluation> evaluation;
-  if (plan_.evaluates_after(done)) {  // collective: all ranks share the plan
+  if (!plan_.emulated && plan_.evaluates_after(done)) {  // collective: all ranks share the plan
     average_buffers();
     evaluation = evaluate();
   }
@@ -108,13 +108,13 @@ void Trainer::average_buffers() {
 
 /// Every rank takes its share of the test set; the sums are over all ranks.
 model::Evaluation Trainer::evaluate() {
-  const data::Range share = data::even_share(p_.test_set.size(), p_.comm.rank(), p_.comm.size());
+  const data::Range share = data::even_share(p_.test_set->size(), p_.comm.rank(), p_.comm.size());
   std::array<double, 3> sums{};
   std::vector<std::size_t> indices;
   for (std::size_t begin = share.begin; begin < share.end; begin += kTestBatch) {
     indices.resize(std::min(kTestBatch, share.end - begin));
     std::iota(indices.begin(), indices.end(), begin);
-    p_.test_set.read(indices, std::nullopt, test_batch_);
+    p_.test_set->read(indices, std::nullopt, test_batch_);
     const model::Evaluation part = p_.replica.evaluate(test_batch_);
     sums[0] += part.loss_sum;
     sums[1] += static_cast<double>(part.correct);

@@ -25,8 +25,8 @@ namespace eqt::train {
 struct Parts {
   comm::Communicator& comm;
   model::Replica& replica;
-  data::BatchLoader& batches;
-  const data::Dataset& test_set;
+  data::BatchLoader* batches;     // null: emulated
+  const data::Dataset* test_set;  // null: emulated
   optim::Optimizer& optimizer;
   const optim::Schedule& schedule;
   Synchronizer& synchronizer;
@@ -39,6 +39,7 @@ struct Plan {
   std::size_t batch_size = 64;       // per rank
   std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
+  bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
   std::optional<Fault> fault;
 
   std::uint64_t epoch_of(StepId step) const { return step / steps_per_epoch; }  // from 0
@@ -68,6 +69,7 @@ class Trainer {
   Plan plan_;
   Ledger ledger_;
   Stopwatch wall_;
+  data::Batch no_batch_;  // what an emulated replica gets
   data::Batch test_batch_;
 };
 

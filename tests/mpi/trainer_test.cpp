@@ -73,8 +73,8 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
   const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});
   train::Trainer trainer({.comm = comm,
                           .replica = replica,
-                          .batches = loader,
-                          .test_set = blobs,
+                          .batches = &loader,
+                          .test_set = &blobs,
                           .optimizer = *optimizer,
                           .schedule = *schedule,
                           .synchronizer = *synchronizer,

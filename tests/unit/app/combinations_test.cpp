@@ -236,3 +236,22 @@ TEST_CASE("scaling against bias is for randomk, without error feedback", "[confi
       rejection("{}", {compressor("randomk"), unbiased, "synchronization.error_feedback=ef14"}),
       Contains("synchronization.error_feedback"));
 }
+
+TEST_CASE("an emulated run counts steps and has no network", "[config]") {
+  const Sets emulated = {"train.emulate_compute=0.1"};
+  const auto with = [&](Sets more) {
+    more.insert(more.end(), emulated.begin(), emulated.end());
+    return more;
+  };
+  CHECK_THAT(rejection("{}", emulated),
+             Contains("train.steps") && Contains("train.emulate_compute"));
+  CHECK_THAT(rejection("{}", with({"train.epochs=5"})), Contains("train.steps"));
+  CHECK_NOTHROW(parse("{}", with({"train.steps=5"})));
+  CHECK_THAT(rejection("{}", with({"train.steps=5", "model.weights=w.pt"})),
+             Contains("model.weights") && Contains("\"w.pt\""));
+  CHECK_THAT(rejection("{}", with({"train.steps=5", compressor("dgc")})),
+             Contains("compressor.warmup_epochs"));
+  for (const auto& name : kAll)
+    CHECK_NOTHROW(
+        parse("{}", with({"train.steps=5", compressor(name), "compressor.warmup_epochs=0"})));
+}

@@ -72,6 +72,14 @@ TEST_CASE("a value out of range shows the range", "[config]") {
   CHECK_THAT(rejection(R"({"schedule": {"kind": "step", "milestones": [0]}})"), Contains("(0, "));
 }
 
+TEST_CASE("emulated compute that is no time is refused", "[config]") {
+  for (const std::string wrong :
+       {"[]", "-0.1", "[0.1, -0.1]", "3601", "\"fast\"", "[0.1, null]", "true", "{}", "[[1]]"})
+    CHECK_THAT(rejection(R"({"train": {"steps": 5, "emulate_compute": )" + wrong + "}}"),
+               Contains("train.emulate_compute in a.json: expected null, a number or a list of one "
+                        "number per rank, each in [0, 3600], found "));
+}
+
 TEST_CASE("an unknown name shows the nearest and the list", "[config]") {
   CHECK_THAT(rejection(R"({"compressor": {"name": "elastiqant"}})"),
              Contains("compressor.name") && Contains("nearest is \"elastiquant\"") &&

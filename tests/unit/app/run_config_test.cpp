@@ -18,7 +18,8 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
               "shortcut": "projection", "weights": null},
     "data": {"name": "fashion-mnist", "path": null, "augment": true, "partition": {"kind": "iid"},
              "limit_train": 0, "limit_test": 0},
-    "train": {"epochs": 1, "steps": 0, "batch_size": 64, "evaluate_every": 1},
+    "train": {"epochs": 1, "steps": 0, "batch_size": 64, "evaluate_every": 1,
+              "emulate_compute": null},
     "optimizer": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9, "nesterov": false,
                   "weight_decay": 0.0001, "momentum_kind": "local"},
     "schedule": {"kind": "constant", "milestones": [], "factor": 0.1, "warmup_epochs": 0},
@@ -110,6 +111,9 @@ TEST_CASE("feeding the resolved config back gives an equal config", "[config]") 
       {"data.path=/a \"b\"\\c", "name=\xC3\xA4"},
       {"schedule.kind=step", "schedule.milestones=[0.1,0.2,30]"},
       {"synchronization.algorithm=none"},
+      {"train.steps=5", "train.emulate_compute=0.25"},
+      {"train.steps=5", "train.emulate_compute=[0.1, 0.30000000000000004]"},
+      {"train.steps=5", "train.emulate_compute=[1]"},
   };
   for (const auto& sets : runs) {
     const RunConfig config = parse("{}", sets);
@@ -130,6 +134,23 @@ TEST_CASE("elasticity is a number or auto", "[config]") {
   const std::string start = R"({"compressor": {"name": "elastiquant", "elasticity": )";
   CHECK_FALSE(parse(start + R"("auto"}})").compressor.elasticity.has_value());
   CHECK(parse(start + "2}}").compressor.elasticity == 2.0);
+}
+
+TEST_CASE("emulated compute is nothing, a number or a list of one for each rank", "[config]") {
+  const auto emulated = [](const std::string& value) {
+    return parse(R"({"train": {"steps": 5, "emulate_compute": )" + value + "}}").train;
+  };
+  CHECK_FALSE(emulated("null").is_emulated());
+  CHECK_FALSE(parse("{}").train.is_emulated());
+  CHECK(emulated("0").is_emulated());  // a board that computes at once is one all the same
+  CHECK(std::get<double>(emulated("0.5").emulate_compute) == 0.5);
+  // A list of one is a list: on two ranks it is one number short.
+  CHECK(std::get<std::vector<double>>(emulated("[3]").emulate_compute) == std::vector<double>{3});
+  CHECK(std::get<std::vector<double>>(emulated("[0.5, 0, 2]").emulate_compute) ==
+        std::vector<double>{0.5, 0, 2});
+  CHECK_FALSE(
+      parse(R"({"train": {"steps": 5, "emulate_compute": 1}})", {"train.emulate_compute=null"})
+          .train.is_emulated());
 }
 
 TEST_CASE("--set takes JSON or a bare word, later over earlier over the file", "[config]") {

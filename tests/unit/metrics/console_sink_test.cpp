@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -268,4 +269,38 @@ TEST_CASE("progress styles have the config's names", "[console]") {
   CHECK(progress_style("lines") == ProgressStyle::lines);
   CHECK(progress_style("off") == ProgressStyle::off);
   CHECK_THROWS_AS(progress_style("loud"), Error);
+}
+
+TEST_CASE("whatever is shown of an emulated run says so, and no loss", "[console]") {
+  for (const auto style : {ProgressStyle::lines, ProgressStyle::bar}) {
+    Fake fake;
+    const auto sink = fake.sink(style, true, 60);
+    RunRecord run = run_record();
+    run.emulated = true;
+    StepRecord step = step_record(1);
+    EpochRecord epoch = epoch_record();
+    Summary end = summary();
+    step.loss = epoch.train_loss = end.train_loss = std::nan("");
+    sink->write(run);
+    sink->write(step);
+    sink->write(NoteRecord{.step = 1, .text = "a"});
+    sink->write(epoch);
+    sink->write(end);
+    std::string text = fake.progress.str();
+    std::replace(text.begin(), text.end(), '\r', '\n');
+    int lines = 0;
+    for (const std::string& line : lines_of(text)) {
+      if (line.empty() || line == "\x1b[K") continue;
+      ++lines;
+      INFO(line);
+      CHECK(line.find("EMULATED") != std::string::npos);
+      CHECK(line.find("train loss") == std::string::npos);
+      CHECK(line.find("nan") == std::string::npos);
+      if (style == ProgressStyle::bar && line.find('[', 3) != std::string::npos)
+        CHECK(line.size() <= 3 + 59);
+    }
+    CHECK(lines == 4);
+    CHECK_THAT(fake.table.str(), StartsWith("EMULATED"));
+    CHECK(fake.table.str().find("nan") == std::string::npos);
+  }
 }

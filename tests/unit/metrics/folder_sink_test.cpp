@@ -283,3 +283,25 @@ TEST_CASE("a fan-out hands every record to every sink", "[metrics]") {
   CHECK(records_in(b.path()).size() == 2);
   CHECK(text_of(a.path() / "summary.json") == text_of(b.path() / "summary.json"));
 }
+
+TEST_CASE("every record of an emulated run says so, no other does", "[metrics]") {
+  for (const bool emulated : {true, false}) {
+    const TemporaryFolder folder;
+    const auto sink = make_folder_sink(folder.path(), true);
+    RunRecord run = run_record();
+    run.emulated = emulated;
+    sink->write(run);
+    sink->write(step_record(1));
+    sink->write(NoteRecord{.step = 1, .text = "a"});
+    sink->write(epoch_record());
+    sink->write(summary());
+    auto records = records_in(folder.path());
+    REQUIRE(records.size() == 4);
+    std::ifstream file(folder.path() / "summary.json");
+    records.push_back(json::parse(file));
+    for (const json& record : records) {
+      CHECK(record.contains("emulated") == emulated);
+      if (emulated) CHECK(record.at("emulated") == true);
+    }
+  }
+}

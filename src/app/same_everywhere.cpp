@@ -1,0 +1,69 @@
+#include "app/same_everywhere.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <string_view>
+
+#include "app/facts.hpp"
+#include "app/verbs.hpp"
+#include "comm/session.hpp"
+#include "core/error.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::app {
+namespace {
+
+/// Zero or not zero is all that survives a change of byte order, and no text would: lengths travel
+/// as binary numbers.
+void require_same_byte_order(comm::Communicator& comm) {
+  const auto big = comm.allgather(std::endian::native == std::endian::big ? 1 : 0);
+  for (std::size_t rank = 1; rank < big.size(); ++rank) {
+    if ((big[rank] != 0) == (big[0] != 0)) continue;
+    const auto name = [&](std::size_t r) { return big[r] != 0 ? "big" : "little"; };
+    throw comm::AgreedError(
+        Kind::usage,
+        fmt::format("rank {}: expected the byte order of rank 0, {}-endian, found {}-endian; start "
+                    "ranks on hosts of one byte order",
+                    rank, name(0), name(rank)));
+  }
+}
+
+/// One number a rank if all are the same; rank 0's facts only if they are not.
+void require_same(const Facts& mine, std::string_view what, std::string_view remedy,
+                  comm::Communicator& comm) {
+  const std::string text = packed(mine);
+  const auto hashes = comm.allgather(XXH3_64bits(text.data(), text.size()));
+  if (std::ranges::count(hashes, hashes[0]) == std::ssize(hashes)) return;
+  const std::string first = comm.broadcast(text, 0);
+  comm.agree_after([&] {
+    const std::string found = differences(unpacked(first), mine);
+    if (!found.empty())
+      fail(Kind::usage, "expected {} of rank 0, found {}; {}", what, found, remedy);
+  });
+}
+
+/// Without kernels and BLAS, which may differ between boards.
+std::string torch_version() {
+  const std::string description = model::torch_description();
+  return description.substr(0, description.find(" ("));
+}
+
+}  // namespace
+
+void require_same_program(comm::Communicator& comm) {
+  require_same_byte_order(comm);
+  require_same({{"equant-train", version()},
+                {"LibTorch", torch_version()},
+                {"MPI", comm::mpi_description()}},
+               "the program and libraries", "install the same build on every host", comm);
+}
+
+void require_same_config(const RunConfig& config, comm::Communicator& comm) {
+  require_same(config_facts(config), "the config", "give every rank the same --config and --set",
+               comm);
+}
+
+}  // namespace eqt::app

@@ -1,0 +1,34 @@
+// A board that is not there: a network's layout and time, without the network's work.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/layout.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::model {
+
+struct EmulationOptions {
+  double step_seconds = 0;  // forward and backward of one step
+  int image_side = 32;      // [pixels] of the images that the network would see
+  std::uint64_t seed = 1;   // of the gradients
+  Rank rank = 0;            // ranks draw independently
+};
+
+/// A replica with `network`'s layout, parameters and gradient that never runs it: forward_backward
+/// ignores its batch, sleeps `step_seconds` and leaves a drawn gradient, a pure function of (seed,
+/// calls so far, rank, slice, index). A third of the time passes before the first slice is ready,
+/// the rest is shared out by multiply_adds(). The loss is NaN, for there is none; no buffers;
+/// evaluating, saving and loading are bugs.
+std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
+                                               const EmulationOptions& options);
+
+/// Multiply-adds that each slice takes part in when a ResNet of this layout sees one image of
+/// `side` pixels: values times output positions, known by torchvision's names. Where names are
+/// others: as many as values.
+std::vector<double> multiply_adds(const Layout& layout, int side);
+
+}  // namespace eqt::model

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Emulated boards: no data set, no network, real layouts and messages, and every record says so.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+emulated=(--set train.steps=10 --set data.name=cifar10 --set "data.path=$WORK/nowhere")
+
+# board FOLDER ARGUMENTS: 10 steps of an emulated ResNet-20 on 3 ranks.
+board() {
+  local folder=$1
+  shift
+  train 3 "$folder" "${emulated[@]}" "$@"
+  expect_code 0 "$folder"
+}
+
+for compressor in none elastiquant; do
+  pick=(--set train.emulate_compute=0.05 --set "compressor.name=$compressor" --set synchronization.bucket_mib=0.25)
+  board "$compressor-first" "${pick[@]}" --set output.progress=lines
+  [[ $CODE -eq 0 ]] || finish
+  first=$(summary parameter_hash)
+  expect_equal true "$(summary replicas_identical)" "$compressor: replicas"
+  expect_equal 272474 "$(summary parameters)" "$compressor: parameters of ResNet-20"
+  expect_number "$(summary wall_seconds)" ">=" 0.5 "$compressor: 10 steps of 0.05 s"
+  expect_number "$(summary epoch_seconds.compute)" ">=" 0.5 "$compressor: compute of 10 steps"
+  for key in train_loss test_accuracy best_test_accuracy; do
+    expect_equal null "$(summary $key)" "$compressor: $key of no network"
+  done
+  expect_equal true "$(summary emulated)" "$compressor: emulated in the summary"
+  python3 - "$RUN/metrics.jsonl" <<'PY' || wrong "$compressor: a record hides that it is emulated"
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+assert {r["type"] for r in records} >= {"run", "step", "epoch", "note"}, records
+assert all(r["emulated"] is True for r in records), records
+assert sum(r["type"] == "step" for r in records) == 10, records
+assert any("model.pt" in r.get("text", "") for r in records), records
+PY
+  [[ ! -e $RUN/model.pt ]] || wrong "$compressor: weights of a network that was not trained"
+  ! grep -v EMULATED "$ERR" || wrong "$compressor: a line of the progress hides that it is emulated"
+  grep -q EMULATED "$OUT" || wrong "$compressor: the table hides that it is emulated"
+  ! grep -qi nan "$OUT" "$ERR" || wrong "$compressor: a loss that is not there is shown"
+
+  board "$compressor-uneven" "${pick[@]}" --set 'train.emulate_compute=[0, 0.01, 0.08]'
+  expect_equal "$first" "$(summary parameter_hash)" "$compressor: boards of unequal speed"
+  expect_number "$(summary epoch_seconds.compute)" ">=" 0.8 "$compressor: compute of the slowest board"
+done
+board again "${pick[@]}"
+expect_equal "$first" "$(summary parameter_hash)" "the same run again"
+board blocking "${pick[@]}" --set synchronization.overlap=false
+expect_equal "$first" "$(summary parameter_hash)" "overlap off"
+board other-seed --set train.emulate_compute=0 --set seed=2 --set compressor.name=elastiquant
+expect_different "$first" "$(summary parameter_hash)" "another seed"
+
+# A real run says nothing of the kind.
+train 1 real --set train.steps=1
+expect_code 0 "a real run"
+! grep -q emulated "$RUN/summary.json" || wrong "a real run calls itself emulated"
+[[ -e $RUN/model.pt ]] || wrong "a real run has no model.pt"
+
+train 3 short "${emulated[@]}" --set 'train.emulate_compute=[0.1, 0.2]'
+expect_failure 2 'train\.emulate_compute.*3.*2' "a list of two for three ranks"
+train 3 endless --set train.steps=0 --set train.emulate_compute=0.1
+expect_failure 2 'train\.steps' "no number of steps"
+finish

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Ranks that were started with different configs end before they train, with each key that differs.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+command -v mpirun >/dev/null || skip "mpirun is not on PATH"
+mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
+
+steps=(--set train.emulate_compute=0 --set train.steps=2)
+
+# two CONFIG ARGUMENTS... : CONFIG ARGUMENTS...: rank 0 and 1 with arguments of their own.
+two() {
+  local first=() more=()
+  while [[ $1 != : ]]; do first+=("$1"); shift; done
+  shift
+  more=("$@")
+  RUN=$WORK/two
+  rm -rf "$RUN"
+  run mpirun --oversubscribe --quiet -np 1 "$EQT_PROGRAM" --out "$RUN" --config "${first[@]}" "${steps[@]}" : \
+    -np 1 "$EQT_PROGRAM" --config "${more[@]}" "${steps[@]}"
+}
+
+# refused REGEX WHAT: no rank trained, and the sentence matches.
+refused() {
+  expect_failure 2 "$1" "$2"
+  [[ ! -e $RUN/summary.json ]] || wrong "$2: a refused run wrote a summary"
+}
+
+two tiny.json --set compressor.name=qsgd : tiny.json --set compressor.name=qsgd
+expect_code 0 "the same arguments twice"
+
+two tiny.json --set compressor.name=qsgd : tiny.json --set compressor.name=qsgd --set compressor.bits=8
+refused 'rank 1: expected the config of rank 0, found compressor\.bits 8 instead of 4;' "one key"
+two tiny.json --set seed=3 --set output.progress=lines : tiny.json --set optimizer.momentum=0
+refused 'rank 1.*seed 1 instead of 3, optimizer\.momentum 0\.0 instead of 0\.9, output\.progress "off" instead of "lines"' \
+  "keys of both ranks"
+
+# A file of its own counts; a name that only rank 0 can read does not.
+sed 's/"batch_size": 16/"batch_size": 17/' tiny.json >other.json
+cp tiny.json copy.json
+two tiny.json : other.json
+refused 'rank 1.*train\.batch_size 17 instead of 16' "another file"
+two tiny.json : copy.json
+expect_code 0 "a copy of the file"
+two tiny.json : "$WORK/absent.json"
+expect_code 0 "a file that only rank 0 has"
+finish
