@@ -91,6 +91,18 @@ collective::Volume volume_of(const Run& run, const Plan& plan, int ranks) {
           .scales = scales};
 }
 
+/// What another one does with fewer quantisations and no more bytes is not worth a measurement: two
+/// ranks send each other as much by allgather as by scatter-reduce, which quantises twice.
+void drop_dominated(std::vector<Contender>& all) {
+  const std::vector<Contender> before = all;
+  std::erase_if(all, [&](const Contender& c) {
+    return std::ranges::any_of(before, [&](const Contender& other) {
+      return other.card.quantisations < c.card.quantisations &&
+             other.card.sent_bytes <= c.card.sent_bytes;
+    });
+  });
+}
+
 /// In the order of preference: the static choice, then fewer quantisations and rounds first.
 std::vector<Contender> contenders(const RunConfig& config, comm::Communicator& comm, const Run& run,
                                   const Plan& plan) {
@@ -104,6 +116,7 @@ std::vector<Contender> contenders(const RunConfig& config, comm::Communicator& c
     const auto made = try_to_make(with_collective(config, choice.name), comm, run, plan);
     if (made != nullptr) found.push_back({choice.name, *card, made->slots(), 0, {}});
   }
+  drop_dominated(found);
   const auto first = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
   std::ranges::stable_sort(found, {}, [&](const Contender& c) {
     return std::tuple(c.name != first, c.card.quantisations, c.card.rounds);

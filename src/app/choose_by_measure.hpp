@@ -27,7 +27,8 @@ struct MeasuredChoice {
 /// choice holds for all.
 ///
 /// Candidates quantise a value at most twice, as scatter-reduce does, unless the compressor is
-/// lossless: speed does not buy error. What comes first is choose_collective()'s static choice.
+/// lossless, and no other one reaches the same bytes with fewer: speed does not buy error. What
+/// comes first is choose_collective()'s static choice.
 /// @return nothing where there is nothing to choose
 /// @pre run.compressor and run.memory are those of the run
 std::optional<MeasuredChoice> choose_by_measure(const RunConfig& config, comm::Communicator& comm,
