@@ -23,3 +23,8 @@ if(TARGET eqt_collective)
   eqt_test(bench_unit LABEL unit LINK eqt_collective SOURCES
     unit/app/measure_codec_test.cpp ${PROJECT_SOURCE_DIR}/src/app/measure_codec.cpp)
 endif()
+
+add_executable(integer_speed EXCLUDE_FROM_ALL bench/integer_speed.cpp support/mpi_main.cpp)
+target_include_directories(integer_speed PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(integer_speed PRIVATE eqt_collective Catch2::Catch2 eqt_comm MPI::MPI_CXX
+  eqt_options)

@@ -1,5 +1,6 @@
 eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
   SOURCES
+  unit/codec/entries_test.cpp
   unit/codec/gap_coding_test.cpp
   unit/codec/largest_test.cpp
   unit/codec/randomk_test.cpp

@@ -1,13 +1,14 @@
 eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
 eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
-eqt_mpi_test(engine RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/engine_test.cpp)
+eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
   SOURCES mpi/power_sgd_test.cpp)
 target_compile_definitions(power_sgd PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 eqt_mpi_test(vote RANKS 1 2 3 4 5 LINK eqt_collective SOURCES mpi/vote_test.cpp)
+eqt_mpi_test(sparse RANKS 1 2 3 4 5 8 LINK eqt_train SOURCES mpi/sparse_test.cpp)
 
 eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/memory_test.cpp unit/collective/plan_test.cpp unit/collective/message_test.cpp
@@ -17,3 +18,9 @@ eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
   unit/comm/host_facts_test.cpp unit/comm/link_schedule_test.cpp)
+
+eqt_mpi_test(partial_sums RANKS 1 2 3 4 5 7 8 LINK eqt_collective
+  SOURCES mpi/partial_sums_test.cpp)
+eqt_mpi_test(partial_sums_error RANKS 1 2 3 4 5 7 8 LINK eqt_collective
+  SOURCES mpi/partial_sums_error_test.cpp)
+eqt_mpi_test(integer RANKS 1 2 3 4 5 8 LINK eqt_collective SOURCES mpi/integer_test.cpp)

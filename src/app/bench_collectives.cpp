@@ -116,6 +116,7 @@ bool prepare(const RunConfig& config, std::size_t values, bool named, comm::Comm
       run.threads = threads_for(config, comm);
       run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
       plan = make_plan(config, bench_layout(values), *run.compressor);
+      run.memory = make_memory(config, comm.size(), *run.compressor, values);
       run.collective = make_collective(config, comm, run, plan);
     });
   } catch (const comm::AgreedError& error) {

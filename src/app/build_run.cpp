@@ -139,6 +139,8 @@ void build_model(const RunConfig& config, const comm::Communicator& comm, Run& r
   }
 }
 
+}  // namespace
+
 std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config, int ranks,
                                                         const codec::Compressor& compressor,
                                                         std::size_t count) {
@@ -158,8 +160,6 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
     return collective::make_error_feedback(count);
   return nullptr;
 }
-
-}  // namespace
 
 std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
                                                 const codec::Compressor& compressor) {
@@ -187,6 +187,15 @@ std::unique_ptr<collective::Collective> make_collective(
         {.rank = static_cast<std::size_t>(config.compressor.rank), .run_seed = config.seed});
   }
   if (name == "allgather") return collective::make_allgather(comm, *run.compressor, plan);
+  if (name == "ring") return collective::make_ring(comm, *run.compressor, plan);
+  if (name == "recursive-doubling") {
+    return collective::make_recursive_doubling(comm, *run.compressor, plan);
+  }
+  if (name == "sparse") {
+    return collective::make_sparse(comm, *run.compressor, plan,
+                                   {.reducer_feedback = run.memory != nullptr});
+  }
+  if (name == "integer") return collective::make_integer(comm, *run.compressor, plan);
   return collective::make_scatter_reduce(comm, *run.compressor, plan,
                                          {.reducer_feedback = run.memory != nullptr});
 }

@@ -62,6 +62,11 @@ std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& 
 /// less; config.threads_per_rank if that is set.
 int threads_for(const RunConfig& config, const comm::Communicator& comm);
 
+/// What a run with this config remembers of `count` values; null: nothing.
+std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config, int ranks,
+                                                        const codec::Compressor& compressor,
+                                                        std::size_t count);
+
 /// Which values travel together in a run with this config.
 std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
                                                 const codec::Compressor& compressor);

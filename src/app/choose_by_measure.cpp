@@ -80,17 +80,6 @@ std::unique_ptr<collective::Collective> try_to_make(const RunConfig& config,
   }
 }
 
-collective::Volume volume_of(const Run& run, const Plan& plan, int ranks) {
-  double scales = 0;
-  if (run.compressor->properties().shared_scale) {
-    for (const FusionBucket& bucket : plan) scales += static_cast<double>(bucket.segments.size());
-  }
-  return {.ranks = ranks,
-          .values = static_cast<double>(plan.front().end),
-          .message_bytes = collective::expected_message_bytes(*run.compressor, plan),
-          .scales = scales};
-}
-
 /// What another one does with fewer quantisations and no more bytes is not worth a measurement: two
 /// ranks send each other as much by allgather as by scatter-reduce, which quantises twice.
 void drop_dominated(std::vector<Contender>& all) {
@@ -106,7 +95,7 @@ void drop_dominated(std::vector<Contender>& all) {
 /// In the order of preference: the static choice, then fewer quantisations and rounds first.
 std::vector<Contender> contenders(const RunConfig& config, comm::Communicator& comm, const Run& run,
                                   const Plan& plan) {
-  const collective::Volume volume = volume_of(run, plan, comm.size());
+  const collective::Volume volume = collective::volume_of(*run.compressor, plan, comm.size());
   const bool lossless = run.compressor->properties().lossless;
   std::vector<Contender> found;
   for (const Choice& choice : config_choices("synchronization.collective")) {

@@ -82,6 +82,32 @@ void check_schedule(const RunConfig::Schedule& schedule, const std::string& orig
          fmt::join(epochs, ", "));
 }
 
+/// Why a collective that encodes partial sums anew cannot carry a compressor; empty if it can.
+std::string_view why_no_partial_sums(const RunConfig& config) {
+  const RunConfig::Compressor& compressor = config.compressor;
+  if (compressor.name == "signsgd") return "whose votes are counted once, at the end";
+  if (compressor.name == "terngrad") return "whose scale all ranks share";
+  if (compressor.name == "dgc") return "whose memory forgets what was sent once";
+  if (compressor.name == "randomk" && compressor.unbiased)
+    return "which compressor.unbiased scales up once more in each round";
+  const bool whole =
+      is_sparse(compressor.name) || is_one_of(compressor.name, {"atomo", "onebit", "ef-signsgd"});
+  if (config.synchronization.collective == "ring" && whole)
+    return "which needs whole tensors where a ring cuts them into runs";
+  return {};
+}
+
+void check_partial_sums(const RunConfig& config, const std::string& origin) {
+  const std::string& collective = config.synchronization.collective;
+  if (!is_one_of(collective, {"ring", "recursive-doubling"})) return;
+  const std::string_view why = why_no_partial_sums(config);
+  if (why.empty()) return;
+  fail(Kind::usage,
+       "{}: expected synchronization.collective \"auto\" or \"allgather\" for the compressor "
+       "\"{}\", {}, found \"{}\"; set it to \"auto\"",
+       origin, config.compressor.name, why, collective);
+}
+
 void check_collective(const RunConfig& config, const std::string& origin) {
   const std::string& compressor = config.compressor.name;
   const std::string& collective = config.synchronization.collective;
@@ -92,15 +118,31 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          origin, collective, compressor);
   if (collective == "scatter-reduce" && is_sparse(compressor))
     fail(Kind::usage,
-         "{}: expected synchronization.collective \"auto\" or \"allgather\" for the sparse "
-         "compressor "
-         "\"{}\", found \"scatter-reduce\"; set it to \"auto\"",
+         "{}: expected synchronization.collective \"auto\", \"allgather\" or \"sparse\" for the "
+         "sparse compressor \"{}\", found \"scatter-reduce\"; set it to \"sparse\"",
+         origin, compressor);
+  if (collective == "sparse" && !is_sparse(compressor))
+    fail(Kind::usage,
+         "{}: expected the compressor topk, threshold, randomk or dgc for "
+         "synchronization.collective \"sparse\", found \"{}\"; set synchronization.collective to "
+         "\"auto\"",
          origin, compressor);
   if (collective == "scatter-reduce" && compressor == "atomo")
     fail(Kind::usage,
          "{}: expected synchronization.collective \"auto\" or \"allgather\" for atomo, which draws "
          "from whole tensors, found \"scatter-reduce\"; set it to \"auto\"",
          origin);
+  if (collective == "integer" && !is_one_of(compressor, {"terngrad", "qsgd-v", "int8"}))
+    fail(Kind::usage,
+         "{}: expected the compressor terngrad, qsgd-v or int8 for synchronization.collective "
+         "\"integer\", which adds codes of equal steps, found \"{}\"; choose one of them or set "
+         "synchronization.collective to \"auto\"",
+         origin, compressor);
+  if (collective == "integer" && compressor == "qsgd-v" && config.compressor.coding != "fixed")
+    fail(Kind::usage,
+         "{}: expected compressor.coding \"fixed\" for synchronization.collective \"integer\", "
+         "whose sums are packed, found \"{}\"; set compressor.coding to \"fixed\"",
+         origin, config.compressor.coding);
   if (collective != "auto" && compressor == "powersgd")
     fail(Kind::usage,
          "{}: expected synchronization.collective \"auto\" for powersgd, which averages factors by "
@@ -259,6 +301,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_emulation(config, origin);
   check_schedule(config.schedule, origin);
   check_collective(config, origin);
+  check_partial_sums(config, origin);
   check_error_feedback(config, origin);
   check_signum(config, origin);
   check_coding(config.compressor, origin);

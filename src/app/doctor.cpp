@@ -37,7 +37,7 @@ RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
   const comm::MpiFacts mpi = comm::mpi_facts();
   const model::LinearAlgebra algebra = model::linear_algebra();
   RankFacts facts;
-  facts.first_on_host = comm::first_ranks_on_hosts(comm)[static_cast<std::size_t>(comm.rank())];
+  facts.first_on_host = comm.ranks_on_this_host().front();
   facts.host = comm::host_name();
   facts.machine = comm::machine_id();
   facts.host_cores = comm::online_cores();

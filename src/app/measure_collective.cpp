@@ -241,18 +241,17 @@ double CollectiveBench::error_limit(double mean) {
 
 void CollectiveBench::count_bytes(std::uint64_t sent_bytes, std::uint64_t encoded_bytes) {
   const double ranks = comm_.size();
-  double scales = 0;
-  if (compressor_.properties().shared_scale) {
-    for (const FusionBucket& bucket : plan_) scales += static_cast<double>(bucket.segments.size());
-  }
   const double sent = sum_over_ranks(comm_, static_cast<double>(sent_bytes)) / ranks;
-  const double message = sum_over_ranks(comm_, static_cast<double>(encoded_bytes)) / ranks;
+  const double encoded = sum_over_ranks(comm_, static_cast<double>(encoded_bytes)) / ranks;
   figures_.wire_bytes = static_cast<std::uint64_t>(std::llround(sent));
-  const auto card =
-      collective::cost_card(collective_.name(), {.ranks = comm_.size(),
-                                                 .values = static_cast<double>(values_.size()),
-                                                 .message_bytes = message,
-                                                 .scales = scales});
+  collective::Volume volume = collective::volume_of(compressor_, plan_, comm_.size());
+  auto card = collective::cost_card(collective_.name(), volume);
+  // Data decide how long messages are, so what was encoded says it; a collective may encode
+  // several.
+  if (card && card->encoded_values > 0) {
+    volume.message_bytes = encoded * volume.values / card->encoded_values;
+    card = collective::cost_card(collective_.name(), volume);
+  }
   figures_.formula_bytes.reset();
   if (card) figures_.formula_bytes = static_cast<std::uint64_t>(std::llround(card->sent_bytes));
 }

@@ -81,7 +81,7 @@ struct RunConfig {
 
   struct Synchronization {
     std::string algorithm = "allreduce";  // allreduce none
-    std::string collective = "auto";      // auto dense allgather scatter-reduce
+    std::string collective = "auto";      // see field_table.cpp
     bool overlap = true;
     double bucket_mib = 4;
     std::string error_feedback = "auto";  // auto none ef14

@@ -1,10 +1,13 @@
 #include "codec/compressor.hpp"
 
+#include "codec/integer/integer_codec.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
 
 float Compressor::local_scale(std::span<const float> /*values*/) const { return 0; }
+
+std::unique_ptr<IntegerCodec> Compressor::integer_codec() const { return nullptr; }
 
 std::size_t Compressor::prefix_bytes(std::span<const std::byte> /*payload*/,
                                      std::size_t /*count*/) const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -68,6 +69,8 @@ struct EncodeContext {
   std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
 };
 
+class IntegerCodec;
+
 /// Stateless and thread-safe; knows no ranks. One instance serves every slice.
 class Compressor {
  public:
@@ -128,6 +131,10 @@ class Compressor {
 
   /// This rank's proposal for the shared scale; 0 for codecs that share none.
   virtual float local_scale(std::span<const float> values) const;
+
+  /// The same quantisation against scales that all ranks share (integer/integer_codec.hpp); null
+  /// for codecs whose codes cannot be added as integers.
+  virtual std::unique_ptr<IntegerCodec> integer_codec() const;
 };
 
 /// Name in configs and tables: "e-elastiquant".

@@ -21,6 +21,7 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
+#include "codec/integer/integer_codec.hpp"
 #include "codec/levels/level_kernels.hpp"
 #include "codec/payload_checks.hpp"
 #include "core/error.hpp"
@@ -101,6 +102,7 @@ HWY_EXPORT(add_bucket);
 using Limits = std::numeric_limits<float>;
 
 constexpr int kLevels = 127;
+constexpr std::uint32_t kLargestFiniteBits = 0x7F7FFFFF;
 // The largest step whose 127-fold is finite; largest float / 127 is within 2^-22 of it.
 constexpr float kLargestStep = 8454659 * 0x1p98f;
 static_assert(double{kLargestStep} * kLevels < double{Limits::max()} + 0x1p103);
@@ -113,6 +115,51 @@ float step_for(float largest) {
   if (double{step} < exact) step = std::nextafter(step, Limits::infinity());
   return std::min(step, kLargestStep);
 }
+
+/// q = round(v / step). @pre step == step_for(at least the largest magnitude)
+void quantize(std::span<const float> bucket, float step, std::int8_t* q) {
+  if (step >= Limits::min()) {
+    HWY_DYNAMIC_DISPATCH(quantize_bucket)(bucket.data(), bucket.size(), 1 / step, q);
+  } else if (step > 0) {
+    // The inverse of a subnormal step may be infinite; such buckets are too rare for a kernel.
+    for (std::size_t i = 0; i < bucket.size(); ++i) {
+      q[i] = static_cast<std::int8_t>(std::nearbyint(bucket[i] / step));
+    }
+  } else {
+    std::memset(q, 0, bucket.size());
+  }
+}
+
+/// max |v|. @throws Error{diverged}; `all` are the values that the index counts from
+float largest_magnitude(std::span<const float> bucket, std::span<const float> all) {
+  const std::uint32_t largest = largest_magnitude_bits(bucket);
+  if (largest > kLargestFiniteBits) require_finite("int8", all);
+  return std::bit_cast<float>(largest);
+}
+
+/// Codes of one step for all ranks: step_for(the largest magnitude of all).
+class IntegerInt8 final : public IntegerCodec {
+ public:
+  IntegerInt8(std::size_t bucket_size, std::uint8_t format_version)
+      : bucket_size_(bucket_size), format_version_(format_version) {}
+
+  CodecId id() const noexcept override { return CodecId::int8; }
+  std::uint8_t format_version() const noexcept override { return format_version_; }
+  int largest_code() const noexcept override { return kLevels; }
+  std::size_t bucket_size() const noexcept override { return bucket_size_; }
+  float own_scale(std::span<const float> bucket) const override {
+    return largest_magnitude(bucket, bucket);
+  }
+  float step(float shared) const noexcept override { return step_for(shared); }
+  void quantise(const SharedBucket& bucket, std::size_t /*offset*/, std::span<const float> values,
+                std::span<std::int8_t> codes) const override {
+    quantize(values, step_for(bucket.shared), codes.data());
+  }
+
+ private:
+  std::size_t bucket_size_;
+  std::uint8_t format_version_;
+};
 
 class Int8 final : public Compressor {
  public:
@@ -148,12 +195,16 @@ class Int8 final : public Compressor {
     std::byte* to = payload.data();
     for (std::size_t i = 0; i < values.size(); i += bucket_size_) {
       const auto bucket = values.subspan(i, std::min(bucket_size_, values.size() - i));
-      const std::uint32_t largest = largest_magnitude_bits(bucket);
-      if (largest > kLargestFiniteBits) require_finite("int8", values);
-      encode_bucket(bucket, step_for(std::bit_cast<float>(largest)), to);
+      const float step = step_for(largest_magnitude(bucket, values));
+      store(to, step);
+      quantize(bucket, step, reinterpret_cast<std::int8_t*>(to + sizeof(float)));
       to += sizeof(float) + bucket.size();
     }
     return bytes;
+  }
+
+  std::unique_ptr<IntegerCodec> integer_codec() const override {
+    return std::make_unique<IntegerInt8>(bucket_size_, format_version() | kIntegerVersionBit);
   }
 
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& /*workspace*/,
@@ -183,23 +234,6 @@ class Int8 final : public Compressor {
   }
 
  private:
-  static constexpr std::uint32_t kLargestFiniteBits = 0x7F7FFFFF;
-
-  static void encode_bucket(std::span<const float> bucket, float step, std::byte* to) {
-    store(to, step);
-    auto* q = reinterpret_cast<std::int8_t*>(to + sizeof(float));
-    if (step >= Limits::min()) {
-      HWY_DYNAMIC_DISPATCH(quantize_bucket)(bucket.data(), bucket.size(), 1 / step, q);
-    } else if (step > 0) {
-      // The inverse of a subnormal step may be infinite; such buckets are too rare for a kernel.
-      for (std::size_t i = 0; i < bucket.size(); ++i) {
-        q[i] = static_cast<std::int8_t>(std::nearbyint(bucket[i] / step));
-      }
-    } else {
-      std::memset(q, 0, bucket.size());
-    }
-  }
-
   std::size_t bucket_size_;
 };
 

@@ -1,7 +1,5 @@
 #include "codec/message.hpp"
 
-#include <cstring>
-
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/frame.hpp"
@@ -62,11 +60,9 @@ template <typename Visit>
 void for_each_segment(const Compressor& compressor, std::span<const Segment> segments,
                       std::span<const std::byte> frame, StepId step, std::uint32_t index,
                       Visit&& visit) {
-  std::span<const std::byte> rest =
-      open_frame(frame, expected_header(compressor, segments, step, index));
-  for (const Segment& segment : segments) visit(segment, take_segment(segment, rest));
-  if (!rest.empty())
-    fail(Kind::wire, "message: expected its end, found {} more bytes", rest.size());
+  MessageReader reader(compressor, segments, frame, step, index);
+  for (const Segment& segment : segments) visit(segment, reader.next(segment));
+  reader.finish();
 }
 
 }  // namespace
@@ -83,10 +79,14 @@ std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segm
 std::size_t encode_message(const Compressor& compressor, std::span<const Segment> segments,
                            std::span<const float> values, const MessageContext& context,
                            Workspace& workspace, std::span<std::byte> frame) {
-  std::size_t at = kFrameHeaderBytes;
+  MessageWriter writer(frame);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
     const auto run = values.subspan(segment.begin, segment.count);
+    if (!segment.compressed) {
+      writer.raw(run);
+      continue;
+    }
     EncodeContext encode_context{
         .key = {context.run_seed, context.step, context.rank, segment.slice},
         .first_index = segment.first_index,
@@ -94,26 +94,51 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
         .own_scale = {},
         .density = context.density,
         .rows = segment.rows};
-    if (!segment.compressed) {
-      at += raw_codec().encode(run, encode_context, workspace, frame.subspan(at));
-      continue;
-    }
     if (!context.scales.empty()) encode_context.shared_scale = context.scales[i];
     if (!context.own_scales.empty()) encode_context.own_scale = context.own_scales[i];
-    const auto to = frame.subspan(at + kLengthBytes);
-    const std::size_t bytes = context.residual.empty()
-                                  ? compressor.encode(run, encode_context, workspace, to)
-                                  : compressor.encode_with_feedback(
-                                        run, encode_context, workspace,
-                                        context.residual.subspan(segment.begin, segment.count), to);
-    store(&frame[at], static_cast<std::uint32_t>(bytes));
-    at += kLengthBytes + bytes;
+    writer.wrote(context.residual.empty()
+                     ? compressor.encode(run, encode_context, workspace, writer.room())
+                     : compressor.encode_with_feedback(
+                           run, encode_context, workspace,
+                           context.residual.subspan(segment.begin, segment.count), writer.room()));
   }
-  EQT_CHECK(at - kFrameHeaderBytes <= UINT32_MAX, "a message of {} bytes", at);
-  WireHeader header = expected_header(compressor, segments, context.step, context.index);
-  header.payload_bytes = static_cast<std::uint32_t>(at - kFrameHeaderBytes);
-  write_header(header, frame);
-  return at;
+  return writer.finish(compressor, segments, context.step, context.index);
+}
+
+MessageWriter::MessageWriter(std::span<std::byte> frame) : frame_(frame), at_(kFrameHeaderBytes) {}
+
+std::span<std::byte> MessageWriter::room() const { return frame_.subspan(at_ + kLengthBytes); }
+
+void MessageWriter::wrote(std::size_t bytes) {
+  store(&frame_[at_], static_cast<std::uint32_t>(bytes));
+  at_ += kLengthBytes + bytes;
+}
+
+void MessageWriter::raw(std::span<const float> values) {
+  Workspace unused;
+  at_ += raw_codec().encode(values, {}, unused, frame_.subspan(at_));
+}
+
+std::size_t MessageWriter::finish(const Compressor& compressor, std::span<const Segment> segments,
+                                  StepId step, std::uint32_t index) {
+  EQT_CHECK(at_ - kFrameHeaderBytes <= UINT32_MAX, "a message of {} bytes", at_);
+  WireHeader header = expected_header(compressor, segments, step, index);
+  header.payload_bytes = static_cast<std::uint32_t>(at_ - kFrameHeaderBytes);
+  write_header(header, frame_);
+  return at_;
+}
+
+MessageReader::MessageReader(const Compressor& compressor, std::span<const Segment> segments,
+                             std::span<const std::byte> frame, StepId step, std::uint32_t index)
+    : rest_(open_frame(frame, expected_header(compressor, segments, step, index))) {}
+
+std::span<const std::byte> MessageReader::next(const Segment& segment) {
+  return take_segment(segment, rest_);
+}
+
+void MessageReader::finish() const {
+  if (!rest_.empty())
+    fail(Kind::wire, "message: expected its end, found {} more bytes", rest_.size());
 }
 
 void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,

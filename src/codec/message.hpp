@@ -52,6 +52,41 @@ std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segm
                                          const MessageContext& context, Workspace& workspace,
                                          std::span<std::byte> frame);
 
+/// Writes a message segment by segment, for those who hold payloads already. The bytes are those of
+/// encode_message().
+class MessageWriter {
+ public:
+  /// @pre frame has room for max_message_bytes() of the segments that follow
+  explicit MessageWriter(std::span<std::byte> frame);
+  /// Where the payload of the next compressed segment goes; its length is said afterwards.
+  std::span<std::byte> room() const;
+  void wrote(std::size_t bytes);
+  /// The next raw segment. @throws Error{diverged} if a value is NaN or infinite
+  void raw(std::span<const float> values);
+  /// Writes the header. @return bytes of the message
+  [[nodiscard]] std::size_t finish(const Compressor& compressor, std::span<const Segment> segments,
+                                   StepId step, std::uint32_t index);
+
+ private:
+  std::span<std::byte> frame_;
+  std::size_t at_;
+};
+
+/// Reads a message segment by segment.
+class MessageReader {
+ public:
+  /// Checks the header. @throws Error{wire}
+  MessageReader(const Compressor& compressor, std::span<const Segment> segments,
+                std::span<const std::byte> frame, StepId step, std::uint32_t index);
+  /// The bytes of the next segment. @throws Error{wire} if the message is too short
+  std::span<const std::byte> next(const Segment& segment);
+  /// @throws Error{wire} if the message is too long
+  void finish() const;
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
 /// flat[i] += scale * decoded[i] for every value of the segments.
 /// @throws Error{wire} on any malformed message
 void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "codec/integer/integer_codec.hpp"
 #include "codec/worker_threads.hpp"
 #include "core/error.hpp"
 
@@ -51,6 +52,7 @@ class Parallel final : public Compressor {
   float local_scale(std::span<const float> values) const override {
     return inner_->local_scale(values);
   }
+  std::unique_ptr<IntegerCodec> integer_codec() const override { return inner_->integer_codec(); }
   void finish_mean(std::span<float> mean) const override { inner_->finish_mean(mean); }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,

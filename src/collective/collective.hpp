@@ -22,12 +22,22 @@ namespace eqt::collective {
 struct Frame {
   std::span<const std::byte> bytes;
   std::span<const codec::Segment> segments;
+  float weight = 1.0f;    // how often the decoded values count in a contribution
+  std::uint32_t hop = 0;  // of collectives that encode partial sums, part of the message's index
+};
+
+/// What was contributed by messages that no compressor decodes on its own.
+class Contributed {
+ public:
+  virtual ~Contributed() = default;
+  /// flat -= what was contributed; 0 where that was exact.
+  virtual void subtract_from(std::span<float> flat) const = 0;
 };
 
 /// What this rank put into one mean: its own messages as everyone decodes them, the runs that it
-/// contributed without encoding, and those for which a common approximation of the mean stands. All
-/// three empty: everything went exactly. Valid until the collective's next call, and as long as
-/// nobody writes to the buffer that was averaged.
+/// contributed without encoding, those for which a common approximation of the mean stands, and
+/// messages of the collective's own. All of these empty: everything went exactly. Valid until the
+/// collective's next call, and as long as nobody writes to the buffer that was averaged.
 struct Contribution {
   const codec::Compressor* compressor = nullptr;  // of `frames`
   StepId step = 0;
@@ -36,8 +46,11 @@ struct Contribution {
   std::span<const codec::Segment> exact = {};
   std::span<const float> approximation = {};  // a flat buffer
   std::span<const codec::Segment> approximated = {};
+  const Contributed* own = nullptr;  // covers the whole bucket
 
-  bool everything_exact() const { return compressor == nullptr && approximated.empty(); }
+  bool everything_exact() const {
+    return compressor == nullptr && approximated.empty() && own == nullptr;
+  }
   /// flat -= what was contributed, for every value of the bucket: turns the exact values into the
   /// error of this rank's own compression.
   void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace) const;
@@ -105,6 +118,42 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options);
+
+/// Whether a partial sum may be encoded once more: not for votes, scales that all ranks share,
+/// values scaled up on the way, and DGC, whose memory forgets what was sent once.
+bool encodes_partial_sums(const codec::Compressor& compressor);
+
+/// Partial sums travel round a ring, encoded anew at each hop; the sums' messages go round it once
+/// more, unchanged.
+/// @throws Error{usage} for compressors that need whole slices or whose sums cannot be encoded
+std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,
+                                      std::span<const FusionBucket> plan);
+
+/// Ranks exchange whole buckets with partners at distances 1, 2, 4, ..., encoding the partial sum
+/// anew in each round. For any number of ranks.
+/// @throws Error{usage} for compressors whose partial sums cannot be encoded
+std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
+                                                    const codec::Compressor& compressor,
+                                                    std::span<const FusionBucket> plan);
+
+struct SparseOptions {
+  bool reducer_feedback = false;  // owners send back the largest sums and keep the others
+};
+/// Everyone sends each survivor to its owner, who sums and sends the largest sums to everyone: as
+/// many values as a rank sent on average, and up to 5 % more. Without reducer_feedback: all sums
+/// that are not zero.
+/// @throws Error{usage} for compressors that are not sparse
+std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
+                                        const codec::Compressor& compressor,
+                                        std::span<const FusionBucket> plan,
+                                        const SparseOptions& options);
+
+/// Codes of scales that all ranks share are summed as integers by the owner of each run, and the
+/// sums sent to everyone: quantised once, decoded once.
+/// @throws Error{usage} for compressors without such codes, and for more ranks than 16 bits can sum
+std::unique_ptr<Collective> make_integer(comm::Communicator& comm,
+                                         const codec::Compressor& compressor,
+                                         std::span<const FusionBucket> plan);
 
 struct PowerSgdOptions {
   std::size_t rank = 2;        // 1 ... 32

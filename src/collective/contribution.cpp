@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "collective/collective.hpp"
+#include "collective/messages.hpp"
 
 namespace eqt::collective {
 
@@ -10,6 +11,7 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(bucket.begin), bucket.count(), 0.0f);
     return;
   }
+  if (own != nullptr) own->subtract_from(flat);
   for (const codec::Segment& run : exact) {
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
   }
@@ -17,14 +19,15 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
     for (std::size_t i = run.begin; i < run.begin + run.count; ++i) flat[i] -= approximation[i];
   }
   for (const Frame& frame : frames) {
-    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step, index, -1.0f,
-                              workspace, flat);
+    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step,
+                              hop_index(index, frame.hop), -frame.weight, workspace, flat);
   }
 }
 
 void Contribution::zero_sent(std::span<float> flat) const {
   for (const Frame& frame : frames) {
-    codec::zero_sent_in_message(*compressor, frame.segments, frame.bytes, step, index, flat);
+    codec::zero_sent_in_message(*compressor, frame.segments, frame.bytes, step,
+                                hop_index(index, frame.hop), flat);
   }
 }
 

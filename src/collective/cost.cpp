@@ -1,9 +1,11 @@
 #include "collective/cost.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "codec/frame.hpp"
+#include "codec/integer/integer_codec.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
@@ -42,6 +44,49 @@ CostCard scatter_reduce(const Volume& v) {
           .quantisations = 2};
 }
 
+CostCard ring(const Volume& v) {
+  CostCard card = scatter_reduce(v);
+  card.rounds = 2 * (v.ranks - 1);
+  card.quantisations = v.ranks;
+  return card;
+}
+
+/// n = 2^T + x ranks: x extra ones hand their values over first and are sent both messages of the
+/// last round.
+CostCard recursive_doubling(const Volume& v) {
+  const auto n = static_cast<unsigned>(v.ranks);
+  const int doublings = static_cast<int>(std::bit_width(n)) - 1;
+  const double power = std::bit_floor(n), extra = n - power, ranks = n;
+  return {.rounds = doublings + (extra > 0 ? 1 : 0),
+          .sent_bytes = v.message_bytes * (doublings * power + 3 * extra) / ranks,
+          .encoded_values = v.values * (doublings * power + extra) / ranks,
+          .decoded_values = v.values * (2 * doublings * power + 3 * extra) / ranks,
+          .quantisations = doublings + (extra > 0 ? 1 : 0)};
+}
+
+/// As many survivors go back as came: of each other rank's part, an n-th.
+CostCard sparse(const Volume& v) {
+  CostCard card = scatter_reduce(v);
+  card.added_values = v.values / v.ranks;
+  return card;
+}
+
+/// Without the frames' headers.
+std::optional<CostCard> integer(const Volume& v) {
+  if (v.code_bits == 0) return {};
+  const double n = v.ranks, coded = v.values - v.raw_values;
+  CostCard card{.rounds = v.ranks == 2 ? 2 : 3,
+                .encoded_values = v.values,
+                .decoded_values = v.values,
+                .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n,
+                .quantisations = 1};
+  const double there = coded * v.code_bits / 8 + 4 * v.raw_values;
+  const double back = coded * v.sum_bits / 8 + 4 * v.raw_values;
+  card.sent_bytes =
+      4 * v.shared_scales * (n - 1) + (v.ranks == 2 ? there : (there + back) * (n - 1) / n);
+  return card;
+}
+
 CostCard power_sgd(const Volume& v) {
   const double n = v.ranks;
   return {.rounds = v.ranks <= 2 ? 2 : 4,
@@ -60,8 +105,35 @@ std::optional<CostCard> cost_card(std::string_view collective, const Volume& vol
   if (collective == "mpi-allreduce") return mpi_allreduce(volume);
   if (collective == "allgather") return allgather(volume);
   if (collective == "scatter-reduce") return scatter_reduce(volume);
+  if (collective == "ring") return ring(volume);
+  if (collective == "recursive-doubling") return recursive_doubling(volume);
+  if (collective == "sparse") return sparse(volume);
+  if (collective == "integer") return integer(volume);
   if (collective == "power-sgd") return power_sgd(volume);
   return {};
+}
+
+Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan,
+                 int ranks) {
+  Volume volume{.ranks = ranks, .message_bytes = expected_message_bytes(compressor, plan)};
+  const auto codes = compressor.integer_codec();
+  if (codes != nullptr) {
+    const auto largest = static_cast<unsigned>(codes->largest_code());
+    volume.code_bits = static_cast<int>(std::bit_width(2 * largest));
+    volume.sum_bits = static_cast<int>(std::bit_width(2 * largest * static_cast<unsigned>(ranks)));
+  }
+  for (const FusionBucket& bucket : plan) {
+    if (compressor.properties().shared_scale)
+      volume.scales += static_cast<double>(bucket.segments.size());
+    for (const codec::Segment& segment : bucket.segments) {
+      volume.values += static_cast<double>(segment.count);
+      if (!segment.compressed) volume.raw_values += static_cast<double>(segment.count);
+      if (codes == nullptr || !segment.compressed) continue;
+      const std::size_t each = codes->bucket_size() > 0 ? codes->bucket_size() : segment.count;
+      volume.shared_scales += static_cast<double>((segment.count + each - 1) / each);
+    }
+  }
+  return volume;
 }
 
 double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,

@@ -20,7 +20,16 @@ struct Volume {
   double message_bytes = 0;  // m: d values as messages of the compressor, frames included;
                              // power-sgd: both factors and what travels exactly
   double scales = 0;         // float32 that all ranks agree on before they encode (terngrad)
+  // integer: scales shared per bucket of values, bits of a code and of a sum of n codes, and values
+  // that travel as float32. 0 bits: the compressor has no codes to add.
+  double shared_scales = 0;
+  int code_bits = 0, sum_bits = 0;
+  double raw_values = 0;
 };
+
+/// Of this plan, with `message_bytes` expected of Gaussian-like values.
+Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan,
+                 int ranks);
 
 /// What it costs a rank; the mean over ranks where they differ by a run. Bytes are exact where a
 /// message's length depends on its number of values alone. Where it depends on the values (entropy

@@ -7,8 +7,6 @@
 namespace eqt::collective {
 namespace {
 
-constexpr std::size_t kLeastRun = 8192;  // values; shorter runs are all headers
-
 /// A weight tensor (out, ...) as a matrix with a row per output.
 std::size_t rows_of(const TensorSlice& slice) {
   return slice.shape.size() > 1 ? static_cast<std::size_t>(slice.shape.front()) : 0;

@@ -53,6 +53,10 @@ bool is_compressed(const TensorSlice& slice, std::size_t skip_below);
 /// True for codecs whose runs must stay whole (a top-k, a scale shared per tensor).
 bool needs_whole_slices(const codec::Compressor& compressor);
 
+/// The shortest runs of raw segments into which collectives cut [values]; shorter ones would be all
+/// headers.
+inline constexpr std::size_t kLeastRun = 8192;
+
 /// The shortest runs into which collectives cut a slice [values]: a multiple of the codec's
 /// granule, long enough that headers do not count.
 /// @pre !needs_whole_slices(compressor)

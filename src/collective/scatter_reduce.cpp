@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/dealt_runs.hpp"
 #include "collective/messages.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -34,7 +35,7 @@ constexpr std::uint32_t kReducedBit =
 
 /// The runs of one fusion bucket, by owner.
 struct Chunks {
-  std::vector<std::vector<codec::Segment>> of_rank;
+  DealtRuns of_rank;
   std::vector<codec::Segment> residual;  // my chunk, with `begin` in the residual buffer
 };
 
@@ -46,7 +47,7 @@ class ScatterReduce final : public Collective {
         compressor_(compressor),
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())) {
-    deal_runs(plan, options.reducer_feedback);
+    deal(plan, options.reducer_feedback);
     most_bytes_ = codec::max_message_bytes(compressor, {});
     for (const Chunks& chunks : chunks_) {
       for (const auto& segments : chunks.of_rank) {
@@ -95,30 +96,10 @@ class ScatterReduce final : public Collective {
     return slot;
   }
 
-  /// Deals from the last value of the model to the first: fusion buckets travel in that order, so
-  /// the owner of a run does not depend on where they are cut.
-  void deal_runs(std::span<const FusionBucket> plan, bool reducer_feedback) {
-    std::size_t turn = 0;
-    for (const FusionBucket& bucket : plan) {
-      Chunks chunks;
-      chunks.of_rank.resize(ranks_);
-      for (std::size_t s = bucket.segments.size(); s-- > 0;) {
-        deal_segment(bucket.segments[s], turn, chunks);
-      }
-      for (auto& segments : chunks.of_rank) std::reverse(segments.begin(), segments.end());
-      if (reducer_feedback) place_residuals(chunks);
-      chunks_.push_back(std::move(chunks));
-    }
-  }
-
-  void deal_segment(const codec::Segment& segment, std::size_t& turn, Chunks& chunks) const {
-    const std::size_t run = run_length(compressor_);
-    for (std::size_t r = (segment.count + run - 1) / run; r-- > 0;) {
-      codec::Segment piece = segment;
-      piece.first_index += r * run;
-      piece.begin += r * run;
-      piece.count = std::min(run, segment.count - r * run);
-      chunks.of_rank[turn++ % ranks_].push_back(piece);
+  void deal(std::span<const FusionBucket> plan, bool reducer_feedback) {
+    for (DealtRuns& runs : deal_runs(plan, compressor_, ranks_)) {
+      chunks_.push_back({.of_rank = std::move(runs), .residual = {}});
+      if (reducer_feedback) place_residuals(chunks_.back());
     }
   }
 

@@ -13,9 +13,8 @@ namespace {
 
 // Above its eager limit (64 KiB with headers) Open MPI asks the receiver before it sends. That
 // question and its answer queue behind the bulk data of both directions, which halves a slow link;
-// eager chunks fill it.
-constexpr ChunkRule kNetwork = {.chunk_bytes = 60 * 1024, .in_flight = 4};
-constexpr ChunkRule kSharedMemory = {.chunk_bytes = 0, .in_flight = 64};
+// eager chunks fill it. Within a host they pass through caches instead of through memory.
+constexpr ChunkRule kChunks = {.chunk_bytes = 60 * 1024, .in_flight = 4};
 
 }  // namespace
 
@@ -53,7 +52,7 @@ struct Communicator::State {
       if (cancelled.load(std::memory_order_relaxed)) {
         fail(Kind::mpi, "{} was given up because of another error", operation);
       }
-      patience.pause();
+      patience.pause(host_ranks.size() == static_cast<std::size_t>(size));
     }
   }
 
@@ -90,7 +89,7 @@ Communicator::Communicator(const Session&, double timeout_seconds)
   check(MPI_Comm_free(&host), "MPI_Comm_free");
   set_timeout(timeout_seconds);
   for (Rank peer = 0; peer < s.size; ++peer) {
-    s.transfers->set_chunk_rule(peer, shares_host(peer) ? kSharedMemory : kNetwork);
+    s.transfers->set_chunk_rule(peer, kChunks, shares_host(peer));
   }
 }
 

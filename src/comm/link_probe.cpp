@@ -10,7 +10,7 @@
 #include <exception>
 #include <utility>
 
-#include "comm/mpi_check.hpp"
+#include "comm/mpi_call.hpp"
 #include "comm/pair_probe.hpp"
 #include "comm/watchdog.hpp"
 
@@ -24,8 +24,8 @@ constexpr std::size_t kFigures = 6;          // per link
 class ProbeWorld {
  public:
   ProbeWorld() {
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
-    check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   ~ProbeWorld() {
     // Freeing is collective: while an error unwinds on one rank the others will not come.
@@ -69,13 +69,7 @@ void share(Communicator& comm, std::vector<Link>& links) {
 }  // namespace
 
 std::vector<Rank> first_ranks_on_hosts(Communicator& comm) {
-  const ProbeWorld world;
-  MPI_Comm host = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(world.get(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-            "MPI_Comm_split_type");
-  int first = comm.rank();
-  check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
-  check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+  const Rank first = comm.ranks_on_this_host().front();
   std::vector<Rank> firsts;
   for (const std::uint64_t rank : comm.allgather(static_cast<std::uint64_t>(first))) {
     firsts.push_back(static_cast<Rank>(rank));

@@ -31,25 +31,31 @@ inline int checked_int(std::size_t count) {
   return static_cast<int>(count);
 }
 
-/// Sleeps that grow while nothing happens: short waits stay short, long ones leave the core to the
-/// threads that compute.
+/// How a thread waits for messages. Those of other hosts it awaits asleep: a link brings a chunk in
+/// half a millisecond or more, and a thread that spins takes the core from computing and from the
+/// kernel's own network work. Those of this host come at the speed of memory: it looks again and
+/// again for a moment, giving way to others, and sleeps only then.
 class Patience {
  public:
-  void pause() {
-    if (++polls_ <= kEagerPolls) {
-      std::this_thread::yield();
-      return;
+  void pause(bool within_host) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!started_) {
+      started_ = true;
+      since_ = now;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(sleep_us_));
-    sleep_us_ = sleep_us_ * 2 < kLongestSleepUs ? sleep_us_ * 2 : kLongestSleepUs;
+    if (within_host && now - since_ < kEager) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
   }
-  void reset() { *this = {}; }
+  /// Something moved.
+  void reset() { started_ = false; }
 
  private:
-  static constexpr int kEagerPolls = 20;
-  static constexpr int kLongestSleepUs = 200;  // an MPI message on 1 GbE takes about 50 us
-  int polls_ = 0;
-  int sleep_us_ = 5;
+  static constexpr std::chrono::microseconds kEager{200}, kNap{100};
+  std::chrono::steady_clock::time_point since_;
+  bool started_ = false;
 };
 
 }  // namespace eqt::comm

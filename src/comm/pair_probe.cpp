@@ -22,13 +22,13 @@
 #include <thread>
 #include <utility>
 
-#include "comm/mpi_check.hpp"
+#include "comm/mpi_call.hpp"
 #include "core/clock.hpp"
 
 namespace eqt::comm {
 namespace {
 
-enum Tag : int { kPingTag = 1, kDataTag = 2, kWordTag = 3 };
+enum ProbeTag : int { kPingTag = 1, kDataTag = 2, kWordTag = 3 };
 
 constexpr std::size_t kWindow = 16;  // messages in flight each way
 constexpr std::size_t kLeastChunk = std::size_t{32} << 10, kLargestChunk = std::size_t{256} << 10;
@@ -84,7 +84,7 @@ class Impatience {
 void poll(std::span<MPI_Request> requests) {
   for (Impatience impatience;; impatience.pause()) {
     int done = 0;
-    check_mpi(
+    check(
         MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
         kOperation);
     if (done != 0) return;
@@ -149,7 +149,7 @@ class Lane {
     in_flight_[slot] = std::min(chunk_of(bytes_), bytes_ - posted_);
     if (in_flight_[slot] == 0) return;
     posted_ += in_flight_[slot];
-    check_mpi(post_(slot, in_flight_[slot]), kOperation);
+    check(post_(slot, in_flight_[slot]), kOperation);
   }
 
   std::size_t bytes_, posted_ = 0, moved_ = 0;
@@ -192,9 +192,9 @@ double PairProbe::latency(double seconds) {
     const Stopwatch trip;
     for (const bool sends : {first_, !first_}) {
       MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(sends ? MPI_Isend(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request)
-                      : MPI_Irecv(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request),
-                kOperation);
+      check(sends ? MPI_Isend(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request)
+                  : MPI_Irecv(&more, 1, MPI_BYTE, peer_, kPingTag, comm_, &request),
+            kOperation);
       poll(std::span(&request, 1));
     }
     if (i >= kWarmUps) trips.push_back(trip.seconds());
@@ -246,9 +246,9 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
   Impatience impatience;
   while (!in.ended() || !out.ended()) {
     int count = 0;
-    check_mpi(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
-                           MPI_STATUSES_IGNORE),
-              kOperation);
+    check(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
+                       MPI_STATUSES_IGNORE),
+          kOperation);
     const double now = clock.seconds();
     if (count <= 0) {
       seen_empty = now;
@@ -279,10 +279,9 @@ template <typename Value>
 Value PairProbe::swap(const Value& mine) {
   Value theirs{};
   std::array<MPI_Request, 2> requests{};
-  check_mpi(MPI_Irecv(&theirs, sizeof theirs, MPI_BYTE, peer_, kWordTag, comm_, &requests[0]),
-            kOperation);
-  check_mpi(MPI_Isend(&mine, sizeof mine, MPI_BYTE, peer_, kWordTag, comm_, &requests[1]),
-            kOperation);
+  check(MPI_Irecv(&theirs, sizeof theirs, MPI_BYTE, peer_, kWordTag, comm_, &requests[0]),
+        kOperation);
+  check(MPI_Isend(&mine, sizeof mine, MPI_BYTE, peer_, kWordTag, comm_, &requests[1]), kOperation);
   poll(requests);
   return theirs;
 }

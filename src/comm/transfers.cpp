@@ -43,6 +43,7 @@ struct Transfers::State {
   std::vector<std::uint32_t> unused;
   struct Peer {
     ChunkRule rule;
+    bool within_host = false;
     int in_flight = 0;                  // chunks on their way to this peer
     std::vector<std::uint32_t> queued;  // streams that MPI has not taken whole, most urgent first
   };
@@ -245,6 +246,16 @@ struct Transfers::State {
     }
   }
 
+  bool awaits_this_host() const {
+    return std::any_of(chunks.begin(), chunks.end(), [this](const Chunk& chunk) {
+      const Stream& stream = streams[chunk.stream];
+      const Exchange& of = *stream.exchange;
+      const Rank other =
+          chunk.sending ? of.outgoing[stream.index].to : of.incoming[stream.index].from;
+      return peers[static_cast<std::size_t>(other)].within_host;
+    });
+  }
+
   int silent_peer(const Exchange& exchange) const {
     for (const bool sending : {false, true}) {
       for (const Chunk& chunk : chunks) {
@@ -282,10 +293,11 @@ Transfers::Transfers(void* comm, Watchdog& watchdog, int rank, int size)
 
 Transfers::~Transfers() { state_->abandon(); }
 
-void Transfers::set_chunk_rule(Rank peer, ChunkRule rule) {
+void Transfers::set_chunk_rule(Rank peer, ChunkRule rule, bool within_host) {
   EQT_CHECK(state_->open.empty() && rule.in_flight > 0, "a chunk rule of {} in flight",
             rule.in_flight);
   state_->peer(peer).rule = rule;
+  state_->peer(peer).within_host = within_host;
 }
 
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }
@@ -319,7 +331,7 @@ void Transfers::progress_or_pause() {
   if (s.progress()) {
     s.patience.reset();
   } else {
-    s.patience.pause();
+    s.patience.pause(s.awaits_this_host());
   }
 }
 

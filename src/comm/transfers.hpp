@@ -78,7 +78,7 @@ class Transfers {
   /// Takes the place of the constructor's; nothing may be under way.
   void set_watchdog(Watchdog& watchdog);
   /// The same rule must hold at both ends of a pair.
-  void set_chunk_rule(Rank peer, ChunkRule rule);
+  void set_chunk_rule(Rank peer, ChunkRule rule, bool within_host);
 
   /// Starts sending and receiving.
   /// @pre no exchange of the same channel is under way with one of the same peers

@@ -20,6 +20,8 @@ refuse 2 'train\.epochs' "word where a number belongs" --set train.epochs=many
 refuse 2 'compressor\.bits' "number out of range" --set compressor.bits=77
 refuse 2 'more ranks|sample' "more ranks than samples" --set data.limit_train=1 --set train.batch_size=1
 refuse 2 'batch_size|batch' "batch larger than a shard" --set train.batch_size=129
+refuse 2 'topk.*qsgd' "a dense compressor on the sparse collective" \
+  --set synchronization.collective=sparse --set compressor.name=qsgd
 refuse 3 "$WORK/nowhere" "data folder that is not there" \
   --set data.name=cifar10 --set "data.path=$WORK/nowhere"
 refuse 3 'absent\.pt' "weights that are not there" --set "model.weights=$WORK/absent.pt"

@@ -3,7 +3,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 for ranks in 2 3; do
-  for collective in dense allgather scatter-reduce; do
+  for collective in dense allgather scatter-reduce ring recursive-doubling; do
     train "$ranks" "$collective$ranks" --set "synchronization.collective=$collective" \
       --set compressor.name=none --set train.steps=3 --set output.step_records=true
     expect_code 0 "$collective on $ranks ranks"
@@ -22,7 +22,7 @@ def losses(name):
 for ranks in (2, 3):
     exact = losses(f"dense{ranks}")
     assert len(exact) == 3 and len(set(exact)) == 3, exact
-    for other in ("allgather", "scatter-reduce"):
+    for other in ("allgather", "scatter-reduce", "ring", "recursive-doubling"):
         found = losses(f"{other}{ranks}")
         assert found[0] == exact[0], (other, ranks, found, exact)
         worst = max(abs(a - b) / abs(b) for a, b in zip(found, exact))

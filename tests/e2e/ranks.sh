@@ -11,4 +11,11 @@ for ranks in 1 2 3 4; do
   expect_equal "$ranks" "$(summary ranks)" "ranks in the summary"
   expect_equal true "$(summary replicas_identical)" "replicas on $ranks ranks"
 done
+
+train 3 sparse3 --set compressor.name=topk --set train.steps=3 --set synchronization.collective=sparse
+expect_code 0 "topk on the sparse collective"
+if [[ $CODE -eq 0 ]]; then
+  expect_equal sparse "$(summary collective)" "collective in the summary"
+  expect_equal true "$(summary replicas_identical)" "replicas of the sparse collective"
+fi
 finish

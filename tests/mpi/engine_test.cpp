@@ -45,6 +45,9 @@ struct Setup {
   std::unique_ptr<codec::Compressor> compressor;
   std::unique_ptr<GradientMemory> memory;
   bool scatters = false;
+  // Null: the one that suits the compressor.
+  std::unique_ptr<Collective> (*make)(comm::Communicator&, const codec::Compressor&,
+                                      std::span<const FusionBucket>) = nullptr;
 };
 
 using MakeSetup = std::function<Setup()>;
@@ -83,6 +86,33 @@ std::vector<std::pair<std::string, MakeSetup>> setups() {
            [] {
              return Setup{make_powersgd({}), make_error_feedback(kCount)};
            }},
+          {"ring",
+           [] {
+             return Setup{make_elastiquant({.bucket_size = 512}), make_error_feedback(kCount),
+                          false, &make_ring};
+           }},
+          {"recursive doubling",
+           [] {
+             return Setup{make_qsgd({}), nullptr, false, &make_recursive_doubling};
+           }},
+          {"recursive doubling of top-k",
+           [] {
+             return Setup{make_topk({.density = 0.1}), make_error_feedback(kCount), false,
+                          &make_recursive_doubling};
+           }},
+          {"integer qsgd-v",
+           [] {
+             return Setup{make_qsgd_v({}), nullptr, false, &make_integer};
+           }},
+          {"integer terngrad with feedback",
+           [] {
+             return Setup{make_terngrad({}), make_error_feedback(kCount), false, &make_integer};
+           }},
+          {"integer int8 with feedback",
+           [] {
+             return Setup{make_int8({.bucket_size = 512}), make_error_feedback(kCount), false,
+                          &make_integer};
+           }},
           {"elastiquant with feedback",
            [] {
              return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
@@ -99,7 +129,8 @@ std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, Step
                        std::size_t bucket_bytes, std::size_t* allocations = nullptr) {
   const Layout layout = test_layout();
   auto plan = plan_buckets(layout, *setup.compressor, {.bucket_bytes = bucket_bytes});
-  const auto collective = setup.compressor->id() == codec::CodecId::powersgd
+  const auto collective = setup.make != nullptr ? setup.make(comm, *setup.compressor, plan)
+                          : setup.compressor->id() == codec::CodecId::powersgd
                               ? make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1})
                           : setup.scatters
                               ? make_scatter_reduce(comm, *setup.compressor, plan,

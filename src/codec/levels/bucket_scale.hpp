@@ -1,13 +1,16 @@
-// The two numbers that scale a bucket, in arithmetic that is the same everywhere.
+// The two numbers that scale a bucket, in arithmetic that is the same everywhere, and its random
+// words.
 
 #pragma once
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
 #include "codec/levels/level_table.hpp"
+#include "core/random.hpp"
 
 namespace eqt::codec {
 
@@ -37,6 +40,15 @@ inline float inverse_of(const LevelTable& table, float norm) {
     inverse = std::bit_cast<float>(std::bit_cast<std::uint32_t>(inverse) - 1);
   }
   return inverse;
+}
+
+/// The words of a bucket: product(first) on. A bucket that crosses a block of 2^32 indices has a
+/// stream of its own, so that no word is used twice.
+inline RandomStream bucket_stream(const RandomKey& key, std::uint64_t first_index,
+                                  std::size_t count) {
+  const auto block = static_cast<std::uint32_t>(first_index >> 32);
+  const bool crosses = (first_index + count - 1) >> 32 != first_index >> 32;
+  return RandomStream(key, crosses ? block | 0x80000000u : block);
 }
 
 }  // namespace eqt::codec

@@ -40,14 +40,6 @@ constexpr std::size_t kRestSlot = 2;
   fail(Kind::wire, "level payload: expected {} more bytes in a bucket, found {}", expected, found);
 }
 
-// The words of a bucket: product(first) on. A bucket that crosses a block of 2^32 indices has a
-// stream of its own, so that no word is used twice.
-RandomStream bucket_stream(const RandomKey& key, std::uint64_t first_index, std::size_t count) {
-  const auto block = static_cast<std::uint32_t>(first_index >> 32);
-  const bool crosses = (first_index + count - 1) >> 32 != first_index >> 32;
-  return RandomStream(key, crosses ? block | 0x80000000u : block);
-}
-
 std::size_t encode_raw(std::span<const float> bucket, std::span<std::byte> to) {
   std::memcpy(to.data(), bucket.data(), bucket.size_bytes());
   return bucket.size_bytes();

@@ -59,6 +59,8 @@ class LevelCodec final : public Compressor {
   std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
                                    Workspace& workspace, std::span<float> residual,
                                    std::span<std::byte> payload) const override;
+  /// Of uniform levels, maximum norm and fixed coding.
+  std::unique_ptr<IntegerCodec> integer_codec() const override;
 
   const LevelTable& table() const noexcept { return table_; }
 

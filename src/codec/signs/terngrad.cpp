@@ -22,6 +22,7 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
+#include "codec/integer/integer_codec.hpp"
 #include "codec/levels/level_kernels.hpp"
 #include "codec/signs/terngrad_kernels.hpp"
 #include "core/error.hpp"
@@ -62,9 +63,32 @@ class TernGrad final : public Compressor {
                      Workspace& workspace, std::span<std::byte> payload) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
+  std::unique_ptr<IntegerCodec> integer_codec() const override;
 
  private:
   double clip_;
+};
+
+/// Ternary codes as integers; the scale is that of the whole segment.
+class IntegerTernary final : public IntegerCodec {
+ public:
+  explicit IntegerTernary(const TernGrad& codec) : codec_(codec) {}
+
+  CodecId id() const noexcept override { return codec_.id(); }
+  std::uint8_t format_version() const noexcept override {
+    return codec_.format_version() | kIntegerVersionBit;
+  }
+  int largest_code() const noexcept override { return 1; }
+  std::size_t bucket_size() const noexcept override { return 0; }
+  float own_scale(std::span<const float> bucket) const override {
+    return codec_.local_scale(bucket);
+  }
+  float step(float shared) const noexcept override { return shared; }
+  void quantise(const SharedBucket& bucket, std::size_t offset, std::span<const float> values,
+                std::span<std::int8_t> codes) const override;
+
+ private:
+  TernGrad codec_;
 };
 
 float TernGrad::local_scale(std::span<const float> values) const {
@@ -90,6 +114,12 @@ float TernGrad::local_scale(std::span<const float> values) const {
   return limit > 0 ? std::min(limit, largest) : largest;
 }
 
+/// How many of `count` counters from `index` on lie in its block of 2^32.
+std::size_t within_counter_block(std::uint64_t index, std::size_t count) {
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(count, kBlock - index % kBlock));
+}
+
 /// Codes of up to 16 values, one at a time: the end of a message, and where a counter crosses 2^32.
 std::uint32_t pack_one_word(std::span<const float> values, const EncodeContext& context,
                             std::uint64_t first_index, TernaryRounding rounding) {
@@ -108,13 +138,10 @@ std::uint32_t pack_one_word(std::span<const float> values, const EncodeContext& 
 /// Writes the codes of all values: vector kernels on whole words within one block of 2^32 counters.
 void pack(std::span<const float> values, const EncodeContext& context, TernaryRounding rounding,
           std::byte* to) {
-  constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
   std::size_t i = 0;
   while (i < values.size()) {
     const std::uint64_t index = context.first_index + i;
-    const std::uint64_t in_block = kBlock - index % kBlock;
-    const auto fits =
-        static_cast<std::size_t>(std::min<std::uint64_t>(values.size() - i, in_block));
+    const std::size_t fits = within_counter_block(index, values.size() - i);
     if (fits >= kCodesPerWord) {
       const RandomStream stream(context.key, static_cast<std::uint32_t>(index >> 32));
       rounding.first = stream.first();
@@ -187,6 +214,23 @@ void TernGrad::decode_add(std::span<const std::byte> payload, float scale, Works
          "compressor terngrad: expected codes 00, 01 or 10 and zeros after the last of {} "
          "values, found others; check the network and memory",
          sum.size());
+  }
+}
+
+std::unique_ptr<IntegerCodec> TernGrad::integer_codec() const {
+  return std::make_unique<IntegerTernary>(*this);
+}
+
+void IntegerTernary::quantise(const SharedBucket& bucket, std::size_t offset,
+                              std::span<const float> values, std::span<std::int8_t> codes) const {
+  if (bucket.own == 0) return std::fill(codes.begin(), codes.end(), std::int8_t{0});
+  for (std::size_t i = 0; i < values.size();) {
+    const std::uint64_t index = bucket.first_index + offset + i;
+    const std::size_t n = within_counter_block(index, values.size() - i);
+    const RandomStream stream(bucket.key, static_cast<std::uint32_t>(index >> 32));
+    draw_ternary(values.subspan(i, n), static_cast<std::uint32_t>(index),
+                 {bucket.own, bucket.shared, stream.first(), stream.second()}, codes.subspan(i, n));
+    i += n;
   }
 }
 

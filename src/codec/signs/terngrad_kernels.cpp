@@ -153,6 +153,35 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   }
 }
 
+/// As pack_all(), to integers.
+void draw_all(const float* HWY_RESTRICT values, std::size_t count, std::uint32_t index,
+              TernaryRounding rounding, std::int8_t* HWY_RESTRICT codes) {
+  const hn::ScalableTag<float> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::Rebind<std::int8_t, decltype(df)> d8;
+  constexpr std::size_t kLanes = hn::MaxLanes(df);
+  const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
+  auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
+                              hn::Set(du, rounding.first));
+  const auto draw = [&](const float* from, std::int8_t* to) HWY_ATTR {
+    const auto g = hn::LoadU(df, from);
+    const auto nonzero = hn::RebindMask(di, drawn(df, g, scaled_index, rounding));
+    // The sign bit spread over its lane is -1 or 0.
+    const auto sign = hn::Or(hn::ShiftRight<31>(hn::BitCast(di, g)), hn::Set(di, 1));
+    hn::StoreU(hn::DemoteTo(d8, hn::IfThenElseZero(nonzero, sign)), d8, to);
+    scaled_index = hn::Add(scaled_index, next);
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) draw(values + i, codes + i);
+  if (i == count) return;
+  float last[kLanes] = {};
+  std::int8_t last_codes[kLanes];
+  std::copy(values + i, values + count, last);
+  draw(last, last_codes);
+  std::copy(last_codes, last_codes + (count - i), codes + i);
+}
+
 /// sum[i] += +amount, -amount or zero for whole words of codes.
 /// @return bits that are set where a code is 11
 std::uint32_t add_all(const std::byte* HWY_RESTRICT from, std::size_t words, float amount,
@@ -193,6 +222,7 @@ namespace {
 
 HWY_EXPORT(sum_moments);
 HWY_EXPORT(pack_all);
+HWY_EXPORT(draw_all);
 HWY_EXPORT(add_all);
 
 }  // namespace
@@ -205,6 +235,11 @@ void pack_words(std::span<const float> values, std::uint32_t index, TernaryRound
                 std::byte* to) {
   HWY_DYNAMIC_DISPATCH(pack_all)
   (values.data(), values.size() / kCodesPerWord, index, rounding, to);
+}
+
+void draw_ternary(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
+                  std::span<std::int8_t> codes) {
+  HWY_DYNAMIC_DISPATCH(draw_all)(values.data(), values.size(), index, rounding, codes.data());
 }
 
 std::uint32_t add_words(const std::byte* from, float amount, float zero, std::span<float> sum) {

@@ -38,6 +38,11 @@ void add_moments(std::span<const float> values, TernaryMoments& moments);
 void pack_words(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
                 std::byte* to);
 
+/// codes[i] = -1, 0 or 1 for values[i], drawn as pack_words() draws.
+/// @pre the counters do not cross a multiple of 2^32; codes.size() == values.size()
+void draw_ternary(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
+                  std::span<std::int8_t> codes);
+
 /// sum[i] += +amount, -amount or zero for sum.size() / 16 whole words of codes.
 /// @return bits that are set where a code is 11
 std::uint32_t add_words(const std::byte* from, float amount, float zero, std::span<float> sum);

@@ -14,12 +14,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string_view>
 
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
 #include "codec/sparse/chosen.hpp"
+#include "codec/sparse/entries.hpp"
 #include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
 
@@ -192,6 +194,19 @@ void RandomK::decode_add(std::span<const std::byte> payload, float scale, Worksp
 }
 
 }  // namespace
+
+Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
+                        Workspace& workspace) {
+  const Opened open = open_payload(payload, count);
+  const auto indices = workspace.array<std::uint32_t>(4, open.k);
+  const auto values = workspace.array<float>(5, open.k);
+  const std::byte* from = as_float32(open.values, open.value_bits, workspace);
+  std::memcpy(values.data(), from, values.size_bytes());
+  std::size_t entry = 0;
+  for_each_chosen(choose(open.key, open.k, count, workspace), 0,
+                  [&](std::size_t index) { indices[entry++] = static_cast<std::uint32_t>(index); });
+  return {{indices, values}, open.value_bits};
+}
 
 std::unique_ptr<Compressor> make_randomk(const RandomKOptions& options) {
   return std::make_unique<RandomK>(options);

@@ -7,7 +7,6 @@
 namespace eqt::codec {
 namespace {
 
-constexpr std::size_t kHeadBytes = 5;
 constexpr unsigned kRiceMask = 0x1F;
 constexpr unsigned kHalves = 0x80;
 
@@ -29,7 +28,7 @@ std::span<const std::uint32_t> others(std::span<const std::uint32_t> indices, st
 std::size_t max_sparse_bytes(std::size_t count, int value_bits) {
   if (count == 0) return 0;
   // With the parameter that rice_bits() chooses no coded set takes more than a bit a value.
-  return kHeadBytes + value_bytes(count, value_bits) + count / 8 + 2;
+  return kSparseHeadBytes + value_bytes(count, value_bits) + count / 8 + 2;
 }
 
 std::size_t write_sparse(const Selection& selection, std::size_t count, int value_bits,
@@ -44,7 +43,7 @@ std::size_t write_sparse(const Selection& selection, std::size_t count, int valu
   store(at, static_cast<std::uint32_t>(k));
   store(at + 4,
         static_cast<std::uint8_t>(static_cast<unsigned>(bits) | (value_bits == 16 ? kHalves : 0u)));
-  at += kHeadBytes;
+  at += kSparseHeadBytes;
   at += write_remainders(coded, bits, at);
   write_values(selection.values, value_bits, at);
   at += value_bytes(k, value_bits);
@@ -54,11 +53,11 @@ std::size_t write_sparse(const Selection& selection, std::size_t count, int valu
 
 SparsePayload open_sparse(std::span<const std::byte> payload, std::size_t count) {
   if (count == 0 && payload.empty()) return {};
-  if (payload.size() < kHeadBytes) {
+  if (payload.size() < kSparseHeadBytes) {
     fail(Kind::wire,
          "sparse payload: expected at least {} bytes for {} values, found {}; the ranks run "
          "different configs or builds",
-         kHeadBytes, count, payload.size());
+         kSparseHeadBytes, count, payload.size());
   }
   const std::size_t k = load<std::uint32_t>(payload.data());
   if (k > count || count == 0) {
@@ -83,7 +82,7 @@ SparsePayload open_sparse(std::span<const std::byte> payload, std::size_t count)
   const int bits = static_cast<int>(form & kRiceMask);
   const std::size_t fields = remainder_bytes(m, bits);
   const std::size_t values = value_bytes(k, open.value_bits);
-  const std::size_t expected = kHeadBytes + fields + values;
+  const std::size_t expected = kSparseHeadBytes + fields + values;
   if (payload.size() < expected) {
     fail(Kind::wire,
          "sparse payload: expected at least {} bytes for {} entries, found {}; the ranks run "
@@ -93,9 +92,9 @@ SparsePayload open_sparse(std::span<const std::byte> payload, std::size_t count)
   open.gaps = {.m = m,
                .count = count,
                .bits = bits,
-               .remainders = payload.subspan(kHeadBytes, fields),
+               .remainders = payload.subspan(kSparseHeadBytes, fields),
                .quotients = payload.subspan(expected)};
-  open.values = payload.subspan(kHeadBytes + fields, values);
+  open.values = payload.subspan(kSparseHeadBytes + fields, values);
   check_gaps(open.gaps);
   check_values(open.values, open.value_bits);
   return open;

@@ -20,6 +20,9 @@
 
 namespace eqt::codec {
 
+/// Bytes before the coded indices: k and the form.
+inline constexpr std::size_t kSparseHeadBytes = 5;
+
 /// Upper bound for any k [bytes].
 std::size_t max_sparse_bytes(std::size_t count, int value_bits);
 

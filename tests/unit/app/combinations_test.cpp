@@ -1,5 +1,7 @@
 // Combinations of valid values that make no sense, and their neighbours that do.
 
+#include <algorithm>
+
 #include "config_support.hpp"
 
 using namespace eqt::app;
@@ -45,6 +47,51 @@ TEST_CASE("sparse compressors do not scatter-reduce", "[config]") {
       CHECK_NOTHROW(parse("{}", sets));
     CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.collective=allgather"}));
   }
+}
+
+TEST_CASE("collectives that encode partial sums take what can be encoded again", "[config]") {
+  const Sets never = {"terngrad", "dgc", "signsgd", "powersgd"};
+  const Sets whole = {"topk", "randomk", "threshold", "ef-signsgd", "onebit", "atomo"};
+  const auto contains = [](const Sets& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const std::string collective : {"ring", "recursive-doubling"}) {
+    const std::string set = "synchronization.collective=" + collective;
+    for (const auto& name : kAll) {
+      const bool refused = contains(never, name) || (collective == "ring" && contains(whole, name));
+      if (refused)
+        CHECK_THAT(rejection("{}", {compressor(name), set}),
+                   Contains("synchronization.collective") && Contains(name) && Contains("auto"));
+      else
+        CHECK_NOTHROW(parse("{}", {compressor(name), set}));
+    }
+    CHECK_THAT(rejection("{}", {compressor("randomk"), "compressor.unbiased=true", set}),
+               Contains("randomk") && Contains(collective));
+  }
+}
+
+TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=sparse"};
+    if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk")
+      CHECK_NOTHROW(parse("{}", sets));
+    else
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+  }
+}
+
+TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=integer"};
+    if (name == "terngrad" || name == "qsgd-v" || name == "int8") {
+      CHECK_NOTHROW(parse("{}", sets));
+    } else if (name != "powersgd") {
+      CHECK_THAT(rejection("{}", sets), Contains("qsgd-v") && Contains(name));
+    }
+  }
+  CHECK_THAT(rejection("{}", {compressor("qsgd-v"), "synchronization.collective=integer",
+                              "compressor.coding=elias"}),
+             Contains("compressor.coding"));
 }
 
 TEST_CASE("low-rank compressors need whole matrices and their own way to travel", "[config]") {

@@ -40,10 +40,28 @@ TEST_CASE("cards send what COSTS.md says", "[cost]") {
   CHECK(sent("scatter-reduce", 2) == 5e5);
   CHECK(sent("scatter-reduce", 8) == 875e3);
   CHECK(sent("power-sgd", 8) == 875e3);
+  CHECK(sent("ring", 8) == 875e3);
   CHECK(sent("allgather", 1) == 0);
+  // m log2(n); of three ranks the extra one sends m, its partner and the partner's each 2m.
+  CHECK(sent("recursive-doubling", 8) == 15e5);
+  CHECK(sent("recursive-doubling", 3) == Approx(5 * 5e5 / 3));
   CHECK_FALSE(cost_card("auto", {.ranks = 2}));
   // Three scales of four bytes to each of two peers.
   CHECK(cost_card("allgather", {.ranks = 3, .scales = 3})->sent_bytes == 24);
+}
+
+TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
+  // qsgd-v of 4 bits: codes -7 ... 7 need 4 bits, sums of 4 ranks -28 ... 28 need 6.
+  const auto codec = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
+  const Layout layout = {{"matrix", {128, 512}, 0, 65536}};
+  const Volume volume = volume_of(*codec, plan_buckets(layout, *codec, {}), 4);
+  CHECK(volume.code_bits == 4);
+  CHECK(volume.sum_bits == 6);
+  CHECK(volume.shared_scales == 128);
+  const auto card = cost_card("integer", volume);
+  REQUIRE(card);
+  CHECK(card->sent_bytes == Approx(4 * 128 * 3 + 65536 * (4 + 6) / 8.0 * 3 / 4));
+  CHECK_FALSE(cost_card("integer", volume_of(*codec::make_none(), {}, 4)));
 }
 
 TEST_CASE("allgather overtakes scatter-reduce in bytes from three ranks on", "[cost]") {

@@ -1,0 +1,107 @@
+// The three messages of a mean in the code domain: scales, codes, and sums of codes.
+//
+// Layout: header (frame.hpp), then scales as float32, or the runs in order: a compressed one packed
+// (integer_kernels.hpp), a raw one as float32. Both sides know the runs from the plan, and their
+// lengths follow, so nothing else travels. See FORMAT.md.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "codec/integer/integer_codec.hpp"
+#include "codec/message.hpp"
+
+namespace eqt::codec {
+
+/// A run of values, and where its buckets' scales stand among those of the message's fusion bucket.
+struct IntegerRun {
+  Segment segment;
+  std::size_t scale = 0;   // index of the first bucket's
+  std::size_t offset = 0;  // of the run's first value in that bucket: 0 unless buckets are segments
+};
+
+/// Of one fusion bucket, by IntegerRun::scale.
+struct SharedScales {
+  std::span<const float> own;
+  std::span<const float> shared;
+};
+
+/// Builds and reads the messages of one codec among `ranks` ranks. Lengths and numbers depend on
+/// these alone. Thread-safe.
+class IntegerMessages {
+ public:
+  /// @throws Error{usage} if sums of `ranks` codes need more than 16 bits
+  IntegerMessages(std::unique_ptr<IntegerCodec> codec, std::uint32_t ranks);
+
+  const IntegerCodec& codec() const noexcept { return *codec_; }
+  int code_bits() const noexcept;
+  int sum_bits() const noexcept;
+
+  /// Scales of a segment: one per bucket, none if it travels raw.
+  std::size_t scale_count(const Segment& segment) const noexcept;
+  std::size_t scales_bytes(std::size_t scales) const noexcept;
+  std::size_t codes_bytes(std::span<const IntegerRun> runs) const noexcept;
+  std::size_t sums_bytes(std::span<const IntegerRun> runs) const noexcept;
+
+  /// own_scale() of every bucket of whole segments.
+  /// @throws Error{diverged} for values that are not finite
+  void find_scales(std::span<const IntegerRun> segments, std::span<const float> flat,
+                   std::span<float> scales) const;
+  /// @pre frame.size() == scales_bytes(scales.size()), and likewise below
+  void write_scales(std::span<const float> scales, StepId step, std::uint32_t index,
+                    std::span<std::byte> frame) const;
+  /// scales = max(scales, those of the message).
+  /// @throws Error{wire} on any malformed message, and likewise below
+  void raise_scales(std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                    std::span<float> scales) const;
+
+  /// Quantises flat values. With a residual, compressed runs take their values from it and leave in
+  /// it what their codes did not carry.
+  /// @param context seed, step, rank and index; `residual` if there is one
+  void write_codes(std::span<const IntegerRun> runs, std::span<const float> flat,
+                   const SharedScales& scales, const MessageContext& context,
+                   std::span<std::byte> frame) const;
+  /// flat -= what the codes of this message stand for; raw values become 0.
+  void subtract_codes(std::span<const std::byte> frame, std::span<const IntegerRun> runs,
+                      std::span<const float> shared, StepId step, std::uint32_t index,
+                      std::span<float> flat) const;
+
+  /// Header and length; codes are looked at when they are added.
+  void check_codes(std::span<const std::byte> frame, std::span<const IntegerRun> runs, StepId step,
+                   std::uint32_t index) const;
+  /// Sums the codes of all ranks' messages, in the code domain; raw values become their mean, added
+  /// in the order of `frames`.
+  /// @pre frames.size() is the number of ranks
+  void add_codes(std::span<const std::span<const std::byte>> frames,
+                 std::span<const IntegerRun> runs, StepId step, std::uint32_t index,
+                 std::span<std::byte> sums) const;
+  /// flat = the mean.
+  void read_sums(std::span<const std::byte> frame, std::span<const IntegerRun> runs,
+                 std::span<const float> shared, StepId step, std::uint32_t index,
+                 std::span<float> flat) const;
+
+ private:
+  std::size_t message_bytes(std::span<const IntegerRun> runs, std::uint32_t limit) const noexcept;
+  std::span<const std::byte> open(std::span<const std::byte> frame, StepId step,
+                                  std::uint32_t index, std::uint64_t count,
+                                  std::size_t bytes) const;
+  void seal(StepId step, std::uint32_t index, std::uint64_t count,
+            std::span<std::byte> frame) const;
+  void write_run(const IntegerRun& run, std::span<const float> values, std::span<float> residual,
+                 const SharedScales& scales, const RandomKey& key, std::span<std::byte> to) const;
+  template <typename Sum>
+  void add_run(std::span<const std::span<const std::byte>> frames, std::size_t at,
+               std::size_t count, std::span<std::byte> to) const;
+  template <typename Sum>
+  void read_run(std::span<const std::byte> from, const IntegerRun& run,
+                std::span<const float> shared, std::span<float> flat) const;
+
+  std::unique_ptr<IntegerCodec> codec_;
+  std::uint32_t ranks_;
+  std::uint32_t code_limit_, sum_limit_;  // codes are -limit ... limit
+};
+
+}  // namespace eqt::codec

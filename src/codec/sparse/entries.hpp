@@ -1,0 +1,66 @@
+// The entries of a sparse payload, taken out, dealt to owners and chosen again: what a collective
+// needs that adds them where they belong.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "codec/compressor.hpp"
+#include "codec/sparse/deal.hpp"
+#include "codec/sparse/largest.hpp"
+
+namespace eqt::codec {
+
+/// What a payload carries.
+struct Entries {
+  Selection selection;
+  int value_bits = 32;  // of each value in the payload
+};
+
+/// Indices and decoded values of a payload of topk, dgc, threshold or randomk for `count` values.
+/// In the workspace's slots 4 and 5.
+/// @throws Error{wire} on a malformed payload
+Entries sent_entries(CodecId codec, std::span<const std::byte> payload, std::size_t count,
+                     Workspace& workspace);
+
+/// sent_entries() of randomk.
+Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
+                        Workspace& workspace);
+
+/// The entries of each part, with their indices within it, ascending; in slots 0 and 1.
+/// @pre parts.size() == deal.parts(); the selection's indices ascend and are below deal.count()
+void deal_entries(const Selection& selection, const Deal& deal, Workspace& workspace,
+                  std::span<Selection> parts);
+
+/// Writes a payload of topk with the given entries. Values that a payload has carried come out
+/// bit for bit, even among others and in 16 bits: their exponent may only fall.
+/// @pre as write_sparse(), but the selection lies in slots 0 and 1 or nowhere in the workspace
+std::size_t write_entries(const Selection& selection, std::size_t count, int value_bits,
+                          Workspace& workspace, std::span<std::byte> payload);
+
+/// Writes a payload of topk with about the k largest values (about_largest(): up to k + k/20, never
+/// zeros), or with all that are not zero if that is asked for. Where so many are written that they
+/// take more bytes than all values without indices, it holds all values.
+/// @pre payload has room for max_sparse_bytes(values.size(), value_bits)
+/// @throws Error{diverged} if a value is NaN or infinite
+std::size_t write_largest(std::span<const float> values, std::size_t k, int value_bits,
+                          Workspace& workspace, std::span<std::byte> payload);
+inline constexpr std::size_t kAllNonzero = static_cast<std::size_t>(-1);
+
+/// values[deal.index({part, i})] = v for each entry (i, v) of a payload of topk.
+/// @throws Error{wire} on a malformed payload
+void place_entries(std::span<const std::byte> payload, const Deal& deal, std::size_t part,
+                   Workspace& workspace, std::span<float> values);
+
+/// What a payload of topk says of itself.
+struct PayloadHead {
+  std::size_t entries = 0;
+  int value_bits = 32;
+};
+
+/// @throws Error{wire} on a malformed payload
+PayloadHead sparse_head(std::span<const std::byte> payload, std::size_t count);
+
+}  // namespace eqt::codec

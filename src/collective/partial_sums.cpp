@@ -1,0 +1,86 @@
+#include "collective/partial_sums.hpp"
+
+#include <algorithm>
+
+#include "collective/messages.hpp"
+#include "core/clock.hpp"
+
+namespace eqt::collective {
+namespace {
+
+[[noreturn]] void rethrow_with_sender(const Error& error, StepId step, Rank from) {
+  throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+}
+
+}  // namespace
+
+std::span<const std::byte> SumCoder::encode(const Hop& hop, std::uint32_t encoder,
+                                            std::span<const codec::Segment> segments,
+                                            std::span<const float> values,
+                                            std::span<float> residual, std::span<std::byte> room,
+                                            Traffic& traffic) {
+  const Stopwatch watch;
+  const std::size_t bytes = codec::encode_message(compressor_, segments, values,
+                                                  {.run_seed = hop.context.run_seed,
+                                                   .step = hop.context.step,
+                                                   .rank = encoder,
+                                                   .index = hop_index(hop.bucket.index, hop.number),
+                                                   .density = hop.context.density,
+                                                   .scales = {},
+                                                   .residual = residual},
+                                                  workspace_, room);
+  traffic.encoded_bytes += bytes;
+  for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
+  traffic.encode_seconds += watch.seconds();
+  return room.first(bytes);
+}
+
+void SumCoder::add(const Hop& hop, Rank from, std::span<const codec::Segment> segments,
+                   std::span<const std::byte> message, float scale, std::span<float> values,
+                   Traffic& traffic) {
+  const Stopwatch watch;
+  try {
+    codec::decode_message_add(compressor_, segments, message, hop.context.step,
+                              hop_index(hop.bucket.index, hop.number), scale, workspace_, values);
+  } catch (const Error& error) {
+    rethrow_with_sender(error, hop.context.step, from);
+  }
+  traffic.decode_seconds += watch.seconds();
+}
+
+void SumCoder::set_to_sum(const Hop& hop, std::span<const std::span<const std::byte>, 2> messages,
+                          std::span<const Rank, 2> from, std::span<float> values,
+                          Traffic& traffic) {
+  const Stopwatch watch;
+  const auto part = values.subspan(hop.bucket.begin, hop.bucket.count());
+  std::fill(part.begin(), part.end(), 0.0f);
+  try {
+    codec::decode_messages_add(compressor_, hop.bucket.segments, messages, hop.context.step,
+                               hop_index(hop.bucket.index, hop.number), 1.0f, workspace_, values);
+  } catch (const Error&) {
+    // One at a time, to learn whose message it was.
+    for (std::size_t i = 0; i < 2; ++i) {
+      add(hop, from[i], hop.bucket.segments, messages[i], 0, values, traffic);
+    }
+    throw;
+  }
+  traffic.decode_seconds += watch.seconds();
+}
+
+bool encodes_partial_sums(const codec::Compressor& compressor) {
+  const codec::Properties properties = compressor.properties();
+  const codec::CodecId id = compressor.id();
+  return !properties.votes && !properties.shared_scale && id != codec::CodecId::powersgd &&
+         id != codec::CodecId::dgc &&
+         !(id == codec::CodecId::randomk && !properties.needs_feedback);
+}
+
+void require_sums_encodable(const codec::Compressor& compressor, std::string_view collective) {
+  if (encodes_partial_sums(compressor)) return;
+  fail(Kind::usage,
+       "synchronization.collective: {} encodes partial sums anew, which {} does not allow; use "
+       "allgather",
+       collective, codec::codec_name(compressor.id()));
+}
+
+}  // namespace eqt::collective

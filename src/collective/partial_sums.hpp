@@ -1,0 +1,54 @@
+// What the collectives that encode partial sums have in common. Private to the room.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collective/collective.hpp"
+
+namespace eqt::collective {
+
+/// Which partial sum of which mean.
+struct Hop {
+  const FusionBucket& bucket;
+  const MeanContext& context;
+  std::uint32_t number = 0;  // in the message's index, see hop_index()
+};
+
+/// Encodes and decodes the messages of one collective, and counts what that costs.
+class SumCoder {
+ public:
+  explicit SumCoder(const codec::Compressor& compressor) : compressor_(compressor) {}
+
+  /// Encodes the segments into `room`.
+  /// @param encoder names the random stream, instead of the rank
+  /// @param residual as in MessageContext
+  /// @return the message, a part of `room`
+  std::span<const std::byte> encode(const Hop& hop, std::uint32_t encoder,
+                                    std::span<const codec::Segment> segments,
+                                    std::span<const float> values, std::span<float> residual,
+                                    std::span<std::byte> room, Traffic& traffic);
+
+  /// values += scale * decoded
+  /// @throws Error{wire} that names the step and the sender
+  void add(const Hop& hop, Rank from, std::span<const codec::Segment> segments,
+           std::span<const std::byte> message, float scale, std::span<float> values,
+           Traffic& traffic);
+
+  /// values = decoded first + decoded second, in this order, for the whole bucket.
+  /// @param messages of the ranks `from`
+  void set_to_sum(const Hop& hop, std::span<const std::span<const std::byte>, 2> messages,
+                  std::span<const Rank, 2> from, std::span<float> values, Traffic& traffic);
+
+ private:
+  const codec::Compressor& compressor_;
+  Workspace workspace_;  // never held across a pause
+};
+
+/// @throws Error{usage} unless encodes_partial_sums(compressor)
+void require_sums_encodable(const codec::Compressor& compressor, std::string_view collective);
+
+}  // namespace eqt::collective

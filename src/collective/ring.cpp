@@ -1,0 +1,213 @@
+// Ring: partial sums of n chunks travel round a ring of ranks, each encoded anew at every hop; the
+// finished sums' messages travel round once more, unchanged.
+//
+// m = frame bytes of d values, n ranks.
+// Source   P. Patarasuk, X. Yuan, J. Parallel Distrib. Comput. 69 (2009) (the ring; exact sums)
+// Rounds   2(n-1)
+// Sent     2 * m * (n-1)/n bytes per rank (headers and the last runs aside)
+// Decode   about 2d values per rank, encode d
+// Lossy    n times in a row. Chunk c starts at rank c; with S_k the exact sum of the first k ranks'
+//          values on its way, D_0 = 0 and unbiased encodings Q of relative variance eps with
+//          independent streams,
+//            D_k = Q(D_{k-1} + g_k),
+//            E|D_k - S_k|^2 <= (1 + eps) E|D_{k-1} - S_{k-1}|^2 + eps |S_k|^2,
+//          since the new error has mean 0 whatever came before. Hence
+//            E|out - mean|^2 <= (eps/n^2) sum_{k=1..n} (1 + eps)^(n-k) |S_k|^2.
+//          To first order in eps that is eps |g|^2 (n+1)(2n+1)/(6n) for equal values on all ranks
+//          and eps |g|^2 (n+1)/(2n) for independent ones: n/3 and n/4 times scatter-reduce's.
+//          Lossless codecs: every sum is in float32, in ring order from rank c.
+//
+// Error feedback. Every rank encodes each chunk exactly once, and only it knows that encoding's
+// error, e_k = D_{k-1} + g_k - D_k. Kept as its residual, these telescope: sum_k e_k = S_n - D_n,
+// which is all that was not applied. So a rank's contribution is how much the travelling sum
+// changed when it passed, g_k - e_k = D_k - D_{k-1}, and there is no second stage.
+//
+// Runs are dealt to chunks in turn over the whole model, so neither the fusion buckets nor the deal
+// change which values share a norm or in which order ranks are added. A rank draws for each value
+// once a step: its own stream is a new one at every hop.
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "collective/collective.hpp"
+#include "collective/dealt_runs.hpp"
+#include "collective/messages.hpp"
+#include "collective/partial_sums.hpp"
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+class Ring final : public Collective {
+ public:
+  Ring(comm::Communicator& comm, const codec::Compressor& compressor,
+       std::span<const FusionBucket> plan)
+      : comm_(comm),
+        compressor_(compressor),
+        coder_(compressor),
+        ranks_(static_cast<std::size_t>(comm.size())),
+        me_(static_cast<std::size_t>(comm.rank())),
+        chunks_(deal_runs(plan, compressor, ranks_)) {
+    for (const DealtRuns& chunks : chunks_) {
+      for (const auto& segments : chunks) {
+        most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(compressor, segments));
+      }
+    }
+  }
+
+  std::string_view name() const noexcept override { return "ring"; }
+  bool takes_residual() const noexcept override { return true; }
+
+  Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            MeanResult& result) override {
+    Slot& slot = slot_of(context);
+    Hop hop{bucket, context};
+    for (std::size_t passed = 0; passed + 1 < ranks_; ++passed) {
+      hop.number = static_cast<std::uint32_t>(passed);
+      const std::size_t sent = behind(passed), received = behind(passed + 1);
+      encode(hop, sent, values, slot, result.traffic);
+      co_await pass(bucket, slot.encoded[sent], sent, slot.partial[received], received, slot,
+                    "ring: partial sums to the next rank");
+      take_message(slot, slot.partial[received]);
+      add_received(hop, received, values, slot, result.traffic);
+    }
+    hop.number = last_hop();
+    encode_sum(hop, values, slot, result.traffic);
+    for (std::size_t passed = 0; passed + 1 < ranks_; ++passed) {
+      const std::size_t sent = behind(passed + ranks_ - 1), received = behind(passed);
+      co_await pass(bucket, slot.sums[sent], sent, slot.sums[received], received, slot,
+                    "ring: sums to the next rank");
+      take_message(slot, slot.sums[received]);
+    }
+    decode_sums(hop, values, slot, result.traffic);
+    if (!compressor_.properties().lossless) report(bucket, context.step, slot, result);
+  }
+
+ private:
+  struct Room {
+    std::vector<std::byte> bytes;
+    std::span<const std::byte> message = {};  // a part of some room's bytes
+  };
+  struct Slot {
+    std::vector<Room> encoded;  // by me, by chunk
+    std::vector<Room> partial;  // received before I added mine, by chunk; not where I was first
+    std::vector<Room> sums;     // of all ranks, by chunk
+    std::vector<Frame> frames;
+    std::vector<comm::Outgoing> outgoing;
+    std::vector<comm::Incoming> incoming;
+  };
+
+  Slot& slot_of(const MeanContext& context) {
+    Slot& slot = slots_.at(context.slot);
+    if (!slot.encoded.empty()) return slot;
+    for (auto* rooms : {&slot.encoded, &slot.partial, &slot.sums}) {
+      rooms->assign(ranks_, {std::vector<std::byte>(most_bytes_)});
+    }
+    slot.frames.reserve(2 * ranks_);
+    slot.outgoing.reserve(1);
+    slot.incoming.reserve(1);
+    return slot;
+  }
+
+  /// The chunk that started `ranks` places after mine, going against the ring. My own chunk is 0
+  /// behind; the one that I finish is n - 1 behind.
+  std::size_t behind(std::size_t ranks) const { return (me_ + 2 * ranks_ - ranks) % ranks_; }
+  std::uint32_t last_hop() const { return static_cast<std::uint32_t>(ranks_ - 1); }
+  Rank next() const { return static_cast<Rank>((me_ + 1) % ranks_); }
+  Rank previous() const { return static_cast<Rank>((me_ + ranks_ - 1) % ranks_); }
+  std::span<const codec::Segment> runs(const Hop& hop, std::size_t chunk) const {
+    return chunks_[hop.bucket.index][chunk];
+  }
+
+  void encode(const Hop& hop, std::size_t chunk, std::span<const float> values, Slot& slot,
+              Traffic& traffic) {
+    if (runs(hop, chunk).empty()) return;
+    Room& room = slot.encoded[chunk];
+    room.message = coder_.encode(hop, static_cast<std::uint32_t>(me_), runs(hop, chunk), values,
+                                 hop.context.residual, room.bytes, traffic);
+  }
+
+  /// Whoever added last encodes the whole sum, for all.
+  void encode_sum(const Hop& hop, std::span<const float> values, Slot& slot, Traffic& traffic) {
+    const std::size_t chunk = behind(ranks_ - 1);
+    encode(hop, chunk, values, slot, traffic);
+    slot.sums[chunk].message = slot.encoded[chunk].message;
+  }
+
+  /// One message to the next rank and one from the previous one. Small buckets have chunks without
+  /// runs, which do not travel.
+  comm::Transfers::Awaiter pass(const FusionBucket& bucket, const Room& from, std::size_t sent,
+                                Room& to, std::size_t received, Slot& slot, const char* operation) {
+    slot.outgoing.clear();
+    slot.incoming.clear();
+    const DealtRuns& chunks = chunks_[bucket.index];
+    if (!chunks[sent].empty()) slot.outgoing.push_back({next(), from.message});
+    if (!chunks[received].empty()) slot.incoming.push_back({previous(), to.bytes, 0});
+    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), operation);
+  }
+
+  static void take_message(const Slot& slot, Room& room) {
+    if (!slot.incoming.empty()) {
+      room.message = std::span(room.bytes).first(slot.incoming.front().bytes);
+    }
+  }
+
+  void add_received(const Hop& hop, std::size_t chunk, std::span<float> values, const Slot& slot,
+                    Traffic& traffic) {
+    if (runs(hop, chunk).empty()) return;
+    coder_.add(hop, previous(), runs(hop, chunk), slot.partial[chunk].message, 1.0f, values,
+               traffic);
+  }
+
+  void decode_sums(const Hop& hop, std::span<float> values, const Slot& slot, Traffic& traffic) {
+    const auto part = values.subspan(hop.bucket.begin, hop.bucket.count());
+    std::fill(part.begin(), part.end(), 0.0f);
+    const float share = 1.0f / static_cast<float>(ranks_);
+    for (std::size_t chunk = 0; chunk < ranks_; ++chunk) {
+      if (runs(hop, chunk).empty()) continue;
+      const Rank from = chunk == behind(ranks_ - 1) ? static_cast<Rank>(me_) : previous();
+      coder_.add(hop, from, runs(hop, chunk), slot.sums[chunk].message, share, values, traffic);
+    }
+  }
+
+  /// What I added to each travelling sum: it after me less it before me, both as decoded.
+  void report(const FusionBucket& bucket, StepId step, Slot& slot, MeanResult& result) const {
+    slot.frames.clear();
+    for (std::uint32_t hop = 0; hop <= last_hop(); ++hop) {
+      const std::size_t chunk = behind(hop);
+      const auto& segments = chunks_[bucket.index][chunk];
+      if (segments.empty()) continue;
+      slot.frames.push_back({slot.encoded[chunk].message, segments, 1.0f, hop});
+      if (hop > 0) {
+        slot.frames.push_back({slot.partial[chunk].message, segments, -1.0f, hop - 1});
+      }
+    }
+    result.contribution = {
+        .compressor = &compressor_, .step = step, .index = bucket.index, .frames = slot.frames};
+  }
+
+  comm::Communicator& comm_;
+  const codec::Compressor& compressor_;
+  SumCoder coder_;
+  const std::size_t ranks_, me_;
+  const std::vector<DealtRuns> chunks_;  // per fusion bucket, by its index
+  std::size_t most_bytes_ = 0;           // of a message
+  std::array<Slot, kMostSlots> slots_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,
+                                      std::span<const FusionBucket> plan) {
+  require_sums_encodable(compressor, "ring");
+  if (needs_whole_slices(compressor)) {
+    fail(Kind::usage,
+         "synchronization.collective: ring cuts tensors into runs, but {} needs whole ones; use "
+         "recursive-doubling or allgather",
+         codec::codec_name(compressor.id()));
+  }
+  return std::make_unique<Ring>(comm, compressor, plan);
+}
+
+}  // namespace eqt::collective

@@ -1,0 +1,390 @@
+// Sparse: split and reduce of top-k-like messages. Every value has an owner; all send the owners
+// their survivors, the owners sum them, choose the largest sums again and send these to everyone.
+//
+// Source   the idea of O(k) traffic by a second selection: S. Li and T. Hoefler, PPoPP 2022,
+//          arXiv:2201.07598 (Ok-Topk)
+// Symbols  n ranks, k survivors a rank, s(k) message bytes of k entries: about k (4 + (log2(1 /
+//          density) + 1.5) / 8), with 16-bit values k * 2 less
+// Rounds   2
+// Sent     (n-1)/n * s(k) to the owners, (n-1) * s(k/n) to everyone: about 2 s(k) (n-1)/n bytes per
+//          rank however many ranks there are
+// Decode   k values on their way to the owners, k on the way back; one pass over d/n sums
+// Lossy    twice: each rank's selection, whose error is the caller's, and the owner's selection
+//          among the sums
+// Feedback the owner keeps what it does not send back and adds it to the next step's sums
+//          (`state()`), so nothing is ever lost. Without feedback nobody would remember: then the
+//          owners send back every sum that is not zero, up to n k of them
+// Differs  from Ok-Topk. Regions of equal load: there a boundary between contiguous regions moves
+//          as the gradients do; here neighbours belong to different ranks in hashed order
+//          (codec/sparse/deal.hpp), so loads are equal up to chance without any agreement, owners
+//          never change, and each keeps the residual of its own values. The second selection: there
+//          a threshold for all, renewed every 32 steps; here each owner sends back about as many
+//          values of a tensor as a rank sent it on average, so the busier owner sends more. What
+//          the second selection drops: there it stays with those who sent it and is sent again;
+//          here it stays with the owner and travels once
+//
+// Messages are those of `topk` whatever the codec; indices are those within the owner's part.
+// Entries keep their values bit for bit when a message is dealt to owners. Which values share an
+// owner, a selection or an order of additions is a matter of the segment alone, so fusion buckets
+// change no bit.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "codec/sparse/entries.hpp"
+#include "collective/collective.hpp"
+#include "collective/messages.hpp"
+#include "collective/sparse_shares.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+constexpr std::uint32_t kReducedBit = 0x80000000u;  // in the message index: means
+constexpr const char* kToOwners = "sparse: survivors to their owners";
+constexpr const char* kToEveryone = "sparse: reduced values to everyone";
+
+/// Room for the longest message there may be. Its pages are not touched before they are needed.
+struct Room {
+  std::unique_ptr<std::byte[]> memory;
+  std::size_t size = 0;
+
+  void reserve(std::size_t bytes) {
+    memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    size = bytes;
+  }
+  std::span<std::byte> span() const { return {memory.get(), size}; }
+};
+
+class Sparse final : public Collective {
+ public:
+  Sparse(comm::Communicator& comm, const codec::Compressor& compressor,
+         std::span<const FusionBucket> plan, const SparseOptions& options)
+      : comm_(comm),
+        compressor_(compressor),
+        entries_(codec::make_topk({})),
+        raw_(codec::make_none()),
+        ranks_(static_cast<std::size_t>(comm.size())),
+        me_(static_cast<std::size_t>(comm.rank())),
+        feedback_(options.reducer_feedback) {
+    std::vector<std::size_t> sums_of;
+    shares_ = deal_shares(plan, ranks_, sums_of);
+    sums_.resize(sums_of[me_]);
+    most_bytes_of_.resize(ranks_);
+    for (const FusionBucket& bucket : plan) {
+      most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(compressor, bucket.segments));
+      for (std::size_t r = 0; r < ranks_; ++r) {
+        const auto& segments = shares_[bucket.index].segments_of[r];
+        most_bytes_of_[r] =
+            std::max(most_bytes_of_[r], codec::max_message_bytes(*entries_, segments));
+      }
+      most_pieces_ = std::max(most_pieces_, shares_[bucket.index].pieces_of[me_].size());
+    }
+    entry_counts_.reserve(most_pieces_);
+    value_bits_.reserve(most_pieces_);
+    writers_.reserve(ranks_);
+    parts_.reserve(ranks_);
+  }
+
+  std::string_view name() const noexcept override { return "sparse"; }
+  bool takes_residual() const noexcept override { return true; }
+  std::span<float> state() override { return feedback_ ? std::span(sums_) : std::span<float>(); }
+
+  Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            MeanResult& result) override {
+    const SparseShares& shares = shares_[bucket.index];
+    Slot& slot = slot_of(context);
+    encode(bucket, context, values, slot, result.traffic);
+    deal(bucket, shares, context.step, values, slot, result.traffic);
+    co_await scatter(bucket, shares, slot);
+    reduce(bucket, shares, context.step, values, slot, result.traffic);
+    encode_sums(bucket, shares, context.step, values, slot, result.traffic);
+    co_await gather(bucket, shares, slot);
+    place_means(bucket, shares, context.step, values, slot, result.traffic);
+    result.contribution = {.compressor = &compressor_,
+                           .step = context.step,
+                           .index = bucket.index,
+                           .frames = std::span(&slot.own_frame, 1)};
+  }
+
+ private:
+  struct Slot {
+    Room own;                                         // my survivors in one message
+    Frame own_frame;                                  // the same, for the contribution
+    std::vector<Room> dealt;                          // my survivors by owner; mine: then my sums
+    std::vector<Room> received;                       // from each rank
+    std::vector<std::span<const std::byte>> to_rank;  // messages in `dealt`
+    std::vector<comm::Outgoing> outgoing;
+    std::vector<comm::Incoming> incoming;
+  };
+
+  Slot& slot_of(const MeanContext& context) {
+    Slot& slot = slots_.at(context.slot);
+    if (slot.own.size > 0) return slot;
+    slot.own.reserve(most_bytes_);
+    slot.dealt.resize(ranks_);
+    slot.received.resize(ranks_);
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      slot.dealt[r].reserve(most_bytes_of_[r]);
+      if (r != me_) slot.received[r].reserve(std::max(most_bytes_of_[me_], most_bytes_of_[r]));
+    }
+    slot.to_rank.resize(ranks_);
+    slot.outgoing.reserve(ranks_);
+    slot.incoming.reserve(ranks_);
+    return slot;
+  }
+
+  /// My message as if all were to read it: what the contribution refers to.
+  void encode(const FusionBucket& bucket, const MeanContext& context, std::span<const float> values,
+              Slot& slot, Traffic& traffic) {
+    const Stopwatch encode;
+    const std::size_t bytes = codec::encode_message(compressor_, bucket.segments, values,
+                                                    {.run_seed = context.run_seed,
+                                                     .step = context.step,
+                                                     .rank = static_cast<std::uint32_t>(me_),
+                                                     .index = bucket.index,
+                                                     .density = context.density,
+                                                     .scales = {},
+                                                     .residual = context.residual},
+                                                    workspace_, slot.own.span());
+    slot.own_frame = {slot.own.span().first(bytes), bucket.segments};
+    traffic.encode_seconds += encode.seconds();
+  }
+
+  /// Its entries by owner.
+  void deal(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+            std::span<const float> values, Slot& slot, Traffic& traffic) {
+    const Stopwatch encode;
+    writers_.clear();
+    for (const Room& room : slot.dealt) writers_.emplace_back(room.span());
+    codec::MessageReader own(compressor_, bucket.segments, slot.own_frame.bytes, step,
+                             bucket.index);
+    for (const SparseCut& cut : shares.cuts) deal_cut(cut, own.next(cut.whole), values);
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      const auto& segments = shares.segments_of[r];
+      const std::size_t bytes = writers_[r].finish(*entries_, segments, step, bucket.index);
+      slot.to_rank[r] = slot.dealt[r].span().first(bytes);
+      if (r != me_) count_encoded(segments, bytes, traffic);
+    }
+    traffic.encode_seconds += encode.seconds();
+  }
+
+  void deal_cut(const SparseCut& cut, std::span<const std::byte> payload,
+                std::span<const float> values) {
+    if (!cut.whole.compressed) {
+      for (std::size_t p = 0; p < cut.owners.size(); ++p) {
+        const std::size_t begin = p * kRawRun;
+        const std::size_t count = std::min(kRawRun, cut.whole.count - begin);
+        writers_[cut.owners[p]].raw(values.subspan(cut.whole.begin + begin, count));
+      }
+      return;
+    }
+    if (cut.owners.empty()) return;
+    const codec::Entries sent =
+        codec::sent_entries(compressor_.id(), payload, cut.whole.count, workspace_);
+    parts_.resize(cut.owners.size());
+    codec::deal_entries(sent.selection, cut.deal, workspace_, parts_);
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      codec::MessageWriter& writer = writers_[cut.owners[p]];
+      writer.wrote(codec::write_entries(parts_[p], cut.deal.size_of(p), sent.value_bits, workspace_,
+                                        writer.room()));
+    }
+  }
+
+  static void count_encoded(std::span<const codec::Segment> segments, std::size_t bytes,
+                            Traffic& traffic) {
+    if (segments.empty()) return;
+    traffic.encoded_bytes += bytes;
+    for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
+  }
+
+  comm::Transfers::Awaiter scatter(const FusionBucket& bucket, const SparseShares& shares,
+                                   Slot& slot) {
+    slot.outgoing.clear();
+    slot.incoming.clear();
+    for (std::size_t peer = 0; peer < ranks_; ++peer) {
+      if (peer == me_) continue;
+      const auto rank = static_cast<Rank>(peer);
+      if (!shares.segments_of[peer].empty()) slot.outgoing.push_back({rank, slot.to_rank[peer]});
+      if (!shares.segments_of[me_].empty()) {
+        slot.incoming.push_back({rank, slot.received[peer].span(), 0});
+      }
+    }
+    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), kToOwners);
+  }
+
+  /// Adds all ranks' messages, mine among them, in rank order.
+  void reduce(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+              std::span<float> values, Slot& slot, Traffic& traffic) {
+    const Stopwatch decode;
+    const auto part = values.subspan(bucket.begin, bucket.count());
+    std::fill(part.begin(), part.end(), 0.0f);
+    const auto& segments = shares.segments_of[me_];
+    entry_counts_.assign(segments.size(), 0);
+    value_bits_.assign(segments.size(), 32);
+    auto next = slot.incoming.begin();
+    for (std::size_t r = 0; r < ranks_ && !segments.empty(); ++r) {
+      std::span<const std::byte> message = slot.to_rank[me_];
+      if (r != me_) {
+        message = next->room.first(next->bytes);
+        ++next;
+      }
+      name_sender(r, step, [&] { add_message(message, segments, step, bucket.index, values); });
+    }
+    traffic.decode_seconds += decode.seconds();
+  }
+
+  void add_message(std::span<const std::byte> message, std::span<const codec::Segment> segments,
+                   StepId step, std::uint32_t index, std::span<float> values) {
+    const float share = 1.0f / static_cast<float>(ranks_);
+    codec::MessageReader reader(*entries_, segments, message, step, index);
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const codec::Segment& segment = segments[s];
+      const auto payload = reader.next(segment);
+      if (!segment.compressed) {
+        raw_->decode_add(payload, share, workspace_, values.subspan(segment.begin, segment.count));
+        continue;
+      }
+      const codec::PayloadHead head = codec::sparse_head(payload, segment.count);
+      entry_counts_[s] += head.entries;
+      value_bits_[s] = head.value_bits;
+      entries_->decode_add(payload, share, workspace_,
+                           std::span(sums_).subspan(segment.begin, segment.count));
+    }
+    reader.finish();
+  }
+
+  /// The largest sums, about as many as a rank sent on average; the others wait for the next step.
+  void encode_sums(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+                   std::span<const float> values, Slot& slot, Traffic& traffic) {
+    const auto& segments = shares.segments_of[me_];
+    if (segments.empty()) return;
+    const Stopwatch encode;
+    codec::MessageWriter writer(slot.dealt[me_].span());
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const codec::Segment& segment = segments[s];
+      if (!segment.compressed) {
+        writer.raw(values.subspan(segment.begin, segment.count));
+        continue;
+      }
+      const auto sums = std::span(sums_).subspan(segment.begin, segment.count);
+      const std::size_t k =
+          feedback_ ? (entry_counts_[s] + ranks_ - 1) / ranks_ : codec::kAllNonzero;
+      const auto room = writer.room();
+      const std::size_t bytes = codec::write_largest(sums, k, value_bits_[s], workspace_, room);
+      keep_rest(sums, room.first(bytes));
+      writer.wrote(bytes);
+    }
+    const std::size_t bytes = writer.finish(*entries_, segments, step, bucket.index | kReducedBit);
+    slot.to_rank[me_] = slot.dealt[me_].span().first(bytes);
+    count_encoded(segments, bytes, traffic);
+    traffic.encode_seconds += encode.seconds();
+  }
+
+  void keep_rest(std::span<float> sums, std::span<const std::byte> sent) {
+    if (feedback_) {
+      entries_->decode_add(sent, -1.0f, workspace_, sums);
+    } else {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+    }
+  }
+
+  comm::Transfers::Awaiter gather(const FusionBucket& bucket, const SparseShares& shares,
+                                  Slot& slot) {
+    slot.outgoing.clear();
+    slot.incoming.clear();
+    for (std::size_t peer = 0; peer < ranks_; ++peer) {
+      if (peer == me_) continue;
+      const auto rank = static_cast<Rank>(peer);
+      if (!shares.segments_of[me_].empty()) slot.outgoing.push_back({rank, slot.to_rank[me_]});
+      if (!shares.segments_of[peer].empty()) {
+        slot.incoming.push_back({rank, slot.received[peer].span(), 0});
+      }
+    }
+    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), kToEveryone);
+  }
+
+  void place_means(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+                   std::span<float> values, const Slot& slot, Traffic& traffic) {
+    const Stopwatch decode;
+    const std::uint32_t index = bucket.index | kReducedBit;
+    if (!shares.segments_of[me_].empty()) {
+      place_message(slot.to_rank[me_], shares, me_, step, index, values);
+    }
+    for (const comm::Incoming& in : slot.incoming) {
+      const auto from = static_cast<std::size_t>(in.from);
+      name_sender(from, step, [&] {
+        place_message(in.room.first(in.bytes), shares, from, step, index, values);
+      });
+    }
+    traffic.decode_seconds += decode.seconds();
+  }
+
+  void place_message(std::span<const std::byte> message, const SparseShares& shares,
+                     std::size_t owner, StepId step, std::uint32_t index, std::span<float> values) {
+    const auto& segments = shares.segments_of[owner];
+    codec::MessageReader reader(*entries_, segments, message, step, index);
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const auto payload = reader.next(segments[s]);
+      if (segments[s].compressed) {
+        const SparsePiece& piece = shares.pieces_of[owner][s];
+        const SparseCut& cut = shares.cuts[piece.cut];
+        codec::place_entries(payload, cut.deal, piece.piece, workspace_,
+                             values.subspan(cut.whole.begin, cut.whole.count));
+      } else if (owner != me_) {  // my own sums stand there already
+        raw_->decode_add(payload, 1.0f, workspace_,
+                         values.subspan(segments[s].begin, segments[s].count));
+      }
+    }
+    reader.finish();
+  }
+
+  template <typename Decode>
+  static void name_sender(std::size_t from, StepId step, Decode decode) {
+    try {
+      decode();
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+    }
+  }
+
+  comm::Communicator& comm_;
+  const codec::Compressor& compressor_;               // of the survivors
+  const std::unique_ptr<codec::Compressor> entries_;  // of messages to and from owners
+  const std::unique_ptr<codec::Compressor> raw_;
+  const std::size_t ranks_, me_;
+  const bool feedback_;
+  std::vector<SparseShares> shares_;  // per fusion bucket, by its index
+  std::size_t most_bytes_ = 0, most_pieces_ = 0;
+  std::vector<std::size_t> most_bytes_of_;  // of a message to or from each owner
+  std::vector<float> sums_;                 // of my pieces; between steps: what I kept
+
+  // Scratch, never held across a pause.
+  Workspace workspace_;
+  std::vector<codec::MessageWriter> writers_;  // by owner
+  std::vector<codec::Selection> parts_;
+  std::vector<std::size_t> entry_counts_;  // of all ranks, by my pieces
+  std::vector<int> value_bits_;            // likewise
+  std::array<Slot, kMostSlots> slots_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
+                                        const codec::Compressor& compressor,
+                                        std::span<const FusionBucket> plan,
+                                        const SparseOptions& options) {
+  if (!compressor.properties().sparse) {
+    fail(Kind::usage,
+         "synchronization.collective: sparse moves the entries of topk, threshold, randomk or dgc, "
+         "but the compressor is {}; use auto",
+         codec::codec_name(compressor.id()));
+  }
+  return std::make_unique<Sparse>(comm, compressor, plan, options);
+}
+
+}  // namespace eqt::collective

@@ -1,0 +1,259 @@
+// Ring and recursive doubling: bits, bytes, order of additions, what they refuse.
+
+#include <cmath>
+#include <cstring>
+
+#include "codec/codecs.hpp"
+#include "codec/frame.hpp"
+#include "support/catch.hpp"
+#include "support/mpi_world.hpp"
+#include "support/partial_sums.hpp"
+
+using namespace eqt;
+using namespace eqt::collective;
+using test::average;
+using test::both;
+using test::gradient_of;
+
+namespace {
+
+/// Tensors around every width that matters: one value, one-dimensional, below and above a run.
+Layout test_layout() {
+  Layout layout;
+  std::size_t offset = 0;
+  const std::vector<std::vector<std::int64_t>> shapes = {
+      {16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {20000}, {10}};
+  for (const auto& shape : shapes) {
+    std::size_t count = 1;
+    for (const auto side : shape) count *= static_cast<std::size_t>(side);
+    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
+    offset += count;
+  }
+  return layout;
+}
+
+std::vector<std::unique_ptr<codec::Compressor>> sum_codecs() {
+  using namespace codec;
+  std::vector<std::unique_ptr<Compressor>> all;
+  all.push_back(make_none());
+  all.push_back(make_fp16());
+  all.push_back(make_bf16());
+  all.push_back(make_int8({.bucket_size = 512}));
+  all.push_back(make_natural());
+  all.push_back(make_qsgd({.bits = 4, .bucket_size = 512}));
+  all.push_back(make_qsgd_v({.bits = 4, .bucket_size = 3000}));
+  all.push_back(make_elastiquant({.bits = 4}));
+  all.push_back(make_e_elastiquant({.coding = Coding::automatic}));
+  all.push_back(make_alq({}));
+  all.push_back(make_topk({.density = 0.05}));
+  all.push_back(make_threshold({.density = 0.05, .value_bits = 16}));
+  all.push_back(make_randomk({.density = 0.05}));
+  all.push_back(make_ef_signsgd());
+  all.push_back(make_onebit());
+  all.push_back(make_atomo({}));
+  return all;
+}
+
+std::uint64_t hash_of(std::span<const float> values) {
+  std::uint64_t hash = 0;
+  for (const float v : values) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    hash = mix64(hash ^ bits);
+  }
+  return hash;
+}
+
+bool is_refused(test::MakeCollective make, comm::Communicator& comm, const codec::Compressor& c) {
+  const auto plan = plan_buckets(test_layout(), c, {});
+  try {
+    (void)make(comm, c, plan);
+    return false;
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::usage);
+    CHECK(std::string(error.what()).find(codec::codec_name(c.id())) != std::string::npos);
+    return true;
+  }
+}
+
+/// What the lossless collective says it computes: runs are dealt from the last, run u starts at
+/// rank u mod n and goes round.
+std::vector<float> sum_round_the_ring(int n, std::size_t count) {
+  std::vector<float> sum(count);
+  for (std::size_t run = 0; run < count / 8192; ++run) {
+    const std::size_t first = count - 8192 * (run + 1);
+    for (int k = 0; k < n; ++k) {
+      const int rank =
+          static_cast<int>(run % static_cast<std::size_t>(n) + static_cast<std::size_t>(k)) % n;
+      const auto g = gradient_of(rank, count);
+      for (std::size_t i = first; i < first + 8192; ++i) sum[i] += g[i];
+    }
+  }
+  return sum;
+}
+
+/// A binary tree over the places, the extra ranks added to their partners first.
+std::vector<float> sum_by_doubling(int n, std::size_t count) {
+  const test::Places places(n);
+  std::vector<std::vector<float>> sums;
+  for (std::size_t p = 0; p < places.rank.size(); ++p) {
+    sums.push_back(gradient_of(places.rank[p], count));
+    if (places.extra[p] < 0) continue;
+    const auto extra = gradient_of(places.extra[p], count);
+    for (std::size_t i = 0; i < count; ++i) sums[p][i] += extra[i];
+  }
+  for (std::size_t width = 1; width < sums.size(); width *= 2) {
+    for (std::size_t p = 0; p < sums.size(); p += 2 * width) {
+      for (std::size_t i = 0; i < count; ++i) sums[p][i] += sums[p + width][i];
+    }
+  }
+  return sums[0];
+}
+
+}  // namespace
+
+TEST_CASE("all ranks hold the same bits, however the model is cut", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test_layout();
+  for (const auto& compressor : sum_codecs()) {
+    for (const auto& [name, make] : both()) {
+      if (name == "ring" && needs_whole_slices(*compressor)) continue;
+      std::vector<std::uint64_t> hashes;
+      for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
+        const auto plan =
+            plan_buckets(layout, *compressor, {.bucket_bytes = bytes, .piece_bytes = bytes});
+        const auto collective = make(comm, *compressor, plan);
+        auto values = gradient_of(comm.rank(), total_count(layout));
+        average(comm, *collective, plan, 3, values);
+        hashes.push_back(hash_of(values));
+      }
+      INFO(name << " " << codec::codec_name(compressor->id()));
+      CHECK_NOTHROW(comm.require_same(hashes[0], "mean"));
+      CHECK(hashes[0] == hashes[1]);
+      CHECK(hashes[0] == hashes[2]);
+    }
+  }
+}
+
+TEST_CASE("float32 sums are added in the documented order", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto n = static_cast<std::size_t>(comm.size());
+  const Layout layout = test::one_tensor(n + 2);
+  const auto none = codec::make_none();
+  const auto plan = plan_buckets(layout, *none, {.piece_bytes = 3 * 8192 * sizeof(float)});
+  for (const auto& [name, make] : both()) {
+    const auto collective = make(comm, *none, plan);
+    auto values = gradient_of(comm.rank(), layout[0].count);
+    average(comm, *collective, plan, 3, values);
+    auto expected = name == "ring" ? sum_round_the_ring(comm.size(), values.size())
+                                   : sum_by_doubling(comm.size(), values.size());
+    const float share = 1.0f / static_cast<float>(n);
+    for (float& value : expected) value *= share;
+    INFO(name);
+    CHECK(values == expected);
+  }
+}
+
+TEST_CASE("the ring sends what its cost card says", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto n = static_cast<std::uint64_t>(comm.size());
+  const Layout layout = test::one_tensor(4 * n);
+  const auto compressor = codec::make_bf16();
+  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+  const auto ring = make_ring(comm, *compressor, plan);
+  auto values = gradient_of(comm.rank(), layout[0].count);
+  Traffic traffic;
+  const auto before = comm.byte_count();
+  average(comm, *ring, plan, 3, values, &traffic);
+  const auto after = comm.byte_count();
+  const std::uint64_t chunk = codec::kFrameHeaderBytes + 4 * (4 + 2 * 8192);
+  CHECK(after.sent_bytes - before.sent_bytes == 2 * (n - 1) * chunk);
+  CHECK(after.received_bytes - before.received_bytes == 2 * (n - 1) * chunk);
+  CHECK(traffic.encoded_bytes == n * chunk);
+  CHECK(traffic.encoded_values == layout[0].count);
+}
+
+TEST_CASE("recursive doubling sends what its cost card says", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test::one_tensor(2);
+  const auto compressor = codec::make_bf16();
+  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto doubling = make_recursive_doubling(comm, *compressor, plan);
+  auto values = gradient_of(comm.rank(), layout[0].count);
+  const auto before = comm.byte_count();
+  average(comm, *doubling, plan, 3, values);
+  const auto after = comm.byte_count();
+
+  const test::Places places(comm.size());
+  std::uint64_t sent = 1, received = 2;  // messages of an extra rank
+  for (std::size_t p = 0; p < places.rank.size(); ++p) {
+    if (places.rank[p] != comm.rank()) continue;
+    sent = received = static_cast<std::uint64_t>(places.rounds);
+    if (places.rounds == 0) continue;
+    const std::size_t last = p ^ (places.rank.size() / 2);
+    if (places.extra[p] >= 0) ++sent, ++received;
+    if (places.extra[last] >= 0) ++sent;
+  }
+  const std::uint64_t message = codec::kFrameHeaderBytes + 4 + 2 * layout[0].count;
+  CHECK(after.sent_bytes - before.sent_bytes == sent * message);
+  CHECK(after.received_bytes - before.received_bytes == received * message);
+}
+
+TEST_CASE("random-k sums are exact where all ranks chose", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test::one_tensor(1);
+  const auto compressor = codec::make_randomk({.density = 0.1});
+  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto doubling = make_recursive_doubling(comm, *compressor, plan);
+  auto values = gradient_of(comm.rank(), layout[0].count);
+  average(comm, *doubling, plan, 3, values);
+  auto sum = sum_by_doubling(comm.size(), values.size());
+  const float share = 1.0f / static_cast<float>(comm.size());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == 0) continue;
+    ++kept;
+    CHECK(std::abs(values[i] - sum[i] * share) < 1e-6f);
+  }
+  CHECK(kept == (comm.size() == 1 ? 8192u : 819u));  // alone, nothing needs to be sent
+}
+
+TEST_CASE("sums that cannot be encoded again are refused by name", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  for (const auto& [name, make] : both()) {
+    INFO(name);
+    CHECK(is_refused(make, comm, *codec::make_signsgd()));
+    CHECK(is_refused(make, comm, *codec::make_terngrad({})));
+    CHECK(is_refused(make, comm, *codec::make_dgc({})));
+    CHECK(is_refused(make, comm, *codec::make_powersgd({})));
+    CHECK(is_refused(make, comm, *codec::make_randomk({.unbiased = true})));
+    CHECK(is_refused(make, comm, *codec::make_randomk({.value_bits = 16, .unbiased = true})));
+    CHECK(is_refused(make, comm, *codec::make_topk({})) == (name == "ring"));
+    CHECK(is_refused(make, comm, *codec::make_onebit()) == (name == "ring"));
+    CHECK_FALSE(is_refused(make, comm, *codec::make_int8({})));
+  }
+}
+
+TEST_CASE("a partial sum of another step is refused by name", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test::one_tensor(16);
+  const auto compressor = codec::make_qsgd({});
+  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+  for (const auto& [name, make] : both()) {
+    // With extra ranks some would wait for the one that gave up.
+    const bool powers_only = name != "ring";
+    if (comm.size() == 1 || (powers_only && (comm.size() & (comm.size() - 1)) != 0)) continue;
+    const auto collective = make(comm, *compressor, plan);
+    auto values = gradient_of(comm.rank(), layout[0].count);
+    try {
+      average(comm, *collective, plan, static_cast<StepId>(7 + comm.rank()), values);
+      FAIL_CHECK("ranks out of step were not noticed");
+    } catch (const Error& error) {
+      const std::string sentence = error.what();
+      INFO(sentence);
+      CHECK(error.kind() == Kind::wire);
+      CHECK(sentence.find("step") != std::string::npos);
+      CHECK(sentence.find("from rank") != std::string::npos);
+    }
+  }
+}

@@ -1,0 +1,22 @@
+// Counts what C++ code allocates; MPI's C code uses malloc and is not counted. For one source file
+// of a test program: it replaces the global operators.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace eqt::test {
+inline std::atomic<std::size_t> g_allocations{0};
+inline std::size_t allocations() { return g_allocations; }
+}  // namespace eqt::test
+
+void* operator new(std::size_t bytes) {
+  ++eqt::test::g_allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -1,0 +1,86 @@
+// The messages of a mean among some ranks in one process: a compressed run and a raw one.
+
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "codec/integer/integer_message.hpp"
+
+namespace eqt::test {
+
+inline std::unique_ptr<codec::Compressor> make_summable(const std::string& name, int bits,
+                                                        std::size_t bucket_size) {
+  if (name == "terngrad") return codec::make_terngrad({.clip = 0});
+  if (name == "int8") return codec::make_int8({.bucket_size = bucket_size});
+  return codec::make_qsgd_v({.bits = bits, .bucket_size = bucket_size});
+}
+
+class IntegerCase {
+ public:
+  static constexpr StepId kStep = 7;
+  static constexpr std::uint32_t kIndex = 5, kSlice = 9;
+
+  /// `of_ranks`: values of each rank, the compressed ones first.
+  IntegerCase(const codec::Compressor& compressor, std::vector<std::vector<float>> of_ranks,
+              std::size_t compressed, std::uint64_t first_index)
+      : messages(compressor.integer_codec(), static_cast<std::uint32_t>(of_ranks.size())),
+        values(std::move(of_ranks)) {
+    const codec::Segment run = {
+        .slice = kSlice, .first_index = first_index, .begin = 0, .count = compressed};
+    const codec::Segment raw = {.slice = kSlice + 1,
+                                .begin = compressed,
+                                .count = values[0].size() - compressed,
+                                .compressed = false};
+    runs = {{.segment = run}, {.segment = raw}};
+    shared.resize(messages.scale_count(run));
+  }
+
+  std::vector<float> own_scales(std::size_t rank) const {
+    std::vector<float> scales(shared.size());
+    messages.find_scales(runs, values[rank], scales);
+    return scales;
+  }
+
+  std::vector<std::byte> scales_message(std::size_t rank) const {
+    std::vector<std::byte> frame(messages.scales_bytes(shared.size()));
+    messages.write_scales(own_scales(rank), kStep, kIndex, frame);
+    return frame;
+  }
+
+  void agree() {
+    for (std::size_t r = 0; r < values.size(); ++r) {
+      messages.raise_scales(scales_message(r), kStep, kIndex, shared);
+    }
+  }
+
+  std::vector<std::byte> codes_message(std::size_t rank) const {
+    std::vector<std::byte> frame(messages.codes_bytes(runs));
+    messages.write_codes(runs, values[rank], {own_scales(rank), shared},
+                         {.run_seed = 42,
+                          .step = kStep,
+                          .rank = static_cast<std::uint32_t>(rank),
+                          .index = kIndex,
+                          .density = {},
+                          .scales = {}},
+                         frame);
+    return frame;
+  }
+
+  std::vector<std::byte> sums_message(std::span<const std::vector<std::byte>> codes) const {
+    std::vector<std::byte> frame(messages.sums_bytes(runs));
+    const std::vector<std::span<const std::byte>> frames(codes.begin(), codes.end());
+    messages.add_codes(frames, runs, kStep, kIndex, frame);
+    return frame;
+  }
+
+  codec::IntegerMessages messages;
+  std::vector<std::vector<float>> values;
+  std::vector<codec::IntegerRun> runs;
+  std::vector<float> shared;
+};
+
+}  // namespace eqt::test
