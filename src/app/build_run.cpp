@@ -46,10 +46,14 @@ codec::ElastiQuantOptions elastiquant_options(const RunConfig::Compressor& confi
           .table = config.table};
 }
 
+}  // namespace
+
 int threads_for(const RunConfig& config, const comm::Communicator& comm) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
   return comm::fair_threads(static_cast<int>(comm.ranks_on_this_host().size()));
 }
+
+namespace {
 
 void build_data(const RunConfig& config, const comm::Communicator& comm, Run& run) {
   run.data = data::open_dataset({.name = config.data.name,
@@ -135,6 +139,8 @@ void build_model(const RunConfig& config, const comm::Communicator& comm, Run& r
   }
 }
 
+}  // namespace
+
 std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config, int ranks,
                                                         const codec::Compressor& compressor,
                                                         std::size_t count) {
@@ -155,13 +161,23 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
   return nullptr;
 }
 
+std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
+                                                const codec::Compressor& compressor) {
+  constexpr double kMib = 1024 * 1024;
+  return collective::plan_buckets(
+      layout, compressor,
+      {.granularity = config.compressor.granularity == "model" ? collective::Granularity::model
+                                                               : collective::Granularity::layer,
+       .skip_below = config.compressor.skip_below,
+       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib)});
+}
+
 std::unique_ptr<collective::Collective> make_collective(
     const RunConfig& config, comm::Communicator& comm, const Run& run,
     const std::vector<collective::FusionBucket>& plan) {
   std::string_view name = config.synchronization.collective;
   if (name == "auto") {
-    name =
-        collective::choose_collective(*run.compressor, run.replica->gradient().size(), comm.size());
+    name = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
   }
   if (name == "dense") return collective::make_dense(comm);
   if (name == "mpi-allreduce") return collective::make_mpi_allreduce(comm);
@@ -188,22 +204,22 @@ std::unique_ptr<collective::Collective> make_collective(
                                          {.reducer_feedback = run.memory != nullptr});
 }
 
-void build_synchronization(const RunConfig& config, comm::Communicator& comm,
-                           bool communication_thread, Run& run) {
+namespace {
+
+void build_compressor(const RunConfig& config, const comm::Communicator& comm, Run& run) {
   run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
+  if (!run.plan.replicas_equal) return;
+  run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
+}
+
+void build_synchronization(const RunConfig& config, comm::Communicator& comm,
+                           bool communication_thread, std::vector<collective::FusionBucket> plan,
+                           Run& run) {
   if (!run.plan.replicas_equal) {
     run.synchronizer = std::make_unique<train::NoSynchronizer>();
     return;
   }
-  constexpr double kMib = 1024 * 1024;
-  auto plan = collective::plan_buckets(
-      run.replica->layout(), *run.compressor,
-      {.granularity = config.compressor.granularity == "model" ? collective::Granularity::model
-                                                               : collective::Granularity::layer,
-       .skip_below = config.compressor.skip_below,
-       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib)});
-  run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
   run.collective = make_collective(config, comm, run, plan);
 
   if (auto* adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(run.compressor.get())) {
@@ -268,6 +284,12 @@ std::string Run::collective_name() const {
   return collective == nullptr ? "none" : std::string(collective->name());
 }
 
+RunConfig settled_config(const RunConfig& config, const Run& run) {
+  RunConfig settled = config;
+  if (run.choice) settled.synchronization.collective = run.choice->collective;
+  return settled;
+}
+
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config) {
   const codec::QsgdOptions qsgd = {
       .bits = config.bits, .bucket_size = config.bucket_size, .coding = coding_of(config)};
@@ -326,8 +348,15 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
       build_model(config, comm, *run);
     }
   });
+  std::vector<collective::FusionBucket> plan;
   comm.agree_after([&] {
-    build_synchronization(config, comm, communication_thread, *run);
+    build_compressor(config, comm, *run);
+    plan = make_plan(config, run->replica->layout(), *run->compressor);
+  });
+  if (run->plan.replicas_equal) run->choice = choose_by_measure(config, comm, *run, plan);
+  comm.agree_after([&] {
+    build_synchronization(settled_config(config, *run), comm, communication_thread, std::move(plan),
+                          *run);
     build_update(config, *run);
   });
   return run;
@@ -357,7 +386,8 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.compressor = config.compressor.name;
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm;
-  record.config_json = resolved_json(config);
+  record.config_json = resolved_json(settled_config(config, run));
+  if (run.choice) record.collective_predicted_ms = 1e3 * run.choice->seconds;
   record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(comm.size());
   return record;
 }

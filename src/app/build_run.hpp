@@ -3,13 +3,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "app/choose_by_measure.hpp"
 #include "app/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
+#include "collective/plan.hpp"
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
@@ -37,11 +41,15 @@ struct Run {
   std::unique_ptr<train::Synchronizer> synchronizer;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Schedule> schedule;
+  std::optional<MeasuredChoice> choice;  // of the collective, if `auto` had one to make
   train::Plan plan;
   int threads = 1;
 
   std::string collective_name() const;
 };
+
+/// `config` with the collective that was chosen by measurement, so that it repeats this run.
+RunConfig settled_config(const RunConfig& config, const Run& run);
 
 /// @param communication_thread whether MPI admits one
 /// @param fault what shall go wrong, for tests
@@ -51,6 +59,25 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
                                const std::optional<train::Fault>& fault = {});
 
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config);
+
+/// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
+/// less; config.threads_per_rank if that is set.
+int threads_for(const RunConfig& config, const comm::Communicator& comm);
+
+/// What a run with this config remembers of `count` values; null: nothing.
+std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config, int ranks,
+                                                        const codec::Compressor& compressor,
+                                                        std::size_t count);
+
+/// Which values travel together in a run with this config.
+std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
+                                                const codec::Compressor& compressor);
+
+/// The collective that config.synchronization.collective names or, if that is `auto`, the chosen
+/// one. Reads run.compressor, which the collective keeps, and whether there is a run.memory.
+std::unique_ptr<collective::Collective> make_collective(
+    const RunConfig& config, comm::Communicator& comm, const Run& run,
+    const std::vector<collective::FusionBucket>& plan);
 
 /// What the run record says about this run.
 metrics::RunRecord describe(const RunConfig& config, const Run& run,

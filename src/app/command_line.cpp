@@ -21,7 +21,8 @@ void add_config_options(CLI::App& app, std::string& path, std::vector<std::strin
 
 [[noreturn]] void fail_bench(const std::vector<std::string>& found) {
   fail(Kind::usage,
-       "bench: expected what to measure, codecs, found {}; try equant-train bench --help",
+       "bench: expected what to measure, codecs or collectives, found {}; try equant-train bench "
+       "--help",
        found.empty() ? "nothing" : found.front());
 }
 
@@ -41,6 +42,35 @@ void add_bench_options(CLI::App& app, BenchCommand& bench) {
       ->expected(1)
       ->take_all();
   codecs->add_flag("--json", bench.json, "One JSON object a line");
+}
+
+CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
+  CLI::App* collectives = app.add_subcommand(
+      "collectives",
+      "Under mpirun, per collective: milliseconds, bytes on the wire, ratio to MPI_Allreduce");
+  collectives
+      ->add_option("--values", bench.values,
+                   "Size of the gradient; may be given again [272474 1050000 11173962]")
+      ->type_name("N")
+      ->expected(1)
+      ->take_all()
+      ->check(CLI::Range(std::size_t{1}, kMaxBenchValues));
+  collectives
+      ->add_option("--collective", bench.collectives,
+                   "Only this one; may be given again [all that take the compressor]")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
+  collectives
+      ->add_option("--set", bench.sets, "Set a key of compressor or synchronization; later wins")
+      ->type_name("KEY=V")
+      ->expected(1)
+      ->take_all();
+  collectives->add_option("--seconds", bench.seconds, "Time for each row [3]")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 3600.0));
+  collectives->add_flag("--json", bench.json, "One JSON object a line");
+  return collectives;
 }
 
 void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
@@ -85,8 +115,10 @@ Command parse_command_line(int argc, char** argv) {
   CLI::App* schema_app = app.add_subcommand("schema", "JSON Schema of the config");
 
   BenchCommand bench;
-  CLI::App* bench_app = app.add_subcommand("bench", "Speed and error of compressors, one thread");
+  CLI::App* bench_app = app.add_subcommand("bench", "Speed and error of compressors, collectives");
   add_bench_options(*bench_app, bench);
+  BenchCollectivesCommand bench_collectives;
+  const CLI::App* collectives_app = add_bench_collectives(*bench_app, bench_collectives);
 
   DoctorCommand doctor;
   CLI::App* doctor_app = app.add_subcommand(
@@ -106,6 +138,7 @@ Command parse_command_line(int argc, char** argv) {
   if (doctor_app->parsed()) return doctor;
   if (bench_app->parsed()) {
     if (bench_app->get_subcommands().empty()) fail_bench(bench_app->remaining());
+    if (collectives_app->parsed()) return bench_collectives;
     return bench;
   }
   const bool checks = check_app->parsed();

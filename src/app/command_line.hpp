@@ -36,6 +36,14 @@ struct BenchCommand {
   bool json = false;
 };
 
+struct BenchCollectivesCommand {
+  std::vector<std::size_t> values;       // empty = kBenchSizes
+  std::vector<std::string> collectives;  // empty = all that take the compressor
+  std::vector<std::string> sets;         // "compressor.key=JSON" or "synchronization.key=JSON"
+  double seconds = 3;                    // for each row, after its check
+  bool json = false;
+};
+
 struct DoctorCommand {
   double seconds = 2;  // for measuring links
   int threads = 0;     // per rank; 0 = as a training run would choose
@@ -48,7 +56,7 @@ struct PrintCommand {
 };
 
 using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                             DoctorCommand, PrintCommand>;
+                             BenchCollectivesCommand, DoctorCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

@@ -155,7 +155,8 @@ std::vector<Field> synchronization_fields() {
                    {"none", "no synchronization: each rank trains alone"}})
           .says("what ranks exchange"),
       EQT_FIELD(synchronization.collective)
-          .one_of({{"auto", "the one that suits the compressor"},
+          .one_of({{"auto",
+                    "the fastest that suits the compressor, by measurement; config.json names it"},
                    {"dense", "float32 by a full-duplex pipeline; only for the compressor none"},
                    {"mpi-allreduce", "float32 by MPI_Allreduce; only for the compressor none"},
                    {"allgather", "every rank sends its message to all and adds what it receives"},

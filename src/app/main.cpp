@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "app/bench_codecs.hpp"
+#include "app/bench_collectives.hpp"
 #include "app/command_line.hpp"
 #include "app/doctor.hpp"
 #include "app/train_command.hpp"
@@ -30,6 +31,9 @@ int main(int argc, char** argv) {
                    [](const ListCommand& list) { return run_list(list), 0; },
                    [](const SchemaCommand&) { return run_schema(), 0; },
                    [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
+                   [&](const BenchCollectivesCommand& bench) {
+                     return run_bench_collectives(bench, argc, argv);
+                   },
                    [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
                    [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv));

@@ -113,8 +113,10 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get());
     if (comm.rank() != 0) return;
-    metrics::write_atomically(folder->file("config.json"), resolved_json(config));
+    metrics::write_atomically(folder->file("config.json"),
+                              resolved_json(settled_config(config, *run)));
     sink->write(describe(config, *run, comm));
+    if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
   });
 
   train::Trainer trainer({.comm = comm,

@@ -205,8 +205,9 @@ std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
 /// and its second quantisation are worth it. Pure.
 bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t parties);
 
-/// The collective that `auto` stands for: the one that sends fewer bytes, unless they are so few
-/// that the second round costs more. Pure: the same on every rank.
+/// The collective that `auto` stands for where nothing was measured, and takes where nothing is
+/// clearly faster: the one that sends fewer bytes, unless they are so few that the second round
+/// costs more. Pure: the same on every rank.
 std::string_view choose_collective(const codec::Compressor& compressor, std::size_t values,
                                    int ranks);
 

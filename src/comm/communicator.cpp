@@ -189,6 +189,22 @@ void Communicator::allreduce_max(std::span<double> values) {
                     "allreduce of maxima");
 }
 
+void Communicator::bench_blocking_allreduce(std::span<float> values) {
+  State& s = *state_;
+  constexpr const char* kOperation = "MPI_Allreduce of a benchmark";
+  const Watchdog::Guard guard(*s.watchdog, kOperation);
+  check(MPI_Allreduce(MPI_IN_PLACE, values.data(), checked_int(values.size()), MPI_FLOAT, MPI_SUM,
+                      s.comm),
+        kOperation);
+}
+
+void Communicator::bench_blocking_barrier() {
+  State& s = *state_;
+  constexpr const char* kOperation = "MPI_Barrier of a benchmark";
+  const Watchdog::Guard guard(*s.watchdog, kOperation);
+  check(MPI_Barrier(s.comm), kOperation);
+}
+
 std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
   State& s = *state_;
   std::vector<std::uint64_t> values(static_cast<std::size_t>(s.size), value);

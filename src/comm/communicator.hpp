@@ -60,6 +60,13 @@ class Communicator {
   /// Every rank's text, by rank; lengths may differ.
   std::vector<std::string> allgather(const std::string& text);
 
+  /// MPI_Allreduce in place, blocking inside MPI, as most programs call it: what `bench
+  /// collectives` compares with. Neither bytes nor messages appear in byte_count(). For benchmarks
+  /// only: whoever waits keeps its core busy.
+  void bench_blocking_allreduce(std::span<float> values);
+  /// MPI_Barrier, blocking inside MPI: ranks leave it within microseconds. For benchmarks only.
+  void bench_blocking_barrier();
+
   /// Sends and receives at once; returns when all has arrived and all buffers are free. Each
   /// message may be shorter than its room.
   /// @param operation a string literal, named when the deadline passes

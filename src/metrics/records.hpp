@@ -47,6 +47,8 @@ struct RunRecord {
   StepId steps_per_epoch = 0;
   StepId total_steps = 0;
   std::string model, dataset, compressor, collective, algorithm;
+  // What one synchronization was expected to take; empty where `auto` had nothing to choose.
+  std::optional<double> collective_predicted_ms;
   std::string config_json;            // the resolved config
   bool emulated = false;              // no network was run; sinks say so with every record
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no images/s in the progress
@@ -65,7 +67,7 @@ struct StepRecord {
 
 /// Something that happened in a step and has no record of its own.
 struct NoteRecord {
-  StepId step = 0;   // completed steps, from 1
+  StepId step = 0;   // completed steps; 0 = before the first
   std::string text;  // one line
 };
 

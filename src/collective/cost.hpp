@@ -1,0 +1,88 @@
+// The cost cards of COSTS.md as code: what a mean over ranks sends, encodes and waits for.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "codec/compressor.hpp"
+#include "collective/plan.hpp"
+
+namespace eqt::collective {
+
+/// What one synchronization has to move. Where ranks differ, their mean.
+struct Volume {
+  int ranks = 1;             // n
+  double values = 0;         // d
+  double message_bytes = 0;  // m: d values as messages of the compressor, frames included;
+                             // power-sgd: both factors and what travels exactly
+  double scales = 0;         // float32 that all ranks agree on before they encode (terngrad)
+  // integer: scales shared per bucket of values, bits of a code and of a sum of n codes, and values
+  // that travel as float32. 0 bits: the compressor has no codes to add.
+  double shared_scales = 0;
+  int code_bits = 0, sum_bits = 0;
+  double raw_values = 0;
+};
+
+/// Of this plan, with `message_bytes` expected of Gaussian-like values.
+Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan,
+                 int ranks);
+
+/// What it costs a rank; the mean over ranks where they differ by a run. Bytes are exact where a
+/// message's length depends on its number of values alone. Where it depends on the values (entropy
+/// coding), a mean's message may be longer or shorter than a gradient's, which m stands for.
+struct CostCard {
+  int rounds = 0;             // messages that wait for one another
+  double sent_bytes = 0;      // payload and frame headers, without what TCP or MPI add
+  double encoded_values = 0;  // by the compressor
+  double decoded_values = 0;
+  double added_values = 0;  // float32 additions outside the compressor
+  int quantisations = 0;    // of a value on its way into the result
+};
+
+/// The card of a collective by its name() or its name in configs; nothing for `auto` and names that
+/// have no card.
+/// @pre volume.ranks >= 1
+std::optional<CostCard> cost_card(std::string_view collective, const Volume& volume);
+
+/// What a job's machine was measured to do; of ranks and links that differ, the slowest. A speed of
+/// 0 bytes/s stands for links that do not exist.
+struct Machine {
+  int ranks = 1, hosts = 1;                                        // as many ranks on each host
+  double encode_seconds = 0, decode_seconds = 0, add_seconds = 0;  // per value, on one rank
+  struct Wire {
+    double latency_seconds = 0;
+    double bytes_per_second = 0;  // while both directions are busy
+  } between_hosts, within_host;
+};
+
+/// Seconds of one synchronization whose `pieces` pass through the engine, `slots` of them at a
+/// time:
+///   max(cpu, wire) + min(cpu, wire) / pieces + rounds * latency * ceil(pieces / slots).
+/// Ranks of a host share its link; what stays within a host is copied by the cores and counts as
+/// their work.
+double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
+                       std::size_t slots);
+
+/// A way to do the same, and what it is expected to take.
+struct Candidate {
+  std::string name;
+  double seconds = 0;
+};
+/// The first of `candidates`, which stand in the order of preference, that takes at most 1 + `tie`
+/// times as long as the fastest: so that noise does not decide between equals.
+/// @pre not empty
+std::size_t choose_first_fast(std::span<const Candidate> candidates, double tie);
+
+/// Payload bytes per value of Gaussian-like values, measured once: codecs need not know their own
+/// mean length.
+double bytes_per_value(const codec::Compressor& compressor);
+
+/// Bytes of a step's messages on one rank, from the lengths of Gaussian-like values' payloads.
+double expected_message_bytes(const codec::Compressor& compressor,
+                              std::span<const FusionBucket> plan);
+
+}  // namespace eqt::collective

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# bench collectives: what it prints, what it counts, and what it refuses.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# bench RANKS [ARGUMENTS]
+bench() {
+  local ranks=$1
+  shift
+  run "$EQT_ROOT/scripts/run_local.sh" --ranks "$ranks" -- bench collectives --seconds 0.01 "$@"
+}
+
+bench 2 --values 5000 --values 300001 --json
+expect_code 0 "bench collectives --json"
+python3 - "$OUT" <<'PY' || wrong "bench collectives --json: see the exception"
+import json, math, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+names = {row["collective"] for row in rows}
+assert {"dense", "allgather", "scatter-reduce"} <= names and "auto" not in names, names
+assert len(rows) == 2 * len(names), len(rows)
+for row in rows:
+    assert row["compressor"] == "none" and row["ranks"] == 2 and row["values"] in (5000, 300001), row
+    for key in ("median_ms", "p95_ms", "mpi_allreduce_ms", "ratio_vs_mpi"):
+        assert math.isfinite(row[key]) and row[key] > 0, (key, row)
+    assert row["median_ms"] <= row["p95_ms"] and row["repetitions"] >= 5, row
+    assert math.isclose(row["ratio_vs_mpi"], row["mpi_allreduce_ms"] / row["median_ms"]), row
+    assert row["relative_error"] < 1e-12, row
+    if row["collective"] == "dense":  # 2 * 4d * (n - 1) / n
+        assert row["wire_bytes"] == row["formula_bytes"] == 4 * row["values"], row
+PY
+
+# 65536 values of 4 bits with a norm for each 8192: 32768 + 32 bytes; a frame header of 32 and a length
+# of 4 bytes for each run. Allgather: one run. Scatter-reduce: 8 runs over 3 owners.
+bench 3 --values 65536 --set compressor.name=qsgd --json
+expect_code 0 "bench collectives of qsgd"
+python3 - "$OUT" <<'PY' || wrong "bench collectives of qsgd: see the exception"
+import json, sys
+rows = {row["collective"]: row for row in map(json.loads, open(sys.argv[1]))}
+payload, header, length = 32768 + 32, 32, 4
+expected = {"allgather": 2 * (payload + header + length),
+            "scatter-reduce": 2 * (payload + 3 * header + 8 * length) * 2 // 3}
+for name, sent in expected.items():
+    row = rows[name]
+    assert row["wire_bytes"] == row["formula_bytes"] == sent, (name, sent, row)
+    assert 0 < row["relative_error"], row
+assert "dense" not in rows, rows  # takes float32 only
+PY
+
+# Lengths that depend on the data, a shared scale, whole tensors, votes, factors.
+for compressor in e-elastiquant terngrad topk signsgd powersgd; do
+  bench 3 --values 40000 --set "compressor.name=$compressor" --json
+  expect_code 0 "bench collectives of $compressor"
+  python3 - "$OUT" "$compressor" <<'PY' || wrong "bench collectives of $compressor: see the exception"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert rows and all(row["compressor"] == sys.argv[2] for row in rows), rows
+for row in rows:
+    # Entropy codes of a mean are not quite as long as those of one rank's values, nor are indices of a
+    # part; the formula of integer leaves headers out.
+    exact = sys.argv[2] != "e-elastiquant" and row["collective"] not in ("sparse", "integer")
+    slack = 0 if exact else 0.03
+    assert abs(row["wire_bytes"] - row["formula_bytes"]) <= slack * row["wire_bytes"], row
+    assert row["wire_bytes"] < 4 * 40000, row
+    assert (row["relative_error"] is None) == (sys.argv[2] == "signsgd"), row
+PY
+done
+
+bench 2 --values 3000 --collective auto --collective allgather
+expect_code 0 "bench collectives as a table"
+expect_equal 2 "$(grep -cE '^(auto|allgather)' "$OUT")" "rows of the table"
+[[ $(wc -L <"$OUT") -le 100 ]] || wrong "the table is wider than 100 columns"
+bench 2 --values 1 --collective dense
+expect_code 0 "bench collectives of one value"
+
+program bench collectives
+expect_failure 2 'at least 2 ranks' "bench collectives alone"
+bench 2 --values 0
+expect_failure 2 'values' "no values"
+bench 2 --collective densee
+expect_failure 2 'nearest is "dense"' "an unknown collective"
+bench 2 --collective dense --set compressor.name=qsgd
+expect_failure 2 'synchronization\.collective' "a collective that refuses the compressor"
+bench 2 --collective scatter-reduce --set compressor.name=terngrad
+expect_failure 2 'scatter-reduce' "a compressor that needs whole tensors"
+bench 2 --set train.epochs=2
+expect_failure 2 'section compressor or synchronization' "a key of another section"
+bench 2 --set synchronization.collective=dense
+expect_failure 2 '\-\-collective' "the name as a setting"
+finish

@@ -1,0 +1,119 @@
+#include "collective/cost.hpp"
+
+#include <string>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "support/catch.hpp"
+
+using namespace eqt;
+using namespace eqt::collective;
+
+namespace {
+
+constexpr double kValues = 1'000'000, kMessage = 500'000;
+
+double sent(const std::string& name, int ranks) {
+  const auto card = cost_card(name, {.ranks = ranks, .values = kValues, .message_bytes = kMessage});
+  REQUIRE(card);
+  return card->sent_bytes;
+}
+
+/// A wire alone: nothing else costs anything.
+Machine wire_of(double bytes_per_second, int ranks, int hosts) {
+  Machine machine;
+  machine.ranks = ranks;
+  machine.hosts = hosts;
+  machine.between_hosts.bytes_per_second = bytes_per_second;
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("cards send what COSTS.md says", "[cost]") {
+  // 2 * 4d (n-1)/n, m (n-1), 2m (n-1)/n, for d = 10^6 and m = 5 * 10^5.
+  CHECK(sent("dense", 2) == 4e6);
+  CHECK(sent("dense", 4) == 6e6);
+  CHECK(sent("mpi-allreduce", 4) == 6e6);
+  CHECK(sent("allgather", 2) == 5e5);
+  CHECK(sent("allgather", 8) == 35e5);
+  CHECK(sent("scatter-reduce", 2) == 5e5);
+  CHECK(sent("scatter-reduce", 8) == 875e3);
+  CHECK(sent("power-sgd", 8) == 875e3);
+  CHECK(sent("ring", 8) == 875e3);
+  CHECK(sent("allgather", 1) == 0);
+  // m log2(n); of three ranks the extra one sends m, its partner and the partner's each 2m.
+  CHECK(sent("recursive-doubling", 8) == 15e5);
+  CHECK(sent("recursive-doubling", 3) == Approx(5 * 5e5 / 3));
+  CHECK_FALSE(cost_card("auto", {.ranks = 2}));
+  // Three scales of four bytes to each of two peers.
+  CHECK(cost_card("allgather", {.ranks = 3, .scales = 3})->sent_bytes == 24);
+}
+
+TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
+  // qsgd-v of 4 bits: codes -7 ... 7 need 4 bits, sums of 4 ranks -28 ... 28 need 6.
+  const auto codec = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
+  const Layout layout = {{"matrix", {128, 512}, 0, 65536}};
+  const Volume volume = volume_of(*codec, plan_buckets(layout, *codec, {}), 4);
+  CHECK(volume.code_bits == 4);
+  CHECK(volume.sum_bits == 6);
+  CHECK(volume.shared_scales == 128);
+  const auto card = cost_card("integer", volume);
+  REQUIRE(card);
+  CHECK(card->sent_bytes == Approx(4 * 128 * 3 + 65536 * (4 + 6) / 8.0 * 3 / 4));
+  CHECK_FALSE(cost_card("integer", volume_of(*codec::make_none(), {}, 4)));
+}
+
+TEST_CASE("allgather overtakes scatter-reduce in bytes from three ranks on", "[cost]") {
+  CHECK(sent("allgather", 2) == sent("scatter-reduce", 2));
+  for (int ranks = 3; ranks <= 16; ++ranks) {
+    INFO(ranks);
+    CHECK(sent("allgather", ranks) > sent("scatter-reduce", ranks));
+  }
+}
+
+TEST_CASE("a step takes as long as its wire, and the ranks of a host share it", "[cost]") {
+  const CostCard card{.sent_bytes = 1e6};
+  CHECK(predict_seconds(card, wire_of(1e6, 4, 4), 1, 1) == Approx(1));
+  CHECK(predict_seconds(card, wire_of(2e6, 4, 4), 1, 1) == Approx(0.5));
+  // Two hosts of two: two of a rank's three peers are abroad, and two ranks use the wire.
+  CHECK(predict_seconds(card, wire_of(1e6, 4, 2), 1, 1) == Approx(2.0 * 2 / 3));
+  CHECK(predict_seconds(card, wire_of(1e6, 4, 1), 1, 1) == 0);
+}
+
+TEST_CASE("pieces hide the smaller of computing and sending", "[cost]") {
+  CostCard card{.sent_bytes = 1e6, .encoded_values = 1e6};
+  Machine machine = wire_of(1e6, 2, 2);
+  machine.encode_seconds = 0.5e-6;
+  CHECK(predict_seconds(card, machine, 1, 1) == Approx(1.5));
+  CHECK(predict_seconds(card, machine, 10, 8) == Approx(1.05));
+  machine.encode_seconds = 2e-6;
+  CHECK(predict_seconds(card, machine, 10, 8) == Approx(2.1));
+  card.rounds = 2;
+  machine.between_hosts.latency_seconds = 0.01;
+  CHECK(predict_seconds(card, machine, 10, 8) == Approx(2.1 + 2 * 0.01 * 2));
+}
+
+TEST_CASE("the first of equals is taken, and a clearly faster one before it", "[cost]") {
+  const std::vector<Candidate> close = {{"a", 1.09}, {"b", 1.0}, {"c", 1.05}};
+  CHECK(choose_first_fast(close, 0.1) == 0);
+  CHECK(choose_first_fast(close, 0.06) == 1);
+  const std::vector<Candidate> far = {{"a", 3.0}, {"b", 1.2}, {"c", 1.0}};
+  CHECK(choose_first_fast(far, 0.1) == 2);
+  CHECK(choose_first_fast(far, 0.3) == 1);
+}
+
+TEST_CASE("message bytes are expected from the plan", "[cost]") {
+  const auto qsgd = codec::make_qsgd({.bits = 4, .bucket_size = 8192});
+  const Layout layout = {{"matrix", {128, 512}, 0, 65536}, {"bias", {10}, 65536, 10}};
+  const auto plan = plan_buckets(layout, *qsgd, {});
+  std::size_t pieces = 0;  // of the matrix
+  for (const FusionBucket& bucket : plan) {
+    for (const codec::Segment& segment : bucket.segments) pieces += segment.compressed ? 1 : 0;
+  }
+  // Half a byte a value and a norm for each bucket of 8192, a length for each piece, ten raw
+  // values, a header for each message.
+  CHECK(expected_message_bytes(*qsgd, plan) ==
+        Approx(32768.0 + 8 * 4 + 40 + 4.0 * static_cast<double>(pieces) +
+               32.0 * static_cast<double>(plan.size())));
+}
