@@ -117,8 +117,10 @@ bool prepare(const RunConfig& config, std::size_t values, bool named, comm::Comm
       run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
       plan = make_plan(config, bench_layout(values), *run.compressor);
       run.memory = make_memory(config, comm.size(), *run.compressor, values);
-      run.collective = make_collective(config, comm, run, plan);
     });
+    run.choice = choose_by_measure(config, comm, run, plan);
+    comm.agree_after(
+        [&] { run.collective = make_collective(settled_config(config, run), comm, run, plan); });
   } catch (const comm::AgreedError& error) {
     if (named || error.kind() != Kind::usage) throw;
     return false;

@@ -11,6 +11,7 @@
 #include "app/build_run.hpp"
 #include "app/config_checks.hpp"
 #include "app/measure_codec.hpp"
+#include "app/measure_collective.hpp"
 #include "app/values_at_hand.hpp"
 #include "codec/message.hpp"
 #include "collective/collective.hpp"
@@ -83,23 +84,32 @@ std::unique_ptr<collective::Collective> try_to_make(const RunConfig& config,
 /// What another one does with fewer quantisations and no more bytes is not worth a measurement: two
 /// ranks send each other as much by allgather as by scatter-reduce, which quantises twice.
 void drop_dominated(std::vector<Contender>& all) {
-  const std::vector<Contender> before = all;
-  std::erase_if(all, [&](const Contender& c) {
-    return std::ranges::any_of(before, [&](const Contender& other) {
-      return other.card.quantisations < c.card.quantisations &&
-             other.card.sent_bytes <= c.card.sent_bytes;
+  std::vector<Contender> kept;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const CostCard& card = all[i].card;
+    const bool dominated = std::ranges::any_of(all, [&](const Contender& other) {
+      return other.card.quantisations < card.quantisations &&
+             other.card.sent_bytes <= card.sent_bytes;
     });
-  });
+    // Twins cannot be told apart: of two ranks, recursive doubling is allgather.
+    const bool twin = std::any_of(kept.begin(), kept.end(),
+                                  [&](const Contender& other) { return other.card == card; });
+    if (!dominated && !twin) kept.push_back(all[i]);
+  }
+  all = std::move(kept);
 }
 
 /// In the order of preference: the static choice, then fewer quantisations and rounds first.
 std::vector<Contender> contenders(const RunConfig& config, comm::Communicator& comm, const Run& run,
-                                  const Plan& plan) {
-  const collective::Volume volume = collective::volume_of(*run.compressor, plan, comm.size());
+                                  const Plan& plan, int hosts) {
+  const collective::Volume volume =
+      collective::volume_of(*run.compressor, plan, comm.size(), hosts);
   const bool lossless = run.compressor->properties().lossless;
   std::vector<Contender> found;
   for (const Choice& choice : config_choices("synchronization.collective")) {
     if (choice.name == "auto") continue;
+    // On one host it compresses nothing; with a rank on each it is what it consists of.
+    if (choice.name == "hierarchical" && (hosts <= 1 || hosts == comm.size())) continue;
     const auto card = collective::cost_card(choice.name, volume);
     if (!card || (!lossless && card->quantisations > kMostQuantisations)) continue;
     const auto made = try_to_make(with_collective(config, choice.name), comm, run, plan);
@@ -297,7 +307,8 @@ std::optional<MeasuredChoice> choose_by_measure(const RunConfig& config, comm::C
   if (config.synchronization.collective != "auto" || comm.size() == 1) return {};
   const Stopwatch all;
   std::vector<Contender> found;
-  comm.agree_after([&] { found = contenders(config, comm, run, plan); });
+  const int hosts = equal_hosts(comm);
+  comm.agree_after([&] { found = contenders(config, comm, run, plan, hosts); });
   if (found.size() < 2) return {};
 
   const std::vector<float> values = trial_values(plan.front().end);

@@ -42,6 +42,12 @@ double sum_over_ranks(comm::Communicator& comm, double value) {
 
 }  // namespace
 
+int equal_hosts(comm::Communicator& comm) {
+  const auto mates = comm.allgather(std::uint64_t{comm.ranks_on_this_host().size()});
+  const bool equal = std::ranges::all_of(mates, [&](auto count) { return count == mates[0]; });
+  return equal ? comm.size() / static_cast<int>(mates[0]) : 0;
+}
+
 Layout bench_layout(std::size_t values) {
   Layout layout;
   const auto add = [&](std::vector<std::int64_t> shape, std::size_t count) {
@@ -244,7 +250,8 @@ void CollectiveBench::count_bytes(std::uint64_t sent_bytes, std::uint64_t encode
   const double sent = sum_over_ranks(comm_, static_cast<double>(sent_bytes)) / ranks;
   const double encoded = sum_over_ranks(comm_, static_cast<double>(encoded_bytes)) / ranks;
   figures_.wire_bytes = static_cast<std::uint64_t>(std::llround(sent));
-  collective::Volume volume = collective::volume_of(compressor_, plan_, comm_.size());
+  collective::Volume volume =
+      collective::volume_of(compressor_, plan_, comm_.size(), equal_hosts(comm_));
   auto card = collective::cost_card(collective_.name(), volume);
   // Data decide how long messages are, so what was encoded says it; a collective may encode
   // several.

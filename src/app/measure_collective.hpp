@@ -29,6 +29,9 @@ struct CollectiveFigures {
   std::size_t repetitions = 0;
 };
 
+/// How many hosts the job has, if each has as many ranks; else 0. Collective.
+int equal_hosts(comm::Communicator& comm);
+
 /// Tensors like those of a network: matrices of at most 512 x 4608, the largest of ResNet-18 and
 /// ResNet-50, and vectors of what is left over.
 Layout bench_layout(std::size_t values);

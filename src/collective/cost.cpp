@@ -6,6 +6,7 @@
 
 #include "codec/frame.hpp"
 #include "codec/integer/integer_codec.hpp"
+#include "collective/collective.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
@@ -87,6 +88,25 @@ std::optional<CostCard> integer(const Volume& v) {
   return card;
 }
 
+/// Every rank has a lane: L = k = n/H.
+std::optional<CostCard> hierarchical(const Volume& v) {
+  if (v.hosts == 0) return {};
+  const double hosts = v.hosts, lanes = static_cast<double>(v.ranks) / hosts;
+  const double message = v.message_bytes / lanes, values = v.values / lanes;
+  CostCard card{.rounds = lanes > 1 ? 2 : 0, .added_values = values * (lanes - 1)};
+  card.sent_bytes = 2 * 4 * values * (lanes - 1);
+  card.abroad_bytes = 0;
+  if (v.hosts == 1) return card;
+  card.encoded_values = values;
+  card.rounds += v.host_sums_scatter ? 2 : 1;
+  card.quantisations = v.host_sums_scatter ? 2 : 1;
+  card.abroad_bytes =
+      v.host_sums_scatter ? 2 * message * (hosts - 1) / hosts : message * (hosts - 1);
+  card.decoded_values = v.host_sums_scatter ? 2 * values : hosts * values;
+  card.sent_bytes += *card.abroad_bytes;
+  return card;
+}
+
 CostCard power_sgd(const Volume& v) {
   const double n = v.ranks;
   return {.rounds = v.ranks <= 2 ? 2 : 4,
@@ -109,13 +129,15 @@ std::optional<CostCard> cost_card(std::string_view collective, const Volume& vol
   if (collective == "recursive-doubling") return recursive_doubling(volume);
   if (collective == "sparse") return sparse(volume);
   if (collective == "integer") return integer(volume);
+  if (collective == "hierarchical") return hierarchical(volume);
   if (collective == "power-sgd") return power_sgd(volume);
   return {};
 }
 
-Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan,
-                 int ranks) {
-  Volume volume{.ranks = ranks, .message_bytes = expected_message_bytes(compressor, plan)};
+Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan, int ranks,
+                 int hosts) {
+  Volume volume{
+      .ranks = ranks, .hosts = hosts, .message_bytes = expected_message_bytes(compressor, plan)};
   const auto codes = compressor.integer_codec();
   if (codes != nullptr) {
     const auto largest = static_cast<unsigned>(codes->largest_code());
@@ -133,6 +155,10 @@ Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBuck
       volume.shared_scales += static_cast<double>((segment.count + each - 1) / each);
     }
   }
+  if (hosts > 0) {
+    const auto lane = static_cast<std::size_t>(volume.values * hosts / ranks);
+    volume.host_sums_scatter = scatter_pays(compressor, lane, static_cast<std::size_t>(hosts));
+  }
   return volume;
 }
 
@@ -145,11 +171,12 @@ double predict_seconds(const CostCard& card, const Machine& machine, std::size_t
   const auto seconds_of = [](double bytes, const Machine::Wire& wire) {
     return bytes > 0 && wire.bytes_per_second > 0 ? bytes / wire.bytes_per_second : 0;
   };
-  const double wire = seconds_of(card.sent_bytes * abroad * mates, machine.between_hosts);
+  const double abroad_bytes = card.abroad_bytes.value_or(card.sent_bytes * abroad);
+  const double wire = seconds_of(abroad_bytes * mates, machine.between_hosts);
   const double cpu = card.encoded_values * machine.encode_seconds +
                      card.decoded_values * machine.decode_seconds +
                      card.added_values * machine.add_seconds +
-                     seconds_of(card.sent_bytes * (1 - abroad), machine.within_host);
+                     seconds_of(card.sent_bytes - abroad_bytes, machine.within_host);
   const double latency = machine.hosts > 1 ? machine.between_hosts.latency_seconds
                                            : machine.within_host.latency_seconds;
   const auto turns = static_cast<double>((pieces + slots - 1) / slots);

@@ -16,6 +16,7 @@ namespace eqt::collective {
 /// What one synchronization has to move. Where ranks differ, their mean.
 struct Volume {
   int ranks = 1;             // n
+  int hosts = 1;             // H, of n/H ranks each; 0: of different numbers
   double values = 0;         // d
   double message_bytes = 0;  // m: d values as messages of the compressor, frames included;
                              // power-sgd: both factors and what travels exactly
@@ -25,11 +26,13 @@ struct Volume {
   double shared_scales = 0;
   int code_bits = 0, sum_bits = 0;
   double raw_values = 0;
+  bool host_sums_scatter =
+      false;  // hierarchical: between hosts as scatter-reduce, not as allgather
 };
 
 /// Of this plan, with `message_bytes` expected of Gaussian-like values.
-Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan,
-                 int ranks);
+Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan, int ranks,
+                 int hosts);
 
 /// What it costs a rank; the mean over ranks where they differ by a run. Bytes are exact where a
 /// message's length depends on its number of values alone. Where it depends on the values (entropy
@@ -40,7 +43,11 @@ struct CostCard {
   double encoded_values = 0;  // by the compressor
   double decoded_values = 0;
   double added_values = 0;  // float32 additions outside the compressor
-  int quantisations = 0;    // of a value on its way into the result
+  // Of sent_bytes, to other hosts; unset: as its share of the peers says.
+  std::optional<double> abroad_bytes = {};
+  int quantisations = 0;  // of a value on its way into the result
+
+  bool operator==(const CostCard&) const = default;
 };
 
 /// The card of a collective by its name() or its name in configs; nothing for `auto` and names that

@@ -29,18 +29,19 @@ for row in rows:
 PY
 
 # 65536 values of 4 bits with a norm for each 8192: 32768 + 32 bytes; a frame header of 32 and a length
-# of 4 bytes for each run. Allgather: one run. Scatter-reduce: 8 runs over 3 owners.
+# of 4 bytes for each piece. Allgather: 1 to 8 pieces of whole runs. Scatter-reduce: 8 runs over 3 owners,
+# in 3 messages or more.
 bench 3 --values 65536 --set compressor.name=qsgd --json
 expect_code 0 "bench collectives of qsgd"
 python3 - "$OUT" <<'PY' || wrong "bench collectives of qsgd: see the exception"
 import json, sys
 rows = {row["collective"]: row for row in map(json.loads, open(sys.argv[1]))}
 payload, header, length = 32768 + 32, 32, 4
-expected = {"allgather": 2 * (payload + header + length),
-            "scatter-reduce": 2 * (payload + 3 * header + 8 * length) * 2 // 3}
+expected = {"allgather": [2 * (payload + n * (header + length)) for n in range(1, 9)],
+            "scatter-reduce": [round(2 * (payload + n * header + 8 * length) * 2 / 3) for n in range(3, 9)]}
 for name, sent in expected.items():
     row = rows[name]
-    assert row["wire_bytes"] == row["formula_bytes"] == sent, (name, sent, row)
+    assert row["wire_bytes"] == row["formula_bytes"] and row["wire_bytes"] in sent, (name, sent, row)
     assert 0 < row["relative_error"], row
 assert "dense" not in rows, rows  # takes float32 only
 PY
@@ -59,7 +60,8 @@ for row in rows:
     exact = sys.argv[2] != "e-elastiquant" and row["collective"] not in ("sparse", "integer")
     slack = 0 if exact else 0.03
     assert abs(row["wire_bytes"] - row["formula_bytes"]) <= slack * row["wire_bytes"], row
-    assert row["wire_bytes"] < 4 * 40000, row
+    if row["collective"] != "hierarchical":  # float32 within a host
+        assert row["wire_bytes"] < 4 * 40000, row
     assert (row["relative_error"] is None) == (sys.argv[2] == "signsgd"), row
 PY
 done

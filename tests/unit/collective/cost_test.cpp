@@ -54,14 +54,26 @@ TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
   // qsgd-v of 4 bits: codes -7 ... 7 need 4 bits, sums of 4 ranks -28 ... 28 need 6.
   const auto codec = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}};
-  const Volume volume = volume_of(*codec, plan_buckets(layout, *codec, {}), 4);
+  const Volume volume = volume_of(*codec, plan_buckets(layout, *codec, {}), 4, 1);
   CHECK(volume.code_bits == 4);
   CHECK(volume.sum_bits == 6);
   CHECK(volume.shared_scales == 128);
   const auto card = cost_card("integer", volume);
   REQUIRE(card);
   CHECK(card->sent_bytes == Approx(4 * 128 * 3 + 65536 * (4 + 6) / 8.0 * 3 / 4));
-  CHECK_FALSE(cost_card("integer", volume_of(*codec::make_none(), {}, 4)));
+  CHECK_FALSE(cost_card("integer", volume_of(*codec::make_none(), {}, 4, 1)));
+}
+
+TEST_CASE("hierarchical sends little abroad and float32 at home", "[cost]") {
+  // Two hosts of four: each rank's lane is a quarter; 8 d (L-1)/L at home, m/L (H-1) abroad.
+  const auto card = cost_card(
+      "hierarchical", {.ranks = 8, .hosts = 2, .values = kValues, .message_bytes = kMessage});
+  REQUIRE(card);
+  CHECK(card->abroad_bytes == 125e3);
+  CHECK(card->sent_bytes == 6e6 + 125e3);
+  // All four lanes share the host's wire, and nothing else costs anything.
+  CHECK(predict_seconds(*card, wire_of(1e6, 8, 2), 1, 1) == Approx(0.5));
+  CHECK_FALSE(cost_card("hierarchical", {.ranks = 3, .hosts = 0}));
 }
 
 TEST_CASE("allgather overtakes scatter-reduce in bytes from three ranks on", "[cost]") {
