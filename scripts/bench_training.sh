@@ -54,7 +54,7 @@ sets=("$@")
 [[ -r $config ]] || fail 2 "cannot read the config \"$config\"."
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
 [[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."
-python=${PYTHON:-python3}
+python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
