@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Sweeps collectives over ranks, link rates, sizes and compressors, every rank on a host of its own
+# (netlab.sh), each beside MPI_Allreduce of float32 on the same links. Writes CSV, and a plot where
+# gnuplot is installed.
+#
+#   scripts/bench_collectives.sh --out FILE [options]
+#
+#   --out FILE          the CSV; the plot goes to FILE.svg
+#   --ranks LIST        comma-separated [2,4]
+#   --rates LIST        comma-separated rates for netlab.sh; "unlimited" shapes nothing, "shared" runs
+#                       all ranks on this host without netlab [100mbit,1gbit]
+#   --values LIST       comma-separated sizes [272474,1050000,11173962]
+#   --compressors LIST  comma-separated [none,bf16,qsgd,e-elastiquant,dgc]
+#   --collective NAME   only this one; may be given again [all that take the compressor]
+#   --seconds S         time for each row [3]
+#   --help              this text
+#
+#   scripts/bench_collectives.sh --ranks 2 --rates 100mbit --compressors none --collective dense --out dense.csv
+# EQT_PROGRAM names another executable than build/release/equant-train.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+out=""
+ranks=2,4
+rates=100mbit,1gbit
+sizes=272474,1050000,11173962
+compressors=none,bf16,qsgd,e-elastiquant,dgc
+only=()
+seconds=3
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --out) value_of "$1" $#; out=$2; shift 2 ;;
+    --ranks) value_of "$1" $#; ranks=$2; shift 2 ;;
+    --rates) value_of "$1" $#; rates=$2; shift 2 ;;
+    --values) value_of "$1" $#; sizes=$2; shift 2 ;;
+    --compressors) value_of "$1" $#; compressors=$2; shift 2 ;;
+    --collective) value_of "$1" $#; only+=(--collective "$2"); shift 2 ;;
+    --seconds) value_of "$1" $#; seconds=$2; shift 2 ;;
+    --help | -h) usage; exit 0 ;;
+    *) fail 2 "unknown argument \"$1\"; see --help." ;;
+  esac
+done
+[[ -n $out ]] || fail 2 "--out FILE is missing; see --help."
+program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+[[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+values=()
+for size in ${sizes//,/ }; do natural --values "$size"; values+=(--values "$size"); done
+
+# launch N RATE COMMAND...: on N hosts behind links of RATE, or on this one.
+launch() {
+  local n=$1 rate=$2
+  shift 2
+  if [[ $rate == shared ]]; then
+    mpirun -np "$n" --oversubscribe --quiet --bind-to none "$@"
+  else
+    "$EQT_ROOT/scripts/netlab.sh" --ranks "$n" --rate "$rate" --counters /dev/null -- "$@"
+  fi
+}
+
+for n in ${ranks//,/ }; do
+  natural --ranks "$n"
+  for rate in ${rates//,/ }; do
+    for compressor in ${compressors//,/ }; do
+      say "$n ranks, $rate, $compressor" >&2
+      launch "$n" "$rate" "$program" bench collectives --json --seconds "$seconds" "${values[@]}" \
+        ${only[0]+"${only[@]}"} --set "compressor.name=$compressor" >"$work/rows" 2>"$work/log" || {
+        tail -n 5 "$work/log" >&2
+        fail 1 "measuring $compressor on $n ranks at $rate failed; its last words stand above."
+      }
+      sed "s/^{/{\"rate\":\"$rate\",/" "$work/rows" | grep '^{' >>"$work/all"
+    done
+  done
+done
+
+python3 - "$work/all" "$out" "$work/plot" <<'PYTHON'
+import csv, json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+columns = ["ranks", "rate", "values", "compressor", "collective", "median_ms", "p95_ms", "wire_bytes",
+           "formula_bytes", "mpi_allreduce_ms", "ratio_vs_mpi"]
+with open(sys.argv[2], "w", newline="") as out:
+    table = csv.DictWriter(out, columns, extrasaction="ignore")
+    table.writeheader()
+    table.writerows(rows)
+# A bar for the best collective of every compressor, at the largest size.
+largest = max(row["values"] for row in rows)
+best = {}
+for row in rows:
+    if row["values"] == largest:
+        key = (row["ranks"], row["rate"], row["compressor"])
+        if key not in best or row["median_ms"] < best[key]["median_ms"]:
+            best[key] = row
+with open(sys.argv[3], "w") as plot:
+    for (n, rate, compressor), row in sorted(best.items(), key=lambda item: (item[0][1], item[0][0])):
+        plot.write(f'"{compressor}, {row["collective"]}\\n{n} ranks, {rate}" {row["ratio_vs_mpi"]}\n')
+PYTHON
+say "wrote $out" >&2
+
+if command -v gnuplot >/dev/null; then
+  gnuplot <<PLOT
+set terminal svg size 1000,520 font "sans-serif,12"
+set output "$out.svg"
+set style fill solid 0.7
+set boxwidth 0.7
+set logscale y
+set ylabel "times as fast as MPI\\\\_Allreduce of float32"
+set xtics rotate by -45
+set grid ytics
+set key off
+plot "$work/plot" using 0:2:xtic(1) with boxes, 1 with lines dashtype 2
+PLOT
+  say "wrote $out.svg" >&2
+else
+  say "no plot: gnuplot is not installed" >&2
+fi
