@@ -24,12 +24,12 @@ std::vector<DealtRuns> deal_runs(std::span<const FusionBucket> plan,
   std::vector<DealtRuns> deals;
   deals.reserve(plan.size());
   std::size_t turn = 0;
+  // The length at which the plan cuts, so that a cut falls between two runs.
+  const std::size_t run = run_length(compressor);
   for (const FusionBucket& bucket : plan) {
     DealtRuns runs(ranks);
     for (std::size_t s = bucket.segments.size(); s-- > 0;) {
-      const codec::Segment& segment = bucket.segments[s];
-      // The lengths at which the plan cuts, so that a cut falls between two runs.
-      deal_segment(segment, segment.compressed ? run_length(compressor) : kLeastRun, turn, runs);
+      deal_segment(bucket.segments[s], run, turn, runs);
     }
     for (auto& segments : runs) std::reverse(segments.begin(), segments.end());
     deals.push_back(std::move(runs));

@@ -7,14 +7,12 @@
 namespace eqt::collective {
 namespace {
 
-constexpr std::size_t kRawRun = 8192;  // values; of codecs that have no runs of their own
-
 /// Gives each value to a lane, from the last value to the first, as buckets travel.
 class Dealer {
  public:
   Dealer(const codec::Compressor& compressor, std::size_t lanes)
       : whole_(needs_whole_slices(compressor)),
-        run_(whole_ ? kRawRun : run_length(compressor)),
+        run_(whole_ ? kLeastRun : run_length(compressor)),
         loads_(lanes) {}
 
   std::vector<LaneRuns> deal(const FusionBucket& bucket) {

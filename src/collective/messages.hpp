@@ -10,6 +10,9 @@
 
 namespace eqt::collective {
 
+/// In the index of a message that carries means, not contributions.
+inline constexpr std::uint32_t kReducedBit = 0x80000000u;
+
 /// Messages of a bucket travel on a channel of its own, in the plan's order of urgency.
 inline comm::Route route_of(const FusionBucket& bucket) {
   return {.channel = 1 + bucket.index % (comm::Transfers::kChannels - 1), .priority = bucket.index};

@@ -30,8 +30,6 @@ namespace {
 
 constexpr std::uint32_t kReducer =
     0xFFFFFFFFu;  // "rank" of the second quantisation's random stream
-constexpr std::uint32_t kReducedBit =
-    0x80000000u;  // in the message index: a mean, not a contribution
 
 /// The runs of one fusion bucket, by owner.
 struct Chunks {

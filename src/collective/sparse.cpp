@@ -44,7 +44,6 @@
 namespace eqt::collective {
 namespace {
 
-constexpr std::uint32_t kReducedBit = 0x80000000u;  // in the message index: means
 constexpr const char* kToOwners = "sparse: survivors to their owners";
 constexpr const char* kToEveryone = "sparse: reduced values to everyone";
 

@@ -12,6 +12,7 @@
 #include "codec/frame.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 
 using namespace eqt;
@@ -21,17 +22,8 @@ namespace {
 
 /// Tensors around every width that matters: one value, one-dimensional, below and above a run.
 Layout test_layout() {
-  Layout layout;
-  std::size_t offset = 0;
-  const std::vector<std::vector<std::int64_t>> shapes = {
-      {16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {10}};
-  for (const auto& shape : shapes) {
-    std::size_t count = 1;
-    for (const auto side : shape) count *= static_cast<std::size_t>(side);
-    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
-    offset += count;
-  }
-  return layout;
+  return test::layout_of(
+      {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {10}});
 }
 
 std::vector<float> gradient_of(Rank rank, std::size_t count) {
@@ -47,16 +39,6 @@ std::vector<float> exact_mean(int ranks, std::size_t count) {
   std::vector<float> mean(count);
   for (std::size_t i = 0; i < count; ++i) mean[i] = static_cast<float>(sum[i] / ranks);
   return mean;
-}
-
-std::uint64_t hash_of(std::span<const float> values) {
-  std::uint64_t hash = 0;
-  for (const float v : values) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    hash = mix64(hash ^ bits);
-  }
-  return hash;
 }
 
 struct Outcome {
@@ -126,7 +108,7 @@ TEST_CASE("every collective gives identical bits on every rank", "[collective]")
       for (const auto& collective : collectives) {
         const Outcome out = run(comm, *collective, plan, total_count(layout));
         INFO(name << " " << collective->name());
-        CHECK_NOTHROW(comm.require_same(hash_of(out.values), "mean"));
+        CHECK_NOTHROW(comm.require_same(test::hash_of(out.values), "mean"));
       }
     }
   }
@@ -201,7 +183,7 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
             plan_buckets(layout, *compressor, {.bucket_bytes = bytes, .piece_bytes = bytes});
         const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                          : make_allgather(comm, *compressor, plan);
-        hashes.push_back(hash_of(run(comm, *collective, plan, total_count(layout)).values));
+        hashes.push_back(test::hash_of(run(comm, *collective, plan, total_count(layout)).values));
       }
       INFO(name << (scatters ? " scatter-reduce" : " allgather"));
       // The owner adds its own values exactly, so with several buckets only the deal of runs may

@@ -1,8 +1,5 @@
-#include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <limits>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +7,7 @@
 #include "codec/codecs.hpp"
 #include "codec/parallel.hpp"
 #include "support/catch.hpp"
+#include "support/counted_allocations.hpp"
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
 #include "train/gradient_averaging.hpp"
@@ -17,18 +15,6 @@
 using namespace eqt;
 using namespace eqt::collective;
 using namespace eqt::train;
-
-// Counts what our own code allocates; MPI's C code uses malloc and is not counted.
-namespace {
-std::atomic<std::size_t> g_allocations{0};
-}
-void* operator new(std::size_t bytes) {
-  ++g_allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -175,7 +161,7 @@ std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, Step
   std::size_t before = 0;
   for (StepId step = 0; step < steps; ++step) {
     // Buffers may still grow in the first steps: a payload's size varies with its values.
-    if (step == steps / 2) before = g_allocations;
+    if (step == steps / 2) before = test::allocations();
     std::copy(fresh[step].begin(), fresh[step].end(), gradient.begin());
     synchronizer->begin(step, 0);
     for (std::size_t i = 0; i < layout.size(); ++i) {
@@ -183,7 +169,7 @@ std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, Step
     }
     (void)synchronizer->finish();
   }
-  if (allocations != nullptr) *allocations = g_allocations - before;
+  if (allocations != nullptr) *allocations = test::allocations() - before;
   return gradient;
 }
 

@@ -13,6 +13,7 @@
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 
 using namespace eqt;
@@ -44,32 +45,13 @@ std::unique_ptr<comm::Communicator> arranged(const Arrangement& arrangement) {
 }
 
 Layout test_layout() {
-  Layout layout;
-  std::size_t offset = 0;
-  const std::vector<std::vector<std::int64_t>> shapes = {
-      {16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {20000}, {3, 7}, {200, 164}, {10}};
-  for (const auto& shape : shapes) {
-    std::size_t count = 1;
-    for (const auto side : shape) count *= static_cast<std::size_t>(side);
-    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
-    offset += count;
-  }
-  return layout;
+  return test::layout_of(
+      {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {20000}, {3, 7}, {200, 164}, {10}});
 }
 
 std::vector<float> gradient_of(Rank rank, std::size_t count, StepId step = 0) {
   return test::gaussian(count,
                         {.run_seed = 5, .step = step, .rank = static_cast<std::uint32_t>(rank)});
-}
-
-std::uint64_t hash_of(std::span<const float> values) {
-  std::uint64_t hash = 0;
-  for (const float v : values) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    hash = mix64(hash ^ bits);
-  }
-  return hash;
 }
 
 std::vector<float> mean_of_all(comm::Communicator& comm, Collective& collective,
@@ -130,7 +112,8 @@ TEST_CASE("hierarchical gives identical bits on every rank, whatever the buckets
               layout, *compressor,
               {.granularity = granularity, .bucket_bytes = bytes, .piece_bytes = bytes});
           const auto collective = make_hierarchical(*comm, *compressor, plan, {});
-          hashes.push_back(hash_of(mean_of_all(*comm, *collective, plan, total_count(layout))));
+          hashes.push_back(
+              test::hash_of(mean_of_all(*comm, *collective, plan, total_count(layout))));
         }
         INFO(arrangement.name << " " << name);
         CHECK_NOTHROW(comm->require_same(hashes[0], "mean"));
@@ -297,7 +280,8 @@ TEST_CASE("hierarchical names a host that is out of step", "[hierarchical]") {
   if (comm->size() == 1) return;
   const Layout layout = test_layout();
   const auto compressor = codec::make_qsgd({});
-  const auto plan = plan_buckets(layout, *compressor, {});
+  // In one piece, so that every rank has values of it and receives the wrong message itself.
+  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const auto collective = make_hierarchical(*comm, *compressor, plan, {});
   auto values = gradient_of(comm->rank(), total_count(layout));
   const StepId step = comm->rank() == 0 ? 8 : 7;

@@ -15,6 +15,7 @@
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 
 using namespace eqt;
@@ -24,17 +25,8 @@ namespace {
 
 /// Tensors around every width that matters, biases that travel raw, several runs, a rest of a run.
 Layout test_layout() {
-  Layout layout;
-  std::size_t offset = 0;
-  const std::vector<std::vector<std::int64_t>> shapes = {
-      {16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {230, 129}, {3, 7}, {130}, {10, 641}};
-  for (const auto& shape : shapes) {
-    std::size_t count = 1;
-    for (const auto side : shape) count *= static_cast<std::size_t>(side);
-    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
-    offset += count;
-  }
-  return layout;
+  return test::layout_of(
+      {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {230, 129}, {3, 7}, {130}, {10, 641}});
 }
 
 std::vector<float> gradient_of(Rank rank, std::size_t count) {

@@ -6,6 +6,7 @@
 #include "codec/codecs.hpp"
 #include "codec/frame.hpp"
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "support/partial_sums.hpp"
 
@@ -19,17 +20,8 @@ namespace {
 
 /// Tensors around every width that matters: one value, one-dimensional, below and above a run.
 Layout test_layout() {
-  Layout layout;
-  std::size_t offset = 0;
-  const std::vector<std::vector<std::int64_t>> shapes = {
-      {16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {20000}, {10}};
-  for (const auto& shape : shapes) {
-    std::size_t count = 1;
-    for (const auto side : shape) count *= static_cast<std::size_t>(side);
-    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
-    offset += count;
-  }
-  return layout;
+  return test::layout_of(
+      {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {20000}, {10}});
 }
 
 std::vector<std::unique_ptr<codec::Compressor>> sum_codecs() {
@@ -52,16 +44,6 @@ std::vector<std::unique_ptr<codec::Compressor>> sum_codecs() {
   all.push_back(make_onebit());
   all.push_back(make_atomo({}));
   return all;
-}
-
-std::uint64_t hash_of(std::span<const float> values) {
-  std::uint64_t hash = 0;
-  for (const float v : values) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    hash = mix64(hash ^ bits);
-  }
-  return hash;
 }
 
 bool is_refused(test::MakeCollective make, comm::Communicator& comm, const codec::Compressor& c) {
@@ -125,7 +107,7 @@ TEST_CASE("all ranks hold the same bits, however the model is cut", "[partial-su
         const auto collective = make(comm, *compressor, plan);
         auto values = gradient_of(comm.rank(), total_count(layout));
         average(comm, *collective, plan, 3, values);
-        hashes.push_back(hash_of(values));
+        hashes.push_back(test::hash_of(values));
       }
       INFO(name << " " << codec::codec_name(compressor->id()));
       CHECK_NOTHROW(comm.require_same(hashes[0], "mean"));

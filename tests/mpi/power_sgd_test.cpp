@@ -17,6 +17,7 @@
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "train/gradient_averaging.hpp"
 
@@ -27,17 +28,8 @@ namespace {
 
 /// Convolutions and linear layers that are factored, biases and small ones that are not.
 Layout test_layout() {
-  Layout layout;
-  std::size_t offset = 0;
-  const std::vector<std::vector<std::int64_t>> shapes = {
-      {16, 3, 3, 3}, {16}, {64, 40}, {64}, {130, 129}, {3, 700}, {1, 2000}, {10, 64}, {10}};
-  for (const auto& shape : shapes) {
-    std::size_t count = 1;
-    for (const auto side : shape) count *= static_cast<std::size_t>(side);
-    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
-    offset += count;
-  }
-  return layout;
+  return test::layout_of(
+      {{16, 3, 3, 3}, {16}, {64, 40}, {64}, {130, 129}, {3, 700}, {1, 2000}, {10, 64}, {10}});
 }
 
 std::vector<FusionBucket> plan_of(const Layout& layout, std::size_t bucket_bytes) {
@@ -56,16 +48,6 @@ std::vector<double> exact_mean(int ranks, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) mean[i] += double{g[i]} / ranks;
   }
   return mean;
-}
-
-std::uint64_t hash_of(std::span<const float> values) {
-  std::uint64_t hash = 0;
-  for (const float v : values) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    hash = mix64(hash ^ bits);
-  }
-  return hash;
 }
 
 bool is_factored(const TensorSlice& slice, std::size_t rank) {
@@ -186,8 +168,8 @@ TEST_CASE("factored tensors are projected, all others averaged exactly", "[power
   CHECK(collective->name() == "power-sgd");
   auto values = gradient_of(comm.rank(), count);
   const Traffic traffic = run_step(comm, *collective, plan, values);
-  CHECK_NOTHROW(comm.require_same(hash_of(values), "mean"));
-  CHECK_NOTHROW(comm.require_same(hash_of(collective->state()), "Q"));
+  CHECK_NOTHROW(comm.require_same(test::hash_of(values), "mean"));
+  CHECK_NOTHROW(comm.require_same(test::hash_of(collective->state()), "Q"));
   std::size_t floats = 0, factored = 0;
   for (const TensorSlice& slice : layout) {
     double error = 0, norm = 0, captured = 0;

@@ -16,6 +16,7 @@
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/gaussian.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "train/gradient_averaging.hpp"
 
@@ -26,17 +27,8 @@ namespace {
 
 /// Tensors of one owner, of several, and raw ones of one value and of several runs.
 Layout test_layout() {
-  Layout layout;
-  std::size_t offset = 0;
-  const std::vector<std::vector<std::int64_t>> shapes = {
-      {40, 27}, {16}, {1}, {130, 129}, {9000}, {64, 64}, {7}, {301, 101}, {10, 100}, {10}};
-  for (const auto& shape : shapes) {
-    std::size_t count = 1;
-    for (const auto side : shape) count *= static_cast<std::size_t>(side);
-    layout.push_back({"tensor" + std::to_string(layout.size()), shape, offset, count});
-    offset += count;
-  }
-  return layout;
+  return test::layout_of(
+      {{40, 27}, {16}, {1}, {130, 129}, {9000}, {64, 64}, {7}, {301, 101}, {10, 100}, {10}});
 }
 
 Layout one_tensor(std::size_t count) {
@@ -52,16 +44,6 @@ const std::vector<float>& gradient_of(Rank rank, std::size_t count, StepId step 
         count, {.run_seed = 5, .step = step, .rank = static_cast<std::uint32_t>(rank)});
   }
   return gradient;
-}
-
-std::uint64_t hash_of(std::span<const float> values) {
-  std::uint64_t hash = 0;
-  for (const float v : values) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    hash = mix64(hash ^ bits);
-  }
-  return hash;
 }
 
 std::size_t nonzeros(std::span<const float> values) {
@@ -156,10 +138,11 @@ TEST_CASE("a sparse mean has the same bits on every rank whatever the buckets", 
         Averager averager(comm, *collective, plan, count);
         std::uint64_t hash = 0;
         for (StepId step = 0; step < 4; ++step) {
-          hash = mix64(hash ^ hash_of(averager.mean(gradient_of(comm.rank(), count, step), step)));
+          hash = mix64(hash ^
+                       test::hash_of(averager.mean(gradient_of(comm.rank(), count, step), step)));
         }
         hashes.push_back(hash);
-        hashes.push_back(mix64(hash_of(collective->state())));
+        hashes.push_back(mix64(test::hash_of(collective->state())));
         INFO(name << " " << bits);
         CHECK_NOTHROW(comm.require_same(hash, "sparse mean"));
       }
@@ -344,7 +327,8 @@ TEST_CASE("sparse messages of another step are refused with their sender", "[spa
   if (comm.size() == 1) return;
   const Layout layout = test_layout();
   const auto compressor = codec::make_topk({});
-  const auto plan = plan_buckets(layout, *compressor, {});
+  // In one piece, so that every rank owns values of it and receives the wrong message itself.
+  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const auto collective = make_sparse(comm, *compressor, plan, {});
   auto values = gradient_of(comm.rank(), total_count(layout));
   const StepId step = comm.rank() == 0 ? 8 : 7;
@@ -410,7 +394,7 @@ Training run_steps(comm::Communicator& comm, const codec::Compressor& compressor
     (void)synchronizer->finish();
   }
   out.allocations = test::allocations() - before;
-  out.state_hash = hash_of(collective->state());
+  out.state_hash = test::hash_of(collective->state());
   return out;
 }
 
@@ -422,7 +406,7 @@ TEST_CASE("overlap and bucket size change no bit of sparse training", "[sparse]"
     const auto compressor = make();
     const Training plain = run_steps(comm, *compressor, false, std::size_t{1} << 22, 5);
     INFO(name);
-    CHECK_NOTHROW(comm.require_same(hash_of(plain.gradient), "sparse mean"));
+    CHECK_NOTHROW(comm.require_same(test::hash_of(plain.gradient), "sparse mean"));
     for (const std::size_t bucket_bytes : {std::size_t{1} << 22, std::size_t{8000}}) {
       const Training other = run_steps(comm, *compressor, true, bucket_bytes, 5);
       CHECK(other.gradient == plain.gradient);

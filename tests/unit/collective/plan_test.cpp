@@ -5,25 +5,11 @@
 
 #include "codec/codecs.hpp"
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
-
-namespace {
-
-Layout layout_of(const std::vector<std::vector<std::int64_t>>& shapes) {
-  Layout layout;
-  std::size_t offset = 0;
-  for (const auto& shape : shapes) {
-    std::size_t count = 1;
-    for (const auto side : shape) count *= static_cast<std::size_t>(side);
-    layout.push_back({std::to_string(layout.size()), shape, offset, count});
-    offset += count;
-  }
-  return layout;
-}
-
-}  // namespace
+using eqt::test::layout_of;
 
 TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]") {
   const Layout layout = layout_of({{64, 64}, {64}, {100, 100}, {1}, {3000, 7}, {10}});
