@@ -175,10 +175,8 @@ class Allgather final : public Collective {
         codec::decode_message_add(compressor_, bucket.segments, slot.frames[from], step,
                                   bucket.index, 0, workspace_, values);
       } catch (const Error& error) {
-        throw Error(error.kind(),
-                    fmt::format("step {}, {}from rank {}: {}", step,
-                                group_.of_host_sums ? "hierarchical, " : "allgather, ",
-                                group_.ranks[from], error.what()));
+        rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
+                        group_.ranks[from]);
       }
     }
   }

@@ -334,7 +334,7 @@ class Integer final : public Collective {
     try {
       read();
     } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+      rethrow_refused(error, "integer", step, from);
     }
   }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
 
 #include "collective/plan.hpp"
 #include "comm/transfers.hpp"
@@ -40,6 +42,13 @@ inline void require_bytes(const comm::Incoming& in, std::size_t bytes, const cha
   fail(Kind::wire,
        "{}: expected {} bytes from rank {}, found {}; the ranks run different configs or builds",
        operation, bytes, in.from, in.bytes);
+}
+
+/// Throws `error` again with what a refused message leaves out.
+[[noreturn]] inline void rethrow_refused(const Error& error, std::string_view collective,
+                                         StepId step, Rank from) {
+  throw Error(error.kind(),
+              fmt::format("step {}, {}, from rank {}: {}", step, collective, from, error.what()));
 }
 
 }  // namespace eqt::collective

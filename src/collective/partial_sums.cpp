@@ -6,14 +6,6 @@
 #include "core/clock.hpp"
 
 namespace eqt::collective {
-namespace {
-
-[[noreturn]] void rethrow_with_sender(const Error& error, StepId step, Rank from) {
-  throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
-}
-
-}  // namespace
-
 std::span<const std::byte> SumCoder::encode(const Hop& hop, std::uint32_t encoder,
                                             std::span<const codec::Segment> segments,
                                             std::span<const float> values,
@@ -43,7 +35,7 @@ void SumCoder::add(const Hop& hop, Rank from, std::span<const codec::Segment> se
     codec::decode_message_add(compressor_, segments, message, hop.context.step,
                               hop_index(hop.bucket.index, hop.number), scale, workspace_, values);
   } catch (const Error& error) {
-    rethrow_with_sender(error, hop.context.step, from);
+    rethrow_refused(error, collective_, hop.context.step, from);
   }
   traffic.decode_seconds += watch.seconds();
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "collective/collective.hpp"
@@ -21,7 +22,9 @@ struct Hop {
 /// Encodes and decodes the messages of one collective, and counts what that costs.
 class SumCoder {
  public:
-  explicit SumCoder(const codec::Compressor& compressor) : compressor_(compressor) {}
+  /// @param collective a string literal, named in errors
+  SumCoder(const codec::Compressor& compressor, std::string_view collective)
+      : compressor_(compressor), collective_(collective) {}
 
   /// Encodes the segments into `room`.
   /// @param encoder names the random stream, instead of the rank
@@ -33,7 +36,7 @@ class SumCoder {
                                     std::span<std::byte> room, Traffic& traffic);
 
   /// values += scale * decoded
-  /// @throws Error{wire} that names the step and the sender
+  /// @throws Error{wire} that names step, collective and sender
   void add(const Hop& hop, Rank from, std::span<const codec::Segment> segments,
            std::span<const std::byte> message, float scale, std::span<float> values,
            Traffic& traffic);
@@ -45,6 +48,7 @@ class SumCoder {
 
  private:
   const codec::Compressor& compressor_;
+  std::string_view collective_;
   Workspace workspace_;  // never held across a pause
 };
 

@@ -55,7 +55,7 @@ class RecursiveDoubling final : public Collective {
                     std::span<const FusionBucket> plan)
       : comm_(comm),
         compressor_(compressor),
-        coder_(compressor),
+        coder_(compressor, "recursive-doubling"),
         ranks_(static_cast<std::uint32_t>(comm.size())),
         me_(static_cast<std::uint32_t>(comm.rank())),
         rounds_(static_cast<std::uint32_t>(std::bit_width(ranks_)) - 1),

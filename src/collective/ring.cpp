@@ -45,7 +45,7 @@ class Ring final : public Collective {
        std::span<const FusionBucket> plan)
       : comm_(comm),
         compressor_(compressor),
-        coder_(compressor),
+        coder_(compressor, "ring"),
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())),
         chunks_(deal_runs(plan, compressor, ranks_)) {

@@ -257,10 +257,7 @@ class ScatterReduce final : public Collective {
       codec::decode_message_add(compressor_, segments, frame, step, index, 1.0f, workspace_,
                                 values);
     } catch (const Error& error) {
-      throw Error(error.kind(),
-                  fmt::format("step {}, {}from rank {}: {}", step,
-                              group_.of_host_sums ? "hierarchical, " : "scatter-reduce, ", from,
-                              error.what()));
+      rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step, from);
     }
   }
 

@@ -347,7 +347,7 @@ class Sparse final : public Collective {
     try {
       decode();
     } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("step {}, from rank {}: {}", step, from, error.what()));
+      rethrow_refused(error, "sparse", step, static_cast<Rank>(from));
     }
   }
 
