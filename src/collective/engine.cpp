@@ -43,16 +43,16 @@ bool Engine::resume_ready(MeanHooks& hooks) {
   return true;
 }
 
+/// A bucket always takes the same slot, so that scratch memory is sized in the first step.
 bool Engine::start_next(const MeanContext& context, std::span<float> values, MeanHooks& hooks) {
-  const std::size_t slots = std::min(collective_.slots(), slots_.size());
-  if (next_ == plan_.size() || under_way_ == slots || !hooks.is_ready(plan_[next_])) return false;
+  if (next_ == plan_.size()) return false;
+  const std::size_t place = next_ % std::min(collective_.slots(), slots_.size());
+  Slot& slot = slots_[place];
+  if (slot.bucket != nullptr || !hooks.is_ready(plan_[next_])) return false;
   end_wait(hooks);
-  const auto free = std::find_if(slots_.begin(), slots_.end(),
-                                 [](const Slot& slot) { return slot.bucket == nullptr; });
-  Slot& slot = *free;
   slot.bucket = &plan_[next_++];
   slot.context = context;
-  slot.context.slot = static_cast<std::size_t>(free - slots_.begin());
+  slot.context.slot = place;
   slot.result = {};
   ++under_way_;
   hooks.before(*slot.bucket, slot.context);

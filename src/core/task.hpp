@@ -2,9 +2,11 @@
 
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <cstddef>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <utility>
@@ -51,37 +53,43 @@ namespace detail {
 class FrameStore {
  public:
   static void* take(std::size_t bytes) {
-    for (Frame& frame : frames()) {
-      if (frame.memory && frame.bytes >= bytes && frame.bytes <= 2 * bytes) {
-        Frame found = std::move(frame);
-        frame = std::move(frames().back());
-        frames().pop_back();
-        return found.memory.release();
-      }
+    auto& sizes = store();
+    auto of_size = std::find_if(sizes.begin(), sizes.end(),
+                                [=](const Frames& frames) { return frames.bytes == bytes; });
+    if (of_size == sizes.end()) {
+      sizes.push_back({.bytes = bytes, .free = {}});
+      of_size = std::prev(sizes.end());
     }
-    auto* block = static_cast<std::size_t*>(::operator new(bytes + kHead));
-    *block = bytes;
-    return reinterpret_cast<std::byte*>(block) + kHead;
+    if (of_size->free.empty()) of_size->add();
+    void* const frame = of_size->free.back().release();
+    of_size->free.pop_back();
+    return frame;
   }
 
-  static void give(void* frame) noexcept {
-    const std::size_t bytes = *reinterpret_cast<std::size_t*>(block_of(frame));
-    frames().push_back({std::unique_ptr<void, Free>(frame), bytes});
+  static void give(void* frame, std::size_t bytes) noexcept {
+    for (Frames& frames : store()) {
+      if (frames.bytes == bytes) frames.free.emplace_back(frame);
+    }
   }
 
  private:
-  static constexpr std::size_t kHead = alignof(std::max_align_t);
-  static std::byte* block_of(void* frame) { return static_cast<std::byte*>(frame) - kHead; }
-  struct Free {
-    void operator()(void* frame) const { ::operator delete(block_of(frame)); }
+  struct Delete {
+    void operator()(void* frame) const { ::operator delete(frame); }
   };
-  struct Frame {
-    std::unique_ptr<void, Free> memory;
+  struct Frames {
     std::size_t bytes = 0;
+    std::vector<std::unique_ptr<void, Delete>> free;
+
+    /// How many tasks are alive at once varies with timing: enough for all from the first on.
+    void add() {
+      constexpr std::size_t kAtOnce = 16;
+      free.reserve(free.capacity() + kAtOnce);
+      for (std::size_t i = 0; i < kAtOnce; ++i) free.emplace_back(::operator new(bytes));
+    }
   };
-  static std::vector<Frame>& frames() {
-    thread_local std::vector<Frame> store;
-    return store;
+  static std::vector<Frames>& store() {
+    thread_local std::vector<Frames> sizes;
+    return sizes;
   }
 };
 
@@ -92,7 +100,9 @@ struct Task::promise_type {
   std::exception_ptr error;
 
   static void* operator new(std::size_t bytes) { return detail::FrameStore::take(bytes); }
-  static void operator delete(void* frame) noexcept { detail::FrameStore::give(frame); }
+  static void operator delete(void* frame, std::size_t bytes) noexcept {
+    detail::FrameStore::give(frame, bytes);
+  }
 
   Task get_return_object() { return Task(Handle::from_promise(*this)); }
   std::suspend_always initial_suspend() const noexcept { return {}; }
