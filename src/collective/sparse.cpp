@@ -99,10 +99,10 @@ class Sparse final : public Collective {
     Slot& slot = slot_of(context);
     encode(bucket, context, values, slot, result.traffic);
     deal(bucket, shares, context.step, values, slot, result.traffic);
-    co_await scatter(bucket, shares, slot);
+    co_await exchange(bucket, shares, slot, false);
     reduce(bucket, shares, context.step, values, slot, result.traffic);
     encode_sums(bucket, shares, context.step, values, slot, result.traffic);
-    co_await gather(bucket, shares, slot);
+    co_await exchange(bucket, shares, slot, true);
     place_means(bucket, shares, context.step, values, slot, result.traffic);
     result.contribution = {.compressor = &compressor_,
                            .step = context.step,
@@ -201,19 +201,24 @@ class Sparse final : public Collective {
     for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   }
 
-  comm::Transfers::Awaiter scatter(const FusionBucket& bucket, const SparseShares& shares,
-                                   Slot& slot) {
+  /// Contributions travel to the owners of their values, means from them to everyone.
+  comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const SparseShares& shares,
+                                    Slot& slot, bool means) {
     slot.outgoing.clear();
     slot.incoming.clear();
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       if (peer == me_) continue;
       const auto rank = static_cast<Rank>(peer);
-      if (!shares.segments_of[peer].empty()) slot.outgoing.push_back({rank, slot.to_rank[peer]});
-      if (!shares.segments_of[me_].empty()) {
+      const std::size_t sent_for = means ? me_ : peer, received_for = means ? peer : me_;
+      if (!shares.segments_of[sent_for].empty()) {
+        slot.outgoing.push_back({rank, slot.to_rank[sent_for]});
+      }
+      if (!shares.segments_of[received_for].empty()) {
         slot.incoming.push_back({rank, slot.received[peer].span(), 0});
       }
     }
-    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), kToOwners);
+    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket),
+                                      means ? kToEveryone : kToOwners);
   }
 
   /// Adds all ranks' messages, mine among them, in rank order.
@@ -290,21 +295,6 @@ class Sparse final : public Collective {
     } else {
       std::fill(sums.begin(), sums.end(), 0.0f);
     }
-  }
-
-  comm::Transfers::Awaiter gather(const FusionBucket& bucket, const SparseShares& shares,
-                                  Slot& slot) {
-    slot.outgoing.clear();
-    slot.incoming.clear();
-    for (std::size_t peer = 0; peer < ranks_; ++peer) {
-      if (peer == me_) continue;
-      const auto rank = static_cast<Rank>(peer);
-      if (!shares.segments_of[me_].empty()) slot.outgoing.push_back({rank, slot.to_rank[me_]});
-      if (!shares.segments_of[peer].empty()) {
-        slot.incoming.push_back({rank, slot.received[peer].span(), 0});
-      }
-    }
-    return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), kToEveryone);
   }
 
   void place_means(const FusionBucket& bucket, const SparseShares& shares, StepId step,
