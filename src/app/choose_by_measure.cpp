@@ -256,7 +256,7 @@ class Trial {
   double timed(collective::Collective& collective, int round) {
     collective::Engine engine(comm_, collective, first_);
     ValuesAtHand hooks;
-    comm_.bench_blocking_barrier();
+    comm_.blocking_barrier();
     const Stopwatch watch;
     engine.run({.run_seed = 1, .step = static_cast<StepId>(round), .density = {}}, values_, hooks);
     return watch.seconds();

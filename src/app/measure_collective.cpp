@@ -265,7 +265,7 @@ void CollectiveBench::count_bytes(std::uint64_t sent_bytes, std::uint64_t encode
 
 double CollectiveBench::timed(void (CollectiveBench::*work)(StepId), StepId step) {
   gradients_.copy(comm_.rank(), values_);
-  comm_.bench_blocking_barrier();
+  comm_.blocking_barrier();
   const Stopwatch watch;
   (this->*work)(step);
   return watch.seconds();

@@ -198,7 +198,7 @@ void Communicator::bench_blocking_allreduce(std::span<float> values) {
         kOperation);
 }
 
-void Communicator::bench_blocking_barrier() {
+void Communicator::blocking_barrier() {
   State& s = *state_;
   constexpr const char* kOperation = "MPI_Barrier of a benchmark";
   const Watchdog::Guard guard(*s.watchdog, kOperation);

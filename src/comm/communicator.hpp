@@ -64,8 +64,8 @@ class Communicator {
   /// collectives` compares with. Neither bytes nor messages appear in byte_count(). For benchmarks
   /// only: whoever waits keeps its core busy.
   void bench_blocking_allreduce(std::span<float> values);
-  /// MPI_Barrier, blocking inside MPI: ranks leave it within microseconds. For benchmarks only.
-  void bench_blocking_barrier();
+  /// MPI_Barrier, blocking inside MPI: ranks leave it within microseconds. For measuring only.
+  void blocking_barrier();
 
   /// Sends and receives at once; returns when all has arrived and all buffers are free. Each
   /// message may be shorter than its room.

@@ -304,9 +304,6 @@ void Transfers::set_chunk_rule(Rank peer, ChunkRule rule, bool within_host) {
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }
 void Transfers::start(Exchange& exchange) { state_->start(exchange); }
 bool Transfers::progress() { return state_->progress(); }
-bool Transfers::idle() const noexcept {
-  return state_->open.empty() && state_->next_ready == state_->ready.size();
-}
 const ByteCount& Transfers::byte_count() const noexcept { return state_->count; }
 void Transfers::abandon() noexcept { state_->abandon(); }
 void Transfers::cancel() noexcept { state_->cancelled.store(true); }

@@ -96,7 +96,6 @@ class Transfers {
   void progress_or_pause();
   /// The next pause is a short one again.
   void reset_patience() noexcept;
-  bool idle() const noexcept;
 
   /// What co_await on(...) needs: pauses the task until the exchange is done.
   class [[nodiscard]] Awaiter {
