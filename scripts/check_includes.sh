@@ -32,7 +32,7 @@ declare -A libraries=(
   [json]="metrics app"
   [cli11]="app"
   [zlib]="data"
-  [highway]="codec model optim"
+  [highway]="codec collective model optim"
   [xxhash]="core train app"
   [fmt]="core codec comm collective data model optim metrics train app"
 )

@@ -1,8 +1,8 @@
 #include "collective/rank_order_mean.hpp"
 
 #include <algorithm>
-#include <array>
 
+#include "collective/mean_kernel.hpp"
 #include "collective/messages.hpp"
 
 namespace eqt::collective {
@@ -59,26 +59,13 @@ void RankOrderMean::to_owners(comm::Communicator& comm, std::span<float> values)
   }
 }
 
-void RankOrderMean::add_in_rank_order(Rank me, Rank ranks, std::span<float> mine) const {
-  const float share = 1.0f / static_cast<float>(ranks);
-  const std::size_t before = static_cast<std::size_t>(me), count = mine.size();
-  // A few values at a time, so that partial sums stay in the cache.
-  constexpr std::size_t kAtOnce = 4096;
-  std::array<float, kAtOnce> sum;
-  for (std::size_t start = 0; start < count; start += kAtOnce) {
-    const std::size_t n = std::min(kAtOnce, count - start);
-    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-      const float* const from = r == before  ? mine.data() + start
-                                : r < before ? received_.data() + r * count + start
-                                             : received_.data() + (r - 1) * count + start;
-      if (r == 0) {
-        std::copy_n(from, n, sum.begin());
-      } else {
-        for (std::size_t i = 0; i < n; ++i) sum[i] += from[i];
-      }
-    }
-    for (std::size_t i = 0; i < n; ++i) mine[start + i] = sum[i] * share;
+void RankOrderMean::add_in_rank_order(Rank me, Rank ranks, std::span<float> mine) {
+  rows_.clear();
+  std::size_t others = 0;
+  for (Rank r = 0; r < ranks; ++r) {
+    rows_.push_back(r == me ? mine.data() : received_.data() + others++ * mine.size());
   }
+  mean_of_rows(rows_, 1.0f / static_cast<float>(ranks), mine);
 }
 
 void RankOrderMean::from_owners(comm::Communicator& comm, std::span<float> values) {

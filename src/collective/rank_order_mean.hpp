@@ -37,10 +37,11 @@ class RankOrderMean {
   void to_peer(comm::Communicator& comm, std::span<float> values);
   void to_owners(comm::Communicator& comm, std::span<float> values);
   void from_owners(comm::Communicator& comm, std::span<float> values);
-  void add_in_rank_order(Rank me, Rank ranks, std::span<float> mine) const;
+  void add_in_rank_order(Rank me, Rank ranks, std::span<float> mine);
   void check_lengths(const char* operation) const;
 
   std::vector<float> received_;  // every other rank's part that is mine, in rank order
+  std::vector<const float*> rows_;
   std::vector<comm::Outgoing> outgoing_;
   std::vector<comm::Incoming> incoming_;
 };
