@@ -16,13 +16,14 @@ declare -A rooms=(
   [core]=""
   [codec]="core"
   [comm]="core"
-  [collective]="core codec comm"
+  [pipeline]="core codec comm"
+  [collective]="core codec comm pipeline"
   [data]="core"
   [optim]="core"
   [metrics]="core"
   [model]="core data"
-  [train]="core codec comm collective data model optim metrics"
-  [app]="core codec comm collective data model optim metrics train"
+  [train]="core codec comm pipeline collective data model optim metrics"
+  [app]="core codec comm pipeline collective data model optim metrics train"
 )
 
 # Library -> rooms that may include it. System headers and the standard library are everybody's.
@@ -34,7 +35,7 @@ declare -A libraries=(
   [zlib]="data"
   [highway]="codec collective model optim"
   [xxhash]="core train app"
-  [fmt]="core codec comm collective data model optim metrics train app"
+  [fmt]="core codec comm pipeline collective data model optim metrics train app"
 )
 
 # library_of HEADER: whose header it is; "system" for the standard library, POSIX and the compiler.

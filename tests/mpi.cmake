@@ -12,7 +12,7 @@ eqt_mpi_test(vote RANKS 1 2 3 4 5 LINK eqt_collective SOURCES mpi/vote_test.cpp)
 eqt_mpi_test(sparse RANKS 1 2 3 4 5 8 LINK eqt_train SOURCES mpi/sparse_test.cpp)
 
 eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
-  unit/collective/memory_test.cpp unit/collective/plan_test.cpp unit/collective/message_test.cpp
+  unit/collective/memory_test.cpp unit/pipeline/plan_test.cpp unit/collective/message_test.cpp
   unit/collective/cost_test.cpp)
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES unit/train/fault_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES

@@ -110,7 +110,7 @@ void print_row(const Row& row, const CollectiveFigures& figures) {
 /// @return false if the collective refuses the compressor, which is an error only where it was
 /// named
 bool prepare(const RunConfig& config, std::size_t values, bool named, comm::Communicator& comm,
-             Run& run, std::vector<collective::FusionBucket>& plan) {
+             Run& run, std::vector<pipeline::FusionBucket>& plan) {
   try {
     comm.agree_after([&] {
       run.threads = threads_for(config, comm);
@@ -131,7 +131,7 @@ bool prepare(const RunConfig& config, std::size_t values, bool named, comm::Comm
 void measure_row(const RunConfig& config, const RankGradients& gradients, std::size_t values,
                  const BenchCollectivesCommand& command, comm::Communicator& comm) {
   Run run;
-  std::vector<collective::FusionBucket> plan;
+  std::vector<pipeline::FusionBucket> plan;
   if (!prepare(config, values, !command.collectives.empty(), comm, run, plan)) return;
   CollectiveBench bench(comm, *run.compressor, *run.collective, plan, gradients, values);
   bench.verify();

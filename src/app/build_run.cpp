@@ -11,7 +11,7 @@
 #include "codec/levels/adaptive_codec.hpp"
 #include "codec/parallel.hpp"
 #include "codec/simd.hpp"
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
@@ -161,20 +161,20 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
   return nullptr;
 }
 
-std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
+std::vector<pipeline::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
                                                 const codec::Compressor& compressor) {
   constexpr double kMib = 1024 * 1024;
-  return collective::plan_buckets(
+  return pipeline::plan_buckets(
       layout, compressor,
-      {.granularity = config.compressor.granularity == "model" ? collective::Granularity::model
-                                                               : collective::Granularity::layer,
+      {.granularity = config.compressor.granularity == "model" ? pipeline::Granularity::model
+                                                               : pipeline::Granularity::layer,
        .skip_below = config.compressor.skip_below,
        .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib)});
 }
 
 std::unique_ptr<collective::Collective> make_collective(
     const RunConfig& config, comm::Communicator& comm, const Run& run,
-    const std::vector<collective::FusionBucket>& plan) {
+    const std::vector<pipeline::FusionBucket>& plan) {
   std::string_view name = config.synchronization.collective;
   if (name == "auto") {
     name = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
@@ -214,7 +214,7 @@ void build_compressor(const RunConfig& config, const comm::Communicator& comm, R
 }
 
 void build_synchronization(const RunConfig& config, comm::Communicator& comm,
-                           bool communication_thread, std::vector<collective::FusionBucket> plan,
+                           bool communication_thread, std::vector<pipeline::FusionBucket> plan,
                            Run& run) {
   if (!run.plan.replicas_equal) {
     run.synchronizer = std::make_unique<train::NoSynchronizer>();
@@ -251,7 +251,7 @@ std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& 
   if ((name != "dgc" && name != "signsgd") || run.memory == nullptr) return corrected;
   const bool whole_model = config.compressor.granularity == "model";
   for (const TensorSlice& slice : run.replica->layout()) {
-    if (whole_model || collective::is_compressed(slice, config.compressor.skip_below)) {
+    if (whole_model || pipeline::is_compressed(slice, config.compressor.skip_below)) {
       corrected.push_back(slice);
     }
   }
@@ -348,7 +348,7 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
       build_model(config, comm, *run);
     }
   });
-  std::vector<collective::FusionBucket> plan;
+  std::vector<pipeline::FusionBucket> plan;
   comm.agree_after([&] {
     build_compressor(config, comm, *run);
     plan = make_plan(config, run->replica->layout(), *run->compressor);

@@ -13,7 +13,7 @@
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
@@ -70,14 +70,14 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
                                                         std::size_t count);
 
 /// Which values travel together in a run with this config.
-std::vector<collective::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
+std::vector<pipeline::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
                                                 const codec::Compressor& compressor);
 
 /// The collective that config.synchronization.collective names or, if that is `auto`, the chosen
 /// one. Reads run.compressor, which the collective keeps, and whether there is a run.memory.
 std::unique_ptr<collective::Collective> make_collective(
     const RunConfig& config, comm::Communicator& comm, const Run& run,
-    const std::vector<collective::FusionBucket>& plan);
+    const std::vector<pipeline::FusionBucket>& plan);
 
 /// What the run record says about this run.
 metrics::RunRecord describe(const RunConfig& config, const Run& run,

@@ -16,7 +16,7 @@
 #include "codec/message.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "comm/link_probe.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -26,7 +26,7 @@ namespace {
 
 using collective::Candidate;
 using collective::CostCard;
-using collective::FusionBucket;
+using pipeline::FusionBucket;
 using collective::Machine;
 using Plan = std::vector<FusionBucket>;
 
@@ -254,11 +254,12 @@ class Trial {
 
  private:
   double timed(collective::Collective& collective, int round) {
-    collective::Engine engine(comm_, collective, first_);
-    ValuesAtHand hooks;
+    pipeline::Engine engine(comm_, first_);
+    ValuesAtHand means(collective);
+    means.prepare({.run_seed = 1, .step = static_cast<StepId>(round), .density = {}}, values_);
     comm_.blocking_barrier();
     const Stopwatch watch;
-    engine.run({.run_seed = 1, .step = static_cast<StepId>(round), .density = {}}, values_, hooks);
+    engine.run(means);
     return watch.seconds();
   }
 

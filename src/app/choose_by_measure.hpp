@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/run_config.hpp"
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
 
 namespace eqt::app {
@@ -33,6 +33,6 @@ struct MeasuredChoice {
 /// @pre run.compressor and run.memory are those of the run
 std::optional<MeasuredChoice> choose_by_measure(const RunConfig& config, comm::Communicator& comm,
                                                 const Run& run,
-                                                const std::vector<collective::FusionBucket>& plan);
+                                                const std::vector<pipeline::FusionBucket>& plan);
 
 }  // namespace eqt::app

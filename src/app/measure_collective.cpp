@@ -16,7 +16,7 @@
 namespace eqt::app {
 namespace {
 
-using collective::FusionBucket;
+using pipeline::FusionBucket;
 
 constexpr std::uint64_t kSeed = 1;
 constexpr std::size_t kRows = 512;
@@ -130,12 +130,13 @@ CollectiveBench::CollectiveBench(comm::Communicator& comm, const codec::Compress
       gradients_(gradients),
       room_(values),
       values_(room_.span()),
-      engine_(comm, collective, plan) {}
+      engine_(comm, plan) {}
 
 void CollectiveBench::run(StepId step) {
-  ValuesAtHand hooks;
-  engine_.run({.run_seed = kSeed, .step = step, .density = {}}, values_, hooks);
-  encoded_bytes_ = hooks.encoded_bytes;
+  ValuesAtHand means(collective_);
+  means.prepare({.run_seed = kSeed, .step = step, .density = {}}, values_);
+  engine_.run(means);
+  encoded_bytes_ = means.encoded_bytes;
 }
 
 void CollectiveBench::run_mpi() { comm_.bench_blocking_allreduce(values_); }

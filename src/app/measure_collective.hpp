@@ -11,7 +11,7 @@
 
 #include "codec/compressor.hpp"
 #include "collective/collective.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "comm/communicator.hpp"
 #include "core/flat_buffer.hpp"
 #include "core/layout.hpp"
@@ -66,7 +66,7 @@ class CollectiveBench {
   /// Keeps references to all of these.
   CollectiveBench(comm::Communicator& comm, const codec::Compressor& compressor,
                   collective::Collective& collective,
-                  std::span<const collective::FusionBucket> plan, const RankGradients& gradients,
+                  std::span<const pipeline::FusionBucket> plan, const RankGradients& gradients,
                   std::size_t values);
 
   /// Compares one mean with the exact one: equal to rounding where the compressor is lossless, else
@@ -92,11 +92,11 @@ class CollectiveBench {
   comm::Communicator& comm_;
   const codec::Compressor& compressor_;
   collective::Collective& collective_;
-  const std::span<const collective::FusionBucket> plan_;
+  const std::span<const pipeline::FusionBucket> plan_;
   const RankGradients& gradients_;
   FlatBuffer room_;  // this rank's gradient, then the result
   std::span<float> values_;
-  collective::Engine engine_;
+  pipeline::Engine engine_;
   std::uint64_t encoded_bytes_ = 0;  // of the last run
   CollectiveFigures figures_;
 };

@@ -1,24 +1,22 @@
-// An engine's user whose values are all there from the start: for measurements.
+// Means for measurements: they count what was encoded.
 
 #pragma once
 
 #include <cstdint>
 
-#include "collective/engine.hpp"
+#include "collective/mean_work.hpp"
 
 namespace eqt::app {
 
-class ValuesAtHand final : public collective::MeanHooks {
+class ValuesAtHand final : public collective::MeanWork {
  public:
-  bool is_ready(const collective::FusionBucket&) override { return true; }
-  void wait_ready(const collective::FusionBucket&) override {}
-  void before(const collective::FusionBucket&, collective::MeanContext&) override {}
-  void after(const collective::FusionBucket&, const collective::MeanResult& result) override {
+  using MeanWork::MeanWork;
+  std::uint64_t encoded_bytes = 0;
+
+ private:
+  void after(const pipeline::FusionBucket&, const collective::MeanResult& result) override {
     encoded_bytes += result.traffic.encoded_bytes;
   }
-  void waited(double) override {}
-
-  std::uint64_t encoded_bytes = 0;
 };
 
 }  // namespace eqt::app

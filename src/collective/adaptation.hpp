@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codec/levels/adaptive_codec.hpp"
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
 
 namespace eqt::collective {

@@ -175,7 +175,7 @@ class Allgather final : public Collective {
         codec::decode_message_add(compressor_, bucket.segments, slot.frames[from], step,
                                   bucket.index, 0, workspace_, values);
       } catch (const Error& error) {
-        rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
+        pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
                         group_.ranks[from]);
       }
     }

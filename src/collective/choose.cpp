@@ -4,7 +4,7 @@
 namespace eqt::collective {
 
 bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t parties) {
-  if (parties <= 2 || needs_whole_slices(compressor)) return false;
+  if (parties <= 2 || pipeline::needs_whole_slices(compressor)) return false;
   // What the second round costs in waiting, as bytes that a 1 Gb/s link carries meanwhile (0.5 ms).
   constexpr double kRoundBytes = 64 * 1024;
   const double message = bytes_per_value(compressor) * static_cast<double>(values);

@@ -11,12 +11,15 @@
 
 #include "codec/compressor.hpp"
 #include "codec/message.hpp"
-#include "collective/plan.hpp"
 #include "comm/communicator.hpp"
 #include "core/task.hpp"
 #include "core/traffic.hpp"
+#include "pipeline/engine.hpp"
+#include "pipeline/plan.hpp"
 
 namespace eqt::collective {
+
+using pipeline::FusionBucket;
 
 /// One encoded message and the segments that it carries.
 struct Frame {
@@ -91,7 +94,7 @@ Group everyone(const comm::Communicator& comm);
 
 class Collective {
  public:
-  static constexpr std::size_t kMostSlots = 8;
+  static constexpr std::size_t kMostSlots = pipeline::kMostSlots;
 
   virtual ~Collective() = default;
   virtual std::string_view name() const noexcept = 0;
@@ -210,5 +213,9 @@ bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::
 /// costs more. Pure: the same on every rank.
 std::string_view choose_collective(const codec::Compressor& compressor, std::size_t values,
                                    int ranks);
+
+/// One bucket's mean, waited for. Collective.
+MeanResult mean_of(Collective& collective, comm::Communicator& comm, const FusionBucket& bucket,
+                   const MeanContext& context, std::span<float> values);
 
 }  // namespace eqt::collective

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "codec/compressor.hpp"
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 
 namespace eqt::collective {
 

@@ -25,7 +25,7 @@ std::vector<DealtRuns> deal_runs(std::span<const FusionBucket> plan,
   deals.reserve(plan.size());
   std::size_t turn = 0;
   // The length at which the plan cuts, so that a cut falls between two runs.
-  const std::size_t run = run_length(compressor);
+  const std::size_t run = pipeline::run_length(compressor);
   for (const FusionBucket& bucket : plan) {
     DealtRuns runs(ranks);
     for (std::size_t s = bucket.segments.size(); s-- > 0;) {

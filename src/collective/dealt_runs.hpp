@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 
 namespace eqt::collective {
 
@@ -16,7 +16,7 @@ using DealtRuns = std::vector<std::vector<codec::Segment>>;
 /// Cuts each bucket into runs and deals them to ranks in turn, from the last value of the model to
 /// the first: fusion buckets travel in that order, so whose a value is depends on its place in the
 /// model and not on where buckets are cut. Returns one deal per bucket.
-/// @pre !needs_whole_slices(compressor)
+/// @pre !pipeline::needs_whole_slices(compressor)
 std::vector<DealtRuns> deal_runs(std::span<const FusionBucket> plan,
                                  const codec::Compressor& compressor, std::size_t ranks);
 

@@ -11,8 +11,8 @@ namespace {
 class Dealer {
  public:
   Dealer(const codec::Compressor& compressor, std::size_t lanes)
-      : whole_(needs_whole_slices(compressor)),
-        run_(whole_ ? kLeastRun : run_length(compressor)),
+      : whole_(pipeline::needs_whole_slices(compressor)),
+        run_(whole_ ? pipeline::kLeastRun : pipeline::run_length(compressor)),
         loads_(lanes) {}
 
   std::vector<LaneRuns> deal(const FusionBucket& bucket) {

@@ -35,7 +35,7 @@ void SumCoder::add(const Hop& hop, Rank from, std::span<const codec::Segment> se
     codec::decode_message_add(compressor_, segments, message, hop.context.step,
                               hop_index(hop.bucket.index, hop.number), scale, workspace_, values);
   } catch (const Error& error) {
-    rethrow_refused(error, collective_, hop.context.step, from);
+    pipeline::rethrow_refused(error, collective_, hop.context.step, from);
   }
   traffic.decode_seconds += watch.seconds();
 }

@@ -201,7 +201,7 @@ class Ring final : public Collective {
 std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,
                                       std::span<const FusionBucket> plan) {
   require_sums_encodable(compressor, "ring");
-  if (needs_whole_slices(compressor)) {
+  if (pipeline::needs_whole_slices(compressor)) {
     fail(Kind::usage,
          "synchronization.collective: ring cuts tensors into runs, but {} needs whole ones; use "
          "recursive-doubling or allgather",

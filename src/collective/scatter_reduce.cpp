@@ -257,7 +257,7 @@ class ScatterReduce final : public Collective {
       codec::decode_message_add(compressor_, segments, frame, step, index, 1.0f, workspace_,
                                 values);
     } catch (const Error& error) {
-      rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step, from);
+      pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step, from);
     }
   }
 
@@ -285,7 +285,7 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options, Group group) {
-  if (needs_whole_slices(compressor)) {
+  if (pipeline::needs_whole_slices(compressor)) {
     fail(Kind::usage,
          "synchronization.collective: scatter-reduce cuts tensors into runs, but {} needs whole "
          "ones; "

@@ -337,7 +337,7 @@ class Sparse final : public Collective {
     try {
       decode();
     } catch (const Error& error) {
-      rethrow_refused(error, "sparse", step, static_cast<Rank>(from));
+      pipeline::rethrow_refused(error, "sparse", step, static_cast<Rank>(from));
     }
   }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "codec/sparse/deal.hpp"
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 
 namespace eqt::collective {
 

@@ -1,7 +1,7 @@
 // Each fusion bucket waits until backward has produced all its slices, then passes through
 //   check finite -> compensate -> collective mean (encode, send, receive, decode) -> remember.
 // Buckets set out in the plan's order on every rank, whatever order the slices came in, and several
-// are under way at once (collective/engine.hpp).
+// are under way at once (pipeline/engine.hpp).
 
 #include "train/gradient_averaging.hpp"
 
@@ -13,7 +13,8 @@
 #include <thread>
 
 #include "codec/finite.hpp"
-#include "collective/engine.hpp"
+#include "collective/mean_work.hpp"
+#include "pipeline/engine.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -21,7 +22,7 @@ namespace eqt::train {
 namespace {
 
 using collective::Contribution;
-using collective::FusionBucket;
+using pipeline::FusionBucket;
 
 // Measuring copies and decodes the own message once more; on one step in eight that stays under
 // half a percent of a step.
@@ -82,13 +83,14 @@ class VarianceProbe {
   bool measuring_ = false;
 };
 
-class GradientAveraging final : public Synchronizer, private collective::MeanHooks {
+class GradientAveraging final : public Synchronizer, private collective::MeanWork {
  public:
   GradientAveraging(comm::Communicator& comm, collective::Collective& collective,
                     collective::GradientMemory* memory, std::vector<FusionBucket> plan,
                     const Layout& layout, std::span<float> gradient,
                     const GradientAveragingOptions& options)
-      : comm_(comm),
+      : MeanWork(collective),
+        comm_(comm),
         collective_(collective),
         memory_(memory),
         plan_(std::move(plan)),
@@ -96,7 +98,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanHoo
         gradient_(gradient),
         options_(options),
         probe_(options.lossy ? gradient.size() : 0, plan_.size()),
-        engine_(comm, collective, plan_) {
+        engine_(comm, plan_) {
     if (memory_ != nullptr && collective_.takes_residual()) residual_ = memory_->residual();
     map_slices_to_buckets();
     if (options_.overlap) thread_ = std::thread([this] { communicate(); });
@@ -149,7 +151,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanHoo
       if (error_) std::rethrow_exception(error_);
     } else {
       finishing_since_.emplace();
-      engine_.run(context_, gradient_, *this);
+      run_engine();
       running_ = false;
     }
     count_since(bytes_before_, traffic_);
@@ -173,6 +175,11 @@ class GradientAveraging final : public Synchronizer, private collective::MeanHoo
     }
   }
 
+  void run_engine() {
+    prepare(context_, gradient_);
+    engine_.run(*this);
+  }
+
   /// The communication thread.
   void communicate() {
     std::unique_lock lock(mutex_);
@@ -182,7 +189,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanHoo
       lock.unlock();
       std::exception_ptr error;
       try {
-        engine_.run(context_, gradient_, *this);
+        run_engine();
       } catch (...) {
         error = std::current_exception();  // rethrown by finish(), on the trainer's thread
       }
@@ -290,7 +297,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanHoo
 
   collective::MeanContext context_;
   VarianceProbe probe_;
-  collective::Engine engine_;
+  pipeline::Engine engine_;
   Traffic traffic_;
   comm::ByteCount bytes_before_;
   bool adapting_ = false;  // this step's gradients change the compressor

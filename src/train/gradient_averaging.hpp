@@ -12,7 +12,7 @@
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
 #include "train/fault.hpp"
 #include "train/synchronizer.hpp"
@@ -35,7 +35,7 @@ struct GradientAveragingOptions {
 /// Keeps references to everything it is given. `memory` may be null.
 std::unique_ptr<Synchronizer> make_gradient_averaging(
     comm::Communicator& comm, collective::Collective& collective,
-    collective::GradientMemory* memory, std::vector<collective::FusionBucket> plan,
+    collective::GradientMemory* memory, std::vector<pipeline::FusionBucket> plan,
     const Layout& layout, std::span<float> gradient, const GradientAveragingOptions& options);
 
 }  // namespace eqt::train

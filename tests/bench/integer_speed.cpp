@@ -13,7 +13,7 @@
 #include "codec/integer/integer_kernels.hpp"
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "core/clock.hpp"
 #include "core/flat_buffer.hpp"
 #include "support/gaussian.hpp"
@@ -85,44 +85,37 @@ void measure_passes(const Subject& subject) {
       subject.name, gb / find, gb / write, kRanks * gb / add, gb / read, kCount / 1e9 / plain);
 }
 
-/// The mean of every piece, several under way.
-class Hooks final : public collective::MeanHooks {
- public:
-  bool is_ready(const collective::FusionBucket&) override { return true; }
-  void wait_ready(const collective::FusionBucket&) override {}
-  void before(const collective::FusionBucket&, collective::MeanContext&) override {}
-  void after(const collective::FusionBucket&, const collective::MeanResult&) override {}
-  void waited(double) override {}
-};
-
 void measure_means(const Subject& subject, comm::Communicator& comm, std::size_t count) {
   const Layout layout = {{"weight", {static_cast<std::int64_t>(count / 1000), 1000}, 0, count}};
   const auto& compressor = *subject.compressor;
-  const auto plan = collective::plan_buckets(layout, compressor, {});
+  const auto plan = pipeline::plan_buckets(layout, compressor, {});
   const auto integer = collective::make_integer(comm, compressor, plan);
-  const auto other = collective::needs_whole_slices(compressor)
+  const auto other = pipeline::needs_whole_slices(compressor)
                          ? collective::make_allgather(comm, compressor, plan)
                          : collective::make_scatter_reduce(comm, compressor, plan, {});
   auto values = test::gaussian(count, {.run_seed = static_cast<std::uint64_t>(comm.rank())});
-  Hooks hooks;
-  collective::Engine engine(comm, *integer, plan), other_engine(comm, *other, plan);
-  const auto time = [&](collective::Engine& one) {
+  pipeline::Engine engine(comm, plan);
+  collective::MeanWork means(*integer), other_means(*other);
+  for (auto* work : {&means, &other_means}) {
+    work->prepare({.run_seed = 1, .step = 0, .density = {}}, values);
+  }
+  const auto time = [&](collective::MeanWork& one) {
     comm.require_same(1, "barrier");
     const Stopwatch watch;
-    one.run({.run_seed = 1, .step = 0, .density = {}}, values, hooks);
+    engine.run(one);
     comm.require_same(1, "barrier");
     return watch.seconds();
   };
-  const auto sent = [&](collective::Engine& one) {
+  const auto sent = [&](collective::MeanWork& one) {
     const auto before = comm.byte_count().sent_bytes;
-    one.run({.run_seed = 1, .step = 0, .density = {}}, values, hooks);
+    engine.run(one);
     return static_cast<double>(comm.byte_count().sent_bytes - before) / 1e6;
   };
-  const double sent_ours = sent(engine), sent_theirs = sent(other_engine);
+  const double sent_ours = sent(means), sent_theirs = sent(other_means);
   std::vector<double> ours, theirs, ratios;
   for (int i = 0; i < kRounds; ++i) {
-    ours.push_back(time(engine));
-    theirs.push_back(time(other_engine));
+    ours.push_back(time(means));
+    theirs.push_back(time(other_means));
     ratios.push_back(ours.back() / theirs.back());
   }
   for (auto* list : {&ours, &theirs, &ratios}) std::sort(list->begin(), list->end());

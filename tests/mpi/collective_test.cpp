@@ -1,5 +1,5 @@
 #include "collective/collective.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 
 #include <cmath>
 #include <cstring>

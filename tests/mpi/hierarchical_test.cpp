@@ -8,7 +8,7 @@
 #include "codec/codecs.hpp"
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "collective/lanes.hpp"
 #include "collective/memory.hpp"
 #include "support/catch.hpp"

@@ -11,7 +11,7 @@
 #include "codec/codecs.hpp"
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"

@@ -11,7 +11,7 @@
 
 #include "codec/codecs.hpp"
 #include "codec/low_rank/low_rank.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "collective/memory.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "core/error.hpp"

@@ -61,7 +61,7 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
                             .augment = false,
                             .seed = 1});
   test::ToyReplica replica(12, 2, 1 + static_cast<std::uint64_t>(comm.rank()));  // rank 0's counts
-  auto buckets = collective::plan_buckets(replica.layout(), compressor, {.skip_below = 1});
+  auto buckets = pipeline::plan_buckets(replica.layout(), compressor, {.skip_below = 1});
   const auto collective = collective::make_allgather(comm, compressor, buckets);
   train::GradientAveragingOptions options;
   options.overlap = overlap;

@@ -2,7 +2,7 @@
 
 #include "codec/codecs.hpp"
 #include "collective/collective.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "collective/collective.hpp"
-#include "collective/engine.hpp"
+#include "pipeline/engine.hpp"
 #include "core/random.hpp"
 #include "support/gaussian.hpp"
 
 namespace eqt::test {
 
 using MakeCollective = std::unique_ptr<collective::Collective> (*)(
-    comm::Communicator&, const codec::Compressor&, std::span<const collective::FusionBucket>);
+    comm::Communicator&, const codec::Compressor&, std::span<const pipeline::FusionBucket>);
 
 inline const std::vector<std::pair<std::string, MakeCollective>>& both() {
   static const std::vector<std::pair<std::string, MakeCollective>> pair = {
@@ -51,9 +51,9 @@ struct Places {
 
 /// The mean of each bucket in the plan's order; the step's own numbers in `traffic`.
 inline void average(comm::Communicator& comm, collective::Collective& collective,
-                    std::span<const collective::FusionBucket> plan, StepId step,
+                    std::span<const pipeline::FusionBucket> plan, StepId step,
                     std::span<float> values, Traffic* traffic = nullptr) {
-  for (const collective::FusionBucket& bucket : plan) {
+  for (const pipeline::FusionBucket& bucket : plan) {
     const collective::MeanContext context{.run_seed = 1, .step = step, .density = {}};
     const auto result = mean_of(collective, comm, bucket, context, values);
     if (traffic != nullptr) *traffic += result.traffic;

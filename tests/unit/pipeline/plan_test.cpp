@@ -1,4 +1,4 @@
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 
 #include <algorithm>
 #include <string>

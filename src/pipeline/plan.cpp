@@ -1,10 +1,10 @@
-#include "collective/plan.hpp"
+#include "pipeline/plan.hpp"
 
 #include <algorithm>
 
 #include "core/error.hpp"
 
-namespace eqt::collective {
+namespace eqt::pipeline {
 namespace {
 
 /// A weight tensor (out, ...) as a matrix with a row per output.
@@ -141,4 +141,4 @@ std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compre
   return pieces;
 }
 
-}  // namespace eqt::collective
+}  // namespace eqt::pipeline

@@ -11,7 +11,7 @@
 #include "codec/message.hpp"
 #include "core/layout.hpp"
 
-namespace eqt::collective {
+namespace eqt::pipeline {
 
 /// Values that travel together: a contiguous part of the flat gradient that leaves as soon as
 /// backward has produced it.
@@ -62,4 +62,4 @@ inline constexpr std::size_t kLeastRun = 8192;
 /// @pre !needs_whole_slices(compressor)
 std::size_t run_length(const codec::Compressor& compressor);
 
-}  // namespace eqt::collective
+}  // namespace eqt::pipeline

@@ -1,0 +1,59 @@
+// What the engine does with a gradient: the mean of every bucket.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "collective/collective.hpp"
+
+namespace eqt::collective {
+
+/// All values are there from the start, unless is_ready() says otherwise.
+class MeanWork : public pipeline::Work {
+ public:
+  /// Keeps the reference.
+  explicit MeanWork(Collective& collective) : collective_(collective) {}
+
+  /// What the next run of the engine averages, in place.
+  void prepare(const MeanContext& context, std::span<float> values) {
+    context_ = context;
+    values_ = values;
+  }
+
+  std::size_t slots() const noexcept override { return collective_.slots(); }
+  bool is_ready(const FusionBucket&) override { return true; }
+  void wait_ready(const FusionBucket&) override {}
+  Task start(const FusionBucket& bucket, std::size_t slot) final {
+    Mean& mean = means_.at(slot);
+    mean.context = context_;
+    mean.context.slot = slot;
+    mean.result = {};
+    before(bucket, mean.context);
+    return collective_.mean(bucket, mean.context, values_, mean.result);
+  }
+  void done(const FusionBucket& bucket, std::size_t slot) final {
+    after(bucket, means_.at(slot).result);
+  }
+  void waited(double) override {}
+
+ protected:
+  /// Just before a mean starts; may change the context.
+  virtual void before(const FusionBucket&, MeanContext&) {}
+  /// Right after it is done.
+  virtual void after(const FusionBucket&, const MeanResult&) {}
+
+ private:
+  struct Mean {
+    MeanContext context;
+    MeanResult result;
+  };
+
+  Collective& collective_;
+  MeanContext context_;
+  std::span<float> values_;
+  std::array<Mean, pipeline::kMostSlots> means_;
+};
+
+}  // namespace eqt::collective
