@@ -11,10 +11,10 @@
 #include "codec/levels/adaptive_codec.hpp"
 #include "codec/parallel.hpp"
 #include "codec/simd.hpp"
-#include "pipeline/plan.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
+#include "pipeline/plan.hpp"
 #include "train/gradient_averaging.hpp"
 
 namespace eqt::app {
@@ -162,7 +162,7 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
 }
 
 std::vector<pipeline::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
-                                                const codec::Compressor& compressor) {
+                                              const codec::Compressor& compressor) {
   constexpr double kMib = 1024 * 1024;
   return pipeline::plan_buckets(
       layout, compressor,

@@ -13,7 +13,6 @@
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
-#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
@@ -23,6 +22,7 @@
 #include "model/replica.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "pipeline/plan.hpp"
 #include "train/synchronizer.hpp"
 #include "train/trainer.hpp"
 
@@ -71,7 +71,7 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
 
 /// Which values travel together in a run with this config.
 std::vector<pipeline::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
-                                                const codec::Compressor& compressor);
+                                              const codec::Compressor& compressor);
 
 /// The collective that config.synchronization.collective names or, if that is `auto`, the chosen
 /// one. Reads run.compressor, which the collective keeps, and whether there is a run.memory.

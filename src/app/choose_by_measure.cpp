@@ -16,18 +16,18 @@
 #include "codec/message.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "pipeline/engine.hpp"
 #include "comm/link_probe.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "pipeline/engine.hpp"
 
 namespace eqt::app {
 namespace {
 
 using collective::Candidate;
 using collective::CostCard;
-using pipeline::FusionBucket;
 using collective::Machine;
+using pipeline::FusionBucket;
 using Plan = std::vector<FusionBucket>;
 
 constexpr double kLinkSeconds = 0.4;       // for probing all links

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "app/run_config.hpp"
-#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
+#include "pipeline/plan.hpp"
 
 namespace eqt::app {
 

@@ -11,10 +11,10 @@
 
 #include "codec/compressor.hpp"
 #include "collective/collective.hpp"
-#include "pipeline/engine.hpp"
 #include "comm/communicator.hpp"
 #include "core/flat_buffer.hpp"
 #include "core/layout.hpp"
+#include "pipeline/engine.hpp"
 
 namespace eqt::app {
 
@@ -65,9 +65,8 @@ class CollectiveBench {
  public:
   /// Keeps references to all of these.
   CollectiveBench(comm::Communicator& comm, const codec::Compressor& compressor,
-                  collective::Collective& collective,
-                  std::span<const pipeline::FusionBucket> plan, const RankGradients& gradients,
-                  std::size_t values);
+                  collective::Collective& collective, std::span<const pipeline::FusionBucket> plan,
+                  const RankGradients& gradients, std::size_t values);
 
   /// Compares one mean with the exact one: equal to rounding where the compressor is lossless, else
   /// no further away than the compressor's own error on these very values allows; identical bits on

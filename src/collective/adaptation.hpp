@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "codec/levels/adaptive_codec.hpp"
-#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
+#include "pipeline/plan.hpp"
 
 namespace eqt::collective {
 

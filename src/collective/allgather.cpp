@@ -176,7 +176,7 @@ class Allgather final : public Collective {
                                   bucket.index, 0, workspace_, values);
       } catch (const Error& error) {
         pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
-                        group_.ranks[from]);
+                                  group_.ranks[from]);
       }
     }
   }

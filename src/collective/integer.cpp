@@ -45,7 +45,8 @@ class Integer final : public Collective {
         messages_(std::move(codec), static_cast<std::uint32_t>(comm.size())),
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())),
-        run_length_(messages_.codec().bucket_size() == 0 ? kTensorRun : pipeline::run_length(compressor)) {
+        run_length_(messages_.codec().bucket_size() == 0 ? kTensorRun
+                                                         : pipeline::run_length(compressor)) {
     deal_runs(plan);
     for (const Chunks& chunks : chunks_) {
       most_scales_ = std::max(most_scales_, chunks.scales);

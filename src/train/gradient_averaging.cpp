@@ -14,9 +14,9 @@
 
 #include "codec/finite.hpp"
 #include "collective/mean_work.hpp"
-#include "pipeline/engine.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "pipeline/engine.hpp"
 
 namespace eqt::train {
 namespace {

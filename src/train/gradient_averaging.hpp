@@ -12,8 +12,8 @@
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
-#include "pipeline/plan.hpp"
 #include "comm/communicator.hpp"
+#include "pipeline/plan.hpp"
 #include "train/fault.hpp"
 #include "train/synchronizer.hpp"
 

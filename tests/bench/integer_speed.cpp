@@ -13,9 +13,9 @@
 #include "codec/integer/integer_kernels.hpp"
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
-#include "pipeline/engine.hpp"
 #include "core/clock.hpp"
 #include "core/flat_buffer.hpp"
+#include "pipeline/engine.hpp"
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
 

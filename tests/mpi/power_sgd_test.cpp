@@ -11,10 +11,10 @@
 
 #include "codec/codecs.hpp"
 #include "codec/low_rank/low_rank.hpp"
-#include "pipeline/engine.hpp"
 #include "collective/memory.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "core/error.hpp"
+#include "pipeline/engine.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"

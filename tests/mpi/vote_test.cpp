@@ -2,8 +2,8 @@
 
 #include "codec/codecs.hpp"
 #include "collective/collective.hpp"
-#include "pipeline/engine.hpp"
 #include "collective/memory.hpp"
+#include "pipeline/engine.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 

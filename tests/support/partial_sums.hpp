@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collective/collective.hpp"
-#include "pipeline/engine.hpp"
 #include "core/random.hpp"
+#include "pipeline/engine.hpp"
 #include "support/gaussian.hpp"
 
 namespace eqt::test {
