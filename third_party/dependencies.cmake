@@ -21,6 +21,8 @@ eqt_need(ZLIB zlib1g-dev)
 
 pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
 eqt_need(hwy libhwy-dev)
+find_package(Eigen3 QUIET)
+eqt_need(Eigen3 libeigen3-dev)
 
 if(EQT_TESTS)
   find_package(Catch2 QUIET)

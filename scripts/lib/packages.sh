@@ -8,7 +8,8 @@
 EQT_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
   libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
-  libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev zlib1g-dev libxxhash-dev catch2
+  libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev libeigen3-dev zlib1g-dev libxxhash-dev
+  catch2
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # clang, libclang-rt-14-dev: libFuzzer. iproute2: the links of netlab.sh. procps: pgrep.
@@ -17,7 +18,8 @@ EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-de
 EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
 # Unpacked beside the system, never installed.
-EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev catch2 nlohmann-json3-dev)
+EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev catch2 nlohmann-json3-dev
+  libeigen3-dev)
 
 # install_packages NAME...: installs those that are missing, and does nothing when none is.
 # EQT_SKIP_INSTALL=1 leaves the system alone (own LibTorch, other distribution, no rights).

@@ -1,0 +1,108 @@
+// Gossip: a rank's model moves towards those of its neighbours.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "codec/compressor.hpp"
+#include "comm/communicator.hpp"
+#include "core/layout.hpp"
+#include "core/task.hpp"
+#include "core/traffic.hpp"
+#include "pipeline/engine.hpp"
+#include "pipeline/plan.hpp"
+#include "topology/topology.hpp"
+
+namespace eqt::gossip {
+
+using pipeline::FusionBucket;
+
+/// What a call needs beside the values.
+struct MixContext {
+  std::uint64_t run_seed = 0;
+  StepId step = 0;
+  float consensus_step = 1;       // gamma: how far towards the neighbours, in (0, 1]
+  std::optional<double> density;  // of sparse compressors in this step
+  std::size_t slot = 0;           // scratch memory to use, below pipeline::kMostSlots
+  std::uint32_t round = 0;        // tells messages of one step apart, if a step mixes twice
+};
+
+/// Squares of norms, summed over the buckets of a step: what compression did to this rank's
+/// messages. Zero where nothing was measured.
+struct MessageError {
+  double error = 0;  // |decoded - exact|^2
+  double exact = 0;  // |exact|^2
+};
+
+/// What mixing leaves beside the values.
+struct MixResult {
+  Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
+  MessageError message;
+};
+
+/// One way to mix, with what a rank remembers for it.
+///
+/// With W the step's mixing matrix (columns that sum to 1) the mean of the values over ranks stays
+/// what it was, whatever the compressor does.
+class Mixer {
+ public:
+  virtual ~Mixer() = default;
+  virtual std::string_view name() const noexcept = 0;
+
+  /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages travel, so
+  /// that several buckets can be under way, each with a slot of its own; all arguments stay in
+  /// place until the task is done. Collective among neighbours.
+  virtual Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
+                   MixResult& result) = 0;
+
+  /// How many buckets may be under way at once.
+  virtual std::size_t slots() const noexcept { return pipeline::kMostSlots; }
+
+  /// What must survive a restart: public copies, errors. Flat buffers of the model's size.
+  virtual std::vector<std::span<float>> state() { return {}; }
+};
+
+/// What all mixers need; everything outlives the mixer.
+struct MixerParts {
+  comm::Communicator& comm;
+  const codec::Compressor& compressor;
+  const topology::Topology& topology;
+  std::span<const FusionBucket> plan;
+};
+
+/// x_i += gamma (sum_j W_ij q_j - (1 - W_ii) q_i) with q = Q(x): the gossip of D-PSGD (Lian et al.,
+/// NeurIPS 2017) and, on numerators, of SGP (Assran et al., ICML 2019). Without compression and
+/// with gamma = 1 it is x_i = sum_j W_ij x_j.
+///
+/// Compressing x itself, not a difference, leaves an error that does not vanish as ranks agree
+/// (Koloskova et al., ICML 2019, scheme Q1-G): use it with compressors of small error.
+std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts);
+
+struct ChocoOptions {
+  /// AdaGossip (Aketi et al. 2024): gamma falls where a value's corrections have been large;
+  /// element by element, so the mean is kept only approximately.
+  bool adaptive_step = false;
+  /// Every so many steps neighbours send their public copies once as float32 and add them up anew:
+  /// rounding errors of the running sums end there. 0 = never.
+  StepId resync_every = 0;
+};
+/// CHOCO-Gossip (Koloskova et al., ICML 2019, algorithm 2 in its memory-efficient form): neighbours
+/// keep public copies of each other's models and send q = Q(x - xh), the compressed differences.
+///   xh += q;  s += sum_j W_ij q_j;  x += gamma (s + (W_ii - 1) xh)
+/// With push-sum it is Quantized Push-sum's (Taheri et al., ICML 2020).
+/// @throws Error{usage} unless the topology is static: s is a sum over fixed neighbours
+std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t count,
+                                        const ChocoOptions& options);
+
+/// DeepSqueeze (Tang et al. 2019): v = x + e, q = Q(v), e = v - q and
+///   x_i += gamma (sum_j W_ij q_j - (1 - W_ii) q_i)
+/// with what a message left out in the next one. With push-sum it is Sparse-Push's (Aketi et al.
+/// 2021).
+std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count);
+
+}  // namespace eqt::gossip

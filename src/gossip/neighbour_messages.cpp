@@ -1,0 +1,129 @@
+#include "gossip/neighbour_messages.hpp"
+
+#include <algorithm>
+
+#include "codec/message.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
+#include "pipeline/messages.hpp"
+
+namespace eqt::gossip {
+namespace {
+
+/// In the index of a message of a step's second round.
+constexpr std::uint32_t kRoundShift = 28;
+
+}  // namespace
+
+NeighbourMessages::NeighbourMessages(const MixerParts& parts, std::string_view name)
+    : parts_(parts), name_(name) {
+  for (const FusionBucket& bucket : parts.plan) {
+    EQT_CHECK(bucket.index == segments_.size(), "bucket {} at place {} of the plan", bucket.index,
+              segments_.size());
+    auto& own = segments_.emplace_back(bucket.segments);
+    for (codec::Segment& segment : own) segment.begin -= bucket.begin;
+    most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(parts.compressor, own));
+  }
+  const Rank me = parts.comm.rank();
+  for (StepId step = 0; step < parts.topology.period(); ++step) {
+    const topology::MixingMatrix& matrix = parts.topology.at(step);
+    most_in_ = std::max(most_in_, matrix.in_neighbours(me).size());
+    most_out_ = std::max(most_out_, matrix.out_neighbours(me).size());
+  }
+}
+
+NeighbourMessages::Slot& NeighbourMessages::slot_of(const MixContext& context) {
+  Slot& slot = slots_.at(context.slot);
+  if (!slot.mine.empty()) return slot;
+  slot.mine.resize(most_bytes_);
+  slot.rooms.assign(most_in_, std::vector<std::byte>(most_bytes_));
+  slot.outgoing.reserve(most_out_);
+  slot.incoming.reserve(most_in_);
+  return slot;
+}
+
+std::uint32_t NeighbourMessages::index_of(const FusionBucket& bucket,
+                                          const MixContext& context) const {
+  return bucket.index | context.round << kRoundShift;
+}
+
+float NeighbourMessages::self_weight(const MixContext& context) const {
+  return static_cast<float>(graph(context).self_weight(parts_.comm.rank()));
+}
+
+void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& context,
+                               std::span<const float> values, MixResult& result) {
+  const Stopwatch encode;
+  Slot& slot = slot_of(context);
+  const auto segments = segments_of(bucket);
+  slot.scales.clear();
+  // No common scale: no two neighbours of a graph have the same neighbours.
+  if (parts_.compressor.properties().shared_scale) {
+    for (const codec::Segment& s : segments) {
+      slot.scales.push_back(
+          s.compressed ? parts_.compressor.local_scale(values.subspan(s.begin, s.count)) : 0.0f);
+    }
+  }
+  slot.mine_bytes = codec::encode_message(
+      parts_.compressor, segments, values,
+      {.run_seed = context.run_seed,
+       .step = context.step,
+       .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
+       .index = index_of(bucket, context),
+       .density = context.density,
+       .scales = slot.scales,
+       .own_scales = slot.scales},
+      workspace_, slot.mine);
+  result.traffic.encode_seconds += encode.seconds();
+  result.traffic.encoded_bytes += slot.mine_bytes;
+  result.traffic.encoded_values += bucket.count();
+}
+
+comm::Transfers::Awaiter NeighbourMessages::exchange(const FusionBucket& bucket,
+                                                     const MixContext& context,
+                                                     const char* operation) {
+  Slot& slot = slot_of(context);
+  const Rank me = parts_.comm.rank();
+  const auto mine = std::span<const std::byte>(slot.mine).first(slot.mine_bytes);
+  slot.outgoing.clear();
+  slot.incoming.clear();
+  for (const topology::Neighbour& to : graph(context).out_neighbours(me)) {
+    slot.outgoing.push_back({to.rank, mine});
+  }
+  for (const topology::Neighbour& from : graph(context).in_neighbours(me)) {
+    slot.incoming.push_back({from.rank, slot.rooms[slot.incoming.size()], 0});
+  }
+  return parts_.comm.transfers().exchange(slot.outgoing, slot.incoming,
+                                          pipeline::route_of(bucket), operation);
+}
+
+void NeighbourMessages::add_own(const FusionBucket& bucket, const MixContext& context, float scale,
+                                std::span<float> values, MixResult& result) {
+  const Stopwatch decode;
+  Slot& slot = slot_of(context);
+  codec::decode_message_add(parts_.compressor, segments_of(bucket),
+                            std::span(slot.mine).first(slot.mine_bytes), context.step,
+                            index_of(bucket, context), scale, workspace_, values);
+  result.traffic.decode_seconds += decode.seconds();
+}
+
+void NeighbourMessages::add_neighbours(const FusionBucket& bucket, const MixContext& context,
+                                       float scale, std::span<float> values, MixResult& result) {
+  const Stopwatch decode;
+  Slot& slot = slot_of(context);
+  const auto neighbours = graph(context).in_neighbours(parts_.comm.rank());
+  for (std::size_t i = 0; i < slot.incoming.size(); ++i) {
+    const comm::Incoming& in = slot.incoming[i];
+    try {
+      codec::decode_message_add(parts_.compressor, segments_of(bucket), in.room.first(in.bytes),
+                                context.step, index_of(bucket, context),
+                                scale * static_cast<float>(neighbours[i].weight), workspace_,
+                                values);
+    } catch (const Error& error) {
+      pipeline::rethrow_refused(error, name_, context.step, in.from);
+    }
+  }
+  result.traffic.decode_seconds += decode.seconds();
+}
+
+}  // namespace eqt::gossip

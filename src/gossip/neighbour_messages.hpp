@@ -1,0 +1,66 @@
+// A rank's message to its out-neighbours and theirs to it. Private to the room.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "gossip/mixer.hpp"
+
+namespace eqt::gossip {
+
+/// Encodes one message per bucket, sends it to every out-neighbour of the step's graph and adds
+/// what arrives, in the order of ranks. Values are those of a bucket, from 0.
+class NeighbourMessages {
+ public:
+  NeighbourMessages(const MixerParts& parts, std::string_view name);
+
+  /// Encodes `values` (bucket.count()); the message stays in the slot.
+  void encode(const FusionBucket& bucket, const MixContext& context, std::span<const float> values,
+              MixResult& result);
+  /// co_await it: the slot's message goes out, the neighbours' come in.
+  comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const MixContext& context,
+                                    const char* operation);
+  /// values += scale * what the slot's own message carries.
+  void add_own(const FusionBucket& bucket, const MixContext& context, float scale,
+               std::span<float> values, MixResult& result);
+  /// values += scale * sum_j W_ij q_j over the in-neighbours.
+  /// @throws Error{wire} naming the sender of a malformed message
+  void add_neighbours(const FusionBucket& bucket, const MixContext& context, float scale,
+                      std::span<float> values, MixResult& result);
+
+  /// W_ii of the step.
+  float self_weight(const MixContext& context) const;
+  const codec::Compressor& compressor() const noexcept { return parts_.compressor; }
+
+ private:
+  struct Slot {
+    std::vector<std::byte> mine;
+    std::size_t mine_bytes = 0;
+    std::vector<std::vector<std::byte>> rooms;  // by in-neighbour
+    std::vector<comm::Outgoing> outgoing;
+    std::vector<comm::Incoming> incoming;
+    std::vector<float> scales;  // this rank's own, where the codec wants shared ones
+  };
+
+  const topology::MixingMatrix& graph(const MixContext& context) const {
+    return parts_.topology.at(context.step);
+  }
+  Slot& slot_of(const MixContext& context);
+  std::uint32_t index_of(const FusionBucket& bucket, const MixContext& context) const;
+  std::span<const codec::Segment> segments_of(const FusionBucket& bucket) const {
+    return segments_.at(bucket.index);
+  }
+
+  MixerParts parts_;
+  const std::string_view name_;
+  std::vector<std::vector<codec::Segment>> segments_;  // by bucket, counted from its begin
+  std::size_t most_bytes_ = 0, most_in_ = 0, most_out_ = 0;
+  Workspace workspace_;  // never held across a pause
+  std::array<Slot, pipeline::kMostSlots> slots_;
+};
+
+}  // namespace eqt::gossip

@@ -1,0 +1,35 @@
+// Which ranks edges lead to, and after how many steps they come back.
+
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/layout.hpp"
+#include "topology/mixing_matrix.hpp"
+
+namespace eqt::topology {
+
+/// By rank: the ranks it sends to; self weights above 0 are edges to itself.
+using Adjacency = std::vector<std::vector<Rank>>;
+
+Adjacency edges_of(const MixingMatrix& matrix);
+
+/// True if edges lead from every rank to every other.
+bool is_strongly_connected(const Adjacency& edges);
+
+/// The greatest common divisor of the lengths of all cycles: 1 = aperiodic, 2 = bipartite without
+/// self weights; 0 for a single rank without a self weight.
+/// Source: E. Denardo, Math. of Operations Research 2 (1977).
+/// @pre is_strongly_connected(edges)
+int cycle_period(const Adjacency& edges);
+
+/// "no edges lead from rank 0 to rank 3"; "" if edges lead from every rank to every other.
+std::string why_unconnected(const Adjacency& edges);
+
+/// Where edges of each of `rounds` in turn lead: from rank r over one edge of each.
+/// @pre at least one round, all of one size
+Adjacency composed(std::span<const Adjacency> rounds);
+
+}  // namespace eqt::topology

@@ -1,0 +1,61 @@
+// Topologies for tests: each kind by name, and the sentence of one that must be refused.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "topology/topology.hpp"
+
+namespace eqt::test {
+
+inline std::unique_ptr<topology::Topology> make(
+    topology::GraphKind kind, int ranks, bool directed = false,
+    topology::Weights weights = topology::Weights::automatic, int rows = 0) {
+  return topology::make_topology(
+      {.kind = kind, .directed = directed, .weights = weights, .rows = rows, .graph = {}}, ranks);
+}
+
+/// The kinds that take options only, each once; the ring also directed.
+inline std::vector<topology::Options> named_options() {
+  std::vector<topology::Options> all;
+  for (const auto& [kind, name, about] : topology::list_kinds())
+    if (kind != topology::GraphKind::graph) all.push_back({.kind = kind, .graph = {}});
+  all.push_back({.kind = topology::GraphKind::ring, .directed = true, .graph = {}});
+  return all;
+}
+
+/// Whether the kind has a shape for this many ranks: lattices need two sides of at least 2.
+inline bool exists(const topology::Options& options, int ranks) {
+  if (options.kind != topology::GraphKind::torus && options.kind != topology::GraphKind::mesh)
+    return true;
+  for (int side = 2; side * side <= ranks; ++side)
+    if (ranks % side == 0) return true;
+  return ranks == 1;
+}
+
+/// The sentence of the usage error that `work` must throw.
+template <typename Work>
+std::string refusal(Work&& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::usage);
+    return error.what();
+  }
+  FAIL_CHECK("accepted");
+  return "";
+}
+
+inline bool says(const std::string& sentence, const std::string& part) {
+  INFO(sentence);
+  INFO(part);
+  const bool found = sentence.find(part) != std::string::npos;
+  CHECK(found);
+  return found;
+}
+
+}  // namespace eqt::test
