@@ -24,7 +24,7 @@ class Adaptation {
   /// Whether the gradients of this step are watched. Pure: the same on every rank.
   virtual bool watches(StepId step) const noexcept = 0;
   /// Takes note of a fusion bucket's local gradient before it is encoded. Not collective.
-  virtual void watch(const FusionBucket& bucket, std::span<const float> flat) = 0;
+  virtual void watch(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
   /// After the last message of a watched step: the next is encoded with what all ranks saw.
   /// Collective; nothing else may encode, decode or communicate meanwhile.
   /// @return rank 0: one line about the change, if there was one

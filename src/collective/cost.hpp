@@ -31,7 +31,7 @@ struct Volume {
 };
 
 /// Of this plan, with `message_bytes` expected of Gaussian-like values.
-Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan, int ranks,
+Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan, int ranks,
                  int hosts);
 
 /// What it costs a rank; the mean over ranks where they differ by a run. Bytes are exact where a
@@ -90,6 +90,6 @@ double bytes_per_value(const codec::Compressor& compressor);
 
 /// Bytes of a step's messages on one rank, from the lengths of Gaussian-like values' payloads.
 double expected_message_bytes(const codec::Compressor& compressor,
-                              std::span<const FusionBucket> plan);
+                              std::span<const pipeline::FusionBucket> plan);
 
 }  // namespace eqt::collective

@@ -19,14 +19,14 @@ void deal_segment(const codec::Segment& segment, std::size_t run, std::size_t& t
 
 }  // namespace
 
-std::vector<DealtRuns> deal_runs(std::span<const FusionBucket> plan,
+std::vector<DealtRuns> deal_runs(std::span<const pipeline::FusionBucket> plan,
                                  const codec::Compressor& compressor, std::size_t ranks) {
   std::vector<DealtRuns> deals;
   deals.reserve(plan.size());
   std::size_t turn = 0;
   // The length at which the plan cuts, so that a cut falls between two runs.
   const std::size_t run = pipeline::run_length(compressor);
-  for (const FusionBucket& bucket : plan) {
+  for (const pipeline::FusionBucket& bucket : plan) {
     DealtRuns runs(ranks);
     for (std::size_t s = bucket.segments.size(); s-- > 0;) {
       deal_segment(bucket.segments[s], run, turn, runs);

@@ -17,7 +17,7 @@ using DealtRuns = std::vector<std::vector<codec::Segment>>;
 /// the first: fusion buckets travel in that order, so whose a value is depends on its place in the
 /// model and not on where buckets are cut. Returns one deal per bucket.
 /// @pre !pipeline::needs_whole_slices(compressor)
-std::vector<DealtRuns> deal_runs(std::span<const FusionBucket> plan,
+std::vector<DealtRuns> deal_runs(std::span<const pipeline::FusionBucket> plan,
                                  const codec::Compressor& compressor, std::size_t ranks);
 
 }  // namespace eqt::collective

@@ -46,13 +46,13 @@ codec::Segment segment_of(const SparseCut& cut, std::size_t p) {
 
 }  // namespace
 
-std::vector<SparseShares> deal_shares(std::span<const FusionBucket> plan, std::size_t ranks,
+std::vector<SparseShares> deal_shares(std::span<const pipeline::FusionBucket> plan, std::size_t ranks,
                                       std::vector<std::size_t>& sums_of) {
   std::vector<SparseShares> all;
   all.reserve(plan.size());
   sums_of.assign(ranks, 0);
   std::size_t turn = 0;
-  for (const FusionBucket& bucket : plan) {
+  for (const pipeline::FusionBucket& bucket : plan) {
     SparseShares& shares = all.emplace_back();
     for (std::size_t s = bucket.segments.size(); s-- > 0;) {
       shares.cuts.push_back(cut_segment(bucket.segments[s], turn, sums_of));

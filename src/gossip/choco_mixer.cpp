@@ -1,0 +1,154 @@
+// CHOCO-Gossip: compressed differences from what the neighbours know already.
+//
+// m = frame bytes of d values, k out-neighbours.
+// Rounds   1; 2 in a step that exchanges the public copies anew
+// Sent     m * k bytes per rank; 4d * k more in such a step
+// Decode   d * (in-neighbours + 1) values
+// State    xh, s: 2d floats; one more for AdaGossip
+//
+// Source   A. Koloskova et al., ICML 2019, arXiv:1902.00340, algorithm 2, and ICLR 2020,
+//          arXiv:1907.09356, algorithm 2; AdaGossip: S. A. Aketi et al., 2024, arXiv:2404.05919,
+//          algorithm 1
+// Deviates weights are applied by the receiver; AdaGossip's bias correction counts mixing steps
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
+#include "core/flat_buffer.hpp"
+#include "gossip/neighbour_messages.hpp"
+
+namespace eqt::gossip {
+namespace {
+
+/// AdaGossip's element-wise step: r * min(1, gamma / sqrt(v)), v the running mean of r^2.
+class AdaptiveStep {
+ public:
+  explicit AdaptiveStep(std::size_t count) : squares_(count) {}
+
+  void add(std::size_t begin, std::span<const float> correction, StepId step, float gamma,
+           std::span<float> values) {
+    const auto v = squares_.span().subspan(begin, values.size());
+    const auto debias = static_cast<float>(1 / (1 - std::pow(kDecay, step + 1)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float r = correction[i];
+      v[i] = kDecayF * v[i] + (1 - kDecayF) * r * r;
+      values[i] += r * std::min(1.0f, gamma / (std::sqrt(v[i] * debias) + kEpsilon));
+    }
+  }
+
+  std::span<float> state() const { return squares_.span(); }
+
+ private:
+  static constexpr double kDecay = 0.999;
+  static constexpr float kDecayF = 0.999f, kEpsilon = 1e-8f;
+  FlatBuffer squares_;
+};
+
+class ChocoMixer final : public Mixer {
+ public:
+  ChocoMixer(const MixerParts& parts, std::size_t count, const ChocoOptions& options)
+      : options_(options),
+        exact_(codec::make_none()),
+        messages_(parts, name()),
+        public_(count),
+        sums_(count) {
+    if (!parts.topology.is_static()) {
+      fail(Kind::usage,
+           "CHOCO-SGD keeps a sum over its neighbours' public copies: expected a graph that does "
+           "not change, found {}; take a static synchronization.topology.kind or the algorithm "
+           "deep-squeeze",
+           parts.topology.name());
+    }
+    if (options.adaptive_step) adaptive_.emplace(count);
+    if (options.resync_every > 0) {
+      copies_.emplace(MixerParts{parts.comm, *exact_, parts.topology, parts.plan}, name());
+    }
+  }
+
+  std::string_view name() const noexcept override { return "CHOCO-Gossip"; }
+
+  std::vector<std::span<float>> state() override {
+    std::vector<std::span<float>> all = {public_.span(), sums_.span()};
+    if (adaptive_) all.push_back(adaptive_->state());
+    return all;
+  }
+
+  Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
+           MixResult& result) override {
+    const auto values = model.subspan(bucket.begin, bucket.count());
+    const auto copy = public_.span().subspan(bucket.begin, bucket.count());
+    const auto sums = sums_.span().subspan(bucket.begin, bucket.count());
+    std::vector<float>& scratch = scratch_.at(context.slot);
+    difference(values, copy, scratch, result);
+    messages_.encode(bucket, context, scratch, result);
+    co_await messages_.exchange(bucket, context, "CHOCO: gossip of compressed differences");
+    messages_.add_own(bucket, context, 1, copy, result);
+    messages_.add_neighbours(bucket, context, 1, sums, result);
+    if (resyncs_after(context.step)) {
+      copies_->encode(bucket, renewed(context), copy, result);
+      co_await copies_->exchange(bucket, context, "CHOCO: public copies anew");
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      copies_->add_neighbours(bucket, renewed(context), 1, sums, result);
+    }
+    approach(bucket, context, copy, sums, scratch, values, result);
+  }
+
+ private:
+  bool resyncs_after(StepId step) const {
+    return options_.resync_every > 0 && (step + 1) % options_.resync_every == 0;
+  }
+
+  /// The second message of a bucket in a step has an index of its own.
+  static MixContext renewed(MixContext context) {
+    constexpr std::uint32_t kSecond = 2;
+    context.round += kSecond;
+    return context;
+  }
+
+  static void difference(std::span<const float> values, std::span<const float> copy,
+                         std::vector<float>& to, MixResult& result) {
+    const Stopwatch encode;
+    to.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) to[i] = values[i] - copy[i];
+    result.traffic.encode_seconds += encode.seconds();
+  }
+
+  /// x += gamma (s + (W_ii - 1) xh).
+  void approach(const FusionBucket& bucket, const MixContext& context, std::span<const float> copy,
+                std::span<const float> sums, std::vector<float>& scratch, std::span<float> values,
+                MixResult& result) {
+    const Stopwatch decode;
+    const float given = 1 - messages_.self_weight(context);
+    if (adaptive_) {
+      for (std::size_t i = 0; i < values.size(); ++i) scratch[i] = sums[i] - given * copy[i];
+      adaptive_->add(bucket.begin, scratch, context.step, context.consensus_step, values);
+    } else {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] += context.consensus_step * (sums[i] - given * copy[i]);
+      }
+    }
+    result.traffic.decode_seconds += decode.seconds();
+  }
+
+  const ChocoOptions options_;
+  const std::unique_ptr<codec::Compressor> exact_;
+  NeighbourMessages messages_;
+  std::optional<NeighbourMessages> copies_;  // of public copies, uncompressed
+  FlatBuffer public_, sums_;                 // xh; s = sum_j W_ij xh_j
+  std::optional<AdaptiveStep> adaptive_;
+  std::array<std::vector<float>, pipeline::kMostSlots> scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t count,
+                                        const ChocoOptions& options) {
+  return std::make_unique<ChocoMixer>(parts, count, options);
+}
+
+}  // namespace eqt::gossip

@@ -1,0 +1,54 @@
+// What a decentralised algorithm makes of a rank's gradient.
+
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace eqt::gossip {
+
+/// Turns each step's gradient into the direction that plain SGD takes, x -= rate * direction, and
+/// learns from what the step, mixing included, made of the model. Momentum and weight decay are the
+/// direction's own matter: the optimizer applies neither.
+class Direction {
+ public:
+  virtual ~Direction() = default;
+  virtual std::string_view name() const noexcept = 0;
+  /// @param model at which `gradient` was taken; gradient: in the loss's, out the direction
+  virtual void direct(std::span<const float> model, std::span<float> gradient) = 0;
+  /// The step at `rate` has led from `before` to `after`.
+  virtual void observe(std::span<const float> before, std::span<const float> after, float rate) = 0;
+  /// A flat buffer that neighbours mix like the model, in the same round; empty: there is none.
+  virtual std::span<float> mixed() { return {}; }
+  /// What must survive a restart.
+  virtual std::vector<std::span<float>> state() = 0;
+};
+
+struct QuasiGlobalOptions {
+  float beta = 0.9f;  // weight of the momentum in the direction
+  float mu = 0.9f;    // decay of the running mean of what really happened
+  bool nesterov = false;
+  float weight_decay = 0;
+};
+/// Quasi-global momentum (Lin et al., ICML 2021, arXiv:2102.04761, algorithm 1): momentum of the
+/// whole network's movement, which a rank estimates from its own model before and after mixing.
+///   b = beta mh + g;  direction = b, or g + beta b with Nesterov
+///   mh = mu mh + (1 - mu) (before - after) / rate
+/// @throws Error{usage} when a coefficient is out of range
+std::unique_ptr<Direction> make_quasi_global_momentum(std::size_t count,
+                                                      const QuasiGlobalOptions& options);
+
+/// D2 (Tang et al., ICML 2018, arXiv:1803.07068, algorithm 1) in the form that stays right when the
+/// rate changes: direction = D + g - g_prev, D = (before - after) / rate of the step before. Needs
+/// symmetric doubly stochastic weights with all eigenvalues above -1/3.
+std::unique_ptr<Direction> make_d2(std::size_t count, float weight_decay);
+
+/// Gradient tracking (Lu et al. 2019, arXiv:1909.05844, algorithm GNSD, adapt-then-combine): mixes
+/// y, an estimate of the mean gradient, beside the model: direction = y = mixed y + g - g_prev.
+std::unique_ptr<Direction> make_gradient_tracking(std::size_t count, float weight_decay);
+
+}  // namespace eqt::gossip

@@ -1,0 +1,137 @@
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/flat_buffer.hpp"
+#include "gossip/direction.hpp"
+
+namespace eqt::gossip {
+namespace {
+
+/// The step's movement per unit of rate; at rate 0 nothing is learnt from it.
+float inverse_of(float rate) { return rate > 0 ? 1 / rate : 0.0f; }
+
+class QuasiGlobalMomentum final : public Direction {
+ public:
+  QuasiGlobalMomentum(std::size_t count, const QuasiGlobalOptions& options)
+      : options_(options), movement_(count) {}
+
+  std::string_view name() const noexcept override { return "quasi-global momentum"; }
+
+  void direct(std::span<const float> model, std::span<float> gradient) override {
+    const auto [beta, mu, nesterov, decay] = options_;
+    const auto mh = movement_.span();
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const float g = gradient[i] + decay * model[i];
+      const float b = beta * mh[i] + g;
+      gradient[i] = nesterov ? g + beta * b : b;
+    }
+  }
+
+  void observe(std::span<const float> before, std::span<const float> after, float rate) override {
+    if (!(rate > 0)) return;
+    const float mu = options_.mu, share = (1 - mu) * inverse_of(rate);
+    const auto mh = movement_.span();
+    for (std::size_t i = 0; i < mh.size(); ++i) {
+      mh[i] = mu * mh[i] + share * (before[i] - after[i]);
+    }
+  }
+
+  std::vector<std::span<float>> state() override { return {movement_.span()}; }
+
+ private:
+  const QuasiGlobalOptions options_;
+  FlatBuffer movement_;  // mh
+};
+
+/// Gradients with weight decay, and their change from step to step.
+class GradientChange {
+ public:
+  GradientChange(std::size_t count, float weight_decay) : decay_(weight_decay), previous_(count) {}
+
+  /// base += g - g_prev, where g is the gradient with weight decay, and remembers g.
+  void add_to(std::span<const float> model, std::span<const float> gradient,
+              std::span<float> base) {
+    const auto previous = previous_.span();
+    for (std::size_t i = 0; i < base.size(); ++i) {
+      const float g = gradient[i] + decay_ * model[i];
+      base[i] += g - previous[i];
+      previous[i] = g;
+    }
+  }
+
+  std::span<float> state() const { return previous_.span(); }
+
+ private:
+  const float decay_;
+  FlatBuffer previous_;
+};
+
+class D2 final : public Direction {
+ public:
+  D2(std::size_t count, float weight_decay) : change_(count, weight_decay), movement_(count) {}
+
+  std::string_view name() const noexcept override { return "D2"; }
+
+  void direct(std::span<const float> model, std::span<float> gradient) override {
+    // The first step finds zeros and is plain SGD.
+    change_.add_to(model, gradient, movement_.span());
+    std::copy_n(movement_.span().begin(), gradient.size(), gradient.begin());
+  }
+
+  void observe(std::span<const float> before, std::span<const float> after, float rate) override {
+    const float inverse = inverse_of(rate);
+    const auto movement = movement_.span();
+    for (std::size_t i = 0; i < movement.size(); ++i) {
+      movement[i] = (before[i] - after[i]) * inverse;
+    }
+  }
+
+  std::vector<std::span<float>> state() override { return {change_.state(), movement_.span()}; }
+
+ private:
+  GradientChange change_;
+  FlatBuffer movement_;  // D
+};
+
+class GradientTracking final : public Direction {
+ public:
+  GradientTracking(std::size_t count, float weight_decay)
+      : change_(count, weight_decay), tracked_(count) {}
+
+  std::string_view name() const noexcept override { return "gradient tracking"; }
+
+  void direct(std::span<const float> model, std::span<float> gradient) override {
+    change_.add_to(model, gradient, tracked_.span());
+    std::copy_n(tracked_.span().begin(), gradient.size(), gradient.begin());
+  }
+
+  void observe(std::span<const float>, std::span<const float>, float) override {}
+  std::span<float> mixed() override { return tracked_.span(); }
+  std::vector<std::span<float>> state() override { return {change_.state(), tracked_.span()}; }
+
+ private:
+  GradientChange change_;
+  FlatBuffer tracked_;  // y
+};
+
+}  // namespace
+
+std::unique_ptr<Direction> make_quasi_global_momentum(std::size_t count,
+                                                      const QuasiGlobalOptions& options) {
+  if (!(options.beta >= 0 && options.beta < 1 && options.mu >= 0 && options.mu < 1)) {
+    fail(Kind::usage,
+         "quasi-global momentum: expected beta and mu of at least 0 and below 1, found {} and {}",
+         options.beta, options.mu);
+  }
+  return std::make_unique<QuasiGlobalMomentum>(count, options);
+}
+
+std::unique_ptr<Direction> make_d2(std::size_t count, float weight_decay) {
+  return std::make_unique<D2>(count, weight_decay);
+}
+
+std::unique_ptr<Direction> make_gradient_tracking(std::size_t count, float weight_decay) {
+  return std::make_unique<GradientTracking>(count, weight_decay);
+}
+
+}  // namespace eqt::gossip

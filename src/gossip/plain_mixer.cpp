@@ -1,0 +1,50 @@
+// Plain gossip: models themselves travel.
+//
+// m = frame bytes of d values, k out-neighbours.
+// Rounds   1
+// Sent     m * k bytes per rank
+// Decode   d * in-neighbours values, and d once more with compression
+// State    none
+// Lossy    with compression, and not only while ranks disagree
+//
+// Source   X. Lian et al. (D-PSGD), NeurIPS 2017, arXiv:1705.09056, algorithm 1;
+//          M. Assran et al. (SGP), ICML 2019, arXiv:1811.10792, algorithm 1, on numerators
+// Deviates weights are applied by the receiver, so that they may differ from edge to edge; SGP's
+//          sender multiplies. The sums are the same.
+
+#include "gossip/neighbour_messages.hpp"
+
+namespace eqt::gossip {
+namespace {
+
+class PlainMixer final : public Mixer {
+ public:
+  explicit PlainMixer(const MixerParts& parts) : messages_(parts, name()) {}
+
+  std::string_view name() const noexcept override { return "gossip of models"; }
+
+  Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
+           MixResult& result) override {
+    const auto values = model.subspan(bucket.begin, bucket.count());
+    messages_.encode(bucket, context, values, result);
+    co_await messages_.exchange(bucket, context, "gossip of models");
+    const float given = context.consensus_step * (1 - messages_.self_weight(context));
+    if (messages_.compressor().properties().lossless) {
+      for (float& value : values) value *= 1 - given;
+    } else {
+      messages_.add_own(bucket, context, -given, values, result);
+    }
+    messages_.add_neighbours(bucket, context, context.consensus_step, values, result);
+  }
+
+ private:
+  NeighbourMessages messages_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts) {
+  return std::make_unique<PlainMixer>(parts);
+}
+
+}  // namespace eqt::gossip

@@ -1,0 +1,45 @@
+// Push-sum: the mean on graphs whose weights only sum to 1 by column.
+
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/flat_buffer.hpp"
+#include "core/layout.hpp"
+#include "topology/topology.hpp"
+
+namespace eqt::gossip {
+
+/// A rank gossips numerators x = w z and mixes the weight w alike; z = x / w is the model.
+/// Kempe et al., FOCS 2003; Assran et al. (SGP), ICML 2019, arXiv:1811.10792, algorithm 1.
+///
+/// Deviates: the weights depend on the graph and the step alone, so every rank computes those of
+/// all and none travels. Weights are double.
+class PushSum {
+ public:
+  /// @param count values of the model
+  PushSum(const topology::Topology& topology, Rank rank, std::size_t count);
+
+  double weight() const { return weights_[static_cast<std::size_t>(rank_)]; }
+  /// Of all ranks; they sum to their number.
+  std::span<const double> weights() const { return weights_; }
+
+  /// Turns the model z', which a local update made of z, into the numerator x + (z' - z).
+  void to_numerator(std::span<float> model) const;
+  /// After the numerators were mixed in `step`: mixes the weights, w += gamma (W w - w), and turns
+  /// the numerator into the model. The same gamma as for the numerators, or the model is biased.
+  void to_model(StepId step, float consensus_step, std::span<float> numerator);
+
+ private:
+  void mix_weights(StepId step, double consensus_step);
+
+  const topology::Topology& topology_;
+  const Rank rank_;
+  bool trivial_;  // every matrix is doubly stochastic: all weights stay 1
+  std::vector<double> weights_, next_;  // by rank
+  FlatBuffer numerator_;                // of the last mix; empty while trivial
+  bool mixed_ = false;                  // numerator_ holds one
+};
+
+}  // namespace eqt::gossip

@@ -1,0 +1,56 @@
+// DeepSqueeze: models travel compressed, and what a message left out is in the next one.
+//
+// m = frame bytes of d values, k out-neighbours.
+// Rounds   1
+// Sent     m * k bytes per rank
+// Decode   d * (in-neighbours + 2) values
+// State    e: d floats
+//
+// Source   H. Tang et al. (DeepSqueeze), 2019, arXiv:1907.07346, algorithm 1; S. A. Aketi et al.
+//          (Sparse-Push), 2021, arXiv:2102.05715, on push-sum's numerators
+// Deviates weights are applied by the receiver.
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "core/flat_buffer.hpp"
+#include "gossip/neighbour_messages.hpp"
+
+namespace eqt::gossip {
+namespace {
+
+class SqueezeMixer final : public Mixer {
+ public:
+  SqueezeMixer(const MixerParts& parts, std::size_t count)
+      : messages_(parts, name()), error_(count) {}
+
+  std::string_view name() const noexcept override { return "DeepSqueeze"; }
+  std::vector<std::span<float>> state() override { return {error_.span()}; }
+
+  Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
+           MixResult& result) override {
+    const auto values = model.subspan(bucket.begin, bucket.count());
+    const auto error = error_.span().subspan(bucket.begin, bucket.count());
+    // v = x + e, and e becomes v - q.
+    for (std::size_t i = 0; i < values.size(); ++i) error[i] += values[i];
+    messages_.encode(bucket, context, error, result);
+    co_await messages_.exchange(bucket, context, "DeepSqueeze: gossip of compressed models");
+    messages_.add_own(bucket, context, -1, error, result);
+    const float given = context.consensus_step * (1 - messages_.self_weight(context));
+    messages_.add_own(bucket, context, -given, values, result);
+    messages_.add_neighbours(bucket, context, context.consensus_step, values, result);
+  }
+
+ private:
+  NeighbourMessages messages_;
+  FlatBuffer error_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count) {
+  return std::make_unique<SqueezeMixer>(parts, count);
+}
+
+}  // namespace eqt::gossip
