@@ -30,6 +30,7 @@ struct MixContext {
   std::optional<double> density;  // of sparse compressors in this step
   std::size_t slot = 0;           // scratch memory to use, below pipeline::kMostSlots
   std::uint32_t round = 0;        // tells messages of one step apart, if a step mixes twice
+  bool measure = false;           // fill MixResult::message
 };
 
 /// Squares of norms, summed over the buckets of a step: what compression did to this rank's

@@ -64,19 +64,33 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
           s.compressed ? parts_.compressor.local_scale(values.subspan(s.begin, s.count)) : 0.0f);
     }
   }
-  slot.mine_bytes = codec::encode_message(
-      parts_.compressor, segments, values,
-      {.run_seed = context.run_seed,
-       .step = context.step,
-       .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
-       .index = index_of(bucket, context),
-       .density = context.density,
-       .scales = slot.scales,
-       .own_scales = slot.scales},
-      workspace_, slot.mine);
+  slot.mine_bytes = codec::encode_message(parts_.compressor, segments, values,
+                                          {.run_seed = context.run_seed,
+                                           .step = context.step,
+                                           .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
+                                           .index = index_of(bucket, context),
+                                           .density = context.density,
+                                           .scales = slot.scales,
+                                           .own_scales = slot.scales},
+                                          workspace_, slot.mine);
   result.traffic.encode_seconds += encode.seconds();
   result.traffic.encoded_bytes += slot.mine_bytes;
   result.traffic.encoded_values += bucket.count();
+  if (context.measure) measure(bucket, context, values, slot, result);
+}
+
+void NeighbourMessages::measure(const FusionBucket& bucket, const MixContext& context,
+                                std::span<const float> values, Slot& slot, MixResult& result) {
+  slot.difference.assign(values.begin(), values.end());
+  MixResult unused;
+  add_own(bucket, context, -1, slot.difference, unused);
+  const auto square_norm = [](std::span<const float> of) {
+    double sum = 0;
+    for (const float value : of) sum += static_cast<double>(value) * value;
+    return sum;
+  };
+  result.message.error += square_norm(slot.difference);
+  result.message.exact += square_norm(values);
 }
 
 comm::Transfers::Awaiter NeighbourMessages::exchange(const FusionBucket& bucket,
@@ -93,8 +107,8 @@ comm::Transfers::Awaiter NeighbourMessages::exchange(const FusionBucket& bucket,
   for (const topology::Neighbour& from : graph(context).in_neighbours(me)) {
     slot.incoming.push_back({from.rank, slot.rooms[slot.incoming.size()], 0});
   }
-  return parts_.comm.transfers().exchange(slot.outgoing, slot.incoming,
-                                          pipeline::route_of(bucket), operation);
+  return parts_.comm.transfers().exchange(slot.outgoing, slot.incoming, pipeline::route_of(bucket),
+                                          operation);
 }
 
 void NeighbourMessages::add_own(const FusionBucket& bucket, const MixContext& context, float scale,

@@ -43,13 +43,16 @@ class NeighbourMessages {
     std::vector<std::vector<std::byte>> rooms;  // by in-neighbour
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
-    std::vector<float> scales;  // this rank's own, where the codec wants shared ones
+    std::vector<float> scales;      // this rank's own, where the codec wants shared ones
+    std::vector<float> difference;  // between values and what the message carries, if measured
   };
 
   const topology::MixingMatrix& graph(const MixContext& context) const {
     return parts_.topology.at(context.step);
   }
   Slot& slot_of(const MixContext& context);
+  void measure(const FusionBucket& bucket, const MixContext& context, std::span<const float> values,
+               Slot& slot, MixResult& result);
   std::uint32_t index_of(const FusionBucket& bucket, const MixContext& context) const;
   std::span<const codec::Segment> segments_of(const FusionBucket& bucket) const {
     return segments_.at(bucket.index);

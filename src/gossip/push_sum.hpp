@@ -36,7 +36,7 @@ class PushSum {
 
   const topology::Topology& topology_;
   const Rank rank_;
-  bool trivial_;  // every matrix is doubly stochastic: all weights stay 1
+  bool trivial_;                        // every matrix is doubly stochastic: all weights stay 1
   std::vector<double> weights_, next_;  // by rank
   FlatBuffer numerator_;                // of the last mix; empty while trivial
   bool mixed_ = false;                  // numerator_ holds one

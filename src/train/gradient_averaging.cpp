@@ -7,16 +7,16 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "codec/finite.hpp"
 #include "collective/mean_work.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "pipeline/engine.hpp"
+#include "train/background.hpp"
+#include "train/count_bytes.hpp"
 
 namespace eqt::train {
 namespace {
@@ -101,34 +101,23 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
         engine_(comm, plan_) {
     if (memory_ != nullptr && collective_.takes_residual()) residual_ = memory_->residual();
     map_slices_to_buckets();
-    if (options_.overlap) thread_ = std::thread([this] { communicate(); });
-  }
-
-  ~GradientAveraging() override {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-      // Only an error leaves a round unfinished; then the thread may wait for a peer that never
-      // comes.
-      if (running_) comm_.cancel();
+    if (options_.overlap) {
+      background_.emplace([this] { run_engine(); }, [this] { give_up(); });
     }
-    changed_.notify_all();
-    thread_.join();
   }
 
   void begin(StepId step, std::uint64_t epoch) override {
-    const std::lock_guard lock(mutex_);
     context_ = {.run_seed = options_.run_seed, .step = step, .density = {}, .residual = {}};
     if (options_.density) context_.density = options_.density(epoch);
-    std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
+    {
+      const std::lock_guard lock(mutex_);
+      std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
+    }
     probe_.begin(options_.lossy && step % kVarianceEvery == 0);
     traffic_ = {};
     adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
     bytes_before_ = comm_.byte_count();
-    finishing_since_.reset();
-    running_ = true;
-    changed_.notify_all();
+    if (background_) background_->start();
   }
 
   void slice_ready(std::size_t slice) override {
@@ -144,17 +133,12 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   }
 
   SyncResult finish() override {
-    if (thread_.joinable()) {
-      std::unique_lock lock(mutex_);
-      finishing_since_.emplace();
-      changed_.wait(lock, [this] { return !running_ || error_; });
-      if (error_) std::rethrow_exception(error_);
+    if (background_) {
+      background_->finish();
     } else {
-      finishing_since_.emplace();
       run_engine();
-      running_ = false;
     }
-    count_since(bytes_before_, traffic_);
+    count_bytes(bytes_before_, comm_.byte_count(), traffic_);
     std::optional<std::string> note;
     if (adapting_) note = adapt();
     return {traffic_, probe_.result(), std::move(note)};
@@ -180,28 +164,17 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     engine_.run(*this);
   }
 
-  /// The communication thread.
-  void communicate() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return stop_ || (running_ && !error_); });
-      if (stop_) return;
-      lock.unlock();
-      std::exception_ptr error;
-      try {
-        run_engine();
-      } catch (...) {
-        error = std::current_exception();  // rethrown by finish(), on the trainer's thread
-      }
-      lock.lock();
-      error_ = error;
-      running_ = error_ != nullptr;
-      changed_.notify_all();
+  void give_up() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
     }
+    changed_.notify_all();
+    comm_.cancel();
   }
 
   bool is_ready(const FusionBucket& bucket) override {
-    if (!thread_.joinable()) return true;
+    if (!background_) return true;
     const std::lock_guard lock(mutex_);
     return pending_[bucket.index] == 0;
   }
@@ -238,7 +211,9 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     traffic_.encode_seconds += keep.seconds();
   }
 
-  void waited(double seconds) override { traffic_.transfer_seconds += exposed(seconds); }
+  void waited(double seconds) override {
+    traffic_.transfer_seconds += background_ ? background_->exposed(seconds) : seconds;
+  }
 
   bool fused() const { return !residual_.empty() && !probe_.measuring(); }
 
@@ -249,24 +224,9 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     const comm::ByteCount bytes_before = comm_.byte_count();
     auto note = options_.adaptation->adapt(context_.step);
     traffic.transfer_seconds = transfer.seconds();
-    count_since(bytes_before, traffic);
+    count_bytes(bytes_before, comm_.byte_count(), traffic);
     traffic_ += traffic;
     return note;
-  }
-
-  void count_since(const comm::ByteCount& before, Traffic& traffic) const {
-    const comm::ByteCount now = comm_.byte_count();
-    traffic.sent_bytes += now.sent_bytes - before.sent_bytes;
-    traffic.received_bytes += now.received_bytes - before.received_bytes;
-    traffic.messages += now.messages - before.messages;
-  }
-
-  /// How much of a wait that ends now passed while the trainer waited in finish().
-  double exposed(double transfer_seconds) {
-    if (!thread_.joinable()) return transfer_seconds;
-    const std::lock_guard lock(mutex_);
-    if (!finishing_since_) return 0;
-    return std::min(transfer_seconds, finishing_since_->seconds());
   }
 
   void require_finite(const FusionBucket& bucket) const {
@@ -302,14 +262,11 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   comm::ByteCount bytes_before_;
   bool adapting_ = false;  // this step's gradients change the compressor
 
-  std::mutex mutex_;  // guards what follows; traffic_ and probe_ pass over with running_
+  std::mutex mutex_;  // guards what follows; the rest passes over with the job
   std::condition_variable changed_;
   std::vector<std::size_t> pending_;  // slices that a bucket still waits for
-  bool running_ = false;              // between begin() and the last bucket
   bool stop_ = false;
-  std::exception_ptr error_;
-  std::optional<Stopwatch> finishing_since_;
-  std::thread thread_;
+  std::optional<Background> background_;
 };
 
 }  // namespace

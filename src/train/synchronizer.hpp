@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/layout.hpp"
 #include "core/traffic.hpp"
@@ -18,16 +19,24 @@ struct SyncResult {
   std::optional<double> quantization_variance;
   /// Rank 0: one line about something that changed in this step.
   std::optional<std::string> note;
+
+  void add(SyncResult other) {
+    traffic += other.traffic;
+    if (other.quantization_variance) quantization_variance = other.quantization_variance;
+    if (other.note) note = std::move(other.note);
+  }
 };
 
-/// Called by the trainer around the backward pass: begin, then slice_ready once for each slice
-/// while backward runs, then finish. After finish the gradient is what the optimizer shall apply.
+/// Called by the trainer in every step: begin, then slice_ready once for each slice while backward
+/// runs, then finish: now the gradient is what the optimizer shall apply; and after_update when it
+/// has done so at learning rate `rate`: now the parameters are what the next step begins with.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
   virtual void begin(StepId step, std::uint64_t epoch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
   virtual SyncResult finish() = 0;
+  virtual SyncResult after_update(float /*rate*/) { return {}; }
 };
 
 /// Ranks train alone.

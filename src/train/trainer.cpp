@@ -71,12 +71,13 @@ void Trainer::train_step(StepId step) {
          "schedule.warmup_epochs",
          step, record.loss, p_.comm.rank());
   }
-  const SyncResult result = p_.synchronizer.finish();
+  SyncResult result = p_.synchronizer.finish();
 
   const Stopwatch update;
   const float rate = p_.schedule.rate(step);
   p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
   record.seconds.update = update.seconds();
+  result.add(p_.synchronizer.after_update(rate));
   if (kParanoid && plan_.replicas_equal) p_.comm.require_same(parameter_hash(), "parameter hash");
 
   record.step = step + 1;

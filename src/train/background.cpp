@@ -1,0 +1,65 @@
+#include "train/background.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace eqt::train {
+
+Background::Background(std::function<void()> job, std::function<void()> give_up)
+    : job_(std::move(job)), give_up_(std::move(give_up)), thread_([this] { run(); }) {}
+
+Background::~Background() {
+  bool running = false;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    running = running_;
+  }
+  changed_.notify_all();
+  // Only an error leaves a job under way; it may wait for a peer that never comes.
+  if (running) give_up_();
+  thread_.join();
+}
+
+void Background::start() {
+  {
+    const std::lock_guard lock(mutex_);
+    finishing_since_.reset();
+    running_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Background::finish() {
+  std::unique_lock lock(mutex_);
+  finishing_since_.emplace();
+  changed_.wait(lock, [this] { return !running_; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+double Background::exposed(double seconds) {
+  const std::lock_guard lock(mutex_);
+  if (!finishing_since_) return 0;
+  return std::min(seconds, finishing_since_->seconds());
+}
+
+void Background::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || running_; });
+    if (stop_) return;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      job_();
+    } catch (...) {
+      error = std::current_exception();  // rethrown by finish(), on the owner's thread
+    }
+    lock.lock();
+    error_ = error;
+    running_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,45 @@
+// One job at a time on a thread of its own, beside what its owner does.
+
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "core/clock.hpp"
+
+namespace eqt::train {
+
+class Background {
+ public:
+  /// @param job what start() starts; may throw
+  /// @param give_up makes a job under way end soon; called on the way out after an error only
+  Background(std::function<void()> job, std::function<void()> give_up);
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  /// @pre no job is under way
+  void start();
+  /// Waits for the job; throws what it threw.
+  void finish();
+  /// On the job's thread: how much of `seconds` that end now the owner spent in finish().
+  double exposed(double seconds);
+
+ private:
+  void run();
+
+  const std::function<void()> job_, give_up_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool running_ = false;
+  bool stop_ = false;
+  std::exception_ptr error_;
+  std::optional<Stopwatch> finishing_since_;
+  std::thread thread_;
+};
+
+}  // namespace eqt::train

@@ -1,0 +1,17 @@
+// What went over the network between two looks at the counters.
+
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "core/traffic.hpp"
+
+namespace eqt::train {
+
+inline void count_bytes(const comm::ByteCount& before, const comm::ByteCount& now,
+                        Traffic& traffic) {
+  traffic.sent_bytes += now.sent_bytes - before.sent_bytes;
+  traffic.received_bytes += now.received_bytes - before.received_bytes;
+  traffic.messages += now.messages - before.messages;
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,177 @@
+#include "train/gossip_averaging.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.hpp"
+#include "core/flat_buffer.hpp"
+#include "pipeline/engine.hpp"
+#include "train/background.hpp"
+#include "train/count_bytes.hpp"
+
+namespace eqt::train {
+namespace {
+
+using pipeline::FusionBucket;
+
+constexpr StepId kVarianceEvery = 8;  // as for gradients
+
+/// The engine's work on a model: mixing every bucket of a buffer in place.
+class MixWork final : public pipeline::Work {
+ public:
+  explicit MixWork(gossip::Mixer& mixer) : mixer_(mixer) {}
+
+  /// @param background the job that this is part of: only waits that its owner shares count; null:
+  /// all do
+  void prepare(const gossip::MixContext& context, std::span<float> values, Background* background) {
+    context_ = context;
+    values_ = values;
+    background_ = background;
+    total = {};
+  }
+
+  std::size_t slots() const noexcept override { return mixer_.slots(); }
+  bool is_ready(const FusionBucket&) override { return true; }
+  void wait_ready(const FusionBucket&) override {}
+  Task start(const FusionBucket& bucket, std::size_t slot) override {
+    Mix& mix = mixes_.at(slot);
+    mix.context = context_;
+    mix.context.slot = slot;
+    mix.result = {};
+    return mixer_.mix(bucket, mix.context, values_, mix.result);
+  }
+  void done(const FusionBucket&, std::size_t slot) override {
+    const gossip::MixResult& result = mixes_.at(slot).result;
+    total.traffic += result.traffic;
+    total.message.error += result.message.error;
+    total.message.exact += result.message.exact;
+  }
+  void waited(double seconds) override {
+    total.traffic.transfer_seconds +=
+        background_ != nullptr ? background_->exposed(seconds) : seconds;
+  }
+
+  gossip::MixResult total;
+
+ private:
+  struct Mix {
+    gossip::MixContext context;
+    gossip::MixResult result;
+  };
+
+  gossip::Mixer& mixer_;
+  gossip::MixContext context_;
+  std::span<float> values_;
+  Background* background_ = nullptr;
+  std::array<Mix, pipeline::kMostSlots> mixes_;
+};
+
+class GossipAveraging final : public Synchronizer {
+ public:
+  GossipAveraging(const GossipParts& parts, const GossipAveragingOptions& options)
+      : p_(parts), options_(options), engine_(parts.comm, parts.plan), work_(parts.mixer) {
+    const std::size_t count = p_.parameters.size();
+    if (p_.direction != nullptr && !p_.direction->mixed().empty()) {
+      EQT_CHECK(p_.direction_mixer != nullptr && !options.combine_first,
+                "{} mixes a buffer of its own", p_.direction->name());
+      direction_work_.emplace(*p_.direction_mixer);
+    }
+    if (p_.direction != nullptr || options.combine_first) before_ = FlatBuffer(count);
+    if (!options.combine_first) return;
+    mixed_ = FlatBuffer(count);
+    if (options.overlap) {
+      background_.emplace([this] { mix(mixed_.span()); }, [this] { p_.comm.cancel(); });
+    }
+  }
+
+  void begin(StepId step, std::uint64_t epoch) override {
+    context_ = {.run_seed = options_.run_seed,
+                .step = step,
+                .consensus_step = options_.consensus_step,
+                .density = {},
+                .measure = options_.lossy && step % kVarianceEvery == 0};
+    if (options_.density) context_.density = options_.density(epoch);
+    if (!before_.span().empty()) std::ranges::copy(p_.parameters, before_.span().begin());
+    if (!options_.combine_first) return;
+    std::ranges::copy(p_.parameters, mixed_.span().begin());
+    if (p_.push_sum != nullptr) p_.push_sum->to_numerator(mixed_.span());
+    bytes_before_ = p_.comm.byte_count();
+    if (background_) background_->start();
+  }
+
+  void slice_ready(std::size_t) override {}
+
+  SyncResult finish() override {
+    if (p_.direction != nullptr) p_.direction->direct(p_.parameters, p_.gradient);
+    return {};
+  }
+
+  SyncResult after_update(float rate) override {
+    if (options_.combine_first) {
+      combine_before_update();
+    } else {
+      combine_after_update();
+    }
+    if (p_.push_sum != nullptr) {
+      p_.push_sum->to_model(context_.step, options_.consensus_step, p_.parameters);
+    }
+    if (p_.direction != nullptr) p_.direction->observe(before_.span(), p_.parameters, rate);
+    SyncResult result{work_.total.traffic, {}, {}};
+    if (direction_work_) result.traffic += direction_work_->total.traffic;
+    count_bytes(bytes_before_, p_.comm.byte_count(), result.traffic);
+    const gossip::MessageError& message = work_.total.message;
+    if (message.exact > 0) result.quantization_variance = message.error / message.exact;
+    return result;
+  }
+
+ private:
+  void mix(std::span<float> values) {
+    work_.prepare(context_, values, background_ ? &*background_ : nullptr);
+    engine_.run(work_);
+  }
+
+  void combine_after_update() {
+    bytes_before_ = p_.comm.byte_count();
+    if (p_.push_sum != nullptr) p_.push_sum->to_numerator(p_.parameters);
+    mix(p_.parameters);
+    if (!direction_work_) return;
+    gossip::MixContext second = context_;
+    second.round = 1;
+    second.measure = false;
+    direction_work_->prepare(second, p_.direction->mixed(), nullptr);
+    engine_.run(*direction_work_);
+  }
+
+  /// The update, which was made to the model that the step began with, is added to the mix.
+  void combine_before_update() {
+    if (background_) {
+      background_->finish();
+    } else {
+      mix(mixed_.span());
+    }
+    const auto before = before_.span(), mixed = mixed_.span();
+    for (std::size_t i = 0; i < mixed.size(); ++i) {
+      p_.parameters[i] = mixed[i] + (p_.parameters[i] - before[i]);
+    }
+  }
+
+  const GossipParts p_;
+  const GossipAveragingOptions options_;
+  FlatBuffer before_;  // the step's first model, where something needs it
+  FlatBuffer mixed_;   // combine first: its mix
+  gossip::MixContext context_;
+  pipeline::Engine engine_;
+  MixWork work_;
+  std::optional<MixWork> direction_work_;
+  comm::ByteCount bytes_before_;
+  std::optional<Background> background_;
+};
+
+}  // namespace
+
+std::unique_ptr<Synchronizer> make_gossip_averaging(const GossipParts& parts,
+                                                    const GossipAveragingOptions& options) {
+  return std::make_unique<GossipAveraging>(parts, options);
+}
+
+}  // namespace eqt::train

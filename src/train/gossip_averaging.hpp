@@ -1,0 +1,51 @@
+// Decentralised training: after its own update a rank mixes its model with its neighbours'.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "gossip/direction.hpp"
+#include "gossip/mixer.hpp"
+#include "gossip/push_sum.hpp"
+#include "pipeline/plan.hpp"
+#include "train/synchronizer.hpp"
+
+namespace eqt::train {
+
+struct GossipAveragingOptions {
+  std::uint64_t run_seed = 1;
+  float consensus_step = 1;  // gamma
+  /// Combine, then adapt: what travels is the model that the step begins with, and the update is
+  /// added to the mix. Messages may travel while the gradient is computed. Otherwise adapt, then
+  /// combine: the updated model travels.
+  bool combine_first = false;
+  /// With combine_first: on a communication thread beside computing.
+  bool overlap = true;
+  bool lossy = false;  // measure the quantization variance every few steps
+  /// Density of sparse compressors in an epoch; unset = the compressor's own.
+  std::function<double(std::uint64_t epoch)> density;
+};
+
+/// What gossip consists of; everything outlives the synchronizer.
+struct GossipParts {
+  comm::Communicator& comm;
+  gossip::Mixer& mixer;
+  gossip::Direction* direction = nullptr;    // null: the optimizer has momentum and weight decay
+  gossip::Mixer* direction_mixer = nullptr;  // of direction->mixed(), if there is such a buffer
+  gossip::PushSum* push_sum = nullptr;       // null: models themselves are mixed
+  std::span<const pipeline::FusionBucket> plan;
+  std::span<float> parameters, gradient;
+};
+
+/// x_half = update(x); x = mix(x_half), or with combine_first x = mix(x) + (x_half - x).
+/// @pre a direction that is mixed itself goes with adapt, then combine
+std::unique_ptr<Synchronizer> make_gossip_averaging(const GossipParts& parts,
+                                                    const GossipAveragingOptions& options);
+
+}  // namespace eqt::train
