@@ -66,8 +66,7 @@ struct Options {
 
 struct KindName {
   GraphKind kind;
-  std::string name;   // as in configs: "one-peer-exponential"
-  std::string about;  // one line
+  std::string name;  // as in configs: "one-peer-exponential"
 };
 
 /// Every kind with its name, in the order of the documentation.
