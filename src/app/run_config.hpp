@@ -91,7 +91,7 @@ struct RunConfig {
       bool directed = false;
       std::string weights = "auto";  // auto uniform metropolis given
       int rows = 0;                  // 0 = as square as possible
-      std::string file;              // "" = none
+      std::string file = {};         // "" = none
 
       bool operator==(const Topology&) const = default;
     } topology;

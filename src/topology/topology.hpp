@@ -53,15 +53,15 @@ struct GraphEdge {
 struct Graph {
   int ranks = 0;
   bool directed = false;
-  std::vector<GraphEdge> edges;
+  std::vector<GraphEdge> edges = {};
 };
 
 struct Options {
   GraphKind kind = GraphKind::ring;
   bool directed = false;  // ring
   Weights weights = Weights::automatic;
-  int rows = 0;  // torus, mesh: 0 = as square as possible
-  Graph graph;   // GraphKind::graph
+  int rows = 0;      // torus, mesh: 0 = as square as possible
+  Graph graph = {};  // GraphKind::graph
 };
 
 struct KindName {
