@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/run_config.hpp"
 #include "app/verbs.hpp"
 #include "core/error.hpp"
 
@@ -19,11 +20,11 @@ void add_config_options(CLI::App& app, std::string& path, std::vector<std::strin
       ->take_all();
 }
 
-[[noreturn]] void fail_bench(const std::vector<std::string>& found) {
-  fail(Kind::usage,
-       "bench: expected what to measure, codecs or collectives, found {}; try equant-train bench "
-       "--help",
-       found.empty() ? "nothing" : found.front());
+/// A verb without one of its own verbs. @param expected "what to measure, codecs or collectives"
+[[noreturn]] void fail_verb(const CLI::App& verb, const char* expected) {
+  const std::vector<std::string> found = verb.remaining();
+  fail(Kind::usage, "{}: expected {}, found {}; try equant-train {} --help", verb.get_name(),
+       expected, found.empty() ? "nothing" : found.front(), verb.get_name());
 }
 
 void add_bench_options(CLI::App& app, BenchCommand& bench) {
@@ -73,6 +74,40 @@ CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
   return collectives;
 }
 
+// Eigenvalues of more take minutes.
+constexpr int kMaxAnalyzedRanks = 1024;
+
+/// The names that a config key takes.
+CLI::Validator names_of(const std::string& key) {
+  std::vector<std::string> names;
+  for (const Choice& choice : config_choices(key)) names.push_back(choice.name);
+  return CLI::IsMember(names);
+}
+
+CLI::App* add_analyze_topology(CLI::App& app, AnalyzeTopologyCommand& topology) {
+  CLI::App* sub = app.add_subcommand(
+      "topology", "Per graph: spectral gap, contraction, degree; without options the usual table");
+  sub->add_option("--kind", topology.kinds, "Only this one; may be given again [all]")
+      ->type_name("KIND")
+      ->expected(1)
+      ->take_all()
+      ->check(names_of("synchronization.topology.kind"));
+  sub->add_option("--ranks", topology.ranks, "May be given again [4 8 16 32 64]")
+      ->type_name("N")
+      ->expected(1)
+      ->take_all()
+      ->check(CLI::Range(1, kMaxAnalyzedRanks));
+  sub->add_flag("--directed", topology.directed, "The ring: to the next rank only");
+  sub->add_option("--weights", topology.weights, "Rule of the mixing matrix [auto]")
+      ->check(names_of("synchronization.topology.weights"));
+  sub->add_option("--rows", topology.rows, "Torus and mesh [as square as possible]")
+      ->type_name("R")
+      ->check(CLI::Range(1, kMaxAnalyzedRanks));
+  sub->add_option("--file", topology.file, "The graph in this JSON file")->type_name("FILE");
+  sub->add_flag("--json", topology.json, "One JSON object a line");
+  return sub;
+}
+
 void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
@@ -120,6 +155,11 @@ Command parse_command_line(int argc, char** argv) {
   BenchCollectivesCommand bench_collectives;
   const CLI::App* collectives_app = add_bench_collectives(*bench_app, bench_collectives);
 
+  CLI::App* analyze_app = app.add_subcommand("analyze", "What theory says; nothing is measured");
+  analyze_app->require_subcommand(0, 1)->allow_extras();
+  AnalyzeTopologyCommand analyze_topology;
+  const CLI::App* topology_app = add_analyze_topology(*analyze_app, analyze_topology);
+
   DoctorCommand doctor;
   CLI::App* doctor_app = app.add_subcommand(
       "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
@@ -137,9 +177,14 @@ Command parse_command_line(int argc, char** argv) {
   if (schema_app->parsed()) return SchemaCommand{};
   if (doctor_app->parsed()) return doctor;
   if (bench_app->parsed()) {
-    if (bench_app->get_subcommands().empty()) fail_bench(bench_app->remaining());
+    if (bench_app->get_subcommands().empty())
+      fail_verb(*bench_app, "what to measure, codecs or collectives");
     if (collectives_app->parsed()) return bench_collectives;
     return bench;
+  }
+  if (analyze_app->parsed()) {
+    if (topology_app->parsed()) return analyze_topology;
+    fail_verb(*analyze_app, "what to analyze, topology");
   }
   const bool checks = check_app->parsed();
   if ((checks ? check.config_path : train.config_path).empty()) {

@@ -44,6 +44,16 @@ struct BenchCollectivesCommand {
   bool json = false;
 };
 
+struct AnalyzeTopologyCommand {
+  std::vector<std::string> kinds;  // empty = all that have a name
+  std::vector<int> ranks;          // empty = kAnalyzedRanks, or the graph's own number
+  bool directed = false;           // ring
+  std::string weights = "auto";
+  int rows = 0;      // torus, mesh; 0 = as square as possible
+  std::string file;  // the kind graph
+  bool json = false;
+};
+
 struct DoctorCommand {
   double seconds = 2;  // for measuring links
   int threads = 0;     // per rank; 0 = as a training run would choose
@@ -55,8 +65,9 @@ struct PrintCommand {
   std::string text;
 };
 
-using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                             BenchCollectivesCommand, DoctorCommand, PrintCommand>;
+using Command =
+    std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
+                 BenchCollectivesCommand, AnalyzeTopologyCommand, DoctorCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "app/build_topology.hpp"
 #include "codec/codecs.hpp"
 #include "codec/levels/levels.hpp"
 #include "core/error.hpp"
@@ -315,6 +316,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_levels(config.compressor, origin);
   check_sparse(config, origin);
   check_low_rank(config.compressor, origin);
+  check_topology(config.synchronization.topology, origin);
 }
 
 }  // namespace eqt::app

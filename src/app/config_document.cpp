@@ -89,9 +89,9 @@ std::string shown(const Json& value) {
 
 std::string shown_text(const std::string& text) { return shown(Json(text)); }
 
-Json parse_document(const std::string& text, const std::string& origin) {
+Json parse_document(const std::string& text, const std::string& origin, std::string_view what) {
   if (text.size() > kMaxDocumentBytes)
-    fail(Kind::usage, "{}: expected a config of at most {} bytes, found {}", origin,
+    fail(Kind::usage, "{}: expected a {} of at most {} bytes, found {}", origin, what,
          kMaxDocumentBytes, text.size());
   Json document;
   try {
@@ -104,7 +104,7 @@ Json parse_document(const std::string& text, const std::string& origin) {
          reason(error.what()));
   }
   if (!document.is_object())
-    fail(Kind::usage, "{}: expected a JSON object with config keys, found {}", origin,
+    fail(Kind::usage, "{}: expected a JSON object with {} keys, found {}", origin, what,
          shown(document));
   return document;
 }

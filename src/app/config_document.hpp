@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace eqt::app {
 
@@ -13,10 +14,11 @@ using Json = nlohmann::json;
 inline constexpr std::size_t kMaxDocumentBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxDocumentDepth = 16;  // the config itself is three deep
 
-/// Parses a JSON object.
+/// Parses a JSON object. `what` it is, for messages: "config".
 /// @throws Error{usage} if the text is too large, malformed (with line and column), nested too
 /// deeply, not an object, or holds a key twice (with its dotted name).
-Json parse_document(const std::string& text, const std::string& origin);
+Json parse_document(const std::string& text, const std::string& origin,
+                    std::string_view what = "config");
 
 /// `value` as JSON on one line, cut to a length that suits a message; any bytes are allowed.
 std::string shown(const Json& value);

@@ -186,6 +186,37 @@ std::vector<Field> synchronization_fields() {
           .from(0, 1e6)
           .in("seconds")
           .says("a collective that takes longer ends the run with exit 7; 0 = never"),
+      EQT_FIELD(synchronization.topology.kind)
+          .one_of({{"ring", "the ranks before and after; directed: the one after"},
+                   {"torus", "rows x columns with wrap, four neighbours each"},
+                   {"exponential", "the ranks 1, 2, 4, ... further on; directed"},
+                   {"one-peer-exponential", "one of these in each step, in turn; directed"},
+                   {"complete", "every rank with every other"},
+                   {"star", "rank 0 with every other"},
+                   {"mesh", "rows x columns without wrap"},
+                   {"graph", "the edges in synchronization.topology.file"}})
+          .says("who exchanges with whom in the algorithms that talk to neighbours only"),
+      EQT_FIELD(synchronization.topology.directed)
+          .says(
+              "ring: send to the next rank only; the exponential kinds are always directed, and a "
+              "graph's file says it"),
+      EQT_FIELD(synchronization.topology.weights)
+          .one_of({{"auto",
+                    "uniform; star, mesh and undirected graphs: metropolis; edges with weights: "
+                    "given"},
+                   {"uniform", "a rank shares out equally to its neighbours and itself"},
+                   {"metropolis",
+                    "1 / (1 + the larger number of neighbours), the rest stays; undirected only"},
+                   {"given", "those of the edges in the file, the rest stays"}})
+          .says("the mixing matrix"),
+      EQT_FIELD(synchronization.topology.rows)
+          .from(0, 4096)
+          .in("ranks")
+          .says("torus, mesh: ranks in a column; 0 = as square as possible"),
+      EQT_FIELD(synchronization.topology.file)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("graph: JSON file with the edges, see src/topology/TOPOLOGIES.md; rank 0 reads it"),
   };
 }
 
@@ -333,6 +364,7 @@ const std::vector<Choice>& sections() {
       {"optimizer", "the parameter update"},
       {"schedule", "the learning rate over time"},
       {"synchronization", "what ranks exchange and how"},
+      {"synchronization.topology", "who exchanges with whom"},
       {"compressor", "how gradients are compressed; a compressor ignores the keys of others"},
       {"output", "what is shown and written"},
   };

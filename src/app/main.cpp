@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "app/analyze_topology.hpp"
 #include "app/bench_codecs.hpp"
 #include "app/bench_collectives.hpp"
 #include "app/command_line.hpp"
@@ -26,16 +27,18 @@ int main(int argc, char** argv) {
   using namespace eqt::app;
   try {
     return std::visit(
-        Overloaded{[&](const TrainCommand& train) { return run_train(train, argc, argv); },
-                   [](const CheckCommand& check) { return run_check(check), 0; },
-                   [](const ListCommand& list) { return run_list(list), 0; },
-                   [](const SchemaCommand&) { return run_schema(), 0; },
-                   [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
-                   [&](const BenchCollectivesCommand& bench) {
-                     return run_bench_collectives(bench, argc, argv);
-                   },
-                   [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
-                   [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
+        Overloaded{
+            [&](const TrainCommand& train) { return run_train(train, argc, argv); },
+            [](const CheckCommand& check) { return run_check(check), 0; },
+            [](const ListCommand& list) { return run_list(list), 0; },
+            [](const SchemaCommand&) { return run_schema(), 0; },
+            [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
+            [&](const BenchCollectivesCommand& bench) {
+              return run_bench_collectives(bench, argc, argv);
+            },
+            [](const AnalyzeTopologyCommand& analyze) { return run_analyze_topology(analyze), 0; },
+            [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
+            [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv));
   } catch (const eqt::Error& error) {
     eqt::comm::print_error(error.kind(), error.what());

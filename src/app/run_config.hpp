@@ -86,6 +86,15 @@ struct RunConfig {
     double bucket_mib = 4;
     std::string error_feedback = "auto";  // auto none ef14
     double timeout_seconds = 300;         // 0 = never
+    struct Topology {
+      std::string kind = "ring";  // see field_table.cpp
+      bool directed = false;
+      std::string weights = "auto";  // auto uniform metropolis given
+      int rows = 0;                  // 0 = as square as possible
+      std::string file = {};         // "" = none
+
+      bool operator==(const Topology&) const = default;
+    } topology;
 
     bool operator==(const Synchronization&) const = default;
   } synchronization;

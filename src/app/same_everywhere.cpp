@@ -1,13 +1,10 @@
 #include "app/same_everywhere.hpp"
 
-#include <xxhash.h>
-
-#include <algorithm>
 #include <bit>
 #include <string>
-#include <string_view>
 
 #include "app/facts.hpp"
+#include "app/same_facts.hpp"
 #include "app/verbs.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
@@ -31,20 +28,6 @@ void require_same_byte_order(comm::Communicator& comm) {
   }
 }
 
-/// One number a rank if all are the same; rank 0's facts only if they are not.
-void require_same(const Facts& mine, std::string_view what, std::string_view remedy,
-                  comm::Communicator& comm) {
-  const std::string text = packed(mine);
-  const auto hashes = comm.allgather(XXH3_64bits(text.data(), text.size()));
-  if (std::ranges::count(hashes, hashes[0]) == std::ssize(hashes)) return;
-  const std::string first = comm.broadcast(text, 0);
-  comm.agree_after([&] {
-    const std::string found = differences(unpacked(first), mine);
-    if (!found.empty())
-      fail(Kind::usage, "expected {} of rank 0, found {}; {}", what, found, remedy);
-  });
-}
-
 /// Without kernels and BLAS, which may differ between boards.
 std::string torch_version() {
   const std::string description = model::torch_description();
@@ -55,15 +38,15 @@ std::string torch_version() {
 
 void require_same_program(comm::Communicator& comm) {
   require_same_byte_order(comm);
-  require_same({{"equant-train", version()},
-                {"LibTorch", torch_version()},
-                {"MPI", comm::mpi_description()}},
-               "the program and libraries", "install the same build on every host", comm);
+  require_same_facts({{"equant-train", version()},
+                      {"LibTorch", torch_version()},
+                      {"MPI", comm::mpi_description()}},
+                     "the program and libraries", "install the same build on every host", comm);
 }
 
 void require_same_config(const RunConfig& config, comm::Communicator& comm) {
-  require_same(config_facts(config), "the config", "give every rank the same --config and --set",
-               comm);
+  require_same_facts(config_facts(config), "the config",
+                     "give every rank the same --config and --set", comm);
 }
 
 }  // namespace eqt::app

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -21,14 +22,14 @@ struct Category {
   std::vector<Choice> names;
 };
 
-/// The config's table knows every name; topologies come with the algorithms that need one.
+/// The config's table knows every name.
 std::vector<Category> all_categories() {
   return {{"models", config_choices("model.name")},
           {"datasets", config_choices("data.name")},
           {"compressors", config_choices("compressor.name")},
           {"collectives", config_choices("synchronization.collective")},
           {"algorithms", config_choices("synchronization.algorithm")},
-          {"topologies", {}}};
+          {"topologies", config_choices("synchronization.topology.kind")}};
 }
 
 nlohmann::ordered_json to_json(const Category& category) {
@@ -40,8 +41,10 @@ nlohmann::ordered_json to_json(const Category& category) {
 }
 
 void print_names(const Category& category) {
-  for (const Choice& name : category.names) fmt::print("{:<16}{}\n", name.name, name.about);
-  if (category.names.empty()) fmt::print("none in this version\n");
+  std::size_t width = 14;
+  for (const Choice& name : category.names) width = std::max(width, name.name.size());
+  for (const Choice& name : category.names)
+    fmt::print("{:<{}}{}\n", name.name, width + 2, name.about);
 }
 
 }  // namespace

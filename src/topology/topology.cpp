@@ -182,15 +182,14 @@ std::vector<MixingMatrix> one_peer_matrices(int ranks) {
 
 const std::vector<KindName>& list_kinds() {
   static const std::vector<KindName> kinds = {
-      {GraphKind::ring, "ring", "both neighbours; the next one only if directed"},
-      {GraphKind::torus, "torus", "rows x columns with wrap, four neighbours each"},
-      {GraphKind::exponential, "exponential", "ranks at distances 1, 2, 4, ...; directed"},
-      {GraphKind::one_peer_exponential, "one-peer-exponential",
-       "one of these distances in each step, in turn; directed"},
-      {GraphKind::complete, "complete", "every rank with every other"},
-      {GraphKind::star, "star", "rank 0 with every other"},
-      {GraphKind::mesh, "mesh", "rows x columns without wrap"},
-      {GraphKind::graph, "graph", "the edges of synchronization.topology.file"},
+      {GraphKind::ring, "ring"},
+      {GraphKind::torus, "torus"},
+      {GraphKind::exponential, "exponential"},
+      {GraphKind::one_peer_exponential, "one-peer-exponential"},
+      {GraphKind::complete, "complete"},
+      {GraphKind::star, "star"},
+      {GraphKind::mesh, "mesh"},
+      {GraphKind::graph, "graph"},
   };
   return kinds;
 }

@@ -53,21 +53,20 @@ struct GraphEdge {
 struct Graph {
   int ranks = 0;
   bool directed = false;
-  std::vector<GraphEdge> edges;
+  std::vector<GraphEdge> edges = {};
 };
 
 struct Options {
   GraphKind kind = GraphKind::ring;
   bool directed = false;  // ring
   Weights weights = Weights::automatic;
-  int rows = 0;  // torus, mesh: 0 = as square as possible
-  Graph graph;   // GraphKind::graph
+  int rows = 0;      // torus, mesh: 0 = as square as possible
+  Graph graph = {};  // GraphKind::graph
 };
 
 struct KindName {
   GraphKind kind;
-  std::string name;   // as in configs: "one-peer-exponential"
-  std::string about;  // one line
+  std::string name;  // as in configs: "one-peer-exponential"
 };
 
 /// Every kind with its name, in the order of the documentation.

@@ -16,15 +16,15 @@ inline std::unique_ptr<topology::Topology> make(
     topology::GraphKind kind, int ranks, bool directed = false,
     topology::Weights weights = topology::Weights::automatic, int rows = 0) {
   return topology::make_topology(
-      {.kind = kind, .directed = directed, .weights = weights, .rows = rows, .graph = {}}, ranks);
+      {.kind = kind, .directed = directed, .weights = weights, .rows = rows}, ranks);
 }
 
 /// The kinds that take options only, each once; the ring also directed.
 inline std::vector<topology::Options> named_options() {
   std::vector<topology::Options> all;
-  for (const auto& [kind, name, about] : topology::list_kinds())
-    if (kind != topology::GraphKind::graph) all.push_back({.kind = kind, .graph = {}});
-  all.push_back({.kind = topology::GraphKind::ring, .directed = true, .graph = {}});
+  for (const auto& [kind, name] : topology::list_kinds())
+    if (kind != topology::GraphKind::graph) all.push_back({.kind = kind});
+  all.push_back({.kind = topology::GraphKind::ring, .directed = true});
   return all;
 }
 

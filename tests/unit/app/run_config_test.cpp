@@ -24,7 +24,9 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                   "weight_decay": 0.0001, "momentum_kind": "local"},
     "schedule": {"kind": "constant", "milestones": [], "factor": 0.1, "warmup_epochs": 0},
     "synchronization": {"algorithm": "allreduce", "collective": "auto", "overlap": true,
-                        "bucket_mib": 4, "error_feedback": "auto", "timeout_seconds": 300},
+                        "bucket_mib": 4, "error_feedback": "auto", "timeout_seconds": 300,
+                        "topology": {"kind": "ring", "directed": false, "weights": "auto", "rows": 0,
+                                     "file": null}},
     "compressor": {"name": "none", "bits": 4, "bucket_size": 8192, "norm": "l2", "coding": "fixed",
                    "levels": "sinh", "elasticity": "auto", "table": [], "adapt_every": 0,
                    "density": 0.01,
@@ -45,7 +47,8 @@ TEST_CASE("every value reaches its member", "[config]") {
     "optimizer": {"learning_rate": 1, "momentum": 0.5, "nesterov": true, "weight_decay": 0},
     "schedule": {"kind": "step", "milestones": [1, 2.5], "factor": 0.2, "warmup_epochs": 0.5},
     "synchronization": {"collective": "allgather", "overlap": false, "bucket_mib": 0.25,
-                        "error_feedback": "ef14", "timeout_seconds": 2},
+                        "error_feedback": "ef14", "timeout_seconds": 2,
+                        "topology": {"kind": "graph", "weights": "given", "rows": 2, "file": "g"}},
     "compressor": {"name": "elastiquant", "bits": 8, "bucket_size": 512, "norm": "max",
                    "coding": "huffman", "levels": "exponential", "elasticity": 0.5, "adapt_every": 9, "density": 1,
                    "clip": 0, "warmup_epochs": 1, "clip_norm": 2, "skip_below": 0,
@@ -79,6 +82,12 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.synchronization.bucket_mib == 0.25);
   CHECK(c.synchronization.error_feedback == "ef14");
   CHECK(c.synchronization.timeout_seconds == 2);
+  CHECK(c.synchronization.topology.kind == "graph");
+  CHECK_FALSE(c.synchronization.topology.directed);
+  CHECK(parse("{}", {"synchronization.topology.directed=true"}).synchronization.topology.directed);
+  CHECK(c.synchronization.topology.weights == "given");
+  CHECK(c.synchronization.topology.rows == 2);
+  CHECK(c.synchronization.topology.file == "g");
   CHECK(c.compressor.name == "elastiquant");
   CHECK(c.compressor.bits == 8);
   CHECK(c.compressor.bucket_size == 512);

@@ -230,7 +230,7 @@ TEST_CASE("a cycle is connected if its matrices are together", "[topology]") {
 }
 
 TEST_CASE("kinds and their names", "[topology]") {
-  for (const auto& [kind, name, about] : list_kinds()) {
+  for (const auto& [kind, name] : list_kinds()) {
     CHECK(kind_named(name) == kind);
     CHECK(name_of(kind) == name);
   }

@@ -1,0 +1,19 @@
+// Ranks compare what they hold before they rely on it.
+
+#pragma once
+
+#include <string_view>
+
+#include "app/facts.hpp"
+#include "comm/communicator.hpp"
+
+namespace eqt::app {
+
+/// One number a rank if all hold the same facts; rank 0's facts only if they do not.
+/// @param what "the config", `remedy` what to try: for the sentence
+/// @throws Error{usage} on every rank: names the first rank that differs from rank 0 and each
+/// difference. Collective.
+void require_same_facts(const Facts& mine, std::string_view what, std::string_view remedy,
+                        comm::Communicator& comm);
+
+}  // namespace eqt::app

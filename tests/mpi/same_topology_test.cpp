@@ -1,0 +1,90 @@
+// All ranks hold one topology, or all hear who does not.
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include <filesystem>
+#include <fstream>
+
+#include "app/agree_on_topology.hpp"
+#include "comm/communicator.hpp"
+#include "support/catch.hpp"
+#include "support/mpi_world.hpp"
+
+using namespace eqt;
+using Catch::Matchers::Contains;
+using comm::Communicator;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The sentence that every rank must hear; "" if none is thrown.
+template <typename Work>
+std::string heard(Work&& work) {
+  try {
+    work();
+  } catch (const comm::AgreedError& error) {
+    CHECK(error.kind() == Kind::usage);
+    return error.what();
+  }
+  return "";
+}
+
+/// A ring of `ranks` in which rank 0 gives its next one `weight`.
+std::unique_ptr<topology::Topology> ring(int ranks, double weight) {
+  topology::Graph graph{.ranks = ranks, .directed = true, .edges = {}};
+  for (Rank r = 0; r < ranks; ++r)
+    graph.edges.push_back({r, (r + 1) % ranks, r == 0 ? weight : 0.5});
+  return topology::make_topology({.kind = topology::GraphKind::graph, .graph = graph}, ranks);
+}
+
+}  // namespace
+
+TEST_CASE("ranks with one graph go on", "[topology]") {
+  Communicator comm(test::session(), 30);
+  const auto built = app::agree_on_topology({.kind = "exponential"}, comm);
+  CHECK(built->ranks() == comm.size());
+  CHECK(heard([&] { app::require_same_topology(*ring(4, 0.25), comm); }).empty());
+}
+
+TEST_CASE("a rank with another graph is named with both graphs", "[topology]") {
+  Communicator comm(test::session(), 30);
+  if (comm.size() < 2) return;
+  const bool last = comm.rank() == comm.size() - 1;
+  // One weight differs in its last bit.
+  const double weight = last ? std::nextafter(0.25, 1) : 0.25;
+  const std::string bit = heard([&] { app::require_same_topology(*ring(4, weight), comm); });
+  CHECK_THAT(bit, Contains("rank " + std::to_string(comm.size() - 1)) &&
+                      Contains("graph of 4 ranks") && Contains("instead of"));
+  const std::string size =
+      heard([&] { app::require_same_topology(*ring(last ? 5 : 4, 0.5), comm); });
+  CHECK_THAT(size, Contains("5 ranks") && Contains("instead of graph of 4 ranks"));
+}
+
+TEST_CASE("rank 0 reads the file of a graph for all", "[topology]") {
+  Communicator comm(test::session(), 30);
+  const fs::path path =
+      fs::temp_directory_path() / ("eqt_same_topology." + std::to_string(::getpid()) + ".json");
+  // Each rank has a name of its own, and only rank 0's file is there.
+  if (comm.rank() == 0) {
+    std::ofstream file(path);
+    file << "{\"ranks\": " << comm.size() << ", \"edges\": [";
+    for (int r = 1; r < comm.size(); ++r) file << (r > 1 ? ", " : "") << "[0, " << r << "]";
+    file << "]}";
+  }
+  const app::TopologyConfig config{.kind = "graph", .file = path.string()};
+  std::unique_ptr<topology::Topology> star;
+  CHECK(heard([&] { star = app::agree_on_topology(config, comm); }).empty());
+  if (star && comm.size() > 1) CHECK(star->at(0).weight(1, 0) == Approx(1.0 / comm.size()));
+  if (comm.rank() == 0) fs::remove(path);
+}
+
+TEST_CASE("a graph that is not there or does not fit ends every rank", "[topology]") {
+  Communicator comm(test::session(), 30);
+  const app::TopologyConfig absent{.kind = "graph", .file = "/nowhere/g.json"};
+  CHECK_THAT(heard([&] { app::agree_on_topology(absent, comm); }),
+             Contains("rank 0") && Contains("/nowhere/g.json"));
+  if (comm.size() != 3) return;
+  CHECK_THAT(heard([&] { app::agree_on_topology({.kind = "torus"}, comm); }), Contains("found 3"));
+}
