@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "app/gossip_checks.hpp"
 #include "app/verbs.hpp"
 #include "codec/codecs.hpp"
 #include "codec/levels/adaptive_codec.hpp"
@@ -15,6 +16,7 @@
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "pipeline/plan.hpp"
+#include "train/gossip_averaging.hpp"
 #include "train/gradient_averaging.hpp"
 
 namespace eqt::app {
@@ -208,9 +210,34 @@ namespace {
 
 void build_compressor(const RunConfig& config, const comm::Communicator& comm, Run& run) {
   run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
+  run.plan.synchronizes = config.synchronization.algorithm != "none";
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
   if (!run.plan.replicas_equal) return;
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
+}
+
+/// DGC-like schedules of density are for gradients; every other codec keeps its own.
+void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
+                            bool communication_thread, Run& run) {
+  run.gossip =
+      build_gossip(config, comm, *run.compressor, run.buckets, run.replica->parameters().size());
+  const Gossip& gossip = *run.gossip;
+  run.synchronizer = train::make_gossip_averaging(
+      {.comm = comm,
+       .mixer = *gossip.mixer,
+       .direction = gossip.direction.get(),
+       .direction_mixer = gossip.direction_mixer.get(),
+       .push_sum = gossip.push_sum.get(),
+       .plan = run.buckets,
+       .parameters = run.replica->parameters(),
+       .gradient = run.replica->gradient()},
+      {.run_seed = config.seed,
+       .consensus_step = gossip.consensus_step,
+       .damping = gossip.damping,
+       .combine_first = config.synchronization.order == "combine-then-adapt",
+       .overlap = config.synchronization.overlap && communication_thread,
+       .lossy = !run.compressor->properties().lossless,
+       .density = {}});
 }
 
 void build_synchronization(const RunConfig& config, comm::Communicator& comm,
@@ -259,12 +286,14 @@ std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& 
 }
 
 void build_update(const RunConfig& config, Run& run) {
-  run.optimizer =
-      optim::make_sgd(run.replica->parameters().size(),
-                      {.momentum = static_cast<float>(config.optimizer.momentum),
-                       .nesterov = config.optimizer.nesterov,
-                       .weight_decay = static_cast<float>(config.optimizer.weight_decay),
-                       .momentum_corrected = momentum_corrected(config, run)});
+  // A direction brings its own momentum and weight decay.
+  const bool plain = run.gossip != nullptr && run.gossip->direction != nullptr;
+  run.optimizer = optim::make_sgd(
+      run.replica->parameters().size(),
+      {.momentum = plain ? 0.0f : static_cast<float>(config.optimizer.momentum),
+       .nesterov = !plain && config.optimizer.nesterov,
+       .weight_decay = plain ? 0.0f : static_cast<float>(config.optimizer.weight_decay),
+       .momentum_corrected = momentum_corrected(config, run)});
   using Kind = optim::ScheduleOptions::Kind;
   const std::string& kind = config.schedule.kind;
   run.schedule = optim::make_schedule({.kind = kind == "cosine" ? Kind::cosine
@@ -354,6 +383,12 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     plan = make_plan(config, run->replica->layout(), *run->compressor);
   });
   if (run->plan.replicas_equal) run->choice = choose_by_measure(config, comm, *run, plan);
+  if (gossip_traits(config.synchronization.algorithm).mixes) {
+    run->buckets = std::move(plan);
+    build_gossip_averaging(config, comm, communication_thread, *run);
+    comm.agree_after([&] { build_update(config, *run); });
+    return run;
+  }
   comm.agree_after([&] {
     build_synchronization(settled_config(config, *run), comm, communication_thread, std::move(plan),
                           *run);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/build_gossip.hpp"
 #include "app/choose_by_measure.hpp"
 #include "app/run_config.hpp"
 #include "codec/compressor.hpp"
@@ -38,6 +39,8 @@ struct Run {
   std::unique_ptr<collective::GradientMemory> memory;  // may be null
   std::unique_ptr<collective::Adaptation> adaptation;  // null: the compressor stays as it is
   std::unique_ptr<collective::Collective> collective;  // null: algorithm none
+  std::vector<pipeline::FusionBucket> buckets;         // of gossip, which keeps references to them
+  std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
   std::unique_ptr<train::Synchronizer> synchronizer;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Schedule> schedule;

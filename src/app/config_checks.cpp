@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "app/build_topology.hpp"
+#include "app/gossip_checks.hpp"
 #include "codec/codecs.hpp"
 #include "codec/levels/levels.hpp"
 #include "core/error.hpp"
@@ -317,6 +318,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_sparse(config, origin);
   check_low_rank(config.compressor, origin);
   check_topology(config.synchronization.topology, origin);
+  check_gossip(config, origin);
 }
 
 }  // namespace eqt::app

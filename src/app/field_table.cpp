@@ -122,7 +122,8 @@ std::vector<Field> optimizer_fields() {
       EQT_FIELD(optimizer.nesterov).says("Nesterov's momentum"),
       EQT_FIELD(optimizer.weight_decay).from(0, kHuge).says("L2 penalty on every parameter"),
       EQT_FIELD(optimizer.momentum_kind)
-          .one_of({{"local", "each rank accumulates the gradients that it applies"}})
+          .one_of({{"local", "each rank accumulates the gradients that it applies"},
+                   {"quasi-global", "gossip: each rank accumulates how its model really moved"}})
           .says("what momentum accumulates"),
   };
 }
@@ -152,6 +153,14 @@ std::vector<Field> synchronization_fields() {
   return {
       EQT_FIELD(synchronization.algorithm)
           .one_of({{"allreduce", "the mean of all ranks' gradients in every step"},
+                   {"d-psgd", "models mixed with neighbours'"},
+                   {"sgp", "stochastic gradient push: d-psgd for any directed graph, by push-sum"},
+                   {"choco-sgd", "compressed differences from public copies of neighbours' models"},
+                   {"quant-sgp", "choco-sgd with push-sum"},
+                   {"deep-squeeze", "compressed models with the error of the last message"},
+                   {"sparse-push", "deep-squeeze with push-sum"},
+                   {"d2", "d-psgd corrected by the last step, for skewed data"},
+                   {"gradient-tracking", "d-psgd along a mixed estimate of the mean gradient"},
                    {"none", "no synchronization: each rank trains alone"}})
           .says("what ranks exchange"),
       EQT_FIELD(synchronization.collective)
@@ -182,6 +191,22 @@ std::vector<Field> synchronization_fields() {
                    {"none", "what is not sent is lost"},
                    {"ef14", "what is not sent is added to the next gradient (Seide et al. 2014)"}})
           .says("memory of what compression left out"),
+      EQT_FIELD(synchronization.consensus_step)
+          .within({0, 1, true, false})
+          .says("gossip: how far a model moves towards its neighbours'; \"auto\" = by what the "
+                "compressor loses"),
+      EQT_FIELD(synchronization.order)
+          .one_of({{"adapt-then-combine", "updated models travel"},
+                   {"combine-then-adapt",
+                    "the models that a step begins with travel while it computes"}})
+          .says("gossip: what comes first in a step"),
+      EQT_FIELD(synchronization.adaptive_step)
+          .says("choco-sgd, quant-sgp: AdaGossip, a consensus step for every value"),
+      EQT_FIELD(synchronization.resync_every)
+          .from(0, kMany)
+          .in("steps")
+          .says(
+              "choco-sgd, quant-sgp: exchange public copies as float32 every so often; 0 = never"),
       EQT_FIELD(synchronization.timeout_seconds)
           .from(0, 1e6)
           .in("seconds")

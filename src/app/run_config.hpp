@@ -80,12 +80,16 @@ struct RunConfig {
   } schedule;
 
   struct Synchronization {
-    std::string algorithm = "allreduce";  // allreduce none
+    std::string algorithm = "allreduce";  // see field_table.cpp
     std::string collective = "auto";      // see field_table.cpp
     bool overlap = true;
     double bucket_mib = 4;
-    std::string error_feedback = "auto";  // auto none ef14
-    double timeout_seconds = 300;         // 0 = never
+    std::string error_feedback = "auto";       // auto none ef14
+    std::optional<double> consensus_step;      // "auto" = unset
+    std::string order = "adapt-then-combine";  // or combine-then-adapt
+    bool adaptive_step = false;                // AdaGossip
+    std::uint64_t resync_every = 0;            // [steps], 0 = never
+    double timeout_seconds = 300;              // 0 = never
     struct Topology {
       std::string kind = "ring";  // see field_table.cpp
       bool directed = false;

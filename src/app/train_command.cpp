@@ -116,6 +116,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
     sink->write(describe(config, *run, comm));
+    if (run->gossip != nullptr && !run->gossip->note.empty())
+      sink->write(metrics::NoteRecord{.step = 0, .text = run->gossip->note});
     if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
   });
 

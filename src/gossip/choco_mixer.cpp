@@ -87,8 +87,8 @@ class ChocoMixer final : public Mixer {
     difference(values, copy, scratch, result);
     messages_.encode(bucket, context, scratch, result);
     co_await messages_.exchange(bucket, context, "CHOCO: gossip of compressed differences");
-    messages_.add_own(bucket, context, 1, copy, result);
-    messages_.add_neighbours(bucket, context, 1, sums, result);
+    messages_.add_own(bucket, context, context.damping, copy, result);
+    messages_.add_neighbours(bucket, context, context.damping, sums, result);
     if (resyncs_after(context.step)) {
       copies_->encode(bucket, renewed(context), copy, result);
       co_await copies_->exchange(bucket, context, "CHOCO: public copies anew");

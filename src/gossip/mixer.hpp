@@ -27,6 +27,7 @@ struct MixContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
   float consensus_step = 1;       // gamma: how far towards the neighbours, in (0, 1]
+  float damping = 1;              // what public copies and errors multiply messages by
   std::optional<double> density;  // of sparse compressors in this step
   std::size_t slot = 0;           // scratch memory to use, below pipeline::kMostSlots
   std::uint32_t round = 0;        // tells messages of one step apart, if a step mixes twice

@@ -36,10 +36,11 @@ class SqueezeMixer final : public Mixer {
     for (std::size_t i = 0; i < values.size(); ++i) error[i] += values[i];
     messages_.encode(bucket, context, error, result);
     co_await messages_.exchange(bucket, context, "DeepSqueeze: gossip of compressed models");
-    messages_.add_own(bucket, context, -1, error, result);
-    const float given = context.consensus_step * (1 - messages_.self_weight(context));
-    messages_.add_own(bucket, context, -given, values, result);
-    messages_.add_neighbours(bucket, context, context.consensus_step, values, result);
+    messages_.add_own(bucket, context, -context.damping, error, result);
+    const float step = context.consensus_step * context.damping;
+    messages_.add_own(bucket, context, -step * (1 - messages_.self_weight(context)), values,
+                      result);
+    messages_.add_neighbours(bucket, context, step, values, result);
   }
 
  private:

@@ -88,6 +88,7 @@ class GossipAveraging final : public Synchronizer {
     context_ = {.run_seed = options_.run_seed,
                 .step = step,
                 .consensus_step = options_.consensus_step,
+                .damping = options_.damping,
                 .density = {},
                 .measure = options_.lossy && step % kVarianceEvery == 0};
     if (options_.density) context_.density = options_.density(epoch);

@@ -21,6 +21,7 @@ namespace eqt::train {
 struct GossipAveragingOptions {
   std::uint64_t run_seed = 1;
   float consensus_step = 1;  // gamma
+  float damping = 1;         // see gossip::MixContext
   /// Combine, then adapt: what travels is the model that the step begins with, and the update is
   /// added to the mix. Messages may travel while the gradient is computed. Otherwise adapt, then
   /// combine: the updated model travels.

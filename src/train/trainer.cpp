@@ -25,7 +25,7 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       ledger_(parts.comm, parts.sink,
               {.batch_size = plan.batch_size,
                .values = parts.replica.gradient().size(),
-               .synchronizes = plan.replicas_equal}) {}
+               .synchronizes = plan.synchronizes}) {}
 
 metrics::Summary Trainer::run() {
   share_initial_state();

@@ -38,6 +38,7 @@ struct Plan {
   StepId steps_per_epoch = 1;
   std::size_t batch_size = 64;       // per rank
   std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
+  bool synchronizes = true;          // ranks exchange something in every step
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
   std::optional<Fault> fault;

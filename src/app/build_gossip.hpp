@@ -1,0 +1,40 @@
+// From config keys to the parts of decentralised training.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/run_config.hpp"
+#include "codec/compressor.hpp"
+#include "comm/communicator.hpp"
+#include "gossip/direction.hpp"
+#include "gossip/mixer.hpp"
+#include "gossip/push_sum.hpp"
+#include "pipeline/plan.hpp"
+#include "topology/topology.hpp"
+
+namespace eqt::app {
+
+/// Owns the parts, in the order in which they depend on each other.
+struct Gossip {
+  std::unique_ptr<topology::Topology> topology;
+  std::unique_ptr<gossip::Mixer> mixer;
+  std::unique_ptr<gossip::Direction> direction;    // may be null
+  std::unique_ptr<gossip::Mixer> direction_mixer;  // may be null
+  std::unique_ptr<gossip::PushSum> push_sum;       // may be null
+  float consensus_step = 1;                        // the configured or the chosen gamma
+  float damping = 1;                               // see gossip::MixContext
+  std::string note;                                // what was chosen, or a warning; may be empty
+};
+
+/// @param count values of the model. Keeps references to compressor and plan.
+/// @throws Error{usage} on every rank if the algorithm cannot work on the topology: which condition
+/// is not met, and a choice that works. Collective.
+std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator& comm,
+                                     const codec::Compressor& compressor,
+                                     const std::vector<pipeline::FusionBucket>& plan,
+                                     std::size_t count);
+
+}  // namespace eqt::app

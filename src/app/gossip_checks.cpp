@@ -1,0 +1,95 @@
+#include "app/gossip_checks.hpp"
+
+#include "core/error.hpp"
+
+namespace eqt::app {
+namespace {
+
+void check_keys_of_gossip(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  const GossipTraits traits = gossip_traits(s.algorithm);
+  const auto refuse = [&](std::string_view key, std::string_view found) {
+    fail(Kind::usage,
+         "{}: expected synchronization.{} only with an algorithm that gossips, found {} with "
+         "\"{}\"; "
+         "leave it out",
+         origin, key, found, s.algorithm);
+  };
+  if (!traits.mixes) {
+    if (s.consensus_step) refuse("consensus_step", "a number");
+    if (s.order != "adapt-then-combine") refuse("order", s.order);
+  }
+  if (!traits.public_copies && (s.adaptive_step || s.resync_every > 0))
+    fail(Kind::usage,
+         "{}: expected synchronization.{} only with choco-sgd or quant-sgp, which keep public "
+         "copies, found it with \"{}\"; leave it out",
+         origin, s.adaptive_step ? "adaptive_step" : "resync_every", s.algorithm);
+}
+
+void check_momentum(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  const GossipTraits traits = gossip_traits(s.algorithm);
+  const bool quasi_global = config.optimizer.momentum_kind == "quasi-global";
+  if (quasi_global && (!traits.mixes || traits.own_direction))
+    fail(Kind::usage,
+         "{}: expected optimizer.momentum_kind \"local\" for synchronization.algorithm \"{}\", "
+         "found "
+         "\"quasi-global\", which learns from what mixing does to d-psgd, sgp, choco-sgd, "
+         "quant-sgp, deep-squeeze or sparse-push",
+         origin, s.algorithm);
+  if (quasi_global && config.optimizer.momentum == 0)
+    fail(Kind::usage,
+         "{}: expected optimizer.momentum above 0 with optimizer.momentum_kind \"quasi-global\", "
+         "found 0; try 0.9",
+         origin);
+  if (traits.own_direction && config.optimizer.momentum != 0)
+    fail(Kind::usage,
+         "{}: expected optimizer.momentum 0 for synchronization.algorithm \"{}\", which corrects "
+         "plain gradients, found {}; set it to 0 (and optimizer.nesterov to false)",
+         origin, s.algorithm, config.optimizer.momentum);
+  if (traits.own_direction && s.order != "adapt-then-combine")
+    fail(Kind::usage,
+         "{}: expected synchronization.order \"adapt-then-combine\" for synchronization.algorithm "
+         "\"{}\", found \"{}\"; leave it out",
+         origin, s.algorithm, s.order);
+}
+
+void check_compressor(const RunConfig& config, const std::string& origin) {
+  const std::string& compressor = config.compressor.name;
+  const auto refuse = [&](std::string_view why, std::string_view instead) {
+    fail(Kind::usage,
+         "{}: expected another compressor than \"{}\" for synchronization.algorithm \"{}\": {}; "
+         "take "
+         "{}",
+         origin, compressor, config.synchronization.algorithm, why, instead);
+  };
+  if (compressor == "signsgd")
+    refuse("its signs carry no size, and no majority votes here", "\"ef-signsgd\"");
+  if (compressor == "dgc") refuse("its memory is one of gradients", "\"topk\"");
+  if (config.synchronization.error_feedback == "ef14")
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" for synchronization.algorithm "
+         "\"{}\", "
+         "found \"ef14\", which is for gradients; for models take choco-sgd or deep-squeeze",
+         origin, config.synchronization.algorithm);
+}
+
+}  // namespace
+
+GossipTraits gossip_traits(std::string_view algorithm) {
+  if (algorithm == "d-psgd" || algorithm == "deep-squeeze") return {.mixes = true};
+  if (algorithm == "sgp" || algorithm == "sparse-push") return {.mixes = true, .push_sum = true};
+  if (algorithm == "choco-sgd") return {.mixes = true, .public_copies = true};
+  if (algorithm == "quant-sgp") return {.mixes = true, .push_sum = true, .public_copies = true};
+  if (algorithm == "d2" || algorithm == "gradient-tracking")
+    return {.mixes = true, .own_direction = true};
+  return {};
+}
+
+void check_gossip(const RunConfig& config, const std::string& origin) {
+  check_keys_of_gossip(config, origin);
+  check_momentum(config, origin);
+  if (gossip_traits(config.synchronization.algorithm).mixes) check_compressor(config, origin);
+}
+
+}  // namespace eqt::app
