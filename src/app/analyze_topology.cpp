@@ -85,22 +85,28 @@ nlohmann::ordered_json to_json(const Row& row) {
   return line;
 }
 
+/// 6 decimals; what rounding left of a 0 has no sign.
+std::string decimals(double value) {
+  return fmt::format("{:.6f}", std::round(value * 1e6) / 1e6 + 0.0);
+}
+
 void print_rows(const std::vector<Row>& rows) {
   fmt::print(
       "degree: ranks that one sends to in a step; gap: 1 - |lambda_2|; contraction: "
       "||W - J||_2;\nbeta: ||I - W||_2. Gap and contraction are those of a period's product.\n\n"
-      "{:<22} {:>5} {:>7} {:>6} {:>6}  {:>7} {:>10} {:>11} {:>7} {:>10}\n",
+      "{:<22} {:>5} {:>6} {:>6} {:>6}  {:>8} {:>10} {:>11} {:>8} {:>10}\n",
       "graph", "ranks", "period", "degree", "edges", "gap", "|lambda_2|", "contraction", "beta",
       "lambda_min");
   for (const Row& row : rows) {
     const Extent extent = extent_of(*row.topology);
     const topology::Spectrum& spectrum = row.spectrum;
-    fmt::print("{:<22} {:>5} {:>7} {:>6} {:>6}  {:>7.4f} {:>10.4f} {:>11.4f} {:>7.4f} {:>10}\n",
+    fmt::print("{:<22} {:>5} {:>6} {:>6} {:>6}  {:>8} {:>10} {:>11} {:>8} {:>10}\n",
                row.topology->name(), row.topology->ranks(), row.topology->period(),
                extent.fewest == extent.most ? fmt::format("{}", extent.most)
                                             : fmt::format("{}-{}", extent.fewest, extent.most),
-               extent.edges, spectrum.spectral_gap, spectrum.second_modulus, spectrum.contraction,
-               spectrum.beta, spectrum.smallest ? fmt::format("{:.4f}", *spectrum.smallest) : "-");
+               extent.edges, decimals(spectrum.spectral_gap), decimals(spectrum.second_modulus),
+               decimals(spectrum.contraction), decimals(spectrum.beta),
+               spectrum.smallest ? decimals(*spectrum.smallest) : "-");
   }
 }
 

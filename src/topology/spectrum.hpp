@@ -1,7 +1,7 @@
 // How fast a topology brings ranks together: eigenvalues and norms of its matrices.
 //
-// J is the matrix whose entries are all 1 / ranks: the mean. Costs grow with ranks^3: 256 ranks
-// take a fraction of a second, 1024 some seconds.
+// J is the matrix whose entries are all 1 / ranks: the mean. Costs grow with ranks^3: for 256 ranks
+// well below a second, for 1024 some ten seconds.
 
 #pragma once
 
@@ -19,8 +19,8 @@ double second_modulus(const MixingMatrix& matrix);
 double spectral_gap(const MixingMatrix& matrix);
 /// @throws Error{bug} unless the matrix is symmetric: otherwise eigenvalues may be complex
 double smallest_eigenvalue(const MixingMatrix& matrix);
-/// ||W - J||_2: the most by which one step can shrink the distance from the mean; below 1 every
-/// step does. Equals second_modulus where W is normal (W W^T = W^T W).
+/// ||W - J||_2: a step leaves at most this part of the distance from the mean, if W is doubly
+/// stochastic. Equals second_modulus where W is normal (W W^T = W^T W).
 double contraction(const MixingMatrix& matrix);
 /// beta = ||I - W||_2 of CHOCO's theory (Koloskova et al. 2019, theorem 2).
 double distance_from_identity(const MixingMatrix& matrix);

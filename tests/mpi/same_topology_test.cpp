@@ -83,8 +83,7 @@ TEST_CASE("rank 0 reads the file of a graph for all", "[topology]") {
 TEST_CASE("a graph that is not there or does not fit ends every rank", "[topology]") {
   Communicator comm(test::session(), 30);
   const app::TopologyConfig absent{.kind = "graph", .file = "/nowhere/g.json"};
-  CHECK_THAT(heard([&] { app::agree_on_topology(absent, comm); }),
-             Contains("rank 0") && Contains("/nowhere/g.json"));
+  CHECK_THAT(heard([&] { app::agree_on_topology(absent, comm); }), Contains("/nowhere/g.json"));
   if (comm.size() != 3) return;
   CHECK_THAT(heard([&] { app::agree_on_topology({.kind = "torus"}, comm); }), Contains("found 3"));
 }
