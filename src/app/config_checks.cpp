@@ -50,10 +50,11 @@ void check_partition(const RunConfig::Data::Partition& partition, const std::str
          "the kind or leave the skew out",
          origin, partition.skew, partition.kind);
   if (partition.kind != "dirichlet" && partition.alpha != defaults.alpha)
-    fail(Kind::usage,
-         "{}: expected data.partition.kind \"dirichlet\" for data.partition.alpha {}, found \"{}\"; "
-         "set the kind or leave the alpha out",
-         origin, partition.alpha, partition.kind);
+    fail(
+        Kind::usage,
+        "{}: expected data.partition.kind \"dirichlet\" for data.partition.alpha {}, found \"{}\"; "
+        "set the kind or leave the alpha out",
+        origin, partition.alpha, partition.kind);
 }
 
 /// An emulated run has no data set to count epochs by, and no network.

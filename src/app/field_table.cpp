@@ -76,9 +76,10 @@ std::vector<Field> data_fields() {
       EQT_FIELD(data.augment)
           .says("random crop with 4 pixels of padding and random horizontal flip in training"),
       EQT_FIELD(data.partition.kind)
-          .one_of({{"iid", "a seeded permutation cut into equal shards"},
-                   {"skew", "a part of each class by class, the rest at random (data.partition.skew)"},
-                   {"dirichlet", "shares of each class are drawn (data.partition.alpha)"}})
+          .one_of(
+              {{"iid", "a seeded permutation cut into equal shards"},
+               {"skew", "a part of each class by class, the rest at random (data.partition.skew)"},
+               {"dirichlet", "shares of each class are drawn (data.partition.alpha)"}})
           .says("how the training set is divided among ranks"),
       EQT_FIELD(data.partition.skew)
           .from(0, 1)

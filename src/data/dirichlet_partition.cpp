@@ -35,7 +35,8 @@ struct Group {
 };
 
 /// Dir(alpha 1_m) restricted to the ranks that `held` less than their fair share, the others 0: the
-/// weights of Gamma draws, relative to the largest of them, so that a tiny alpha leaves at least one.
+/// weights of Gamma draws, relative to the largest of them, so that a tiny alpha leaves at least
+/// one.
 std::vector<double> draw_proportions(double alpha, const std::vector<std::size_t>& held,
                                      double fair_share, RandomSequence& draws) {
   constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -77,8 +78,7 @@ std::optional<Counts> draw_counts(const Group& group, double alpha, RandomSequen
       continue;
     }
     // Some rank has less than its fair share as long as a sample is left.
-    counts.push_back(
-        cut(members.size(), draw_proportions(alpha, held, group.fair_share(), draws)));
+    counts.push_back(cut(members.size(), draw_proportions(alpha, held, group.fair_share(), draws)));
     for (std::size_t j = 0; j < held.size(); ++j) held[j] += counts.back()[j];
   }
   if (*std::min_element(held.begin(), held.end()) < group.least()) return std::nullopt;
@@ -93,11 +93,12 @@ Counts settled_counts(const Group& group, double alpha, std::uint64_t seed) {
   }
   const auto classes = std::count_if(group.by_class.begin(), group.by_class.end(),
                                      [](const Samples& members) { return !members.empty(); });
-  fail(Kind::usage,
-       "data.partition.alpha: expected a draw that gives each of {} ranks at least {} of {} samples "
-       "of {} classes, found none in {} draws with {}; raise data.partition.alpha or "
-       "data.limit_train, or start fewer ranks",
-       group.ranks, group.least(), group.samples, classes, kMostAttempts, alpha);
+  fail(
+      Kind::usage,
+      "data.partition.alpha: expected a draw that gives each of {} ranks at least {} of {} samples "
+      "of {} classes, found none in {} draws with {}; raise data.partition.alpha or "
+      "data.limit_train, or start fewer ranks",
+      group.ranks, group.least(), group.samples, classes, kMostAttempts, alpha);
 }
 
 /// Appends the group's samples, one rank's after the other's.
@@ -134,8 +135,7 @@ PartitionPlan plan_dirichlet(std::span<const int> labels, int classes, double al
                              std::uint64_t seed) {
   EQT_CHECK(ranks >= 1 && alpha > 0, "alpha {} for {} ranks", alpha, ranks);
   const std::size_t samples = labels.size();
-  const Samples order =
-      random_permutation(make_key(seed, 0, 0, RandomPurpose::partition), samples);
+  const Samples order = random_permutation(make_key(seed, 0, 0, RandomPurpose::partition), samples);
 
   Samples list;
   list.reserve(samples);

@@ -1,5 +1,5 @@
-// The shards of all ranks, computed alike on each of them from the labels and the run's seed. Nothing
-// is sent for it.
+// The shards of all ranks, computed alike on each of them from the labels and the run's seed.
+// Nothing is sent for it.
 //
 // Notation of the functions below, as in their sources: N samples, n ranks, f = 1 / n. A product is
 // evaluated from left to right in double precision and truncated, as Python's int() does it: with
@@ -29,8 +29,8 @@ struct PartitionPlan {
   ClassHistogram class_histogram(std::span<const int> labels, int classes) const;
 };
 
-/// IID: a seeded permutation of the whole set cut into consecutive shards that differ by at most one
-/// in size. Nothing is left over.
+/// IID: a seeded permutation of the whole set cut into consecutive shards that differ by at most
+/// one in size. Nothing is left over.
 /// @throws Error{usage} if ranks > samples
 PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed);
 
@@ -40,17 +40,17 @@ PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed);
 /// int(f N s) samples from the front of the first and int(f N (1 - s)) from that of the second.
 ///
 /// 0 is a random partition, 1 gives each rank one or a few classes. Truncation leaves samples over.
-/// Since it also shortens the sorted list, by less than one sample per class, the last ranks may find
-/// that list used up and get fewer samples than the others.
+/// Since it also shortens the sorted list, by less than one sample per class, the last ranks may
+/// find that list used up and get fewer samples than the others.
 /// @param labels (N), each in [0, classes)
 PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, int ranks,
                         std::uint64_t seed);
 
-/// Dirichlet (T. Lin, S. P. Karimireddy, S. U. Stich, M. Jaggi, "Quasi-global momentum", 2021): ranks
-/// in groups of ten share the shuffled set in proportion; in a group of m ranks with T samples, each
-/// class is cut by p ~ Dir(alpha 1_m), where ranks that hold T / m samples have p = 0; drawn anew until
-/// the smallest has int(0.5 T / m). All lists one after the other are then cut into equal shards of
-/// int(f N), which shifts the boundaries a little.
+/// Dirichlet (T. Lin, S. P. Karimireddy, S. U. Stich, M. Jaggi, "Quasi-global momentum", 2021):
+/// ranks in groups of ten share the shuffled set in proportion; in a group of m ranks with T
+/// samples, each class is cut by p ~ Dir(alpha 1_m), where ranks that hold T / m samples have p =
+/// 0; drawn anew until the smallest has int(0.5 T / m). All lists one after the other are then cut
+/// into equal shards of int(f N), which shifts the boundaries a little.
 ///
 /// A small alpha is strong skew: 10 mild, 0.1 strong.
 /// @param labels (N), each in [0, classes)

@@ -35,10 +35,10 @@ struct RoomSeconds {
 
 /// How the training set is divided among ranks.
 struct PartitionRecord {
-  std::string kind;                   // of data.partition.kind; empty: no data set is read (emulated)
-  std::optional<double> skew, alpha;  // only what the kind reads
-  std::uint64_t leftover_samples = 0;  // in no rank's shard
-  std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]
+  std::string kind;  // of data.partition.kind; empty: no data set is read (emulated)
+  std::optional<double> skew{}, alpha{};                      // only what the kind reads
+  std::uint64_t leftover_samples = 0;                         // in no rank's shard
+  std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes) [samples]
 };
 
 struct RunRecord {

@@ -95,8 +95,8 @@ TEST_CASE("truncation leaves over less than two samples a rank and one a class",
     const Case c = draw_case(i);
     CAPTURE(i, c.labels.size(), c.classes, c.ranks, c.skew);
     const PartitionPlan plan = plan_skew(c.labels, c.classes, c.skew, c.ranks, c.seed);
-    CHECK(plan.leftover_samples <= 2 * static_cast<std::size_t>(c.ranks) +
-                                       static_cast<std::size_t>(c.classes));
+    CHECK(plan.leftover_samples <=
+          2 * static_cast<std::size_t>(c.ranks) + static_cast<std::size_t>(c.classes));
   }
 }
 

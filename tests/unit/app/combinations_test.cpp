@@ -33,9 +33,9 @@ TEST_CASE("keys of a partition go with its kind", "[config]") {
   CHECK(parse("{}", {kind("skew")}).data.partition.skew == 0);
   CHECK(parse("{}", {kind("dirichlet"), alpha}).data.partition.alpha == 0.1);
   for (const std::string other : {"iid", "dirichlet"})
-    CHECK_THAT(rejection("{}", {kind(other), skew}),
-               Contains("data.partition.skew 0.8") && Contains("data.partition.kind \"skew\"") &&
-                   Contains("\"" + other + "\""));
+    CHECK_THAT(rejection("{}", {kind(other), skew}), Contains("data.partition.skew 0.8") &&
+                                                         Contains("data.partition.kind \"skew\"") &&
+                                                         Contains("\"" + other + "\""));
   for (const std::string other : {"iid", "skew"})
     CHECK_THAT(rejection("{}", {kind(other), alpha}),
                Contains("data.partition.alpha 0.1") && Contains("\"" + other + "\""));

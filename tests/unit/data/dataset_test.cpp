@@ -1,8 +1,8 @@
 #include "data/dataset.hpp"
 
-#include <numeric>
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "support/catch.hpp"

@@ -55,8 +55,7 @@ TEST_CASE("the console stays within 80 columns, time included", "[partition]") {
 }
 
 TEST_CASE("a rank without samples divides by nothing", "[partition]") {
-  const auto lines =
-      partition_lines({.kind = "skew", .skew = 1, .class_histogram = {{0, 0, 0}}});
+  const auto lines = partition_lines({.kind = "skew", .skew = 1, .class_histogram = {{0, 0, 0}}});
   REQUIRE(lines.size() == 2);
   CHECK_THAT(lines[1], Contains("0 samples") && !Contains("nan") && !Contains("%"));
 }
