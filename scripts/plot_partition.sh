@@ -52,7 +52,11 @@ try:
         if not all(len(rank) == classes and all(type(n) is int for n in rank) for rank in ranks):
             raise ValueError("rows of class_histogram differ")
         kind = record["partition"]
-        label = " ".join([kind["kind"]] + [f"{key} {kind[key]:g}" for key in ("skew", "alpha") if key in kind])
+        label = kind["kind"]
+        if "skew" in kind:
+            label += f" {kind['skew']:g}"
+        if "alpha" in kind:
+            label += f", alpha {kind['alpha']:g}"
         title = f"{record['dataset']}, {label}, {record['leftover_samples']:d} samples left over"
 except OSError as error:
     fail(f"{path}: expected the records of a run, found none ({error.strerror}); name a run folder.")
