@@ -1,2 +1,3 @@
 eqt_test(metrics_unit LABEL unit LINK eqt_metrics nlohmann_json::nlohmann_json
-  SOURCES unit/metrics/console_sink_test.cpp unit/metrics/folder_sink_test.cpp)
+  SOURCES unit/metrics/console_sink_test.cpp unit/metrics/folder_sink_test.cpp
+          unit/metrics/partition_text_test.cpp)

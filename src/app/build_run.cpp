@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "app/build_partition.hpp"
 #include "app/gossip_checks.hpp"
+#include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "codec/codecs.hpp"
 #include "codec/levels/adaptive_codec.hpp"
@@ -63,24 +65,14 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
                                  .limit_train = config.data.limit_train,
                                  .limit_test = config.data.limit_test,
                                  .seed = config.seed});
-  const std::size_t samples = run.data.train->size();
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  if (ranks > samples) {
-    fail(Kind::usage,
-         "{} ranks for {} training samples: expected at least one sample a rank; start "
-         "fewer ranks or raise data.limit_train",
-         ranks, samples);
-  }
-  const std::size_t smallest_shard = samples / ranks;
-  if (config.train.batch_size > smallest_shard) {
-    fail(Kind::usage,
-         "train.batch_size: expected at most {} (the samples of a rank: {} over {} ranks), "
-         "found {}",
-         smallest_shard, samples, ranks, config.train.batch_size);
-  }
-  const std::size_t batches = smallest_shard / config.train.batch_size;
-  run.partition =
-      std::make_unique<data::IidPartition>(samples, comm.rank(), comm.size(), config.seed);
+  const std::vector<int> labels = data::labels_of(*run.data.train);
+  const int classes = run.data.train->classes();
+  data::PartitionPlan plan = plan_partition(config, labels, classes, comm.size());
+  run.partition_record = describe_partition(config.data.partition, plan, labels, classes);
+  run.shards_fingerprint = plan.fingerprint();
+  const std::size_t batches = plan.smallest_shard() / config.train.batch_size;
+  run.partition = std::make_unique<data::ShardPartition>(
+      std::move(plan.shards[static_cast<std::size_t>(comm.rank())]), comm.rank(), config.seed);
   run.batches = std::make_unique<data::BatchLoader>(
       *run.data.train, *run.partition,
       data::BatchLoader::Options{.batch_size = config.train.batch_size,
@@ -377,6 +369,7 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
       build_model(config, comm, *run);
     }
   });
+  require_same_shards(run->shards_fingerprint, comm);
   std::vector<pipeline::FusionBucket> plan;
   comm.agree_after([&] {
     build_compressor(config, comm, *run);
@@ -414,6 +407,7 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.emulated = run.plan.emulated;
   record.train_samples = run.plan.emulated ? 0 : run.data.train->size();
   record.test_samples = run.plan.emulated ? 0 : run.data.test->size();
+  record.partition = run.partition_record;
   record.steps_per_epoch = run.plan.steps_per_epoch;
   record.total_steps = run.plan.total_steps;
   record.model = config.model.name;

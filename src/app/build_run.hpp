@@ -34,6 +34,8 @@ struct Run {
   data::DatasetPair data;  // none in an emulated run, which has no partition and no batches either
   std::unique_ptr<model::Replica> replica;
   std::unique_ptr<data::Partition> partition;
+  metrics::PartitionRecord partition_record;
+  std::uint64_t shards_fingerprint = 0;  // of all ranks' shards; 0 in an emulated run
   std::unique_ptr<data::BatchLoader> batches;
   std::unique_ptr<codec::Compressor> compressor;
   std::unique_ptr<collective::GradientMemory> memory;  // may be null

@@ -44,6 +44,21 @@ void check_training(const RunConfig& config, const std::string& origin) {
          origin);
 }
 
+void check_partition(const RunConfig::Data::Partition& partition, const std::string& origin) {
+  const RunConfig::Data::Partition defaults;
+  if (partition.kind != "skew" && partition.skew != defaults.skew)
+    fail(Kind::usage,
+         "{}: expected data.partition.kind \"skew\" for data.partition.skew {}, found \"{}\"; set "
+         "the kind or leave the skew out",
+         origin, partition.skew, partition.kind);
+  if (partition.kind != "dirichlet" && partition.alpha != defaults.alpha)
+    fail(
+        Kind::usage,
+        "{}: expected data.partition.kind \"dirichlet\" for data.partition.alpha {}, found \"{}\"; "
+        "set the kind or leave the alpha out",
+        origin, partition.alpha, partition.kind);
+}
+
 /// An emulated run has no data set to count epochs by, and no network.
 void check_emulation(const RunConfig& config, const std::string& origin) {
   if (!config.train.is_emulated()) return;
@@ -307,6 +322,7 @@ void check_low_rank(const RunConfig::Compressor& compressor, const std::string& 
 
 void check_combinations(const RunConfig& config, const std::string& origin) {
   check_training(config, origin);
+  check_partition(config.data.partition, origin);
   check_emulation(config, origin);
   check_schedule(config.schedule, origin);
   check_collective(config, origin);

@@ -76,8 +76,17 @@ std::vector<Field> data_fields() {
       EQT_FIELD(data.augment)
           .says("random crop with 4 pixels of padding and random horizontal flip in training"),
       EQT_FIELD(data.partition.kind)
-          .one_of({{"iid", "a seeded permutation cut into equal shards"}})
+          .one_of(
+              {{"iid", "a seeded permutation cut into equal shards"},
+               {"skew", "a part of each class by class, the rest at random (data.partition.skew)"},
+               {"dirichlet", "shares of each class are drawn (data.partition.alpha)"}})
           .says("how the training set is divided among ranks"),
+      EQT_FIELD(data.partition.skew)
+          .from(0, 1)
+          .says("skew: part of each class that goes to ranks by class; 0 = all at random"),
+      EQT_FIELD(data.partition.alpha)
+          .within({0, 1e9, true, false})
+          .says("dirichlet: concentration of a class's shares; 10 is mild skew, 0.1 strong"),
       EQT_FIELD(data.limit_train)
           .from(0, kMany)
           .in("samples")

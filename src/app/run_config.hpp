@@ -38,7 +38,9 @@ struct RunConfig {
     std::string path;  // "" = the set's default place
     bool augment = true;
     struct Partition {
-      std::string kind = "iid";
+      std::string kind = "iid";  // iid skew dirichlet
+      double skew = 0;           // degree, 0 ... 1
+      double alpha = 1;          // dirichlet
 
       bool operator==(const Partition&) const = default;
     } partition;

@@ -49,4 +49,16 @@ void require_same_config(const RunConfig& config, comm::Communicator& comm) {
                      "give every rank the same --config and --set", comm);
 }
 
+void require_same_shards(std::uint64_t fingerprint, comm::Communicator& comm) {
+  const auto all = comm.allgather(fingerprint);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw comm::AgreedError(
+        Kind::data,
+        fmt::format("rank {}: expected the shards that rank 0 computed, found others; give every "
+                    "host the same files of the data set (data.path) and the same C library",
+                    rank));
+  }
+}
+
 }  // namespace eqt::app

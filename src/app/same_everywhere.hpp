@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <cstdint>
+
 #include "app/run_config.hpp"
 #include "comm/communicator.hpp"
 
@@ -15,5 +17,10 @@ void require_same_program(comm::Communicator& comm);
 /// Compares what this rank was told to run with rank 0's, key by key.
 /// @throws Error{usage} as require_same_program. Collective.
 void require_same_config(const RunConfig& config, comm::Communicator& comm);
+
+/// Compares the hash of all ranks' shards with rank 0's: no sample is used twice only if all ranks
+/// divided the same set in the same way.
+/// @throws Error{data} as require_same_program. Collective.
+void require_same_shards(std::uint64_t fingerprint, comm::Communicator& comm);
 
 }  // namespace eqt::app

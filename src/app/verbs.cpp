@@ -26,6 +26,7 @@ struct Category {
 std::vector<Category> all_categories() {
   return {{"models", config_choices("model.name")},
           {"datasets", config_choices("data.name")},
+          {"partitions", config_choices("data.partition.kind")},
           {"compressors", config_choices("compressor.name")},
           {"collectives", config_choices("synchronization.collective")},
           {"algorithms", config_choices("synchronization.algorithm")},

@@ -114,6 +114,12 @@ void keep_first(LabelledBytes& data, std::size_t limit, const char* key) {
 
 }  // namespace
 
+std::vector<int> labels_of(const Dataset& dataset) {
+  std::vector<int> labels(dataset.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = dataset.label(i);
+  return labels;
+}
+
 DatasetPair open_dataset(const DatasetOptions& options) {
   std::string names;
   for (const Entry& entry : kEntries) {

@@ -44,11 +44,15 @@ class Dataset {
   virtual std::size_t size() const = 0;  // [samples]
   virtual ImageShape shape() const = 0;  // of the images that read() writes
   virtual int classes() const = 0;
+  virtual int label(std::size_t sample) const = 0;  // in [0, classes())
   /// Fills `out` with the samples at `indices`, normalised per channel; augmented (pad 4, random
   /// crop, random horizontal flip) when `augment` is set. Reuses out's memory. Thread-safe.
   virtual void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
                     Batch& out) const = 0;
 };
+
+/// The label of each sample (n).
+std::vector<int> labels_of(const Dataset& dataset);
 
 /// Training and test set with one normalisation.
 struct DatasetPair {

@@ -44,6 +44,11 @@ ImageSet::ImageSet(LabelledBytes data, const Normalization& normalization)
   }
 }
 
+int ImageSet::label(std::size_t sample) const {
+  EQT_CHECK(sample < size(), "sample {} of {}", sample, size());
+  return data_.labels[sample];
+}
+
 void ImageSet::read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
                     Batch& out) const {
   for (const std::size_t index : indices) {

@@ -51,6 +51,7 @@ class ImageSet final : public Dataset {
   std::size_t size() const override { return data_.labels.size(); }
   ImageShape shape() const override { return data_.shape; }
   int classes() const override { return data_.classes; }
+  int label(std::size_t sample) const override;
   void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
             Batch& out) const override;
 

@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "data/partition_plan.hpp"
 
 namespace eqt::data {
 
@@ -16,26 +17,16 @@ Range even_share(std::size_t count, int rank, int ranks) {
   return {begin, begin + shorter + (r < longer_runs ? 1 : 0)};
 }
 
-IidPartition::IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed)
-    : rank_(rank), seed_(seed) {
-  const Range range = even_share(samples, rank, ranks);
-  if (static_cast<std::size_t>(ranks) > samples) {
-    fail(Kind::usage,
-         "expected at least one training sample per rank, found {} samples for {} ranks; start "
-         "fewer ranks or raise data.limit_train",
-         samples, ranks);
-  }
-  const auto all = random_permutation(make_key(seed, 0, 0, RandomPurpose::partition), samples);
-  shard_.assign(all.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                all.begin() + static_cast<std::ptrdiff_t>(range.end));
-}
-
-std::vector<std::size_t> IidPartition::order(std::uint64_t epoch) const {
+std::vector<std::size_t> ShardPartition::order(std::uint64_t epoch) const {
   auto order = random_permutation(
       make_key(seed_, epoch, static_cast<std::uint32_t>(rank_), RandomPurpose::shuffle),
       shard_.size());
   for (std::size_t& place : order) place = shard_[place];
   return order;
 }
+
+IidPartition::IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed)
+    : ShardPartition(plan_iid(samples, ranks, seed).shards.at(static_cast<std::size_t>(rank)), rank,
+                     seed) {}
 
 }  // namespace eqt::data

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace eqt::data {
 
-/// One rank's shard of the training set. The shards of all ranks tile the set exactly: no sample is
-/// lost, none is used twice, and sizes differ by at most one.
+/// One rank's shard of the training set: no sample is in two ranks' shards, none is twice in one.
 class Partition {
  public:
   virtual ~Partition() = default;
@@ -18,12 +18,12 @@ class Partition {
   virtual std::vector<std::size_t> order(std::uint64_t epoch) const = 0;
 };
 
-/// IID: a seeded permutation of the whole set cut into `ranks` consecutive shards; every epoch
-/// shuffles the shard anew.
-class IidPartition : public Partition {
+/// A given shard, one of a PartitionPlan's; every epoch shuffles it anew, and nothing else.
+class ShardPartition : public Partition {
  public:
-  /// @throws Error{usage} if ranks > samples
-  IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed);
+  /// @param shard sample indices, each once
+  ShardPartition(std::vector<std::size_t> shard, int rank, std::uint64_t seed)
+      : shard_(std::move(shard)), rank_(rank), seed_(seed) {}
   std::size_t size() const override { return shard_.size(); }
   std::vector<std::size_t> order(std::uint64_t epoch) const override;
 
@@ -31,6 +31,13 @@ class IidPartition : public Partition {
   std::vector<std::size_t> shard_;
   int rank_;
   std::uint64_t seed_;
+};
+
+/// The shard of plan_iid().
+class IidPartition : public ShardPartition {
+ public:
+  /// @throws Error{usage} if ranks > samples
+  IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed);
 };
 
 /// Rank r's half-open range of [0, count) when it is cut into `ranks` runs that differ by at most

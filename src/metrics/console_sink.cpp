@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "metrics/console.hpp"
 #include "metrics/console_text.hpp"
+#include "metrics/partition_text.hpp"
 
 namespace eqt::metrics {
 namespace {
@@ -85,6 +86,7 @@ class ConsoleSink : public Sink {
     say(fmt::format("{}: {} on {}, {} parameters, {} ranks, compressor {}, collective {}, {} steps",
                     record.name, record.model, record.dataset, record.parameters, record.ranks,
                     record.compressor, record.collective, record.total_steps));
+    for (const std::string& line : partition_lines(record.partition)) say(line);
   }
 
   void write(const StepRecord& record) override {

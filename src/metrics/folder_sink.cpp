@@ -40,7 +40,17 @@ Json config_of(const RunRecord& r) {
   return config.is_discarded() ? Json(nullptr) : config;
 }
 
+Json json_of(const PartitionRecord& r) {
+  if (r.kind.empty()) return nullptr;
+  Json partition = {{"kind", r.kind}};
+  if (r.skew) partition["skew"] = number(*r.skew);
+  if (r.alpha) partition["alpha"] = number(*r.alpha);
+  return partition;
+}
+
 Json json_of(const RunRecord& r) {
+  const PartitionRecord& p = r.partition;
+  const bool has_data = !p.kind.empty();
   return {{"type", "run"},
           {"schema", kSchema},
           {"name", r.name},
@@ -60,6 +70,9 @@ Json json_of(const RunRecord& r) {
           {"parameters", r.parameters},
           {"train_samples", r.train_samples},
           {"test_samples", r.test_samples},
+          {"partition", json_of(p)},
+          {"leftover_samples", has_data ? Json(p.leftover_samples) : Json(nullptr)},
+          {"class_histogram", has_data ? Json(p.class_histogram) : Json(nullptr)},
           {"images_per_step", r.images_per_step},
           {"steps_per_epoch", r.steps_per_epoch},
           {"total_steps", r.total_steps},

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/layout.hpp"
 
@@ -32,6 +33,14 @@ struct RoomSeconds {
   }
 };
 
+/// How the training set is divided among ranks.
+struct PartitionRecord {
+  std::string kind;  // of data.partition.kind; empty: no data set is read (emulated)
+  std::optional<double> skew{}, alpha{};                      // only what the kind reads
+  std::uint64_t leftover_samples = 0;                         // in no rank's shard
+  std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes) [samples]
+};
+
 struct RunRecord {
   std::string name;
   std::string version;  // of this program, with git revision
@@ -44,6 +53,7 @@ struct RunRecord {
   std::uint64_t parameters = 0;
   std::uint64_t train_samples = 0;
   std::uint64_t test_samples = 0;
+  PartitionRecord partition;
   StepId steps_per_epoch = 0;
   StepId total_steps = 0;
   std::string model, dataset, compressor, collective, algorithm;

@@ -43,4 +43,23 @@ two tiny.json : copy.json
 expect_code 0 "a copy of the file"
 two tiny.json : "$WORK/absent.json"
 expect_code 0 "a file that only rank 0 has"
+# Skewed shards come from the labels: with other files on one host, a sample would be used twice.
+for host in here there; do
+  mkdir "$WORK/$host"
+  for file in data_batch_{1..5} test_batch; do truncate -s 30730000 "$WORK/$host/$file.bin"; done
+done
+printf '\001' | dd of="$WORK/there/data_batch_1.bin" bs=1 seek=$((5 * 3073)) conv=notrunc status=none
+files=("$WORK/tiny.json" --set data.name=cifar10 --set data.path=. --set data.limit_train=100
+  --set data.partition.kind=skew --set data.partition.skew=1 --set train.steps=1)
+hosts() {
+  RUN=$WORK/hosts
+  rm -rf "$RUN"
+  run mpirun --oversubscribe --quiet -np 1 --wdir "$WORK/here" "$EQT_PROGRAM" --out "$RUN" --config "${files[@]}" : \
+    -np 1 --wdir "$WORK/$1" "$EQT_PROGRAM" --config "${files[@]}"
+}
+hosts there
+expect_failure 3 'rank 1.*shards.*data\.path' "another label on one host"
+[[ ! -e $RUN/summary.json ]] || wrong "another label on one host: the run wrote a summary"
+hosts here
+expect_code 0 "the same files on both hosts"
 finish

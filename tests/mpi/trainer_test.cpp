@@ -27,6 +27,7 @@ class Blobs final : public data::Dataset {
   std::size_t size() const override { return 240; }
   data::ImageShape shape() const override { return {1, 3, 4}; }
   int classes() const override { return 2; }
+  int label(std::size_t sample) const override { return static_cast<int>(sample % 2); }
   void read(std::span<const std::size_t> indices, const std::optional<data::AugmentKey>&,
             data::Batch& out) const override {
     out.shape = shape();

@@ -26,6 +26,25 @@ TEST_CASE("every compressor works with every default", "[config]") {
   for (const auto& name : kAll) CHECK(parse("{}", {compressor(name)}).compressor.name == name);
 }
 
+TEST_CASE("keys of a partition go with its kind", "[config]") {
+  const std::string skew = "data.partition.skew=0.8", alpha = "data.partition.alpha=0.1";
+  const auto kind = [](const std::string& name) { return "data.partition.kind=" + name; };
+  CHECK(parse("{}", {kind("skew"), skew}).data.partition.skew == 0.8);
+  CHECK(parse("{}", {kind("skew")}).data.partition.skew == 0);
+  CHECK(parse("{}", {kind("dirichlet"), alpha}).data.partition.alpha == 0.1);
+  for (const std::string other : {"iid", "dirichlet"})
+    CHECK_THAT(rejection("{}", {kind(other), skew}), Contains("data.partition.skew 0.8") &&
+                                                         Contains("data.partition.kind \"skew\"") &&
+                                                         Contains("\"" + other + "\""));
+  for (const std::string other : {"iid", "skew"})
+    CHECK_THAT(rejection("{}", {kind(other), alpha}),
+               Contains("data.partition.alpha 0.1") && Contains("\"" + other + "\""));
+  CHECK_NOTHROW(parse("{}", {"data.partition.skew=0.0", "data.partition.alpha=1"}));
+  for (const std::string wrong : {"data.partition.skew=1.1", "data.partition.skew=-0.1",
+                                  "data.partition.alpha=0", "data.partition.alpha=-1"})
+    CHECK_THAT(rejection("{}", {wrong}), Contains(wrong.substr(0, wrong.find('='))));
+}
+
 TEST_CASE("the dense collective is for the compressor none", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.collective=dense"};

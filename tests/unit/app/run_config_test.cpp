@@ -16,7 +16,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "name": "run", "seed": 1, "device": "cpu", "threads_per_rank": 0,
     "model": {"name": "resnet20", "normalization": "batchnorm", "precision": "fp32",
               "shortcut": "projection", "weights": null},
-    "data": {"name": "fashion-mnist", "path": null, "augment": true, "partition": {"kind": "iid"},
+    "data": {"name": "fashion-mnist", "path": null, "augment": true, "partition": {"kind": "iid", "skew": 0, "alpha": 1},
              "limit_train": 0, "limit_test": 0},
     "train": {"epochs": 1, "steps": 0, "batch_size": 64, "evaluate_every": 1,
               "emulate_compute": null},

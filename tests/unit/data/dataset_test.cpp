@@ -1,6 +1,8 @@
 #include "data/dataset.hpp"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
@@ -51,6 +53,19 @@ TEST_CASE("limits keep the first samples", "[dataset]") {
   few.test->read(indices, std::nullopt, b);
   REQUIRE(a.images == b.images);
   REQUIRE_THROWS_AS(few.test->read(std::array<std::size_t, 1>{20}, std::nullopt, b), Error);
+}
+
+TEST_CASE("labels are those that batches bring, as many as the limit keeps", "[dataset]") {
+  const DatasetPair few = open_dataset({"synthetic", "", 30, 20, 1});
+  const std::vector<int> labels = labels_of(*few.train);
+  REQUIRE(labels.size() == 30);
+  std::vector<std::size_t> indices(30);
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  Batch batch;
+  few.train->read(indices, std::nullopt, batch);
+  REQUIRE(std::equal(labels.begin(), labels.end(), batch.labels.begin(), batch.labels.end()));
+  REQUIRE(few.test->label(19) == 9);  // classes take turns
+  REQUIRE_THROWS_AS(few.test->label(20), Error);
 }
 
 TEST_CASE("a limit above the set's size is a usage error with the range", "[dataset]") {

@@ -19,6 +19,7 @@ class IndexDataset : public Dataset {
   std::size_t size() const override { return 1000; }
   ImageShape shape() const override { return {1, 1, 3}; }
   int classes() const override { return 10; }
+  int label(std::size_t sample) const override { return static_cast<int>(sample % 10); }
   void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
             Batch& out) const override {
     if (++reads == fail_at) fail(Kind::data, "read {} fails", fail_at);

@@ -105,6 +105,26 @@ TEST_CASE("records come back from metrics.jsonl, one a line, at once", "[metrics
   CHECK(seconds.at("total") == 210);
 }
 
+TEST_CASE("the run record says who trains on what", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  RunRecord run = run_record();
+  sink->write(run);  // no partition: an emulated run
+  run.partition = {
+      .kind = "skew", .skew = 0.5, .leftover_samples = 3, .class_histogram = {{5, 0}, {1, 4}}};
+  sink->write(run);
+  run.partition = {.kind = "dirichlet", .alpha = 2, .class_histogram = {{9}}};
+  sink->write(run);
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 3);
+  for (const char* key : {"partition", "leftover_samples", "class_histogram"})
+    CHECK(records[0].at(key).is_null());
+  CHECK(records[1].at("partition") == json{{"kind", "skew"}, {"skew", 0.5}});
+  CHECK(records[1].at("leftover_samples") == 3);
+  CHECK(records[1].at("class_histogram") == json::parse("[[5, 0], [1, 4]]"));
+  CHECK(records[2].at("partition") == json{{"kind", "dirichlet"}, {"alpha", 2}});
+}
+
 TEST_CASE("step records are written only if asked for", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), false);

@@ -1,0 +1,23 @@
+// From data.partition to shards, and what a run says about them.
+
+#pragma once
+
+#include <span>
+
+#include "app/run_config.hpp"
+#include "data/partition_plan.hpp"
+#include "metrics/records.hpp"
+
+namespace eqt::app {
+
+/// The shards of all ranks, each of which holds a batch at least.
+/// @param labels of the training set, each in [0, classes)
+/// @throws Error{usage} if there is none such; the same on every rank
+data::PartitionPlan plan_partition(const RunConfig& config, std::span<const int> labels,
+                                   int classes, int ranks);
+
+metrics::PartitionRecord describe_partition(const RunConfig::Data::Partition& config,
+                                            const data::PartitionPlan& plan,
+                                            std::span<const int> labels, int classes);
+
+}  // namespace eqt::app

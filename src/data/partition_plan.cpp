@@ -1,0 +1,55 @@
+#include "data/partition_plan.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+#include "data/partition.hpp"
+
+namespace eqt::data {
+
+std::size_t PartitionPlan::smallest_shard() const {
+  std::size_t smallest = shards.empty() ? 0 : shards.front().size();
+  for (const auto& shard : shards) smallest = std::min(smallest, shard.size());
+  return smallest;
+}
+
+std::uint64_t PartitionPlan::fingerprint() const {
+  std::uint64_t hash = mix64(shards.size());
+  for (const auto& shard : shards) {
+    hash = mix64(hash ^ shard.size());
+    for (const std::size_t sample : shard) hash = mix64(hash ^ sample);
+  }
+  return hash;
+}
+
+ClassHistogram PartitionPlan::class_histogram(std::span<const int> labels, int classes) const {
+  ClassHistogram histogram(shards.size(),
+                           std::vector<std::uint64_t>(static_cast<std::size_t>(classes)));
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    for (const std::size_t sample : shards[rank]) {
+      ++histogram[rank].at(static_cast<std::size_t>(labels[sample]));
+    }
+  }
+  return histogram;
+}
+
+PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed) {
+  EQT_CHECK(ranks >= 1, "{} ranks", ranks);
+  if (static_cast<std::size_t>(ranks) > samples) {
+    fail(Kind::usage,
+         "expected at least one training sample per rank, found {} samples for {} ranks; start "
+         "fewer ranks or raise data.limit_train",
+         samples, ranks);
+  }
+  const auto all = random_permutation(make_key(seed, 0, 0, RandomPurpose::partition), samples);
+  PartitionPlan plan;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Range range = even_share(samples, rank, ranks);
+    plan.shards.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                             all.begin() + static_cast<std::ptrdiff_t>(range.end));
+  }
+  return plan;
+}
+
+}  // namespace eqt::data

@@ -1,0 +1,61 @@
+// The shards of all ranks, computed alike on each of them from the labels and the run's seed.
+// Nothing is sent for it.
+//
+// Notation of the functions below, as in their sources: N samples, n ranks, f = 1 / n. A product is
+// evaluated from left to right in double precision and truncated, as Python's int() does it: with
+// N = 50000, n = 8 and s = 0.8 a shard has int(f N s) + int(f N (1 - s)) = 5000 + 1249 samples, for
+// 1 - 0.8 is a little less than 0.2 there.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace eqt::data {
+
+/// How often each class stands in each rank's shard (ranks, classes).
+using ClassHistogram = std::vector<std::vector<std::uint64_t>>;
+
+struct PartitionPlan {
+  std::vector<std::vector<std::size_t>> shards;  // (ranks): sample indices, no sample twice
+  std::size_t leftover_samples = 0;              // those in no shard
+
+  std::size_t smallest_shard() const;  // [samples]
+  /// A hash of all shards in their order: ranks whose plans differ differ here.
+  std::uint64_t fingerprint() const;
+  /// @param labels (N), each in [0, classes)
+  ClassHistogram class_histogram(std::span<const int> labels, int classes) const;
+};
+
+/// IID: a seeded permutation of the whole set cut into consecutive shards that differ by at most
+/// one in size. Nothing is left over.
+/// @throws Error{usage} if ranks > samples
+PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed);
+
+/// Degree of skew s in [0, 1] (S. A. Aketi, S. Kodge, K. Roy, "Low precision decentralized
+/// distributed training over IID and non-IID data", 2022): of each class the first int(s size)
+/// samples form a list sorted by class, the others one that is shuffled; each rank in turn takes
+/// int(f N s) samples from the front of the first and int(f N (1 - s)) from that of the second.
+///
+/// 0 is a random partition, 1 gives each rank one or a few classes. Truncation leaves samples over.
+/// Since it also shortens the sorted list, by less than one sample per class, the last ranks may
+/// find that list used up and get fewer samples than the others.
+/// @param labels (N), each in [0, classes)
+PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, int ranks,
+                        std::uint64_t seed);
+
+/// Dirichlet (T. Lin, S. P. Karimireddy, S. U. Stich, M. Jaggi, "Quasi-global momentum", 2021):
+/// ranks in groups of ten share the shuffled set in proportion; in a group of m ranks with T
+/// samples, each class is cut by p ~ Dir(alpha 1_m), where ranks that hold T / m samples have p =
+/// 0; drawn anew until the smallest has int(0.5 T / m). All lists one after the other are then cut
+/// into equal shards of int(f N), which shifts the boundaries a little.
+///
+/// A small alpha is strong skew: 10 mild, 0.1 strong.
+/// @param labels (N), each in [0, classes)
+/// @throws Error{usage} if no draw of ten thousand gives every rank that much
+PartitionPlan plan_dirichlet(std::span<const int> labels, int classes, double alpha, int ranks,
+                             std::uint64_t seed);
+
+}  // namespace eqt::data
