@@ -11,15 +11,15 @@
 
 #pragma once
 
-#include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
-#include <torch/types.h>
+
+#include "model/normalization.hpp"
 
 namespace eqt::model {
 
 /// Parameters and buffers have BatchNorm2d's names. In training mode it normalizes by the batch and
 /// updates the running statistics; in evaluation mode, only without gradients, by the latter.
-class BatchNormImpl : public torch::nn::Module {
+class BatchNormImpl : public Normalization {
  public:
   static constexpr double kEpsilon = 1e-5;  // torch's default, in torchvision's ResNets too
   static constexpr double kMomentum = 0.1;  // share of the newest batch in running statistics
@@ -29,9 +29,9 @@ class BatchNormImpl : public torch::nn::Module {
 
   explicit BatchNormImpl(std::int64_t channels);
 
-  at::Tensor forward(const at::Tensor& x);                               // norm(x), (n, c, h, w)
-  at::Tensor relu(const at::Tensor& x);                                  // relu(norm(x))
-  at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual);  // relu(norm(x) + residual)
+  at::Tensor forward(const at::Tensor& x) override;
+  at::Tensor relu(const at::Tensor& x) override;
+  at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual) override;
 
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu);

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "model/normalization.hpp"
+
 namespace eqt::model {
 
 /// Images (n, c, h, w), channels last, to logits (n, classes).
@@ -52,7 +54,8 @@ struct ResNetPlan {
   bool bottleneck = false;          // 1x1, 3x3, 1x1 with four times the width
   bool projection = true;           // shortcut B; false: A, subsampling and zero channels
   bool large_stem = false;          // 7x7 stride 2 and max-pooling, for large images
-  std::int64_t channels = 3;        // of the images
+  NormalizationOptions normalization;
+  std::int64_t channels = 3;  // of the images
   std::int64_t classes = 10;
 };
 
