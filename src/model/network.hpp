@@ -54,9 +54,9 @@ struct ResNetPlan {
   bool bottleneck = false;          // 1x1, 3x3, 1x1 with four times the width
   bool projection = true;           // shortcut B; false: A, subsampling and zero channels
   bool large_stem = false;          // 7x7 stride 2 and max-pooling, for large images
-  NormalizationOptions normalization;
-  std::int64_t channels = 3;  // of the images
+  std::int64_t channels = 3;        // of the images
   std::int64_t classes = 10;
+  NormalizationOptions normalization;
 };
 
 /// Parameters and buffers have torchvision's names. The seed alone decides the initial weights.

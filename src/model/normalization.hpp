@@ -1,4 +1,5 @@
 // The normalization layers that networks choose from. Private to this room.
+// NORMALIZATION.md: every layer's formula, source and speed.
 
 #pragma once
 
@@ -12,17 +13,18 @@
 
 namespace eqt::model {
 
-/// Normalizes images (n, c, h, w), channels last, and scales and shifts each channel. Parameters:
-/// weight and bias (c), torch's names; layers that are an activation too have v (c).
+inline constexpr double kNormEpsilon = 1e-5;  // torch's default, in torchvision's ResNets too
+
+/// Normalizes, scales and shifts images (n, c, h, w). Parameters: weight and bias (c), which are
+/// torch's names; layers that are an activation too have v (c).
 class Normalization : public torch::nn::Module {
  public:
-  virtual at::Tensor forward(const at::Tensor& x) = 0;  // norm(x)
+  at::Tensor forward(const at::Tensor& x);  // norm(x)
 
-  // What the activation after a layer needs, as one operation. Where replaces_activation(), norm(x)
-  // and norm(x) + residual: a network calls the same function for every layer.
-  virtual at::Tensor relu(const at::Tensor& x) = 0;  // relu(norm(x))
-  virtual at::Tensor add_relu(const at::Tensor& x,
-                              const at::Tensor& residual) = 0;  // relu(norm(x) + residual)
+  // With the activation that follows, as one operation: relu(norm(x)) and relu(norm(x) + residual).
+  // Where replaces_activation(), norm(x) and norm(x) + residual: networks call the same for all.
+  at::Tensor relu(const at::Tensor& x);
+  at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual);
 
   /// Whether no ReLU belongs in the block, not even after the residual sum.
   virtual bool replaces_activation() const { return false; }
@@ -32,12 +34,16 @@ class Normalization : public torch::nn::Module {
   const std::string& path() const { return path_; }
 
  private:
+  /// @param x channels last
+  /// @param residual none or one, of x's shape and layout
+  virtual at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) = 0;
+
   std::string path_ = "a layer";
 };
 
 struct NormalizationOptions {
   std::string kind = "batchnorm";
-  int groups = 0;  // of channels with statistics of their own; 0 = the source's
+  int groups = 0;  // of channels with statistics of their own; 0 = as published: 2 for groupnorm, 8 for EvoNorms
 };
 
 /// A layer for `channels` channels: weight 1, bias 0, v 1.

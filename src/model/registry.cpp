@@ -78,9 +78,6 @@ void check_options(const ModelOptions& options, const Entry& entry) {
     fail(Kind::usage, "model {}: expected 2 to {} classes, found {}", entry.name, kMostClasses,
          options.classes);
   }
-  if (options.normalization != "batchnorm") {
-    fail(Kind::usage, "model.normalization must be batchnorm, found \"{}\"", options.normalization);
-  }
   if (options.shortcut != "projection" && options.shortcut != "padding") {
     fail(Kind::usage, "model.shortcut: expected 'projection' or 'padding', found '{}'",
          options.shortcut);
@@ -89,6 +86,11 @@ void check_options(const ModelOptions& options, const Entry& entry) {
     fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
          entry.name);
   }
+}
+
+/// So that a layer that cannot cut images of this size into chunks says so before training.
+void try_image(Replica& replica, const data::ImageShape& shape) {
+  replica.evaluate({.images = std::vector<float>(shape.values()), .labels = {0}, .shape = shape});
 }
 
 }  // namespace
@@ -115,11 +117,14 @@ std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
   plan.bottleneck = entry.bottleneck;
   plan.projection = options.shortcut == "projection";
   plan.large_stem = std::max(options.input.height, options.input.width) > kSmallImages;
+  plan.normalization = {options.normalization, options.norm_groups};
   plan.channels = options.input.channels;
   plan.classes = options.classes;
   return guarded("building a network", [&] {
-    return make_torch_replica(make_resnet(plan, options.seed),
-                              {options.input, kLeastSide, options.classes});
+    auto replica = make_torch_replica(make_resnet(plan, options.seed),
+                                      {options.input, kLeastSide, options.classes});
+    if (options.normalization == "range-evonorm") try_image(*replica, options.input);
+    return replica;
   });
 }
 

@@ -242,6 +242,10 @@ class TorchReplica final : public Replica {
 
 std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
                                             const ReplicaInput& input) {
+  for (const auto& module : network->named_modules()) {
+    auto* const norm = dynamic_cast<Normalization*>(module.value().get());
+    if (norm != nullptr) norm->set_path(module.key());
+  }
   return std::make_unique<TorchReplica>(std::move(network), input);
 }
 
