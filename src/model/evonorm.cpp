@@ -55,12 +55,13 @@ class Variance {
   void add_gradient(std::span<const float> x, const Statistics& statistics, std::size_t sample,
                     std::span<const double> d_inverse, std::span<float> dx) {
     const auto mean = statistics.mean(sample), inverse = statistics.inverse(sample);
-    for (std::size_t c = 0; c < shape_.channels; ++c) {
-      const std::size_t group = shape_.group_of(c);
+    const double count = static_cast<double>(shape_.group_values());
+    const std::size_t width = shape_.group_channels();
+    for (std::size_t group = 0; group < shape_.groups; ++group) {
       const double i = inverse[group];
-      mean_[c] = mean[group];
-      slope_[c] = static_cast<float>(i * i * i * d_inverse[group] /
-                                     static_cast<double>(shape_.group_values()));
+      std::fill_n(&mean_[group * width], width, mean[group]);
+      std::fill_n(&slope_[group * width], width,
+                  static_cast<float>(i * i * i * d_inverse[group] / count));
     }
     const Blocks blocks = shape_.blocks();
     for (std::size_t b = blocks.count(); b-- > 0;) {
@@ -117,8 +118,8 @@ class Range {
 /// scale of each channel: weight times what its group is multiplied by.
 void spread(std::span<const float> weight, std::span<const float> inverse, const GroupShape& shape,
             std::span<float> scale) {
-  for (std::size_t c = 0; c < shape.channels; ++c)
-    scale[c] = weight[c] * inverse[shape.group_of(c)];
+  shape.for_each_channel(
+      [&](std::size_t c, std::size_t group) { scale[c] = weight[c] * inverse[group]; });
 }
 
 template <class Divisor>
@@ -197,12 +198,12 @@ class SampleGradient {
       }
     }
     std::ranges::fill(d_inverse_, 0.0);
-    for (std::size_t c = 0; c < channels; ++c) {
-      const std::size_t group = shape_.group_of(c);
+    const auto inverse = statistics_.inverse(i);
+    shape_.for_each_channel([&](std::size_t c, std::size_t group) {
       d_inverse_[group] += weight_[c] * totals.weight[row + c];
-      totals.weight[row + c] *= statistics_.inverse(i)[group];
+      totals.weight[row + c] *= inverse[group];
       totals.v[row + c] *= scale_[c];
-    }
+    });
     divisor_.add_gradient(x, statistics_, i, d_inverse_, dx);
   }
 

@@ -31,10 +31,10 @@ class SampleMap {
         scale_(shape.channels) {}
 
   void set(std::span<const float> mean, std::span<const float> inverse) {
-    for (std::size_t c = 0; c < shape_.channels; ++c) {
-      mean_[c] = mean[shape_.group_of(c)];
-      scale_[c] = weight_[c] * inverse[shape_.group_of(c)];
-    }
+    shape_.for_each_channel([&](std::size_t c, std::size_t group) {
+      mean_[c] = mean[group];
+      scale_[c] = weight_[c] * inverse[group];
+    });
   }
 
   ChannelMap map() const { return {mean_, scale_, bias_}; }
@@ -98,13 +98,14 @@ class SampleGradient {
     const auto weight = values(saved_.weight);
     const double count = static_cast<double>(shape_.group_values());
     const std::size_t width = shape_.group_channels();
-    for (std::size_t first = 0; first < shape_.channels; first += width) {
+    for (std::size_t group = 0; group < shape_.groups; ++group) {
+      const std::size_t first = group * width;
       double sum = 0, product = 0;
       for (std::size_t c = first; c < first + width; ++c) {
         sum += weight[c] * sums[c];
         product += weight[c] * products[c];
       }
-      const double inverse = inverses[shape_.group_of(first)];
+      const double inverse = inverses[group];
       std::fill_n(&offset_[first], width, static_cast<float>(inverse * sum / count));
       std::fill_n(&slope_[first], width,
                   static_cast<float>(inverse * inverse * inverse * product / count));
@@ -136,9 +137,8 @@ Gradients gradients_of(const at::Tensor& g, const Saved& saved, const GroupShape
   });
   for (std::size_t i = 0; i < shape.samples; ++i) {
     const auto inverse = saved.statistics.inverse(i);
-    for (std::size_t c = 0; c < channels; ++c) {
-      products[i * channels + c] *= inverse[shape.group_of(c)];
-    }
+    shape.for_each_channel(
+        [&](std::size_t c, std::size_t group) { products[i * channels + c] *= inverse[group]; });
   }
   result.weight = add_samples(products, shape);
   result.bias = add_samples(sums, shape);

@@ -31,32 +31,38 @@ VarianceStatistics::VarianceStatistics(const GroupShape& shape)
           at::kFloat)) {}
 
 VarianceMeter::VarianceMeter(const GroupShape& shape)
-    : shape_(shape), blocks_(shape.blocks()), partials_(blocks_) {}
+    : shape_(shape), blocks_(shape.blocks()), partials_(blocks_), mean_(shape.groups) {}
 
 void VarianceMeter::measure(std::span<const float> x, const VarianceStatistics& statistics,
                             std::size_t sample) {
-  for (std::size_t b = 0; b < blocks_.count(); ++b) {
-    channel_moments(blocks_.cut(x, b), partials_.first(b), partials_.second(b));
-  }
   const std::size_t width = shape_.group_channels();
   const double count = static_cast<double>(shape_.group_values());
+  std::ranges::fill(mean_, 0.0);
+  for (std::size_t b = 0; b < blocks_.count(); ++b) {
+    const std::span<float> mean = partials_.first(b);
+    channel_moments(blocks_.cut(x, b), mean, partials_.second(b));
+    const double weight = static_cast<double>(blocks_.rows_of(b)) / count;
+    for (std::size_t group = 0; group < shape_.groups; ++group) {
+      double sum = 0;
+      for (const float m : mean.subspan(group * width, width)) sum += m;
+      mean_[group] += weight * sum;
+    }
+  }
   // Chan, Golub, LeVeque (1983): squares add up, plus what the means differ by.
   for (std::size_t group = 0; group < shape_.groups; ++group) {
-    const auto each = [&](const auto& body) {
-      for (std::size_t b = 0; b < blocks_.count(); ++b) {
-        const double rows = static_cast<double>(blocks_.rows_of(b));
-        for (std::size_t c = group * width; c < (group + 1) * width; ++c) {
-          body(rows, partials_.first(b)[c], partials_.second(b)[c]);
-        }
+    double squares = 0;
+    for (std::size_t b = 0; b < blocks_.count(); ++b) {
+      const auto mean = partials_.first(b).subspan(group * width, width);
+      const auto square = partials_.second(b).subspan(group * width, width);
+      double inner = 0, outer = 0;
+      for (std::size_t c = 0; c < width; ++c) {
+        const double difference = mean[c] - mean_[group];
+        inner += square[c];
+        outer += difference * difference;
       }
-    };
-    double sum = 0, squares = 0;
-    each([&](double rows, double mean, double) { sum += rows * mean; });
-    const double group_mean = sum / count;
-    each([&](double rows, double mean, double square) {
-      squares += square + rows * (mean - group_mean) * (mean - group_mean);
-    });
-    statistics.mean(sample)[group] = static_cast<float>(group_mean);
+      squares += inner + static_cast<double>(blocks_.rows_of(b)) * outer;
+    }
+    statistics.mean(sample)[group] = static_cast<float>(mean_[group]);
     statistics.inverse(sample)[group] =
         static_cast<float>(1.0 / std::sqrt(squares / count + kNormEpsilon));
   }

@@ -47,6 +47,7 @@ class VarianceMeter {
   GroupShape shape_;
   Blocks blocks_;
   Partials partials_;
+  std::vector<double> mean_;  // (groups)
 };
 
 /// Chunks that a range is the mean of.

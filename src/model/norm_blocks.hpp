@@ -100,7 +100,6 @@ struct GroupShape {
         groups(static_cast<std::size_t>(group_count)) {}
 
   std::size_t group_channels() const { return channels / groups; }
-  std::size_t group_of(std::size_t channel) const { return channel / group_channels(); }
   std::size_t group_values() const { return rows * group_channels(); }
   Blocks blocks() const { return {rows, channels}; }  // of one sample
 
@@ -108,6 +107,15 @@ struct GroupShape {
   template <typename T>
   std::span<T> sample(std::span<T> tensor, std::size_t i) const {
     return tensor.empty() ? tensor : tensor.subspan(i * rows * channels, rows * channels);
+  }
+
+  /// Calls body(channel, its group), in order.
+  template <class Body>
+  void for_each_channel(const Body& body) const {
+    const std::size_t width = group_channels();
+    for (std::size_t group = 0, c = 0; group < groups; ++group) {
+      for (const std::size_t end = c + width; c < end; ++c) body(c, group);
+    }
   }
 
   std::size_t samples, rows, channels, groups;  // rows: pixels of a sample

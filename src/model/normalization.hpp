@@ -43,7 +43,8 @@ class Normalization : public torch::nn::Module {
 
 struct NormalizationOptions {
   std::string kind = "batchnorm";
-  int groups = 0;  // of channels with statistics of their own; 0 = as published: 2 for groupnorm, 8 for EvoNorms
+  int groups = 0;  // of channels with statistics of their own; 0 = as published: 2 for groupnorm, 8
+                   // for EvoNorms
 };
 
 /// A layer for `channels` channels: weight 1, bias 0, v 1.

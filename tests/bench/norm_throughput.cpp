@@ -1,8 +1,9 @@
 // Normalization layers beside batch normalization: a training step of one layer, and images per
 // second of a whole network's forward and backward pass.
 //
-// norm_throughput [model [batch [rounds [threads]]]]; the kinds take turns in each round, and every
-// figure is a median, so that a busy machine slows all of them alike. Random images.
+// norm_throughput [model [batch [rounds]]]; the kinds take turns in each round. Figures are medians
+// of processor time on one thread, which a busy machine disturbs less than the clock. Random
+// images.
 
 #include <ATen/ATen.h>
 #include <fmt/core.h>
@@ -10,9 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <string>
 #include <vector>
 
-#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "model/normalization.hpp"
 #include "model/replica.hpp"
@@ -32,15 +35,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Median seconds of each kind's work, the kinds in turns.
+/// Median processor seconds of each kind's work, the kinds in turns.
 template <class Work>
 std::array<double, kKinds.size()> seconds_of(int rounds, const Work& work) {
   std::array<std::vector<double>, kKinds.size()> seconds;
   for (int round = -2; round < rounds; ++round) {  // the first two warm up
     for (std::size_t k = 0; k < kKinds.size(); ++k) {
-      const eqt::Stopwatch watch;
+      const std::clock_t start = std::clock();
       work(k);
-      if (round >= 0) seconds[k].push_back(watch.seconds());
+      const auto ticks = static_cast<double>(std::clock() - start);
+      if (round >= 0) seconds[k].push_back(ticks / CLOCKS_PER_SEC);
     }
   }
   std::array<double, kKinds.size()> medians{};
@@ -88,7 +92,7 @@ int main(int argc, char** argv) try {
   const std::string model = argc > 1 ? argv[1] : "resnet20";
   const int batch = argument(argc, argv, 2, 64);
   const int rounds = argument(argc, argv, 3, 9);
-  eqt::model::set_threads(argument(argc, argv, 4, 1));
+  eqt::model::set_threads(1);
   print_layer(batch, 16, 32, 4 * rounds);
   print_layer(batch, 32, 16, 4 * rounds);
   print_layer(batch, 64, 8, 4 * rounds);

@@ -38,7 +38,7 @@ double mean_of(const Set& set, const std::vector<double>& x) {
 }
 
 Scale by_deviation(const Set& set, const std::vector<double>& x) {
-  Scale scale{.mean = mean_of(set, x)};
+  Scale scale{.mean = mean_of(set, x), .slope = {}};
   const double m = static_cast<double>(set.size());
   double variance = 0;
   for (const std::size_t i : set) variance += std::pow(x[i] - scale.mean, 2) / m;
