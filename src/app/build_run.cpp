@@ -134,7 +134,8 @@ void build_model(const RunConfig& config, const comm::Communicator& comm, Run& r
                                      .normalization = config.model.normalization,
                                      .norm_groups = config.model.norm_groups,
                                      .shortcut = config.model.shortcut,
-                                     .seed = config.seed});
+                                     .seed = config.seed,
+                                     .rank = comm.rank()});
   // The other ranks receive rank 0's parameters, so its node alone needs the file.
   if (!config.model.weights.empty() && comm.rank() == 0) {
     run.replica->load_weights(config.model.weights);

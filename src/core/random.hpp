@@ -22,6 +22,7 @@ enum class RandomPurpose : std::uint32_t {
   augmentation = 0xF0000003u,  // crop offsets and flips
   synthetic = 0xF0000004u,     // synthetic data
   emulation = 0xF0000005u,     // gradients of emulated boards
+  dropout = 0xF0000006u,       // which values training leaves out; the layer is the block
 };
 
 struct RandomKey {

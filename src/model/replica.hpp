@@ -52,7 +52,8 @@ struct ModelOptions {
   std::string normalization = "batchnorm";
   int norm_groups = 0;                  // 0 = the published number
   std::string shortcut = "projection";  // CIFAR ResNets: projection (B, 1x1 conv) or padding (A)
-  std::uint64_t seed = 1;               // of the initial weights
+  std::uint64_t seed = 1;               // of the initial weights and of dropout
+  Rank rank = 0;                        // decides what dropout leaves out, nothing else
 };
 
 /// The network as its authors trained it: ImageNet's images and classes, or CIFAR-10's for the

@@ -7,33 +7,12 @@
 #include <ATen/Functions.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <cmath>
 #include <memory>
 
 #include "model/network.hpp"
 #include "model/normalization.hpp"
 
 namespace eqt::model {
-
-ConvolutionImpl::ConvolutionImpl(std::int64_t in, std::int64_t out, std::int64_t kernel,
-                                 std::int64_t stride, at::Generator random)
-    : stride_(stride), padding_((kernel - 1) / 2) {
-  at::Tensor weight = at::empty({out, in, kernel, kernel});
-  weight.normal_(0, std::sqrt(2.0 / static_cast<double>(kernel * kernel * out)), random);
-  weight_ = register_parameter("weight", weight);
-}
-
-at::Tensor ConvolutionImpl::forward(const at::Tensor& x) {
-  return at::conv2d(x, weight_, {}, stride_, padding_);
-}
-
-LinearImpl::LinearImpl(std::int64_t in, std::int64_t out, at::Generator random) {
-  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-  weight_ = register_parameter("weight", at::empty({out, in}).uniform_(-bound, bound, random));
-  bias_ = register_parameter("bias", at::empty({out}).uniform_(-bound, bound, random));
-}
-
-at::Tensor LinearImpl::forward(const at::Tensor& x) { return at::linear(x, weight_, bias_); }
 
 namespace {
 
