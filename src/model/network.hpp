@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/random.hpp"
-
 #include "model/normalization.hpp"
 
 namespace eqt::model {
@@ -126,9 +125,9 @@ PlainPlan vgg11_plan();
 /// AlexNet for small images: A. Krizhevsky, arXiv:1404.5997, with one linear layer as classifier.
 PlainPlan alexnet_plan();
 
-/// Parameters have torchvision's names ("features.0.weight"); places of ReLU and pooling are counted
-/// with every normalization, so that names do not depend on it. The seed alone decides the initial
-/// weights.
+/// Parameters have torchvision's names ("features.0.weight"); places of ReLU and pooling are
+/// counted with every normalization, so that names do not depend on it. The seed alone decides the
+/// initial weights.
 std::shared_ptr<Network> make_plain_network(const PlainPlan& plan, std::uint64_t seed);
 
 }  // namespace eqt::model

@@ -4,8 +4,8 @@
 //          arXiv:1404.5997
 // Differs  VGG-11 has normalization and a classifier of one hidden layer of 512, as networks for
 //          CIFAR-10 have. AlexNet's first convolution is padded by 5 and pools 2x2 pixels, so that
-//          32 pixels shrink to one. Both end in the mean over what is left of the image: one pixel of
-//          32, 7x7 of 224.
+//          32 pixels shrink to one. Both end in the mean over what is left of the image: one pixel
+//          of 32, 7x7 of 224.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
@@ -72,8 +72,8 @@ class PlainNetwork : public Network {
     stage.convolution =
         features_->register_module(std::to_string(place++), Convolution(shape, random));
     if (plan.normalization) {
-      stage.norm = features_->register_module(
-          std::to_string(place++), make_normalization(*plan.normalization, layer.width));
+      stage.norm = features_->register_module(std::to_string(place++),
+                                              make_normalization(*plan.normalization, layer.width));
     }
     place += layer.pool ? 2 : 1;  // ReLU and pooling have places but no parameters
     stages_.push_back(std::move(stage));
@@ -98,10 +98,14 @@ class PlainNetwork : public Network {
 
 PlainPlan vgg11_plan() {
   PlainPlan plan;
-  plan.layers = {{.width = 64, .pool = true}, {.width = 128, .pool = true},
-                 {.width = 256},              {.width = 256, .pool = true},
-                 {.width = 512},              {.width = 512, .pool = true},
-                 {.width = 512},              {.width = 512, .pool = true}};
+  plan.layers = {{.width = 64, .pool = true},
+                 {.width = 128, .pool = true},
+                 {.width = 256},
+                 {.width = 256, .pool = true},
+                 {.width = 512},
+                 {.width = 512, .pool = true},
+                 {.width = 512},
+                 {.width = 512, .pool = true}};
   plan.normalization.emplace();
   plan.hidden = 512;
   return plan;
