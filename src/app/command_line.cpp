@@ -73,6 +73,38 @@ CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
   return collectives;
 }
 
+[[noreturn]] void fail_analyze(const std::vector<std::string>& found) {
+  fail(Kind::usage,
+       "analyze: expected what to compute, volume, found {}; try equant-train analyze --help",
+       found.empty() ? "nothing" : found.front());
+}
+
+CLI::App* add_analyze_volume(CLI::App& app, AnalyzeVolumeCommand& volume) {
+  CLI::App* verb = app.add_subcommand(
+      "volume", "Bytes that a node sends in a run, as papers count them and on the wire");
+  CLI::Option* model =
+      verb->add_option("--model", volume.model, "The network, as published [a table of papers]")
+          ->type_name("NAME");
+  const auto about_a_run = [&](const char* name, auto& value, const char* about, auto least,
+                               auto most) {
+    verb->add_option(name, value, about)->check(CLI::Range(least, most))->needs(model);
+  };
+  constexpr std::size_t kOne = 1, kMany = 1'000'000'000, kMostRanks = 65536;
+  verb->add_option("--normalization", volume.normalization, "Its layers [batchnorm]")
+      ->type_name("NAME")
+      ->needs(model);
+  about_a_run("--ranks", volume.ranks, "Nodes [8]", kOne, kMostRanks);
+  about_a_run("--samples", volume.samples, "Of the training set [50000]", kOne, kMany);
+  about_a_run("--batch-size", volume.batch_size, "Samples per node and step [32]", kOne, kMany);
+  about_a_run("--epochs", volume.epochs, "Passes over the training set [200]", kOne, kMany);
+  about_a_run("--density", volume.density, "Share of the values that is sent [all, float32]", 1e-9,
+              1.0);
+  about_a_run("--edges", volume.edges, "Neighbours that a node sends to [1]", kOne, kMostRanks);
+  verb->add_flag("--paper", volume.paper, "Only as papers count");
+  verb->add_flag("--json", volume.json, "One JSON object a line");
+  return verb;
+}
+
 void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
@@ -120,6 +152,11 @@ Command parse_command_line(int argc, char** argv) {
   BenchCollectivesCommand bench_collectives;
   const CLI::App* collectives_app = add_bench_collectives(*bench_app, bench_collectives);
 
+  AnalyzeVolumeCommand volume;
+  CLI::App* analyze_app = app.add_subcommand("analyze", "What a run would send, without training");
+  analyze_app->require_subcommand(0, 1)->allow_extras();
+  const CLI::App* volume_app = add_analyze_volume(*analyze_app, volume);
+
   DoctorCommand doctor;
   CLI::App* doctor_app = app.add_subcommand(
       "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
@@ -141,6 +178,8 @@ Command parse_command_line(int argc, char** argv) {
     if (collectives_app->parsed()) return bench_collectives;
     return bench;
   }
+  if (volume_app->parsed()) return volume;
+  if (analyze_app->parsed()) fail_analyze(analyze_app->remaining());
   const bool checks = check_app->parsed();
   if ((checks ? check.config_path : train.config_path).empty()) {
     fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");

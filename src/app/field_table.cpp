@@ -35,16 +35,15 @@ std::vector<Field> general_fields() {
 std::vector<Field> model_fields() {
   return {
       EQT_FIELD(model.name)
-          .one_of(
-              {{"resnet18", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
-               {"resnet20", "CIFAR ResNet, 3 x 3 blocks"},
-               {"resnet34", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
-               {"resnet50", "ImageNet ResNet, bottlenecks; CIFAR stem when images are small"},
-               {"resnet54", "CIFAR ResNet, 3 x 8 blocks; 50 layers, but known by this name"},
-               {"resnet56", "CIFAR ResNet, 3 x 9 blocks"},
-               {"resnet110", "CIFAR ResNet, 3 x 18 blocks"},
-               {"vgg11", "VGG-11 for small images: 8 convolutions, dropout, 2 linear layers"},
-               {"alexnet", "AlexNet for CIFAR: 5 convolutions, 1 linear layer, no normalization"}})
+          .one_of({{"resnet18", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
+                   {"resnet20", "CIFAR ResNet, 3 x 3 blocks"},
+                   {"resnet34", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
+                   {"resnet50", "ImageNet ResNet, bottlenecks; CIFAR stem when images are small"},
+                   {"resnet54", "CIFAR ResNet, 3 x 8 blocks; 50 layers, but known by this name"},
+                   {"resnet56", "CIFAR ResNet, 3 x 9 blocks"},
+                   {"resnet110", "CIFAR ResNet, 3 x 18 blocks"},
+                   {"vgg11", "VGG-11 for small images: 8 convolutions, dropout, 2 linear layers"},
+                   {"alexnet", "AlexNet for CIFAR: 5 convolutions, 1 linear layer, no norms"}})
           .says("the network"),
       EQT_FIELD(model.normalization)
           .one_of({{"batchnorm", "batch normalization, statistics of each rank's own batch"},

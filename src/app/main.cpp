@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "app/analyze_volume.hpp"
 #include "app/bench_codecs.hpp"
 #include "app/bench_collectives.hpp"
 #include "app/command_line.hpp"
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
                      return run_bench_collectives(bench, argc, argv);
                    },
                    [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
+                   [](const AnalyzeVolumeCommand& volume) { return run_analyze_volume(volume), 0; },
                    [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv));
   } catch (const eqt::Error& error) {

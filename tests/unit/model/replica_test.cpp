@@ -342,7 +342,7 @@ TEST_CASE("a batch that is not what the network was built for is refused") {
 TEST_CASE("every listed model can be built, and the description is one line") {
   for (const ModelInfo& model : list_models()) {
     CAPTURE(model.name);
-    CHECK(make_replica({.name = model.name, .input = kCifar})->layout().size() > 60);
+    CHECK(make_replica({.name = model.name, .input = kCifar})->layout().size() >= 12);
     CHECK_FALSE(model.about.empty());
   }
   CHECK(torch_description().find('\n') == std::string::npos);
