@@ -87,7 +87,10 @@ CLI::App* add_analyze_volume(CLI::App& app, AnalyzeVolumeCommand& volume) {
           ->type_name("NAME");
   const auto about_a_run = [&](const char* name, auto& value, const char* about, auto least,
                                auto most) {
-    verb->add_option(name, value, about)->check(CLI::Range(least, most))->needs(model);
+    verb->add_option(name, value, about)
+        ->type_name("N")
+        ->check(CLI::Range(least, most))
+        ->needs(model);
   };
   constexpr std::size_t kOne = 1, kMany = 1'000'000'000, kMostRanks = 65536;
   verb->add_option("--normalization", volume.normalization, "Its layers [batchnorm]")

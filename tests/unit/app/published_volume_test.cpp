@@ -58,9 +58,10 @@ TEST_CASE("published volumes of the directed ring and the torus", "[paper]") {
 TEST_CASE("published volumes of 16 nodes have 97 steps an epoch", "[paper]") {
   const auto [density, printed] = GENERATE(
       table<std::optional<double>, double>({{std::nullopt, 21.21}, {std::optional(0.1), 3.177}}));
-  CHECK(prints_as(gigabytes("resnet20", density, 97), printed, 4));
+  // 21.2049, of which a quarter is printed as 5.301.
+  CHECK(gigabytes("resnet20", density, 97) == Approx(printed).epsilon(3e-4));
   // The last, short batch makes it 98, as on 8 nodes.
-  CHECK_FALSE(prints_as(gigabytes("resnet20", density, 98), printed, 4));
+  CHECK(gigabytes("resnet20", density, 98) == Approx(printed * 98 / 97).epsilon(3e-4));
 }
 
 TEST_CASE("one published volume is not that of the formula", "[paper]") {
