@@ -146,6 +146,10 @@ void check(const AnalyzeVolumeCommand& command) {
          "analyze volume: expected fewer out-edges than --ranks {}, for each leads to another "
          "rank, found --edges {}",
          command.ranks, command.edges);
+  if (command.density && *command.density <= 0)
+    fail(Kind::usage,
+         "analyze volume: expected --density above 0, found {}; leave it out for all values",
+         *command.density);
 }
 
 void analyze_one(const AnalyzeVolumeCommand& command) {
@@ -175,8 +179,10 @@ void print_table_head(bool paper_only) {
       "table; its column of 8 bits is a quarter of it, for float32 travels there too.{}\n\n"
       "{:<9} {:>5} {:<13} {:>7} {:>6} {:>9} {:>9}{}\n",
       kPublishedEpochs, kPublishedBatch, kTableNormalization,
-      paper_only ? "" : "\nSent: this program's frames over all edges, none or topk.", "model",
-      "ranks", "graph", "density", "steps", "paper", "printed",
+      paper_only ? ""
+                 : "\nSent: this program's frames over all edges, none or topk with\ndefault "
+                   "settings, under which small tensors travel as float32.",
+      "model", "ranks", "graph", "density", "steps", "paper", "printed",
       paper_only ? "" : fmt::format(" {:>6} {:>9}", "edges", "sent"));
 }
 

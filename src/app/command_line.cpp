@@ -100,7 +100,7 @@ CLI::App* add_analyze_volume(CLI::App& app, AnalyzeVolumeCommand& volume) {
   about_a_run("--samples", volume.samples, "Of the training set [50000]", kOne, kMany);
   about_a_run("--batch-size", volume.batch_size, "Samples per node and step [32]", kOne, kMany);
   about_a_run("--epochs", volume.epochs, "Passes over the training set [200]", kOne, kMany);
-  about_a_run("--density", volume.density, "Share of the values that is sent [all, float32]", 1e-9,
+  about_a_run("--density", volume.density, "Share of the values that is sent [all, float32]", 0.0,
               1.0);
   about_a_run("--edges", volume.edges, "Neighbours that a node sends to [1]", kOne, kMostRanks);
   verb->add_flag("--paper", volume.paper, "Only as papers count");

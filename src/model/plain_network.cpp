@@ -47,7 +47,7 @@ class PlainNetwork : public Network {
       if (stage.pool) x = at::max_pool2d(x, 2);
     }
     x = x.mean({2, 3});
-    if (!hidden_.is_empty()) x = at::relu_(hidden_->forward(dropout_->forward(x)));
+    if (!hidden_.is_empty()) x = at::relu(hidden_->forward(dropout_->forward(x)));
     return last_->forward(x);
   }
 
