@@ -214,8 +214,8 @@ void InputGradientOf(std::span<const float> g, std::span<const float> x,
     auto v = hn::LoadU(d, &g[i]);
     const auto t = map.centre(d, hn::LoadU(d, &x[i]), c);
     if constexpr (kGateByInput) v = gate_by(d, map.normalize(d, t, c), v);
-    v = hn::NegMulAdd(t, hn::LoadU(d, slopes + c), hn::Sub(v, hn::LoadU(d, offsets + c)));
-    hn::StoreU(hn::Mul(v, map.scale(d, c)), d, &dx[i]);
+    v = hn::MulSub(v, map.scale(d, c), hn::LoadU(d, offsets + c));
+    hn::StoreU(hn::NegMulAdd(t, hn::LoadU(d, slopes + c), v), d, &dx[i]);
   });
 }
 

@@ -1,4 +1,4 @@
-// Vector kernels of batch normalization fused with the residual sum and ReLU. No torch.
+// Vector kernels of normalization by channel, fused with the residual sum and ReLU. No torch.
 //
 // Source   S. Ioffe, C. Szegedy, ICML 2015, arXiv:1502.03167, algorithm 1 and section 3
 // Symbols  x input, y = relu((x - mean) * scale + shift + residual), g = dL/dy
@@ -44,8 +44,8 @@ void gradient_sums(std::span<const float> g, std::span<const float> x, std::span
                    const ChannelMap& map, Gate gate, std::span<float> sums,
                    std::span<float> products, std::span<float> gated);
 
-/// dx = scale * (d - offset - (x - mean) * slope), where offset is the mean of d and slope the
-/// regression of d on x. Gate::by_output expects the `gated` of gradient_sums as g.
+/// dx = scale * d - offset - (x - mean) * slope: the gradient of the map, less what goes through
+/// mean and scale. Gate::by_output expects the `gated` of gradient_sums as g.
 void input_gradient(std::span<const float> g, std::span<const float> x, const ChannelMap& map,
                     Gate gate, std::span<const float> offset, std::span<const float> slope,
                     std::span<float> dx);

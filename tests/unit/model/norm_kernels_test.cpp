@@ -102,7 +102,7 @@ TEST_CASE("gradient kernels equal the formulas for every gate") {
       product += d * t;
       if (gate == Gate::by_output) REQUIRE(static_cast<double>(gated[i]) == d);
       REQUIRE(dx[i] ==
-              Approx(net.scale[c] * (d - offset[c] - t * slope[c])).epsilon(1e-5).margin(1e-5));
+              Approx(net.scale[c] * d - offset[c] - t * slope[c]).epsilon(1e-5).margin(1e-5));
     }
     REQUIRE(sums[c] == Approx(sum).epsilon(1e-5).margin(1e-4));
     REQUIRE(products[c] == Approx(product).epsilon(1e-5).margin(1e-4));
