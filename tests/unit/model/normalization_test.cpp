@@ -41,7 +41,8 @@ const auto kCases = {
     Case{{8, 256, 2, 2, 8}, "a chunk is two channels"},
     Case{{2, 96, 4, 4, 8}, "a chunk ends within a channel"},
     Case{{16, 128, 3, 5, 8}, "odd height and width"},
-    Case{{2, 16, 40, 48, 2}, "several blocks, two groups"},
+    Case{{2, 16, 40, 48, 2}, "a sample of several blocks, two groups"},
+    Case{{16, 64, 12, 12, 8}, "a chunk of the batch of several blocks"},
     Case{{16, 8, 6, 6, 1}, "one group"},
     Case{{16, 12, 8, 4, 4}, "channels that fill no vector"},
     Case{{32, 64, 1, 1, 2}, "one pixel"},
@@ -232,6 +233,18 @@ TEST_CASE("outputs and gradients of every layer are the closed forms', on all in
     if (gated(kind)) CHECK(distance(numbers(got.v), want.v) < 5e-6);
     if (form == Form::add_relu) CHECK(at::equal(got.residual, before));
     CHECK(got.y.is_contiguous(kChannelsLast));
+  });
+}
+
+TEST_CASE("layers choose among tied extremes as the closed forms do") {
+  const std::string kind = GENERATE("range-batchnorm", "range-evonorm");
+  const Case c = GENERATE(values(kCases));
+  CAPTURE(kind, c.about);
+  Problem p(c.shape);
+  p.x = at::round(p.x * 0.5) * 0.5;
+  const NormOutput want = oracle(kind, p, p.g);
+  test::for_each_simd_target([&] {
+    CHECK(distance(numbers(computed(*layer(kind, p), p, Form::plain).x), want.dx) < 5e-6);
   });
 }
 
