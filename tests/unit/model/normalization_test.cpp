@@ -338,10 +338,12 @@ TEST_CASE("not a number stays visible") {
   CAPTURE(kind);
   Problem p({2, 16, 8, 8, 8});
   p.x[1][3][2][2] = std::numeric_limits<float>::quiet_NaN();
-  const Outcome got = computed(*layer(kind, p), p, Form::relu);
-  CHECK(std::isnan(got.y[1][3][2][2].item<float>()));
-  CHECK(std::isnan(got.x[1][3][2][2].item<float>()));
-  CHECK(std::isnan(got.weight[3].item<float>()));
+  test::for_each_simd_target([&] {
+    const Outcome got = computed(*layer(kind, p), p, Form::relu);
+    CHECK(std::isnan(got.y[1][3][2][2].item<float>()));
+    CHECK(std::isnan(got.x[1][3][2][2].item<float>()));
+    CHECK(std::isnan(got.weight[3].item<float>()));
+  });
 }
 
 TEST_CASE("the exact sigmoid is right from one end to the other") {
@@ -352,13 +354,17 @@ TEST_CASE("the exact sigmoid is right from one end to the other") {
   p.x = z.contiguous(kChannelsLast);
   p.weight = p.v = at::ones({16});
   p.bias = at::zeros({16});
-  const std::vector<double> y = numbers(layer("evonorm-s0", p)->forward(p.x));
   const NormOutput want = oracle("evonorm-s0", p, p.g);
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    if (std::abs(y[i] - want.y[i]) > 1e-6 * std::abs(want.y[i]) + 1e-30) {
-      FAIL("at " << i << ": " << y[i] << " for " << want.y[i]);
+  test::for_each_simd_target([&] {
+    const std::vector<double> y = numbers(layer("evonorm-s0", p)->forward(p.x));
+    double worst = 0;  // as part of what the kernels promise, and the layer's own rounding
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const double x = -100 + 200 * static_cast<double>(i) / static_cast<double>(y.size() - 1);
+      const double bound = (1.2e-6 + 1e-7 * std::abs(x)) * std::abs(want.y[i]) + 1e-30;
+      worst = std::fmax(worst, std::abs(y[i] - want.y[i]) / bound);
     }
-  }
+    CHECK(worst < 1);
+  });
 }
 
 std::string message(const NormalizationOptions& options, std::int64_t channels) {
