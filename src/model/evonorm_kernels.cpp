@@ -1,6 +1,7 @@
 #include "model/evonorm_kernels.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/error.hpp"
 
@@ -37,65 +38,95 @@ HWY_INLINE void add_to(D d, float* sums, hn::Vec<D> v) {
   hn::StoreU(hn::Add(hn::LoadU(d, sums), v), d, sums);
 }
 
-/// exp(-z) for |z| <= 80, which outer values are taken for.
+/// exp(-z0) and exp(-z1) for |z| <= 80, which outer values are taken for. Two at a time: one after
+/// the other, their chains of operations would fill a processor's queues with ones that wait.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_of_negative(D d, V z) {
+HWY_INLINE void exp_of_negative(D d, V& z0, V& z1) {
   const hn::RebindToSigned<D> di;
-  z = hn::Max(hn::Set(d, -80.0f), hn::Min(hn::Set(d, 80.0f), z));
+  const auto lower = hn::Set(d, -80.0f), upper = hn::Set(d, 80.0f);
+  z0 = hn::Max(lower, hn::Min(upper, z0));
+  z1 = hn::Max(lower, hn::Min(upper, z1));
   // -z / ln 2 = k + f: a constant of 24 bits rounds to k, and leaves it in the last bits of the
   // sum.
   const auto log2_e = hn::Set(d, 1.44269504f), round = hn::Set(d, 12582912.0f);  // 1.5 * 2^23
-  const auto sum = hn::NegMulAdd(z, log2_e, round);
-  const auto f = hn::NegMulAdd(z, log2_e, hn::Sub(round, sum));
+  const auto sum0 = hn::NegMulAdd(z0, log2_e, round), sum1 = hn::NegMulAdd(z1, log2_e, round);
+  const auto f0 = hn::NegMulAdd(z0, log2_e, hn::Sub(round, sum0));
+  const auto f1 = hn::NegMulAdd(z1, log2_e, hn::Sub(round, sum1));
   // 2^f for |f| <= 1/2: minimax, relative error 1.1e-7.
-  auto p = hn::Set(d, 1.326472848e-03f);
-  p = hn::MulAdd(p, f, hn::Set(d, 9.671512991e-03f));
-  p = hn::MulAdd(p, f, hn::Set(d, 5.550733581e-02f));
-  p = hn::MulAdd(p, f, hn::Set(d, 2.402224243e-01f));
-  p = hn::MulAdd(p, f, hn::Set(d, 6.931470037e-01f));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, sum))));
+  auto p0 = hn::Set(d, 1.326472848e-03f), p1 = p0;
+  const auto times = [&](float coefficient) HWY_ATTR {
+    const auto c = hn::Set(d, coefficient);
+    p0 = hn::MulAdd(p0, f0, c);
+    p1 = hn::MulAdd(p1, f1, c);
+  };
+  times(9.671512991e-03f);
+  times(5.550733581e-02f);
+  times(2.402224243e-01f);
+  times(6.931470037e-01f);
+  times(1.0f);
+  const auto power0 = hn::ShiftLeft<23>(hn::BitCast(di, sum0));
+  const auto power1 = hn::ShiftLeft<23>(hn::BitCast(di, sum1));
+  z0 = hn::BitCast(d, hn::Add(hn::BitCast(di, p0), power0));
+  z1 = hn::BitCast(d, hn::Add(hn::BitCast(di, p1), power1));
 }
 
-/// A sigmoid and its derivative.
-template <class V>
-struct Gated {
-  V h, slope;
-};
-
-template <Sigmoid kSigmoid, class D, class V = hn::Vec<D>>
-HWY_INLINE Gated<V> gate_of(D d, V z) {
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V hard_sigmoid(D d, V z) {
   const auto one = hn::Set(d, 1.0f);
+  V h = hn::MulAdd(z, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f));
+  h = hn::IfThenZeroElse(hn::Lt(h, hn::Zero(d)), h);
+  return hn::IfThenElse(hn::Gt(h, one), one, h);
+}
+
+/// The sigmoids of z0 and z1 and their derivatives.
+template <Sigmoid kSigmoid, class D, class V = hn::Vec<D>>
+HWY_INLINE void gate_of(D d, V z0, V z1, V& h0, V& h1, V& slope0, V& slope1) {
   if constexpr (kSigmoid == Sigmoid::exact) {
-    const V e = exp_of_negative(d, z);
-    const V h = hn::Div(one, hn::Add(one, e));
-    return {h, hn::Mul(hn::Mul(h, h), e)};  // h * (1 - h) without cancellation
+    const auto one = hn::Set(d, 1.0f);
+    exp_of_negative(d, z0, z1);
+    h0 = hn::Div(one, hn::Add(one, z0));
+    h1 = hn::Div(one, hn::Add(one, z1));
+    slope0 = hn::Mul(hn::Mul(h0, h0), z0);  // h * (1 - h) without cancellation
+    slope1 = hn::Mul(hn::Mul(h1, h1), z1);
   } else {
-    const auto sixth = hn::Set(d, 1.0f / 6);
-    V h = hn::MulAdd(z, sixth, hn::Set(d, 0.5f));
-    h = hn::IfThenZeroElse(hn::Lt(h, hn::Zero(d)), h);
-    h = hn::IfThenElse(hn::Gt(h, one), one, h);
-    return {h, hn::IfThenElseZero(hn::Lt(hn::Abs(z), hn::Set(d, 3.0f)), sixth)};
+    const auto sixth = hn::Set(d, 1.0f / 6), three = hn::Set(d, 3.0f);
+    h0 = hard_sigmoid(d, z0);
+    h1 = hard_sigmoid(d, z1);
+    slope0 = hn::IfThenElseZero(hn::Lt(hn::Abs(z0), three), sixth);
+    slope1 = hn::IfThenElseZero(hn::Lt(hn::Abs(z1), three), sixth);
   }
+}
+
+/// Calls body(i, j, only_i) for pairs of rows from `begin` on; a last single row has only_i true.
+template <class Body>
+HWY_INLINE void for_each_pair(std::size_t begin, std::size_t end, std::size_t step,
+                              const Body& body) {
+  std::size_t i = begin;
+  for (; i + step < end; i += 2 * step) body(i, i + step, std::false_type());
+  if (i < end) body(i, i, std::true_type());
 }
 
 template <Sigmoid kSigmoid, bool kResidual>
 void GateRowsOf(std::span<const float> x, std::span<const float> residual, const GatedMap& map,
                 std::span<float> y) {
   const std::size_t channels = map.v.size();
-  for_each_column(x.size(), channels,
-                  [&](auto d, std::size_t c, std::size_t begin, std::size_t end) HWY_ATTR {
-                    const auto v = hn::LoadU(d, &map.v[c]);
-                    const auto scale = hn::LoadU(d, &map.scale[c]);
-                    const auto shift = hn::LoadU(d, &map.shift[c]);
-                    for (std::size_t i = begin + c; i < end; i += channels) {
-                      const auto in = hn::LoadU(d, &x[i]);
-                      const auto u = hn::Mul(in, gate_of<kSigmoid>(d, hn::Mul(v, in)).h);
-                      auto out = hn::MulAdd(u, scale, shift);
-                      if constexpr (kResidual) out = hn::Add(out, hn::LoadU(d, &residual[i]));
-                      hn::StoreU(out, d, &y[i]);
-                    }
-                  });
+  for_each_column(
+      x.size(), channels, [&](auto d, std::size_t c, std::size_t begin, std::size_t end) HWY_ATTR {
+        const auto v = hn::LoadU(d, &map.v[c]), scale = hn::LoadU(d, &map.scale[c]);
+        const auto shift = hn::LoadU(d, &map.shift[c]);
+        const auto store = [&](auto in, auto h, std::size_t i) HWY_ATTR {
+          auto out = hn::MulAdd(hn::Mul(in, h), scale, shift);
+          if constexpr (kResidual) out = hn::Add(out, hn::LoadU(d, &residual[i]));
+          hn::StoreU(out, d, &y[i]);
+        };
+        for_each_pair(begin + c, end, channels, [&](std::size_t i, std::size_t j, auto) HWY_ATTR {
+          const auto x0 = hn::LoadU(d, &x[i]), x1 = hn::LoadU(d, &x[j]);
+          auto h0 = x0, h1 = x1, slope0 = x0, slope1 = x1;
+          gate_of<kSigmoid>(d, hn::Mul(v, x0), hn::Mul(v, x1), h0, h1, slope0, slope1);
+          store(x0, h0, i);
+          store(x1, h1, j);
+        });
+      });
 }
 
 void GateRows(Sigmoid sigmoid, std::span<const float> x, std::span<const float> residual,
@@ -114,25 +145,30 @@ void GateGradientOf(std::span<const float> g, std::span<const float> x, const Ga
                     const GatedSums& total, std::span<float> dx) {
   const std::size_t channels = map.v.size();
   for (const auto& sums : {total.sums, total.products, total.slopes}) std::ranges::fill(sums, 0.0f);
-  for_each_column(x.size(), channels,
-                  [&](auto d, std::size_t c, std::size_t begin, std::size_t end) HWY_ATTR {
-                    const auto v = hn::LoadU(d, &map.v[c]), scale = hn::LoadU(d, &map.scale[c]);
-                    auto sums = hn::Zero(d), products = hn::Zero(d), slopes = hn::Zero(d);
-                    for (std::size_t i = begin + c; i < end; i += channels) {
-                      const auto in = hn::LoadU(d, &x[i]), grad = hn::LoadU(d, &g[i]);
-                      const auto z = hn::Mul(v, in);
-                      const auto gate = gate_of<kSigmoid>(d, z);
-                      const auto product = hn::Mul(grad, in);
-                      sums = hn::Add(sums, grad);
-                      products = hn::MulAdd(product, gate.h, products);
-                      slopes = hn::MulAdd(product, hn::Mul(in, gate.slope), slopes);
-                      const auto slope = hn::MulAdd(z, gate.slope, gate.h);
-                      hn::StoreU(hn::Mul(hn::Mul(grad, scale), slope), d, &dx[i]);
-                    }
-                    add_to(d, &total.sums[c], sums);
-                    add_to(d, &total.products[c], products);
-                    add_to(d, &total.slopes[c], slopes);
-                  });
+  for_each_column(
+      x.size(), channels, [&](auto d, std::size_t c, std::size_t begin, std::size_t end) HWY_ATTR {
+        const auto v = hn::LoadU(d, &map.v[c]), scale = hn::LoadU(d, &map.scale[c]);
+        auto sums = hn::Zero(d), products = hn::Zero(d), slopes = hn::Zero(d);
+        const auto add = [&](auto in, auto z, auto h, auto slope, std::size_t i) HWY_ATTR {
+          const auto grad = hn::LoadU(d, &g[i]), product = hn::Mul(grad, in);
+          sums = hn::Add(sums, grad);
+          products = hn::MulAdd(product, h, products);
+          slopes = hn::MulAdd(product, hn::Mul(in, slope), slopes);
+          hn::StoreU(hn::Mul(hn::Mul(grad, scale), hn::MulAdd(z, slope, h)), d, &dx[i]);
+        };
+        for_each_pair(begin + c, end, channels,
+                      [&](std::size_t i, std::size_t j, auto only_i) HWY_ATTR {
+                        const auto x0 = hn::LoadU(d, &x[i]), x1 = hn::LoadU(d, &x[j]);
+                        const auto z0 = hn::Mul(v, x0), z1 = hn::Mul(v, x1);
+                        auto h0 = x0, h1 = x1, slope0 = x0, slope1 = x1;
+                        gate_of<kSigmoid>(d, z0, z1, h0, h1, slope0, slope1);
+                        add(x0, z0, h0, slope0, i);
+                        if constexpr (!only_i) add(x1, z1, h1, slope1, j);
+                      });
+        add_to(d, &total.sums[c], sums);
+        add_to(d, &total.products[c], products);
+        add_to(d, &total.slopes[c], slopes);
+      });
 }
 
 void GateGradient(Sigmoid sigmoid, std::span<const float> g, std::span<const float> x,

@@ -40,7 +40,7 @@ void VarianceMeter::measure(std::span<const float> x, const VarianceStatistics& 
   std::ranges::fill(mean_, 0.0);
   for (std::size_t b = 0; b < blocks_.count(); ++b) {
     const std::span<float> mean = partials_.first(b);
-    channel_moments(blocks_.cut(x, b), mean, partials_.second(b));
+    channel_moments_near(blocks_.cut(x, b), mean, partials_.second(b));
     const double weight = static_cast<double>(blocks_.rows_of(b)) / count;
     for (std::size_t group = 0; group < shape_.groups; ++group) {
       double sum = 0;
