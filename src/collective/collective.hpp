@@ -79,6 +79,7 @@ struct MeanContext {
 struct MeanResult {
   Contribution contribution;
   Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
+  double blocked_seconds = 0;  // waited inside a call of the MPI library, out of the engine's sight
 };
 
 /// The ranks that average with one another.

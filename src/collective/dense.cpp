@@ -47,7 +47,9 @@ class MpiAllreduce final : public Collective {
   Task mean(const FusionBucket& bucket, const MeanContext&, std::span<float> values,
             MeanResult& result) override {
     const auto part = values.subspan(bucket.begin, bucket.count());
+    const Stopwatch allreduce;
     comm_.allreduce_sum(part);
+    result.blocked_seconds += allreduce.seconds();
     const Stopwatch decode;
     const float share = 1.0f / static_cast<float>(comm_.size());
     if (comm_.size() > 1) {

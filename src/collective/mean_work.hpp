@@ -34,7 +34,9 @@ class MeanWork : public pipeline::Work {
     return collective_.mean(bucket, mean.context, values_, mean.result);
   }
   void done(const FusionBucket& bucket, std::size_t slot) final {
-    after(bucket, means_.at(slot).result);
+    const MeanResult& result = means_.at(slot).result;
+    if (result.blocked_seconds > 0) waited(result.blocked_seconds);
+    after(bucket, result);
   }
   void waited(double) override {}
 

@@ -49,6 +49,13 @@ expect_equal "$first" "$(summary parameter_hash)" "overlap off"
 board other-seed --set train.emulate_compute=0 --set seed=2 --set compressor.name=elastiquant
 expect_different "$first" "$(summary parameter_hash)" "another seed"
 
+# Who waits for a slower board waits for the network, whoever moves the bytes.
+for collective in dense mpi-allreduce; do
+  board "waits-$collective" --set 'train.emulate_compute=[0, 0.05, 0.05]' --set compressor.name=none \
+    --set synchronization.overlap=false --set "synchronization.collective=$collective"
+  expect_number "$(summary epoch_seconds.transfer)" ">=" 0.4 "$collective: ten waits of 0.05 s"
+done
+
 # A real run says nothing of the kind.
 train 1 real --set train.steps=1
 expect_code 0 "a real run"
