@@ -96,7 +96,7 @@ std::vector<Row> node_bytes_rows(const Summary& s) {
   if (nodes.empty()) return {};
   const auto [least, most] = std::ranges::minmax(nodes);
   std::string text = bytes_text(most);
-  if (least != most) text = fmt::format("{} to {}", bytes_text(least), text);
+  if (bytes_text(least) != text) text = bytes_text(least) + " to " + text;
   if (s.paper_sent_bytes_per_node) {
     text += fmt::format(" ({} by published counting)", bytes_text(*s.paper_sent_bytes_per_node));
   }

@@ -92,7 +92,7 @@ TEST_CASE("the consensus distance is that of an arithmetic series", "[evaluator]
   CHECK(found.nodes.empty());
   REQUIRE(found.consensus.has_value());
   // The variance of 0 ... n - 1 is (n^2 - 1) / 12; every one of the values has it.
-  const double distance = std::sqrt(kCount * (n * n - 1) / 12.0);
+  const double distance = std::sqrt(static_cast<double>(kCount) * (n * n - 1) / 12);
   CHECK(found.consensus->distance == Approx(distance).margin(1e-9));
   CHECK(found.consensus->relative == Approx(distance / (10 * (8 + mean_rank(n)))).margin(1e-9));
   // The mean of 100 floats and a sum of squares by the ring formula, and nothing else.

@@ -139,8 +139,10 @@ TEST_CASE("rounds of compressed gossip approach the mean and keep it", "[final-r
     Gossip g(comm, ring(comm.size()), kind, codec::make_int8({.bucket_size = 512}), gamma);
     const auto mass = g.mass();
     const double before = g.consensus().distance;
-    g.mix(40);
-    CHECK(relative_difference(mass, g.mass()) < 1e-6);
+    constexpr StepId kRounds = 40;
+    g.mix(kRounds);
+    // A round leaves the mean within rounding of a few float32 operations, each below 6e-8.
+    CHECK(relative_difference(mass, g.mass()) < kRounds * 2.5e-7);
     CHECK(g.consensus().distance < before / 10);
   }
 }
@@ -159,8 +161,9 @@ TEST_CASE("with push-sum it is the weighted mean that stays and is reached", "[f
     comm.allreduce_max(weight);
     CHECK(weight[0] > 0.01);
   }
-  g.mix(200);
-  CHECK(relative_difference(mass, g.mass()) < 1e-6);
+  constexpr StepId kRounds = 200;
+  g.mix(kRounds);
+  CHECK(relative_difference(mass, g.mass()) < kRounds * 2.5e-7);
   CHECK(g.consensus().distance < before / 1000);
 }
 

@@ -39,7 +39,7 @@ class NumberReplica final : public model::Replica {
       : parameters_(std::move(parameters)),
         gradient_(parameters_.size()),
         buffers_(std::move(buffers)),
-        layout_{{"p", {static_cast<std::int64_t>(parameters_.size())}, 0, parameters_.size()}} {}
+        layout_{{"p", {1, static_cast<std::int64_t>(parameters_.size())}, 0, parameters_.size()}} {}
 
   const Layout& layout() const override { return layout_; }
   std::span<float> parameters() override { return parameters_; }
