@@ -207,6 +207,7 @@ void build_compressor(const RunConfig& config, const comm::Communicator& comm, R
   run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
   run.plan.synchronizes = config.synchronization.algorithm != "none";
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
+  run.plan.final_rounds = config.synchronization.final_rounds;
   if (!run.plan.replicas_equal) return;
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
 }

@@ -27,6 +27,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "synchronization": {"algorithm": "allreduce", "collective": "auto", "overlap": true,
                         "bucket_mib": 4, "error_feedback": "auto", "consensus_step": "auto",
                         "order": "adapt-then-combine", "adaptive_step": false, "resync_every": 0,
+                        "final_rounds": 0,
                         "timeout_seconds": 300,
                         "topology": {"kind": "ring", "directed": false, "weights": "auto", "rows": 0,
                                      "file": null}},
