@@ -123,7 +123,8 @@ class ChocoMixer final : public Mixer {
                 std::span<const float> sums, std::vector<float>& scratch, std::span<float> values,
                 MixResult& result) {
     const Stopwatch decode;
-    const float given = 1 - messages_.self_weight(context);
+    const auto given = static_cast<float>(messages_.given_away(context, context.damping) /
+                                          static_cast<double>(context.damping));
     if (adaptive_) {
       for (std::size_t i = 0; i < values.size(); ++i) scratch[i] = sums[i] - given * copy[i];
       adaptive_->add(bucket.begin, scratch, context.step, context.consensus_step, values);

@@ -13,6 +13,11 @@ namespace {
 /// In the index of a message of a step's second round.
 constexpr std::uint32_t kRoundShift = 28;
 
+/// What the receiver multiplies a message by: the same number at both ends of the edge.
+float weight_of(const topology::Neighbour& edge, float scale) {
+  return scale * static_cast<float>(edge.weight);
+}
+
 }  // namespace
 
 NeighbourMessages::NeighbourMessages(const MixerParts& parts, std::string_view name)
@@ -47,8 +52,12 @@ std::uint32_t NeighbourMessages::index_of(const FusionBucket& bucket,
   return bucket.index | context.round << kRoundShift;
 }
 
-float NeighbourMessages::self_weight(const MixContext& context) const {
-  return static_cast<float>(graph(context).self_weight(parts_.comm.rank()));
+double NeighbourMessages::given_away(const MixContext& context, float scale) const {
+  double sum = 0;
+  for (const topology::Neighbour& to : graph(context).out_neighbours(parts_.comm.rank())) {
+    sum += static_cast<double>(weight_of(to, scale));
+  }
+  return sum;
 }
 
 void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& context,
@@ -131,8 +140,7 @@ void NeighbourMessages::add_neighbours(const FusionBucket& bucket, const MixCont
     try {
       codec::decode_message_add(parts_.compressor, segments_of(bucket), in.room.first(in.bytes),
                                 context.step, index_of(bucket, context),
-                                scale * static_cast<float>(neighbours[i].weight), workspace_,
-                                values);
+                                weight_of(neighbours[i], scale), workspace_, values);
     } catch (const Error& error) {
       pipeline::rethrow_refused(error, name_, context.step, in.from);
     }
