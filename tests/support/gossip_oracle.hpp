@@ -147,10 +147,14 @@ class GossipOracle {
   /// x += gamma (W q - q), whatever q is.
   void approach(Vectors& x, const Vectors& q) const {
     for (std::size_t i = 0; i < n_; ++i) {
-      for (std::size_t k = 0; k < x[i].size(); ++k) {
-        double mixed = 0;
-        for (std::size_t j = 0; j < n_; ++j) mixed += w(i, j) * q[j][k];
-        x[i][k] += knobs_.gamma * (mixed - q[i][k]);
+      std::vector<double> mixed(x[i].size());
+      for (std::size_t j = 0; j < n_; ++j) {
+        const double weight = w(i, j);
+        if (weight == 0) continue;
+        for (std::size_t k = 0; k < mixed.size(); ++k) mixed[k] += weight * q[j][k];
+      }
+      for (std::size_t k = 0; k < mixed.size(); ++k) {
+        x[i][k] += knobs_.gamma * (mixed[k] - q[i][k]);
       }
     }
   }
