@@ -60,14 +60,21 @@ void check_topology_fits(const RunConfig& config, const Topology& topology) {
          algorithm, topology.name(), traits.push_sum ? "sparse-push" : "deep-squeeze");
 }
 
+bool is_symmetric(const Topology& topology) {
+  for (StepId step = 0; step < topology.period(); ++step)
+    if (!topology.at(step).is_symmetric()) return false;
+  return true;
+}
+
 /// The default gamma of an algorithm for a compressor of this contraction.
-double default_step(const RunConfig& config, double contraction) {
+double default_step(const RunConfig& config, double contraction,
+                    const codec::Properties& properties, bool symmetric) {
   const GossipTraits traits = gossip_traits(config.synchronization.algorithm);
   if (config.synchronization.adaptive_step) return 1;
-  if (traits.public_copies) return gossip::choco_step(contraction);
+  if (traits.public_copies) return gossip::choco_step(contraction, properties, symmetric);
   const std::string& algorithm = config.synchronization.algorithm;
   if (algorithm == "deep-squeeze" || algorithm == "sparse-push")
-    return gossip::squeeze_step(contraction);
+    return gossip::squeeze_step(contraction, properties, symmetric);
   return 1;
 }
 
@@ -78,7 +85,8 @@ void choose_step(const RunConfig& config, comm::Communicator& comm,
   // Rank 0's, should another machine's arithmetic differ in a last bit.
   std::array<double, 2> shared = {static_cast<double>(quality.damping), quality.contraction};
   comm.broadcast(std::as_writable_bytes(std::span(shared)), 0);
-  const double usual = default_step(config, shared[1]);
+  const double usual =
+      default_step(config, shared[1], compressor.properties(), is_symmetric(*gossip.topology));
   const double step = config.synchronization.consensus_step.value_or(usual);
   gossip.consensus_step = static_cast<float>(step);
   gossip.damping = static_cast<float>(shared[0]);

@@ -5,6 +5,7 @@
 #include "codec/message.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/random.hpp"
 #include "pipeline/messages.hpp"
 
 namespace eqt::gossip {
@@ -16,6 +17,13 @@ constexpr std::uint32_t kRoundShift = 28;
 /// What the receiver multiplies a message by: the same number at both ends of the edge.
 float weight_of(const topology::Neighbour& edge, float scale) {
   return scale * static_cast<float>(edge.weight);
+}
+
+/// PowerSGD alone starts from the same factor in every step of a run. What one step leaves out is
+/// orthogonal to what that start finds, so the next would find nothing of it.
+std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& context) {
+  if (compressor.id() != codec::CodecId::powersgd) return context.run_seed;
+  return mix64(context.run_seed + context.step);
 }
 
 }  // namespace
@@ -74,7 +82,7 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
     }
   }
   slot.mine_bytes = codec::encode_message(parts_.compressor, segments, values,
-                                          {.run_seed = context.run_seed,
+                                          {.run_seed = seed_of(parts_.compressor, context),
                                            .step = context.step,
                                            .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
                                            .index = index_of(bucket, context),

@@ -196,7 +196,10 @@ class GossipOracle {
       const TensorSlice& tensor = layout_[t];
       if (tensor.shape.size() < 2 || tensor.count < skip_below_) continue;
       const auto part = std::span(values).subspan(tensor.offset, tensor.count);
-      codec::EncodeContext context{.key = {.run_seed = knobs_.seed,
+      // PowerSGD's factors start differently in every step.
+      const std::uint64_t seed =
+          compressor_.id() == codec::CodecId::powersgd ? mix64(knobs_.seed + step_) : knobs_.seed;
+      codec::EncodeContext context{.key = {.run_seed = seed,
                                            .step = step_,
                                            .rank = static_cast<std::uint32_t>(node),
                                            .slice = static_cast<std::uint32_t>(t)},

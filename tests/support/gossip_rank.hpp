@@ -27,8 +27,10 @@ inline GossipKnobs usual_knobs(const GossipRecipe& recipe, const codec::Compress
                                std::span<const pipeline::FusionBucket> plan) {
   const gossip::Quality quality = gossip::measure_quality(compressor, plan, 1);
   GossipKnobs knobs{.damping = static_cast<double>(quality.damping)};
-  if (recipe.mixing == Mixing::choco) knobs.gamma = gossip::choco_step(quality.contraction);
-  if (recipe.mixing == Mixing::squeeze) knobs.gamma = gossip::squeeze_step(quality.contraction);
+  if (recipe.mixing == Mixing::choco)
+    knobs.gamma = gossip::choco_step(quality.contraction, compressor.properties());
+  if (recipe.mixing == Mixing::squeeze)
+    knobs.gamma = gossip::squeeze_step(quality.contraction, compressor.properties());
   return knobs;
 }
 

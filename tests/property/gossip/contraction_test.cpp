@@ -42,8 +42,8 @@ double remaining(Mixing mixing, const codec::Compressor& compressor, bool direct
   const std::size_t count = total_count(layout);
   const auto plan = pipeline::plan_buckets(layout, compressor, {.skip_below = 1});
   const gossip::Quality quality = gossip::measure_quality(compressor, plan, 1);
-  *gamma = mixing == Mixing::choco ? gossip::choco_step(quality.contraction)
-                                   : gossip::squeeze_step(quality.contraction);
+  const auto step = mixing == Mixing::choco ? &gossip::choco_step : &gossip::squeeze_step;
+  *gamma = step(quality.contraction, compressor.properties(), !directed);
   const auto ring = make(topology::GraphKind::ring, kNodes, directed);
   GossipOracle oracle({.name = "averaging", .mixing = mixing},
                       {.gamma = *gamma, .damping = static_cast<double>(quality.damping)}, *ring,
@@ -81,10 +81,9 @@ void check_all(Mixing mixing, bool directed, int rounds, double most) {
   for (const auto& [name, compressor] : allowed_compressors()) {
     double gamma = 0;
     const double left = remaining(mixing, *compressor, directed, rounds, &gamma);
-    fmt::print(
-        "{}ring of 8, {}, {}: gamma {:.3g}, {:.3g} of the consensus error left after {} rounds\n",
-        directed ? "directed " : "", mixing == Mixing::choco ? "CHOCO" : "DeepSqueeze", name, gamma,
-        left, rounds);
+    fmt::print("{}ring of 8, {}, {}: gamma {:.3g} leaves {:.2g} of the error after {} rounds\n",
+               directed ? "directed " : "", mixing == Mixing::choco ? "CHOCO" : "DeepSqueeze", name,
+               gamma, left, rounds);
     INFO(name);
     CHECK(left < most);
   }
@@ -97,9 +96,10 @@ TEST_CASE("CHOCO contracts with every compressor", "[gossip]") {
 }
 
 TEST_CASE("CHOCO contracts on a directed ring", "[gossip]") {
-  check_all(Mixing::choco, true, 300, 0.95);
+  // Its gap is 0.08, not 0.2: half as much, in the exponent, is all that can be asked for.
+  check_all(Mixing::choco, true, 300, 0.75);
 }
 
 TEST_CASE("DeepSqueeze contracts with every compressor", "[gossip]") {
-  check_all(Mixing::squeeze, false, 300, 0.95);
+  check_all(Mixing::squeeze, false, 300, 0.75);
 }

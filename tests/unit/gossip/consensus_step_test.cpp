@@ -18,7 +18,7 @@ Quality quality_of(const codec::Compressor& compressor, std::int64_t rows, std::
 }
 
 double step_of(const codec::Compressor& compressor) {
-  return choco_step(quality_of(compressor, 500, 600).contraction);
+  return choco_step(quality_of(compressor, 500, 600).contraction, compressor.properties());
 }
 
 }  // namespace
@@ -40,6 +40,15 @@ TEST_CASE("the largest values of a normal vector carry what tables say", "[gossi
       quality_of(*codec::make_randomk({.density = 0.1, .unbiased = true}), 500, 600);
   CHECK(scaled.contraction == Approx(0.1).epsilon(0.05));
   CHECK(static_cast<double>(scaled.damping) == Approx(0.1).epsilon(0.05));
+  // TernGrad sends S sign(v) with probability |v| / S: |q|^2 is S |v|_1, more than |v|^2.
+  const Quality ternary = quality_of(*codec::make_terngrad({.clip = 0}), 500, 600);
+  CHECK(ternary.contraction > 0.1);
+  CHECK(ternary.contraction == Approx(static_cast<double>(ternary.damping)).epsilon(0.05));
+  const Quality clipped = quality_of(*codec::make_terngrad({.clip = 2.5}), 500, 600);
+  // S = 2.5: <q, v> / |q|^2 is about |v|^2 / (S |v|_1) = 1 / (2.5 * 0.798), a little less by what
+  // is clipped.
+  CHECK(clipped.contraction == Approx(0.49).epsilon(0.04));
+  CHECK(static_cast<double>(clipped.damping) == Approx(0.49).epsilon(0.04));
   const Quality exact = quality_of(*codec::make_none(), 500, 600);
   CHECK(exact.contraction == 1);
   CHECK(exact.damping == 1.0f);
@@ -53,6 +62,13 @@ TEST_CASE("CHOCO's default step is what sweeps found best", "[gossip]") {
   CHECK(step_of(*codec::make_qsgd_v({.bits = 8})) == 1);
   CHECK(step_of(*codec::make_fp16()) == 1);
   CHECK(step_of(*codec::make_none()) == 1);
+}
+
+TEST_CASE("the step knows what an error is made of", "[gossip]") {
+  CHECK(choco_step(0.1, {.random = true}) == Approx(0.05));
+  CHECK(choco_step(0.64, {}, false) == Approx(choco_step(0.64) / 4));
+  CHECK(choco_step(0.64, {.sparse = true}, false) == choco_step(0.64));
+  CHECK(choco_step(0.99, {}, false) == 1);
 }
 
 TEST_CASE("steps grow with the contraction, and DeepSqueeze's are a third", "[gossip]") {
