@@ -10,8 +10,7 @@ timeout_seconds=3
 # folder of its own: most of the time is waiting.
 start_fault() {
   (
-    WORK=$WORK/$1
-    rm -rf "$WORK"
+    WORK=$WORK/$1-$2
     mkdir "$WORK"
     cp "$WORK/../tiny.json" "$WORK/"
     export EQT_FAULT="$1:rank=1,step=2,bucket=1"
@@ -28,15 +27,15 @@ start_fault() {
 # collect_fault ACT ALGORITHM: what holds for every failure; leaves what run leaves.
 collect_fault() {
   what="$2, rank 1: $1"
-  OUT=$WORK/$1/stdout ERR=$WORK/$1/stderr
-  read -r CODE SECONDS_TAKEN <"$WORK/$1/outcome"
+  OUT=$WORK/$1-$2/stdout ERR=$WORK/$1-$2/stderr
+  read -r CODE SECONDS_TAKEN <"$WORK/$1-$2/outcome"
   [[ $CODE -ne 0 ]] || wrong "$what: expected a failure, found exit code 0"
   # Mostly starting; what counts is that the sentences below come at all, which a hang would not do.
   expect_within 60 "$what"
-  [[ ! -e $WORK/$1/fault/summary.json ]] || wrong "$what: a failed run wrote a summary"
+  [[ ! -e $WORK/$1-$2/fault/summary.json ]] || wrong "$what: a failed run wrote a summary"
   ! grep -qE 'terminate called|Signal:|Backtrace|#0 ' "$ERR" || wrong "$what: stderr shows a stack trace"
   local left
-  left=$(pgrep -f -- "--out $WORK/$1/fault" || true)
+  left=$(pgrep -f -- "--out $WORK/$1-$2/fault" || true)
   [[ -z $left ]] || wrong "$what: processes $left still run"
 }
 
@@ -49,22 +48,29 @@ operation_of() {
   esac
 }
 
-for algorithm in d-psgd choco-sgd deep-squeeze sgp; do
-  operation=$(operation_of "$algorithm")
-  for act in kill stall slip; do start_fault "$act" "$algorithm"; done
-  wait
-
+# check ALGORITHM: after its three failures.
+check() {
+  local operation
+  operation=$(operation_of "$1")
   # mpirun sees the death itself and ends the others.
-  collect_fault kill "$algorithm"
+  collect_fault kill "$1"
   [[ $CODE -eq 137 || $CODE -eq 7 ]] || wrong "$what: expected exit code 137 or 7, found $CODE"
   expect_text "step 2: .*$operation.*waiting for rank [0-2]" "$what"
 
-  collect_fault stall "$algorithm"
+  collect_fault stall "$1"
   expect_code 7 "$what"
   expect_text "step 2: .*$operation.*waiting for rank [0-2]" "$what"
 
-  collect_fault slip "$algorithm"
+  collect_fault slip "$1"
   expect_code 5 "$what"
   expect_text "step [23], .*$operation.*from rank [0-2]" "$what"
+}
+
+for pair in "d-psgd choco-sgd" "deep-squeeze sgp"; do
+  for algorithm in $pair; do
+    for act in kill stall slip; do start_fault "$act" "$algorithm"; done
+  done
+  wait
+  for algorithm in $pair; do check "$algorithm"; done
 done
 finish
