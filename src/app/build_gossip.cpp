@@ -47,11 +47,23 @@ void require_d2_weights(const Topology& topology) {
        smallest, topology.name());
 }
 
+/// Push-sum's weights take one step where AdaGossip's values take each their own.
+void require_equal_steps(const Topology& topology) {
+  for (StepId step = 0; step < topology.period(); ++step) {
+    if (topology.at(step).is_doubly_stochastic()) continue;
+    fail(Kind::usage,
+         "synchronization.adaptive_step: expected weights whose rows and columns sum to 1, found "
+         "rows that do not in the {}; leave it out, or take another kind of graph",
+         topology.name());
+  }
+}
+
 void check_topology_fits(const RunConfig& config, const Topology& topology) {
   const std::string& algorithm = config.synchronization.algorithm;
   const GossipTraits traits = gossip_traits(algorithm);
   if (!traits.push_sum) require_doubly_stochastic(algorithm, topology);
   if (algorithm == "d2") require_d2_weights(topology);
+  if (config.synchronization.adaptive_step) require_equal_steps(topology);
   if (traits.public_copies && !topology.is_static())
     fail(Kind::usage,
          "synchronization.algorithm {}: expected a graph that does not change, because it keeps a "
