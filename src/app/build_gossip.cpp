@@ -104,6 +104,9 @@ void choose_step(const RunConfig& config, comm::Communicator& comm,
   gossip.damping = static_cast<float>(shared[0]);
   if (compressor.properties().lossless) return;
   if (!config.synchronization.consensus_step) {
+    // Whatever the values' size, no step is above one that contracts.
+    gossip.most_adaptive_step = static_cast<float>(
+        gossip::choco_step(shared[1], compressor.properties(), is_symmetric(*gossip.topology)));
     gossip.note =
         fmt::format("synchronization.consensus_step is {:.3g}: {} keeps {:.3g} of what it is given",
                     step, codec::codec_name(compressor.id()), shared[1]);
@@ -117,11 +120,12 @@ void choose_step(const RunConfig& config, comm::Communicator& comm,
 }
 
 std::unique_ptr<gossip::Mixer> make_mixer(const RunConfig& config, const gossip::MixerParts& parts,
-                                          std::size_t count) {
+                                          std::size_t count, const Gossip& gossip) {
   const std::string& algorithm = config.synchronization.algorithm;
   if (gossip_traits(algorithm).public_copies) {
     return gossip::make_choco_mixer(parts, count,
                                     {.adaptive_step = config.synchronization.adaptive_step,
+                                     .most_adaptive_step = gossip.most_adaptive_step,
                                      .resync_every = config.synchronization.resync_every});
   }
   if (algorithm == "deep-squeeze" || algorithm == "sparse-push")
@@ -154,10 +158,10 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
   choose_step(config, comm, compressor, plan, *gossip);
   comm.agree_after([&] {
     const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
-    gossip->mixer = make_mixer(config, parts, count);
+    gossip->mixer = make_mixer(config, parts, count, *gossip);
     gossip->direction = make_direction(config, count);
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())
-      gossip->direction_mixer = make_mixer(config, parts, count);
+      gossip->direction_mixer = make_mixer(config, parts, count, *gossip);
     if (gossip_traits(config.synchronization.algorithm).push_sum)
       gossip->push_sum = std::make_unique<gossip::PushSum>(*gossip->topology, comm.rank(), count);
   });

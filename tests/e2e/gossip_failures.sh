@@ -73,4 +73,10 @@ for pair in "d-psgd choco-sgd" "deep-squeeze sgp"; do
   wait
   for algorithm in $pair; do check "$algorithm"; done
 done
+
+# Push-sum's weights take one step where AdaGossip's values take each their own.
+train 3 adaptive --set synchronization.algorithm=quant-sgp --set synchronization.adaptive_step=true \
+  --set synchronization.topology.kind=star --set synchronization.topology.weights=uniform
+expect_failure 2 'synchronization.adaptive_step: expected weights whose rows and columns' \
+  "AdaGossip where weights are unequal"
 finish
