@@ -48,11 +48,23 @@ void require_d2_weights(const Topology& topology) {
        smallest, topology.name());
 }
 
+/// Push-sum's weights take one step where AdaGossip's values take each their own.
+void require_equal_steps(const Topology& topology) {
+  for (StepId step = 0; step < topology.period(); ++step) {
+    if (topology.at(step).is_doubly_stochastic()) continue;
+    fail(Kind::usage,
+         "synchronization.adaptive_step: expected weights whose rows and columns sum to 1, found "
+         "rows that do not in the {}; leave it out, or take another kind of graph",
+         topology.name());
+  }
+}
+
 void check_topology_fits(const RunConfig& config, const Topology& topology) {
   const std::string& algorithm = config.synchronization.algorithm;
   const GossipTraits traits = gossip_traits(algorithm);
   if (!traits.push_sum) require_doubly_stochastic(algorithm, topology);
   if (algorithm == "d2") require_d2_weights(topology);
+  if (config.synchronization.adaptive_step) require_equal_steps(topology);
   if (traits.public_copies && !topology.is_static())
     fail(Kind::usage,
          "synchronization.algorithm {}: expected a graph that does not change, because it keeps a "
@@ -61,14 +73,21 @@ void check_topology_fits(const RunConfig& config, const Topology& topology) {
          algorithm, topology.name(), traits.push_sum ? "sparse-push" : "deep-squeeze");
 }
 
+bool is_symmetric(const Topology& topology) {
+  for (StepId step = 0; step < topology.period(); ++step)
+    if (!topology.at(step).is_symmetric()) return false;
+  return true;
+}
+
 /// The default gamma of an algorithm for a compressor of this contraction.
-double default_step(const RunConfig& config, double contraction) {
+double default_step(const RunConfig& config, double contraction,
+                    const codec::Properties& properties, bool symmetric) {
   const GossipTraits traits = gossip_traits(config.synchronization.algorithm);
   if (config.synchronization.adaptive_step) return 1;
-  if (traits.public_copies) return gossip::choco_step(contraction);
+  if (traits.public_copies) return gossip::choco_step(contraction, properties, symmetric);
   const std::string& algorithm = config.synchronization.algorithm;
   if (algorithm == "deep-squeeze" || algorithm == "sparse-push")
-    return gossip::squeeze_step(contraction);
+    return gossip::squeeze_step(contraction, properties, symmetric);
   return 1;
 }
 
@@ -79,12 +98,16 @@ void choose_step(const RunConfig& config, comm::Communicator& comm,
   // Rank 0's, should another machine's arithmetic differ in a last bit.
   std::array<double, 2> shared = {static_cast<double>(quality.damping), quality.contraction};
   comm.broadcast(std::as_writable_bytes(std::span(shared)), 0);
-  const double usual = default_step(config, shared[1]);
+  const double usual =
+      default_step(config, shared[1], compressor.properties(), is_symmetric(*gossip.topology));
   const double step = config.synchronization.consensus_step.value_or(usual);
   gossip.consensus_step = static_cast<float>(step);
   gossip.damping = static_cast<float>(shared[0]);
   if (compressor.properties().lossless) return;
   if (!config.synchronization.consensus_step) {
+    // Whatever the values' size, no step is above one that contracts.
+    gossip.most_adaptive_step = static_cast<float>(
+        gossip::choco_step(shared[1], compressor.properties(), is_symmetric(*gossip.topology)));
     gossip.note =
         fmt::format("synchronization.consensus_step is {:.3g}: {} keeps {:.3g} of what it is given",
                     step, codec::codec_name(compressor.id()), shared[1]);
@@ -98,11 +121,12 @@ void choose_step(const RunConfig& config, comm::Communicator& comm,
 }
 
 std::unique_ptr<gossip::Mixer> make_mixer(const RunConfig& config, const gossip::MixerParts& parts,
-                                          std::size_t count) {
+                                          std::size_t count, const Gossip& gossip) {
   const std::string& algorithm = config.synchronization.algorithm;
   if (gossip_traits(algorithm).public_copies) {
     return gossip::make_choco_mixer(parts, count,
                                     {.adaptive_step = config.synchronization.adaptive_step,
+                                     .most_adaptive_step = gossip.most_adaptive_step,
                                      .resync_every = config.synchronization.resync_every});
   }
   if (algorithm == "deep-squeeze" || algorithm == "sparse-push")
@@ -135,10 +159,10 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
   choose_step(config, comm, compressor, plan, *gossip);
   comm.agree_after([&] {
     const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
-    gossip->mixer = make_mixer(config, parts, count);
+    gossip->mixer = make_mixer(config, parts, count, *gossip);
     gossip->direction = make_direction(config, count);
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())
-      gossip->direction_mixer = make_mixer(config, parts, count);
+      gossip->direction_mixer = make_mixer(config, parts, count, *gossip);
     if (gossip_traits(config.synchronization.algorithm).push_sum)
       gossip->push_sum = std::make_unique<gossip::PushSum>(*gossip->topology, comm.rank(), count);
   });

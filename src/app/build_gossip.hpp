@@ -28,6 +28,7 @@ struct Gossip {
   std::unique_ptr<gossip::Mixer> direction_mixer;  // may be null
   std::unique_ptr<gossip::PushSum> push_sum;       // may be null
   float consensus_step = 1;                        // the configured or the chosen gamma
+  float most_adaptive_step = 1;                    // see gossip::ChocoOptions
   float damping = 1;                               // see gossip::MixContext
   std::string note;                                // what was chosen, or a warning; may be empty
 };

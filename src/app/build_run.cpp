@@ -233,7 +233,8 @@ void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
        .combine_first = config.synchronization.order == "combine-then-adapt",
        .overlap = config.synchronization.overlap && communication_thread,
        .lossy = !run.compressor->properties().lossless,
-       .density = {}});
+       .density = {},
+       .fault = run.plan.fault});
 }
 
 void build_synchronization(const RunConfig& config, comm::Communicator& comm,

@@ -25,10 +25,10 @@
 namespace eqt::gossip {
 namespace {
 
-/// AdaGossip's element-wise step: r * min(1, gamma / sqrt(v)), v the running mean of r^2.
+/// AdaGossip's element-wise step: r * min(most, gamma / sqrt(v)), v the running mean of r^2.
 class AdaptiveStep {
  public:
-  explicit AdaptiveStep(std::size_t count) : squares_(count) {}
+  AdaptiveStep(std::size_t count, float most) : most_(most), squares_(count) {}
 
   void add(std::size_t begin, std::span<const float> correction, StepId step, float gamma,
            std::span<float> values) {
@@ -37,7 +37,7 @@ class AdaptiveStep {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float r = correction[i];
       v[i] = kDecayF * v[i] + (1 - kDecayF) * r * r;
-      values[i] += r * std::min(1.0f, gamma / (std::sqrt(v[i] * debias) + kEpsilon));
+      values[i] += r * std::min(most_, gamma / (std::sqrt(v[i] * debias) + kEpsilon));
     }
   }
 
@@ -46,6 +46,7 @@ class AdaptiveStep {
  private:
   static constexpr double kDecay = 0.999;
   static constexpr float kDecayF = 0.999f, kEpsilon = 1e-8f;
+  const float most_;
   FlatBuffer squares_;
 };
 
@@ -64,7 +65,7 @@ class ChocoMixer final : public Mixer {
            "deep-squeeze",
            parts.topology.name());
     }
-    if (options.adaptive_step) adaptive_.emplace(count);
+    if (options.adaptive_step) adaptive_.emplace(count, options.most_adaptive_step);
     if (options.resync_every > 0) {
       copies_.emplace(MixerParts{parts.comm, *exact_, parts.topology, parts.plan}, name());
     }
@@ -123,7 +124,8 @@ class ChocoMixer final : public Mixer {
                 std::span<const float> sums, std::vector<float>& scratch, std::span<float> values,
                 MixResult& result) {
     const Stopwatch decode;
-    const float given = 1 - messages_.self_weight(context);
+    const auto given = static_cast<float>(messages_.given_away(context, context.damping) /
+                                          static_cast<double>(context.damping));
     if (adaptive_) {
       for (std::size_t i = 0; i < values.size(); ++i) scratch[i] = sums[i] - given * copy[i];
       adaptive_->add(bucket.begin, scratch, context.step, context.consensus_step, values);

@@ -13,11 +13,18 @@ namespace {
 constexpr std::size_t kMostValues = std::size_t{1} << 22;
 constexpr double kNextToNothing = 0.95;  // delta from which a codec counts as lossless
 
-double square_norm(std::span<const float> values) {
+double product(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * value;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
   return sum;
 }
+
+/// Values v, and what a message of them leaves: the rest r = v - q.
+struct Products {
+  double values = 0;  // |v|^2
+  double rest = 0;    // |r|^2
+  double both = 0;    // <v, r>
+};
 
 /// Normal values, two from each pair of uniform ones (Box and Muller).
 void draw_normal(std::uint64_t seed, std::span<float> values) {
@@ -32,21 +39,19 @@ void draw_normal(std::uint64_t seed, std::span<float> values) {
   }
 }
 
-/// The share of |v|^2 that is lost: of |decoded - v|^2 over all compressed segments of the plan's
-/// first buckets.
-double relative_error(const codec::Compressor& compressor,
-                      std::span<const pipeline::FusionBucket> plan, std::uint64_t seed) {
-  double error = 0, exact = 0;
+/// Over all compressed segments of the plan's first buckets.
+Products measure(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
+                 std::uint64_t seed) {
+  Products sums;
   std::size_t measured = 0;
   Workspace workspace;
-  std::vector<float> values;
+  std::vector<float> values, rest;
   std::vector<std::byte> payload;
   for (const pipeline::FusionBucket& bucket : plan) {
     for (const codec::Segment& segment : bucket.segments) {
       if (!segment.compressed || measured >= kMostValues) continue;
       values.resize(segment.count);
       draw_normal(seed + measured, values);
-      exact += square_norm(values);
       payload.resize(compressor.max_payload_bytes(segment.count));
       codec::EncodeContext context{
           .key = {.run_seed = seed, .step = 0, .rank = 0, .slice = segment.slice},
@@ -58,12 +63,30 @@ double relative_error(const codec::Compressor& compressor,
         context.shared_scale = context.own_scale = compressor.local_scale(values);
       }
       const std::size_t bytes = compressor.encode(values, context, workspace, payload);
-      compressor.decode_add(std::span(payload).first(bytes), -1.0f, workspace, values);
-      error += square_norm(values);
+      rest = values;
+      compressor.decode_add(std::span(payload).first(bytes), -1.0f, workspace, rest);
+      sums.values += product(values, values);
+      sums.rest += product(rest, rest);
+      sums.both += product(values, rest);
       measured += segment.count;
     }
   }
-  return exact > 0 ? error / exact : 0;
+  return sums;
+}
+
+/// <q, v> / |q|^2, the best thing to multiply q by; 1 unless it is clearly less.
+double best_scale(const Products& sums) {
+  constexpr double kClearly = 0.99;
+  const double square = sums.values - 2 * sums.both + sums.rest;
+  const double scale = square > 0 ? (sums.values - sums.both) / square : 1;
+  return scale < kClearly ? std::max(scale, 0.0) : 1;
+}
+
+/// |v - scale q|^2 / |v|^2, where v - scale q = (1 - scale) v + scale r.
+double lost_share(const Products& sums, double scale) {
+  const double kept = 1 - scale;
+  return (kept * kept * sums.values + 2 * kept * scale * sums.both + scale * scale * sums.rest) /
+         sums.values;
 }
 
 }  // namespace
@@ -71,22 +94,29 @@ double relative_error(const codec::Compressor& compressor,
 Quality measure_quality(const codec::Compressor& compressor,
                         std::span<const pipeline::FusionBucket> plan, std::uint64_t seed) {
   if (compressor.properties().lossless) return {};
-  const double lost = relative_error(compressor, plan, seed);
-  if (compressor.properties().unbiased) {
-    return {.damping = static_cast<float>(1 / (1 + lost)), .contraction = 1 / (1 + lost)};
+  const codec::Properties properties = compressor.properties();
+  const Products sums = measure(compressor, plan, seed);
+  if (!(sums.values > 0)) return {};
+  if (properties.unbiased) {
+    const double damping = 1 / (1 + sums.rest / sums.values);
+    return {.damping = static_cast<float>(damping), .contraction = damping};
   }
   constexpr double kLeast = 1e-3;
-  return {.damping = 1, .contraction = std::clamp(1 - lost, kLeast, 1.0)};
+  const double damping = properties.random ? best_scale(sums) : 1;
+  return {.damping = static_cast<float>(damping),
+          .contraction = std::clamp(1 - lost_share(sums, damping), kLeast, 1.0)};
 }
 
-double choco_step(double contraction) {
+double choco_step(double contraction, const codec::Properties& properties, bool symmetric) {
   if (contraction >= kNextToNothing) return 1;
-  return 0.6 * std::pow(contraction, 1.4);
+  if (properties.random) return 0.5 * contraction;
+  const double step = 0.6 * std::pow(contraction, 1.4);
+  return symmetric || properties.sparse ? step : step / 4;
 }
 
-double squeeze_step(double contraction) {
+double squeeze_step(double contraction, const codec::Properties& properties, bool symmetric) {
   if (contraction >= 1) return 1;
-  return std::min(0.5, choco_step(contraction) / 3);
+  return std::min(0.5, choco_step(contraction, properties, symmetric) / 3);
 }
 
 }  // namespace eqt::gossip

@@ -43,8 +43,9 @@ std::unique_ptr<Direction> make_quasi_global_momentum(std::size_t count,
                                                       const QuasiGlobalOptions& options);
 
 /// D2 (Tang et al., ICML 2018, arXiv:1803.07068, algorithm 1) in the form that stays right when the
-/// rate changes: direction = D + g - g_prev, D = (before - after) / rate of the step before. Needs
-/// symmetric doubly stochastic weights with all eigenvalues above -1/3.
+/// rate changes: direction = D + g - g_prev, D = (before - after) / rate of the step before. After
+/// a step at rate 0 it begins anew. Needs symmetric doubly stochastic weights with all eigenvalues
+/// above -1/3.
 std::unique_ptr<Direction> make_d2(std::size_t count, float weight_decay);
 
 /// Gradient tracking (Lu et al. 2019, arXiv:1909.05844, algorithm GNSD, adapt-then-combine): mixes

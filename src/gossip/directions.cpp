@@ -7,9 +7,6 @@
 namespace eqt::gossip {
 namespace {
 
-/// The step's movement per unit of rate; at rate 0 nothing is learnt from it.
-float inverse_of(float rate) { return rate > 0 ? 1 / rate : 0.0f; }
-
 class QuasiGlobalMomentum final : public Direction {
  public:
   QuasiGlobalMomentum(std::size_t count, const QuasiGlobalOptions& options)
@@ -28,8 +25,8 @@ class QuasiGlobalMomentum final : public Direction {
   }
 
   void observe(std::span<const float> before, std::span<const float> after, float rate) override {
-    if (!(rate > 0)) return;
-    const float mu = options_.mu, share = (1 - mu) * inverse_of(rate);
+    if (!(rate > 0)) return;  // the movement per rate is unknown
+    const float mu = options_.mu, share = (1 - mu) / rate;
     const auto mh = movement_.span();
     for (std::size_t i = 0; i < mh.size(); ++i) {
       mh[i] = mu * mh[i] + share * (before[i] - after[i]);
@@ -59,6 +56,9 @@ class GradientChange {
     }
   }
 
+  /// The next change is from 0.
+  void forget() { std::ranges::fill(previous_.span(), 0.0f); }
+
   std::span<float> state() const { return previous_.span(); }
 
  private:
@@ -79,8 +79,14 @@ class D2 final : public Direction {
   }
 
   void observe(std::span<const float> before, std::span<const float> after, float rate) override {
-    const float inverse = inverse_of(rate);
     const auto movement = movement_.span();
+    if (!(rate > 0)) {
+      // No D keeps the mean direction the mean gradient: begin anew, as plain SGD.
+      std::ranges::fill(movement, 0.0f);
+      change_.forget();
+      return;
+    }
+    const float inverse = 1 / rate;
     for (std::size_t i = 0; i < movement.size(); ++i) {
       movement[i] = (before[i] - after[i]) * inverse;
     }

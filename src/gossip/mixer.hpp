@@ -89,6 +89,9 @@ struct ChocoOptions {
   /// AdaGossip (Aketi et al. 2024): gamma falls where a value's corrections have been large;
   /// element by element, so the mean is kept only approximately.
   bool adaptive_step = false;
+  /// AdaGossip's largest step, taken while corrections are below gamma in size; the paper's is 1.
+  /// With lossy compressors 1 does not contract: corrections grow until they reach gamma.
+  float most_adaptive_step = 1;
   /// Every so many steps neighbours send their public copies once as float32 and add them up anew:
   /// rounding errors of the running sums end there. 0 = never.
   StepId resync_every = 0;

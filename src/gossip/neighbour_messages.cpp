@@ -5,6 +5,7 @@
 #include "codec/message.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/random.hpp"
 #include "pipeline/messages.hpp"
 
 namespace eqt::gossip {
@@ -12,6 +13,18 @@ namespace {
 
 /// In the index of a message of a step's second round.
 constexpr std::uint32_t kRoundShift = 28;
+
+/// What the receiver multiplies a message by: the same number at both ends of the edge.
+float weight_of(const topology::Neighbour& edge, float scale) {
+  return scale * static_cast<float>(edge.weight);
+}
+
+/// PowerSGD alone starts from the same factor in every step of a run. What one step leaves out is
+/// orthogonal to what that start finds, so the next would find nothing of it.
+std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& context) {
+  if (compressor.id() != codec::CodecId::powersgd) return context.run_seed;
+  return mix64(context.run_seed + context.step);
+}
 
 }  // namespace
 
@@ -47,8 +60,12 @@ std::uint32_t NeighbourMessages::index_of(const FusionBucket& bucket,
   return bucket.index | context.round << kRoundShift;
 }
 
-float NeighbourMessages::self_weight(const MixContext& context) const {
-  return static_cast<float>(graph(context).self_weight(parts_.comm.rank()));
+double NeighbourMessages::given_away(const MixContext& context, float scale) const {
+  double sum = 0;
+  for (const topology::Neighbour& to : graph(context).out_neighbours(parts_.comm.rank())) {
+    sum += static_cast<double>(weight_of(to, scale));
+  }
+  return sum;
 }
 
 void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& context,
@@ -65,7 +82,7 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
     }
   }
   slot.mine_bytes = codec::encode_message(parts_.compressor, segments, values,
-                                          {.run_seed = context.run_seed,
+                                          {.run_seed = seed_of(parts_.compressor, context),
                                            .step = context.step,
                                            .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
                                            .index = index_of(bucket, context),
@@ -131,8 +148,7 @@ void NeighbourMessages::add_neighbours(const FusionBucket& bucket, const MixCont
     try {
       codec::decode_message_add(parts_.compressor, segments_of(bucket), in.room.first(in.bytes),
                                 context.step, index_of(bucket, context),
-                                scale * static_cast<float>(neighbours[i].weight), workspace_,
-                                values);
+                                weight_of(neighbours[i], scale), workspace_, values);
     } catch (const Error& error) {
       pipeline::rethrow_refused(error, name_, context.step, in.from);
     }

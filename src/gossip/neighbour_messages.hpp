@@ -32,8 +32,10 @@ class NeighbourMessages {
   void add_neighbours(const FusionBucket& bucket, const MixContext& context, float scale,
                       std::span<float> values, MixResult& result);
 
-  /// W_ii of the step.
-  float self_weight(const MixContext& context) const;
+  /// scale * (1 - W_ii) of the step, as the sum of what the out-neighbours multiply this rank's
+  /// message by: rounded weights whose columns did not sum to 1 would move the mean over ranks by
+  /// the same part of itself in every step.
+  double given_away(const MixContext& context, float scale) const;
   const codec::Compressor& compressor() const noexcept { return parts_.compressor; }
 
  private:

@@ -28,11 +28,12 @@ class PlainMixer final : public Mixer {
     const auto values = model.subspan(bucket.begin, bucket.count());
     messages_.encode(bucket, context, values, result);
     co_await messages_.exchange(bucket, context, "gossip of models");
-    const float given = context.consensus_step * (1 - messages_.self_weight(context));
+    const double given = messages_.given_away(context, context.consensus_step);
     if (messages_.compressor().properties().lossless) {
-      for (float& value : values) value *= 1 - given;
+      const auto kept = static_cast<float>(1 - given);
+      for (float& value : values) value *= kept;
     } else {
-      messages_.add_own(bucket, context, -given, values, result);
+      messages_.add_own(bucket, context, static_cast<float>(-given), values, result);
     }
     messages_.add_neighbours(bucket, context, context.consensus_step, values, result);
   }

@@ -38,8 +38,8 @@ class SqueezeMixer final : public Mixer {
     co_await messages_.exchange(bucket, context, "DeepSqueeze: gossip of compressed models");
     messages_.add_own(bucket, context, -context.damping, error, result);
     const float step = context.consensus_step * context.damping;
-    messages_.add_own(bucket, context, -step * (1 - messages_.self_weight(context)), values,
-                      result);
+    const auto given = static_cast<float>(messages_.given_away(context, step));
+    messages_.add_own(bucket, context, -given, values, result);
     messages_.add_neighbours(bucket, context, step, values, result);
   }
 

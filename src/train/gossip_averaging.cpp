@@ -19,7 +19,8 @@ constexpr StepId kVarianceEvery = 8;  // as for gradients
 /// The engine's work on a model: mixing every bucket of a buffer in place.
 class MixWork final : public pipeline::Work {
  public:
-  explicit MixWork(gossip::Mixer& mixer) : mixer_(mixer) {}
+  MixWork(gossip::Mixer& mixer, Rank rank, const std::optional<Fault>& fault)
+      : mixer_(mixer), rank_(rank), fault_(fault) {}
 
   /// @param background the job that this is part of: only waits that its owner shares count; null:
   /// all do
@@ -37,6 +38,7 @@ class MixWork final : public pipeline::Work {
     Mix& mix = mixes_.at(slot);
     mix.context = context_;
     mix.context.slot = slot;
+    if (fault_) mix.context.step = fault_->strike_in_bucket(rank_, context_.step, bucket.index);
     mix.result = {};
     return mixer_.mix(bucket, mix.context, values_, mix.result);
   }
@@ -60,6 +62,8 @@ class MixWork final : public pipeline::Work {
   };
 
   gossip::Mixer& mixer_;
+  const Rank rank_;
+  const std::optional<Fault> fault_;
   gossip::MixContext context_;
   std::span<float> values_;
   Background* background_ = nullptr;
@@ -73,12 +77,12 @@ class GossipAveraging final : public Synchronizer {
         options_(options),
         edges_(parts.comm),
         engine_(parts.comm, parts.plan),
-        work_(parts.mixer) {
+        work_(parts.mixer, parts.comm.rank(), options.fault) {
     const std::size_t count = p_.parameters.size();
     if (p_.direction != nullptr && !p_.direction->mixed().empty()) {
       EQT_CHECK(p_.direction_mixer != nullptr && !options.combine_first,
                 "{} mixes a buffer of its own", p_.direction->name());
-      direction_work_.emplace(*p_.direction_mixer);
+      direction_work_.emplace(*p_.direction_mixer, p_.comm.rank(), std::nullopt);
     }
     if (p_.direction != nullptr || options.combine_first) before_ = FlatBuffer(count);
     if (!options.combine_first) return;

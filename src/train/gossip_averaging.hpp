@@ -14,6 +14,7 @@
 #include "gossip/mixer.hpp"
 #include "gossip/push_sum.hpp"
 #include "pipeline/plan.hpp"
+#include "train/fault.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -31,6 +32,7 @@ struct GossipAveragingOptions {
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
+  std::optional<Fault> fault = {};  // struck as its bucket's mix begins
 };
 
 /// What gossip consists of; everything outlives the synchronizer.

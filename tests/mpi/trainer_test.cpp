@@ -5,12 +5,14 @@
 
 #include "codec/codecs.hpp"
 #include "data/partition.hpp"
+#include "support/blobs.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 #include "support/toy_replica.hpp"
 #include "train/gradient_averaging.hpp"
 
 using namespace eqt;
+using test::Blobs;
 
 namespace {
 
@@ -19,26 +21,6 @@ struct Log final : metrics::Sink {
   std::vector<metrics::EpochRecord> epochs;
   void write(const metrics::StepRecord& record) override { steps.push_back(record); }
   void write(const metrics::EpochRecord& record) override { epochs.push_back(record); }
-};
-
-/// Two classes of 12 pixels that a linear model separates.
-class Blobs final : public data::Dataset {
- public:
-  std::size_t size() const override { return 240; }
-  data::ImageShape shape() const override { return {1, 3, 4}; }
-  int classes() const override { return 2; }
-  int label(std::size_t sample) const override { return static_cast<int>(sample % 2); }
-  void read(std::span<const std::size_t> indices, const std::optional<data::AugmentKey>&,
-            data::Batch& out) const override {
-    out.shape = shape();
-    out.images.clear();
-    out.labels.clear();
-    for (const std::size_t i : indices) {
-      const auto noise = test::gaussian(12, {.run_seed = 8, .step = i});
-      for (const float x : noise) out.images.push_back(x + (i % 2 == 0 ? 1.0f : -1.0f));
-      out.labels.push_back(static_cast<std::int64_t>(i % 2));
-    }
-  }
 };
 
 struct Result {

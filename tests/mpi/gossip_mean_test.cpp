@@ -1,0 +1,128 @@
+// No mix changes the mean over ranks, whatever the compressor does and whoever talks to whom.
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "support/catch.hpp"
+#include "support/gossip_cases.hpp"
+#include "support/gossip_rank.hpp"
+#include "support/mpi_world.hpp"
+
+using namespace eqt;
+using namespace eqt::test;
+
+namespace {
+
+constexpr std::size_t kSteps = 3;
+
+double norm(std::span<const double> values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
+/// Sums over ranks: of what push-sum mixes, w z, which is the model itself elsewhere; of the step's
+/// directions; and, one number more, of the squares of the models.
+std::vector<double> sums_over_ranks(comm::Communicator& comm, GossipRank& rank) {
+  const auto model = rank.parameters();
+  const auto direction = rank.direction();
+  std::vector<double> sums(2 * model.size() + 1);
+  for (std::size_t k = 0; k < model.size(); ++k) {
+    const double z = static_cast<double>(model[k]);
+    sums[k] = rank.weight() * z;
+    sums[model.size() + k] = static_cast<double>(direction[k]);
+    sums.back() += z * z;
+  }
+  comm.allreduce_sum(sums);
+  return sums;
+}
+
+/// How far a step's sum is from sum(before) - rate sum(direction), as a part of its norm or of what
+/// the ranks' models have there, whichever is larger.
+double relative_drift(std::span<const double> before, std::span<const double> after, float rate,
+                      int ranks) {
+  const std::size_t count = before.size() / 2;
+  std::vector<double> drift(count);
+  for (std::size_t k = 0; k < count; ++k) {
+    drift[k] = after[k] - (before[k] - static_cast<double>(rate) * after[count + k]);
+  }
+  return norm(drift) / std::max(norm(before.first(count)), std::sqrt(after.back() * ranks));
+}
+
+}  // namespace
+
+TEST_CASE("every mix preserves the mean over ranks", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const Layout layout = gossip_layout();
+  const std::size_t count = total_count(layout);
+  const Quadratic loss = quadratic_of(count, static_cast<std::size_t>(comm.rank()));
+  const auto start =
+      gaussian(count, {.run_seed = 30, .rank = static_cast<std::uint32_t>(comm.rank())});
+  const auto compressors = all_compressors();
+  std::size_t combinations = 0, turn = 0;
+  double most = 0;
+  for (const NamedTopology& topology : all_topologies(comm.size())) {
+    for (GossipRecipe recipe : all_recipes()) {
+      // Momentum over other mixers adds nothing here.
+      if (!fits(recipe, topology) || recipe.name.starts_with("quasi-global ")) continue;
+      // The optimizer's own momentum would hide what was subtracted.
+      if (recipe.rule == Rule::local_momentum) recipe.momentum = recipe.weight_decay = 0;
+      if (recipe.rule == Rule::local_momentum) recipe.nesterov = false;
+      ++turn;
+      for (std::size_t c = 0; c < compressors.size(); ++c) {
+        if (comm.size() != 4 && c % 4 != turn % 4) continue;  // all of them at 4 ranks
+        const auto& [name, compressor] = compressors[c];
+        INFO(recipe.name << " on " << topology.name << " with " << name);
+        const auto plan = pipeline::plan_buckets(layout, *compressor, gossip_plan());
+        GossipRank rank(comm, recipe, usual_knobs(recipe, *compressor, plan), *topology.made,
+                        *compressor, layout, {.plan = gossip_plan()});
+        for (std::size_t k = 0; k < count; ++k) rank.parameters()[k] = 1 + start[k];
+        auto before = sums_over_ranks(comm, rank);
+        for (std::size_t step = 0; step < kSteps; ++step) {
+          const float rate = step % 2 == 0 ? 0.05f : 0.02f;
+          rank.step(rate, [&](auto z, auto g) { gradient_at(loss, z, g); });
+          auto after = sums_over_ranks(comm, rank);
+          const double drift = relative_drift(before, after, rate, comm.size());
+          CHECK(drift < 1e-6);
+          most = std::max(most, drift);
+          before = std::move(after);
+        }
+        if (recipe.push_sum) {
+          const auto weights = rank.weights();
+          CHECK(std::accumulate(weights.begin(), weights.end(), 0.0) ==
+                Approx(comm.size()).epsilon(1e-12));
+        }
+        ++combinations;
+      }
+    }
+  }
+  if (comm.rank() == 0) {
+    fmt::print(
+        "{} ranks: {} combinations of algorithm, topology and compressor: the mean moved by "
+        "at most {:.1e} a step\n",
+        comm.size(), combinations, most);
+  }
+  CHECK(combinations > 200);
+}
+
+TEST_CASE("equal models stay equal for hundreds of mixes", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const Layout layout = layout_of({{3, 3}});
+  const auto none = codec::make_none();
+  for (const NamedTopology& topology : all_topologies(comm.size())) {
+    for (const char* name : {"d-psgd", "sgp", "choco-sgd", "deep-squeeze"}) {
+      GossipRecipe recipe = recipe_named(name);
+      if (!fits(recipe, topology)) continue;
+      recipe.momentum = recipe.weight_decay = 0;
+      recipe.nesterov = false;
+      GossipRank rank(comm, recipe, {}, *topology.made, *none, layout, {.plan = gossip_plan()});
+      std::ranges::fill(rank.parameters(), 1.7f);
+      for (int i = 0; i < 250; ++i) rank.mix();
+      INFO(name << " on " << topology.name);
+      // Rounded weights that do not sum to 1 would show 250 times.
+      for (const float x : rank.parameters()) {
+        CHECK(static_cast<double>(x) == Approx(1.7).epsilon(1e-6));
+      }
+    }
+  }
+}

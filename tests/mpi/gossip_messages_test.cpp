@@ -1,0 +1,141 @@
+// What ranks do with neighbours' messages that are not what they wait for, and with memory.
+
+#include <string>
+
+#include "codec/message.hpp"
+#include "pipeline/messages.hpp"
+#include "support/catch.hpp"
+#include "support/counted_allocations.hpp"
+#include "support/gossip_cases.hpp"
+#include "support/gossip_rank.hpp"
+#include "support/mpi_world.hpp"
+
+using namespace eqt;
+using namespace eqt::test;
+
+namespace {
+
+constexpr StepId kStep = 6;
+
+/// What rank 1 sends instead of its message.
+enum class Wrong { nothing, step, bucket, codec, byte, shorter, longer, scale };
+
+std::vector<std::byte> message_of(const codec::Compressor& compressor,
+                                  const pipeline::FusionBucket& bucket, Wrong wrong,
+                                  std::uint32_t index) {
+  auto segments = bucket.segments;
+  for (codec::Segment& s : segments) s.begin -= bucket.begin;
+  const auto fp16 = codec::make_fp16();
+  const codec::Compressor& sender = wrong == Wrong::codec ? *fp16 : compressor;
+  std::vector<std::byte> frame(codec::max_message_bytes(sender, segments));
+  Workspace workspace;
+  const auto values = gaussian(bucket.count(), {.run_seed = 60});
+  frame.resize(codec::encode_message(sender, segments, values,
+                                     {.run_seed = 1,
+                                      .step = wrong == Wrong::step ? kStep + 1 : kStep,
+                                      .rank = 1,
+                                      .index = index + (wrong == Wrong::bucket ? 1 : 0),
+                                      .density = {},
+                                      .scales = {}},
+                                     workspace, frame));
+  if (wrong == Wrong::byte) frame[9] ^= std::byte{0x10};
+  // After header and length: the first bucket's norm. An infinite one would poison the model.
+  if (wrong == Wrong::scale)
+    for (std::size_t i = 36; i < 40; ++i) frame[i] = std::byte{0xFF};
+  if (wrong == Wrong::shorter) frame.pop_back();
+  if (wrong == Wrong::longer) frame.back() = frame.at(frame.size() - 2), frame.push_back({});
+  return frame;
+}
+
+/// Rank 1's part: takes what rank 0 sends and answers something wrong in the first bucket.
+void answer(comm::Communicator& comm, const codec::Compressor& compressor,
+            const pipeline::FusionBucket& bucket, Wrong wrong, std::uint32_t index) {
+  const auto frame = message_of(compressor, bucket, wrong, index);
+  std::vector<std::byte> room(codec::max_message_bytes(compressor, bucket.segments));
+  const comm::Outgoing outgoing = {.to = 0, .bytes = frame};
+  comm::Incoming incoming = {.from = 0, .room = room};
+  comm::Exchange exchange{.outgoing = std::span(&outgoing, 1),
+                          .incoming = std::span(&incoming, 1),
+                          .route = pipeline::route_of(bucket),
+                          .operation = "a test"};
+  comm.transfers().start(exchange);
+  comm.transfers().wait(exchange);
+}
+
+/// What rank 0's mixer says to it; "" if it takes it.
+std::string refusal_of(comm::Communicator& comm, Mixing mixing, Wrong wrong) {
+  const auto compressor = codec::make_qsgd({});
+  const Layout layout = layout_of({{30, 40}});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {.skip_below = 1});
+  const auto ring = make(topology::GraphKind::ring, 2);
+  std::string sentence;
+  if (comm.rank() == 1) answer(comm, *compressor, plan[0], wrong, 0);
+  if (comm.rank() == 0) {
+    const gossip::MixerParts parts{comm, *compressor, *ring, plan};
+    const auto mixer =
+        mixing == Mixing::choco     ? gossip::make_choco_mixer(parts, total_count(layout), {})
+        : mixing == Mixing::squeeze ? gossip::make_squeeze_mixer(parts, total_count(layout))
+                                    : gossip::make_plain_mixer(parts);
+    std::vector<float> model = gaussian(total_count(layout), {.run_seed = 61});
+    gossip::MixResult result;
+    const gossip::MixContext context{.run_seed = 1, .step = kStep, .density = {}};
+    try {
+      pipeline::complete(mixer->mix(plan[0], context, model, result), comm);
+    } catch (const Error& error) {
+      CHECK(error.kind() == Kind::wire);
+      sentence = error.what();
+      CHECK(says(sentence, "step 6"));
+      CHECK(says(sentence, "from rank 1"));
+      CHECK(says(sentence, std::string(mixer->name())));
+    }
+  }
+  return comm.broadcast(sentence, 0);
+}
+
+}  // namespace
+
+TEST_CASE("a neighbour's wrong message is refused by name", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  if (comm.size() != 2) return;
+  for (const Mixing mixing : {Mixing::plain, Mixing::choco, Mixing::squeeze}) {
+    INFO("mixing " << static_cast<int>(mixing));
+    CHECK(refusal_of(comm, mixing, Wrong::nothing).empty());
+    for (const Wrong wrong : {Wrong::step, Wrong::bucket, Wrong::codec, Wrong::byte, Wrong::shorter,
+                              Wrong::longer, Wrong::scale}) {
+      INFO("wrong " << static_cast<int>(wrong));
+      CHECK(!refusal_of(comm, mixing, wrong).empty());
+    }
+    CHECK(says(refusal_of(comm, mixing, Wrong::step), "7"));
+  }
+}
+
+TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const Layout layout = layout_of({{64, 300}, {300}, {100, 100}, {10}});
+  const std::size_t count = total_count(layout);
+  const Quadratic loss = quadratic_of(count, static_cast<std::size_t>(comm.rank()));
+  const auto topologies = all_topologies(comm.size());
+  for (const auto& [name, compressor] : all_compressors()) {
+    for (const GossipRecipe& recipe : all_recipes()) {
+      for (const NamedTopology& topology : topologies) {
+        const bool looked_at = topology.name == "ring" || topology.name == "one-peer-exponential" ||
+                               topology.name == "directed ring with a chord";
+        // Every codec once, a few everywhere.
+        const bool usual = name == "none" || name == "qsgd" || name == "topk";
+        if (!looked_at || !fits(recipe, topology)) continue;
+        if (!usual && (recipe.name != "choco-sgd" || topology.name != "ring")) continue;
+        GossipRank rank(
+            comm, recipe, {.gamma = 0.02, .damping = 0.1}, *topology.made, *compressor, layout,
+            {.plan = {.bucket_bytes = 20000}, .overlap = true, .choco = {.resync_every = 3}});
+        std::size_t before = 0;
+        for (StepId step = 0; step < 14; ++step) {
+          if (step == 9) before = allocations();  // 8: what measuring needs
+          rank.step(0.05f, [&](auto z, auto g) { gradient_at(loss, z, g); });
+        }
+        const std::size_t allocated = allocations() - before;
+        INFO(recipe.name << " on " << topology.name << " with " << name);
+        CHECK(allocated == 0);
+      }
+    }
+  }
+}

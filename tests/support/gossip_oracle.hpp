@@ -1,0 +1,237 @@
+// Every gossip algorithm once more, for all ranks in one process: dense matrices, double, the
+// papers' equations line by line. Compressors are the real ones, with the keys that ranks use, so
+// that lossy messages are the same messages.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codec/compressor.hpp"
+#include "core/layout.hpp"
+#include "topology/topology.hpp"
+
+namespace eqt::test {
+
+enum class Mixing { plain, choco, squeeze };
+enum class Rule { local_momentum, d2, gradient_tracking, quasi_global };
+
+/// An algorithm by its parts.
+struct GossipRecipe {
+  std::string name;
+  Mixing mixing = Mixing::plain;
+  bool push_sum = false;
+  Rule rule = Rule::local_momentum;
+  bool combine_first = false;
+  double momentum = 0;  // local: m's; quasi-global: beta and mu
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+
+/// What compression and the consensus step are.
+struct GossipKnobs {
+  std::uint64_t seed = 1;
+  double gamma = 1;
+  double damping = 1;
+};
+
+/// By node.
+using Vectors = std::vector<std::vector<double>>;
+
+class GossipOracle {
+ public:
+  /// @param layout tensors below `skip_below` values or of one dimension are not compressed
+  GossipOracle(const GossipRecipe& recipe, const GossipKnobs& knobs,
+               const topology::Topology& topology, const codec::Compressor& compressor,
+               const Layout& layout, std::size_t skip_below, const std::vector<double>& start)
+      : recipe_(recipe),
+        knobs_(knobs),
+        topology_(topology),
+        compressor_(compressor),
+        layout_(layout),
+        skip_below_(skip_below),
+        n_(static_cast<std::size_t>(topology.ranks())),
+        w_(n_, 1.0),
+        x_(n_, start),
+        z_(x_),
+        m_(zeros()),
+        g_before_(zeros()),
+        z_before_(zeros()),
+        y_(zeros()),
+        model_memory_{zeros(), zeros()},
+        y_memory_{zeros(), zeros()} {}
+
+  /// The models z, by node.
+  const Vectors& models() const { return z_; }
+  /// Puts other models in the place of those it has.
+  void set_models(const Vectors& models) { x_ = z_ = models; }
+  const std::vector<double>& weights() const { return w_; }
+
+  /// @param gradient (node, model) -> gradient of the node's loss there
+  template <typename Gradient>
+  void step(double rate, Gradient&& gradient) {
+    Vectors g(n_);
+    for (std::size_t i = 0; i < n_; ++i) {
+      g[i] = gradient(i, z_[i]);
+      for (std::size_t k = 0; k < g[i].size(); ++k) g[i][k] += recipe_.weight_decay * z_[i][k];
+    }
+    const Vectors d = direction(g, rate);
+    const Vectors z_now = z_;
+    if (recipe_.combine_first) mix(x_, model_memory_);
+    for (std::size_t i = 0; i < n_; ++i)
+      for (std::size_t k = 0; k < d[i].size(); ++k) x_[i][k] -= rate * d[i][k];
+    if (!recipe_.combine_first) mix(x_, model_memory_);
+    if (recipe_.rule == Rule::gradient_tracking) mix(y_, y_memory_);
+    if (recipe_.push_sum) mix_weights();
+    for (std::size_t i = 0; i < n_; ++i)
+      for (std::size_t k = 0; k < d[i].size(); ++k) z_[i][k] = x_[i][k] / w_[i];
+    learn(z_now, g, rate);
+    ++step_;
+  }
+
+ private:
+  /// What a mixing of one buffer remembers: CHOCO's public copies, DeepSqueeze's errors.
+  struct Memory {
+    Vectors copies, errors;
+  };
+
+  Vectors zeros() const { return Vectors(n_, std::vector<double>(total_count(layout_))); }
+  double w(std::size_t to, std::size_t from) const {
+    return topology_.at(step_).weight(static_cast<Rank>(to), static_cast<Rank>(from));
+  }
+
+  /// What x -= rate * d is made with.
+  Vectors direction(const Vectors& g, double rate) {
+    Vectors d = g;
+    const double beta = recipe_.momentum;
+    for (std::size_t i = 0; i < n_; ++i) {
+      for (std::size_t k = 0; k < d[i].size(); ++k) {
+        double& m = m_[i][k];
+        switch (recipe_.rule) {
+          case Rule::local_momentum:
+            m = beta * m + g[i][k];
+            d[i][k] = recipe_.nesterov ? g[i][k] + beta * m : m;
+            break;
+          case Rule::quasi_global: {
+            const double b = beta * m + g[i][k];
+            d[i][k] = recipe_.nesterov ? g[i][k] + beta * b : b;
+            break;
+          }
+          case Rule::d2:  // x_half = x + (x - x_prev) - rate (g - g_prev), movement per rate kept
+            if (step_ > 0) {
+              d[i][k] = (z_before_[i][k] - z_[i][k]) / rate_before_ + g[i][k] - g_before_[i][k];
+            }
+            break;
+          case Rule::gradient_tracking:
+            y_[i][k] += g[i][k] - g_before_[i][k];
+            d[i][k] = y_[i][k];
+            break;
+        }
+      }
+    }
+    rate_before_ = rate;
+    return d;
+  }
+
+  void learn(const Vectors& z_now, const Vectors& g, double rate) {
+    z_before_ = z_now;
+    g_before_ = g;
+    if (recipe_.rule != Rule::quasi_global) return;
+    const double mu = recipe_.momentum;
+    for (std::size_t i = 0; i < n_; ++i)
+      for (std::size_t k = 0; k < g[i].size(); ++k)
+        m_[i][k] = mu * m_[i][k] + (1 - mu) * (z_now[i][k] - z_[i][k]) / rate;
+  }
+
+  /// x += gamma (W q - q), whatever q is.
+  void approach(Vectors& x, const Vectors& q) const {
+    for (std::size_t i = 0; i < n_; ++i) {
+      std::vector<double> mixed(x[i].size());
+      for (std::size_t j = 0; j < n_; ++j) {
+        const double weight = w(i, j);
+        if (weight == 0) continue;
+        for (std::size_t k = 0; k < mixed.size(); ++k) mixed[k] += weight * q[j][k];
+      }
+      for (std::size_t k = 0; k < mixed.size(); ++k) {
+        x[i][k] += knobs_.gamma * (mixed[k] - q[i][k]);
+      }
+    }
+  }
+
+  void mix(Vectors& x, Memory& memory) const {
+    Vectors q(n_);
+    for (std::size_t i = 0; i < n_; ++i) {
+      std::vector<double> v = x[i];
+      for (std::size_t k = 0; k < v.size(); ++k) {
+        if (recipe_.mixing == Mixing::choco) v[k] -= memory.copies[i][k];
+        if (recipe_.mixing == Mixing::squeeze) v[k] += memory.errors[i][k];
+      }
+      q[i] = message(i, v);
+      if (recipe_.mixing == Mixing::plain) continue;
+      for (std::size_t k = 0; k < v.size(); ++k) {
+        q[i][k] *= knobs_.damping;
+        memory.errors[i][k] = v[k] - q[i][k];
+        memory.copies[i][k] += q[i][k];
+      }
+    }
+    approach(x, recipe_.mixing == Mixing::choco ? memory.copies : q);
+  }
+
+  void mix_weights() {
+    std::vector<double> next = w_;
+    for (std::size_t i = 0; i < n_; ++i) {
+      double mixed = 0;
+      for (std::size_t j = 0; j < n_; ++j) mixed += w(i, j) * w_[j];
+      next[i] += knobs_.gamma * (mixed - w_[i]);
+    }
+    w_ = next;
+  }
+
+  /// What the neighbours decode of v: tensor by tensor.
+  std::vector<double> message(std::size_t node, const std::vector<double>& v) const {
+    std::vector<float> values(v.begin(), v.end());
+    Workspace workspace;
+    for (std::size_t t = 0; t < layout_.size(); ++t) {
+      const TensorSlice& tensor = layout_[t];
+      if (tensor.shape.size() < 2 || tensor.count < skip_below_) continue;
+      const auto part = std::span(values).subspan(tensor.offset, tensor.count);
+      // PowerSGD's factors start differently in every step.
+      const std::uint64_t seed =
+          compressor_.id() == codec::CodecId::powersgd ? mix64(knobs_.seed + step_) : knobs_.seed;
+      codec::EncodeContext context{.key = {.run_seed = seed,
+                                           .step = step_,
+                                           .rank = static_cast<std::uint32_t>(node),
+                                           .slice = static_cast<std::uint32_t>(t)},
+                                   .first_index = 0,
+                                   .shared_scale = {},
+                                   .density = {},
+                                   .rows = static_cast<std::size_t>(tensor.shape.front())};
+      if (compressor_.properties().shared_scale) {
+        context.shared_scale = context.own_scale = compressor_.local_scale(part);
+      }
+      std::vector<std::byte> payload(compressor_.max_payload_bytes(part.size()));
+      payload.resize(compressor_.encode(part, context, workspace, payload));
+      std::fill(part.begin(), part.end(), 0.0f);
+      compressor_.decode_add(payload, 1, workspace, part);
+    }
+    return {values.begin(), values.end()};
+  }
+
+  const GossipRecipe recipe_;
+  const GossipKnobs knobs_;
+  const topology::Topology& topology_;
+  const codec::Compressor& compressor_;
+  const Layout layout_;
+  const std::size_t skip_below_;
+  const std::size_t n_;
+  StepId step_ = 0;
+  double rate_before_ = 0;
+  std::vector<double> w_;
+  Vectors x_, z_;  // numerators, models
+  Vectors m_;      // momentum, or mh
+  Vectors g_before_, z_before_, y_;
+  Memory model_memory_, y_memory_;
+};
+
+}  // namespace eqt::test

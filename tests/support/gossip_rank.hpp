@@ -1,0 +1,140 @@
+// A rank that gossips through the real synchronizer and engine, for tests that watch its model.
+
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/layout.hpp"
+#include "gossip/consensus_step.hpp"
+#include "optim/optimizer.hpp"
+#include "support/gossip_oracle.hpp"
+#include "train/gossip_averaging.hpp"
+
+namespace eqt::test {
+
+/// What may change how a step runs.
+struct GossipSetup {
+  pipeline::PlanOptions plan = {};
+  bool overlap = false;
+  gossip::ChocoOptions choco = {};
+};
+
+/// Damping, and the gamma that a run without synchronization.consensus_step would take.
+inline GossipKnobs usual_knobs(const GossipRecipe& recipe, const codec::Compressor& compressor,
+                               std::span<const pipeline::FusionBucket> plan) {
+  const gossip::Quality quality = gossip::measure_quality(compressor, plan, 1);
+  GossipKnobs knobs{.damping = static_cast<double>(quality.damping)};
+  if (recipe.mixing == Mixing::choco)
+    knobs.gamma = gossip::choco_step(quality.contraction, compressor.properties());
+  if (recipe.mixing == Mixing::squeeze)
+    knobs.gamma = gossip::squeeze_step(quality.contraction, compressor.properties());
+  return knobs;
+}
+
+class GossipRank {
+ public:
+  GossipRank(comm::Communicator& comm, const GossipRecipe& recipe, const GossipKnobs& knobs,
+             const topology::Topology& topology, const codec::Compressor& compressor,
+             const Layout& layout, const GossipSetup& setup)
+      : comm_(comm),
+        layout_(layout),
+        plan_(pipeline::plan_buckets(layout, compressor, setup.plan)),
+        parameters_(total_count(layout)),
+        gradient_(parameters_.size()) {
+    const gossip::MixerParts parts{comm, compressor, topology, plan_};
+    const std::size_t count = parameters_.size();
+    mixer_ = make_mixer(recipe, parts, count, setup);
+    direction_ = make_direction(recipe, count);
+    if (direction_ != nullptr && !direction_->mixed().empty()) {
+      direction_mixer_ = make_mixer(recipe, parts, count, setup);
+    }
+    if (recipe.push_sum) {
+      push_sum_ = std::make_unique<gossip::PushSum>(topology, comm.rank(), count);
+    }
+    optim::SgdOptions sgd{.momentum = 0, .momentum_corrected = {}};
+    if (recipe.rule == Rule::local_momentum) {
+      sgd.momentum = static_cast<float>(recipe.momentum);
+      sgd.nesterov = recipe.nesterov;
+      sgd.weight_decay = static_cast<float>(recipe.weight_decay);
+    }
+    optimizer_ = optim::make_sgd(count, sgd);
+    synchronizer_ = train::make_gossip_averaging({.comm = comm,
+                                                  .mixer = *mixer_,
+                                                  .direction = direction_.get(),
+                                                  .direction_mixer = direction_mixer_.get(),
+                                                  .push_sum = push_sum_.get(),
+                                                  .plan = plan_,
+                                                  .parameters = parameters_,
+                                                  .gradient = gradient_},
+                                                 {.run_seed = knobs.seed,
+                                                  .consensus_step = static_cast<float>(knobs.gamma),
+                                                  .damping = static_cast<float>(knobs.damping),
+                                                  .combine_first = recipe.combine_first,
+                                                  .overlap = setup.overlap,
+                                                  .lossy = !compressor.properties().lossless,
+                                                  .density = {}});
+  }
+
+  std::span<float> parameters() { return parameters_; }
+  /// After a step: the direction that it took.
+  std::span<const float> direction() const { return gradient_; }
+  gossip::Mixer& mixer() { return *mixer_; }
+  gossip::Direction* own_direction() { return direction_.get(); }
+  double weight() const { return push_sum_ ? push_sum_->weight() : 1; }
+  std::span<const double> weights() const { return push_sum_->weights(); }
+
+  /// @param gradient (model, out)
+  template <typename Gradient>
+  void step(float rate, Gradient&& gradient) {
+    comm_.set_step(step_);
+    synchronizer_->begin(step_, 0);
+    gradient(std::span<const float>(parameters_), std::span<float>(gradient_));
+    for (std::size_t s = layout_.size(); s-- > 0;) synchronizer_->slice_ready(s);
+    (void)synchronizer_->finish();
+    optimizer_->step(parameters_, gradient_, rate);
+    (void)synchronizer_->after_update(rate);
+    ++step_;
+  }
+  /// A step that only mixes.
+  void mix() {
+    step(0,
+         [](std::span<const float>, std::span<float> g) { std::fill(g.begin(), g.end(), 0.0f); });
+  }
+
+ private:
+  static std::unique_ptr<gossip::Mixer> make_mixer(const GossipRecipe& recipe,
+                                                   const gossip::MixerParts& parts,
+                                                   std::size_t count, const GossipSetup& setup) {
+    if (recipe.mixing == Mixing::choco) return gossip::make_choco_mixer(parts, count, setup.choco);
+    if (recipe.mixing == Mixing::squeeze) return gossip::make_squeeze_mixer(parts, count);
+    return gossip::make_plain_mixer(parts);
+  }
+
+  static std::unique_ptr<gossip::Direction> make_direction(const GossipRecipe& recipe,
+                                                           std::size_t count) {
+    const auto decay = static_cast<float>(recipe.weight_decay);
+    const auto momentum = static_cast<float>(recipe.momentum);
+    if (recipe.rule == Rule::d2) return gossip::make_d2(count, decay);
+    if (recipe.rule == Rule::gradient_tracking) return gossip::make_gradient_tracking(count, decay);
+    if (recipe.rule == Rule::local_momentum) return nullptr;
+    return gossip::make_quasi_global_momentum(
+        count,
+        {.beta = momentum, .mu = momentum, .nesterov = recipe.nesterov, .weight_decay = decay});
+  }
+
+  comm::Communicator& comm_;
+  const Layout layout_;
+  const std::vector<pipeline::FusionBucket> plan_;
+  std::vector<float> parameters_, gradient_;
+  std::unique_ptr<gossip::Mixer> mixer_, direction_mixer_;
+  std::unique_ptr<gossip::Direction> direction_;
+  std::unique_ptr<gossip::PushSum> push_sum_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<train::Synchronizer> synchronizer_;
+  StepId step_ = 0;
+};
+
+}  // namespace eqt::test
