@@ -109,6 +109,8 @@ std::unique_ptr<gossip::Mixer> make_mixer(const RunConfig& config, const gossip:
   return gossip::make_plain_mixer(parts);
 }
 
+}  // namespace
+
 std::unique_ptr<gossip::Direction> make_direction(const RunConfig& config, std::size_t count) {
   const auto decay = static_cast<float>(config.optimizer.weight_decay);
   if (config.synchronization.algorithm == "d2") return gossip::make_d2(count, decay);
@@ -121,8 +123,6 @@ std::unique_ptr<gossip::Direction> make_direction(const RunConfig& config, std::
                                                     .nesterov = config.optimizer.nesterov,
                                                     .weight_decay = decay});
 }
-
-}  // namespace
 
 std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator& comm,
                                      const codec::Compressor& compressor,

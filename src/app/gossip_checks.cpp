@@ -19,6 +19,16 @@ void check_keys_of_gossip(const RunConfig& config, const std::string& origin) {
     if (s.consensus_step) refuse("consensus_step", "a number");
     if (s.order != "adapt-then-combine") refuse("order", s.order);
   }
+  const bool local = s.algorithm == "local-sgd";
+  if (!local && (s.local_steps != 1 || s.post_local_epochs != 0))
+    fail(Kind::usage,
+         "{}: expected synchronization.{} only with local-sgd, found it with \"{}\"; leave it out",
+         origin, s.local_steps != 1 ? "local_steps" : "post_local_epochs", s.algorithm);
+  if (local && s.local_steps == 1 && s.post_local_epochs != 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.local_steps above 1 with synchronization.post_local_epochs, "
+         "found 1, which averages in every step; try 8",
+         origin);
   if (!traits.public_copies && (s.adaptive_step || s.resync_every > 0))
     fail(Kind::usage,
          "{}: expected synchronization.{} only with choco-sgd or quant-sgp, which keep public "
@@ -30,12 +40,13 @@ void check_momentum(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   const GossipTraits traits = gossip_traits(s.algorithm);
   const bool quasi_global = config.optimizer.momentum_kind == "quasi-global";
-  if (quasi_global && (!traits.mixes || traits.own_direction))
+  const bool admits_it = s.algorithm == "local-sgd" || (traits.mixes && !traits.own_direction);
+  if (quasi_global && !admits_it)
     fail(Kind::usage,
          "{}: expected optimizer.momentum_kind \"local\" for synchronization.algorithm \"{}\", "
          "found "
          "\"quasi-global\", which learns from what mixing does to d-psgd, sgp, choco-sgd, "
-         "quant-sgp, deep-squeeze or sparse-push",
+         "quant-sgp, deep-squeeze, sparse-push or local-sgd",
          origin, s.algorithm);
   if (quasi_global && config.optimizer.momentum == 0)
     fail(Kind::usage,
@@ -74,6 +85,18 @@ void check_compressor(const RunConfig& config, const std::string& origin) {
          origin, config.synchronization.algorithm);
 }
 
+/// Compressors that need gradients; the others suit any difference of models.
+void check_compressor_of_models(const RunConfig& config, const std::string& origin) {
+  const std::string& compressor = config.compressor.name;
+  if (compressor != "signsgd" && compressor != "dgc") return;
+  fail(Kind::usage,
+       "{}: expected another compressor than \"{}\" for synchronization.algorithm \"local-sgd\", "
+       "which averages differences of models: {}; take {}",
+       origin, compressor,
+       compressor == "dgc" ? "its memory is one of gradients" : "its votes carry no size",
+       compressor == "dgc" ? "\"topk\"" : "\"ef-signsgd\"");
+}
+
 }  // namespace
 
 GossipTraits gossip_traits(std::string_view algorithm) {
@@ -90,6 +113,7 @@ void check_gossip(const RunConfig& config, const std::string& origin) {
   check_keys_of_gossip(config, origin);
   check_momentum(config, origin);
   if (gossip_traits(config.synchronization.algorithm).mixes) check_compressor(config, origin);
+  if (config.synchronization.algorithm == "local-sgd") check_compressor_of_models(config, origin);
 }
 
 }  // namespace eqt::app

@@ -51,7 +51,7 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
     epoch_.variance += *result.quantization_variance;
     epoch_.variance_count += 1;
   }
-  unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values});
+  unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values, result.skipped});
   if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
 }
 
@@ -78,11 +78,12 @@ void Ledger::flush_steps() {
 
   const double ranks = comm_.size();
   // The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
-  const double dense =
+  const double dense_mean =
       options_.synchronizes ? 8 * static_cast<double>(options_.values) * (ranks - 1) : 0;
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
+    const double dense = unflushed_[i].skipped ? 0 : dense_mean;
     record.loss = sums[0] / ranks;
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);

@@ -5,6 +5,7 @@
 
 #include "codec/codecs.hpp"
 #include "data/partition.hpp"
+#include "support/blobs.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 #include "support/toy_replica.hpp"
@@ -21,26 +22,6 @@ struct Log final : metrics::Sink {
   void write(const metrics::EpochRecord& record) override { epochs.push_back(record); }
 };
 
-/// Two classes of 12 pixels that a linear model separates.
-class Blobs final : public data::Dataset {
- public:
-  std::size_t size() const override { return 240; }
-  data::ImageShape shape() const override { return {1, 3, 4}; }
-  int classes() const override { return 2; }
-  int label(std::size_t sample) const override { return static_cast<int>(sample % 2); }
-  void read(std::span<const std::size_t> indices, const std::optional<data::AugmentKey>&,
-            data::Batch& out) const override {
-    out.shape = shape();
-    out.images.clear();
-    out.labels.clear();
-    for (const std::size_t i : indices) {
-      const auto noise = test::gaussian(12, {.run_seed = 8, .step = i});
-      for (const float x : noise) out.images.push_back(x + (i % 2 == 0 ? 1.0f : -1.0f));
-      out.labels.push_back(static_cast<std::int64_t>(i % 2));
-    }
-  }
-};
-
 struct Result {
   metrics::Summary summary;
   Log log;
@@ -50,7 +31,7 @@ struct Result {
 Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
                std::size_t batch_size, const train::Plan& base) {
   Result result;
-  const Blobs blobs;
+  const test::Blobs blobs;
   const data::IidPartition partition(blobs.size(), comm.rank(), comm.size(), 1);
   train::Plan plan = base;
   plan.batch_size = batch_size;
@@ -137,7 +118,7 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
   const Result result =
       run_toy(comm, *none, true, 240 / static_cast<std::size_t>(comm.size()), plan);
 
-  const Blobs blobs;
+  const test::Blobs blobs;
   test::ToyReplica alone(12, 2, 1);
   std::vector<std::size_t> all(240);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
