@@ -216,12 +216,22 @@ void build_compressor(const RunConfig& config, const comm::Communicator& comm, R
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
 }
 
+/// Null: the compressor stays as it is.
+std::unique_ptr<collective::Adaptation> make_adaptation(const RunConfig& config,
+                                                        comm::Communicator& comm,
+                                                        codec::Compressor& compressor) {
+  auto* const adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(&compressor);
+  if (adaptive == nullptr) return nullptr;
+  return collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
+}
+
 /// DGC-like schedules of density are for gradients; every other codec keeps its own.
 void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
                             bool communication_thread, Run& run) {
   run.gossip =
       build_gossip(config, comm, *run.compressor, run.buckets, run.replica->parameters().size());
   const Gossip& gossip = *run.gossip;
+  run.adaptation = make_adaptation(config, comm, *run.compressor);
   run.synchronizer = train::make_gossip_averaging(
       {.comm = comm,
        .mixer = *gossip.mixer,
@@ -237,7 +247,8 @@ void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
        .combine_first = config.synchronization.order == "combine-then-adapt",
        .overlap = config.synchronization.overlap && communication_thread,
        .lossy = !run.compressor->properties().lossless,
-       .density = {}});
+       .density = {},
+       .adaptation = run.adaptation.get()});
 }
 
 train::GradientAveragingOptions averaging_options(const RunConfig& config, const Run& run,
@@ -286,10 +297,7 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
     return;
   }
   run.collective = make_collective(config, comm, run, plan);
-  if (auto* adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(run.compressor.get())) {
-    run.adaptation =
-        collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
-  }
+  run.adaptation = make_adaptation(config, comm, *run.compressor);
   if (config.synchronization.algorithm == "local-sgd") {
     build_local_sgd(config, comm, std::move(plan), run);
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 #include "pipeline/engine.hpp"
@@ -92,6 +93,8 @@ class GossipAveraging final : public Synchronizer {
                 .density = {},
                 .measure = options_.lossy && step % kVarianceEvery == 0};
     if (options_.density) context_.density = options_.density(epoch);
+    adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
+    if (adapting_) context_.observer = &observer_;
     if (!before_.span().empty()) std::ranges::copy(p_.parameters, before_.span().begin());
     if (!options_.combine_first) return;
     std::ranges::copy(p_.parameters, mixed_.span().begin());
@@ -118,6 +121,7 @@ class GossipAveraging final : public Synchronizer {
     }
     if (p_.direction != nullptr) p_.direction->observe(before_.span(), p_.parameters, rate);
     SyncResult result{work_.total.traffic, {}, {}};
+    if (adapting_) adapt(result);
     if (direction_work_) result.traffic += direction_work_->total.traffic;
     count_bytes(bytes_before_, p_.comm.byte_count(), result.traffic);
     const gossip::MessageError& message = work_.total.message;
@@ -126,6 +130,13 @@ class GossipAveraging final : public Synchronizer {
   }
 
  private:
+  /// After the last message: the next step's are encoded with what all ranks saw.
+  void adapt(SyncResult& result) {
+    const Stopwatch transfer;
+    result.note = options_.adaptation->adapt(context_.step);
+    result.traffic.transfer_seconds += transfer.seconds();
+  }
+
   void mix(std::span<float> values) {
     work_.prepare(context_, values, background_ ? &*background_ : nullptr);
     engine_.run(work_);
@@ -139,6 +150,7 @@ class GossipAveraging final : public Synchronizer {
     gossip::MixContext second = context_;
     second.round = 1;
     second.measure = false;
+    second.observer = nullptr;
     direction_work_->prepare(second, p_.direction->mixed(), nullptr);
     engine_.run(*direction_work_);
   }
@@ -164,6 +176,11 @@ class GossipAveraging final : public Synchronizer {
   pipeline::Engine engine_;
   MixWork work_;
   std::optional<MixWork> direction_work_;
+  const gossip::Observer observer_ = [this](const FusionBucket& bucket,
+                                            std::span<const float> values) {
+    options_.adaptation->watch(bucket, values);
+  };
+  bool adapting_ = false;  // this step's messages change the compressor
   comm::ByteCount bytes_before_;
   std::optional<Background> background_;
 };
