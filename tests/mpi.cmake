@@ -8,6 +8,8 @@ eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective
 eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
 eqt_mpi_test(local_sgd RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/local_sgd_test.cpp)
+eqt_mpi_test(gossip_adaptation RANKS 2 3 4 LINK eqt_train
+  SOURCES mpi/gossip_adaptation_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
   SOURCES mpi/power_sgd_test.cpp)
