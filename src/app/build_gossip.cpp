@@ -34,17 +34,22 @@ void require_doubly_stochastic(const std::string& algorithm, const Topology& top
 
 /// Tang et al. 2018, assumption 1.
 void require_d2_weights(const Topology& topology) {
+  constexpr std::string_view kInstead =
+      "synchronization.topology.kind \"star\" or \"complete\", an undirected ring of an odd number "
+      "of ranks, or the algorithm gradient-tracking";
   if (!topology.is_static() || !topology.at(0).is_symmetric())
     fail(Kind::usage,
          "synchronization.algorithm d2: expected symmetric weights that do not change, found the "
-         "{}; take an undirected ring, torus, mesh, star or complete graph",
-         topology.name());
+         "{}; take {}",
+         topology.name(), kInstead);
+  // Rings of an even number of ranks have -1/3 itself, on either side of it by rounding.
+  constexpr double kRounding = 1e-9;
   const double smallest = topology::smallest_eigenvalue(topology.at(0));
-  if (smallest > -1.0 / 3) return;
+  if (smallest > -1.0 / 3 + kRounding) return;
   fail(Kind::usage,
        "synchronization.algorithm d2: expected weights whose eigenvalues lie above -1/3, found "
-       "{:.4f} in the {}; take synchronization.topology.weights \"metropolis\" or another kind",
-       smallest, topology.name());
+       "{:.4f} in the {} of {} ranks; take {}",
+       smallest, topology.name(), topology.ranks(), kInstead);
 }
 
 void check_topology_fits(const RunConfig& config, const Topology& topology) {
@@ -90,8 +95,7 @@ void choose_step(const RunConfig& config, comm::Communicator& comm,
   } else if (step > kFarAbove * usual) {
     gossip.note = fmt::format(
         "synchronization.consensus_step {:.3g} may not contract with {}, which keeps {:.3g} of "
-        "what "
-        "it is given; \"auto\" would take {:.3g}",
+        "what it is given; \"auto\" would take {:.3g}",
         step, codec::codec_name(compressor.id()), shared[1], usual);
   }
 }

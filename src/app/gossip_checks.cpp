@@ -74,6 +74,11 @@ void check_compressor(const RunConfig& config, const std::string& origin) {
          "{}",
          origin, compressor, config.synchronization.algorithm, why, instead);
   };
+  if (config.synchronization.collective != "auto")
+    fail(Kind::usage,
+         "{}: expected synchronization.collective \"auto\" for synchronization.algorithm \"{}\", "
+         "which talks to neighbours only, found \"{}\"; leave it out",
+         origin, config.synchronization.algorithm, config.synchronization.collective);
   if (compressor == "signsgd")
     refuse("its signs carry no size, and no majority votes here", "\"ef-signsgd\"");
   if (compressor == "dgc") refuse("its memory is one of gradients", "\"topk\"");
