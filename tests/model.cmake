@@ -1,9 +1,11 @@
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
   SOURCES unit/model/emulated_replica_test.cpp unit/model/norm_kernels_test.cpp
-          unit/model/replica_test.cpp unit/model/weights_test.cpp)
+          unit/model/plain_network_test.cpp unit/model/replica_test.cpp
+          unit/model/weights_test.cpp)
 # Apart, because it looks behind the torch-free interface.
-eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch
-  SOURCES unit/model/batch_norm_test.cpp)
+eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch PkgConfig::hwy
+  SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp
+          unit/model/normalization_test.cpp support/norm_oracle.cpp)
 
 # Python's LibTorch as the other side: Debian's python3-torch, which another python3 on PATH may hide.
 find_program(EQT_TORCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
@@ -22,3 +24,7 @@ endif()
 add_executable(train_throughput bench/train_throughput.cpp)
 target_include_directories(train_throughput PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(train_throughput PRIVATE eqt_model eqt_options)
+
+add_executable(norm_throughput bench/norm_throughput.cpp)
+target_include_directories(norm_throughput PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(norm_throughput PRIVATE eqt_model eqt_torch eqt_options)

@@ -110,6 +110,7 @@ void build_emulation(const RunConfig& config, const comm::Communicator& comm, Ru
   model::set_threads(1);
   model::ModelOptions options = model::published_options(config.model.name);
   options.normalization = config.model.normalization;
+  options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
   options.seed = config.seed;
   run.replica = model::make_emulated_replica(model::make_replica(options),
@@ -126,8 +127,10 @@ void build_model(const RunConfig& config, const comm::Communicator& comm, Run& r
                                      .input = run.data.train->shape(),
                                      .classes = run.data.train->classes(),
                                      .normalization = config.model.normalization,
+                                     .norm_groups = config.model.norm_groups,
                                      .shortcut = config.model.shortcut,
-                                     .seed = config.seed});
+                                     .seed = config.seed,
+                                     .rank = comm.rank()});
   // The other ranks receive rank 0's parameters, so its node alone needs the file.
   if (!config.model.weights.empty() && comm.rank() == 0) {
     run.replica->load_weights(config.model.weights);

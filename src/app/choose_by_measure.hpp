@@ -20,10 +20,11 @@ struct MeasuredChoice {
   std::string note;        // one line: the choice, what it was preferred to, how long it took
 };
 
-/// Measures links and the compressor, predicts each compatible collective's time for the plan
-/// (collective/cost.hpp), tries those that come near the best on the plan's first pieces, and takes
-/// the first in the order of preference that is as fast as the best, up to a tie. Takes less than
-/// two seconds, unless the links are so slow that a piece alone takes longer. Collective; rank 0's
+/// Measures links and the compressor and predicts each compatible collective's time for the plan
+/// (collective/cost.hpp). Takes the first in the order of preference that is as fast as the best,
+/// up to a tie: by figures so coarse that the next run finds them again, because collectives differ
+/// in their bits; of lossless ones by a trial on the plan's first pieces. Takes less than two
+/// seconds, unless the links are so slow that a piece alone takes longer. Collective; rank 0's
 /// choice holds for all.
 ///
 /// Candidates quantise a value at most twice, as scatter-reduce does, unless the compressor is

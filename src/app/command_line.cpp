@@ -108,6 +108,35 @@ CLI::App* add_analyze_topology(CLI::App& app, AnalyzeTopologyCommand& topology) 
   return sub;
 }
 
+CLI::App* add_analyze_volume(CLI::App& app, AnalyzeVolumeCommand& volume) {
+  CLI::App* verb = app.add_subcommand(
+      "volume", "Bytes that a node sends in a run, as papers count them and on the wire");
+  CLI::Option* model =
+      verb->add_option("--model", volume.model, "The network, as published [a table of papers]")
+          ->type_name("NAME");
+  const auto about_a_run = [&](const char* name, auto& value, const char* about, auto least,
+                               auto most) {
+    verb->add_option(name, value, about)
+        ->type_name("N")
+        ->check(CLI::Range(least, most))
+        ->needs(model);
+  };
+  constexpr std::size_t kOne = 1, kMany = 1'000'000'000, kMostRanks = 65536;
+  verb->add_option("--normalization", volume.normalization, "Its layers [batchnorm]")
+      ->type_name("NAME")
+      ->needs(model);
+  about_a_run("--ranks", volume.ranks, "Nodes [8]", kOne, kMostRanks);
+  about_a_run("--samples", volume.samples, "Of the training set [50000]", kOne, kMany);
+  about_a_run("--batch-size", volume.batch_size, "Samples per node and step [32]", kOne, kMany);
+  about_a_run("--epochs", volume.epochs, "Passes over the training set [200]", kOne, kMany);
+  about_a_run("--density", volume.density, "Share of the values that is sent [all, float32]", 0.0,
+              1.0);
+  about_a_run("--edges", volume.edges, "Neighbours that a node sends to [1]", kOne, kMostRanks);
+  verb->add_flag("--paper", volume.paper, "Only as papers count");
+  verb->add_flag("--json", volume.json, "One JSON object a line");
+  return verb;
+}
+
 void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
@@ -159,6 +188,8 @@ Command parse_command_line(int argc, char** argv) {
   analyze_app->require_subcommand(0, 1)->allow_extras();
   AnalyzeTopologyCommand analyze_topology;
   const CLI::App* topology_app = add_analyze_topology(*analyze_app, analyze_topology);
+  AnalyzeVolumeCommand analyze_volume;
+  const CLI::App* volume_app = add_analyze_volume(*analyze_app, analyze_volume);
 
   DoctorCommand doctor;
   CLI::App* doctor_app = app.add_subcommand(
@@ -184,7 +215,8 @@ Command parse_command_line(int argc, char** argv) {
   }
   if (analyze_app->parsed()) {
     if (topology_app->parsed()) return analyze_topology;
-    fail_verb(*analyze_app, "what to analyze, topology");
+    if (volume_app->parsed()) return analyze_volume;
+    fail_verb(*analyze_app, "what to analyze, topology or volume");
   }
   const bool checks = check_app->parsed();
   if ((checks ? check.config_path : train.config_path).empty()) {

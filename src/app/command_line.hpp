@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -60,6 +62,19 @@ struct DoctorCommand {
   bool json = false;
 };
 
+struct AnalyzeVolumeCommand {
+  std::string model;                        // "" = the published table
+  std::string normalization = "batchnorm";  // the config's default
+  std::size_t ranks = 8;
+  std::size_t samples = 50000;    // of the training set, CIFAR-10's
+  std::size_t batch_size = 32;    // per rank
+  std::uint64_t epochs = 200;     // as published
+  std::optional<double> density;  // none: float32
+  std::size_t edges = 1;          // out of a node
+  bool paper = false;             // the tables' accounting alone
+  bool json = false;
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
@@ -67,7 +82,8 @@ struct PrintCommand {
 
 using Command =
     std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                 BenchCollectivesCommand, AnalyzeTopologyCommand, DoctorCommand, PrintCommand>;
+                 BenchCollectivesCommand, AnalyzeTopologyCommand, AnalyzeVolumeCommand,
+                 DoctorCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

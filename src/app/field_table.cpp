@@ -41,11 +41,22 @@ std::vector<Field> model_fields() {
                    {"resnet50", "ImageNet ResNet, bottlenecks; CIFAR stem when images are small"},
                    {"resnet54", "CIFAR ResNet, 3 x 8 blocks; 50 layers, but known by this name"},
                    {"resnet56", "CIFAR ResNet, 3 x 9 blocks"},
-                   {"resnet110", "CIFAR ResNet, 3 x 18 blocks"}})
+                   {"resnet110", "CIFAR ResNet, 3 x 18 blocks"},
+                   {"vgg11", "VGG-11 for small images: 8 convolutions, dropout, 2 linear layers"},
+                   {"alexnet", "AlexNet for CIFAR: 5 convolutions, 1 linear layer, no norms"}})
           .says("the network"),
       EQT_FIELD(model.normalization)
-          .one_of({{"batchnorm", "batch normalization, statistics of each rank's own batch"}})
+          .one_of({{"batchnorm", "batch normalization, statistics of each rank's own batch"},
+                   {"groupnorm", "group normalization, statistics of each sample"},
+                   {"evonorm-s0", "EvoNorm-S0: statistics of each sample; no ReLU in the network"},
+                   {"range-batchnorm", "batch normalization by mean and range"},
+                   {"range-evonorm", "EvoNorm by range and hard sigmoid; no ReLU in the network"}})
           .says("normalization layers"),
+      EQT_FIELD(model.norm_groups)
+          .from(0, 1024)
+          .in("groups")
+          .says("groups of channels that groupnorm and the EvoNorms measure; 0 = as published, 2 "
+                "for groupnorm and 8 for the EvoNorms"),
       EQT_FIELD(model.precision)
           .one_of({{"fp32", "float32 everywhere"}})
           .says("arithmetic of the network"),

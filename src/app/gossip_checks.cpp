@@ -29,11 +29,11 @@ void check_keys_of_gossip(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.local_steps above 1 with synchronization.post_local_epochs, "
          "found 1, which averages in every step; try 8",
          origin);
-  if (!traits.public_copies && (s.adaptive_step || s.resync_every > 0))
+  if (!traits.public_copies && s.adaptive_step)
     fail(Kind::usage,
-         "{}: expected synchronization.{} only with choco-sgd or quant-sgp, which keep public "
-         "copies, found it with \"{}\"; leave it out",
-         origin, s.adaptive_step ? "adaptive_step" : "resync_every", s.algorithm);
+         "{}: expected synchronization.adaptive_step only with choco-sgd or quant-sgp, which keep "
+         "public copies, found it with \"{}\"; leave it out",
+         origin, s.algorithm);
 }
 
 void check_momentum(const RunConfig& config, const std::string& origin) {

@@ -26,6 +26,7 @@ struct RunConfig {
   struct Model {
     std::string name = "resnet20";
     std::string normalization = "batchnorm";
+    int norm_groups = 0;  // 0 = the published number
     std::string precision = "fp32";
     std::string shortcut = "projection";
     std::string weights;  // "" = none

@@ -29,6 +29,10 @@ constexpr double kStartTimeoutSeconds = 300;  // until the config says otherwise
 constexpr double kLateSeconds = 0.001;
 constexpr double kLateShare = 1.02;
 
+constexpr const char* kNoThreads =
+    "this MPI library admits no calls from a second thread, so messages wait until computing is "
+    "done; one with MPI_THREAD_SERIALIZED hides them";
+
 /// [seconds per step]
 double slowest_rank(const PerRank& emulate_compute) {
   if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
@@ -116,6 +120,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
     sink->write(describe(config, *run, comm));
+    if (config.synchronization.overlap && comm.size() > 1 && !session.allows_communication_thread())
+      sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
     if (run->gossip != nullptr && !run->gossip->note.empty())
       sink->write(metrics::NoteRecord{.step = 0, .text = run->gossip->note});
     if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});

@@ -162,6 +162,24 @@ Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBuck
   return volume;
 }
 
+Machine coarse(const Machine& machine) {
+  // To the nearest power, half a step up or down.
+  const auto rounded = [](double value, double base) {
+    return value > 0 ? std::pow(base, std::round(std::log(value) / std::log(base))) : 0.0;
+  };
+  constexpr double kTen = 10, kRootOfTen = 3.1622776601683795;
+  Machine result = machine;
+  for (double* const seconds :
+       {&result.encode_seconds, &result.decode_seconds, &result.add_seconds}) {
+    *seconds = rounded(*seconds, kTen);
+  }
+  auto& link = result.between_hosts;
+  link.latency_seconds = rounded(link.latency_seconds, kTen);
+  link.bytes_per_second = rounded(link.bytes_per_second, kRootOfTen);
+  result.within_host = {.latency_seconds = 1e-6, .bytes_per_second = 1e10};
+  return result;
+}
+
 double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
                        std::size_t slots) {
   EQT_CHECK(pieces > 0 && slots > 0, "a prediction for {} pieces in {} slots", pieces, slots);

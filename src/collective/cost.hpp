@@ -31,8 +31,8 @@ struct Volume {
 };
 
 /// Of this plan, with `message_bytes` expected of Gaussian-like values.
-Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan, int ranks,
-                 int hosts);
+Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
+                 int ranks, int hosts);
 
 /// What it costs a rank; the mean over ranks where they differ by a run. Bytes are exact where a
 /// message's length depends on its number of values alone. Where it depends on the values (entropy
@@ -65,6 +65,12 @@ struct Machine {
     double bytes_per_second = 0;  // while both directions are busy
   } between_hosts, within_host;
 };
+
+/// The machine with every figure rounded, so that measuring it once more gives the same: speeds of
+/// links to half powers of ten (which 1, 10, 100 Mb/s, 1, 2.5, 10, 40 Gb/s are far from being
+/// between), latencies and the cores' speeds to powers of ten. Links within a host count as 1 us
+/// and 10 GB/s.
+Machine coarse(const Machine& machine);
 
 /// Seconds of one synchronization whose `pieces` pass through the engine, `slots` of them at a
 /// time:

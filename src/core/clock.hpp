@@ -1,11 +1,14 @@
-// Seconds since a moment, by the monotonic clock.
+// Seconds since a moment.
 
 #pragma once
+
+#include <time.h>
 
 #include <chrono>
 
 namespace eqt {
 
+/// By the monotonic clock.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -14,6 +17,20 @@ class Stopwatch {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
+};
+
+/// By the processor time of this thread: what others do on its core hardly shows.
+class WorkStopwatch {
+ public:
+  double seconds() const { return now() - start_; }
+
+ private:
+  static double now() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+  double start_ = now();
 };
 
 }  // namespace eqt

@@ -22,7 +22,8 @@ enum class RandomPurpose : std::uint32_t {
   augmentation = 0xF0000003u,  // crop offsets and flips
   synthetic = 0xF0000004u,     // synthetic data
   emulation = 0xF0000005u,     // gradients of emulated boards
-  quality = 0xF0000006u,       // values on which a compressor's quality is measured
+  dropout = 0xF0000006u,       // which values training leaves out; the layer is the block
+  quality = 0xF0000007u,       // values on which a compressor's quality is measured
 };
 
 struct RandomKey {

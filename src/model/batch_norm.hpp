@@ -11,32 +11,26 @@
 
 #pragma once
 
-#include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
-#include <torch/types.h>
+
+#include "model/normalization.hpp"
 
 namespace eqt::model {
 
+class ChannelStatistics;
+
 /// Parameters and buffers have BatchNorm2d's names. In training mode it normalizes by the batch and
 /// updates the running statistics; in evaluation mode, only without gradients, by the latter.
-class BatchNormImpl : public torch::nn::Module {
+class BatchNormImpl : public Normalization {
  public:
-  static constexpr double kEpsilon = 1e-5;  // torch's default, in torchvision's ResNets too
   static constexpr double kMomentum = 0.1;  // share of the newest batch in running statistics
-
-  /// What normalization needs to know about each channel; private to batch_norm.cpp.
-  struct Statistics;
 
   explicit BatchNormImpl(std::int64_t channels);
 
-  at::Tensor forward(const at::Tensor& x);                               // norm(x), (n, c, h, w)
-  at::Tensor relu(const at::Tensor& x);                                  // relu(norm(x))
-  at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual);  // relu(norm(x) + residual)
-
  private:
-  at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu);
-  void describe_running(const Statistics& statistics) const;
-  void describe_batch(const at::Tensor& x, const Statistics& statistics);  // and track it
+  at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override;
+  void describe_running(const ChannelStatistics& statistics) const;
+  void describe_batch(const at::Tensor& x, const ChannelStatistics& statistics);  // and track it
 
   at::Tensor weight_, bias_;               // (c)
   at::Tensor running_mean_, running_var_;  // (c)

@@ -20,9 +20,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -159,6 +161,36 @@ class EmulatedReplica final : public Replica {
   StepId step_ = 0;                // calls so far
 };
 
+/// Follows an image through a network without shortcuts ("features.N.weight"), whose places are
+/// counted with ReLU and pooling: where one more is free before the next convolution, the image was
+/// halved.
+class PlainSide {
+ public:
+  explicit PlainSide(double side) : side_(side) {}
+
+  /// The same as output_side(). Slices come in the layout's order. Nothing for other names.
+  std::optional<double> at(const TensorSlice& slice) {
+    constexpr std::string_view kRow = "features.";
+    if (!slice.name.starts_with(kRow)) return {};
+    const int place = std::atoi(slice.name.c_str() + kRow.size());
+    if (slice.shape.size() == 4) {
+      if (place > next_) side_ /= 2;
+      if (slice.shape[2] == kAlexNetKernel) side_ /= 4;
+      convolution_ = place;
+    }
+    const bool is_norm = place != convolution_;
+    next_ = std::max(next_, convolution_ + (is_norm ? 3 : 2));
+    return side_;
+  }
+
+ private:
+  static constexpr int kAlexNetKernel = 11;  // of its first convolution, which has stride 4
+
+  double side_;  // [pixels]
+  int convolution_ = 0;
+  int next_ = 0;  // where a convolution would follow without pooling
+};
+
 /// Side of the square of output positions of the layer that a parameter belongs to [pixels]; 1
 /// where images have shrunk to a point.
 double output_side(const TensorSlice& slice, int side, bool large_stem) {
@@ -178,9 +210,10 @@ double output_side(const TensorSlice& slice, int side, bool large_stem) {
 
 std::vector<double> multiply_adds(const Layout& layout, int side) {
   const bool large_stem = !layout.empty() && layout[0].shape.size() == 4 && layout[0].shape[2] == 7;
+  PlainSide plain(side);
   std::vector<double> result;
   for (const TensorSlice& slice : layout) {
-    const double output = output_side(slice, side, large_stem);
+    const double output = plain.at(slice).value_or(output_side(slice, side, large_stem));
     result.push_back(static_cast<double>(slice.count) * output * output);
   }
   return result;

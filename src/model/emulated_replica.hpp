@@ -26,9 +26,9 @@ struct EmulationOptions {
 std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
                                                const EmulationOptions& options);
 
-/// Multiply-adds that each slice takes part in when a ResNet of this layout sees one image of
-/// `side` pixels: values times output positions, known by torchvision's names. Where names are
-/// others: as many as values.
+/// Multiply-adds that each slice takes part in when a network of this layout sees one image of
+/// `side` pixels: values times output positions, known by torchvision's names of ResNets, VGG
+/// and AlexNet. Where names are others: as many as values.
 std::vector<double> multiply_adds(const Layout& layout, int side);
 
 }  // namespace eqt::model

@@ -106,6 +106,49 @@ void ChannelMoments(std::span<const float> x, std::span<float> mean, std::span<f
   wide.finish(totals, squares);
 }
 
+constexpr std::size_t kPivotRows = 8;
+
+/// Of the channels from `c` on, as many as the tag has lanes.
+template <class D>
+HWY_INLINE void moments_of_columns(D d, std::span<const float> x, std::size_t c,
+                                   std::span<float> mean, std::span<float> squares) {
+  const std::size_t channels = mean.size(), rows = x.size() / channels;
+  const auto load = [&](std::size_t row) HWY_ATTR { return hn::LoadU(d, &x[row * channels + c]); };
+  const std::size_t pivots = std::min(rows, kPivotRows);
+  auto pivot = hn::Zero(d);
+  for (std::size_t i = 0; i < pivots; ++i) pivot = hn::Add(pivot, load(i * rows / pivots));
+  pivot = hn::Mul(pivot, hn::Set(d, 1.0f / static_cast<float>(pivots)));
+  // Two of each sum hide an addition's latency.
+  auto sum = hn::Zero(d), square = hn::Zero(d), sum2 = hn::Zero(d), square2 = hn::Zero(d);
+  std::size_t row = 0;
+  for (; row + 2 <= rows; row += 2) {
+    const auto a = hn::Sub(load(row), pivot), b = hn::Sub(load(row + 1), pivot);
+    sum = hn::Add(sum, a);
+    sum2 = hn::Add(sum2, b);
+    square = hn::MulAdd(a, a, square);
+    square2 = hn::MulAdd(b, b, square2);
+  }
+  if (row < rows) {
+    const auto a = hn::Sub(load(row), pivot);
+    sum = hn::Add(sum, a);
+    square = hn::MulAdd(a, a, square);
+  }
+  sum = hn::Add(sum, sum2);
+  const auto offset = hn::Mul(sum, hn::Set(d, 1.0f / static_cast<float>(rows)));
+  hn::StoreU(hn::Add(pivot, offset), d, &mean[c]);
+  const auto total = hn::NegMulAdd(sum, offset, hn::Add(square, square2));
+  hn::StoreU(hn::IfThenZeroElse(hn::Lt(total, hn::Zero(d)), total), d, &squares[c]);
+}
+
+void ChannelMomentsNear(std::span<const float> x, std::span<float> mean, std::span<float> squares) {
+  const hn::ScalableTag<float> full;
+  const hn::CappedTag<float, 1> single;
+  const std::size_t lanes = hn::Lanes(full);
+  std::size_t c = 0;
+  for (; c + lanes <= mean.size(); c += lanes) moments_of_columns(full, x, c, mean, squares);
+  for (; c < mean.size(); ++c) moments_of_columns(single, x, c, mean, squares);
+}
+
 /// A ChannelMap spread over a wide row.
 class WideMap {
  public:
@@ -214,8 +257,8 @@ void InputGradientOf(std::span<const float> g, std::span<const float> x,
     auto v = hn::LoadU(d, &g[i]);
     const auto t = map.centre(d, hn::LoadU(d, &x[i]), c);
     if constexpr (kGateByInput) v = gate_by(d, map.normalize(d, t, c), v);
-    v = hn::NegMulAdd(t, hn::LoadU(d, slopes + c), hn::Sub(v, hn::LoadU(d, offsets + c)));
-    hn::StoreU(hn::Mul(v, map.scale(d, c)), d, &dx[i]);
+    v = hn::MulSub(v, map.scale(d, c), hn::LoadU(d, offsets + c));
+    hn::StoreU(hn::NegMulAdd(t, hn::LoadU(d, slopes + c), v), d, &dx[i]);
   });
 }
 
@@ -233,6 +276,7 @@ HWY_AFTER_NAMESPACE();
 namespace eqt::model {
 
 HWY_EXPORT(ChannelMoments);
+HWY_EXPORT(ChannelMomentsNear);
 HWY_EXPORT(NormalizeRows);
 HWY_EXPORT(GradientSums);
 HWY_EXPORT(InputGradient);
@@ -241,6 +285,13 @@ void channel_moments(std::span<const float> x, std::span<float> mean, std::span<
   EQT_DCHECK(!x.empty() && x.size() % mean.size() == 0, "{} values in {} channels", x.size(),
              mean.size());
   HWY_DYNAMIC_DISPATCH(ChannelMoments)(x, mean, squares);
+}
+
+void channel_moments_near(std::span<const float> x, std::span<float> mean,
+                          std::span<float> squares) {
+  EQT_DCHECK(!x.empty() && x.size() % mean.size() == 0, "{} values in {} channels", x.size(),
+             mean.size());
+  HWY_DYNAMIC_DISPATCH(ChannelMomentsNear)(x, mean, squares);
 }
 
 void normalize_rows(std::span<const float> x, std::span<const float> residual,

@@ -18,7 +18,8 @@ struct Entry {
   std::string_view about;
   std::array<int, 4> blocks;  // per stage; three stages: a network for small images
   bool bottleneck;
-  bool small_images() const { return blocks[3] == 0; }
+  PlainPlan (*plain)() = nullptr;  // a network without shortcuts: no blocks, images of any size
+  bool small_images() const { return plain == nullptr && blocks[3] == 0; }
 };
 
 // He et al., CVPR 2016: section 4.2 (6n + 2 layers, n blocks a stage) and table 1. "resnet54" is
@@ -52,6 +53,16 @@ constexpr std::array kModels{
           "ResNet of bottleneck blocks, 23.5 M parameters; 3x3 stem up to 64 pixels",
           {3, 4, 6, 3},
           true},
+    Entry{"vgg11",
+          "VGG-11 with normalization, dropout and 2 linear layers, 9.49 M parameters",
+          {},
+          false,
+          vgg11_plan},
+    Entry{"alexnet",
+          "AlexNet for CIFAR, no normalization, 1 linear layer, 2.47 M parameters",
+          {},
+          false,
+          alexnet_plan},
 };
 
 const Entry& find_model(std::string_view name) {
@@ -78,9 +89,6 @@ void check_options(const ModelOptions& options, const Entry& entry) {
     fail(Kind::usage, "model {}: expected 2 to {} classes, found {}", entry.name, kMostClasses,
          options.classes);
   }
-  if (options.normalization != "batchnorm") {
-    fail(Kind::usage, "model.normalization must be batchnorm, found \"{}\"", options.normalization);
-  }
   if (options.shortcut != "projection" && options.shortcut != "padding") {
     fail(Kind::usage, "model.shortcut: expected 'projection' or 'padding', found '{}'",
          options.shortcut);
@@ -89,6 +97,51 @@ void check_options(const ModelOptions& options, const Entry& entry) {
     fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
          entry.name);
   }
+}
+
+/// Range normalization is that of low-precision training, whose VGG has no bias in convolutions:
+/// the shift of the normalization does its work.
+bool wants_bias(const std::string& normalization) { return !normalization.starts_with("range-"); }
+
+PlainPlan plain_plan(const ModelOptions& options, const Entry& entry) {
+  PlainPlan plan = entry.plain();
+  plan.channels = options.input.channels;
+  plan.classes = options.classes;
+  if (plan.normalization) {
+    plan.normalization = {options.normalization, options.norm_groups};
+    plan.bias = wants_bias(options.normalization);
+  } else if (options.normalization != ModelOptions{}.normalization || options.norm_groups != 0) {
+    fail(Kind::usage,
+         "model.normalization: expected none for {}, which has no normalization layers, found "
+         "\"{}\" with model.norm_groups {}; leave both out or set model.name to vgg11",
+         entry.name, options.normalization, options.norm_groups);
+  }
+  return plan;
+}
+
+ResNetPlan resnet_plan(const ModelOptions& options, const Entry& entry) {
+  const bool small = entry.small_images();
+  ResNetPlan plan;
+  plan.blocks.assign(entry.blocks.begin(), entry.blocks.end() - (small ? 1 : 0));
+  plan.width =
+      small ? std::vector<std::int64_t>{16, 32, 64} : std::vector<std::int64_t>{64, 128, 256, 512};
+  plan.bottleneck = entry.bottleneck;
+  plan.projection = options.shortcut == "projection";
+  plan.large_stem = std::max(options.input.height, options.input.width) > kSmallImages;
+  plan.normalization = {options.normalization, options.norm_groups};
+  plan.channels = options.input.channels;
+  plan.classes = options.classes;
+  return plan;
+}
+
+/// So that a layer that cannot cut images of this size into chunks says so before training.
+void try_image(Replica& replica, const data::ImageShape& shape) {
+  replica.evaluate({.images = std::vector<float>(shape.values()), .labels = {0}, .shape = shape});
+}
+
+std::shared_ptr<Network> make_network(const ModelOptions& options, const Entry& entry) {
+  return entry.plain == nullptr ? make_resnet(resnet_plan(options, entry), options.seed)
+                                : make_plain_network(plain_plan(options, entry), options.seed);
 }
 
 }  // namespace
@@ -100,26 +153,23 @@ std::vector<ModelInfo> list_models() {
 }
 
 ModelOptions published_options(const std::string& name) {
-  if (find_model(name).small_images()) return {.name = name, .input = {3, 32, 32}, .classes = 10};
+  const Entry& entry = find_model(name);
+  if (entry.small_images() || entry.plain != nullptr)
+    return {.name = name, .input = {3, 32, 32}, .classes = 10};
   return {.name = name, .input = {3, 224, 224}, .classes = 1000};
 }
 
 std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
   const Entry& entry = find_model(options.name);
   check_options(options, entry);
-  const bool small = entry.small_images();
-  ResNetPlan plan;
-  plan.blocks.assign(entry.blocks.begin(), entry.blocks.end() - (small ? 1 : 0));
-  plan.width =
-      small ? std::vector<std::int64_t>{16, 32, 64} : std::vector<std::int64_t>{64, 128, 256, 512};
-  plan.bottleneck = entry.bottleneck;
-  plan.projection = options.shortcut == "projection";
-  plan.large_stem = std::max(options.input.height, options.input.width) > kSmallImages;
-  plan.channels = options.input.channels;
-  plan.classes = options.classes;
   return guarded("building a network", [&] {
-    return make_torch_replica(make_resnet(plan, options.seed),
-                              {options.input, kLeastSide, options.classes});
+    auto replica = make_torch_replica(make_network(options, entry), {.images = options.input,
+                                                                     .least_side = kLeastSide,
+                                                                     .classes = options.classes,
+                                                                     .seed = options.seed,
+                                                                     .rank = options.rank});
+    if (options.normalization == "range-evonorm") try_image(*replica, options.input);
+    return replica;
   });
 }
 

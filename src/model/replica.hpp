@@ -32,7 +32,7 @@ class Replica {
   virtual const Layout& layout() const = 0;   // of parameters() and gradient()
   virtual std::span<float> parameters() = 0;  // (d)
   virtual std::span<float> gradient() = 0;    // (d), overwritten by forward_backward
-  virtual std::span<float> buffers() = 0;     // (b), batch-norm running statistics
+  virtual std::span<float> buffers() = 0;     // (b), running statistics; some networks have none
   /// Mean loss over the batch; leaves its gradient in gradient().
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
   /// In evaluation mode; leaves gradient() alone.
@@ -50,8 +50,10 @@ struct ModelOptions {
   data::ImageShape input;  // what the data set delivers
   int classes = 10;
   std::string normalization = "batchnorm";
+  int norm_groups = 0;                  // 0 = the published number
   std::string shortcut = "projection";  // CIFAR ResNets: projection (B, 1x1 conv) or padding (A)
-  std::uint64_t seed = 1;               // of the initial weights
+  std::uint64_t seed = 1;               // of the initial weights and of dropout
+  Rank rank = 0;                        // decides what dropout leaves out, nothing else
 };
 
 /// The network as its authors trained it: ImageNet's images and classes, or CIFAR-10's for the

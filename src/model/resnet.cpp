@@ -7,32 +7,12 @@
 #include <ATen/Functions.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <cmath>
+#include <memory>
 
-#include "model/batch_norm.hpp"
 #include "model/network.hpp"
+#include "model/normalization.hpp"
 
 namespace eqt::model {
-
-ConvolutionImpl::ConvolutionImpl(std::int64_t in, std::int64_t out, std::int64_t kernel,
-                                 std::int64_t stride, at::Generator random)
-    : stride_(stride), padding_((kernel - 1) / 2) {
-  at::Tensor weight = at::empty({out, in, kernel, kernel});
-  weight.normal_(0, std::sqrt(2.0 / static_cast<double>(kernel * kernel * out)), random);
-  weight_ = register_parameter("weight", weight);
-}
-
-at::Tensor ConvolutionImpl::forward(const at::Tensor& x) {
-  return at::conv2d(x, weight_, {}, stride_, padding_);
-}
-
-LinearImpl::LinearImpl(std::int64_t in, std::int64_t out, at::Generator random) {
-  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-  weight_ = register_parameter("weight", at::empty({out, in}).uniform_(-bound, bound, random));
-  bias_ = register_parameter("bias", at::empty({out}).uniform_(-bound, bound, random));
-}
-
-at::Tensor LinearImpl::forward(const at::Tensor& x) { return at::linear(x, weight_, bias_); }
 
 namespace {
 
@@ -44,15 +24,38 @@ struct BlockShape {
   bool changes() const { return stride != 1 || in != out; }
 };
 
+using Norm = std::shared_ptr<Normalization>;
+
+/// What all blocks of a network share.
+struct BlockStyle {
+  bool projection;
+  NormalizationOptions normalization;
+};
+
+/// Shortcut B; the names are those of torchvision's Sequential.
+class ProjectionImpl : public torch::nn::Module {
+ public:
+  ProjectionImpl(const BlockShape& shape, const BlockStyle& style, at::Generator random)
+      : convolution_(
+            register_module("0", Convolution(shape.in, shape.out, 1, shape.stride, random))),
+        norm_(register_module("1", make_normalization(style.normalization, shape.out))) {}
+
+  at::Tensor forward(const at::Tensor& x) { return norm_->forward(convolution_->forward(x)); }
+
+ private:
+  Convolution convolution_;
+  Norm norm_;
+};
+TORCH_MODULE(Projection);
+
 /// The way around a block: identity, shortcut A (every stride-th pixel, new channels zero) or B.
 class Shortcut {
  public:
-  Shortcut(torch::nn::Module& block, const BlockShape& shape, bool projection, at::Generator random)
+  Shortcut(torch::nn::Module& block, const BlockShape& shape, const BlockStyle& style,
+           at::Generator random)
       : shape_(shape) {
-    if (!shape.changes() || !projection) return;
-    projection_ = torch::nn::Sequential(Convolution(shape.in, shape.out, 1, shape.stride, random),
-                                        BatchNorm(shape.out));
-    block.register_module("downsample", projection_);
+    if (!shape.changes() || !style.projection) return;
+    projection_ = block.register_module("downsample", Projection(shape, style, random));
   }
 
   at::Tensor forward(const at::Tensor& x) {
@@ -66,18 +69,18 @@ class Shortcut {
 
  private:
   BlockShape shape_;
-  torch::nn::Sequential projection_{nullptr};
+  Projection projection_{nullptr};
 };
 
 class BasicBlockImpl : public torch::nn::Module {
  public:
-  BasicBlockImpl(const BlockShape& shape, bool projection, at::Generator random)
+  BasicBlockImpl(const BlockShape& shape, const BlockStyle& style, at::Generator random)
       : conv1_(
             register_module("conv1", Convolution(shape.in, shape.width, 3, shape.stride, random))),
-        bn1_(register_module("bn1", BatchNorm(shape.width))),
+        bn1_(register_module("bn1", make_normalization(style.normalization, shape.width))),
         conv2_(register_module("conv2", Convolution(shape.width, shape.out, 3, 1, random))),
-        bn2_(register_module("bn2", BatchNorm(shape.out))),
-        shortcut_(*this, shape, projection, random) {}
+        bn2_(register_module("bn2", make_normalization(style.normalization, shape.out))),
+        shortcut_(*this, shape, style, random) {}
 
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor y = bn1_->relu(conv1_->forward(x));
@@ -86,24 +89,24 @@ class BasicBlockImpl : public torch::nn::Module {
 
  private:
   Convolution conv1_;
-  BatchNorm bn1_;
+  Norm bn1_;
   Convolution conv2_;
-  BatchNorm bn2_;
+  Norm bn2_;
   Shortcut shortcut_;
 };
 TORCH_MODULE(BasicBlock);
 
 class BottleneckImpl : public torch::nn::Module {
  public:
-  BottleneckImpl(const BlockShape& shape, bool projection, at::Generator random)
+  BottleneckImpl(const BlockShape& shape, const BlockStyle& style, at::Generator random)
       : conv1_(register_module("conv1", Convolution(shape.in, shape.width, 1, 1, random))),
-        bn1_(register_module("bn1", BatchNorm(shape.width))),
+        bn1_(register_module("bn1", make_normalization(style.normalization, shape.width))),
         conv2_(register_module("conv2",
                                Convolution(shape.width, shape.width, 3, shape.stride, random))),
-        bn2_(register_module("bn2", BatchNorm(shape.width))),
+        bn2_(register_module("bn2", make_normalization(style.normalization, shape.width))),
         conv3_(register_module("conv3", Convolution(shape.width, shape.out, 1, 1, random))),
-        bn3_(register_module("bn3", BatchNorm(shape.out))),
-        shortcut_(*this, shape, projection, random) {}
+        bn3_(register_module("bn3", make_normalization(style.normalization, shape.out))),
+        shortcut_(*this, shape, style, random) {}
 
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = bn1_->relu(conv1_->forward(x));
@@ -113,11 +116,11 @@ class BottleneckImpl : public torch::nn::Module {
 
  private:
   Convolution conv1_;
-  BatchNorm bn1_;
+  Norm bn1_;
   Convolution conv2_;
-  BatchNorm bn2_;
+  Norm bn2_;
   Convolution conv3_;
-  BatchNorm bn3_;
+  Norm bn3_;
   Shortcut shortcut_;
 };
 TORCH_MODULE(Bottleneck);
@@ -129,7 +132,7 @@ class ResNet : public Network {
         conv1_(register_module("conv1",
                                Convolution(plan.channels, plan.width[0], plan.large_stem ? 7 : 3,
                                            plan.large_stem ? 2 : 1, random))),
-        bn1_(register_module("bn1", BatchNorm(plan.width[0]))) {
+        bn1_(register_module("bn1", make_normalization(plan.normalization, plan.width[0]))) {
     std::int64_t channels = plan.width[0];
     for (std::size_t stage = 0; stage < plan.blocks.size(); ++stage) {
       stages_.push_back(register_module("layer" + std::to_string(stage + 1),
@@ -149,15 +152,16 @@ class ResNet : public Network {
   /// @param channels in: what the stage reads; out: what it delivers
   static torch::nn::Sequential make_stage(const ResNetPlan& plan, std::size_t stage,
                                           std::int64_t& channels, const at::Generator& random) {
+    const BlockStyle style{plan.projection, plan.normalization};
     torch::nn::Sequential blocks;
     for (int i = 0; i < plan.blocks[stage]; ++i) {
       const std::int64_t width = plan.width[stage];
       const BlockShape shape{channels, width, plan.bottleneck ? 4 * width : width,
                              i == 0 && stage > 0 ? 2 : 1};
       if (plan.bottleneck) {
-        blocks->push_back(Bottleneck(shape, plan.projection, random));
+        blocks->push_back(Bottleneck(shape, style, random));
       } else {
-        blocks->push_back(BasicBlock(shape, plan.projection, random));
+        blocks->push_back(BasicBlock(shape, style, random));
       }
       channels = shape.out;
     }
@@ -166,7 +170,7 @@ class ResNet : public Network {
 
   bool large_stem_;
   Convolution conv1_;
-  BatchNorm bn1_;
+  Norm bn1_;
   std::vector<torch::nn::Sequential> stages_;
   Linear fc_{nullptr};
 };

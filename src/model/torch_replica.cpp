@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
+#include "core/random.hpp"
 #include "model/torch_errors.hpp"
 #include "model/weights.hpp"
 
@@ -149,6 +150,8 @@ class TorchReplica final : public Replica {
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
     return guarded("computing a gradient", [&] {
       network_->train();
+      network_->draw_from(make_key(input_.seed, batches_++, static_cast<std::uint32_t>(input_.rank),
+                                   RandomPurpose::dropout));
       std::ranges::fill(gradient_.span(), 0.0f);
       announcer_.start(on_ready, layout_.size());
       const at::Tensor loss =
@@ -236,12 +239,17 @@ class TorchReplica final : public Replica {
   FlatBuffer buffers_;     // (b)
   Announcer announcer_;
   std::vector<Accumulator> accumulators_;  // their hooks live with them
+  StepId batches_ = 0;                     // trained on so far: names the next one's random numbers
 };
 
 }  // namespace
 
 std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
                                             const ReplicaInput& input) {
+  for (const auto& module : network->named_modules()) {
+    auto* const norm = dynamic_cast<Normalization*>(module.value().get());
+    if (norm != nullptr) norm->set_path(module.key());
+  }
   return std::make_unique<TorchReplica>(std::move(network), input);
 }
 

@@ -14,6 +14,8 @@ struct ReplicaInput {
   data::ImageShape images;  // of the batches
   int least_side = 0;       // [pixels] smaller images are framed with zeros
   int classes = 0;
+  std::uint64_t seed = 1;  // of what the network draws while it trains
+  Rank rank = 0;           // ranks draw independently
 };
 
 /// Moves the network's parameters, gradients and running statistics into flat buffers.

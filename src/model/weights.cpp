@@ -158,7 +158,7 @@ void check_names(const std::string& path, const NamedTensors& wanted, const Tens
     if (!known.contains(name)) {
       fail(Kind::data,
            "expected weights of this network in the file {}, found a tensor {} that it does not "
-           "have; check model.name and model.shortcut",
+           "have; check model.name, model.shortcut and model.normalization",
            path, printable(name));
     }
   }

@@ -47,8 +47,6 @@ refuse_config "$S\.order .*combine-then-adapt.*local-sgd" "an order without goss
   "$(gossip local-sgd)" --set=$S.order=combine-then-adapt
 refuse_config "$S\.adaptive_step .*choco-sgd" "AdaGossip without public copies" \
   "$(gossip d-psgd)" --set=$S.adaptive_step=true
-refuse_config "$S\.resync_every .*quant-sgp" "a resync without public copies" \
-  "$(gossip deep-squeeze)" --set=$S.resync_every=10
 refuse_config "$S\.local_steps .*local-sgd" "local steps of another algorithm" \
   "$(gossip d-psgd)" --set=$S.local_steps=4
 refuse_config "$S\.post_local_epochs .*local-sgd" "post-local epochs without local-sgd" \

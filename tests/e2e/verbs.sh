@@ -13,7 +13,7 @@ grep -q -- "--config" "$OUT" || wrong "--help does not name --config"
 
 program list
 expect_code 0 "list"
-for name in resnet20 fashion-mnist e-elastiquant scatter-reduce; do
+for name in resnet20 vgg11 alexnet fashion-mnist e-elastiquant scatter-reduce; do
   grep -q -- "$name" "$OUT" || wrong "list does not name $name"
 done
 program list compressors --json

@@ -81,6 +81,81 @@ def check_reading(folder, model, blocks):
     return network
 
 
+M32, M64 = 2**32 - 1, 2**64 - 1
+
+
+def mix64(x):
+    x = (x + 0x9E3779B97F4A7C15) & M64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & M64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & M64
+    return x ^ (x >> 31)
+
+
+def dropout_mask(count, seed=1, step=0, rank=0, layer=0):
+    """core/random.hpp's words of RandomPurpose::dropout, as a mask of half of the values."""
+    state = mix64(mix64(seed) ^ step)
+    state = mix64(state ^ (rank << 32 | 0xF0000006))
+    state = mix64(state ^ layer)
+    first, second = state & M32, state >> 32
+    mask = []
+    for index in range(count):
+        h = (index * 0x9E3779B1 + first) & M32
+        h = ((h ^ (h >> 16)) * 0x21F0AAAD) & M32
+        h = ((h ^ (h >> 15)) + second) & M32
+        h = h * 0xD35A2D97 & M32
+        h ^= h >> 15
+        mask.append(0.0 if (h >> 8) / 2**24 < 0.5 else 2.0)
+    return mask
+
+
+class KnownDropout(torch.nn.Module):
+    """The dropout of the first batch of rank 0 with seed 1."""
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        return x * torch.tensor(dropout_mask(x.numel()), dtype=x.dtype).view_as(x)
+
+
+class Plain(torch.nn.Module):
+    def __init__(self, features, classifier):
+        super().__init__()
+        self.features, self.classifier = features, classifier
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+def vgg11():
+    layers, channels = [], 3
+    for width in (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"):
+        if width == "M":
+            layers.append(torch.nn.MaxPool2d(2))
+        else:
+            layers += [torch.nn.Conv2d(channels, width, 3, padding=1),
+                       torch.nn.BatchNorm2d(width), torch.nn.ReLU()]
+            channels = width
+    return Plain(torch.nn.Sequential(*layers),
+                 torch.nn.Sequential(KnownDropout(), torch.nn.Linear(512, 512), torch.nn.ReLU(),
+                                     torch.nn.Linear(512, 10)))
+
+
+def alexnet():
+    from torch.nn import Conv2d, MaxPool2d, ReLU
+    return Plain(torch.nn.Sequential(
+        Conv2d(3, 64, 11, stride=4, padding=5), ReLU(), MaxPool2d(2),
+        Conv2d(64, 192, 5, padding=2), ReLU(), MaxPool2d(2),
+        Conv2d(192, 384, 3, padding=1), ReLU(), Conv2d(384, 256, 3, padding=1), ReLU(),
+        Conv2d(256, 256, 3, padding=1), ReLU(), MaxPool2d(2)), torch.nn.Linear(256, 10))
+
+
+def check_plain(folder, model, network):
+    path = os.path.join(folder, model + ".pt")
+    tool("save", model, "5", path)
+    network.load_state_dict(torch.load(path))  # strict: every name and shape
+    check_same_network(folder, model, network)
+
+
 def check_same_network(folder, model, network):
     """Python's weights in C++ give Python's loss, evaluation and gradient."""
     path, out = os.path.join(folder, "python.pt"), os.path.join(folder, "out")
@@ -106,8 +181,11 @@ def check_same_network(folder, model, network):
     gradients = read_gradients(out + ".f32", ours["slices"])
     parameters = dict(network.named_parameters())
     assert list(gradients) == list(parameters), "layout order"
+    whole = math.sqrt(sum(parameter.grad.norm().item() ** 2 for parameter in parameters.values()))
     for name, parameter in parameters.items():
-        difference = (gradients[name] - parameter.grad).norm() / parameter.grad.norm()
+        # A bias before a normalization has no gradient but rounding's.
+        scale = max(parameter.grad.norm().item(), 1e-3 * whole)
+        difference = (gradients[name] - parameter.grad).norm() / scale
         assert difference < 1e-3, f"{name}: relative difference {difference:.2e}"
 
 
@@ -171,6 +249,8 @@ def main():
         for model, blocks in (("resnet20", [3, 3, 3]), ("resnet18", [2, 2, 2, 2])):
             network = check_reading(folder, model, blocks)
             check_same_network(folder, model, network)
+        check_plain(folder, "vgg11", vgg11())
+        check_plain(folder, "alexnet", alexnet())
         network = check_reading(folder, "resnet20", [3, 3, 3])
         check_refusals(folder, network)
         check_state_dict(folder, network)

@@ -64,7 +64,7 @@ Result run(comm::Communicator& comm, const std::string& name, bool overlap, bool
   auto& adaptive = dynamic_cast<codec::AdaptiveLevelCodec&>(*compressor);
   const auto adaptation = make_level_adaptation(comm, adaptive, every);
   const Layout layout = test_layout();
-  auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = bucket_bytes});
+  auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = bucket_bytes});
   const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                    : make_allgather(comm, *compressor, plan);
   std::vector<float> gradient(kCount);
@@ -184,7 +184,7 @@ TEST_CASE("a step of zero gradients leaves the table", "[adaptation]") {
   const auto compressor = make("alq");
   auto& adaptive = dynamic_cast<codec::AdaptiveLevelCodec&>(*compressor);
   const auto adaptation = make_level_adaptation(comm, adaptive, 1);
-  const auto plan = plan_buckets(test_layout(), *compressor, {});
+  const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {});
   const std::uint32_t before = adaptive.fingerprint();
   const std::vector<float> zeros(kCount, 0.0f);
   for (const FusionBucket& bucket : plan) adaptation->watch(bucket, zeros);

@@ -97,12 +97,13 @@ TEST_CASE("every collective gives identical bits on every rank", "[collective]")
   const Layout layout = test_layout();
   for (const auto& [name, make] : all_compressors()) {
     const auto compressor = make();
-    for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
-      const auto plan =
-          plan_buckets(layout, *compressor, {.granularity = granularity, .bucket_bytes = 20000});
+    for (const pipeline::Granularity granularity :
+         {pipeline::Granularity::layer, pipeline::Granularity::model}) {
+      const auto plan = pipeline::plan_buckets(layout, *compressor,
+                                               {.granularity = granularity, .bucket_bytes = 20000});
       std::vector<std::unique_ptr<Collective>> collectives;
       collectives.push_back(make_allgather(comm, *compressor, plan));
-      if (!needs_whole_slices(*compressor)) {
+      if (!pipeline::needs_whole_slices(*compressor)) {
         collectives.push_back(make_scatter_reduce(comm, *compressor, plan, {}));
       }
       for (const auto& collective : collectives) {
@@ -118,7 +119,7 @@ TEST_CASE("lossless collectives agree with dense to float rounding", "[collectiv
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const auto none = codec::make_none();
-  const auto plan = plan_buckets(layout, *none, {.bucket_bytes = 20000});
+  const auto plan = pipeline::plan_buckets(layout, *none, {.bucket_bytes = 20000});
   const auto mean = exact_mean(comm.size(), total_count(layout));
   std::vector<std::unique_ptr<Collective>> collectives;
   collectives.push_back(make_dense(comm));
@@ -149,7 +150,7 @@ TEST_CASE("compressed means stay within the codec's variance", "[collective]") {
   const auto compressor = codec::make_elastiquant({.bits = 8, .bucket_size = 512});
   const double eps = 0.000393;  // worst case of 8 bits, bucket 512, L2: algorithms reference 2.6
   const double n = comm.size();
-  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   for (const bool scatters : {false, true}) {
     const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                      : make_allgather(comm, *compressor, plan);
@@ -176,11 +177,11 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
   for (const auto& [name, make] : all_compressors()) {
     const auto compressor = make();
     for (const bool scatters : {false, true}) {
-      if (scatters && needs_whole_slices(*compressor)) continue;
+      if (scatters && pipeline::needs_whole_slices(*compressor)) continue;
       std::vector<std::uint64_t> hashes;
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
-        const auto plan =
-            plan_buckets(layout, *compressor, {.bucket_bytes = bytes, .piece_bytes = bytes});
+        const auto plan = pipeline::plan_buckets(layout, *compressor,
+                                                 {.bucket_bytes = bytes, .piece_bytes = bytes});
         const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                          : make_allgather(comm, *compressor, plan);
         hashes.push_back(test::hash_of(run(comm, *collective, plan, total_count(layout)).values));
@@ -202,7 +203,8 @@ TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   const std::size_t count = 8192 * 16 * n;
   const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(16 * n)}, 0, count}};
   const auto compressor = codec::make_bf16();
-  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+  const auto plan =
+      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const std::uint64_t header = codec::kFrameHeaderBytes;
 
   const auto dense = make_dense(comm);
@@ -229,7 +231,7 @@ TEST_CASE("a contribution subtracted from the exact values leaves the codec's er
   Workspace workspace;
   for (const bool scatters : {false, true}) {
     const auto compressor = codec::make_elastiquant({.bits = 8, .bucket_size = 512});
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                      : make_allgather(comm, *compressor, plan);
     const auto exact = gradient_of(comm.rank(), total_count(layout));
@@ -255,7 +257,7 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
   // fp16 rounds to nearest, so the same values give the same error in every step, unless
   // remembered.
   const auto compressor = codec::make_bf16();
-  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   double errors[2] = {};
   for (const bool feedback : {false, true}) {
     const auto collective =
@@ -287,7 +289,7 @@ TEST_CASE("a message of another step is refused by name", "[collective]") {
   if (comm.size() == 1) return;
   const Layout layout = test_layout();
   const auto compressor = codec::make_qsgd({});
-  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto collective = make_allgather(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), total_count(layout));
   const StepId step = comm.rank() == 0 ? 8 : 7;

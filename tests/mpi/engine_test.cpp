@@ -145,7 +145,7 @@ std::unique_ptr<Collective> make_collective(comm::Communicator& comm, const Setu
 std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, StepId steps,
                        std::size_t bucket_bytes, std::size_t* allocations = nullptr) {
   const Layout layout = test_layout();
-  auto plan = plan_buckets(layout, *setup.compressor, {.bucket_bytes = bucket_bytes});
+  auto plan = pipeline::plan_buckets(layout, *setup.compressor, {.bucket_bytes = bucket_bytes});
   const auto collective = make_collective(comm, setup, plan);
   std::vector<float> gradient(kCount);
   GradientAveragingOptions options;
@@ -218,7 +218,7 @@ TEST_CASE("a gradient that is not finite stops the step with its tensor's name",
   const Layout layout = test_layout();
   for (const bool overlap : {false, true}) {
     const auto none = codec::make_none();
-    auto plan = plan_buckets(layout, *none, {});
+    auto plan = pipeline::plan_buckets(layout, *none, {});
     const auto collective = make_allgather(comm, *none, plan);
     std::vector<float> gradient(kCount, 1.0f);
     gradient[19503] = std::numeric_limits<float>::infinity();  // on all ranks, so none waits
@@ -246,7 +246,7 @@ TEST_CASE("the measured variance is that of the own message", "[engine]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const auto compressor = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
-  auto plan = plan_buckets(layout, *compressor, {});
+  auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto collective = make_allgather(comm, *compressor, plan);
   std::vector<float> gradient =
       test::gaussian(kCount, {.run_seed = 4, .rank = static_cast<std::uint32_t>(comm.rank())});

@@ -104,11 +104,12 @@ TEST_CASE("hierarchical gives identical bits on every rank, whatever the buckets
     const auto comm = arranged(arrangement);
     for (const auto& [name, make] : compressors()) {
       const auto compressor = make();
-      for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
-        if (granularity == Granularity::model && name != "qsgd") continue;
+      for (const pipeline::Granularity granularity :
+           {pipeline::Granularity::layer, pipeline::Granularity::model}) {
+        if (granularity == pipeline::Granularity::model && name != "qsgd") continue;
         std::vector<std::uint64_t> hashes;
         for (const std::size_t bytes : {std::size_t{20000}, std::size_t{1} << 22}) {
-          const auto plan = plan_buckets(
+          const auto plan = pipeline::plan_buckets(
               layout, *compressor,
               {.granularity = granularity, .bucket_bytes = bytes, .piece_bytes = bytes});
           const auto collective = make_hierarchical(*comm, *compressor, plan, {});
@@ -135,7 +136,7 @@ TEST_CASE("hierarchical without compression is the mean", "[hierarchical]") {
       for (std::size_t i = 0; i < count; ++i) sum[i] += static_cast<double>(g[i]);
     }
     const auto none = codec::make_none();
-    const auto plan = plan_buckets(layout, *none, {.bucket_bytes = 20000});
+    const auto plan = pipeline::plan_buckets(layout, *none, {.bucket_bytes = 20000});
     const auto collective = make_hierarchical(*comm, *none, plan, {});
     const auto mean = mean_of_all(*comm, *collective, plan, count);
     double worst = 0;
@@ -152,7 +153,7 @@ TEST_CASE("on one host every compressor gives dense's bits", "[hierarchical]") {
   for (const auto& [name, make] : compressors()) {
     INFO(name);
     const auto compressor = make();
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto hierarchical = make_hierarchical(*comm, *compressor, plan, {});
     const auto dense = make_dense(*comm);
     CHECK(mean_of_all(*comm, *hierarchical, plan, total_count(layout)) ==
@@ -169,7 +170,7 @@ TEST_CASE("with a rank per host it is allgather, bit for bit and byte for byte",
   for (const auto& [name, make] : compressors()) {
     INFO(name);
     const auto compressor = make();
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto hierarchical = make_hierarchical(*comm, *compressor, plan, {});
     const auto allgather = make_allgather(*comm, *compressor, plan);
     if (scatter_pays(*compressor, total_count(layout), static_cast<std::size_t>(comm->size()))) {
@@ -199,7 +200,8 @@ TEST_CASE("hierarchical's counted bytes equal its cost formula", "[hierarchical]
     const std::uint64_t runs = 4 * lanes * hosts, count = 8192 * runs;
     const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(runs)}, 0, count}};
     const auto compressor = codec::make_bf16();
-    const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+    const auto plan =
+        pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
     const auto collective = make_hierarchical(*comm, *compressor, plan, {});
     const auto before = comm->byte_count();
     (void)mean_of_all(*comm, *collective, plan, count);
@@ -233,7 +235,7 @@ TEST_CASE("hierarchical's residuals sum to what was not applied", "[hierarchical
     const auto comm = arranged(arrangement);
     for (const Make& make : lossy) {
       const auto compressor = make();
-      const auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = 40000});
+      const auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = 40000});
       const auto collective =
           make_hierarchical(*comm, *compressor, plan, {.reducer_feedback = true});
       const auto memory = make_error_feedback(count);
@@ -281,7 +283,8 @@ TEST_CASE("hierarchical names a host that is out of step", "[hierarchical]") {
   const Layout layout = test_layout();
   const auto compressor = codec::make_qsgd({});
   // In one piece, so that every rank has values of it and receives the wrong message itself.
-  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+  const auto plan =
+      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const auto collective = make_hierarchical(*comm, *compressor, plan, {});
   auto values = gradient_of(comm->rank(), total_count(layout));
   const StepId step = comm->rank() == 0 ? 8 : 7;
@@ -303,7 +306,7 @@ TEST_CASE("hierarchical refuses compressors that need every rank's message", "[h
   comm::Communicator comm(test::session(), 30);
   for (const bool votes : {false, true}) {
     const auto compressor = votes ? codec::make_signsgd() : codec::make_dgc({});
-    const auto plan = plan_buckets(test_layout(), *compressor, {});
+    const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {});
     try {
       (void)make_hierarchical(comm, *compressor, plan, {});
       FAIL_CHECK("it was taken");

@@ -116,13 +116,14 @@ TEST_CASE("integer means are the same bits everywhere, whatever the pieces", "[i
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   for (const Case& c : cases()) {
-    for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
+    for (const pipeline::Granularity granularity :
+         {pipeline::Granularity::layer, pipeline::Granularity::model}) {
       const auto compressor = c.make();
       std::vector<std::vector<float>> means;
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{40000}, std::size_t{1} << 22}) {
-        const auto plan =
-            plan_buckets(layout, *compressor,
-                         {.granularity = granularity, .bucket_bytes = bytes, .piece_bytes = bytes});
+        const auto plan = pipeline::plan_buckets(
+            layout, *compressor,
+            {.granularity = granularity, .bucket_bytes = bytes, .piece_bytes = bytes});
         const auto collective = make_integer(comm, *compressor, plan);
         means.push_back(
             run(comm, *collective, plan, gradient_of(comm.rank(), total_count(layout))).values);
@@ -144,7 +145,7 @@ TEST_CASE("each value of an integer mean is a whole number of shared steps near 
   for (const Case& c : cases()) {
     if (c.name == "terngrad") continue;  // clips
     const auto compressor = c.make();
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto collective = make_integer(comm, *compressor, plan);
     const auto out = run(comm, *collective, plan, gradient_of(comm.rank(), mean.size())).values;
     const bool by_tensor = compressor->properties().shared_scale;
@@ -155,7 +156,7 @@ TEST_CASE("each value of an integer mean is a whole number of shared steps near 
     for (const TensorSlice& slice : layout) {
       for (std::size_t i = slice.offset; i < slice.offset + slice.count; ++i) {
         const double error = std::abs(static_cast<double>(out[i]) - mean[i]);
-        if (!is_compressed(slice, PlanOptions().skip_below)) {
+        if (!pipeline::is_compressed(slice, pipeline::PlanOptions().skip_below)) {
           worst_raw = std::max(worst_raw, error);
           continue;
         }
@@ -179,7 +180,7 @@ TEST_CASE("integer terngrad draws what the allgather of ternary messages draws",
   const Layout layout = test_layout();
   for (const double clip : {0.0, 2.5}) {
     const auto compressor = codec::make_terngrad({.clip = clip});
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto integer = make_integer(comm, *compressor, plan);
     const auto allgather = make_allgather(comm, *compressor, plan);
     const auto values = gradient_of(comm.rank(), total_count(layout));
@@ -201,7 +202,7 @@ TEST_CASE("integer means are unbiased", "[integer]") {
   for (const bool ternary : {false, true}) {
     const auto compressor = ternary ? codec::make_terngrad({.clip = 0})
                                     : codec::make_qsgd_v({.bits = 3, .bucket_size = 512});
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto collective = make_integer(comm, *compressor, plan);
     constexpr int kDraws = 64;
     std::vector<double> sum(4096);
@@ -235,7 +236,8 @@ TEST_CASE("the integer collective sends what its cost card says", "[integer]") {
     const auto compressor = c.make();
     const std::size_t granule = compressor->properties().granule;
     if (8192 % granule != 0) continue;  // runs of another length
-    const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+    const auto plan =
+        pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
     const auto collective = make_integer(comm, *compressor, plan);
     const auto out = run(comm, *collective, plan, gradient_of(comm.rank(), count));
     const std::uint64_t scales = compressor->properties().shared_scale ? 1 : count / granule;
@@ -256,7 +258,7 @@ TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer
   const std::size_t count = total_count(layout);
   for (const Case& c : cases()) {
     const auto compressor = c.make();
-    const auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = 40000});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = 40000});
     const auto collective = make_integer(comm, *compressor, plan);
     const auto memory = make_error_feedback(count);
     const auto values = gradient_of(comm.rank(), count);
@@ -283,7 +285,7 @@ TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer
     std::vector<float> decoded(count);
     for (std::size_t i = 0; i < count; ++i) decoded[i] = values[i] - fresh[i];
     const auto none = codec::make_none();
-    const auto raw_plan = plan_buckets(layout, *none, {});
+    const auto raw_plan = pipeline::plan_buckets(layout, *none, {});
     const auto dense = make_dense(comm);
     const auto mean = run(comm, *dense, raw_plan, decoded, 9).values;
     double worst = 0;
@@ -302,7 +304,7 @@ TEST_CASE("the integer collective refuses other steps and codecs by name", "[int
   const Layout layout = test_layout();
   const auto refused = [&](const codec::Compressor& compressor, StepId step,
                            const std::string& word) {
-    const auto plan = plan_buckets(layout, compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, compressor, {});
     const auto collective = make_integer(comm, compressor, plan);
     auto values = gradient_of(comm.rank(), total_count(layout));
     try {
@@ -326,7 +328,7 @@ TEST_CASE("the integer collective refuses compressors whose codes are no integer
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const auto refuses = [&](std::unique_ptr<codec::Compressor> compressor) {
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     try {
       (void)make_integer(comm, *compressor, plan);
       FAIL_CHECK("it took " << codec::codec_name(compressor->id()));

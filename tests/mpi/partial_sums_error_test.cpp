@@ -80,7 +80,7 @@ double doubling_error(const Gradients& all, double eps) {
 /// |n * mean - exact sum|^2, averaged over steps.
 double measured_error(comm::Communicator& comm, test::MakeCollective make,
                       const codec::Compressor& compressor, const Gradients& all) {
-  const auto plan = plan_buckets(test::one_tensor(all[0].size() / 8192), compressor, {});
+  const auto plan = pipeline::plan_buckets(test::one_tensor(all[0].size() / 8192), compressor, {});
   const auto collective = make(comm, compressor, plan);
   constexpr int kDraws = 6;
   double error = 0;
@@ -183,7 +183,8 @@ TEST_CASE("what was applied and all residuals are what there was", "[partial-sum
       {"a", {130, 129}, 0, 16770}, {"b", {64}, 16770, 64}, {"c", {200, 100}, 16834, 20000}};
   const std::size_t count = total_count(layout);
   for (const Case& test_case : feedback_cases()) {
-    const auto plan = plan_buckets(layout, *test_case.compressor, {.bucket_bytes = 40000});
+    const auto plan =
+        pipeline::plan_buckets(layout, *test_case.compressor, {.bucket_bytes = 40000});
     for (const bool fused : {false, true}) {
       const auto collective = test_case.make(comm, *test_case.compressor, plan);
       const auto memory = make_error_feedback(count);
@@ -220,7 +221,8 @@ TEST_CASE("a contribution says what a fused residual says", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(9);
   for (const Case& test_case : feedback_cases()) {
-    const auto plan = plan_buckets(layout, *test_case.compressor, {.piece_bytes = 100000});
+    const auto plan =
+        pipeline::plan_buckets(layout, *test_case.compressor, {.piece_bytes = 100000});
     std::vector<std::vector<float>> residuals;
     for (const bool fused : {false, true}) {
       const auto collective = test_case.make(comm, *test_case.compressor, plan);

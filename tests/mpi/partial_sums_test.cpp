@@ -47,7 +47,7 @@ std::vector<std::unique_ptr<codec::Compressor>> sum_codecs() {
 }
 
 bool is_refused(test::MakeCollective make, comm::Communicator& comm, const codec::Compressor& c) {
-  const auto plan = plan_buckets(test_layout(), c, {});
+  const auto plan = pipeline::plan_buckets(test_layout(), c, {});
   try {
     (void)make(comm, c, plan);
     return false;
@@ -99,11 +99,11 @@ TEST_CASE("all ranks hold the same bits, however the model is cut", "[partial-su
   const Layout layout = test_layout();
   for (const auto& compressor : sum_codecs()) {
     for (const auto& [name, make] : both()) {
-      if (name == "ring" && needs_whole_slices(*compressor)) continue;
+      if (name == "ring" && pipeline::needs_whole_slices(*compressor)) continue;
       std::vector<std::uint64_t> hashes;
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
-        const auto plan =
-            plan_buckets(layout, *compressor, {.bucket_bytes = bytes, .piece_bytes = bytes});
+        const auto plan = pipeline::plan_buckets(layout, *compressor,
+                                                 {.bucket_bytes = bytes, .piece_bytes = bytes});
         const auto collective = make(comm, *compressor, plan);
         auto values = gradient_of(comm.rank(), total_count(layout));
         average(comm, *collective, plan, 3, values);
@@ -122,7 +122,8 @@ TEST_CASE("float32 sums are added in the documented order", "[partial-sums]") {
   const auto n = static_cast<std::size_t>(comm.size());
   const Layout layout = test::one_tensor(n + 2);
   const auto none = codec::make_none();
-  const auto plan = plan_buckets(layout, *none, {.piece_bytes = 3 * 8192 * sizeof(float)});
+  const auto plan =
+      pipeline::plan_buckets(layout, *none, {.piece_bytes = 3 * 8192 * sizeof(float)});
   for (const auto& [name, make] : both()) {
     const auto collective = make(comm, *none, plan);
     auto values = gradient_of(comm.rank(), layout[0].count);
@@ -141,7 +142,8 @@ TEST_CASE("the ring sends what its cost card says", "[partial-sums]") {
   const auto n = static_cast<std::uint64_t>(comm.size());
   const Layout layout = test::one_tensor(4 * n);
   const auto compressor = codec::make_bf16();
-  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+  const auto plan =
+      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const auto ring = make_ring(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), layout[0].count);
   Traffic traffic;
@@ -159,7 +161,7 @@ TEST_CASE("recursive doubling sends what its cost card says", "[partial-sums]") 
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(2);
   const auto compressor = codec::make_bf16();
-  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto doubling = make_recursive_doubling(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), layout[0].count);
   const auto before = comm.byte_count();
@@ -185,7 +187,7 @@ TEST_CASE("random-k sums are exact where all ranks chose", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(1);
   const auto compressor = codec::make_randomk({.density = 0.1});
-  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto doubling = make_recursive_doubling(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), layout[0].count);
   average(comm, *doubling, plan, 3, values);
@@ -220,7 +222,8 @@ TEST_CASE("a partial sum of another step is refused by name", "[partial-sums]") 
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(16);
   const auto compressor = codec::make_qsgd({});
-  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+  const auto plan =
+      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   for (const auto& [name, make] : both()) {
     // With extra ranks some would wait for the one that gave up.
     const bool powers_only = name != "ring";

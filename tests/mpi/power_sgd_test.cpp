@@ -33,7 +33,7 @@ Layout test_layout() {
 }
 
 std::vector<FusionBucket> plan_of(const Layout& layout, std::size_t bucket_bytes) {
-  return plan_buckets(layout, *codec::make_powersgd({}), {.bucket_bytes = bucket_bytes});
+  return pipeline::plan_buckets(layout, *codec::make_powersgd({}), {.bucket_bytes = bucket_bytes});
 }
 
 std::vector<float> gradient_of(Rank rank, std::size_t count, StepId step = 0) {
@@ -51,7 +51,7 @@ std::vector<double> exact_mean(int ranks, std::size_t count) {
 }
 
 bool is_factored(const TensorSlice& slice, std::size_t rank) {
-  if (!is_compressed(slice, 1024)) return false;
+  if (!pipeline::is_compressed(slice, 1024)) return false;
   const auto rows = static_cast<std::size_t>(slice.shape.front());
   return codec::factor_shape(slice.count, rows, rank).rank > 0;
 }
@@ -83,8 +83,8 @@ void check_reference_step(comm::Communicator& comm, const nlohmann::json& refere
   const std::string mine = comm.rank() == 0 ? "M1" : "M2";
   auto values = flattened(row.at(mine));
   const Layout layout = {{"m", {3, 2}, 0, 6}};
-  const auto plan =
-      plan_buckets(layout, *codec::make_powersgd({}), {.skip_below = 1, .bucket_bytes = 1});
+  const auto plan = pipeline::plan_buckets(layout, *codec::make_powersgd({}),
+                                           {.skip_below = 1, .bucket_bytes = 1});
   const auto collective = make_power_sgd(comm, plan, {.rank = 1, .run_seed = 1});
   const auto q0 = row.at("Q0").get<std::vector<float>>();
   REQUIRE(collective->state().size() == q0.size());
@@ -153,7 +153,7 @@ TEST_CASE("the mean in rank order has one value's bits wherever it stands", "[po
       for (std::size_t i = 0; i < count; ++i) expected[i] = r == 0 ? g[i] : expected[i] + g[i];
     }
     for (float& v : expected) v *= 1.0f / static_cast<float>(comm.size());
-    complete(average(comm, values, {}), comm);
+    pipeline::complete(average(comm, values, {}), comm);
     CHECK(values == expected);
   }
 }

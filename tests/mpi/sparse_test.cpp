@@ -107,10 +107,11 @@ TEST_CASE("without feedback the sparse mean is the allgather's, bit for bit", "[
   const Layout layout = test_layout();
   for (const double density : {0.01, 0.3, 0.9}) {
     for (const auto& [name, make] : sparse_compressors(density)) {
-      for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
+      for (const pipeline::Granularity granularity :
+           {pipeline::Granularity::layer, pipeline::Granularity::model}) {
         const auto compressor = make();
-        const auto plan =
-            plan_buckets(layout, *compressor, {.granularity = granularity, .bucket_bytes = 20000});
+        const auto plan = pipeline::plan_buckets(
+            layout, *compressor, {.granularity = granularity, .bucket_bytes = 20000});
         const auto gradient = gradient_of(comm.rank(), total_count(layout));
         const auto sparse = make_sparse(comm, *compressor, plan, {});
         const auto allgather = make_allgather(comm, *compressor, plan);
@@ -132,8 +133,8 @@ TEST_CASE("a sparse mean has the same bits on every rank whatever the buckets", 
       const auto compressor = make();
       std::vector<std::uint64_t> hashes;
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
-        const auto plan =
-            plan_buckets(layout, *compressor, {.bucket_bytes = bytes, .piece_bytes = bytes});
+        const auto plan = pipeline::plan_buckets(layout, *compressor,
+                                                 {.bucket_bytes = bytes, .piece_bytes = bytes});
         const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
         Averager averager(comm, *collective, plan, count);
         std::uint64_t hash = 0;
@@ -164,7 +165,7 @@ TEST_CASE("what owners hold back comes later and nothing is lost", "[sparse]") {
     for (const auto& [name, make] : sparse_compressors(0.02, bits)) {
       if (name == "fixed threshold") continue;  // knows no density, so nothing flushes it
       const auto compressor = make();
-      const auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = 20000});
+      const auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = 20000});
       const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
       Averager averager(comm, *collective, plan, count);
       std::vector<double> exact(count), sum(count);
@@ -201,7 +202,7 @@ TEST_CASE("owners send back about as many values as a rank sent", "[sparse]") {
   constexpr std::size_t kCount = 1 << 16;
   const Layout layout = one_tensor(kCount);
   const auto compressor = codec::make_topk({.density = 0.02});
-  const auto plan = plan_buckets(layout, *compressor, {});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
   Averager averager(comm, *collective, plan, kCount);
   const auto k = static_cast<std::size_t>(0.02 * kCount);
@@ -219,7 +220,7 @@ TEST_CASE("sparse traffic stays below 3.5 words for each survivor", "[sparse]") 
   const auto n = static_cast<double>(comm.size());
   for (const double density : {0.001, 0.01, 0.1}) {
     const auto compressor = codec::make_topk({.density = density});
-    const auto plan = plan_buckets(layout, *compressor, {});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     for (const double common : {0.0, 0.9}) {  // share of the gradient that all ranks have
       for (const bool clustered : {false, true}) {
         const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
@@ -259,7 +260,8 @@ TEST_CASE("sparse bytes equal the cost formula", "[sparse]") {
   const std::size_t count = 8192 * 2 * n;
   // All values survive and are not zero: payloads are a head of 5 bytes and 4 bytes a value.
   const auto compressor = codec::make_topk({.density = 1});
-  const auto plan = plan_buckets(one_tensor(count), *compressor, {.piece_bytes = 1 << 30});
+  const auto plan =
+      pipeline::plan_buckets(one_tensor(count), *compressor, {.piece_bytes = 1 << 30});
   const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
   auto values = gradient_of(comm.rank(), count);
   const auto before = comm.byte_count();
@@ -289,7 +291,7 @@ TEST_CASE("the contribution is a rank's own survivors", "[sparse]") {
   Workspace workspace;
   for (const auto& [name, make] : sparse_compressors(0.05)) {
     const auto compressor = make();
-    const auto plan = plan_buckets(layout, *compressor, {.bucket_bytes = 20000});
+    const auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = 20000});
     const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
     const auto exact = gradient_of(comm.rank(), count);
     auto values = exact, error = exact, masked = exact;
@@ -304,7 +306,7 @@ TEST_CASE("the contribution is a rank's own survivors", "[sparse]") {
       const auto part = [&](std::vector<float>& v) {
         return std::span(v).subspan(layout[s].offset, layout[s].count);
       };
-      if (!is_compressed(layout[s], 1024)) {
+      if (!pipeline::is_compressed(layout[s], 1024)) {
         CHECK(nonzeros(part(error)) == 0);
         continue;
       }
@@ -328,7 +330,8 @@ TEST_CASE("sparse messages of another step are refused with their sender", "[spa
   const Layout layout = test_layout();
   const auto compressor = codec::make_topk({});
   // In one piece, so that every rank owns values of it and receives the wrong message itself.
-  const auto plan = plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+  const auto plan =
+      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const auto collective = make_sparse(comm, *compressor, plan, {});
   auto values = gradient_of(comm.rank(), total_count(layout));
   const StepId step = comm.rank() == 0 ? 8 : 7;
@@ -345,7 +348,7 @@ TEST_CASE("sparse messages of another step are refused with their sender", "[spa
 TEST_CASE("codecs that are not sparse are refused", "[sparse]") {
   comm::Communicator comm(test::session(), 30);
   const auto compressor = codec::make_qsgd({});
-  const auto plan = plan_buckets(test_layout(), *compressor, {});
+  const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {});
   try {
     (void)make_sparse(comm, *compressor, plan, {});
     FAIL_CHECK("qsgd was accepted");
@@ -370,7 +373,7 @@ Training run_steps(comm::Communicator& comm, const codec::Compressor& compressor
   const std::size_t count = total_count(layout);
   const bool dgc = compressor.id() == codec::CodecId::dgc;
   const auto memory = dgc ? make_dgc_memory(count, {}) : make_error_feedback(count);
-  auto plan = plan_buckets(layout, compressor, {.bucket_bytes = bucket_bytes});
+  auto plan = pipeline::plan_buckets(layout, compressor, {.bucket_bytes = bucket_bytes});
   const auto collective = make_sparse(comm, compressor, plan, {.reducer_feedback = true});
   Training out;
   out.gradient.resize(count);

@@ -26,7 +26,7 @@ TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote
   comm::Communicator comm(test::session(), 30);
   const auto compressor = codec::make_signsgd();
   constexpr std::size_t kCount = 4096;
-  const auto plan = plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
+  const auto plan = pipeline::plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
   const auto collective = make_allgather(comm, *compressor, plan);
   std::vector<float> values(kCount + 4);
   for (std::size_t c = 0; c < kCount; ++c) values[c] = ballot(c, comm.rank());
@@ -51,7 +51,7 @@ TEST_CASE("Signum votes on each rank's own momentum", "[vote]") {
   comm::Communicator comm(test::session(), 30);
   const auto compressor = codec::make_signsgd();
   constexpr std::size_t kCount = 64;
-  const auto plan = plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
+  const auto plan = pipeline::plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
   const auto collective = make_allgather(comm, *compressor, plan);
   const auto memory = make_signum_memory(kCount + 4, 0.9f);
   // The momentum is 0.1 * 10 = 1 after the first gradient and then 2 * 0.9^t - 1, which turns after

@@ -14,9 +14,10 @@ using test::parse;
 TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
   const json expected = json::parse(R"({
     "name": "run", "seed": 1, "device": "cpu", "threads_per_rank": 0,
-    "model": {"name": "resnet20", "normalization": "batchnorm", "precision": "fp32",
-              "shortcut": "projection", "weights": null},
-    "data": {"name": "fashion-mnist", "path": null, "augment": true, "partition": {"kind": "iid", "skew": 0, "alpha": 1},
+    "model": {"name": "resnet20", "normalization": "batchnorm", "norm_groups": 0,
+              "precision": "fp32", "shortcut": "projection", "weights": null},
+    "data": {"name": "fashion-mnist", "path": null, "augment": true,
+             "partition": {"kind": "iid", "skew": 0, "alpha": 1},
              "limit_train": 0, "limit_test": 0},
     "train": {"epochs": 1, "steps": 0, "batch_size": 64, "evaluate_every": 1,
               "emulate_compute": null},
@@ -44,7 +45,8 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
 TEST_CASE("every value reaches its member", "[config]") {
   const RunConfig c = parse(R"({
     "name": "a b", "seed": 18446744073709551615, "device": "cpu", "threads_per_rank": 3,
-    "model": {"name": "resnet56", "shortcut": "padding", "weights": "w.pt"},
+    "model": {"name": "resnet56", "normalization": "evonorm-s0", "norm_groups": 4,
+              "shortcut": "padding", "weights": "w.pt"},
     "data": {"name": "cifar10", "path": "/d", "augment": false, "limit_train": 10, "limit_test": 20},
     "train": {"epochs": 5, "steps": 7, "batch_size": 8, "evaluate_every": 0},
     "optimizer": {"learning_rate": 1, "momentum": 0.5, "nesterov": true, "weight_decay": 0},
@@ -61,6 +63,8 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.seed == std::numeric_limits<std::uint64_t>::max());
   CHECK(c.threads_per_rank == 3);
   CHECK(c.model.name == "resnet56");
+  CHECK(c.model.normalization == "evonorm-s0");
+  CHECK(c.model.norm_groups == 4);
   CHECK(c.model.shortcut == "padding");
   CHECK(c.model.weights == "w.pt");
   CHECK(c.data.name == "cifar10");

@@ -54,7 +54,7 @@ TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
   // qsgd-v of 4 bits: codes -7 ... 7 need 4 bits, sums of 4 ranks -28 ... 28 need 6.
   const auto codec = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}};
-  const Volume volume = volume_of(*codec, plan_buckets(layout, *codec, {}), 4, 1);
+  const Volume volume = volume_of(*codec, pipeline::plan_buckets(layout, *codec, {}), 4, 1);
   CHECK(volume.code_bits == 4);
   CHECK(volume.sum_bits == 6);
   CHECK(volume.shared_scales == 128);
@@ -115,12 +115,28 @@ TEST_CASE("the first of equals is taken, and a clearly faster one before it", "[
   CHECK(choose_first_fast(far, 0.3) == 1);
 }
 
+TEST_CASE("a coarse machine is the same when it is measured a little differently", "[cost]") {
+  constexpr double kBitsPerByte = 8;
+  // What links carry of their nominal rates, within a fifth either way.
+  for (const double rate : {1e6, 1e7, 1e8, 1e9, 2.5e9, 1e10, 4e10, 1e11}) {
+    collective::Machine machine{.ranks = 4, .hosts = 4};
+    machine.between_hosts.bytes_per_second = 0.95 * rate / kBitsPerByte;
+    const double usual = collective::coarse(machine).between_hosts.bytes_per_second;
+    for (const double noise : {0.85, 1.05}) {
+      machine.between_hosts.bytes_per_second = noise * 0.95 * rate / kBitsPerByte;
+      INFO(rate << " bit/s times " << noise);
+      CHECK(collective::coarse(machine).between_hosts.bytes_per_second == usual);
+    }
+    CHECK(usual == Approx(rate / kBitsPerByte).epsilon(0.8));
+  }
+}
+
 TEST_CASE("message bytes are expected from the plan", "[cost]") {
   const auto qsgd = codec::make_qsgd({.bits = 4, .bucket_size = 8192});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}, {"bias", {10}, 65536, 10}};
-  const auto plan = plan_buckets(layout, *qsgd, {});
+  const auto plan = pipeline::plan_buckets(layout, *qsgd, {});
   std::size_t pieces = 0;  // of the matrix
-  for (const FusionBucket& bucket : plan) {
+  for (const pipeline::FusionBucket& bucket : plan) {
     for (const codec::Segment& segment : bucket.segments) pieces += segment.compressed ? 1 : 0;
   }
   // Half a byte a value and a norm for each bucket of 8192, a length for each piece, ten raw

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "core/error.hpp"
@@ -23,10 +25,15 @@ TEST_CASE("parameter counts are the published ones") {
   const auto cifar = [](const char* name, const char* shortcut) {
     return ModelOptions{.name = name, .input = kCifar, .shortcut = shortcut};
   };
+  const auto normalized = [](const char* name, const char* shortcut, const char* normalization) {
+    return ModelOptions{
+        .name = name, .input = kCifar, .normalization = normalization, .shortcut = shortcut};
+  };
   const auto image_net = [](const char* name, int classes, int side) {
     return ModelOptions{.name = name, .input = {3, side, side}, .classes = classes};
   };
-  // He et al. with shortcut A and B; torchvision's documentation for 1000 classes.
+  // He et al. with shortcut A and B; torchvision's documentation for 1000 classes; EvoNorms have a
+  // third parameter for each channel.
   const Published published = GENERATE_COPY(values<Published>({
       {cifar("resnet20", "padding"), 269'722},
       {cifar("resnet20", "projection"), 272'474},
@@ -36,10 +43,21 @@ TEST_CASE("parameter counts are the published ones") {
       {cifar("resnet56", "projection"), 855'770},
       {cifar("resnet110", "padding"), 1'727'962},
       {cifar("resnet110", "projection"), 1'730'714},
+      {normalized("resnet20", "padding", "evonorm-s0"), 270'410},
+      {normalized("resnet20", "projection", "evonorm-s0"), 273'258},
+      {normalized("resnet54", "padding", "range-evonorm"), 757'610},
+      {normalized("resnet54", "projection", "range-evonorm"), 760'458},
+      {normalized("resnet56", "padding", "evonorm-s0"), 855'050},
+      {normalized("resnet56", "projection", "evonorm-s0"), 857'898},
+      {normalized("resnet110", "padding", "evonorm-s0"), 1'732'010},
+      {normalized("resnet110", "projection", "evonorm-s0"), 1'734'858},
+      {normalized("resnet20", "projection", "groupnorm"), 272'474},
+      {normalized("resnet20", "projection", "range-batchnorm"), 272'474},
       {image_net("resnet18", 1000, 224), 11'689'512},
       {image_net("resnet34", 1000, 224), 21'797'672},
       {image_net("resnet50", 1000, 224), 25'557'032},
       {image_net("resnet18", 10, 224), 11'181'642},
+      {{.name = "resnet18", .input = {3, 224, 224}, .normalization = "evonorm-s0"}, 11'186'442},
       {image_net("resnet18", 10, 32), 11'173'962},
       {image_net("resnet18", 100, 32), 11'220'132},
   }));
@@ -215,6 +233,58 @@ TEST_CASE("plain descent on one batch memorises it") {
   CHECK(replica->forward_backward(batch, {}) < 0.1);
 }
 
+TEST_CASE("a network learns the synthetic images with every normalization") {
+  data::DatasetOptions options;
+  options.name = "synthetic";
+  options.limit_train = 64;
+  options.limit_test = 1;
+  const auto data = data::open_dataset(options);
+  const std::string kind =
+      GENERATE("batchnorm", "groupnorm", "evonorm-s0", "range-batchnorm", "range-evonorm");
+  CAPTURE(kind);
+  const auto replica =
+      make_replica({.name = "resnet20", .input = data.train->shape(), .normalization = kind});
+  const bool keeps_statistics = kind.ends_with("batchnorm");
+  CHECK(replica->buffers().empty() != keeps_statistics);
+  std::vector<float> velocity(replica->parameters().size());
+  data::Batch batch;
+  const auto epoch_loss = [&] {
+    double sum = 0;
+    for (std::size_t first = 0; first < 64; first += 16) {
+      std::vector<std::size_t> indices(16);
+      std::iota(indices.begin(), indices.end(), first);
+      data.train->read(indices, std::nullopt, batch);
+      sum += replica->forward_backward(batch, {}) / 4;
+      for (std::size_t i = 0; i < velocity.size(); ++i) {
+        velocity[i] = 0.9f * velocity[i] + replica->gradient()[i];
+        replica->parameters()[i] -= 0.01f * velocity[i];
+      }
+    }
+    return sum;
+  };
+  const double first = epoch_loss();
+  for (int epoch = 0; epoch < 4; ++epoch) epoch_loss();
+  const double last = epoch_loss();
+  CHECK(last < 0.95 * first);
+  CHECK(last < std::log(10.0) - 0.05);  // better than guessing
+  CHECK(std::isfinite(replica->evaluate(batch).loss_sum));
+}
+
+TEST_CASE("what replaces the activation leaves no ReLU behind: outputs of blocks go below zero") {
+  // With bias far below zero a ReLU anywhere would cut the way from the input to the logits.
+  const std::string kind = GENERATE("evonorm-s0", "range-evonorm", "batchnorm");
+  const auto replica = make_replica({.name = "resnet20", .input = kCifar, .normalization = kind});
+  for (const TensorSlice& slice : replica->layout()) {
+    if (!slice.name.ends_with(".bias") || slice.name.starts_with("fc")) continue;
+    std::ranges::fill(replica->parameters().subspan(slice.offset, slice.count), -100.0f);
+  }
+  replica->forward_backward(random_batch(2, kCifar), {});
+  const TensorSlice& stem = replica->layout()[0];
+  const auto gradient = replica->gradient().subspan(stem.offset, stem.count);
+  const bool passes = std::ranges::any_of(gradient, [](float v) { return v != 0; });
+  CHECK(passes == (kind != "batchnorm"));
+}
+
 TEST_CASE("what a listener throws arrives as it was thrown, and the replica still works") {
   const auto replica = make_replica({.name = "resnet20", .input = kCifar});
   const auto batch = random_batch(4, kCifar);
@@ -246,8 +316,10 @@ TEST_CASE("what no network can be built from is a usage error with a way out") {
   CHECK_THAT(message({.name = "resnet20", .input = {0, 32, 32}}), Contains("0x32x32"));
   CHECK_THAT(message({.name = "resnet18", .input = {3, 2048, 32}}), Contains("1024"));
   CHECK_THAT(message({.name = "resnet20", .input = kCifar, .classes = 1}), Contains("classes"));
-  CHECK_THAT(message({.name = "resnet20", .input = kCifar, .normalization = "groupnorm"}),
+  CHECK_THAT(message({.name = "resnet20", .input = kCifar, .normalization = "layernorm"}),
              Contains("model.normalization"));
+  CHECK_THAT(message({.name = "resnet20", .input = {3, 36, 36}, .normalization = "range-evonorm"}),
+             Contains("layer3.0.bn1") && Contains("model.normalization"));
   CHECK_THAT(message({.name = "resnet20", .input = kCifar, .shortcut = "none"}),
              Contains("model.shortcut"));
   CHECK_THAT(message({.name = "resnet18", .input = kCifar, .shortcut = "padding"}),
@@ -270,7 +342,7 @@ TEST_CASE("a batch that is not what the network was built for is refused") {
 TEST_CASE("every listed model can be built, and the description is one line") {
   for (const ModelInfo& model : list_models()) {
     CAPTURE(model.name);
-    CHECK(make_replica({.name = model.name, .input = kCifar})->layout().size() > 60);
+    CHECK(make_replica({.name = model.name, .input = kCifar})->layout().size() >= 12);
     CHECK_FALSE(model.about.empty());
   }
   CHECK(torch_description().find('\n') == std::string::npos);

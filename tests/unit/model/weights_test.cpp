@@ -36,8 +36,13 @@ class Folder {
   std::filesystem::path path_;
 };
 
-std::unique_ptr<Replica> resnet20(std::uint64_t seed, const char* shortcut = "projection") {
-  return make_replica({.name = "resnet20", .input = kCifar, .shortcut = shortcut, .seed = seed});
+std::unique_ptr<Replica> resnet20(std::uint64_t seed, const char* shortcut = "projection",
+                                  const char* normalization = "batchnorm") {
+  return make_replica({.name = "resnet20",
+                       .input = kCifar,
+                       .normalization = normalization,
+                       .shortcut = shortcut,
+                       .seed = seed});
 }
 
 std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
@@ -58,7 +63,9 @@ std::string message_of(Kind kind, const Action& action) {
 TEST_CASE("weights come back bit by bit, buffers included") {
   const Folder folder;
   const auto batch = random_batch(8, kCifar);
-  const auto one = resnet20(1), other = resnet20(2);
+  const char* const normalization = GENERATE("batchnorm", "evonorm-s0", "range-batchnorm");
+  const auto one = resnet20(1, "projection", normalization);
+  const auto other = resnet20(2, "projection", normalization);
   one->forward_backward(batch, {});  // moves the running statistics
   one->save_weights(folder.file("model.pt"));
   CHECK(folder.count() == 1);  // no temporary file stays
@@ -77,6 +84,8 @@ TEST_CASE("a file that does not fit is refused with a name, and nothing is loade
 
   resnet20(2, "padding")->save_weights(path);
   CHECK_THAT(refusal(), Contains("layer2.0.downsample.0.weight"));
+  resnet20(2, "projection", "evonorm-s0")->save_weights(path);
+  CHECK_THAT(refusal(), Contains("bn1.") && Contains("in the weights file"));
   make_replica({.name = "resnet56", .input = kCifar})->save_weights(path);
   CHECK_THAT(refusal(), Contains("layer1.3.") && Contains("model.name"));
   make_replica({.name = "resnet20", .input = kCifar, .classes = 100})->save_weights(path);

@@ -8,7 +8,7 @@
 #include "support/layouts.hpp"
 
 using namespace eqt;
-using namespace eqt::collective;
+using namespace eqt::pipeline;
 using eqt::test::layout_of;
 
 TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]") {

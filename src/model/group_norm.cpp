@@ -1,0 +1,224 @@
+// Group normalization, the residual sum and ReLU as one operation on channels-last images.
+//
+// Source   Y. Wu, K. He, ECCV 2018, arXiv:1803.08494
+// Why      one sample fits a second-level cache: statistics and output cost one pass over memory
+// Numbers  as batch normalization's: float32 per block of a sample, combined in float64 in a fixed
+//          order; the same for every number of threads and every batch that holds the sample
+// Differs  from torch::nn::GroupNorm: float32 on the CPU only, no second derivatives
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+
+#include "model/group_statistics.hpp"
+#include "model/norm_blocks.hpp"
+#include "model/norm_kernels.hpp"
+#include "model/norm_layers.hpp"
+
+namespace eqt::model {
+namespace {
+
+constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
+
+/// A sample's map of each channel, from the statistics of its group.
+class SampleMap {
+ public:
+  SampleMap(const GroupShape& shape, std::span<const float> weight, std::span<const float> bias)
+      : shape_(shape),
+        weight_(weight),
+        bias_(bias),
+        mean_(shape.channels),
+        scale_(shape.channels) {}
+
+  void set(std::span<const float> mean, std::span<const float> inverse) {
+    shape_.for_each_channel([&](std::size_t c, std::size_t group) {
+      mean_[c] = mean[group];
+      scale_[c] = weight_[c] * inverse[group];
+    });
+  }
+
+  ChannelMap map() const { return {mean_, scale_, bias_}; }
+
+ private:
+  GroupShape shape_;
+  std::span<const float> weight_, bias_;
+  std::vector<float> mean_, scale_;
+};
+
+struct Gradients {
+  at::Tensor x, weight, bias, residual;
+};
+
+struct Saved {
+  at::Tensor x, y, weight, bias;
+  VarianceStatistics statistics;
+  Gate gate;
+};
+
+/// One sample's gradients: the closed form of batch normalization's with sums over a group.
+class SampleGradient {
+ public:
+  SampleGradient(const Saved& saved, const GroupShape& shape)
+      : saved_(saved),
+        shape_(shape),
+        blocks_(shape.blocks()),
+        map_(shape, values(saved.weight), values(saved.bias)),
+        block_sums_(shape.channels),
+        block_products_(shape.channels),
+        offset_(shape.channels),
+        slope_(shape.channels) {}
+
+  /// @param gated written where the gate is by_output
+  /// @param sums, products (c) of d and d * (x - mean) over the sample
+  void compute(std::size_t i, std::span<const float> g, std::span<float> gated, std::span<float> dx,
+               std::span<double> sums, std::span<double> products) {
+    const auto x = shape_.sample<const float>(values(saved_.x), i);
+    const auto y = shape_.sample<const float>(values(saved_.y), i);
+    map_.set(saved_.statistics.mean(i), saved_.statistics.inverse(i));
+    for (std::size_t b = 0; b < blocks_.count(); ++b) {
+      gradient_sums(blocks_.cut(g, b), blocks_.cut(x, b), blocks_.cut(y, b), map_.map(),
+                    saved_.gate, block_sums_, block_products_, blocks_.cut(gated, b));
+      for (std::size_t c = 0; c < shape_.channels; ++c) {
+        sums[c] += block_sums_[c];
+        products[c] += block_products_[c];
+      }
+    }
+    regress(saved_.statistics.inverse(i), sums, products);
+    const std::span<const float> source = gated.empty() ? g : gated;
+    for (std::size_t b = blocks_.count(); b-- > 0;) {
+      input_gradient(blocks_.cut(source, b), blocks_.cut(x, b), map_.map(), saved_.gate, offset_,
+                     slope_, blocks_.cut(dx, b));
+    }
+  }
+
+ private:
+  /// What goes through mean and variance of each group.
+  void regress(std::span<const float> inverses, std::span<const double> sums,
+               std::span<const double> products) {
+    const auto weight = values(saved_.weight);
+    const double count = static_cast<double>(shape_.group_values());
+    const std::size_t width = shape_.group_channels();
+    for (std::size_t group = 0; group < shape_.groups; ++group) {
+      const std::size_t first = group * width;
+      double sum = 0, product = 0;
+      for (std::size_t c = first; c < first + width; ++c) {
+        sum += weight[c] * sums[c];
+        product += weight[c] * products[c];
+      }
+      const double inverse = inverses[group];
+      std::fill_n(&offset_[first], width, static_cast<float>(inverse * sum / count));
+      std::fill_n(&slope_[first], width,
+                  static_cast<float>(inverse * inverse * inverse * product / count));
+    }
+  }
+
+  const Saved& saved_;
+  GroupShape shape_;
+  Blocks blocks_;
+  SampleMap map_;
+  std::vector<float> block_sums_, block_products_, offset_, slope_;  // (c)
+};
+
+Gradients gradients_of(const at::Tensor& g, const Saved& saved, const GroupShape& shape) {
+  Gradients result;
+  result.x = at::empty_like(saved.x);
+  if (saved.gate == Gate::by_output) result.residual = at::empty_like(saved.x);
+  const std::size_t channels = shape.channels;
+  std::vector<double> sums(shape.samples * channels), products(sums.size());
+  at::parallel_for(0, saved.x.size(0), 1, [&](auto first, auto last) {
+    SampleGradient sample(saved, shape);
+    for (auto n = first; n < last; ++n) {
+      const auto i = static_cast<std::size_t>(n);
+      sample.compute(i, shape.sample<const float>(values(g), i),
+                     shape.sample(values(result.residual), i), shape.sample(values(result.x), i),
+                     std::span(sums).subspan(i * channels, channels),
+                     std::span(products).subspan(i * channels, channels));
+    }
+  });
+  for (std::size_t i = 0; i < shape.samples; ++i) {
+    const auto inverse = saved.statistics.inverse(i);
+    shape.for_each_channel(
+        [&](std::size_t c, std::size_t group) { products[i * channels + c] *= inverse[group]; });
+  }
+  result.weight = add_samples(products, shape);
+  result.bias = add_samples(sums, shape);
+  return result;
+}
+
+/// The residual travels as a list of none or one, which all LibTorch versions pass alike.
+class GroupNormalize : public torch::autograd::Function<GroupNormalize> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            at::TensorList residual, std::int64_t groups, bool relu) {
+    const GroupShape shape(x, groups);
+    const VarianceStatistics statistics(shape);
+    at::Tensor y = at::empty(x.sizes(), x.options().memory_format(kChannelsLast));
+    const auto add = residual.empty() ? std::span<float>() : values(residual[0]);
+    at::parallel_for(0, x.size(0), 1, [&](auto first, auto last) {
+      SampleMap map(shape, values(weight), values(bias));
+      VarianceMeter meter(shape);
+      for (auto n = first; n < last; ++n) {
+        const auto i = static_cast<std::size_t>(n);
+        meter.measure(shape.sample<const float>(values(x), i), statistics, i);
+        map.set(statistics.mean(i), statistics.inverse(i));
+        const Blocks blocks = shape.blocks();
+        for (std::size_t b = blocks.count(); b-- > 0;) {
+          normalize_rows(blocks.cut(shape.sample<const float>(values(x), i), b),
+                         blocks.cut(shape.sample<const float>(add, i), b), map.map(), relu,
+                         blocks.cut(shape.sample(values(y), i), b));
+        }
+      }
+    });
+    const Gate gate = !relu ? Gate::open : residual.empty() ? Gate::by_input : Gate::by_output;
+    context->saved_data["gate"] = static_cast<std::int64_t>(gate);
+    context->saved_data["residual"] = !residual.empty();
+    context->saved_data["groups"] = groups;
+    context->save_for_backward(
+        {x, gate == Gate::by_output ? y : at::Tensor(), weight, bias, statistics.tensor()});
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list outputs) {
+    const auto tensors = context->get_saved_variables();
+    auto& data = context->saved_data;
+    const Saved saved{tensors[0],
+                      tensors[1],
+                      tensors[2],
+                      tensors[3],
+                      VarianceStatistics(tensors[4]),
+                      static_cast<Gate>(data["gate"].toInt())};
+    const at::Tensor g = outputs[0].contiguous(kChannelsLast);
+    const GroupShape shape(saved.x, data["groups"].toInt());
+    Gradients d = gradients_of(g, saved, shape);
+    torch::autograd::variable_list result{d.x, d.weight, d.bias};
+    if (data["residual"].toBool()) result.push_back(saved.gate == Gate::open ? g : d.residual);
+    result.resize(result.size() + 2);  // nothing for groups and relu
+    return result;
+  }
+};
+
+class GroupNorm final : public Normalization {
+ public:
+  GroupNorm(std::int64_t channels, std::int64_t groups)
+      : groups_(groups),
+        weight_(register_parameter("weight", at::ones({channels}))),
+        bias_(register_parameter("bias", at::zeros({channels}))) {}
+
+ private:
+  at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override {
+    return GroupNormalize::apply(x, weight_, bias_, residual, groups_, relu);
+  }
+
+  std::int64_t groups_;
+  at::Tensor weight_, bias_;  // (c)
+};
+
+}  // namespace
+
+std::shared_ptr<Normalization> make_group_norm(std::int64_t channels, std::int64_t groups) {
+  return std::make_shared<GroupNorm>(channels, groups);
+}
+
+}  // namespace eqt::model

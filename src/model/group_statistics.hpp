@@ -1,0 +1,103 @@
+// What normalization by groups measures in each sample.
+
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/norm_blocks.hpp"
+#include "model/range_kernels.hpp"
+
+namespace eqt::model {
+
+/// Adds up (samples, c) sums in a fixed order.
+at::Tensor add_samples(std::span<const double> sums, const GroupShape& shape);
+
+/// Mean and 1 / sqrt(variance + epsilon) of each sample's groups, for backward.
+class VarianceStatistics {
+ public:
+  explicit VarianceStatistics(const GroupShape& shape);
+  explicit VarianceStatistics(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+
+  std::span<float> mean(std::size_t sample) const { return row(2 * sample); }  // (groups)
+  std::span<float> inverse(std::size_t sample) const { return row(2 * sample + 1); }
+  const at::Tensor& tensor() const { return tensor_; }
+
+ private:
+  std::span<float> row(std::size_t i) const {
+    const auto groups = static_cast<std::size_t>(tensor_.size(2));
+    return values(tensor_).subspan(i * groups, groups);
+  }
+
+  at::Tensor tensor_;  // (n, 2, groups)
+};
+
+/// Measures sample after sample; one for each thread.
+class VarianceMeter {
+ public:
+  explicit VarianceMeter(const GroupShape& shape);
+  void measure(std::span<const float> x, const VarianceStatistics& statistics, std::size_t sample);
+
+ private:
+  GroupShape shape_;
+  Blocks blocks_;
+  Partials partials_;
+  std::vector<double> mean_;  // (groups)
+};
+
+/// Chunks that a range is the mean of.
+inline constexpr std::size_t kRangeChunks = 16;
+
+/// 0.5 * 0.35 * (1 + sqrt(pi * ln 4)) / sqrt(2 * ln n): the expected range of n normal values is
+/// about their deviation over this; Banner et al. 2018, arXiv:1805.11046, section 3, with the
+/// constant of its published code.
+/// @pre n >= 2
+double range_factor(std::size_t n);
+
+/// Values in each chunk of `count` values.
+/// @throws Error{usage} unless 16 chunks of at least 2 values cut them
+std::size_t chunk_values(std::size_t count, const std::string& layer, const std::string& what);
+
+/// 1 / (factor * range + epsilon) of each sample's groups and where the chunks have their extremes,
+/// for backward.
+class RangeStatistics {
+ public:
+  explicit RangeStatistics(const GroupShape& shape);
+  RangeStatistics(at::Tensor inverse, at::Tensor extremes)
+      : inverse_(std::move(inverse)), extremes_(std::move(extremes)) {}
+
+  std::span<float> inverse(std::size_t sample) const;  // (groups)
+  /// (groups, chunks, 2): offset in the sample of max, and of min.
+  std::span<std::int32_t> extremes(std::size_t sample) const;
+  const at::Tensor& inverse_tensor() const { return inverse_; }
+  const at::Tensor& extremes_tensor() const { return extremes_; }
+
+ private:
+  at::Tensor inverse_;   // (n, groups)
+  at::Tensor extremes_;  // (n, groups, chunks, 2) int32
+};
+
+/// Measures sample after sample; one for each thread. A group's values count channel by channel, so
+/// that a chunk is a piece of a channel, a channel or several.
+class RangeMeter {
+ public:
+  /// @pre kRangeChunks divide shape.group_values()
+  explicit RangeMeter(const GroupShape& shape);
+  void measure(std::span<const float> x, const RangeStatistics& statistics, std::size_t sample);
+
+ private:
+  void scan(std::span<const float> x);
+  double mean_range(std::size_t group, std::span<std::int32_t> where);
+
+  GroupShape shape_;
+  std::size_t chunk_;                  // [values]
+  std::vector<std::size_t> cuts_;      // pixels where some channel's chunk ends; 0 first, rows last
+  std::vector<ExtremeMemory> pieces_;  // from one cut to the next
+};
+
+}  // namespace eqt::model

@@ -1,0 +1,128 @@
+// Networks without shortcuts: VGG and AlexNet for small images.
+//
+// Source   K. Simonyan, A. Zisserman, ICLR 2015, arXiv:1409.1556, table 1; A. Krizhevsky,
+//          arXiv:1404.5997
+// Differs  VGG-11 has normalization and a classifier of one hidden layer of 512, as networks for
+//          CIFAR-10 have. AlexNet's first convolution is padded by 5 and pools 2x2 pixels, so that
+//          32 pixels shrink to one. Both end in the mean over what is left of the image: one pixel
+//          of 32, 7x7 of 224.
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
+#include "model/network.hpp"
+#include "model/normalization.hpp"
+
+namespace eqt::model {
+namespace {
+
+constexpr double kDropout = 0.5;
+
+class PlainNetwork : public Network {
+ public:
+  PlainNetwork(const PlainPlan& plan, const at::Generator& random)
+      : features_(register_module("features", std::make_shared<torch::nn::Module>("features"))) {
+    std::int64_t channels = plan.channels;
+    int place = 0;
+    for (const PlainPlan::Layer& layer : plan.layers) {
+      add_layer(plan, layer, channels, place, random);
+      channels = layer.width;
+    }
+    if (plan.hidden > 0) {
+      add_classifier(plan, channels, random);
+    } else {
+      last_ = register_module("classifier", Linear(channels, plan.classes, random));
+    }
+  }
+
+  void draw_from(const RandomKey& key) override {
+    if (!dropout_.is_empty()) dropout_->draw_from(key);
+  }
+
+  at::Tensor forward(const at::Tensor& images) override {
+    at::Tensor x = images;
+    for (Stage& stage : stages_) {
+      x = stage.convolution->forward(x);
+      x = stage.norm == nullptr ? at::relu_(x) : stage.norm->relu(x);
+      if (stage.pool) x = at::max_pool2d(x, 2);
+    }
+    x = x.mean({2, 3});
+    if (!hidden_.is_empty()) x = at::relu(hidden_->forward(dropout_->forward(x)));
+    return last_->forward(x);
+  }
+
+ private:
+  struct Stage {
+    Convolution convolution{nullptr};
+    std::shared_ptr<Normalization> norm;  // or none
+    bool pool = false;
+  };
+
+  /// @param place in: where the layer starts in torchvision's numbering; out: where the next does
+  void add_layer(const PlainPlan& plan, const PlainPlan::Layer& layer, std::int64_t channels,
+                 int& place, const at::Generator& random) {
+    Stage stage;
+    stage.pool = layer.pool;
+    const ConvolutionShape shape{.in = channels,
+                                 .out = layer.width,
+                                 .kernel = layer.kernel,
+                                 .stride = layer.stride,
+                                 .padding = layer.padding,
+                                 .bias = plan.bias};
+    stage.convolution =
+        features_->register_module(std::to_string(place++), Convolution(shape, random));
+    if (plan.normalization) {
+      stage.norm = features_->register_module(std::to_string(place++),
+                                              make_normalization(*plan.normalization, layer.width));
+    }
+    place += layer.pool ? 2 : 1;  // ReLU and pooling have places but no parameters
+    stages_.push_back(std::move(stage));
+  }
+
+  void add_classifier(const PlainPlan& plan, std::int64_t channels, const at::Generator& random) {
+    const auto classifier =
+        register_module("classifier", std::make_shared<torch::nn::Module>("classifier"));
+    dropout_ = classifier->register_module("0", Dropout(kDropout, 0));
+    hidden_ = classifier->register_module("1", Linear(channels, plan.hidden, random));
+    last_ = classifier->register_module("3", Linear(plan.hidden, plan.classes, random));
+  }
+
+  std::shared_ptr<torch::nn::Module> features_;
+  std::vector<Stage> stages_;
+  Dropout dropout_{nullptr};
+  Linear hidden_{nullptr};
+  Linear last_{nullptr};
+};
+
+}  // namespace
+
+PlainPlan vgg11_plan() {
+  PlainPlan plan;
+  plan.layers = {{.width = 64, .pool = true},
+                 {.width = 128, .pool = true},
+                 {.width = 256},
+                 {.width = 256, .pool = true},
+                 {.width = 512},
+                 {.width = 512, .pool = true},
+                 {.width = 512},
+                 {.width = 512, .pool = true}};
+  plan.normalization.emplace();
+  plan.hidden = 512;
+  return plan;
+}
+
+PlainPlan alexnet_plan() {
+  PlainPlan plan;
+  plan.layers = {{.width = 64, .pool = true, .kernel = 11, .stride = 4, .padding = 5},
+                 {.width = 192, .pool = true, .kernel = 5, .padding = 2},
+                 {.width = 384},
+                 {.width = 256},
+                 {.width = 256, .pool = true}};
+  return plan;
+}
+
+std::shared_ptr<Network> make_plain_network(const PlainPlan& plan, std::uint64_t seed) {
+  return std::make_shared<PlainNetwork>(plan, at::detail::createCPUGenerator(seed));
+}
+
+}  // namespace eqt::model

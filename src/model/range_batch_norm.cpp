@@ -1,0 +1,136 @@
+// Range batch normalization, the residual sum and ReLU as one operation on channels-last images.
+//
+// Source   R. Banner, I. Hubara, E. Hoffer, D. Soudry, NeurIPS 2018, arXiv:1805.11046, section 3;
+//          chunks, constant and running values as in its published code: a running value is a tenth
+//          of the old and nine tenths of the new one
+// Why      a range needs no squares, which 8-bit arithmetic has no room for
+// Numbers  extremes are exact; means as in batch normalization
+// Differs  from the source: float32 throughout
+
+#include <cmath>
+
+#include "core/error.hpp"
+#include "model/channel_norm.hpp"
+#include "model/group_statistics.hpp"
+#include "model/norm_layers.hpp"
+
+namespace eqt::model {
+namespace {
+
+constexpr double kMomentum = 0.9;  // share of the newest batch in running values
+
+/// Mean and mean range of each channel of a batch whose pixels are cut into chunks.
+class RangeMoments {
+ public:
+  explicit RangeMoments(const at::Tensor& x)
+      : channels_(static_cast<std::size_t>(x.size(1))),
+        chunk_(static_cast<std::size_t>(x.numel()) / channels_ / kRangeChunks),
+        blocks_(chunk_, channels_),
+        moments_(kRangeChunks * blocks_.count() * 2 * channels_),
+        memory_(kRangeChunks, ExtremeMemory(channels_)) {
+    for_each_of(kRangeChunks, [&](std::size_t k) { scan(values(x), k); });
+  }
+
+  double mean(std::size_t c) const {
+    double sum = 0;
+    for (std::size_t k = 0; k < kRangeChunks; ++k) {
+      for (std::size_t b = 0; b < blocks_.count(); ++b) {
+        sum += static_cast<double>(blocks_.rows_of(b)) *
+               moments_[2 * (k * blocks_.count() + b) * channels_ + c];
+      }
+    }
+    return sum / static_cast<double>(kRangeChunks * chunk_);
+  }
+
+  double inverse(std::size_t c) {
+    double sum = 0;
+    for (ExtremeMemory& chunk : memory_) {
+      sum += static_cast<double>(chunk.extremes().max[c]) -
+             static_cast<double>(chunk.extremes().min[c]);
+    }
+    return 1.0 / (range_factor(chunk_) * sum / kRangeChunks + kNormEpsilon);
+  }
+
+  RangeGradient gradient() {
+    RangeGradient result{kRangeChunks, range_factor(chunk_), {}};
+    result.extremes = at::empty(
+        {static_cast<std::int64_t>(kRangeChunks), 2, static_cast<std::int64_t>(channels_)},
+        at::kInt);
+    auto* row = result.extremes.data_ptr<std::int32_t>();
+    for (ExtremeMemory& chunk : memory_) {
+      row = std::ranges::copy(chunk.extremes().max_row, row).out;
+      row = std::ranges::copy(chunk.extremes().min_row, row).out;
+    }
+    return result;
+  }
+
+ private:
+  void scan(std::span<const float> x, std::size_t k) {
+    const auto chunk = x.subspan(k * chunk_ * channels_, chunk_ * channels_);
+    for (std::size_t b = 0; b < blocks_.count(); ++b) {
+      const auto block = blocks_.cut(chunk, b);
+      const auto moments =
+          std::span(moments_).subspan(2 * (k * blocks_.count() + b) * channels_, 2 * channels_);
+      channel_moments(block, moments.first(channels_), moments.last(channels_));
+      update_extremes(block, k * chunk_ + blocks_.first_row(b), memory_[k].extremes());
+    }
+  }
+
+  std::size_t channels_;
+  std::size_t chunk_;           // [pixels]
+  Blocks blocks_;               // of a chunk
+  std::vector<float> moments_;  // (chunks, blocks, 2, c); squares are by-catch
+  std::vector<ExtremeMemory> memory_;
+};
+
+class RangeBatchNorm final : public Normalization {
+ public:
+  explicit RangeBatchNorm(std::int64_t channels)
+      : weight_(register_parameter("weight", at::ones({channels}))),
+        bias_(register_parameter("bias", at::zeros({channels}))),
+        running_mean_(register_buffer("running_mean", at::zeros({channels}))),
+        running_inverse_(register_buffer("running_inverse", at::ones({channels}))) {}
+
+ private:
+  at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override {
+    const ChannelStatistics statistics(x.size(1));
+    if (!is_training()) {
+      EQT_CHECK(!at::GradMode::is_enabled(), "evaluation mode has no gradient");
+      for (std::size_t c = 0; c < statistics.channels(); ++c) {
+        statistics.set(c, values(running_mean_)[c], values(running_inverse_)[c], values(weight_)[c],
+                       values(bias_)[c]);
+      }
+      return normalize_channels(x, residual, statistics, relu);
+    }
+    chunk_values(static_cast<std::size_t>(x.numel() / x.size(1)), path(),
+                 "a channel's values in a batch");
+    const RangeGradient range = describe_batch(x.detach(), statistics);
+    return normalize_batch(x, weight_, bias_, residual, statistics, range, relu);
+  }
+
+  /// And tracks it.
+  RangeGradient describe_batch(const at::Tensor& x, const ChannelStatistics& statistics) {
+    RangeMoments moments(x);
+    const auto track = [](float& running, double value) {
+      running = static_cast<float>((1 - kMomentum) * running + kMomentum * value);
+    };
+    for (std::size_t c = 0; c < statistics.channels(); ++c) {
+      const double mean = moments.mean(c), inverse = moments.inverse(c);
+      statistics.set(c, mean, inverse, values(weight_)[c], values(bias_)[c]);
+      track(values(running_mean_)[c], mean);
+      track(values(running_inverse_)[c], inverse);
+    }
+    return moments.gradient();
+  }
+
+  at::Tensor weight_, bias_;                   // (c)
+  at::Tensor running_mean_, running_inverse_;  // (c)
+};
+
+}  // namespace
+
+std::shared_ptr<Normalization> make_range_batch_norm(std::int64_t channels) {
+  return std::make_shared<RangeBatchNorm>(channels);
+}
+
+}  // namespace eqt::model

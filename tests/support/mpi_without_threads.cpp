@@ -1,0 +1,8 @@
+// An MPI library that admits calls from one thread only, whatever it could do. For LD_PRELOAD.
+#include <mpi.h>
+
+extern "C" int MPI_Init_thread(int* argc, char*** argv, int /*required*/, int* provided) {
+  const int result = PMPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, provided);
+  *provided = MPI_THREAD_FUNNELED;
+  return result;
+}
