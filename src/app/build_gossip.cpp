@@ -6,6 +6,7 @@
 
 #include "app/agree_on_topology.hpp"
 #include "app/gossip_checks.hpp"
+#include "app/paper_volume.hpp"
 #include "core/error.hpp"
 #include "gossip/consensus_step.hpp"
 #include "topology/spectrum.hpp"
@@ -146,6 +147,17 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
       gossip->push_sum = std::make_unique<gossip::PushSum>(*gossip->topology, comm.rank(), count);
   });
   return gossip;
+}
+
+std::optional<std::uint64_t> paper_sent_bytes(const RunConfig& config, const Layout& layout,
+                                              StepId steps) {
+  const std::string& algorithm = config.synchronization.algorithm;
+  if (!gossip_traits(algorithm).mixes || algorithm == "gradient-tracking") return {};
+  const auto& compressor = config.compressor;
+  if (compressor.name == "none") return steps * paper_bytes_per_step(layout, {});
+  if (compressor.name == "topk" && compressor.value_bits == 32)
+    return steps * paper_bytes_per_step(layout, compressor.density);
+  return {};
 }
 
 }  // namespace eqt::app

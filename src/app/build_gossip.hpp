@@ -2,13 +2,16 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "comm/communicator.hpp"
+#include "core/layout.hpp"
 #include "gossip/direction.hpp"
 #include "gossip/mixer.hpp"
 #include "gossip/push_sum.hpp"
@@ -41,5 +44,11 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
                                      const codec::Compressor& compressor,
                                      const std::vector<pipeline::FusionBucket>& plan,
                                      std::size_t count);
+
+/// What a node sends in `steps` steps of this algorithm as published tables count it, for what they
+/// cover: gossip of one message a step without compression or with the largest values, their
+/// indices beside. Rounds after the last step do not count. Empty: not covered.
+std::optional<std::uint64_t> paper_sent_bytes(const RunConfig& config, const Layout& layout,
+                                              StepId steps);
 
 }  // namespace eqt::app

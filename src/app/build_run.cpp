@@ -215,6 +215,7 @@ void build_compressor(const RunConfig& config, const comm::Communicator& comm, R
   run.plan.synchronizes = config.synchronization.algorithm != "none";
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
   run.plan.ends_equal = config.synchronization.algorithm == "local-sgd";
+  run.plan.final_rounds = config.synchronization.final_rounds;
   if (!averages(config)) return;
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
 }

@@ -237,6 +237,10 @@ std::vector<Field> synchronization_fields() {
           .in("steps")
           .says(
               "choco-sgd, quant-sgp: exchange public copies as float32 every so often; 0 = never"),
+      EQT_FIELD(synchronization.final_rounds)
+          .from(0, kMany)
+          .in("rounds")
+          .says("gossip: rounds without an update after the last step"),
       EQT_FIELD(synchronization.timeout_seconds)
           .from(0, 1e6)
           .in("seconds")

@@ -18,6 +18,7 @@ void check_keys_of_gossip(const RunConfig& config, const std::string& origin) {
   if (!traits.mixes) {
     if (s.consensus_step) refuse("consensus_step", "a number");
     if (s.order != "adapt-then-combine") refuse("order", s.order);
+    if (s.final_rounds > 0) refuse("final_rounds", std::to_string(s.final_rounds));
   }
   const bool local = s.algorithm == "local-sgd";
   if (!local && (s.local_steps != 1 || s.post_local_epochs != 0))

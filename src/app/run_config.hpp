@@ -94,6 +94,7 @@ struct RunConfig {
     std::string order = "adapt-then-combine";  // or combine-then-adapt
     bool adaptive_step = false;                // AdaGossip
     std::uint64_t resync_every = 0;            // [steps], 0 = never
+    std::uint64_t final_rounds = 0;            // of gossip alone after the last step
     double timeout_seconds = 300;              // 0 = never
     struct Topology {
       std::string kind = "ring";  // see field_table.cpp

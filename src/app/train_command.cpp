@@ -142,6 +142,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   summary.compressor = config.compressor.name;
   summary.collective = run->collective_name();
   summary.algorithm = config.synchronization.algorithm;
+  summary.paper_sent_bytes_per_node =
+      paper_sent_bytes(config, run->replica->layout(), summary.steps);
+  trainer.adopt_mean_model();
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     if (run->plan.emulated) {

@@ -36,6 +36,7 @@ struct Transfers::State {
   Watchdog* watchdog;
   int rank, size;
   ByteCount count;
+  std::vector<std::uint64_t> sent_to;  // point-to-point bytes, by receiver
   std::atomic<bool> cancelled{false};
   Patience patience;
 
@@ -61,6 +62,7 @@ struct Transfers::State {
         watchdog(&dog),
         rank(my_rank),
         size(ranks),
+        sent_to(static_cast<std::size_t>(ranks)),
         peers(static_cast<std::size_t>(ranks)) {
     constexpr std::size_t kExpected = 64;
     const std::size_t most = kExpected * peers.size();
@@ -140,6 +142,7 @@ struct Transfers::State {
       ++stream.in_air;
       ++to.in_flight;
       count.sent_bytes += bytes;
+      sent_to[static_cast<std::size_t>(out.to)] += bytes;
       if (to.within_host) count.sent_on_host_bytes += bytes;
       ++count.messages;
       // A chunk of full length promises another, if only an empty one.
@@ -305,6 +308,9 @@ void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog;
 void Transfers::start(Exchange& exchange) { state_->start(exchange); }
 bool Transfers::progress() { return state_->progress(); }
 const ByteCount& Transfers::byte_count() const noexcept { return state_->count; }
+std::span<const std::uint64_t> Transfers::sent_bytes_by_peer() const noexcept {
+  return state_->sent_to;
+}
 void Transfers::abandon() noexcept { state_->abandon(); }
 void Transfers::cancel() noexcept { state_->cancelled.store(true); }
 

@@ -125,6 +125,8 @@ class Transfers {
   }
 
   const ByteCount& byte_count() const noexcept;
+  /// Of byte_count().sent_bytes: point-to-point, by receiver.
+  std::span<const std::uint64_t> sent_bytes_by_peer() const noexcept;
   /// For traffic that MPI moved by itself.
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
   /// Gives up what is under way, so that its buffers may go. For the way out after an error only.

@@ -74,6 +74,40 @@ std::string identical_text(const std::optional<bool>& identical) {
   return *identical ? "identical on all ranks" : "DIFFERENT: ranks have drifted apart";
 }
 
+/// Where ranks do not hold one model: how good each is and how far apart they are.
+std::vector<Row> replicas_rows(const ReplicasRecord& r) {
+  std::vector<Row> rows;
+  if (!r.node_test_accuracy.empty()) {
+    rows.push_back(
+        {"node test accuracy", fmt::format("mean {}, from {} to {}", percent(r.node_mean()),
+                                           percent(r.node_min()), percent(r.node_max()))});
+  }
+  if (r.consensus_distance) {
+    rows.push_back({"consensus distance",
+                    fmt::format("{:.3g}, {:.3g} of the mean model's norm", *r.consensus_distance,
+                                r.consensus_distance_relative.value_or(std::nan("")))});
+  }
+  return rows;
+}
+
+/// What the busiest and the idlest node sent to their neighbours.
+std::vector<Row> node_bytes_rows(const Summary& s) {
+  const std::vector<std::uint64_t> nodes = s.sent_bytes_by_node();
+  if (nodes.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(nodes);
+  std::string text = bytes_text(most);
+  if (bytes_text(least) != text) text = bytes_text(least) + " to " + text;
+  if (s.paper_sent_bytes_per_node) {
+    text += fmt::format(" ({} by published counting)", bytes_text(*s.paper_sent_bytes_per_node));
+  }
+  return {{"sent per node", text}};
+}
+
+void insert_behind(std::string_view label, const std::vector<Row>& more, std::vector<Row>& rows) {
+  const auto at = std::ranges::find(rows, label, &Row::label);
+  rows.insert(std::next(at), more.begin(), more.end());
+}
+
 std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
   return {
       {"run", s.name.empty() ? "-" : s.name},
@@ -83,7 +117,7 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"synchronization", fmt::format("{}, {}", s.algorithm, s.collective)},
       {"epochs, steps", fmt::format("{}, {}", s.epochs, s.steps)},
       {"train loss", std::isnan(s.train_loss) ? "-" : fmt::format("{:.4f}", s.train_loss)},
-      {"test accuracy", percent(s.test_accuracy)},
+      {"test accuracy", percent(s.test_accuracy) + (s.replicas.averaged ? ", averaged model" : "")},
       {"best test accuracy", percent(s.best_test_accuracy)},
       {"images/s", rate(s.images_per_second)},
       {"sent",
@@ -189,6 +223,9 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {
   if (!std::isnan(r.train_loss)) fmt::format_to(out, "  train loss {:.4f}", r.train_loss);
   if (r.test_accuracy) fmt::format_to(out, "  test accuracy {}", percent(r.test_accuracy));
   if (r.test_loss) fmt::format_to(out, "  test loss {:.4f}", *r.test_loss);
+  if (r.replicas.node_mean()) fmt::format_to(out, "  nodes {}", percent(r.replicas.node_mean()));
+  if (r.replicas.consensus_distance)
+    fmt::format_to(out, "  consensus {:.3g}", *r.replicas.consensus_distance);
   fmt::format_to(out, "  {} images/s", rate(r.images_per_second));
   if (r.sent_bytes > 0) fmt::format_to(out, "  sent {}", bytes_text(r.sent_bytes));
   if (r.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", r.compression_ratio);
@@ -199,6 +236,8 @@ std::string summary_table(const RunRecord& run, const Summary& summary) {
   std::string table;
   const Out out(table);
   std::vector<Row> rows = result_rows(run, summary);
+  insert_behind("best test accuracy", replicas_rows(summary.replicas), rows);
+  insert_behind("sent", node_bytes_rows(summary), rows);
   if (run.emulated) {
     rows.insert(rows.begin(), {"EMULATED", "no network was run: ranks waited and drew gradients"});
   }

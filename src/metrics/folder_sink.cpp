@@ -79,6 +79,32 @@ Json json_of(const RunRecord& r) {
           {"config", config_of(r)}};
 }
 
+/// Null where the list is empty: there is nothing of its kind.
+template <typename T>
+Json list(const std::vector<T>& values) {
+  return values.empty() ? Json(nullptr) : Json(values);
+}
+
+Json list(const std::vector<EdgeRecord>& edges) {
+  if (edges.empty()) return nullptr;
+  Json all = Json::array();
+  for (const EdgeRecord& e : edges) {
+    all.push_back({{"from", e.from}, {"to", e.to}, {"bytes", e.bytes}});
+  }
+  return all;
+}
+
+Json count(const std::optional<std::uint64_t>& n) { return n ? Json(*n) : Json(nullptr); }
+
+void add(const ReplicasRecord& r, Json& record) {
+  record["node_test_accuracy"] = list(r.node_test_accuracy);
+  record["node_test_accuracy_mean"] = number(r.node_mean());
+  record["node_test_accuracy_min"] = number(r.node_min());
+  record["consensus_distance"] = number(r.consensus_distance);
+  record["consensus_distance_relative"] = number(r.consensus_distance_relative);
+  record["evaluation_sent_bytes"] = count(r.evaluation_sent_bytes);
+}
+
 Json json_of(const StepRecord& r) {
   return {{"type", "step"},
           {"step", r.step},
@@ -93,22 +119,24 @@ Json json_of(const StepRecord& r) {
 Json json_of(const NoteRecord& r) { return {{"type", "note"}, {"step", r.step}, {"text", r.text}}; }
 
 Json json_of(const EpochRecord& r) {
-  return {{"type", "epoch"},
-          {"epoch", r.epoch},
-          {"step", r.step},
-          {"train_loss", number(r.train_loss)},
-          {"test_accuracy", number(r.test_accuracy)},
-          {"test_loss", number(r.test_loss)},
-          {"images_per_second", number(r.images_per_second)},
-          {"seconds", json_of(r.seconds)},
-          {"sent_bytes", r.sent_bytes},
-          {"compression_ratio", number(r.compression_ratio)},
-          {"bits_per_value", number(r.bits_per_value)},
-          {"quantization_variance", number(r.quantization_variance)}};
+  Json epoch = {{"type", "epoch"},
+                {"epoch", r.epoch},
+                {"step", r.step},
+                {"train_loss", number(r.train_loss)},
+                {"test_accuracy", number(r.test_accuracy)},
+                {"test_loss", number(r.test_loss)},
+                {"images_per_second", number(r.images_per_second)},
+                {"seconds", json_of(r.seconds)},
+                {"sent_bytes", r.sent_bytes},
+                {"compression_ratio", number(r.compression_ratio)},
+                {"bits_per_value", number(r.bits_per_value)},
+                {"quantization_variance", number(r.quantization_variance)}};
+  add(r.replicas, epoch);
+  return epoch;
 }
 
 Json json_of(const Summary& s) {
-  return {
+  Json summary = {
       {"name", s.name},
       {"version", s.version},
       {"compressor", s.compressor},
@@ -133,6 +161,11 @@ Json json_of(const Summary& s) {
       {"replicas_identical", s.replicas_identical ? Json(*s.replicas_identical) : Json(nullptr)},
       {"parameter_hash", s.parameter_hash},
       {"peak_rss_mib", number(s.peak_rss_mib)}};
+  add(s.replicas, summary);
+  summary["sent_bytes_by_edge"] = list(s.sent_bytes_by_edge);
+  summary["sent_bytes_by_node"] = list(s.sent_bytes_by_node());
+  summary["paper_sent_bytes_per_node"] = count(s.paper_sent_bytes_per_node);
+  return summary;
 }
 
 std::string text_of(const Json& json, int indent) {

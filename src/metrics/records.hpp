@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,6 +83,39 @@ struct NoteRecord {
   std::string text;  // one line
 };
 
+/// Replicas that differ from rank to rank; all empty where they are equal.
+struct ReplicasRecord {
+  // By rank, each with its own model and buffers on the whole test set [fraction].
+  std::vector<double> node_test_accuracy;
+  bool averaged = false;                              // test accuracy and loss are the mean model's
+  std::optional<double> consensus_distance;           // sqrt(1/n sum_i |x_i - mean|^2), parameters
+  std::optional<double> consensus_distance_relative;  // to |mean|
+  // What finding that out and averaging the model took, of all ranks; not part of sent_bytes.
+  std::optional<std::uint64_t> evaluation_sent_bytes;
+
+  std::optional<double> node_mean() const {
+    if (node_test_accuracy.empty()) return {};
+    return std::reduce(node_test_accuracy.begin(), node_test_accuracy.end()) /
+           static_cast<double>(node_test_accuracy.size());
+  }
+  std::optional<double> node_min() const {
+    if (node_test_accuracy.empty()) return {};
+    return *std::min_element(node_test_accuracy.begin(), node_test_accuracy.end());
+  }
+  std::optional<double> node_max() const {
+    if (node_test_accuracy.empty()) return {};
+    return *std::max_element(node_test_accuracy.begin(), node_test_accuracy.end());
+  }
+};
+
+/// What one rank sent to another in a run.
+struct EdgeRecord {
+  Rank from = 0, to = 0;
+  std::uint64_t bytes = 0;  // messages with their frames
+
+  bool operator==(const EdgeRecord&) const = default;
+};
+
 struct EpochRecord {
   std::uint64_t epoch = 0;              // completed epochs
   StepId step = 0;                      // completed steps
@@ -93,6 +128,7 @@ struct EpochRecord {
   double compression_ratio = 0;
   double bits_per_value = 0;
   std::optional<double> quantization_variance;
+  ReplicasRecord replicas;
 };
 
 struct Summary {
@@ -113,6 +149,21 @@ struct Summary {
   std::optional<bool> replicas_identical;
   std::string parameter_hash;  // 16 hex digits
   double peak_rss_mib = 0;     // of the largest rank
+  ReplicasRecord replicas;     // at the end; evaluation_sent_bytes of the whole run
+  // Edges that carried something, by sender, then receiver; they add up to sent_bytes, less what
+  // adapted levels take. Empty: ranks do not talk to neighbours.
+  std::vector<EdgeRecord> sent_bytes_by_edge;
+  // As published tables count a node's bytes: one out-edge, no headers.
+  std::optional<std::uint64_t> paper_sent_bytes_per_node;
+
+  /// By rank; empty without edges.
+  std::vector<std::uint64_t> sent_bytes_by_node() const {
+    std::vector<std::uint64_t> sums;
+    if (!sent_bytes_by_edge.empty()) sums.resize(static_cast<std::size_t>(ranks));
+    for (const EdgeRecord& e : sent_bytes_by_edge)
+      sums.at(static_cast<std::size_t>(e.from)) += e.bytes;
+    return sums;
+  }
 };
 
 }  // namespace eqt::metrics

@@ -20,6 +20,8 @@ struct Evaluation {
   double loss_sum = 0;
   std::size_t correct = 0;
   std::size_t count = 0;
+
+  double accuracy() const { return static_cast<double>(correct) / static_cast<double>(count); }
 };
 
 /// Called with the index of a slice in layout() as soon as its gradient is complete: in reverse

@@ -8,7 +8,7 @@
 #include "core/flat_buffer.hpp"
 #include "pipeline/engine.hpp"
 #include "train/background.hpp"
-#include "train/count_bytes.hpp"
+#include "train/edge_count.hpp"
 
 namespace eqt::train {
 namespace {
@@ -70,7 +70,11 @@ class MixWork final : public pipeline::Work {
 class GossipAveraging final : public Synchronizer {
  public:
   GossipAveraging(const GossipParts& parts, const GossipAveragingOptions& options)
-      : p_(parts), options_(options), engine_(parts.comm, parts.plan), work_(parts.mixer) {
+      : p_(parts),
+        options_(options),
+        edges_(parts.comm),
+        engine_(parts.comm, parts.plan),
+        work_(parts.mixer) {
     const std::size_t count = p_.parameters.size();
     if (p_.direction != nullptr && !p_.direction->mixed().empty()) {
       EQT_CHECK(p_.direction_mixer != nullptr && !options.combine_first,
@@ -81,25 +85,21 @@ class GossipAveraging final : public Synchronizer {
     if (!options.combine_first) return;
     mixed_ = FlatBuffer(count);
     if (options.overlap) {
-      background_.emplace([this] { mix(mixed_.span()); }, [this] { p_.comm.cancel(); });
+      background_.emplace([this] { mix(mixed_.span(), &*background_); },
+                          [this] { p_.comm.cancel(); });
     }
   }
 
   void begin(StepId step, std::uint64_t epoch) override {
-    context_ = {.run_seed = options_.run_seed,
-                .step = step,
-                .consensus_step = options_.consensus_step,
-                .damping = options_.damping,
-                .density = {},
-                .measure = options_.lossy && step % kVarianceEvery == 0};
-    if (options_.density) context_.density = options_.density(epoch);
+    set_context(step, epoch);
+    context_.measure = options_.lossy && step % kVarianceEvery == 0;
     adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
     if (adapting_) context_.observer = &observer_;
     if (!before_.span().empty()) std::ranges::copy(p_.parameters, before_.span().begin());
     if (!options_.combine_first) return;
     std::ranges::copy(p_.parameters, mixed_.span().begin());
     if (p_.push_sum != nullptr) p_.push_sum->to_numerator(mixed_.span());
-    bytes_before_ = p_.comm.byte_count();
+    edges_.open();
     if (background_) background_->start();
   }
 
@@ -116,18 +116,29 @@ class GossipAveraging final : public Synchronizer {
     } else {
       combine_after_update();
     }
-    if (p_.push_sum != nullptr) {
-      p_.push_sum->to_model(context_.step, options_.consensus_step, p_.parameters);
-    }
+    take_numerator();
     if (p_.direction != nullptr) p_.direction->observe(before_.span(), p_.parameters, rate);
     SyncResult result{work_.total.traffic, {}, {}};
     if (adapting_) adapt(result);
     if (direction_work_) result.traffic += direction_work_->total.traffic;
-    count_bytes(bytes_before_, p_.comm.byte_count(), result.traffic);
+    edges_.close(result.traffic);
     const gossip::MessageError& message = work_.total.message;
     if (message.exact > 0) result.quantization_variance = message.error / message.exact;
     return result;
   }
+
+  SyncResult mix_only(StepId step, std::uint64_t epoch) override {
+    set_context(step, epoch);
+    edges_.open();
+    mix_parameters();
+    take_numerator();
+    SyncResult result{work_.total.traffic, {}, {}};
+    edges_.close(result.traffic);
+    return result;
+  }
+
+  double weight() const override { return p_.push_sum != nullptr ? p_.push_sum->weight() : 1; }
+  std::span<const std::uint64_t> sent_bytes_by_peer() const override { return edges_.sent(); }
 
  private:
   /// After the last message: the next step's are encoded with what all ranks saw.
@@ -137,15 +148,35 @@ class GossipAveraging final : public Synchronizer {
     result.traffic.transfer_seconds += transfer.seconds();
   }
 
-  void mix(std::span<float> values) {
-    work_.prepare(context_, values, background_ ? &*background_ : nullptr);
+  void set_context(StepId step, std::uint64_t epoch) {
+    context_ = {.run_seed = options_.run_seed,
+                .step = step,
+                .consensus_step = options_.consensus_step,
+                .damping = options_.damping,
+                .density = {}};
+    if (options_.density) context_.density = options_.density(epoch);
+  }
+
+  /// @param background the job that this is part of, or null
+  void mix(std::span<float> values, Background* background) {
+    work_.prepare(context_, values, background);
     engine_.run(work_);
   }
 
-  void combine_after_update() {
-    bytes_before_ = p_.comm.byte_count();
+  void mix_parameters() {
     if (p_.push_sum != nullptr) p_.push_sum->to_numerator(p_.parameters);
-    mix(p_.parameters);
+    mix(p_.parameters, nullptr);
+  }
+
+  /// With push-sum the parameters hold the mixed numerator: mixes the weight and makes it a model.
+  void take_numerator() {
+    if (p_.push_sum == nullptr) return;
+    p_.push_sum->to_model(context_.step, options_.consensus_step, p_.parameters);
+  }
+
+  void combine_after_update() {
+    edges_.open();
+    mix_parameters();
     if (!direction_work_) return;
     gossip::MixContext second = context_;
     second.round = 1;
@@ -160,7 +191,7 @@ class GossipAveraging final : public Synchronizer {
     if (background_) {
       background_->finish();
     } else {
-      mix(mixed_.span());
+      mix(mixed_.span(), nullptr);
     }
     const auto before = before_.span(), mixed = mixed_.span();
     for (std::size_t i = 0; i < mixed.size(); ++i) {
@@ -173,6 +204,7 @@ class GossipAveraging final : public Synchronizer {
   FlatBuffer before_;  // the step's first model, where something needs it
   FlatBuffer mixed_;   // combine first: its mix
   gossip::MixContext context_;
+  EdgeCount edges_;
   pipeline::Engine engine_;
   MixWork work_;
   std::optional<MixWork> direction_work_;
@@ -181,7 +213,6 @@ class GossipAveraging final : public Synchronizer {
     options_.adaptation->watch(bucket, values);
   };
   bool adapting_ = false;  // this step's messages change the compressor
-  comm::ByteCount bytes_before_;
   std::optional<Background> background_;
 };
 

@@ -56,11 +56,28 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
 }
 
 void Ledger::note_dense_mean(std::size_t count) {
-  const double bytes = 8.0 * static_cast<double>(count) * (comm_.size() - 1);
+  const double bytes = ring_bytes(static_cast<double>(count));
   epoch_.sent_bytes += bytes;
   epoch_.received_bytes += bytes;
   epoch_.dense_bytes += bytes;
 }
+
+std::uint64_t Ledger::note_rounds(std::uint64_t rounds, const Traffic& traffic) {
+  std::array<double, 4> sums = {
+      static_cast<double>(traffic.sent_bytes), static_cast<double>(traffic.received_bytes),
+      static_cast<double>(traffic.encoded_bytes), static_cast<double>(traffic.encoded_values)};
+  comm_.allreduce_sum(sums);
+  epoch_.sent_bytes += sums[0];
+  epoch_.received_bytes += sums[1];
+  epoch_.encoded_bytes += sums[2];
+  epoch_.encoded_values += sums[3];
+  epoch_.dense_bytes +=
+      static_cast<double>(rounds) * ring_bytes(static_cast<double>(options_.values));
+  return static_cast<std::uint64_t>(sums[0]);
+}
+
+/// The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
+double Ledger::ring_bytes(double values) const { return 8 * values * (comm_.size() - 1); }
 
 /// Adds the ranks' step records up and writes them.
 void Ledger::flush_steps() {
@@ -77,9 +94,8 @@ void Ledger::flush_steps() {
   comm_.allreduce_sum(reduction_);
 
   const double ranks = comm_.size();
-  // The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
   const double dense_mean =
-      options_.synchronizes ? 8 * static_cast<double>(options_.values) * (ranks - 1) : 0;
+      options_.synchronizes ? ring_bytes(static_cast<double>(options_.values)) : 0;
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
@@ -111,19 +127,41 @@ void Ledger::choose_flush_interval(double step_seconds) {
   flush_every_ = static_cast<StepId>(std::clamp(steps, 2.0, kMostUnflushed));
 }
 
-void Ledger::close_epoch(std::uint64_t epoch, StepId done,
-                         const std::optional<model::Evaluation>& evaluation) {
+/// The epoch's record of replicas that differ; keeps what the summary will say.
+metrics::ReplicasRecord Ledger::note_assessment(const Assessment& assessment) {
+  if (assessment.averaged_buffers > 0) note_dense_mean(assessment.averaged_buffers);
+  metrics::ReplicasRecord record;
+  if (!assessment.consensus) return record;
+  for (const model::Evaluation& node : assessment.nodes)
+    record.node_test_accuracy.push_back(node.accuracy());
+  record.averaged = assessment.averaged;
+  record.consensus_distance = assessment.consensus->distance;
+  record.consensus_distance_relative = assessment.consensus->relative;
+  record.evaluation_sent_bytes = assessment.sent_bytes;
+
+  const std::uint64_t sent = replicas_.evaluation_sent_bytes.value_or(0) + assessment.sent_bytes;
+  if (record.node_test_accuracy.empty()) {
+    replicas_.consensus_distance = record.consensus_distance;
+    replicas_.consensus_distance_relative = record.consensus_distance_relative;
+  } else {
+    replicas_ = record;
+  }
+  replicas_.evaluation_sent_bytes = sent;
+  return record;
+}
+
+void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment) {
   flush_steps();
   metrics::EpochRecord record;
   record.epoch = epochs_ = epoch;
   record.step = done;
   record.train_loss = train_loss_ = epoch_.loss / static_cast<double>(epoch_.steps);
-  if (evaluation) {
-    const auto count = static_cast<double>(evaluation->count);
-    accuracy_ = static_cast<double>(evaluation->correct) / count;
+  record.replicas = note_assessment(assessment);
+  if (assessment.model) {
+    accuracy_ = assessment.model->accuracy();
     best_accuracy_ = std::max(best_accuracy_.value_or(0), *accuracy_);
     record.test_accuracy = accuracy_;
-    record.test_loss = evaluation->loss_sum / count;
+    record.test_loss = assessment.model->loss_sum / static_cast<double>(assessment.model->count);
   }
   record.seconds = slowest(epoch_.seconds);
   record.images_per_second = images_per_second(epoch_.steps, record.seconds.total);
@@ -160,6 +198,7 @@ metrics::Summary Ledger::summary() {
   summary.compression_ratio = run_.compression_ratio();
   summary.bits_per_value = run_.bits_per_value();
   summary.quantization_variance = mean_variance(run_);
+  summary.replicas = replicas_;
   std::array<double, 1> rss = {peak_rss_mib()};
   comm_.allreduce_max(rss);
   summary.peak_rss_mib = rss[0];

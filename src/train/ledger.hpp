@@ -10,7 +10,7 @@
 #include "comm/communicator.hpp"
 #include "metrics/records.hpp"
 #include "metrics/sink.hpp"
-#include "model/replica.hpp"
+#include "train/evaluator.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -34,10 +34,13 @@ class Ledger {
   /// Notes `count` values that all ranks averaged as float32 outside a step, by the ring formula.
   void note_dense_mean(std::size_t count);
 
-  /// Closes an epoch that ended with step `done`. `evaluation` holds sums over all ranks.
+  /// Notes `rounds` synchronizations outside a step, which cost this rank `traffic`: their bytes
+  /// count, their seconds belong to no step. Returns what all ranks sent. Collective.
+  std::uint64_t note_rounds(std::uint64_t rounds, const Traffic& traffic);
+
+  /// Closes an epoch that ended with step `done`; without an assessment nothing was evaluated.
   /// Collective.
-  void close_epoch(std::uint64_t epoch, StepId done,
-                   const std::optional<model::Evaluation>& evaluation);
+  void close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment);
 
   /// The summary of the closed epochs: all but names, parameters and hash. Collective.
   metrics::Summary summary();
@@ -63,6 +66,8 @@ class Ledger {
   };
 
   void flush_steps();
+  double ring_bytes(double values) const;
+  metrics::ReplicasRecord note_assessment(const Assessment& assessment);
   void choose_flush_interval(double step_seconds);
   metrics::RoomSeconds slowest(const metrics::RoomSeconds& seconds);
   std::optional<double> mean_variance(const Totals& totals);
@@ -79,6 +84,7 @@ class Ledger {
   std::uint64_t epochs_ = 0;
   double train_loss_ = 0;  // of the last epoch
   std::optional<double> accuracy_, best_accuracy_;
+  metrics::ReplicasRecord replicas_;  // as known last; evaluation_sent_bytes of the run
 };
 
 }  // namespace eqt::train

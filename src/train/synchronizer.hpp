@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "core/error.hpp"
 #include "core/layout.hpp"
 #include "core/traffic.hpp"
 
@@ -40,6 +42,17 @@ class Synchronizer {
   virtual void slice_ready(std::size_t slice) = 0;
   virtual SyncResult finish() = 0;
   virtual SyncResult after_update(float /*rate*/) { return {}; }
+  /// Between steps: mixes models once more, without a gradient and an update. `step` numbers the
+  /// round as if it were one.
+  /// @pre the algorithm mixes models
+  virtual SyncResult mix_only(StepId step, std::uint64_t /*epoch*/) {
+    fail(Kind::bug, "round {}: this synchronizer does not mix models without an update", step);
+  }
+  /// What this rank's model counts in the mean of all models; the ranks' weights sum to their
+  /// number. The mean with these weights is what mixing keeps.
+  virtual double weight() const { return 1; }
+  /// Sent so far by the calls above, by receiver; empty: there are no edges, ranks average.
+  virtual std::span<const std::uint64_t> sent_bytes_by_peer() const { return {}; }
 };
 
 /// Ranks train alone.

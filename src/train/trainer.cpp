@@ -1,21 +1,21 @@
 #include "train/trainer.hpp"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
-#include <span>
-#include <vector>
 
 #include "core/error.hpp"
-#include "data/partition.hpp"
+#include "train/edge_count.hpp"
 
 namespace eqt::train {
 namespace {
 
-constexpr std::size_t kTestBatch = 250;
+Replicas replicas_of(const Plan& plan) {
+  if (plan.replicas_equal) return Replicas::equal;
+  return plan.synchronizes ? Replicas::mixed : Replicas::alone;
+}
 
 }  // namespace
 
@@ -25,7 +25,8 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       ledger_(parts.comm, parts.sink,
               {.batch_size = plan.batch_size,
                .values = parts.replica.gradient().size(),
-               .synchronizes = plan.synchronizes}) {}
+               .synchronizes = plan.synchronizes}),
+      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)) {}
 
 metrics::Summary Trainer::run() {
   share_initial_state();
@@ -43,6 +44,7 @@ metrics::Summary Trainer::run() {
     const auto hashes = p_.comm.allgather(hash);
     summary.replicas_identical = std::ranges::count(hashes, hashes[0]) == std::ssize(hashes);
   }
+  summary.sent_bytes_by_edge = gather_edges(p_.comm, p_.synchronizer.sent_bytes_by_peer());
   summary.wall_seconds = wall_.seconds();
   return summary;
 }
@@ -89,42 +91,35 @@ void Trainer::train_step(StepId step) {
 }
 
 void Trainer::finish_epoch(StepId done) {
-  std::optional<model::Evaluation> evaluation;
-  if (!plan_.emulated && plan_.evaluates_after(done)) {  // collective: all ranks share the plan
-    average_buffers();
-    evaluation = evaluate();
+  if (done == plan_.total_steps) mix_finally();
+  Assessment assessment;
+  if (!plan_.emulated) {  // collective: all ranks share the plan
+    assessment = evaluator_.assess(plan_.evaluates_after(done), p_.synchronizer.weight());
   }
-  ledger_.close_epoch(plan_.epoch_of(done - 1) + 1, done, evaluation);
+  ledger_.close_epoch(plan_.epoch_of(done - 1) + 1, done, assessment);
 }
 
-/// Batch-norm statistics differ between ranks; the evaluated network has their mean. They follow
-/// their batches linearly, so averaging now or later gives the same.
-void Trainer::average_buffers() {
-  const auto buffers = p_.replica.buffers();
-  if (!plan_.replicas_equal || buffers.empty() || p_.comm.size() == 1) return;
-  p_.comm.allreduce_sum(buffers);
-  for (float& value : buffers) value /= static_cast<float>(p_.comm.size());
-  ledger_.note_dense_mean(buffers.size());
+/// Ranks come closer to each other once more, and nothing is learnt.
+void Trainer::mix_finally() {
+  if (plan_.final_rounds == 0) return;
+  const Stopwatch clock;
+  const std::uint64_t epoch = plan_.epoch_of(plan_.total_steps - 1);
+  SyncResult result;
+  for (std::uint64_t round = 0; round < plan_.final_rounds; ++round) {
+    const StepId step = plan_.total_steps + round;
+    p_.comm.set_step(step);
+    result.add(p_.synchronizer.mix_only(step, epoch));
+  }
+  const std::uint64_t sent = ledger_.note_rounds(plan_.final_rounds, result.traffic);
+  if (p_.comm.rank() != 0) return;
+  p_.sink.write(metrics::NoteRecord{
+      .step = plan_.total_steps,
+      .text = fmt::format("{} rounds of gossip alone after the last step sent {} bytes in {:.2f} s",
+                          plan_.final_rounds, sent, clock.seconds())});
 }
 
-/// Every rank takes its share of the test set; the sums are over all ranks.
-model::Evaluation Trainer::evaluate() {
-  const data::Range share = data::even_share(p_.test_set->size(), p_.comm.rank(), p_.comm.size());
-  std::array<double, 3> sums{};
-  std::vector<std::size_t> indices;
-  for (std::size_t begin = share.begin; begin < share.end; begin += kTestBatch) {
-    indices.resize(std::min(kTestBatch, share.end - begin));
-    std::iota(indices.begin(), indices.end(), begin);
-    p_.test_set->read(indices, std::nullopt, test_batch_);
-    const model::Evaluation part = p_.replica.evaluate(test_batch_);
-    sums[0] += part.loss_sum;
-    sums[1] += static_cast<double>(part.correct);
-    sums[2] += static_cast<double>(part.count);
-  }
-  p_.comm.allreduce_sum(sums);
-  return {.loss_sum = sums[0],
-          .correct = static_cast<std::size_t>(sums[1]),
-          .count = static_cast<std::size_t>(sums[2])};
+void Trainer::adopt_mean_model() {
+  if (!plan_.emulated) evaluator_.adopt_mean(p_.synchronizer.weight());
 }
 
 std::uint64_t Trainer::parameter_hash() {

@@ -15,6 +15,7 @@
 #include "model/replica.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "train/evaluator.hpp"
 #include "train/fault.hpp"
 #include "train/ledger.hpp"
 #include "train/synchronizer.hpp"
@@ -41,6 +42,7 @@ struct Plan {
   bool synchronizes = true;          // ranks exchange something in every step
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
   bool ends_equal = false;           // or makes them so in the last step
+  std::uint64_t final_rounds = 0;    // of mixing alone after the last step
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
   std::optional<Fault> fault;
 
@@ -58,21 +60,23 @@ class Trainer {
   /// Trains from rank 0's initial weights. Returns the summary but for names; the same on all
   /// ranks. Collective.
   metrics::Summary run();
+  /// Where ranks mix models that differ: each replica becomes the mean of all, buffers included.
+  /// Collective.
+  void adopt_mean_model();
 
  private:
   void share_initial_state();
   void train_step(StepId step);
   void finish_epoch(StepId done);
-  void average_buffers();
-  model::Evaluation evaluate();
+  void mix_finally();
   std::uint64_t parameter_hash();
 
   Parts p_;
   Plan plan_;
   Ledger ledger_;
+  Evaluator evaluator_;
   Stopwatch wall_;
   data::Batch no_batch_;  // what an emulated replica gets
-  data::Batch test_batch_;
 };
 
 }  // namespace eqt::train

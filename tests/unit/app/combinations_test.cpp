@@ -149,6 +149,21 @@ TEST_CASE("without synchronization nothing is compressed", "[config]") {
              Contains("synchronization.algorithm"));
 }
 
+TEST_CASE("final rounds need an algorithm that gossips", "[config]") {
+  for (const std::string algorithm : {"d-psgd", "sgp", "choco-sgd", "quant-sgp", "deep-squeeze",
+                                      "sparse-push", "d2", "gradient-tracking"}) {
+    const bool plain = algorithm == "d2" || algorithm == "gradient-tracking";
+    const Sets sets = {"synchronization.algorithm=" + algorithm, "synchronization.final_rounds=51",
+                       plain ? "optimizer.momentum=0" : "optimizer.momentum=0.9"};
+    CHECK(parse("{}", sets).synchronization.final_rounds == 51);
+  }
+  for (const std::string algorithm : {"allreduce", "none"}) {
+    CHECK_THAT(rejection("{}", {"synchronization.algorithm=" + algorithm,
+                                "synchronization.final_rounds=1"}),
+               Contains("synchronization.final_rounds") && Contains(algorithm));
+  }
+}
+
 TEST_CASE("error feedback needs a loss and one memory", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};

@@ -49,6 +49,7 @@ std::vector<std::string> companions(const std::string& key) {
   if (key == "synchronization.local_steps") return {algorithm + "local-sgd"};
   if (key == "synchronization.post_local_epochs")
     return {algorithm + "local-sgd", "synchronization.local_steps=2"};
+  if (key == "synchronization.final_rounds") return {algorithm + "d-psgd"};
   return {};
 }
 

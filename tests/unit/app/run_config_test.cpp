@@ -28,6 +28,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                         "bucket_mib": 4, "error_feedback": "auto", "local_steps": 1,
                         "post_local_epochs": 0, "consensus_step": "auto",
                         "order": "adapt-then-combine", "adaptive_step": false, "resync_every": 0,
+                        "final_rounds": 0,
                         "timeout_seconds": 300,
                         "topology": {"kind": "ring", "directed": false, "weights": "auto", "rows": 0,
                                      "file": null}},

@@ -231,6 +231,38 @@ TEST_CASE("the table's values are aligned and absent ones are dashes", "[console
   CHECK_THAT(value("replicas"), StartsWith("DIFFERENT"));
 }
 
+TEST_CASE("the table of replicas that differ has rows more, others have none of them",
+          "[console]") {
+  Summary s = summary();
+  const std::string plain = summary_table(run_record(), s);
+  for (const char* absent : {"node", "consensus", "averaged"}) CHECK_THAT(plain, !Contains(absent));
+  s.replicas = differing_replicas();
+  s.replicas.consensus_distance = 1.23456789e-30;
+  s.replicas.consensus_distance_relative = 1.23456789e-30;
+  constexpr std::uint64_t kMuch = 123456789012345678;
+  s.sent_bytes_by_edge = {{0, 1, kMuch}, {1, 0, 1000}};
+  s.paper_sent_bytes_per_node = kMuch;
+  const std::string table = summary_table(run_record(), s);
+  CHECK(lines_of(table).size() == lines_of(plain).size() + 3);
+  for (const std::string& line : lines_of(table)) {
+    CHECK(line.size() <= 80);
+    CHECK_THAT(line, !Contains("..."));
+  }
+  CHECK_THAT(table, Contains("test accuracy      87.50 %, averaged model") &&
+                        Contains("node test accuracy mean 50.00 %, from 25.00 % to 75.00 %") &&
+                        Contains("consensus distance 1.23e-30, 1.23e-30 of the mean") &&
+                        Contains("sent per node      1 kB to 123 PB (123 PB by published"));
+  s.sent_bytes_by_edge[1].bytes = kMuch + 1;
+  CHECK_THAT(summary_table(run_record(), s), Contains("sent per node      123 PB (123 PB"));
+}
+
+TEST_CASE("an epoch's line tells of nodes only if there are", "[console]") {
+  EpochRecord epoch = epoch_record();
+  CHECK_THAT(epoch_text(epoch, 3), !Contains("nodes") && !Contains("consensus"));
+  epoch.replicas = differing_replicas();
+  CHECK_THAT(epoch_text(epoch, 3), Contains("  nodes 50.00 %  consensus 1.5  "));
+}
+
 TEST_CASE("a table that cannot be written is an output error", "[console]") {
   Fake fake;
   fake.table.setstate(std::ios::badbit);

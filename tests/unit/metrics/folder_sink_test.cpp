@@ -125,6 +125,39 @@ TEST_CASE("the run record says who trains on what", "[metrics]") {
   CHECK(records[2].at("partition") == json{{"kind", "dirichlet"}, {"alpha", 2}});
 }
 
+TEST_CASE("replicas that differ have their own figures, equal ones null", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  EpochRecord epoch = epoch_record();
+  Summary s = summary();
+  sink->write(epoch);
+  epoch.replicas = s.replicas = differing_replicas();
+  sink->write(epoch);
+  s.sent_bytes_by_edge = {{0, 1, 700}, {0, 2, 50}, {1, 0, 800}};
+  s.ranks = 3;
+  s.paper_sent_bytes_per_node = 640;
+  sink->write(s);
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 2);
+  const json read = json::parse(text_of(folder.path() / "summary.json"));
+  for (const char* key :
+       {"node_test_accuracy", "node_test_accuracy_mean", "node_test_accuracy_min",
+        "consensus_distance", "consensus_distance_relative", "evaluation_sent_bytes"}) {
+    CHECK(records[0].at(key).is_null());
+    CHECK(records[1].at(key) == read.at(key));
+  }
+  CHECK(read.at("node_test_accuracy") == json{0.5, 0.75, 0.25});
+  CHECK(read.at("node_test_accuracy_mean") == 0.5);
+  CHECK(read.at("node_test_accuracy_min") == 0.25);
+  CHECK(read.at("consensus_distance") == 1.5);
+  CHECK(read.at("consensus_distance_relative") == 0.125);
+  CHECK(read.at("evaluation_sent_bytes") == 4096);
+  CHECK(read.at("sent_bytes_by_edge").size() == 3);
+  CHECK(read.at("sent_bytes_by_edge")[1] == json{{"from", 0}, {"to", 2}, {"bytes", 50}});
+  CHECK(read.at("sent_bytes_by_node") == json{750, 800, 0});
+  CHECK(read.at("paper_sent_bytes_per_node") == 640);
+}
+
 TEST_CASE("step records are written only if asked for", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), false);
@@ -167,7 +200,16 @@ TEST_CASE("summary.json appears whole, with the promised keys, and last", "[metr
                                             "peak_rss_mib",
                                             "compressor",
                                             "collective",
-                                            "algorithm"});
+                                            "algorithm",
+                                            "node_test_accuracy",
+                                            "node_test_accuracy_mean",
+                                            "node_test_accuracy_min",
+                                            "consensus_distance",
+                                            "consensus_distance_relative",
+                                            "evaluation_sent_bytes",
+                                            "sent_bytes_by_edge",
+                                            "sent_bytes_by_node",
+                                            "paper_sent_bytes_per_node"});
   CHECK(keys_of(s.at("epoch_seconds")) == kRooms);
   CHECK(s.at("steps") == 250);
   CHECK(s.at("epochs") == 3);
@@ -177,6 +219,8 @@ TEST_CASE("summary.json appears whole, with the promised keys, and last", "[metr
   CHECK(s.at("replicas_identical") == true);
   CHECK(s.at("parameter_hash") == "0123456789abcdef");
   CHECK(s.at("collective") == "scatter-reduce");
+  for (const char* key : {"sent_bytes_by_edge", "sent_bytes_by_node", "paper_sent_bytes_per_node"})
+    CHECK(s.at(key).is_null());
   std::set<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder.path()))
     files.insert(entry.path().filename().string());

@@ -111,4 +111,12 @@ inline Summary summary() {
   return s;
 }
 
+inline ReplicasRecord differing_replicas() {
+  return {.node_test_accuracy = {0.5, 0.75, 0.25},
+          .averaged = true,
+          .consensus_distance = 1.5,
+          .consensus_distance_relative = 0.125,
+          .evaluation_sent_bytes = 4096};
+}
+
 }  // namespace eqt::metrics::test

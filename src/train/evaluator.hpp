@@ -1,0 +1,81 @@
+// How good the replicas are: one by one, in the mean, and how far apart.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/flat_buffer.hpp"
+#include "data/dataset.hpp"
+#include "data/partition.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::train {
+
+/// How far n models x_i are from their mean, in parameters; buffers do not count.
+struct Consensus {
+  double distance = 0;  // sqrt(1/n sum_i |x_i - mean|^2)
+  double relative = 0;  // distance / |mean|
+};
+
+/// The same on every rank.
+struct Assessment {
+  /// On the whole test set; empty: it was not looked at.
+  std::optional<model::Evaluation> model;
+  bool averaged = false;  // `model` is the mean of replicas that differ
+  /// By rank, each with its own model and buffers on the whole test set; empty: replicas are equal,
+  /// or the test set was not looked at.
+  std::vector<model::Evaluation> nodes;
+  std::optional<Consensus> consensus;  // empty: replicas are equal
+  /// Buffers that were averaged for good, because replicas are equal but for them [values].
+  std::size_t averaged_buffers = 0;
+  /// Sent for this assessment by all ranks, where replicas differ.
+  std::uint64_t sent_bytes = 0;
+};
+
+/// What there is to evaluate.
+enum class Replicas {
+  equal,  // but for buffers: each rank evaluates its share of the test set with the mean of these
+  mixed,  // they differ, and what the ranks have learnt together is their mean
+  alone   // they have nothing to do with each other: each evaluates its share as it is
+};
+
+/// Everything outlives it. Every call is collective.
+class Evaluator {
+ public:
+  /// @param test_set null: there is none, and nothing but adopt_mean() may be called
+  Evaluator(comm::Communicator& comm, model::Replica& replica, const data::Dataset* test_set,
+            Replicas replicas);
+
+  /// Leaves the parameters as they are, bit for bit, and buffers too unless replicas are equal.
+  /// @param on_test_set otherwise only the consensus, if replicas differ
+  /// @param weight what this rank's model counts in the mean, see Synchronizer::weight()
+  Assessment assess(bool on_test_set, double weight);
+
+  /// Mixed replicas: each becomes the mean of all, buffers included.
+  void adopt_mean(double weight);
+
+ private:
+  void assess_equal(Assessment& result);
+  void assess_different(bool on_test_set, double weight, Assessment& result);
+  void form_mean(double weight);
+  void exchange_with_mean();
+  Consensus consensus();
+  model::Evaluation evaluate(data::Range samples);
+  model::Evaluation evaluate_all(const model::Evaluation& own_share);
+  data::Range share() const;
+
+  comm::Communicator& comm_;
+  model::Replica& replica_;
+  const data::Dataset* test_set_;
+  const Replicas replicas_;
+  FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
+  data::Batch batch_;
+  std::vector<std::size_t> indices_;
+};
+
+}  // namespace eqt::train
