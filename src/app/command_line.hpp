@@ -80,10 +80,9 @@ struct PrintCommand {
   std::string text;
 };
 
-using Command =
-    std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                 BenchCollectivesCommand, AnalyzeTopologyCommand, AnalyzeVolumeCommand,
-                 DoctorCommand, PrintCommand>;
+using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
+                             BenchCollectivesCommand, AnalyzeTopologyCommand, AnalyzeVolumeCommand,
+                             DoctorCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

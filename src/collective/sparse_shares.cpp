@@ -46,8 +46,8 @@ codec::Segment segment_of(const SparseCut& cut, std::size_t p) {
 
 }  // namespace
 
-std::vector<SparseShares> deal_shares(std::span<const pipeline::FusionBucket> plan, std::size_t ranks,
-                                      std::vector<std::size_t>& sums_of) {
+std::vector<SparseShares> deal_shares(std::span<const pipeline::FusionBucket> plan,
+                                      std::size_t ranks, std::vector<std::size_t>& sums_of) {
   std::vector<SparseShares> all;
   all.reserve(plan.size());
   sums_of.assign(ranks, 0);

@@ -43,7 +43,7 @@ inline constexpr std::size_t kLeastPart = 4096;
 /// Deals from the model's last value to the first, as buckets travel; so the owner of a value
 /// depends neither on where fusion buckets are cut nor on the values.
 /// @param sums_of  by rank: set to the number of sums that the rank keeps
-std::vector<SparseShares> deal_shares(std::span<const pipeline::FusionBucket> plan, std::size_t ranks,
-                                      std::vector<std::size_t>& sums_of);
+std::vector<SparseShares> deal_shares(std::span<const pipeline::FusionBucket> plan,
+                                      std::size_t ranks, std::vector<std::size_t>& sums_of);
 
 }  // namespace eqt::collective
