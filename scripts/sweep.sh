@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every combination of configs, values and seeds and makes one table of the results.
+# Runs every combination of configs or rows, values and seeds and makes one table of the results.
 # Options, resuming and columns: scripts/sweep.sh --help
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh

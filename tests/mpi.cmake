@@ -7,6 +7,9 @@ eqt_mpi_test(same_topology RANKS 1 2 3 4
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
 eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
+eqt_mpi_test(local_sgd RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/local_sgd_test.cpp)
+eqt_mpi_test(gossip_adaptation RANKS 2 3 4 LINK eqt_train
+  SOURCES mpi/gossip_adaptation_test.cpp)
 eqt_mpi_test(evaluator RANKS 1 2 3 4 5 LINK eqt_train eqt_xxhash SOURCES mpi/evaluator_test.cpp)
 eqt_mpi_test(final_rounds RANKS 2 3 4 5 8 LINK eqt_train SOURCES mpi/final_rounds_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)

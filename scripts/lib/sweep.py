@@ -5,22 +5,27 @@ Called by scripts/sweep.sh. Needs nothing beside Python's standard library.
 
 import argparse
 import csv
+import fnmatch
 import hashlib
 import itertools
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FIGURES = ["test_accuracy", "compression_ratio", "bits_per_value", "images_per_second"]
+FIGURES = ["test_accuracy", "node_test_accuracy_mean", "gb_per_node", "paper_gb_per_node",
+           "compression_ratio", "bits_per_value", "images_per_second"]
+MEANS = FIGURES[:4]  # what the table of means over seeds shows
 ROOMS = ["data", "compute", "encode", "transfer", "decode", "update", "total"]
 COLUMNS = (["config", "sets", "seed"] + FIGURES + [f"{room}_seconds" for room in ROOMS]
            + ["wall_seconds", "state"])
 # Digits after the point in the text table [3]; the CSV keeps them all.
-DIGITS = {"test_accuracy": 4, "compression_ratio": 2, "bits_per_value": 2, "images_per_second": 1,
+DIGITS = {"test_accuracy": 4, "node_test_accuracy_mean": 4, "test_accuracy_deviation": 4,
+          "gb_per_node": 4, "paper_gb_per_node": 4, "seeds": 0, "compression_ratio": 2, "bits_per_value": 2, "images_per_second": 1,
           "wall_seconds": 1}
 
 EPILOG = """\
@@ -29,9 +34,16 @@ example:
     --config configs/cifar10_resnet20/none.json --config configs/cifar10_resnet20/qsgd4.json \\
     --set 'train.batch_size=32|64' --seed 1 --seed 2 -- --set train.epochs=3
 
+  scripts/sweep.sh --out runs/rows --rows configs/decentralised/table4.rows --only '*-0' \\
+    --set 'data.partition.skew=0.0|0.9' --seed 1 --seed 2 --seed 3
+
+A file of rows has a line "NAME RANKS CONFIG [KEY=VALUE]..." for each, the config beside the file;
+# begins a comment. --set and --seed come on top of it; --ranks takes the place of its ranks.
+
 Each run has a folder and a .log in --out. A run whose folder has a summary.json is finished and is
 not run again, so the same command resumes a sweep that was stopped. table.txt and table.csv are
-written anew after each run. Seconds by room are of one epoch.
+written anew after each run, with several seeds means.txt too. Seconds by room are of one epoch, GB
+per node what a rank sends on average.
 Exit code: 0 when every run finished, 1 when one failed, 2 for a wrong command line.
 """
 
@@ -47,15 +59,61 @@ def natural(text):
     return text
 
 
+class Row:
+    """A line of a file of rows: a config, what is set on top of it, and how many ranks it has."""
+
+    def __init__(self, name, ranks, config, sets):
+        self.name, self.ranks, self.config, self.sets = name, ranks, config, sets
+
+
+def read_rows(path):
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        sets = words[3:]
+        if (len(words) < 3 or not re.fullmatch(r"[1-9][0-9]*", words[1])
+                or not all(re.match(r"[^=]+=.", word) for word in sets)):
+            fail(2, f"{path}:{number}: expected NAME RANKS CONFIG [KEY=VALUE]..., "
+                    f'found "{line.strip()}".')
+        config = path.parent / words[2]
+        if not config.is_file():
+            fail(2, f"{path}:{number}: there is no config file {config}.")
+        rows.append(Row(words[0], words[1], str(config), sets))
+    if len({row.name for row in rows}) < len(rows):
+        fail(2, f"{path}: two rows have the same name.")
+    return rows
+
+
+def chosen_rows(options):
+    """The rows to run: of the file, or one for each config."""
+    if not options.rows:
+        return [Row(None, options.ranks, config, []) for config in options.config]
+    rows = read_rows(options.rows)
+    for pattern in options.only or []:
+        if not any(fnmatch.fnmatchcase(row.name, pattern) for row in rows):
+            fail(2, f'--only "{pattern}" fits none of the rows '
+                    f"{', '.join(row.name for row in rows)}.")
+    rows = [row for row in rows if not options.only
+            or any(fnmatch.fnmatchcase(row.name, pattern) for pattern in options.only)]
+    return [Row(row.name, options.ranks or row.ranks, row.config, row.sets) for row in rows]
+
+
 def parse_arguments(words):
     parser = argparse.ArgumentParser(
         prog="scripts/sweep.sh", description=__doc__.splitlines()[0], epilog=EPILOG,
-        usage="%(prog)s --out DIR --config FILE [options] [-- equant-train arguments]",
+        usage="%(prog)s --out DIR (--config FILE | --rows FILE) [options] "
+              "[-- equant-train arguments]",
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--out", required=True, metavar="DIR", type=pathlib.Path,
                         help="folder for all runs and the tables")
-    parser.add_argument("--config", required=True, action="append", metavar="FILE",
-                        help="a config; repeat for more")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--config", action="append", metavar="FILE",
+                      help="a config; repeat for more")
+    what.add_argument("--rows", metavar="FILE", type=pathlib.Path, help="a file of rows, see below")
+    parser.add_argument("--only", action="append", metavar="PATTERN",
+                        help="only rows with such a name, as of files; repeat for more")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=A|B", dest="sets",
                         help="a key and its values, separated by |; repeat for more keys")
     parser.add_argument("--seed", action="append", metavar="N", help="a seed; repeat for more")
@@ -74,38 +132,44 @@ def parse_arguments(words):
     for seed in options.seed or []:
         if not seed.isdigit():
             parser.error(f'--seed needs a whole number, found "{seed}"')
-    for config in options.config:
+    for config in options.config or [options.rows]:
         if not pathlib.Path(config).is_file():
-            parser.error(f"there is no config file {config}")
+            parser.error(f"there is no file {config}")
+    if options.only and not options.rows:
+        parser.error("--only needs --rows")
     return options
 
 
 class Run:
     """One combination: what to run, where its results lie, and how it ended."""
 
-    def __init__(self, options, config, sets, seed):
-        self.config, self.sets, self.seed = config, sets, seed
+    def __init__(self, options, row, sets, seed):
+        self.config, self.sets, self.seed = row.name or row.config, sets, seed
+        self.file, self.ranks = row.config, row.ranks or "2"
         self.state = "not run"
-        self.values = [*sets, *([f"seed={seed}"] if seed is not None else [])]
-        name = self._folder_name()
+        seeds = [f"seed={seed}"] if seed is not None else []
+        self.values = [*row.sets, *sets, *seeds]
+        name = self._folder_name([*sets, *seeds])
         self.folder = options.out / name
         self.log = options.out / f"{name}.log"
         self.recipe_file = options.out / f"{name}.recipe.json"
         # What must be equal for an earlier result to be this run's result.
         self.recipe = {
-            "config_sha256": hashlib.sha256(pathlib.Path(config).read_bytes()).hexdigest(),
-            "extra": options.extra, "ranks": options.ranks, "threads": options.threads}
+            "config_sha256": hashlib.sha256(pathlib.Path(self.file).read_bytes()).hexdigest(),
+            "extra": options.extra, "ranks": self.ranks, "threads": options.threads}
+        if row.sets:
+            self.recipe["row"] = row.sets
 
-    def _folder_name(self):
+    def _folder_name(self, values):
         stem = re.sub(r"^(\./)?configs/|\.json$", "", self.config)
-        raw = ",".join([stem, *self.values])
+        raw = ",".join([stem, *values])
         safe = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", raw).lstrip("-.")[:150]
         if safe.replace("-", "/") != raw.replace("-", "/"):
             safe += "-" + hashlib.sha256(raw.encode()).hexdigest()[:8]
         return safe
 
     def title(self):
-        return " ".join([self.config, *self.values])
+        return " ".join([self.config, *self.values, f"on {self.ranks} ranks"])
 
     def summary(self):
         """The finished run's summary, or None."""
@@ -132,12 +196,12 @@ class Run:
         return True
 
     def command(self, options):
-        launcher = [str(ROOT / "scripts/run_local.sh"), "--ranks", options.ranks or "2"]
+        launcher = [str(ROOT / "scripts/run_local.sh"), "--ranks", self.ranks]
         for name in ("threads", "timeout"):
             if getattr(options, name):
                 launcher += [f"--{name}", getattr(options, name)]
         sets = [word for value in self.values for word in ("--set", value)]
-        return [*launcher, "--", "--config", self.config, *options.extra, *sets,
+        return [*launcher, "--", "--config", self.file, *options.extra, *sets,
                 "--out", str(self.folder), "--overwrite"]
 
     def execute(self, options):
@@ -162,6 +226,11 @@ class Run:
                "seed": self.seed if self.seed is not None else "", "state": self.state,
                "wall_seconds": summary.get("wall_seconds")}
         row.update({name: summary.get(name) for name in FIGURES})
+        for name, bytes_sent in (("gb_per_node", summary.get("sent_bytes")),
+                                 ("paper_gb_per_node", summary.get("paper_sent_bytes_per_node"))):
+            if bytes_sent is not None:
+                nodes = summary["ranks"] if name == "gb_per_node" else 1
+                row[name] = bytes_sent / nodes / 1e9
         row.update({f"{room}_seconds": seconds.get(room) for room in ROOMS})
         return row
 
@@ -171,9 +240,9 @@ def all_runs(options):
     for item in options.sets:
         key, values = item.split("=", 1)
         keys.append([f"{key}={value}" for value in values.split("|")])
-    combinations = itertools.product(options.config, itertools.product(*keys),
+    combinations = itertools.product(chosen_rows(options), itertools.product(*keys),
                                      options.seed or [None])
-    runs = [Run(options, config, sets, seed) for config, sets, seed in combinations]
+    runs = [Run(options, row, sets, seed) for row, sets, seed in combinations]
     if len({run.folder for run in runs}) < len(runs):
         fail(2, "two runs of this sweep are the same: a config, value or seed is named twice.")
     return runs
@@ -187,11 +256,11 @@ def text_cell(column, value):
     return str(value)
 
 
-def text_table(rows):
+def text_table(rows, columns=COLUMNS):
     """Aligned columns: words to the left, numbers to the right; columns that hold nothing are left out."""
-    heads = {name: name.replace("_seconds", " s").replace("_", " ") for name in COLUMNS}
-    cells = {name: [text_cell(name, row[name]) for row in rows] for name in COLUMNS}
-    shown = [name for name in COLUMNS
+    heads = {name: name.replace("_seconds", " s").replace("_", " ") for name in columns}
+    cells = {name: [text_cell(name, row[name]) for row in rows] for name in columns}
+    shown = [name for name in columns
              if name in ("config", "state") or any(cell != "-" for cell in cells[name])]
     lines = []
     for i in range(-1, len(rows)):
@@ -205,9 +274,34 @@ def text_table(rows):
     return "\n".join(lines) + "\n"
 
 
+def means_over_seeds(rows):
+    """A row for each combination that finished with several seeds."""
+    groups = {}
+    for row in rows:
+        if row["state"] == "ok":
+            groups.setdefault((row["config"], row["sets"]), []).append(row)
+    means = []
+    for (config, sets), group in groups.items():
+        if len(group) < 2:
+            continue
+        mean = {"config": config, "sets": sets, "seeds": len(group)}
+        for name in MEANS:
+            known = [row[name] for row in group if row[name] is not None]
+            mean[name] = statistics.fmean(known) if len(known) == len(group) else None
+        accuracies = [row["test_accuracy"] for row in group]
+        mean["test_accuracy_deviation"] = (None if None in accuracies
+                                           else statistics.stdev(accuracies))
+        means.append(mean)
+    return means
+
+
 def write_tables(out, runs):
     rows = [run.row() for run in runs]
     (out / "table.txt").write_text(text_table(rows), encoding="utf-8")
+    means = means_over_seeds(rows)
+    if means:
+        columns = ["config", "sets", "seeds", "test_accuracy", "test_accuracy_deviation", *MEANS[1:]]
+        (out / "means.txt").write_text(text_table(means, columns), encoding="utf-8")
     with (out / "table.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -235,8 +329,10 @@ def main():
         if run.state != "ok" and options.stop_on_error:
             break
     write_tables(options.out, runs)
-    print(f"\n{(options.out / 'table.txt').read_text(encoding='utf-8')}\n"
-          f"Tables: {options.out}/table.txt and {options.out}/table.csv")
+    for name in ("table.txt", "means.txt"):
+        if (options.out / name).is_file():
+            print(f"\n{(options.out / name).read_text(encoding='utf-8')}", end="")
+    print(f"\nTables: {options.out}/table.txt and {options.out}/table.csv")
     return 0 if all(run.state == "ok" for run in runs) else 1
 
 

@@ -35,17 +35,22 @@ void require_doubly_stochastic(const std::string& algorithm, const Topology& top
 
 /// Tang et al. 2018, assumption 1.
 void require_d2_weights(const Topology& topology) {
+  constexpr std::string_view kInstead =
+      "synchronization.topology.kind \"star\" or \"complete\", an undirected ring of an odd number "
+      "of ranks, or the algorithm gradient-tracking";
   if (!topology.is_static() || !topology.at(0).is_symmetric())
     fail(Kind::usage,
          "synchronization.algorithm d2: expected symmetric weights that do not change, found the "
-         "{}; take an undirected ring, torus, mesh, star or complete graph",
-         topology.name());
+         "{}; take {}",
+         topology.name(), kInstead);
+  // Rings of an even number of ranks have -1/3 itself, on either side of it by rounding.
+  constexpr double kRounding = 1e-9;
   const double smallest = topology::smallest_eigenvalue(topology.at(0));
-  if (smallest > -1.0 / 3) return;
+  if (smallest > -1.0 / 3 + kRounding) return;
   fail(Kind::usage,
        "synchronization.algorithm d2: expected weights whose eigenvalues lie above -1/3, found "
-       "{:.4f} in the {}; take synchronization.topology.weights \"metropolis\" or another kind",
-       smallest, topology.name());
+       "{:.4f} in the {} of {} ranks; take {}",
+       smallest, topology.name(), topology.ranks(), kInstead);
 }
 
 /// Push-sum's weights take one step where AdaGossip's values take each their own.
@@ -114,8 +119,7 @@ void choose_step(const RunConfig& config, comm::Communicator& comm,
   } else if (step > kFarAbove * usual) {
     gossip.note = fmt::format(
         "synchronization.consensus_step {:.3g} may not contract with {}, which keeps {:.3g} of "
-        "what "
-        "it is given; \"auto\" would take {:.3g}",
+        "what it is given; \"auto\" would take {:.3g}",
         step, codec::codec_name(compressor.id()), shared[1], usual);
   }
 }
@@ -134,6 +138,8 @@ std::unique_ptr<gossip::Mixer> make_mixer(const RunConfig& config, const gossip:
   return gossip::make_plain_mixer(parts);
 }
 
+}  // namespace
+
 std::unique_ptr<gossip::Direction> make_direction(const RunConfig& config, std::size_t count) {
   const auto decay = static_cast<float>(config.optimizer.weight_decay);
   if (config.synchronization.algorithm == "d2") return gossip::make_d2(count, decay);
@@ -146,8 +152,6 @@ std::unique_ptr<gossip::Direction> make_direction(const RunConfig& config, std::
                                                     .nesterov = config.optimizer.nesterov,
                                                     .weight_decay = decay});
 }
-
-}  // namespace
 
 std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator& comm,
                                      const codec::Compressor& compressor,

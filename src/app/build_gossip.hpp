@@ -33,6 +33,11 @@ struct Gossip {
   std::string note;                                // what was chosen, or a warning; may be empty
 };
 
+/// What makes a direction of gradients under this config, momentum included; null: the optimizer's
+/// own momentum.
+/// @param count values of the model
+std::unique_ptr<gossip::Direction> make_direction(const RunConfig& config, std::size_t count);
+
 /// @param count values of the model. Keeps references to compressor and plan.
 /// @throws Error{usage} on every rank if the algorithm cannot work on the topology: which condition
 /// is not met, and a choice that works. Collective.

@@ -20,6 +20,7 @@
 #include "pipeline/plan.hpp"
 #include "train/gossip_averaging.hpp"
 #include "train/gradient_averaging.hpp"
+#include "train/local_sgd.hpp"
 
 namespace eqt::app {
 namespace {
@@ -203,13 +204,29 @@ std::unique_ptr<collective::Collective> make_collective(
 
 namespace {
 
+/// Whether all ranks average something, by a collective and with a memory.
+bool averages(const RunConfig& config) {
+  const std::string& algorithm = config.synchronization.algorithm;
+  return algorithm == "allreduce" || algorithm == "local-sgd";
+}
+
 void build_compressor(const RunConfig& config, const comm::Communicator& comm, Run& run) {
   run.compressor = codec::make_parallel(make_compressor(config.compressor), run.threads);
   run.plan.synchronizes = config.synchronization.algorithm != "none";
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
+  run.plan.ends_equal = config.synchronization.algorithm == "local-sgd";
   run.plan.final_rounds = config.synchronization.final_rounds;
-  if (!run.plan.replicas_equal) return;
+  if (!averages(config)) return;
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
+}
+
+/// Null: the compressor stays as it is.
+std::unique_ptr<collective::Adaptation> make_adaptation(const RunConfig& config,
+                                                        comm::Communicator& comm,
+                                                        codec::Compressor& compressor) {
+  auto* const adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(&compressor);
+  if (adaptive == nullptr) return nullptr;
+  return collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
 }
 
 /// DGC-like schedules of density are for gradients; every other codec keeps its own.
@@ -218,6 +235,7 @@ void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
   run.gossip =
       build_gossip(config, comm, *run.compressor, run.buckets, run.replica->parameters().size());
   const Gossip& gossip = *run.gossip;
+  run.adaptation = make_adaptation(config, comm, *run.compressor);
   run.synchronizer = train::make_gossip_averaging(
       {.comm = comm,
        .mixer = *gossip.mixer,
@@ -234,23 +252,12 @@ void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
        .overlap = config.synchronization.overlap && communication_thread,
        .lossy = !run.compressor->properties().lossless,
        .density = {},
-       .fault = run.plan.fault});
+       .fault = run.plan.fault,
+       .adaptation = run.adaptation.get()});
 }
 
-void build_synchronization(const RunConfig& config, comm::Communicator& comm,
-                           bool communication_thread, std::vector<pipeline::FusionBucket> plan,
-                           Run& run) {
-  if (!run.plan.replicas_equal) {
-    run.synchronizer = std::make_unique<train::NoSynchronizer>();
-    return;
-  }
-  run.collective = make_collective(config, comm, run, plan);
-
-  if (auto* adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(run.compressor.get())) {
-    run.adaptation =
-        collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
-  }
-
+train::GradientAveragingOptions averaging_options(const RunConfig& config, const Run& run,
+                                                  bool communication_thread) {
   train::GradientAveragingOptions options;
   options.run_seed = config.seed;
   options.overlap = config.synchronization.overlap && communication_thread;
@@ -263,9 +270,46 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
       return collective::dgc_density(density, warmup, static_cast<double>(epoch));
     };
   }
+  return options;
+}
+
+/// Steps of the mean are averages: what adapts or strikes by steps is told of those.
+void build_local_sgd(const RunConfig& config, comm::Communicator& comm,
+                     std::vector<pipeline::FusionBucket> plan, Run& run) {
+  const train::LocalSgdPlan steps = {
+      .local_steps = config.synchronization.local_steps,
+      .dense_steps = config.synchronization.post_local_epochs * run.plan.steps_per_epoch,
+      .total_steps = run.plan.total_steps};
+  train::GradientAveragingOptions options = averaging_options(config, run, false);
+  if (options.fault) options.fault->step = steps.averages_before(options.fault->step);
+  run.direction = make_direction(config, run.replica->parameters().size());
   run.synchronizer =
-      train::make_gradient_averaging(comm, *run.collective, run.memory.get(), std::move(plan),
-                                     run.replica->layout(), run.replica->gradient(), options);
+      train::make_local_sgd({.comm = comm,
+                             .mean = train::make_gradient_averaging(
+                                 comm, *run.collective, run.memory.get(), std::move(plan),
+                                 run.replica->layout(), run.replica->gradient(), options),
+                             .direction = run.direction.get(),
+                             .parameters = run.replica->parameters(),
+                             .gradient = run.replica->gradient()},
+                            steps);
+}
+
+void build_synchronization(const RunConfig& config, comm::Communicator& comm,
+                           bool communication_thread, std::vector<pipeline::FusionBucket> plan,
+                           Run& run) {
+  if (!averages(config)) {
+    run.synchronizer = std::make_unique<train::NoSynchronizer>();
+    return;
+  }
+  run.collective = make_collective(config, comm, run, plan);
+  run.adaptation = make_adaptation(config, comm, *run.compressor);
+  if (config.synchronization.algorithm == "local-sgd") {
+    build_local_sgd(config, comm, std::move(plan), run);
+    return;
+  }
+  run.synchronizer = train::make_gradient_averaging(
+      comm, *run.collective, run.memory.get(), std::move(plan), run.replica->layout(),
+      run.replica->gradient(), averaging_options(config, run, communication_thread));
 }
 
 /// Slices whose gradient comes with DGC's or Signum's momentum in it.
@@ -284,7 +328,8 @@ std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& 
 
 void build_update(const RunConfig& config, Run& run) {
   // A direction brings its own momentum and weight decay.
-  const bool plain = run.gossip != nullptr && run.gossip->direction != nullptr;
+  const bool plain =
+      run.direction != nullptr || (run.gossip != nullptr && run.gossip->direction != nullptr);
   run.optimizer = optim::make_sgd(
       run.replica->parameters().size(),
       {.momentum = plain ? 0.0f : static_cast<float>(config.optimizer.momentum),
@@ -380,7 +425,7 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     build_compressor(config, comm, *run);
     plan = make_plan(config, run->replica->layout(), *run->compressor);
   });
-  if (run->plan.replicas_equal) run->choice = choose_by_measure(config, comm, *run, plan);
+  if (averages(config)) run->choice = choose_by_measure(config, comm, *run, plan);
   if (gossip_traits(config.synchronization.algorithm).mixes) {
     run->buckets = std::move(plan);
     build_gossip_averaging(config, comm, communication_thread, *run);

@@ -43,6 +43,7 @@ struct Run {
   std::unique_ptr<collective::Collective> collective;  // null: algorithm none
   std::vector<pipeline::FusionBucket> buckets;         // of gossip, which keeps references to them
   std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
+  std::unique_ptr<gossip::Direction> direction;        // of local-sgd; may be null
   std::unique_ptr<train::Synchronizer> synchronizer;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Schedule> schedule;

@@ -143,7 +143,8 @@ std::vector<Field> optimizer_fields() {
       EQT_FIELD(optimizer.weight_decay).from(0, kHuge).says("L2 penalty on every parameter"),
       EQT_FIELD(optimizer.momentum_kind)
           .one_of({{"local", "each rank accumulates the gradients that it applies"},
-                   {"quasi-global", "gossip: each rank accumulates how its model really moved"}})
+                   {"quasi-global",
+                    "gossip, local-sgd: each rank accumulates how its model really moved"}})
           .says("what momentum accumulates"),
   };
 }
@@ -173,6 +174,7 @@ std::vector<Field> synchronization_fields() {
   return {
       EQT_FIELD(synchronization.algorithm)
           .one_of({{"allreduce", "the mean of all ranks' gradients in every step"},
+                   {"local-sgd", "the mean of all ranks' models every synchronization.local_steps"},
                    {"d-psgd", "models mixed with neighbours'"},
                    {"sgp", "stochastic gradient push: d-psgd for any directed graph, by push-sum"},
                    {"choco-sgd", "compressed differences from public copies of neighbours' models"},
@@ -211,6 +213,14 @@ std::vector<Field> synchronization_fields() {
                    {"none", "what is not sent is lost"},
                    {"ef14", "what is not sent is added to the next gradient (Seide et al. 2014)"}})
           .says("memory of what compression left out"),
+      EQT_FIELD(synchronization.local_steps)
+          .from(1, kMany)
+          .in("steps")
+          .says("local-sgd: steps that a rank takes alone before models are averaged"),
+      EQT_FIELD(synchronization.post_local_epochs)
+          .from(0, kMany)
+          .in("epochs")
+          .says("local-sgd: models are averaged in every step of the first epochs (post-local)"),
       EQT_FIELD(synchronization.consensus_step)
           .within({0, 1, true, false})
           .says("gossip: how far a model moves towards its neighbours'; \"auto\" = by what the "

@@ -20,6 +20,16 @@ void check_keys_of_gossip(const RunConfig& config, const std::string& origin) {
     if (s.order != "adapt-then-combine") refuse("order", s.order);
     if (s.final_rounds > 0) refuse("final_rounds", std::to_string(s.final_rounds));
   }
+  const bool local = s.algorithm == "local-sgd";
+  if (!local && (s.local_steps != 1 || s.post_local_epochs != 0))
+    fail(Kind::usage,
+         "{}: expected synchronization.{} only with local-sgd, found it with \"{}\"; leave it out",
+         origin, s.local_steps != 1 ? "local_steps" : "post_local_epochs", s.algorithm);
+  if (local && s.local_steps == 1 && s.post_local_epochs != 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.local_steps above 1 with synchronization.post_local_epochs, "
+         "found 1, which averages in every step; try 8",
+         origin);
   if (!traits.public_copies && s.adaptive_step)
     fail(Kind::usage,
          "{}: expected synchronization.adaptive_step only with choco-sgd or quant-sgp, which keep "
@@ -31,12 +41,13 @@ void check_momentum(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   const GossipTraits traits = gossip_traits(s.algorithm);
   const bool quasi_global = config.optimizer.momentum_kind == "quasi-global";
-  if (quasi_global && (!traits.mixes || traits.own_direction))
+  const bool admits_it = s.algorithm == "local-sgd" || (traits.mixes && !traits.own_direction);
+  if (quasi_global && !admits_it)
     fail(Kind::usage,
          "{}: expected optimizer.momentum_kind \"local\" for synchronization.algorithm \"{}\", "
          "found "
          "\"quasi-global\", which learns from what mixing does to d-psgd, sgp, choco-sgd, "
-         "quant-sgp, deep-squeeze or sparse-push",
+         "quant-sgp, deep-squeeze, sparse-push or local-sgd",
          origin, s.algorithm);
   if (quasi_global && config.optimizer.momentum == 0)
     fail(Kind::usage,
@@ -64,6 +75,11 @@ void check_compressor(const RunConfig& config, const std::string& origin) {
          "{}",
          origin, compressor, config.synchronization.algorithm, why, instead);
   };
+  if (config.synchronization.collective != "auto")
+    fail(Kind::usage,
+         "{}: expected synchronization.collective \"auto\" for synchronization.algorithm \"{}\", "
+         "which talks to neighbours only, found \"{}\"; leave it out",
+         origin, config.synchronization.algorithm, config.synchronization.collective);
   if (compressor == "signsgd")
     refuse("its signs carry no size, and no majority votes here", "\"ef-signsgd\"");
   if (compressor == "dgc") refuse("its memory is one of gradients", "\"topk\"");
@@ -73,6 +89,18 @@ void check_compressor(const RunConfig& config, const std::string& origin) {
          "\"{}\", "
          "found \"ef14\", which is for gradients; for models take choco-sgd or deep-squeeze",
          origin, config.synchronization.algorithm);
+}
+
+/// Compressors that need gradients; the others suit any difference of models.
+void check_compressor_of_models(const RunConfig& config, const std::string& origin) {
+  const std::string& compressor = config.compressor.name;
+  if (compressor != "signsgd" && compressor != "dgc") return;
+  fail(Kind::usage,
+       "{}: expected another compressor than \"{}\" for synchronization.algorithm \"local-sgd\", "
+       "which averages differences of models: {}; take {}",
+       origin, compressor,
+       compressor == "dgc" ? "its memory is one of gradients" : "its votes carry no size",
+       compressor == "dgc" ? "\"topk\"" : "\"ef-signsgd\"");
 }
 
 }  // namespace
@@ -91,6 +119,7 @@ void check_gossip(const RunConfig& config, const std::string& origin) {
   check_keys_of_gossip(config, origin);
   check_momentum(config, origin);
   if (gossip_traits(config.synchronization.algorithm).mixes) check_compressor(config, origin);
+  if (config.synchronization.algorithm == "local-sgd") check_compressor_of_models(config, origin);
 }
 
 }  // namespace eqt::app

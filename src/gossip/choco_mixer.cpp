@@ -108,6 +108,7 @@ class ChocoMixer final : public Mixer {
   static MixContext renewed(MixContext context) {
     constexpr std::uint32_t kSecond = 2;
     context.round += kSecond;
+    context.observer = nullptr;  // it is not compressed
     return context;
   }
 

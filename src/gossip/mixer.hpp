@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,16 +23,20 @@ namespace eqt::gossip {
 
 using pipeline::FusionBucket;
 
+/// Told of what is encoded: a bucket whose segments count from its begin, and its values.
+using Observer = std::function<void(const FusionBucket&, std::span<const float>)>;
+
 /// What a call needs beside the values.
 struct MixContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
-  float consensus_step = 1;       // gamma: how far towards the neighbours, in (0, 1]
-  float damping = 1;              // what public copies and errors multiply messages by
-  std::optional<double> density;  // of sparse compressors in this step
-  std::size_t slot = 0;           // scratch memory to use, below pipeline::kMostSlots
-  std::uint32_t round = 0;        // tells messages of one step apart, if a step mixes twice
-  bool measure = false;           // fill MixResult::message
+  float consensus_step = 1;            // gamma: how far towards the neighbours, in (0, 1]
+  float damping = 1;                   // what public copies and errors multiply messages by
+  std::optional<double> density;       // of sparse compressors in this step
+  std::size_t slot = 0;                // scratch memory to use, below pipeline::kMostSlots
+  std::uint32_t round = 0;             // tells messages of one step apart, if a step mixes twice
+  bool measure = false;                // fill MixResult::message
+  const Observer* observer = nullptr;  // of compressed messages; null: nobody
 };
 
 /// Squares of norms, summed over the buckets of a step: what compression did to this rank's

@@ -31,9 +31,9 @@ std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& con
 NeighbourMessages::NeighbourMessages(const MixerParts& parts, std::string_view name)
     : parts_(parts), name_(name) {
   for (const FusionBucket& bucket : parts.plan) {
-    EQT_CHECK(bucket.index == segments_.size(), "bucket {} at place {} of the plan", bucket.index,
-              segments_.size());
-    auto& own = segments_.emplace_back(bucket.segments);
+    EQT_CHECK(bucket.index == from_zero_.size(), "bucket {} at place {} of the plan", bucket.index,
+              from_zero_.size());
+    auto& own = from_zero_.emplace_back(bucket).segments;
     for (codec::Segment& segment : own) segment.begin -= bucket.begin;
     most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(parts.compressor, own));
   }
@@ -73,6 +73,7 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
   const Stopwatch encode;
   Slot& slot = slot_of(context);
   const auto segments = segments_of(bucket);
+  if (context.observer != nullptr) (*context.observer)(from_zero_.at(bucket.index), values);
   slot.scales.clear();
   // No common scale: no two neighbours of a graph have the same neighbours.
   if (parts_.compressor.properties().shared_scale) {

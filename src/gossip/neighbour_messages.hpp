@@ -57,12 +57,12 @@ class NeighbourMessages {
                Slot& slot, MixResult& result);
   std::uint32_t index_of(const FusionBucket& bucket, const MixContext& context) const;
   std::span<const codec::Segment> segments_of(const FusionBucket& bucket) const {
-    return segments_.at(bucket.index);
+    return from_zero_.at(bucket.index).segments;
   }
 
   MixerParts parts_;
   const std::string_view name_;
-  std::vector<std::vector<codec::Segment>> segments_;  // by bucket, counted from its begin
+  std::vector<FusionBucket> from_zero_;  // the plan's; segments count from their bucket's begin
   std::size_t most_bytes_ = 0, most_in_ = 0, most_out_ = 0;
   Workspace workspace_;  // never held across a pause
   std::array<Slot, pipeline::kMostSlots> slots_;

@@ -150,8 +150,8 @@ struct Summary {
   std::string parameter_hash;  // 16 hex digits
   double peak_rss_mib = 0;     // of the largest rank
   ReplicasRecord replicas;     // at the end; evaluation_sent_bytes of the whole run
-  // Edges that carried something, by sender, then receiver; they add up to sent_bytes. Empty: ranks
-  // do not talk to neighbours.
+  // Edges that carried something, by sender, then receiver; they add up to sent_bytes, less what
+  // adapted levels take. Empty: ranks do not talk to neighbours.
   std::vector<EdgeRecord> sent_bytes_by_edge;
   // As published tables count a node's bytes: one out-edge, no headers.
   std::optional<std::uint64_t> paper_sent_bytes_per_node;

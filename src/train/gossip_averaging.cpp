@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 #include "pipeline/engine.hpp"
@@ -96,6 +97,8 @@ class GossipAveraging final : public Synchronizer {
   void begin(StepId step, std::uint64_t epoch) override {
     set_context(step, epoch);
     context_.measure = options_.lossy && step % kVarianceEvery == 0;
+    adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
+    if (adapting_) context_.observer = &observer_;
     if (!before_.span().empty()) std::ranges::copy(p_.parameters, before_.span().begin());
     if (!options_.combine_first) return;
     std::ranges::copy(p_.parameters, mixed_.span().begin());
@@ -120,6 +123,7 @@ class GossipAveraging final : public Synchronizer {
     take_numerator();
     if (p_.direction != nullptr) p_.direction->observe(before_.span(), p_.parameters, rate);
     SyncResult result{work_.total.traffic, {}, {}};
+    if (adapting_) adapt(result);
     if (direction_work_) result.traffic += direction_work_->total.traffic;
     edges_.close(result.traffic);
     const gossip::MessageError& message = work_.total.message;
@@ -141,6 +145,13 @@ class GossipAveraging final : public Synchronizer {
   std::span<const std::uint64_t> sent_bytes_by_peer() const override { return edges_.sent(); }
 
  private:
+  /// After the last message: the next step's are encoded with what all ranks saw.
+  void adapt(SyncResult& result) {
+    const Stopwatch transfer;
+    result.note = options_.adaptation->adapt(context_.step);
+    result.traffic.transfer_seconds += transfer.seconds();
+  }
+
   void set_context(StepId step, std::uint64_t epoch) {
     context_ = {.run_seed = options_.run_seed,
                 .step = step,
@@ -174,6 +185,7 @@ class GossipAveraging final : public Synchronizer {
     gossip::MixContext second = context_;
     second.round = 1;
     second.measure = false;
+    second.observer = nullptr;
     direction_work_->prepare(second, p_.direction->mixed(), nullptr);
     engine_.run(*direction_work_);
   }
@@ -200,6 +212,11 @@ class GossipAveraging final : public Synchronizer {
   pipeline::Engine engine_;
   MixWork work_;
   std::optional<MixWork> direction_work_;
+  const gossip::Observer observer_ = [this](const FusionBucket& bucket,
+                                            std::span<const float> values) {
+    options_.adaptation->watch(bucket, values);
+  };
+  bool adapting_ = false;  // this step's messages change the compressor
   std::optional<Background> background_;
 };
 

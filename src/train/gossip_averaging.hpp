@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/adaptation.hpp"
 #include "comm/communicator.hpp"
 #include "gossip/direction.hpp"
 #include "gossip/mixer.hpp"
@@ -33,6 +34,9 @@ struct GossipAveragingOptions {
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
   std::optional<Fault> fault = {};  // struck as its bucket's mix begins
+  /// What adapts the compressor to what is encoded; null: nothing does. Collective of all ranks in
+  /// the few steps that adapt.
+  collective::Adaptation* adaptation = nullptr;
 };
 
 /// What gossip consists of; everything outlives the synchronizer.

@@ -51,7 +51,7 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
     epoch_.variance += *result.quantization_variance;
     epoch_.variance_count += 1;
   }
-  unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values});
+  unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values, result.skipped});
   if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
 }
 
@@ -94,10 +94,12 @@ void Ledger::flush_steps() {
   comm_.allreduce_sum(reduction_);
 
   const double ranks = comm_.size();
-  const double dense = options_.synchronizes ? ring_bytes(static_cast<double>(options_.values)) : 0;
+  const double dense_mean =
+      options_.synchronizes ? ring_bytes(static_cast<double>(options_.values)) : 0;
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
+    const double dense = unflushed_[i].skipped ? 0 : dense_mean;
     record.loss = sums[0] / ranks;
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);

@@ -18,7 +18,7 @@ namespace eqt::train {
 struct LedgerOptions {
   std::size_t batch_size = 64;  // per rank
   std::size_t values = 0;       // of the gradient
-  bool synchronizes = true;     // ranks exchange the gradient in every step
+  bool synchronizes = true;     // ranks exchange the gradient in every step that skips nothing
 };
 
 /// Each rank keeps one; calls marked collective add the ranks up, and rank 0's sink gets the
@@ -49,6 +49,7 @@ class Ledger {
   struct LocalStep {
     metrics::StepRecord record;
     std::uint64_t encoded_bytes, encoded_values;
+    bool skipped;  // the same on all ranks
   };
   /// Over steps; of all ranks, but for seconds and variance, which are this rank's.
   struct Totals {

@@ -15,17 +15,20 @@
 namespace eqt::train {
 
 struct SyncResult {
-  Traffic traffic;
+  Traffic traffic = {};
   /// |decoded - exact|^2 / |exact|^2 of this rank's own message, where it was measured in this
   /// step.
-  std::optional<double> quantization_variance;
+  std::optional<double> quantization_variance = {};
   /// Rank 0: one line about something that changed in this step.
-  std::optional<std::string> note;
+  std::optional<std::string> note = {};
+  /// No synchronization was due in this step, on any rank.
+  bool skipped = false;
 
   void add(SyncResult other) {
     traffic += other.traffic;
     if (other.quantization_variance) quantization_variance = other.quantization_variance;
     if (other.note) note = std::move(other.note);
+    skipped |= other.skipped;
   }
 };
 

@@ -40,7 +40,7 @@ metrics::Summary Trainer::run() {
   summary.parameters = p_.replica.parameters().size();
   const std::uint64_t hash = parameter_hash();
   summary.parameter_hash = fmt::format("{:016x}", hash);
-  if (plan_.replicas_equal) {
+  if (plan_.replicas_equal || plan_.ends_equal) {
     const auto hashes = p_.comm.allgather(hash);
     summary.replicas_identical = std::ranges::count(hashes, hashes[0]) == std::ssize(hashes);
   }

@@ -41,6 +41,7 @@ struct Plan {
   std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
   bool synchronizes = true;          // ranks exchange something in every step
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
+  bool ends_equal = false;           // or makes them so in the last step
   std::uint64_t final_rounds = 0;    // of mixing alone after the last step
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
   std::optional<Fault> fault;

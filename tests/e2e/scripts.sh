@@ -52,4 +52,38 @@ expect_equal "$stamp" "$(stat -c %Y "$WORK"/sweep/*seed=1*/summary.json | head -
   "time of a finished summary"
 run "$sweep" "${arguments[@]}" -- --set train.steps=2
 expect_failure 2 'another' "a sweep with other arguments into the same folder"
+
+# A file of rows: each with its ranks and settings, seeds averaged.
+printf '%s\n' '# name ranks config settings' \
+  'alone 1 tiny.json synchronization.algorithm=none  # nobody to talk to' \
+  'local 2 tiny.json synchronization.algorithm=local-sgd synchronization.local_steps=2' \
+  >"$WORK/two.rows"
+rows=(--out "$WORK/rows" --rows "$WORK/two.rows")
+run "$sweep" "${rows[@]}" --set 'train.batch_size=16|32' --dry-run
+expect_code 0 "a dry run of rows"
+expect_equal 2 "$(grep -c '^to run: alone .*on 1 ranks' "$OUT")" "runs of the first row"
+expect_equal 2 "$(grep -c '^to run: local .*local_steps=2 .*on 2 ranks' "$OUT")" "runs of the second"
+run "$sweep" "${rows[@]}" --only 'loc*' --seed 1 --seed 2 -- --set train.steps=4
+expect_code 0 "a sweep of rows"
+python3 - "$WORK/rows" <<'PY' || wrong "the tables of a sweep of rows are not what was run"
+import csv, json, pathlib, statistics, sys
+out = pathlib.Path(sys.argv[1])
+rows = list(csv.DictReader(open(out / "table.csv", newline="")))
+assert [(row["config"], row["seed"]) for row in rows] == [("local", "1"), ("local", "2")], rows
+summaries = [json.load(open(out / f"local,seed={seed}" / "summary.json")) for seed in (1, 2)]
+for row, summary in zip(rows, summaries):
+    assert (summary["ranks"], summary["algorithm"], summary["steps"]) == (2, "local-sgd", 4), summary
+    assert abs(float(row["gb_per_node"]) - summary["sent_bytes"] / 2e9) < 1e-12, row
+means = (out / "means.txt").read_text().splitlines()[1].split()
+mean = statistics.fmean(summary["test_accuracy"] for summary in summaries)
+assert means[:2] == ["local", "2"] and abs(float(means[2]) - mean) < 1e-4, means
+PY
+run "$sweep" "${rows[@]}" --only 'x*' --dry-run
+expect_failure 2 'x\*.*alone, local' "a pattern that fits no row"
+echo 'short 2' >"$WORK/bad.rows"
+run "$sweep" --out "$WORK/rows" --rows "$WORK/bad.rows" --dry-run
+expect_failure 2 'bad\.rows:1.*short 2' "half a row"
+echo 'lost 2 absent.json' >"$WORK/bad.rows"
+run "$sweep" --out "$WORK/rows" --rows "$WORK/bad.rows" --dry-run
+expect_failure 2 'bad\.rows:1.*absent\.json' "a row without its config"
 finish

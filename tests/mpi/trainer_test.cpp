@@ -32,7 +32,7 @@ struct Result {
 Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
                std::size_t batch_size, const train::Plan& base) {
   Result result;
-  const Blobs blobs;
+  const test::Blobs blobs;
   const data::IidPartition partition(blobs.size(), comm.rank(), comm.size(), 1);
   train::Plan plan = base;
   plan.batch_size = batch_size;
@@ -119,7 +119,7 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
   const Result result =
       run_toy(comm, *none, true, 240 / static_cast<std::size_t>(comm.size()), plan);
 
-  const Blobs blobs;
+  const test::Blobs blobs;
   test::ToyReplica alone(12, 2, 1);
   std::vector<std::size_t> all(240);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;

@@ -1,7 +1,8 @@
-// A data set that a linear model separates.
+// A data set that a linear model learns in a few steps.
 
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -23,7 +24,7 @@ class Blobs final : public data::Dataset {
     out.images.clear();
     out.labels.clear();
     for (const std::size_t i : indices) {
-      const auto noise = gaussian(12, {.run_seed = 8, .step = i});
+      const auto noise = test::gaussian(12, {.run_seed = 8, .step = i});
       for (const float x : noise) out.images.push_back(x + (i % 2 == 0 ? 1.0f : -1.0f));
       out.labels.push_back(static_cast<std::int64_t>(i % 2));
     }

@@ -46,6 +46,9 @@ bool accepted(const std::string& key, const Json& value) {
 /// What a key needs beside it so as to make sense.
 std::vector<std::string> companions(const std::string& key) {
   const std::string algorithm = "synchronization.algorithm=";
+  if (key == "synchronization.local_steps") return {algorithm + "local-sgd"};
+  if (key == "synchronization.post_local_epochs")
+    return {algorithm + "local-sgd", "synchronization.local_steps=2"};
   if (key == "synchronization.final_rounds") return {algorithm + "d-psgd"};
   return {};
 }

@@ -1,0 +1,88 @@
+// Local SGD and post-local SGD.
+//
+// Rounds   those of a gradient's mean, in one step of H
+// Sent     likewise
+// State    1 model: what all ranks had after the last average; beside it what the mean remembers.
+//          The difference travels in the gradient's buffer, which an update leaves free.
+// Source   S. Stich, ICLR 2019, arXiv:1805.09767; T. Lin et al., ICLR 2020, arXiv:1808.07217
+// Deviates the end of an epoch is no reason to average; the end of the run is
+
+#include "train/local_sgd.hpp"
+
+#include <algorithm>
+
+#include "codec/finite.hpp"
+#include "core/error.hpp"
+#include "core/flat_buffer.hpp"
+
+namespace eqt::train {
+namespace {
+
+class LocalSgd final : public Synchronizer {
+ public:
+  LocalSgd(LocalSgdParts parts, const LocalSgdPlan& plan)
+      : p_(std::move(parts)), plan_(plan), reference_(p_.parameters.size()) {
+    EQT_CHECK(plan.local_steps > 0, "models are averaged every 0 steps");
+  }
+
+  void begin(StepId step, std::uint64_t epoch) override {
+    if (!started_) std::ranges::copy(p_.parameters, reference_.span().begin());
+    started_ = true;
+    step_ = step;
+    epoch_ = epoch;
+  }
+
+  void slice_ready(std::size_t) override {}
+
+  SyncResult finish() override {
+    if (p_.direction != nullptr) p_.direction->direct(p_.parameters, p_.gradient);
+    return {};
+  }
+
+  SyncResult after_update(float rate) override {
+    rates_ += rate;
+    if (!plan_.averages_after(step_)) {
+      SyncResult alone;
+      alone.skipped = true;
+      return alone;
+    }
+    const auto reference = reference_.span(), difference = p_.gradient;
+    for (std::size_t i = 0; i < difference.size(); ++i)
+      difference[i] = reference[i] - p_.parameters[i];
+    require_finite(difference);
+    p_.mean->begin(plan_.averages_before(step_), epoch_);
+    SyncResult result = p_.mean->finish();
+    for (std::size_t i = 0; i < difference.size(); ++i)
+      p_.parameters[i] = reference[i] - difference[i];
+    if (p_.direction != nullptr) p_.direction->observe(reference, p_.parameters, rates_);
+    std::ranges::copy(p_.parameters, reference.begin());
+    rates_ = 0;
+    return result;
+  }
+
+ private:
+  void require_finite(std::span<const float> difference) const {
+    const std::size_t bad = codec::first_non_finite(difference);
+    if (bad == difference.size()) return;
+    fail(Kind::diverged,
+         "step {}: the model on rank {} holds {} at value {}; try a smaller "
+         "optimizer.learning_rate or a schedule.warmup_epochs",
+         step_, p_.comm.rank(), p_.parameters[bad], bad);
+  }
+
+  const LocalSgdParts p_;
+  const LocalSgdPlan plan_;
+  FlatBuffer reference_;  // the model after the last average: the same on all ranks
+  float rates_ = 0;       // sum of the learning rates since
+  StepId step_ = 0;
+  std::uint64_t epoch_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Synchronizer> make_local_sgd(LocalSgdParts parts, const LocalSgdPlan& plan) {
+  return std::make_unique<LocalSgd>(std::move(parts), plan);
+}
+
+}  // namespace eqt::train

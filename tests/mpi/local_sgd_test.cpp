@@ -1,0 +1,274 @@
+// Local SGD through the trainer, beside a simulation of all its ranks in one process.
+
+#include "train/local_sgd.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "collective/memory.hpp"
+#include "data/partition.hpp"
+#include "support/blobs.hpp"
+#include "support/catch.hpp"
+#include "support/mpi_world.hpp"
+#include "support/toy_replica.hpp"
+#include "train/gradient_averaging.hpp"
+#include "train/trainer.hpp"
+
+using namespace eqt;
+
+namespace {
+
+constexpr std::size_t kBatch = 6;
+constexpr std::uint64_t kValues = 26;  // 2 classes of 12 pixels, and 2 biases
+const optim::SgdOptions kNesterov = {
+    .momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f, .momentum_corrected = {}};
+const optim::SgdOptions kPlain = {
+    .momentum = 0, .nesterov = false, .weight_decay = 0, .momentum_corrected = {}};
+
+struct Log final : metrics::Sink {
+  std::vector<metrics::StepRecord> steps;
+  void write(const metrics::StepRecord& record) override { steps.push_back(record); }
+};
+
+struct Settings {
+  train::LocalSgdPlan plan;
+  bool quasi_global = false;  // else Nesterov's, local
+};
+
+struct Result {
+  metrics::Summary summary;
+  Log log;
+  std::vector<float> parameters;
+};
+
+std::unique_ptr<gossip::Direction> make_direction(const Settings& settings) {
+  if (!settings.quasi_global) return nullptr;
+  return gossip::make_quasi_global_momentum(kValues, {.nesterov = true, .weight_decay = 0.01f});
+}
+
+/// What one rank has of a run.
+struct Node {
+  Node(const data::Dataset& set, int rank, int ranks, const Settings& settings)
+      : partition(set.size(), rank, ranks, 1),
+        steps_per_epoch(set.size() / static_cast<std::size_t>(ranks) / kBatch),
+        loader(set, partition,
+               {.batch_size = kBatch,
+                .batches_per_epoch = steps_per_epoch,
+                .augment = false,
+                .seed = 1}),
+        replica(12, 2, 1),
+        optimizer(optim::make_sgd(kValues, settings.quasi_global ? kPlain : kNesterov)),
+        direction(make_direction(settings)) {}
+
+  data::IidPartition partition;
+  std::size_t steps_per_epoch;
+  data::BatchLoader loader;
+  test::ToyReplica replica;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<gossip::Direction> direction;
+};
+
+std::unique_ptr<optim::Schedule> falling_rate() {
+  return optim::make_schedule({.kind = optim::ScheduleOptions::Kind::cosine,
+                               .learning_rate = 0.05,
+                               .milestones = {},
+                               .total_steps = 40});
+}
+
+/// @param algorithm local-sgd, or else allreduce
+Result train_toy(comm::Communicator& comm, const codec::Compressor& compressor,
+                 const Settings& settings, bool local_sgd = true) {
+  Result result;
+  const test::Blobs blobs;
+  Node node(blobs, comm.rank(), comm.size(), settings);
+  auto buckets = pipeline::plan_buckets(node.replica.layout(), compressor, {.skip_below = 1});
+  const auto collective = collective::make_allgather(comm, compressor, buckets);
+  const auto memory =
+      compressor.properties().needs_feedback ? collective::make_error_feedback(kValues) : nullptr;
+  train::GradientAveragingOptions options;
+  options.overlap = !local_sgd;
+  auto synchronizer =
+      train::make_gradient_averaging(comm, *collective, memory.get(), std::move(buckets),
+                                     node.replica.layout(), node.replica.gradient(), options);
+  if (local_sgd) {
+    synchronizer = train::make_local_sgd({.comm = comm,
+                                          .mean = std::move(synchronizer),
+                                          .direction = node.direction.get(),
+                                          .parameters = node.replica.parameters(),
+                                          .gradient = node.replica.gradient()},
+                                         settings.plan);
+  }
+  train::Plan plan;
+  plan.batch_size = kBatch;
+  plan.steps_per_epoch = node.steps_per_epoch;
+  plan.total_steps = settings.plan.total_steps;
+  plan.evaluate_every = 0;
+  plan.replicas_equal = !local_sgd;
+  plan.ends_equal = local_sgd;
+  const auto schedule = falling_rate();
+  train::Trainer trainer({.comm = comm,
+                          .replica = node.replica,
+                          .batches = &node.loader,
+                          .test_set = &blobs,
+                          .optimizer = *node.optimizer,
+                          .schedule = *schedule,
+                          .synchronizer = *synchronizer,
+                          .sink = result.log},
+                         plan);
+  result.summary = trainer.run();
+  result.parameters.assign(node.replica.parameters().begin(), node.replica.parameters().end());
+  return result;
+}
+
+/// Algorithm 1 of Stich 2019 for all ranks in one process: the models themselves are averaged.
+std::vector<float> simulate(int ranks, const Settings& settings) {
+  const test::Blobs blobs;
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (int r = 0; r < ranks; ++r)
+    nodes.push_back(std::make_unique<Node>(blobs, r, ranks, settings));
+  const auto schedule = falling_rate();
+  std::vector<float> start(nodes[0]->replica.parameters().begin(),
+                           nodes[0]->replica.parameters().end());
+  float rates = 0;
+  for (StepId step = 0; step < settings.plan.total_steps; ++step) {
+    const float rate = schedule->rate(step);
+    rates += rate;
+    for (const auto& node : nodes) {
+      (void)node->replica.forward_backward(node->loader.next(), [](std::size_t) {});
+      const auto model = node->replica.parameters(), gradient = node->replica.gradient();
+      if (node->direction) node->direction->direct(model, gradient);
+      node->optimizer->step(model, gradient, rate);
+    }
+    if (!settings.plan.averages_after(step)) continue;
+    std::vector<float> mean(kValues);
+    for (std::size_t i = 0; i < kValues; ++i) {
+      double sum = 0;
+      for (const auto& node : nodes) sum += static_cast<double>(node->replica.parameters()[i]);
+      mean[i] = static_cast<float>(sum / ranks);
+    }
+    for (const auto& node : nodes) {
+      std::ranges::copy(mean, node->replica.parameters().begin());
+      if (node->direction) node->direction->observe(start, mean, rates);
+    }
+    start = mean;
+    rates = 0;
+  }
+  return start;
+}
+
+double largest_difference(std::span<const float> a, std::span<const float> b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("averages made before a step are those after the steps before it", "[local_sgd]") {
+  for (const StepId every : {1u, 2u, 3u, 8u}) {
+    for (const StepId dense : {0u, 1u, 5u, 16u}) {
+      const train::LocalSgdPlan plan{.local_steps = every, .dense_steps = dense, .total_steps = 21};
+      CAPTURE(every, dense);
+      StepId count = 0;
+      for (StepId step = 0; step < plan.total_steps; ++step) {
+        CHECK(plan.averages_before(step) == count);
+        count += plan.averages_after(step);
+      }
+      CHECK(plan.averages_after(20));
+      CHECK(count == std::min<StepId>(dense, 21) + (21 - dense + every - 1) / every);
+    }
+  }
+}
+
+TEST_CASE("models averaged in every step are synchronous SGD, momentum included", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  const Settings settings{.plan = {.local_steps = 1, .total_steps = 20}};
+  const Result local = train_toy(comm, *none, settings);
+  const Result synchronous = train_toy(comm, *none, settings, false);
+  CHECK(largest_difference(local.parameters, synchronous.parameters) < 2e-6);
+  CHECK(local.log.steps.size() == synchronous.log.steps.size());
+  for (std::size_t i = 0; i < local.log.steps.size(); ++i) {
+    CHECK(local.log.steps[i].dense_bytes == synchronous.log.steps[i].dense_bytes);
+    CHECK(local.log.steps[i].sent_bytes == synchronous.log.steps[i].sent_bytes);
+  }
+  // Not because nothing moved.
+  const Settings alone{.plan = {.local_steps = 20, .total_steps = 20}};
+  const double apart =
+      largest_difference(train_toy(comm, *none, alone).parameters, synchronous.parameters);
+  CHECK((comm.size() == 1 || apart > 1e-4));
+}
+
+TEST_CASE("periodic and post-local averaging follow a simulation of all ranks", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  for (const bool quasi_global : {false, true}) {
+    for (const StepId dense : {0u, 7u}) {
+      const Settings settings{.plan = {.local_steps = 4, .dense_steps = dense, .total_steps = 18},
+                              .quasi_global = quasi_global};
+      CAPTURE(quasi_global, dense);
+      const Result result = train_toy(comm, *none, settings);
+      CHECK(largest_difference(result.parameters, simulate(comm.size(), settings)) < 2e-6);
+      CHECK(result.summary.replicas_identical.value());
+    }
+  }
+}
+
+TEST_CASE("only steps that average send, and count as dense", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  const train::LocalSgdPlan plan{.local_steps = 4, .dense_steps = 3, .total_steps = 18};
+  const Result result = train_toy(comm, *none, {.plan = plan});
+  // After steps 1, 2 and 3, then 7, 11, 15, and the last.
+  const std::vector<StepId> due = {1, 2, 3, 7, 11, 15, 18};
+  const auto others = static_cast<std::uint64_t>(comm.size()) - 1;
+  if (comm.rank() != 0) return;
+  CHECK(result.log.steps.size() == 18);
+  for (const metrics::StepRecord& record : result.log.steps) {
+    const bool averages = std::ranges::count(due, record.step) == 1;
+    CAPTURE(record.step);
+    CHECK(record.dense_bytes == (averages ? 8 * kValues * others : 0));
+    CHECK((record.sent_bytes > 0) == (averages && others > 0));
+  }
+}
+
+TEST_CASE("compressed differences of models learn, equal on all ranks", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const Settings settings{.plan = {.local_steps = 2, .total_steps = 40}};
+  const auto coarse = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
+  const auto sparse = codec::make_topk({.density = 0.1});
+  for (const codec::Compressor* compressor : {coarse.get(), sparse.get()}) {
+    CAPTURE(codec::codec_name(compressor->id()));
+    const Result result = train_toy(comm, *compressor, settings);
+    CHECK(result.summary.test_accuracy.value() > 0.95);
+    CHECK(result.summary.replicas_identical.value());
+  }
+}
+
+TEST_CASE("a model that is no longer finite is named with its rank and step", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  test::ToyReplica replica(12, 2, 1);
+  auto buckets = pipeline::plan_buckets(replica.layout(), *none, {});
+  const auto collective = collective::make_allgather(comm, *none, buckets);
+  train::GradientAveragingOptions options;
+  options.overlap = false;
+  const auto synchronizer = train::make_local_sgd(
+      {.comm = comm,
+       .mean = train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
+                                              replica.layout(), replica.gradient(), options),
+       .parameters = replica.parameters(),
+       .gradient = replica.gradient()},
+      {.local_steps = 1, .total_steps = 2});
+  synchronizer->begin(0, 0);
+  (void)synchronizer->finish();
+  replica.parameters()[5] = std::numeric_limits<float>::infinity();
+  CHECK_THROWS_WITH(synchronizer->after_update(0.1f),
+                    Catch::Matchers::Contains("step 0: the model on rank") &&
+                        Catch::Matchers::Contains("inf at value 5"));
+}
