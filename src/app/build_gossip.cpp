@@ -50,6 +50,7 @@ void require_d2_weights(const Topology& topology) {
 void check_topology_fits(const RunConfig& config, const Topology& topology) {
   const std::string& algorithm = config.synchronization.algorithm;
   const GossipTraits traits = gossip_traits(algorithm);
+  if (traits.asynchronous) return;  // no weights; assign_role() has conditions of its own
   if (!traits.push_sum) require_doubly_stochastic(algorithm, topology);
   if (algorithm == "d2") require_d2_weights(topology);
   if (traits.public_copies && !topology.is_static())
@@ -122,6 +123,15 @@ std::unique_ptr<gossip::Direction> make_direction(const RunConfig& config, std::
                                                     .weight_decay = decay});
 }
 
+/// Averaging in pairs instead of mixing.
+void build_pairs(const RunConfig& config, const gossip::MixerParts& parts, std::size_t count,
+                 Gossip& gossip) {
+  gossip.shared_model = std::make_unique<gossip::SharedModel>(parts.plan, count);
+  gossip.pairs = std::make_unique<gossip::PairwiseAveraging>(
+      gossip::PairwiseParts{parts.comm, parts.compressor, parts.plan, *gossip.shared_model},
+      gossip::PairwiseOptions{.run_seed = config.seed, .consensus_step = gossip.consensus_step});
+}
+
 }  // namespace
 
 std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator& comm,
@@ -130,10 +140,15 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
                                      std::size_t count) {
   auto gossip = std::make_unique<Gossip>();
   gossip->topology = agree_on_topology(config.synchronization.topology, comm);
-  comm.agree_after([&] { check_topology_fits(config, *gossip->topology); });
+  const GossipTraits traits = gossip_traits(config.synchronization.algorithm);
+  comm.agree_after([&] {
+    check_topology_fits(config, *gossip->topology);
+    if (traits.asynchronous) gossip->role = gossip::assign_role(*gossip->topology, comm.rank());
+  });
   choose_step(config, comm, compressor, plan, *gossip);
   comm.agree_after([&] {
     const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
+    if (traits.asynchronous) return build_pairs(config, parts, count, *gossip);
     gossip->mixer = make_mixer(config, parts, count);
     gossip->direction = make_direction(config, count);
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())

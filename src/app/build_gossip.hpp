@@ -11,7 +11,10 @@
 #include "comm/communicator.hpp"
 #include "gossip/direction.hpp"
 #include "gossip/mixer.hpp"
+#include "gossip/pair_roles.hpp"
+#include "gossip/pairwise.hpp"
 #include "gossip/push_sum.hpp"
+#include "gossip/shared_model.hpp"
 #include "pipeline/plan.hpp"
 #include "topology/topology.hpp"
 
@@ -24,9 +27,13 @@ struct Gossip {
   std::unique_ptr<gossip::Direction> direction;    // may be null
   std::unique_ptr<gossip::Mixer> direction_mixer;  // may be null
   std::unique_ptr<gossip::PushSum> push_sum;       // may be null
-  float consensus_step = 1;                        // the configured or the chosen gamma
-  float damping = 1;                               // see gossip::MixContext
-  std::string note;                                // what was chosen, or a warning; may be empty
+  // Of asynchronous algorithms, which have no mixer; null for the others.
+  gossip::PairRole role;
+  std::unique_ptr<gossip::SharedModel> shared_model;
+  std::unique_ptr<gossip::PairwiseAveraging> pairs;
+  float consensus_step = 1;  // the configured or the chosen gamma
+  float damping = 1;         // see gossip::MixContext
+  std::string note;          // what was chosen, or a warning; may be empty
 };
 
 /// @param count values of the model. Keeps references to compressor and plan.

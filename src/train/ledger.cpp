@@ -51,14 +51,68 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
     epoch_.variance += *result.quantization_variance;
     epoch_.variance_count += 1;
   }
+  if (options_.asynchronous) {
+    note_own_traffic(result);
+    note_own_step(record);
+    return;
+  }
   unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values});
   if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
 }
 
+void Ledger::note_own_step(const metrics::StepRecord& record) {
+  epoch_.steps += 1;
+  epoch_.loss += record.loss;
+  if (comm_.rank() == 0) sink_.write(record);
+}
+
+void Ledger::note_own_traffic(const SyncResult& result) {
+  epoch_.sent_bytes += static_cast<double>(result.traffic.sent_bytes);
+  epoch_.received_bytes += static_cast<double>(result.traffic.received_bytes);
+  epoch_.encoded_bytes += static_cast<double>(result.traffic.encoded_bytes);
+  epoch_.encoded_values += static_cast<double>(result.traffic.encoded_values);
+}
+
+void Ledger::note_wait(const SyncResult& result, double seconds) {
+  note_own_traffic(result);
+  epoch_.seconds += {.encode = result.traffic.encode_seconds,
+                     .transfer = seconds,
+                     .decode = result.traffic.decode_seconds,
+                     .total = seconds};
+  if (!result.quantization_variance) return;
+  epoch_.variance += *result.quantization_variance;
+  epoch_.variance_count += 1;
+}
+
+/// Of an epoch whose steps were noted by each rank for itself.
+void Ledger::add_up_ranks() {
+  std::array<double, 6> sums = {static_cast<double>(epoch_.steps),
+                                epoch_.loss,
+                                epoch_.sent_bytes,
+                                epoch_.received_bytes,
+                                epoch_.encoded_bytes,
+                                epoch_.encoded_values};
+  comm_.allreduce_sum(sums);
+  epoch_.steps = static_cast<StepId>(sums[0]);
+  epoch_.loss = sums[1];
+  epoch_.sent_bytes = sums[2];
+  epoch_.received_bytes = sums[3];
+  epoch_.encoded_bytes = sums[4];
+  epoch_.encoded_values = sums[5];
+  epoch_.dense_bytes += sums[0] * dense_bytes_of_step() / comm_.size();
+}
+
+/// The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
+double Ledger::dense_bytes_of_step() const {
+  return options_.synchronizes ? 8.0 * static_cast<double>(options_.values) * (comm_.size() - 1)
+                               : 0;
+}
+
 void Ledger::note_dense_mean(std::size_t count) {
   const double bytes = 8.0 * static_cast<double>(count) * (comm_.size() - 1);
-  epoch_.sent_bytes += bytes;
-  epoch_.received_bytes += bytes;
+  const double noted = options_.asynchronous ? bytes / comm_.size() : bytes;  // added up later
+  epoch_.sent_bytes += noted;
+  epoch_.received_bytes += noted;
   epoch_.dense_bytes += bytes;
 }
 
@@ -76,20 +130,18 @@ void Ledger::flush_steps() {
   }
   comm_.allreduce_sum(reduction_);
 
-  const double ranks = comm_.size();
-  // The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
-  const double dense =
-      options_.synchronizes ? 8 * static_cast<double>(options_.values) * (ranks - 1) : 0;
+  const auto ranks = static_cast<StepId>(comm_.size());
+  const double dense = dense_bytes_of_step();
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
-    record.loss = sums[0] / ranks;
+    record.loss = sums[0] / static_cast<double>(ranks);
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);
     record.dense_bytes = static_cast<std::uint64_t>(dense);
     if (comm_.rank() == 0) sink_.write(record);
-    epoch_.steps += 1;
-    epoch_.loss += record.loss;
+    epoch_.steps += ranks;
+    epoch_.loss += sums[0];
     epoch_.sent_bytes += sums[1];
     epoch_.received_bytes += sums[2];
     epoch_.encoded_bytes += sums[3];
@@ -112,7 +164,11 @@ void Ledger::choose_flush_interval(double step_seconds) {
 
 void Ledger::close_epoch(std::uint64_t epoch, StepId done,
                          const std::optional<model::Evaluation>& evaluation) {
-  flush_steps();
+  if (options_.asynchronous) {
+    add_up_ranks();
+  } else {
+    flush_steps();
+  }
   metrics::EpochRecord record;
   record.epoch = epochs_ = epoch;
   record.step = done;
@@ -140,7 +196,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done,
 metrics::Summary Ledger::summary() {
   metrics::Summary summary;
   summary.ranks = comm_.size();
-  summary.steps = run_.steps;
+  summary.steps = run_.steps / static_cast<StepId>(comm_.size());
   summary.epochs = epochs_;
   summary.train_loss = train_loss_;
   summary.test_accuracy = accuracy_;
@@ -186,7 +242,7 @@ std::optional<double> Ledger::mean_variance(const Totals& totals) {
 }
 
 double Ledger::images_per_second(StepId steps, double seconds) const {
-  return static_cast<double>(steps * options_.batch_size) * comm_.size() / seconds;
+  return static_cast<double>(steps * options_.batch_size) / seconds;
 }
 
 }  // namespace eqt::train

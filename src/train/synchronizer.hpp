@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,6 +38,15 @@ class Synchronizer {
   virtual void slice_ready(std::size_t slice) = 0;
   virtual SyncResult finish() = 0;
   virtual SyncResult after_update(float /*rate*/) { return {}; }
+
+  // Of Plan::asynchronous, where ranks keep no common step.
+
+  /// Steps that all ranks together have completed since the start, as far as this one knows: at
+  /// least as many as it said before.
+  virtual std::uint64_t steps_of_all_ranks() { return 0; }
+  /// Waits until nobody sends any more. Then every rank knows the same steps_of_all_ranks(), and
+  /// collectives are allowed until the next begin(). Collective.
+  virtual SyncResult end_epoch() { return {}; }
 };
 
 /// Ranks train alone.

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,9 +41,14 @@ struct Plan {
   std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
   bool synchronizes = true;          // ranks exchange something in every step
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
+  bool asynchronous = false;         // ranks share an epoch's steps, the fast ones take more
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
   std::optional<Fault> fault;
 
+  /// Steps completed when the epoch of `step` has ended.
+  StepId end_of_epoch(StepId step) const {
+    return std::min(total_steps, (epoch_of(step) + 1) * steps_per_epoch);
+  }
   std::uint64_t epoch_of(StepId step) const { return step / steps_per_epoch; }  // from 0
   bool ends_epoch(StepId done) const { return done % steps_per_epoch == 0 || done == total_steps; }
   bool evaluates_after(StepId done) const {
@@ -59,8 +65,17 @@ class Trainer {
   metrics::Summary run();
 
  private:
+  /// A step of this rank among those of all.
+  struct StepNumbers {
+    StepId own;     // completed by this rank before
+    StepId common;  // by the mean rank, as far as this one knows; equal unless asynchronous
+  };
+
   void share_initial_state();
-  void train_step(StepId step);
+  void run_in_step();
+  void run_asynchronously();
+  void train_step(const StepNumbers& step);
+  StepId completed(const StepNumbers& step);
   void finish_epoch(StepId done);
   void average_buffers();
   model::Evaluation evaluate();
