@@ -35,8 +35,8 @@ class AsynchronousGossip final : public Synchronizer {
     }
     tally_.begin_step();
     rethrow();
-    watchdog_.set_step(step);
-    watchdog_.arm("a step between averages", p_.comm.rank());
+    step_ = step;
+    watch_step();
   }
 
   void slice_ready(std::size_t) override {}
@@ -46,6 +46,8 @@ class AsynchronousGossip final : public Synchronizer {
     p_.model.trade(p_.parameters);
     tally_.end_step();
     rethrow();
+    ++step_;
+    watch_step();
     return result();
   }
 
@@ -64,6 +66,12 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
  private:
+  /// From now on: what comes before begin() belongs to the step too.
+  void watch_step() {
+    watchdog_.set_step(step_);
+    watchdog_.arm("a step between averages", p_.comm.rank());
+  }
+
   void talk() {
     try {
       talk_.run();
@@ -109,6 +117,7 @@ class AsynchronousGossip final : public Synchronizer {
   PairTally tally_;
   PairTalk talk_;
   bool talking_ = false;
+  StepId step_ = 0;
   Background background_;  // last: its thread uses all of the above
 };
 
