@@ -23,7 +23,8 @@ PairTalk::PairTalk(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
       tally_(tally),
       options_(options),
       engine_(comm, plan),
-      links_(options.role.partners.size()) {
+      links_(options.role.partners.size()),
+      known_(static_cast<std::size_t>(comm.size())) {
   const std::size_t bytes = gossip::note_bytes(static_cast<std::size_t>(comm.size()));
   for (std::size_t i = 0; i < links_.size(); ++i) {
     Link& link = links_[i];
@@ -135,7 +136,8 @@ void PairTalk::start_hearing(Link& link, bool at_any_time) {
 }
 
 void PairTalk::start_telling(Link& link, gossip::NoteKind kind) {
-  gossip::write_note(kind, link.exchanges, tally_.steps(), link.note_out);
+  tally_.steps(known_);
+  gossip::write_note(kind, link.exchanges, known_, link.note_out);
   link.telling = {.outgoing = {&link.outgoing, 1},
                   .incoming = {},
                   .route = kNotes,

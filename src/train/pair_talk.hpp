@@ -75,8 +75,9 @@ class PairTalk {
   std::vector<Link> links_;  // never resized: exchanges point into it
   std::size_t turn_ = 0;
   std::uint64_t exchanges_ = 0;
-  comm::ByteCount counted_;  // what the tally knows of
-  gossip::PairNote note_;
+  comm::ByteCount counted_;    // what the tally knows of
+  gossip::PairNote note_;      // last read
+  std::vector<StepId> known_;  // last told
 };
 
 }  // namespace eqt::train

@@ -88,9 +88,9 @@ void PairTally::merge(std::span<const StepId> steps) {
   }
 }
 
-std::vector<StepId> PairTally::steps() const {
+void PairTally::steps(std::span<StepId> steps) const {
   const std::lock_guard lock(mutex_);
-  return steps_;
+  std::ranges::copy(steps_, steps.begin());
 }
 
 StepId PairTally::own_steps() const {

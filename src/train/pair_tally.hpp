@@ -52,7 +52,8 @@ class PairTally {
   /// Waits until the trainer asks (true) or will not any more (false).
   bool wait_for_ask();
   void merge(std::span<const StepId> steps);
-  std::vector<StepId> steps() const;
+  /// Copies what is known of every rank's steps. @param steps one per rank
+  void steps(std::span<StepId> steps) const;
   StepId own_steps() const;
   /// An exchange is done.
   void exchanged(const Traffic& traffic, const gossip::MessageError& message);
