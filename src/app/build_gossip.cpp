@@ -67,6 +67,7 @@ void require_equal_steps(const Topology& topology) {
 void check_topology_fits(const RunConfig& config, const Topology& topology) {
   const std::string& algorithm = config.synchronization.algorithm;
   const GossipTraits traits = gossip_traits(algorithm);
+  if (traits.asynchronous) return;  // no weights; assign_role() has conditions of its own
   if (!traits.push_sum) require_doubly_stochastic(algorithm, topology);
   if (algorithm == "d2") require_d2_weights(topology);
   if (config.synchronization.adaptive_step) require_equal_steps(topology);
@@ -138,6 +139,15 @@ std::unique_ptr<gossip::Mixer> make_mixer(const RunConfig& config, const gossip:
   return gossip::make_plain_mixer(parts);
 }
 
+/// Averaging in pairs instead of mixing.
+void build_pairs(const RunConfig& config, const gossip::MixerParts& parts, std::size_t count,
+                 Gossip& gossip) {
+  gossip.shared_model = std::make_unique<gossip::SharedModel>(parts.plan, count);
+  gossip.pairs = std::make_unique<gossip::PairwiseAveraging>(
+      gossip::PairwiseParts{parts.comm, parts.compressor, parts.plan, *gossip.shared_model},
+      gossip::PairwiseOptions{.run_seed = config.seed, .consensus_step = gossip.consensus_step});
+}
+
 }  // namespace
 
 std::unique_ptr<gossip::Direction> make_direction(const RunConfig& config, std::size_t count) {
@@ -159,15 +169,20 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
                                      std::size_t count) {
   auto gossip = std::make_unique<Gossip>();
   gossip->topology = agree_on_topology(config.synchronization.topology, comm);
-  comm.agree_after([&] { check_topology_fits(config, *gossip->topology); });
+  const GossipTraits traits = gossip_traits(config.synchronization.algorithm);
+  comm.agree_after([&] {
+    check_topology_fits(config, *gossip->topology);
+    if (traits.asynchronous) gossip->role = gossip::assign_role(*gossip->topology, comm.rank());
+  });
   choose_step(config, comm, compressor, plan, *gossip);
   comm.agree_after([&] {
     const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
+    if (traits.asynchronous) return build_pairs(config, parts, count, *gossip);
     gossip->mixer = make_mixer(config, parts, count, *gossip);
     gossip->direction = make_direction(config, count);
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())
       gossip->direction_mixer = make_mixer(config, parts, count, *gossip);
-    if (gossip_traits(config.synchronization.algorithm).push_sum)
+    if (traits.push_sum)
       gossip->push_sum = std::make_unique<gossip::PushSum>(*gossip->topology, comm.rank(), count);
   });
   return gossip;
@@ -176,7 +191,8 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
 std::optional<std::uint64_t> paper_sent_bytes(const RunConfig& config, const Layout& layout,
                                               StepId steps) {
   const std::string& algorithm = config.synchronization.algorithm;
-  if (!gossip_traits(algorithm).mixes || algorithm == "gradient-tracking") return {};
+  const GossipTraits traits = gossip_traits(algorithm);
+  if (!traits.mixes || traits.asynchronous || algorithm == "gradient-tracking") return {};
   const auto& compressor = config.compressor;
   if (compressor.name == "none") return steps * paper_bytes_per_step(layout, {});
   if (compressor.name == "topk" && compressor.value_bits == 32)

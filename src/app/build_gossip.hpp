@@ -14,7 +14,10 @@
 #include "core/layout.hpp"
 #include "gossip/direction.hpp"
 #include "gossip/mixer.hpp"
+#include "gossip/pair_roles.hpp"
+#include "gossip/pairwise.hpp"
 #include "gossip/push_sum.hpp"
+#include "gossip/shared_model.hpp"
 #include "pipeline/plan.hpp"
 #include "topology/topology.hpp"
 
@@ -27,10 +30,14 @@ struct Gossip {
   std::unique_ptr<gossip::Direction> direction;    // may be null
   std::unique_ptr<gossip::Mixer> direction_mixer;  // may be null
   std::unique_ptr<gossip::PushSum> push_sum;       // may be null
-  float consensus_step = 1;                        // the configured or the chosen gamma
-  float most_adaptive_step = 1;                    // see gossip::ChocoOptions
-  float damping = 1;                               // see gossip::MixContext
-  std::string note;                                // what was chosen, or a warning; may be empty
+  // Of asynchronous algorithms, which have no mixer; null for the others.
+  gossip::PairRole role;
+  std::unique_ptr<gossip::SharedModel> shared_model;
+  std::unique_ptr<gossip::PairwiseAveraging> pairs;
+  float consensus_step = 1;      // the configured or the chosen gamma
+  float most_adaptive_step = 1;  // see gossip::ChocoOptions
+  float damping = 1;             // see gossip::MixContext
+  std::string note;              // what was chosen, or a warning; may be empty
 };
 
 /// What makes a direction of gradients under this config, momentum included; null: the optimizer's
@@ -48,7 +55,8 @@ std::unique_ptr<Gossip> build_gossip(const RunConfig& config, comm::Communicator
 
 /// What a node sends in `steps` steps of this algorithm as published tables count it, for what they
 /// cover: gossip of one message a step without compression or with the largest values, their
-/// indices beside. Rounds after the last step do not count. Empty: not covered.
+/// indices beside. Rounds after the last step do not count. Empty: not covered, as pairs are, whose
+/// exchanges follow from ranks' speeds.
 std::optional<std::uint64_t> paper_sent_bytes(const RunConfig& config, const Layout& layout,
                                               StepId steps);
 

@@ -18,6 +18,7 @@
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "pipeline/plan.hpp"
+#include "train/asynchronous_gossip.hpp"
 #include "train/gossip_averaging.hpp"
 #include "train/gradient_averaging.hpp"
 #include "train/local_sgd.hpp"
@@ -229,12 +230,44 @@ std::unique_ptr<collective::Adaptation> make_adaptation(const RunConfig& config,
   return collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
 }
 
+/// Adapting takes a step that all ranks share.
+void note_fixed_levels(const codec::Compressor& compressor, std::string& note) {
+  if (dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor) == nullptr) return;
+  if (!note.empty()) note += "; ";
+  note += "levels stay as they start, for ranks share no step in which they could adapt";
+}
+
+void build_asynchronous_gossip(const RunConfig& config, comm::Communicator& comm, Run& run) {
+  run.plan.asynchronous = true;
+  note_fixed_levels(*run.compressor, run.gossip->note);
+  run.synchronizer =
+      train::make_asynchronous_gossip({.comm = comm,
+                                       .pairs = *run.gossip->pairs,
+                                       .model = *run.gossip->shared_model,
+                                       .plan = run.buckets,
+                                       .parameters = run.replica->parameters()},
+                                      {.role = run.gossip->role,
+                                       .lossy = !run.compressor->properties().lossless,
+                                       .timeout_seconds = config.synchronization.timeout_seconds,
+                                       .fault = run.plan.fault});
+}
+
+/// Before anything is built: where MPI admits no thread beside the main one.
+void require_thread(const RunConfig& config, bool communication_thread) {
+  if (communication_thread || !gossip_traits(config.synchronization.algorithm).asynchronous) return;
+  fail(Kind::mpi,
+       "synchronization.algorithm {}: expected an MPI that admits a communication thread "
+       "(MPI_THREAD_SERIALIZED), found one that does not; use another MPI or d-psgd",
+       config.synchronization.algorithm);
+}
+
 /// DGC-like schedules of density are for gradients; every other codec keeps its own.
 void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
                             bool communication_thread, Run& run) {
   run.gossip =
       build_gossip(config, comm, *run.compressor, run.buckets, run.replica->parameters().size());
   const Gossip& gossip = *run.gossip;
+  if (gossip.pairs != nullptr) return build_asynchronous_gossip(config, comm, run);
   run.adaptation = make_adaptation(config, comm, *run.compressor);
   run.synchronizer = train::make_gossip_averaging(
       {.comm = comm,
@@ -412,6 +445,7 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
   auto run = std::make_unique<Run>();
   run->plan.fault = fault;
   comm.agree_after([&] {
+    require_thread(config, communication_thread);
     if (config.train.is_emulated()) {
       build_emulation(config, comm, *run);
     } else {

@@ -181,6 +181,9 @@ std::vector<Field> synchronization_fields() {
                    {"quant-sgp", "choco-sgd with push-sum"},
                    {"deep-squeeze", "compressed models with the error of the last message"},
                    {"sparse-push", "deep-squeeze with push-sum"},
+                   {"ad-psgd",
+                    "asynchronous: pairs average while all train at their own pace; needs a "
+                    "bipartite graph"},
                    {"d2", "d-psgd corrected by the last step, for skewed data"},
                    {"gradient-tracking", "d-psgd along a mixed estimate of the mean gradient"},
                    {"none", "no synchronization: each rank trains alone"}})

@@ -41,8 +41,8 @@ void check_momentum(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   const GossipTraits traits = gossip_traits(s.algorithm);
   const bool quasi_global = config.optimizer.momentum_kind == "quasi-global";
-  const bool admits_it = s.algorithm == "local-sgd" || (traits.mixes && !traits.own_direction);
-  if (quasi_global && !admits_it)
+  const bool in_step = traits.mixes && !traits.own_direction && !traits.asynchronous;
+  if (quasi_global && s.algorithm != "local-sgd" && !in_step)
     fail(Kind::usage,
          "{}: expected optimizer.momentum_kind \"local\" for synchronization.algorithm \"{}\", "
          "found "
@@ -103,6 +103,26 @@ void check_compressor_of_models(const RunConfig& config, const std::string& orig
        compressor == "dgc" ? "\"topk\"" : "\"ef-signsgd\"");
 }
 
+void check_asynchronous(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (!gossip_traits(s.algorithm).asynchronous) return;
+  const auto refuse = [&](std::string_view key, std::string_view expected, std::string_view why) {
+    fail(
+        Kind::usage,
+        "{}: expected synchronization.{} {} for synchronization.algorithm \"{}\", {}; leave it out",
+        origin, key, expected, s.algorithm, why);
+  };
+  if (!s.overlap) refuse("overlap", "true", "whose pairs average beside the steps, found false");
+  if (s.order != "adapt-then-combine")
+    refuse("order", "\"adapt-then-combine\"",
+           "whose updates and averages wait for no one, found another");
+  if (s.topology.weights != "auto")
+    refuse("topology.weights", "\"auto\"", "which always takes the mean of two, found others");
+  if (s.final_rounds > 0)
+    refuse("final_rounds", "0",
+           "whose ranks share no rounds, found " + std::to_string(s.final_rounds));
+}
+
 }  // namespace
 
 GossipTraits gossip_traits(std::string_view algorithm) {
@@ -110,6 +130,7 @@ GossipTraits gossip_traits(std::string_view algorithm) {
   if (algorithm == "sgp" || algorithm == "sparse-push") return {.mixes = true, .push_sum = true};
   if (algorithm == "choco-sgd") return {.mixes = true, .public_copies = true};
   if (algorithm == "quant-sgp") return {.mixes = true, .push_sum = true, .public_copies = true};
+  if (algorithm == "ad-psgd") return {.mixes = true, .asynchronous = true};
   if (algorithm == "d2" || algorithm == "gradient-tracking")
     return {.mixes = true, .own_direction = true};
   return {};
@@ -118,6 +139,7 @@ GossipTraits gossip_traits(std::string_view algorithm) {
 void check_gossip(const RunConfig& config, const std::string& origin) {
   check_keys_of_gossip(config, origin);
   check_momentum(config, origin);
+  check_asynchronous(config, origin);
   if (gossip_traits(config.synchronization.algorithm).mixes) check_compressor(config, origin);
   if (config.synchronization.algorithm == "local-sgd") check_compressor_of_models(config, origin);
 }

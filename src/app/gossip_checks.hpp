@@ -15,6 +15,7 @@ struct GossipTraits {
   bool push_sum = false;       // works on weights that only sum to 1 by column
   bool public_copies = false;  // choco: keeps what neighbours know
   bool own_direction = false;  // brings its own use of gradients, without momentum
+  bool asynchronous = false;   // pairs average beside the steps, whose number differs by rank
 };
 GossipTraits gossip_traits(std::string_view algorithm);
 

@@ -243,10 +243,12 @@ struct Transfers::State {
 
   /// The deadline starts anew whenever something moves.
   void arm() {
-    if (open.empty()) {
+    const auto awaited = std::find_if(
+        open.begin(), open.end(), [](const Exchange* exchange) { return !exchange->at_any_time; });
+    if (awaited == open.end()) {
       watchdog->disarm();
     } else {
-      watchdog->arm(open.front()->operation, silent_peer(*open.front()));
+      watchdog->arm((*awaited)->operation, silent_peer(**awaited));
     }
   }
 

@@ -57,6 +57,7 @@ struct Exchange {
   std::span<Incoming> incoming;
   Route route;
   const char* operation = "";        // a string literal, named when the deadline passes
+  bool at_any_time = false;          // nobody was asked for it: it has no deadline
   std::coroutine_handle<> waiter{};  // if set, handed out by Transfers::take_ready() when done
   std::size_t open = 0;              // messages not complete; set by Transfers
   bool done() const { return open == 0; }
@@ -67,6 +68,9 @@ struct Exchange {
 /// Large messages between hosts are cut into chunks, of which few are in MPI's hands at a time:
 /// both directions stay busy, and an urgent message overtakes the rest of a long one. A message
 /// ends with the first chunk that is shorter than the rule's, if only by being empty.
+///
+/// The deadline counts from the moment at which something last moved, while an exchange is under
+/// way that is not marked at_any_time.
 class Transfers {
  public:
   static constexpr std::uint32_t kChannels = 32000;

@@ -73,9 +73,9 @@ void Watchdog::watch() {
     // small.
     if (waited < timeout_seconds_) continue;
     print_error(Kind::timeout,
-                fmt::format("{} made no progress for {} s{}; a peer is dead, stalled or "
-                            "unreachable (synchronization.timeout_seconds sets the limit)",
-                            where(operation), timeout_seconds_, awaited()));
+                fmt::format("{} made no progress for {} s{}; {} "
+                            "(synchronization.timeout_seconds sets the limit)",
+                            where(operation), timeout_seconds_, awaited(), suspicion()));
     // Not exit(): its handlers would run beside a thread that is stuck inside MPI.
     std::_Exit(static_cast<int>(Kind::timeout));
   }
@@ -99,7 +99,12 @@ std::string Watchdog::where(const char* operation) const {
 
 std::string Watchdog::awaited() const {
   const int peer = peer_.load(std::memory_order_relaxed);
-  return peer == kNobody ? "" : fmt::format(", waiting for rank {}", peer);
+  return peer == kNobody || peer == rank_ ? "" : fmt::format(", waiting for rank {}", peer);
+}
+
+const char* Watchdog::suspicion() const {
+  return peer_.load(std::memory_order_relaxed) == rank_ ? "this rank itself is stalled or too slow"
+                                                        : "a peer is dead, stalled or unreachable";
 }
 
 }  // namespace eqt::comm

@@ -29,7 +29,7 @@ class Watchdog {
 
   /// Starts the deadline, anew if it was running.
   /// @param operation a string literal
-  /// @param peer whose message is awaited, if one is
+  /// @param peer whose message is awaited, if one is; this rank itself: nobody else is to blame
   void arm(const char* operation, int peer = kNobody) noexcept;
   void disarm() noexcept;
 
@@ -52,6 +52,7 @@ class Watchdog {
   void terminate(const char* operation) const;
   std::string where(const char* operation) const;
   std::string awaited() const;
+  const char* suspicion() const;
 
   const double timeout_seconds_;
   const int rank_, size_;

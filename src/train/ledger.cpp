@@ -51,8 +51,55 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
     epoch_.variance += *result.quantization_variance;
     epoch_.variance_count += 1;
   }
+  if (options_.asynchronous) {
+    note_own_traffic(result);
+    note_own_step(record);
+    return;
+  }
   unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values, result.skipped});
   if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
+}
+
+void Ledger::note_own_step(const metrics::StepRecord& record) {
+  epoch_.steps += 1;
+  epoch_.loss += record.loss;
+  if (comm_.rank() == 0) sink_.write(record);
+}
+
+void Ledger::note_own_traffic(const SyncResult& result) {
+  epoch_.sent_bytes += static_cast<double>(result.traffic.sent_bytes);
+  epoch_.received_bytes += static_cast<double>(result.traffic.received_bytes);
+  epoch_.encoded_bytes += static_cast<double>(result.traffic.encoded_bytes);
+  epoch_.encoded_values += static_cast<double>(result.traffic.encoded_values);
+}
+
+void Ledger::note_wait(const SyncResult& result, double seconds) {
+  note_own_traffic(result);
+  epoch_.seconds += {.encode = result.traffic.encode_seconds,
+                     .transfer = seconds,
+                     .decode = result.traffic.decode_seconds,
+                     .total = seconds};
+  if (!result.quantization_variance) return;
+  epoch_.variance += *result.quantization_variance;
+  epoch_.variance_count += 1;
+}
+
+/// Of an epoch whose steps were noted by each rank for itself.
+void Ledger::add_up_ranks() {
+  std::array<double, 6> sums = {static_cast<double>(epoch_.steps),
+                                epoch_.loss,
+                                epoch_.sent_bytes,
+                                epoch_.received_bytes,
+                                epoch_.encoded_bytes,
+                                epoch_.encoded_values};
+  comm_.allreduce_sum(sums);
+  epoch_.steps = static_cast<StepId>(sums[0]);
+  epoch_.loss = sums[1];
+  epoch_.sent_bytes = sums[2];
+  epoch_.received_bytes = sums[3];
+  epoch_.encoded_bytes = sums[4];
+  epoch_.encoded_values = sums[5];
+  epoch_.dense_bytes += sums[0] * dense_bytes_of_step() / comm_.size();
 }
 
 void Ledger::note_dense_mean(std::size_t count) {
@@ -79,6 +126,11 @@ std::uint64_t Ledger::note_rounds(std::uint64_t rounds, const Traffic& traffic) 
 /// The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
 double Ledger::ring_bytes(double values) const { return 8 * values * (comm_.size() - 1); }
 
+/// Of a step that skips nothing.
+double Ledger::dense_bytes_of_step() const {
+  return options_.synchronizes ? ring_bytes(static_cast<double>(options_.values)) : 0;
+}
+
 /// Adds the ranks' step records up and writes them.
 void Ledger::flush_steps() {
   if (unflushed_.empty()) return;
@@ -93,20 +145,18 @@ void Ledger::flush_steps() {
   }
   comm_.allreduce_sum(reduction_);
 
-  const double ranks = comm_.size();
-  const double dense_mean =
-      options_.synchronizes ? ring_bytes(static_cast<double>(options_.values)) : 0;
+  const auto ranks = static_cast<StepId>(comm_.size());
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
-    const double dense = unflushed_[i].skipped ? 0 : dense_mean;
-    record.loss = sums[0] / ranks;
+    const double dense = unflushed_[i].skipped ? 0 : dense_bytes_of_step();
+    record.loss = sums[0] / static_cast<double>(ranks);
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);
     record.dense_bytes = static_cast<std::uint64_t>(dense);
     if (comm_.rank() == 0) sink_.write(record);
-    epoch_.steps += 1;
-    epoch_.loss += record.loss;
+    epoch_.steps += ranks;
+    epoch_.loss += sums[0];
     epoch_.sent_bytes += sums[1];
     epoch_.received_bytes += sums[2];
     epoch_.encoded_bytes += sums[3];
@@ -151,7 +201,11 @@ metrics::ReplicasRecord Ledger::note_assessment(const Assessment& assessment) {
 }
 
 void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment) {
-  flush_steps();
+  if (options_.asynchronous) {
+    add_up_ranks();
+  } else {
+    flush_steps();
+  }
   metrics::EpochRecord record;
   record.epoch = epochs_ = epoch;
   record.step = done;
@@ -179,7 +233,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
 metrics::Summary Ledger::summary() {
   metrics::Summary summary;
   summary.ranks = comm_.size();
-  summary.steps = run_.steps;
+  summary.steps = run_.steps / static_cast<StepId>(comm_.size());
   summary.epochs = epochs_;
   summary.train_loss = train_loss_;
   summary.test_accuracy = accuracy_;
@@ -226,7 +280,7 @@ std::optional<double> Ledger::mean_variance(const Totals& totals) {
 }
 
 double Ledger::images_per_second(StepId steps, double seconds) const {
-  return static_cast<double>(steps * options_.batch_size) * comm_.size() / seconds;
+  return static_cast<double>(steps * options_.batch_size) / seconds;
 }
 
 }  // namespace eqt::train

@@ -19,6 +19,7 @@ struct LedgerOptions {
   std::size_t batch_size = 64;  // per rank
   std::size_t values = 0;       // of the gradient
   bool synchronizes = true;     // ranks exchange the gradient in every step that skips nothing
+  bool asynchronous = false;    // ranks take different numbers of steps
 };
 
 /// Each rank keeps one; calls marked collective add the ranks up, and rank 0's sink gets the
@@ -28,8 +29,12 @@ class Ledger {
   Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options);
 
   /// Notes this rank's step; `record` lacks what the synchronization knows. Collective from time to
-  /// time, in the same steps on all ranks.
+  /// time, in the same steps on all ranks; asynchronous ranks never communicate here, and records
+  /// of steps are rank 0's alone.
   void note_step(metrics::StepRecord record, const SyncResult& result);
+
+  /// Notes what a rank did and waited between its last step of an epoch and the epoch's end.
+  void note_wait(const SyncResult& result, double seconds);
 
   /// Notes `count` values that all ranks averaged as float32 outside a step, by the ring formula.
   void note_dense_mean(std::size_t count);
@@ -53,8 +58,8 @@ class Ledger {
   };
   /// Over steps; of all ranks, but for seconds and variance, which are this rank's.
   struct Totals {
-    StepId steps = 0;
-    double loss = 0;
+    StepId steps = 0;  // added up over ranks
+    double loss = 0;   // likewise
     metrics::RoomSeconds seconds;
     double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
     double encoded_bytes = 0, encoded_values = 0;
@@ -65,8 +70,12 @@ class Ledger {
     double bits_per_value() const { return 8 * encoded_bytes / encoded_values; }
   };
 
+  void note_own_step(const metrics::StepRecord& record);
+  void note_own_traffic(const SyncResult& result);
+  void add_up_ranks();
   void flush_steps();
   double ring_bytes(double values) const;
+  double dense_bytes_of_step() const;
   metrics::ReplicasRecord note_assessment(const Assessment& assessment);
   void choose_flush_interval(double step_seconds);
   metrics::RoomSeconds slowest(const metrics::RoomSeconds& seconds);

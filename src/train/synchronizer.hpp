@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,6 +54,15 @@ class Synchronizer {
   virtual double weight() const { return 1; }
   /// Sent so far by the calls above, by receiver; empty: there are no edges, ranks average.
   virtual std::span<const std::uint64_t> sent_bytes_by_peer() const { return {}; }
+
+  // Of Plan::asynchronous, where ranks keep no common step.
+
+  /// Steps that all ranks together have completed since the start, as far as this one knows: at
+  /// least as many as it said before.
+  virtual std::uint64_t steps_of_all_ranks() { return 0; }
+  /// Waits until nobody sends any more. Then every rank knows the same steps_of_all_ranks(), and
+  /// collectives are allowed until the next begin(). Collective.
+  virtual SyncResult end_epoch() { return {}; }
 };
 
 /// Ranks train alone.

@@ -25,15 +25,16 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       ledger_(parts.comm, parts.sink,
               {.batch_size = plan.batch_size,
                .values = parts.replica.gradient().size(),
-               .synchronizes = plan.synchronizes}),
+               .synchronizes = plan.synchronizes,
+               .asynchronous = plan.asynchronous}),
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)) {}
 
 metrics::Summary Trainer::run() {
   share_initial_state();
-  for (StepId step = 0; step < plan_.total_steps; ++step) {
-    p_.comm.set_step(step);
-    train_step(step);
-    if (plan_.ends_epoch(step + 1)) finish_epoch(step + 1);
+  if (plan_.asynchronous) {
+    run_asynchronously();
+  } else {
+    run_in_step();
   }
 
   metrics::Summary summary = ledger_.summary();
@@ -49,21 +50,46 @@ metrics::Summary Trainer::run() {
   return summary;
 }
 
+void Trainer::run_in_step() {
+  for (StepId step = 0; step < plan_.total_steps; ++step) {
+    train_step({.own = step, .common = step});
+    if (plan_.ends_epoch(step + 1)) finish_epoch(step + 1);
+  }
+}
+
+/// Fast ranks take more of an epoch's steps than slow ones, but each takes one.
+void Trainer::run_asynchronously() {
+  const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
+  for (StepId own = 0, common = 0; common < plan_.total_steps;) {
+    const StepId end = plan_.end_of_epoch(common);
+    do {
+      train_step({.own = own++, .common = common});
+      common = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
+    } while (common < end);
+    const Stopwatch wait;
+    const SyncResult rest = p_.synchronizer.end_epoch();
+    ledger_.note_wait(rest, wait.seconds());
+    if (rest.note) p_.sink.write(metrics::NoteRecord{.step = end, .text = *rest.note});
+    finish_epoch(end);
+  }
+}
+
 void Trainer::share_initial_state() {
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.parameters()), 0);
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.buffers()), 0);
 }
 
-void Trainer::train_step(StepId step) {
+void Trainer::train_step(const StepNumbers& step) {
   metrics::StepRecord record;
   const Stopwatch total;
-  if (plan_.fault) plan_.fault->strike(p_.comm.rank(), step, p_.replica.parameters());
+  p_.comm.set_step(step.own);
+  if (plan_.fault) plan_.fault->strike(p_.comm.rank(), step.own, p_.replica.parameters());
 
   const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
   record.seconds.data = total.seconds();
 
   const Stopwatch compute;
-  p_.synchronizer.begin(step, plan_.epoch_of(step));
+  p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   record.loss = p_.replica.forward_backward(
       batch, [this](std::size_t slice) { p_.synchronizer.slice_ready(slice); });
   record.seconds.compute = compute.seconds();
@@ -71,23 +97,31 @@ void Trainer::train_step(StepId step) {
     fail(Kind::diverged,
          "step {}: the loss is {} on rank {}; try a smaller optimizer.learning_rate or a "
          "schedule.warmup_epochs",
-         step, record.loss, p_.comm.rank());
+         step.own, record.loss, p_.comm.rank());
   }
   SyncResult result = p_.synchronizer.finish();
 
   const Stopwatch update;
-  const float rate = p_.schedule.rate(step);
+  const float rate = p_.schedule.rate(step.common);
   p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
   record.seconds.update = update.seconds();
   result.add(p_.synchronizer.after_update(rate));
   if (kParanoid && plan_.replicas_equal) p_.comm.require_same(parameter_hash(), "parameter hash");
 
-  record.step = step + 1;
-  record.epoch = plan_.epoch_of(step) + 1;
+  record.step = completed(step);
+  record.epoch = plan_.epoch_of(step.common) + 1;
   record.learning_rate = static_cast<double>(rate);
   record.seconds.total = total.seconds();
   ledger_.note_step(record, result);
-  if (result.note) p_.sink.write(metrics::NoteRecord{.step = step + 1, .text = *result.note});
+  if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
+}
+
+/// What a step's record counts: the mean rank's steps, begun ones included.
+StepId Trainer::completed(const StepNumbers& step) {
+  if (!plan_.asynchronous) return step.own + 1;
+  const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
+  const StepId begun = (p_.synchronizer.steps_of_all_ranks() + ranks - 1) / ranks;
+  return std::min(begun, plan_.end_of_epoch(step.common));
 }
 
 void Trainer::finish_epoch(StepId done) {

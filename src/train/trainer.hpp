@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -43,9 +44,14 @@ struct Plan {
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
   bool ends_equal = false;           // or makes them so in the last step
   std::uint64_t final_rounds = 0;    // of mixing alone after the last step
+  bool asynchronous = false;         // ranks share an epoch's steps, the fast ones take more
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
   std::optional<Fault> fault;
 
+  /// Steps completed when the epoch of `step` has ended.
+  StepId end_of_epoch(StepId step) const {
+    return std::min(total_steps, (epoch_of(step) + 1) * steps_per_epoch);
+  }
   std::uint64_t epoch_of(StepId step) const { return step / steps_per_epoch; }  // from 0
   bool ends_epoch(StepId done) const { return done % steps_per_epoch == 0 || done == total_steps; }
   bool evaluates_after(StepId done) const {
@@ -65,8 +71,17 @@ class Trainer {
   void adopt_mean_model();
 
  private:
+  /// A step of this rank among those of all.
+  struct StepNumbers {
+    StepId own;     // completed by this rank before
+    StepId common;  // by the mean rank, as far as this one knows; equal unless asynchronous
+  };
+
   void share_initial_state();
-  void train_step(StepId step);
+  void run_in_step();
+  void run_asynchronously();
+  void train_step(const StepNumbers& step);
+  StepId completed(const StepNumbers& step);
   void finish_epoch(StepId done);
   void mix_finally();
   std::uint64_t parameter_hash();

@@ -1,8 +1,11 @@
 #include "comm/communicator.hpp"
 
+#include <array>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -100,4 +103,24 @@ TEST_CASE("cancel frees a wait that would never end", "[comm]") {
   std::vector<std::byte> room(8);
   std::vector<comm::Incoming> incoming = {{(comm.rank() + 1) % comm.size(), room, 0}};
   CHECK_THROWS_AS(comm.exchange({}, incoming, "test exchange"), Error);
+}
+
+TEST_CASE("a message that may come at any time has no deadline", "[comm]") {
+  constexpr double kDeadline = 0.3;
+  comm::Communicator comm(test::session(), kDeadline);
+  if (comm.size() == 1 || comm.rank() > 1) return;
+  std::vector<std::byte> room(10), message(7, std::byte{42});
+  if (comm.rank() == 1) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(3 * kDeadline));
+    const std::array<comm::Outgoing, 1> outgoing = {{{0, message}}};
+    comm.exchange(outgoing, {}, "test");
+    return;
+  }
+  std::array<comm::Incoming, 1> incoming = {{{1, room, 0}}};
+  comm::Exchange listening{
+      .outgoing = {}, .incoming = incoming, .route = {}, .operation = "test", .at_any_time = true};
+  comm.transfers().start(listening);
+  while (!listening.done()) comm.transfers().progress_or_pause();
+  CHECK(incoming[0].bytes == message.size());
+  CHECK(room[6] == std::byte{42});
 }

@@ -149,7 +149,7 @@ TEST_CASE("without synchronization nothing is compressed", "[config]") {
              Contains("synchronization.algorithm"));
 }
 
-TEST_CASE("final rounds need an algorithm that gossips", "[config]") {
+TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
   for (const std::string algorithm : {"d-psgd", "sgp", "choco-sgd", "quant-sgp", "deep-squeeze",
                                       "sparse-push", "d2", "gradient-tracking"}) {
     const bool plain = algorithm == "d2" || algorithm == "gradient-tracking";
@@ -157,7 +157,7 @@ TEST_CASE("final rounds need an algorithm that gossips", "[config]") {
                        plain ? "optimizer.momentum=0" : "optimizer.momentum=0.9"};
     CHECK(parse("{}", sets).synchronization.final_rounds == 51);
   }
-  for (const std::string algorithm : {"allreduce", "none"}) {
+  for (const std::string algorithm : {"allreduce", "none", "local-sgd", "ad-psgd"}) {
     CHECK_THAT(rejection("{}", {"synchronization.algorithm=" + algorithm,
                                 "synchronization.final_rounds=1"}),
                Contains("synchronization.final_rounds") && Contains(algorithm));

@@ -119,8 +119,7 @@ TEST_CASE("a coarse machine is the same when it is measured a little differently
   constexpr double kBitsPerByte = 8;
   // What links carry of their nominal rates, within a fifth either way.
   for (const double rate : {1e6, 1e7, 1e8, 1e9, 2.5e9, 1e10, 4e10, 1e11}) {
-    collective::Machine machine{.ranks = 4, .hosts = 4};
-    machine.between_hosts.bytes_per_second = 0.95 * rate / kBitsPerByte;
+    Machine machine = wire_of(0.95 * rate / kBitsPerByte, 4, 4);
     const double usual = collective::coarse(machine).between_hosts.bytes_per_second;
     for (const double noise : {0.85, 1.05}) {
       machine.between_hosts.bytes_per_second = noise * 0.95 * rate / kBitsPerByte;

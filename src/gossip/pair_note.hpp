@@ -1,0 +1,37 @@
+// The note that goes with a pair's models: who asks, and how far all ranks are.
+//
+// Little-endian. Bytes 0-3 "EQTP", 4 version 1, 5 kind, 6-7 zero, 8-11 ranks n, 12-15 zero, 16-23
+// number of the exchange, then n times 8 bytes: completed steps by rank, as far as the sender
+// knows. 24 + 8n bytes.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/layout.hpp"
+
+namespace eqt::gossip {
+
+enum class NoteKind : std::uint8_t {
+  ask = 1,     // my model follows, send yours
+  answer = 2,  // mine follows too
+  leave = 3,   // I ask no more in this epoch
+};
+
+struct PairNote {
+  NoteKind kind = NoteKind::ask;
+  std::uint64_t exchange = 0;  // how many of this pair came before
+  std::vector<StepId> steps = {};
+};
+
+std::size_t note_bytes(std::size_t ranks);
+/// @pre bytes.size() == note_bytes(steps.size())
+void write_note(NoteKind kind, std::uint64_t exchange, std::span<const StepId> steps,
+                std::span<std::byte> bytes);
+/// @throws Error{wire} on anything but a note of `ranks` ranks
+void read_note(std::span<const std::byte> bytes, std::size_t ranks, PairNote& note);
+
+}  // namespace eqt::gossip

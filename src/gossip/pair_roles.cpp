@@ -1,0 +1,53 @@
+#include "gossip/pair_roles.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "topology/two_colours.hpp"
+
+namespace eqt::gossip {
+namespace {
+
+constexpr const char* kWorks = "an undirected ring, torus or mesh with even sides, or a star";
+
+/// Which colour asks.
+int active_colour(const topology::Topology& topology) {
+  const topology::MixingMatrix& graph = topology.at(0);
+  if (!topology.is_static() || !topology::is_undirected(graph)) {
+    fail(Kind::usage,
+         "averaging in pairs: expected an undirected graph that does not change, found the {}; "
+         "take {}",
+         topology.name(), kWorks);
+  }
+  const topology::TwoColours colours = topology::two_colours(graph);
+  if (colours.odd_edge) {
+    fail(Kind::usage,
+         "averaging in pairs: expected a bipartite graph, so that active ranks only ask passive "
+         "ones, found an odd cycle through ranks {} and {} in the {} of {} ranks; take an even "
+         "number of ranks for a ring, or a star or mesh of any",
+         colours.odd_edge->first, colours.odd_edge->second, topology.name(), topology.ranks());
+  }
+  const auto odd = std::ranges::count(colours.colour, 1);
+  return 2 * odd >= std::ssize(colours.colour) ? 1 : 0;
+}
+
+}  // namespace
+
+PairRole assign_role(const topology::Topology& topology, Rank rank) {
+  const int active = active_colour(topology);
+  const topology::MixingMatrix& graph = topology.at(0);
+  const auto colours = topology::two_colours(graph).colour;
+  const auto neighbours = graph.out_neighbours(rank);
+  PairRole role{.active = !neighbours.empty() && colours[static_cast<std::size_t>(rank)] == active,
+                .partners = {}};
+  for (const topology::Neighbour& neighbour : neighbours) {
+    const Rank asking = role.active ? rank : neighbour.rank;
+    role.partners.push_back({neighbour.rank, graph.out_neighbours(asking).size()});
+  }
+  const auto above = std::ranges::find_if(
+      role.partners, [rank](const Partner& partner) { return partner.rank > rank; });
+  std::ranges::rotate(role.partners, above);
+  return role;
+}
+
+}  // namespace eqt::gossip

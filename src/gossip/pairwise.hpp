@@ -1,0 +1,84 @@
+// Two ranks move their models towards each other.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/compressor.hpp"
+#include "comm/communicator.hpp"
+#include "gossip/mixer.hpp"
+#include "gossip/shared_model.hpp"
+#include "pipeline/engine.hpp"
+#include "pipeline/plan.hpp"
+
+namespace eqt::gossip {
+
+/// Everything outlives the averaging.
+struct PairwiseParts {
+  comm::Communicator& comm;
+  const codec::Compressor& compressor;
+  std::span<const FusionBucket> plan;
+  SharedModel& model;
+};
+
+struct PairwiseOptions {
+  std::uint64_t run_seed = 1;
+  float consensus_step = 1;  // gamma: 1 meets in the middle
+};
+
+/// The engine's work of one exchange: with q = Q(x) of both ranks
+///   x_a += gamma (q_b - q_a) / 2,  x_b += gamma (q_a - q_b) / 2
+/// so the sum of both models stays what it was, whatever the compressor leaves out and whatever
+/// updates land meanwhile. Both ranks run it at about the same time; nobody else takes part.
+class PairwiseAveraging final : public pipeline::Work {
+ public:
+  PairwiseAveraging(const PairwiseParts& parts, const PairwiseOptions& options);
+
+  /// What the engine's next run does.
+  /// @param number how many exchanges of this pair came before, equal on both ranks
+  /// @param asking the active one of both
+  void prepare(Rank partner, std::uint64_t number, Rank asking, bool measure);
+  /// Of the last run: all of Traffic but bytes and messages.
+  const MixResult& result() const noexcept { return result_; }
+
+  std::size_t slots() const noexcept override { return pipeline::kMostSlots; }
+  bool is_ready(const FusionBucket&) override { return true; }
+  void wait_ready(const FusionBucket&) override {}
+  Task start(const FusionBucket& bucket, std::size_t slot) override;
+  void done(const FusionBucket&, std::size_t) override {}
+  void waited(double) override {}  // on a thread that has nothing else to do
+
+ private:
+  struct Slot {
+    std::vector<float> values;            // this rank's, as they travel
+    std::vector<float> change;            // what the exchange adds to them
+    std::vector<float> scales;            // this rank's own, where the codec wants shared ones
+    std::vector<std::byte> mine, theirs;  // room for a message
+    std::array<comm::Outgoing, 1> outgoing;
+    std::array<comm::Incoming, 1> incoming;
+  };
+
+  void encode(const FusionBucket& bucket, Slot& slot);
+  void measure(const FusionBucket& bucket, Slot& slot);
+  void decode(const FusionBucket& bucket, Slot& slot);
+  std::span<const codec::Segment> segments_of(const FusionBucket& bucket) const {
+    return segments_.at(bucket.index);
+  }
+
+  const PairwiseParts parts_;
+  const PairwiseOptions options_;
+  const bool lossless_;
+  std::vector<std::vector<codec::Segment>> segments_;  // by bucket, counted from its begin
+  std::array<Slot, pipeline::kMostSlots> slots_;
+  Workspace workspace_;  // never held across a pause
+  Rank partner_ = 0;
+  std::uint64_t number_ = 0;
+  StepId name_ = 0;  // of the exchange, unlike any other's of this job
+  bool measure_ = false;
+  MixResult result_;
+};
+
+}  // namespace eqt::gossip

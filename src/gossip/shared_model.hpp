@@ -1,0 +1,38 @@
+// A rank's model between the thread that trains it and the thread that averages it.
+
+#pragma once
+
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/flat_buffer.hpp"
+#include "pipeline/plan.hpp"
+
+namespace eqt::gossip {
+
+/// Both threads add what they have: updates and averages that land at the same time are both kept.
+/// Locked bucket by bucket, for a copy or a sum at a time.
+class SharedModel {
+ public:
+  SharedModel(std::span<const pipeline::FusionBucket> plan, std::size_t count);
+
+  /// The model is `values` from now on.
+  void reset(std::span<const float> values);
+  /// The bucket's values as they are now. @param values bucket.count()
+  void read(const pipeline::FusionBucket& bucket, std::span<float> values) const;
+  /// model += change, in a bucket.
+  void add(const pipeline::FusionBucket& bucket, std::span<const float> change);
+  /// Adds what the trainer did to `parameters` since its last trade (or the reset), and leaves the
+  /// model in them. Where nobody added anything since, the model becomes `parameters`, bit for bit.
+  void trade(std::span<float> parameters);
+
+ private:
+  const std::span<const pipeline::FusionBucket> plan_;
+  mutable std::mutex mutex_;  // guards what follows
+  FlatBuffer model_;
+  FlatBuffer traded_;          // the model as of the last trade
+  std::vector<char> changed_;  // by bucket: whether add() was there since
+};
+
+}  // namespace eqt::gossip

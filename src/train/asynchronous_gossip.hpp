@@ -1,0 +1,37 @@
+// Decentralised training without a common step: pairs of ranks average their models while all
+// train at their own pace.
+
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "comm/communicator.hpp"
+#include "gossip/pairwise.hpp"
+#include "gossip/shared_model.hpp"
+#include "pipeline/plan.hpp"
+#include "train/pair_talk.hpp"
+#include "train/synchronizer.hpp"
+
+namespace eqt::train {
+
+/// Everything outlives the synchronizer.
+struct AsynchronousGossipParts {
+  comm::Communicator& comm;
+  gossip::PairwiseAveraging& pairs;
+  gossip::SharedModel& model;  // the one that `pairs` averages
+  std::span<const pipeline::FusionBucket> plan;
+  std::span<float> parameters;
+};
+
+/// For Plan::asynchronous. The trainer works on a copy of the model; its update is added to the
+/// model when a step ends, and the next step begins with what that is then (AD-PSGD, Lian et al.,
+/// ICML 2018). A communication thread averages meanwhile, from the first step of an epoch to
+/// end_epoch(), and makes all MPI calls.
+///
+/// A rank whose step takes longer than the deadline ends the job, as does one that a partner waits
+/// for in vain.
+std::unique_ptr<Synchronizer> make_asynchronous_gossip(const AsynchronousGossipParts& parts,
+                                                       const PairTalkOptions& options);
+
+}  // namespace eqt::train

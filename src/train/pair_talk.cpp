@@ -1,0 +1,192 @@
+#include "train/pair_talk.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace eqt::train {
+namespace {
+
+constexpr std::uint64_t kVarianceEvery = 8;
+
+// Models travel on the channels above.
+constexpr comm::Route kNotes = {.channel = 0, .priority = 0};
+
+}  // namespace
+
+PairTalk::PairTalk(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
+                   std::span<const pipeline::FusionBucket> plan, PairTally& tally,
+                   const PairTalkOptions& options)
+    : comm_(comm),
+      pairs_(pairs),
+      tally_(tally),
+      options_(options),
+      engine_(comm, plan),
+      links_(options.role.partners.size()),
+      edges_(comm),
+      known_(static_cast<std::size_t>(comm.size())) {
+  const std::size_t bytes = gossip::note_bytes(static_cast<std::size_t>(comm.size()));
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    Link& link = links_[i];
+    link.partner = options.role.partners[i];
+    link.note_in.resize(bytes);
+    link.note_out.resize(bytes);
+    link.incoming = {link.partner.rank, link.note_in};
+    link.outgoing = {link.partner.rank, link.note_out};
+  }
+}
+
+PairTalk::~PairTalk() {
+  const bool open = std::ranges::any_of(
+      links_, [](const Link& link) { return !link.hearing.done() || !link.telling.done(); });
+  if (open) comm_.transfers().abandon();
+}
+
+void PairTalk::run() {
+  edges_.open();
+  if (options_.role.active) {
+    ask_in_turn();
+  } else {
+    answer_all();
+  }
+  tally_.spent(bytes_since());
+}
+
+void PairTalk::ask_in_turn() {
+  while (tally_.wait_for_ask()) ask(links_[turn_++ % links_.size()]);
+  if (tally_.failed()) return;
+  for (Link& link : links_) start_telling(link, gossip::NoteKind::leave);
+  for (Link& link : links_) comm_.transfers().wait(link.telling);
+}
+
+void PairTalk::ask(Link& link) {
+  strike();
+  start_hearing(link, false);
+  start_telling(link, gossip::NoteKind::ask);
+  average(link, comm_.rank());
+  comm_.transfers().wait(link.hearing);
+  read(link);
+  if (note_.kind != gossip::NoteKind::answer)
+    fail(Kind::wire, "expected the answer of rank {}, found a note of kind {}", link.partner.rank,
+         static_cast<int>(note_.kind));
+  ++link.exchanges;
+}
+
+void PairTalk::answer_all() {
+  for (Link& link : links_) {
+    link.left = false;
+    link.heard.restart();
+    start_hearing(link, true);
+  }
+  while (!tally_.failed() && !(all_left() && tally_.closed())) {
+    const bool moved = comm_.transfers().progress();
+    if (answer_asked() || moved) continue;
+    check_silence();
+    tally_.nap();
+  }
+}
+
+/// All whose note is there, once.
+bool PairTalk::answer_asked() {
+  bool any = false;
+  for (Link& link : links_) {
+    if (link.left || !link.hearing.done()) continue;
+    hear(link);
+    any = true;
+  }
+  return any;
+}
+
+void PairTalk::hear(Link& link) {
+  read(link);
+  link.heard.restart();
+  if (note_.kind == gossip::NoteKind::leave) {
+    link.left = true;
+    tally_.partner_left();
+    return;
+  }
+  if (note_.kind != gossip::NoteKind::ask)
+    fail(Kind::wire, "expected a question of rank {}, found a note of kind {}", link.partner.rank,
+         static_cast<int>(note_.kind));
+  strike();
+  start_telling(link, gossip::NoteKind::answer);
+  average(link, link.partner.rank);
+  ++link.exchanges;
+  link.heard.restart();
+  start_hearing(link, true);
+}
+
+void PairTalk::average(Link& link, Rank asking) {
+  const bool measure = options_.lossy && exchanges_++ % kVarianceEvery == 0;
+  pairs_.prepare(link.partner.rank, link.exchanges, asking, measure);
+  engine_.run(pairs_);
+  comm_.transfers().wait(link.telling);
+  Traffic traffic = pairs_.result().traffic;
+  traffic += bytes_since();
+  tally_.exchanged(traffic, pairs_.result().message);
+}
+
+void PairTalk::start_hearing(Link& link, bool at_any_time) {
+  link.hearing = {.outgoing = {},
+                  .incoming = {&link.incoming, 1},
+                  .route = kNotes,
+                  .operation = "a note of a pair",
+                  .at_any_time = at_any_time};
+  comm_.transfers().start(link.hearing);
+}
+
+void PairTalk::start_telling(Link& link, gossip::NoteKind kind) {
+  tally_.steps(known_);
+  gossip::write_note(kind, link.exchanges, known_, link.note_out);
+  link.telling = {.outgoing = {&link.outgoing, 1},
+                  .incoming = {},
+                  .route = kNotes,
+                  .operation = "a note of a pair"};
+  comm_.transfers().start(link.telling);
+}
+
+void PairTalk::read(Link& link) {
+  try {
+    gossip::read_note(std::span<const std::byte>(link.note_in).first(link.incoming.bytes),
+                      static_cast<std::size_t>(comm_.size()), note_);
+    if (note_.exchange != link.exchanges)
+      fail(Kind::wire, "note of a pair: expected exchange {}, found {}", link.exchanges,
+           note_.exchange);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("from rank {}: {}", link.partner.rank, error.what()));
+  }
+  tally_.merge(note_.steps);
+}
+
+Traffic PairTalk::bytes_since() {
+  Traffic traffic;
+  edges_.close(traffic);
+  edges_.open();
+  return traffic;
+}
+
+/// A partner's steps and exchanges each have a deadline, and it asks its partners in turn.
+void PairTalk::check_silence() const {
+  if (options_.timeout_seconds <= 0) return;
+  for (const Link& link : links_) {
+    const double limit = options_.timeout_seconds * static_cast<double>(link.partner.turns);
+    if (link.left || link.heard.seconds() < limit) continue;
+    fail(Kind::timeout,
+         "expected rank {} to ask for an average within {} s, found nothing; it is stalled or "
+         "unreachable (synchronization.timeout_seconds sets the limit, once for each of its {} "
+         "partners)",
+         link.partner.rank, limit, link.partner.turns);
+  }
+}
+
+bool PairTalk::all_left() const {
+  return std::ranges::all_of(links_, [](const Link& link) { return link.left; });
+}
+
+void PairTalk::strike() {
+  if (!options_.fault || !options_.fault->bucket) return;
+  const StepId step = std::min(tally_.own_steps(), options_.fault->step);
+  options_.fault->strike_in_bucket(comm_.rank(), step, *options_.fault->bucket);
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,89 @@
+// What a rank's trainer and its communication thread tell each other.
+
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/layout.hpp"
+#include "core/traffic.hpp"
+#include "gossip/mixer.hpp"
+
+namespace eqt::train {
+
+/// Steps of all ranks as far as this one knows, exchanges asked for and done, and what they cost.
+/// Every call takes the lock for a moment; those that wait say so.
+class PairTally {
+ public:
+  /// What the exchanges since the last call of take() cost and showed.
+  struct Taken {
+    Traffic traffic;
+    std::optional<double> variance;
+  };
+  /// Of an epoch, this rank's.
+  struct Exchanges {
+    std::uint64_t count = 0;
+    StepId longest = 0;  // steps of this rank between two of them, before the first, after the last
+  };
+
+  PairTally(Rank rank, std::size_t ranks, bool active, bool alone);
+
+  // The trainer's side.
+  void open_epoch();
+  /// An active rank asks for an exchange, and waits until the one before is done. A passive one
+  /// waits while it has taken many steps since its last: what it did alone goes to others before it
+  /// goes on. Neither waits when the epoch is known to end, or after an error.
+  void begin_step();
+  void end_step();
+  std::uint64_t steps_of_all() const;
+  Taken take();
+  /// This rank's trainer has ended the epoch.
+  void close_epoch();
+  Exchanges exchanges() const;
+  /// What all ranks know after an epoch.
+  void set_steps(std::span<const StepId> steps);
+
+  // The communication thread's side.
+  /// Waits until the trainer asks (true) or will not any more (false).
+  bool wait_for_ask();
+  void merge(std::span<const StepId> steps);
+  /// Copies what is known of every rank's steps. @param steps one per rank
+  void steps(std::span<StepId> steps) const;
+  StepId own_steps() const;
+  /// An exchange is done.
+  void exchanged(const Traffic& traffic, const gossip::MessageError& message);
+  /// For what is no exchange.
+  void spent(const Traffic& traffic);
+  /// A partner asks no more: the epoch ends, and it has said how far all are.
+  void partner_left();
+  bool closed() const;
+  /// Waits a moment, or until something changes.
+  void nap();
+
+  // Either side's.
+  void fail();
+  bool failed() const;
+
+ private:
+  bool goes_on() const { return failed_ || ending_; }
+
+  const std::size_t rank_;
+  const bool active_, alone_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<StepId> steps_;  // completed, by rank
+  StepId last_exchange_ = 0;   // own steps then
+  bool asked_ = false;
+  bool closed_ = false;
+  bool ending_ = false;
+  bool failed_ = false;
+  Exchanges exchanges_;
+  Taken taken_;
+};
+
+}  // namespace eqt::train

@@ -1,0 +1,7 @@
+# Averaging in pairs: rooms topology, gossip and train.
+
+eqt_test(pairs_unit LABEL unit LINK eqt_gossip
+  SOURCES unit/gossip/pair_note_test.cpp unit/gossip/pair_roles_test.cpp
+          unit/gossip/shared_model_test.cpp)
+eqt_mpi_test(asynchronous_gossip RANKS 1 2 3 4 6 LINK eqt_train
+  SOURCES mpi/asynchronous_gossip_test.cpp)

@@ -1,0 +1,60 @@
+#include "gossip/shared_model.hpp"
+
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "pipeline/plan.hpp"
+#include "support/catch.hpp"
+#include "support/gaussian.hpp"
+
+using namespace eqt;
+
+namespace {
+
+const Layout kLayout = {{"a", {100, 20}, 0, 2000}, {"b", {50, 10}, 2000, 500}};
+
+std::vector<pipeline::FusionBucket> two_buckets() {
+  return pipeline::plan_buckets(kLayout, *codec::make_none(), {.bucket_bytes = 1});
+}
+
+}  // namespace
+
+TEST_CASE("without averages the model is the trainer's, bit for bit", "[pairs]") {
+  const auto plan = two_buckets();
+  gossip::SharedModel model(plan, 2500);
+  auto parameters = test::gaussian(2500, {.run_seed = 1});
+  model.reset(parameters);
+  const auto update = test::gaussian(2500, {.run_seed = 2});
+  for (std::size_t i = 0; i < 2500; ++i) parameters[i] -= 0.1f * update[i];
+  const auto trained = parameters;
+  model.trade(parameters);
+  CHECK(parameters == trained);
+  for (const auto& bucket : plan) {
+    std::vector<float> values(bucket.count());
+    model.read(bucket, values);
+    CHECK(std::equal(values.begin(), values.end(),
+                     trained.begin() + static_cast<std::ptrdiff_t>(bucket.begin)));
+  }
+}
+
+TEST_CASE("an update and an average that cross are both kept", "[pairs]") {
+  const auto plan = two_buckets();
+  REQUIRE(plan.size() >= 2);
+  gossip::SharedModel model(plan, 2500);
+  std::vector<float> parameters(2500, 1);
+  model.reset(parameters);
+  for (float& value : parameters) value += 2;  // not traded yet
+  const pipeline::FusionBucket& averaged = plan.front();
+  model.add(averaged, std::vector<float>(averaged.count(), 8));
+  model.trade(parameters);
+  for (std::size_t i = 0; i < 2500; ++i) {
+    const bool inside = i >= averaged.begin && i < averaged.end;
+    CHECK(parameters[i] == (inside ? 11 : 3));
+  }
+  // Nothing twice.
+  model.trade(parameters);
+  CHECK(parameters[averaged.begin] == 11);
+  model.add(averaged, std::vector<float>(averaged.count(), -1));
+  model.trade(parameters);
+  CHECK(parameters[averaged.begin] == 10);
+}
