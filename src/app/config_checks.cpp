@@ -144,11 +144,14 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          "synchronization.collective \"sparse\", found \"{}\"; set synchronization.collective to "
          "\"auto\"",
          origin, compressor);
-  if (collective == "scatter-reduce" && compressor == "atomo")
+  if (collective == "scatter-reduce" &&
+      is_one_of(compressor, {"atomo", "terngrad", "signsgd", "ef-signsgd", "onebit"}))
     fail(Kind::usage,
-         "{}: expected synchronization.collective \"auto\" or \"allgather\" for atomo, which draws "
-         "from whole tensors, found \"scatter-reduce\"; set it to \"auto\"",
-         origin);
+         "{}: expected synchronization.collective \"auto\" or \"allgather\" for {}, which needs "
+         "whole "
+         "tensors where scatter-reduce cuts them into runs, found \"scatter-reduce\"; set it to "
+         "\"auto\"",
+         origin, compressor);
   if (collective == "integer" && !is_one_of(compressor, {"terngrad", "qsgd-v", "int8"}))
     fail(Kind::usage,
          "{}: expected the compressor terngrad, qsgd-v or int8 for synchronization.collective "

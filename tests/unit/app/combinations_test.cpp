@@ -55,12 +55,13 @@ TEST_CASE("the dense collective is for the compressor none", "[config]") {
   }
 }
 
-TEST_CASE("sparse compressors do not scatter-reduce", "[config]") {
+TEST_CASE("sparse compressors and those of whole tensors do not scatter-reduce", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.collective=scatter-reduce"};
     if (name == "powersgd") continue;  // has a collective of its own: below
     if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk" ||
-        name == "atomo")
+        name == "atomo" || name == "terngrad" || name == "signsgd" || name == "ef-signsgd" ||
+        name == "onebit")
       CHECK_THAT(rejection("{}", sets), Contains("allgather") && Contains(name));
     else
       CHECK_NOTHROW(parse("{}", sets));
