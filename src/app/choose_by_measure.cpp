@@ -115,7 +115,8 @@ std::vector<Contender> contenders(const RunConfig& config, comm::Communicator& c
     const auto card = collective::cost_card(choice.name, volume);
     if (!card || (!lossless && card->quantisations > kMostQuantisations)) continue;
     const auto made = try_to_make(with_collective(config, choice.name), comm, run, plan);
-    if (made != nullptr) found.push_back({.name = choice.name, .card = *card, .slots = made->slots(), .tried = {}});
+    if (made != nullptr)
+      found.push_back({.name = choice.name, .card = *card, .slots = made->slots(), .tried = {}});
   }
   drop_dominated(found);
   const auto first = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
