@@ -15,4 +15,6 @@ for compressor in none elastiquant; do
   expect_equal "$with" "$(summary parameter_hash)" "$compressor: parameters"
   expect_equal true "$(summary replicas_identical)" "$compressor: replicas"
 done
+LD_PRELOAD=$EQT_MPI_WITHOUT_THREADS train 2 pairs --set synchronization.algorithm=ad-psgd
+expect_failure 6 'ad-psgd.*communication thread.*d-psgd' "averaging in pairs without threads"
 finish
