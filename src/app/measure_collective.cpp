@@ -12,6 +12,7 @@
 #include "collective/cost.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/square_norm.hpp"
 
 namespace eqt::app {
 namespace {
@@ -21,12 +22,6 @@ using pipeline::FusionBucket;
 constexpr std::uint64_t kSeed = 1;
 constexpr std::size_t kRows = 512;
 constexpr std::size_t kMatrix = kRows * 4608;
-
-double square_norm(std::span<const float> values) {
-  double sum = 0;
-  for (const float v : values) sum += static_cast<double>(v) * v;
-  return sum;
-}
 
 /// The smallest of the samples that at least `share` of them do not exceed.
 double quantile(std::vector<double> samples, double share) {

@@ -6,6 +6,7 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "core/square_norm.hpp"
 #include "pipeline/messages.hpp"
 
 namespace eqt::gossip {
@@ -102,11 +103,6 @@ void NeighbourMessages::measure(const FusionBucket& bucket, const MixContext& co
   slot.difference.assign(values.begin(), values.end());
   MixResult unused;
   add_own(bucket, context, -1, slot.difference, unused);
-  const auto square_norm = [](std::span<const float> of) {
-    double sum = 0;
-    for (const float value : of) sum += static_cast<double>(value) * value;
-    return sum;
-  };
   result.message.error += square_norm(slot.difference);
   result.message.exact += square_norm(values);
 }

@@ -21,18 +21,11 @@
 #include "codec/message.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/square_norm.hpp"
 #include "pipeline/messages.hpp"
 
 namespace eqt::gossip {
-namespace {
-
-double square_norm(std::span<const float> of) {
-  double sum = 0;
-  for (const float value : of) sum += static_cast<double>(value) * value;
-  return sum;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 PairwiseAveraging::PairwiseAveraging(const PairwiseParts& parts, const PairwiseOptions& options)
     : parts_(parts), options_(options), lossless_(parts.compressor.properties().lossless) {

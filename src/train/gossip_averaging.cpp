@@ -15,8 +15,6 @@ namespace {
 
 using pipeline::FusionBucket;
 
-constexpr StepId kVarianceEvery = 8;  // as for gradients
-
 /// The engine's work on a model: mixing every bucket of a buffer in place.
 class MixWork final : public pipeline::Work {
  public:

@@ -14,6 +14,7 @@
 #include "collective/mean_work.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/square_norm.hpp"
 #include "pipeline/engine.hpp"
 #include "train/background.hpp"
 #include "train/count_bytes.hpp"
@@ -23,16 +24,6 @@ namespace {
 
 using collective::Contribution;
 using pipeline::FusionBucket;
-
-// Measuring copies and decodes the own message once more; on one step in eight that stays under
-// half a percent of a step.
-constexpr StepId kVarianceEvery = 8;
-
-double square_norm(std::span<const float> values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * value;
-  return sum;
-}
 
 /// Relative squared error of the own message, summed over the buckets of a step.
 class VarianceProbe {

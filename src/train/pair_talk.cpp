@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "train/synchronizer.hpp"
 
 namespace eqt::train {
 namespace {
-
-constexpr std::uint64_t kVarianceEvery = 8;
 
 // Models travel on the channels above.
 constexpr comm::Route kNotes = {.channel = 0, .priority = 0};
