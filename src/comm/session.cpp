@@ -25,13 +25,17 @@ std::string where() {
   return fmt::format("[rank {}/{} {}] ", world_rank(), size, host.data());
 }
 
-}  // namespace
-
-void print_error(Kind kind, const std::string& sentence) {
-  const std::string line = fmt::format("equant-train: {}: {}\n", kind_name(kind), sentence);
+void print(std::string_view kind, const std::string& sentence) {
+  const std::string line = fmt::format("equant-train: {}: {}\n", kind, sentence);
   // One write, so that the sentences of several ranks do not interleave; a lost one has no remedy.
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
 }
+
+}  // namespace
+
+void print_error(Kind kind, const std::string& sentence) { print(kind_name(kind), sentence); }
+
+void print_warning(const std::string& sentence) { print("warning", sentence); }
 
 Session::Session(int* argc, char*** argv) {
   int provided = MPI_THREAD_SINGLE;

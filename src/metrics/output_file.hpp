@@ -30,7 +30,13 @@ class OutputFile {
 
 /// Makes `path` hold exactly `bytes`: writes a temporary file beside it, syncs and renames it.
 /// After a failure `path` is as it was and the temporary file is gone.
+/// @param suffix of the temporary file's name; of its own for each process that may write `path`
 /// @throws Error{output}
-void write_atomically(const std::string& path, std::string_view bytes);
+void write_atomically(const std::string& path, std::string_view bytes,
+                      std::string_view suffix = ".tmp");
+
+/// Makes what was made or renamed in `folder` durable. Some file systems cannot, and the files
+/// themselves are already safe, so a failure is no error.
+void sync_folder(const std::string& folder);
 
 }  // namespace eqt::metrics
