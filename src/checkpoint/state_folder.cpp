@@ -161,6 +161,11 @@ void StateFolder::write_manifest(const FileHead& head,
   }
 }
 
+void StateFolder::remove_all() const noexcept {
+  std::error_code error;
+  fs::remove_all(path_, error);
+}
+
 void StateFolder::remove(StepId step) const noexcept {
   std::error_code error;
   const fs::path set = set_path(step);

@@ -56,6 +56,7 @@ class StateFolder {
   void write_manifest(const FileHead& head, std::span<const ManifestEntry> entries) const noexcept;
   /// A set that cannot be removed stays.
   void remove(StepId step) const noexcept;
+  void remove_all() const noexcept;
 
  private:
   std::string path_;

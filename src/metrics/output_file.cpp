@@ -21,8 +21,9 @@ namespace {
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+OutputFile::OutputFile(std::string path, Begin begin) : path_(std::move(path)) {
+  const int how = begin == Begin::empty ? O_TRUNC : O_APPEND;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
   if (descriptor_ < 0) cannot("open for writing", path_, errno);
 }
 

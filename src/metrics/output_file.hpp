@@ -7,11 +7,13 @@
 
 namespace eqt::metrics {
 
-/// A file that is written from its beginning, each write() handed to the system at once.
+/// A file that is written from its beginning or its end, each write() handed to the system at once.
 class OutputFile {
  public:
-  /// Creates `path` or empties it. @throws Error{output}
-  explicit OutputFile(std::string path);
+  enum class Begin { empty, at_end };
+
+  /// Creates `path`; one that is there is emptied, or goes on. @throws Error{output}
+  explicit OutputFile(std::string path, Begin begin = Begin::empty);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
