@@ -143,15 +143,27 @@ train 3 gossip "${saves[@]}" --set synchronization.algorithm=choco-sgd --set com
 expect_code 0 "gossip of 2 ranks, then 3"
 expect_equal 16 "$(summary steps)" "gossip of 2 ranks, then 3"
 
-# A disk that is full: the run ends well, and what was saved stays.
+# A disk that is full. A set takes about 7 MB: one fits, or none.
 mkdir -p "$WORK/full"
-if mount -t tmpfs -o size=6m tmpfs "$WORK/full" 2>/dev/null; then
+full_disk() {
+  mount -t tmpfs -o "size=$1" tmpfs "$WORK/full" 2>/dev/null
   trap 'umount -l "$WORK/full"; rm -rf "$WORK"' EXIT
-  train 2 full "${saves[@]}" "${feedback[@]}" --set output.step_records=false
-  expect_text "No space left" "a full disk"
+}
+if full_disk 11m; then
+  train 2 full "${saves[@]}" "${feedback[@]}"
+  expect_code 0 "a disk with room for one set"
+  expect_text "step 8 was not written on rank .*No space left.* that of step 4 stays" "a full disk"
+  expect_equal step-00000004 "$(ls "$RUN/checkpoints")" "a full disk"
+  [[ -s $RUN/summary.json && -s $RUN/model.pt ]] || wrong "a full disk: expected the run's results"
+  umount -l "$WORK/full"
+  full_disk 5m
+  train 2 full "${saves[@]}" "${feedback[@]}"
+  expect_code 74 "a disk without room for a set"
+  expect_text "the checkpoint of step 12 was not written.*No space left" "a disk without room"
   umount -l "$WORK/full"
   trap 'rm -rf "$WORK"' EXIT
 else
+  trap 'rm -rf "$WORK"' EXIT
   echo "no rights to mount: a full disk is not tried"
 fi
 finish
