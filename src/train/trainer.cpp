@@ -77,6 +77,7 @@ void Trainer::run_asynchronously() {
 void Trainer::share_initial_state() {
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.parameters()), 0);
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.buffers()), 0);
+  p_.synchronizer.start();
 }
 
 void Trainer::train_step(const StepNumbers& step) {
