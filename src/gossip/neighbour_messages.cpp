@@ -26,11 +26,14 @@ double sum_of_weights(std::span<const topology::Neighbour> edges, float scale) {
   return sum;
 }
 
-/// PowerSGD alone starts from the same factor in every step of a run. What one step leaves out is
-/// orthogonal to what that start finds, so the next would find nothing of it.
+/// Messages of one step's rounds draw apart. PowerSGD alone starts from the same factor in every
+/// step of a run. What one step leaves out is orthogonal to what that start finds, so the next
+/// would find nothing of it.
 std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& context) {
-  if (compressor.id() != codec::CodecId::powersgd) return context.run_seed;
-  return mix64(context.run_seed + context.step);
+  const std::uint64_t seed =
+      context.round == 0 ? context.run_seed : context.run_seed ^ mix64(context.round);
+  if (compressor.id() != codec::CodecId::powersgd) return seed;
+  return mix64(seed + context.step);
 }
 
 }  // namespace
