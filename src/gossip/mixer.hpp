@@ -62,6 +62,10 @@ class Mixer {
   virtual ~Mixer() = default;
   virtual std::string_view name() const noexcept = 0;
 
+  /// Before the first mix: all ranks hold this `model`, which nobody needs to be sent.
+  /// @param context of the first step
+  virtual void start(const MixContext& /*context*/, std::span<const float> /*model*/) {}
+
   /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages travel, so
   /// that several buckets can be under way, each with a slot of its own; all arguments stay in
   /// place until the task is done. Collective among neighbours.
@@ -71,7 +75,7 @@ class Mixer {
   /// How many buckets may be under way at once.
   virtual std::size_t slots() const noexcept { return pipeline::kMostSlots; }
 
-  /// Public copies, errors. Where the number of ranks changes, all begin anew with one model, so
+  /// Public copies, errors. Where the number of ranks changes, all start() anew with one model, so
   /// there is nothing that neighbours have not been told.
   virtual void visit_state(StateVisitor&) {}
 };
