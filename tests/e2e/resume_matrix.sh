@@ -92,8 +92,8 @@ algorithms)
   same deep-squeeze 3 --set synchronization.algorithm=deep-squeeze "${topk[@]}"
   same sparse-push 3 --set synchronization.algorithm=sparse-push "${topk[@]}" \
     --set synchronization.topology.kind=star
-  same d2 3 --set synchronization.algorithm=d2
-  same gradient-tracking 3 --set synchronization.algorithm=gradient-tracking
+  same d2 3 --set synchronization.algorithm=d2 --set optimizer.momentum=0
+  same gradient-tracking 3 --set synchronization.algorithm=gradient-tracking --set optimizer.momentum=0
   same quasi-global 3 --set synchronization.algorithm=d-psgd --set optimizer.momentum_kind=quasi-global
   same gossip-levels 3 --set synchronization.algorithm=d-psgd --set compressor.name=alq \
     --set compressor.adapt_every=3
