@@ -102,7 +102,8 @@ algorithms)
   expect_equal "$(value "$WORK/ad-psgd/summary.json" steps)" "$(summary steps)" "ad-psgd: steps"
   expect_number "$(summary train_loss)" "<" 2.4 "ad-psgd: train_loss"
   # A network that draws random numbers.
-  same dropout 2 --set model.name=vgg11 --set data.augment=true --set train.batch_size=4
+  same dropout 2 --set model.name=vgg11 --set data.augment=true --set train.batch_size=4 \
+    --set synchronization.timeout_seconds=300
   same emulated 2 --set train.emulate_compute=0.001 --set compressor.name=topk
   ;;
 *) wrong "expected compressors or algorithms, found \"${1:-}\"" ;;
