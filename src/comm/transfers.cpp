@@ -14,10 +14,11 @@ namespace {
 /// The part of a message that MPI has not taken yet.
 struct Stream {
   Exchange* exchange = nullptr;
-  std::size_t index = 0;     // in the exchange's outgoing or incoming
-  std::size_t moved = 0;     // bytes that MPI has taken or brought
-  std::uint32_t in_air = 0;  // chunks in MPI's hands
-  bool last_taken = false;   // no further chunk follows
+  std::size_t index = 0;                  // in the exchange's outgoing or incoming
+  std::span<const std::byte> bytes = {};  // outgoing
+  std::size_t moved = 0;                  // bytes that MPI has taken or brought
+  std::uint32_t in_air = 0;               // chunks in MPI's hands
+  bool last_taken = false;                // no further chunk follows
 };
 
 /// A chunk in MPI's hands.
@@ -56,6 +57,8 @@ struct Transfers::State {
   std::vector<Exchange*> open;  // in the order of their start
   std::vector<std::coroutine_handle<>> ready;
   std::size_t next_ready = 0;
+  Spoil spoil = Spoil::none;
+  std::vector<std::byte> spoiled;  // a copy of the message that is sent with an error
 
   State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
       : comm(of),
@@ -108,9 +111,29 @@ struct Transfers::State {
     }
     for (std::size_t i = 0; i < exchange.outgoing.size(); ++i) {
       const Rank to = exchange.outgoing[i].to;
-      queue(peer(to), take_stream(exchange, i));
+      const std::uint32_t at = take_stream(exchange, i);
+      streams[at].bytes = exchange.outgoing[i].bytes;
+      if (spoil != Spoil::none && spoil_message(at)) continue;
+      queue(peer(to), at);
       send_chunks(peer(to));
     }
+  }
+
+  /// True if nothing is left to send.
+  bool spoil_message(std::uint32_t at) {
+    std::span<const std::byte>& bytes = streams[at].bytes;
+    if (bytes.empty()) return false;
+    if (spoil == Spoil::drop) {
+      end(at);
+      return true;
+    }
+    spoiled.assign(bytes.begin(), bytes.end());
+    if (spoil == Spoil::truncate) spoiled.pop_back();
+    // Far behind the headers, where only a sum over all bytes can tell.
+    if (spoil == Spoil::flip) spoiled[spoiled.size() / 4 * 3] ^= std::byte{0x10};
+    spoil = Spoil::none;
+    bytes = spoiled;
+    return false;
   }
 
   /// Behind all that is as urgent.
@@ -131,11 +154,11 @@ struct Transfers::State {
       const std::uint32_t at = to.queued.front();
       Stream& stream = streams[at];
       const Outgoing& out = stream.exchange->outgoing[stream.index];
-      const std::size_t left = out.bytes.size() - stream.moved;
+      const std::size_t left = stream.bytes.size() - stream.moved;
       const std::size_t most = to.rule.chunk_bytes == 0 ? left : to.rule.chunk_bytes;
       const std::size_t bytes = std::min(left, most);
       add_request(at, true, bytes);
-      check(MPI_Isend(out.bytes.data() + stream.moved, checked_int(bytes), MPI_BYTE, out.to,
+      check(MPI_Isend(stream.bytes.data() + stream.moved, checked_int(bytes), MPI_BYTE, out.to,
                       tag(*stream.exchange), comm, &requests.back()),
             stream.exchange->operation);
       stream.moved += bytes;
@@ -313,6 +336,7 @@ const ByteCount& Transfers::byte_count() const noexcept { return state_->count; 
 std::span<const std::uint64_t> Transfers::sent_bytes_by_peer() const noexcept {
   return state_->sent_to;
 }
+void Transfers::spoil(Spoil how) { state_->spoil = how; }
 void Transfers::abandon() noexcept { state_->abandon(); }
 void Transfers::cancel() noexcept { state_->cancelled.store(true); }
 

@@ -83,7 +83,7 @@ void Trainer::train_step(const StepNumbers& step) {
   metrics::StepRecord record;
   const Stopwatch total;
   p_.comm.set_step(step.own);
-  if (plan_.fault) plan_.fault->strike(p_.comm.rank(), step.own, p_.replica.parameters());
+  if (plan_.fault) plan_.fault->strike(Fault::Phase::step, p_.comm.rank(), step.own, p_.replica.parameters());
 
   const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
   record.seconds.data = total.seconds();
