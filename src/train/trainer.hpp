@@ -16,6 +16,7 @@
 #include "model/replica.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "train/checkpointer.hpp"
 #include "train/evaluator.hpp"
 #include "train/fault.hpp"
 #include "train/ledger.hpp"
@@ -33,6 +34,7 @@ struct Parts {
   const optim::Schedule& schedule;
   Synchronizer& synchronizer;
   metrics::Sink& sink;  // written to on rank 0 only
+  Checkpointer* checkpointer = nullptr;  // null: nothing is saved
 };
 
 struct Plan {
@@ -46,14 +48,42 @@ struct Plan {
   std::uint64_t final_rounds = 0;    // of mixing alone after the last step
   bool asynchronous = false;         // ranks share an epoch's steps, the fast ones take more
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
+  /// Where the run stands in the data, in steps, less the steps that it took: not 0 once a run
+  /// went on with another number of ranks or batch size, which divide an epoch differently.
+  std::int64_t shift = 0;
+  bool resumes = false;  // from what Parts::checkpointer restores
+  StepId checkpoint_every_steps = 0;           // 0 = never by steps
+  std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
   std::optional<Fault> fault;
 
+  /// Steps of this partition that lead to where the run stands after `step` steps.
+  StepId position(StepId step) const {
+    return static_cast<StepId>(static_cast<std::int64_t>(step) + shift);
+  }
+  /// Whether the state after `done` steps is saved.
+  bool saves_after(StepId done) const {
+    if (checkpoint_every_steps == 0 && checkpoint_every_epochs == 0) return false;
+    if (done == total_steps) return true;
+    if (checkpoint_every_steps > 0 && done % checkpoint_every_steps == 0) return true;
+    return checkpoint_every_epochs > 0 && ends_epoch(done) &&
+           (epoch_of(done - 1) + 1) % checkpoint_every_epochs == 0;
+  }
   /// Steps completed when the epoch of `step` has ended.
   StepId end_of_epoch(StepId step) const {
-    return std::min(total_steps, (epoch_of(step) + 1) * steps_per_epoch);
+    const StepId end = (epoch_of(step) + 1) * steps_per_epoch;  // a position
+    return std::min(total_steps, step + (end - position(step)));
   }
-  std::uint64_t epoch_of(StepId step) const { return step / steps_per_epoch; }  // from 0
-  bool ends_epoch(StepId done) const { return done % steps_per_epoch == 0 || done == total_steps; }
+  std::uint64_t epoch_of(StepId step) const { return position(step) / steps_per_epoch; }  // from 0
+  bool ends_epoch(StepId done) const {
+    return position(done) % steps_per_epoch == 0 || done == total_steps;
+  }
+  /// The first step count at which, after `done` steps, all ranks stop to save or to end an epoch.
+  StepId next_pause(StepId done) const {
+    StepId pause = end_of_epoch(done);
+    if (checkpoint_every_steps > 0)
+      pause = std::min(pause, (done / checkpoint_every_steps + 1) * checkpoint_every_steps);
+    return pause;
+  }
   bool evaluates_after(StepId done) const {
     const std::uint64_t epochs = epoch_of(done - 1) + 1;
     return done == total_steps || (evaluate_every > 0 && epochs % evaluate_every == 0);
@@ -69,6 +99,8 @@ class Trainer {
   /// Where ranks mix models that differ: each replica becomes the mean of all, buffers included.
   /// Collective.
   void adopt_mean_model();
+  /// Everything that this rank carries from step to step.
+  void visit_state(StateVisitor& visitor);
 
  private:
   /// A step of this rank among those of all.
