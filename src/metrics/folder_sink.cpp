@@ -130,7 +130,9 @@ Json json_of(const EpochRecord& r) {
                 {"sent_bytes", r.sent_bytes},
                 {"compression_ratio", number(r.compression_ratio)},
                 {"bits_per_value", number(r.bits_per_value)},
-                {"quantization_variance", number(r.quantization_variance)}};
+                {"quantization_variance", number(r.quantization_variance)},
+                {"replicas_identical",
+                 r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
   add(r.replicas, epoch);
   return epoch;
 }

@@ -17,9 +17,11 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "train/checkpointer.hpp"
+#include "train/divergence.hpp"
 #include "train/evaluator.hpp"
 #include "train/fault.hpp"
 #include "train/ledger.hpp"
+#include "train/oversight.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -35,6 +37,7 @@ struct Parts {
   Synchronizer& synchronizer;
   metrics::Sink& sink;  // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
+  Divergence* divergence = nullptr;      // null: what is not finite ends the run
 };
 
 struct Plan {
@@ -54,6 +57,8 @@ struct Plan {
   bool resumes = false;  // from what Parts::checkpointer restores
   StepId checkpoint_every_steps = 0;           // 0 = never by steps
   std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
+  bool paranoid = false;       // replicas that shall be equal are compared after each step
+  double rollback_factor = 1;  // of the learning rate, each time that the run goes back
   std::optional<Fault> fault;
 
   /// Steps of this partition that lead to where the run stands after `step` steps.
@@ -90,6 +95,9 @@ struct Plan {
   }
 };
 
+/// A run that diverges more often is not helped by smaller steps.
+inline constexpr std::uint64_t kMostRollbacks = 5;
+
 class Trainer {
  public:
   Trainer(const Parts& parts, const Plan& plan);
@@ -114,6 +122,19 @@ class Trainer {
   void run_asynchronously();
   void train_step(const StepNumbers& step);
   StepId completed(const StepNumbers& step);
+
+  // In trainer_oversight.cpp.
+  void strike(Fault::Phase phase, StepId step);
+  Report report(bool with_hash);
+  bool oversee_step(double step_seconds, bool met);
+  bool oversee_now();
+  bool heed(const Verdict& verdict);
+  [[noreturn]] void stop(Rank told);
+  void compare_replicas();
+  void require_finite_model(StepId step);
+  void require_finite_loss(StepId step, double loss);
+  void require_finite_assessment(const Assessment& assessment);
+  void roll_back(Rank diverged);
   void finish_epoch(StepId done);
   void mix_finally();
   std::uint64_t parameter_hash();
@@ -122,6 +143,10 @@ class Trainer {
   Plan plan_;
   Ledger ledger_;
   Evaluator evaluator_;
+  Oversight oversight_;
+  double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
+  std::uint64_t rollbacks_ = 0;  // so far
+  bool struck_ = false;          // the fault has
   Stopwatch wall_;
   data::Batch no_batch_;  // what an emulated replica gets
 };
