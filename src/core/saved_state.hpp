@@ -23,9 +23,10 @@ enum class Across : std::uint8_t {
   fresh  // begins anew: what is there stays
 };
 
-/// A run of values inside a flat buffer.
+/// A run of values of the model: where it lies, whatever it is stored in.
 struct PlacedRun {
-  std::uint64_t begin = 0;
+  std::uint32_t slice = 0;  // the tensor; one number for all where they count as one vector
+  std::uint64_t first = 0;  // its first value there
   std::uint64_t count = 0;
 
   bool operator==(const PlacedRun&) const = default;
@@ -45,8 +46,8 @@ class StateVisitor {
   virtual void doubles(std::string_view name, std::span<double> values, Across across) = 0;
   virtual void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) = 0;
 
-  /// Values of which every rank has others than its peers: those of `places` in a flat buffer, one
-  /// after the other. Each value goes to the rank that has its place now.
+  /// What belongs to values of the model that this rank alone is responsible for: those of
+  /// `places`, one after the other. It goes to the rank that is responsible for the place now.
   virtual void placed(std::string_view name, std::span<float> values,
                       const std::function<std::vector<PlacedRun>()>& places) = 0;
 

@@ -135,6 +135,12 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     return {traffic_, probe_.result(), std::move(note)};
   }
 
+  void visit_state(StateVisitor& visitor) override {
+    visit_in(visitor, "collective", collective_);
+    if (memory_ != nullptr) visit_in(visitor, "memory", *memory_);
+    if (options_.adaptation != nullptr) visit_in(visitor, "adaptation", *options_.adaptation);
+  }
+
  private:
   void map_slices_to_buckets() {
     buckets_of_slice_.resize(layout_.size());

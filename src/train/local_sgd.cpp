@@ -60,6 +60,18 @@ class LocalSgd final : public Synchronizer {
     return result;
   }
 
+  void visit_state(StateVisitor& visitor) override {
+    double rates = static_cast<double>(rates_);
+    std::uint64_t started = started_ ? 1 : 0;
+    visitor.values("last average", reference_.span(), Across::same);
+    visitor.real("rates since", rates, Across::same);
+    visitor.number("started", started, Across::same);
+    rates_ = static_cast<float>(rates);
+    started_ = started != 0;
+    if (p_.direction != nullptr) visit_in(visitor, "direction", *p_.direction);
+    visit_in(visitor, "mean", *p_.mean);
+  }
+
  private:
   const LocalSgdParts p_;
   const LocalSgdPlan plan_;

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/error.hpp"
@@ -27,15 +28,19 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                .values = parts.replica.gradient().size(),
                .synchronizes = plan.synchronizes,
                .asynchronous = plan.asynchronous}),
-      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)) {}
+      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)) {
+  if (p_.checkpointer != nullptr)
+    p_.checkpointer->attach([this](StateVisitor& visitor) { visit_state(visitor); });
+}
 
 metrics::Summary Trainer::run() {
-  share_initial_state();
+  begin();
   if (plan_.asynchronous) {
     run_asynchronously();
   } else {
     run_in_step();
   }
+  if (p_.checkpointer != nullptr) p_.checkpointer->finish();
 
   metrics::Summary summary = ledger_.summary();
   summary.parameters = p_.replica.parameters().size();
@@ -46,32 +51,82 @@ metrics::Summary Trainer::run() {
     summary.replicas_identical = std::ranges::count(hashes, hashes[0]) == std::ssize(hashes);
   }
   summary.sent_bytes_by_edge = gather_edges(p_.comm, p_.synchronizer.sent_bytes_by_peer());
-  summary.wall_seconds = wall_.seconds();
+  summary.wall_seconds = wall_before_ + wall_.seconds();
   return summary;
 }
 
 void Trainer::run_in_step() {
-  for (StepId step = 0; step < plan_.total_steps; ++step) {
-    train_step({.own = step, .common = step});
-    if (plan_.ends_epoch(step + 1)) finish_epoch(step + 1);
+  while (done_ < plan_.total_steps) {
+    train_step({.own = done_, .common = done_});
+    own_ = ++done_;
+    if (plan_.ends_epoch(done_)) finish_epoch(done_);
+    save_if_due();
   }
 }
 
 /// Fast ranks take more of an epoch's steps than slow ones, but each takes one.
 void Trainer::run_asynchronously() {
   const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
-  for (StepId own = 0, common = 0; common < plan_.total_steps;) {
-    const StepId end = plan_.end_of_epoch(common);
+  while (done_ < plan_.total_steps) {
+    const StepId end = plan_.next_pause(done_);
     do {
-      train_step({.own = own++, .common = common});
-      common = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
-    } while (common < end);
+      train_step({.own = own_++, .common = done_});
+      done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
+    } while (done_ < end);
     const Stopwatch wait;
     const SyncResult rest = p_.synchronizer.end_epoch();
     ledger_.note_wait(rest, wait.seconds());
     if (rest.note) p_.sink.write(metrics::NoteRecord{.step = end, .text = *rest.note});
-    finish_epoch(end);
+    if (plan_.ends_epoch(end)) finish_epoch(end);
+    save_if_due();
   }
+}
+
+void Trainer::begin() {
+  if (!plan_.resumes) return share_initial_state();
+  const std::optional<StepId> done = p_.checkpointer->restore_newest();
+  EQT_CHECK(done.has_value(), "nothing to resume from");
+  go_to(*done);
+}
+
+/// Goes on after `done` steps, with the state as it was then.
+void Trainer::go_to(StepId done) {
+  done_ = done;
+  own_ = plan_.asynchronous ? p_.synchronizer.own_steps() : done;
+  if (p_.batches == nullptr) return;
+  const StepId position = plan_.position(own_);
+  p_.batches->seek(position / plan_.steps_per_epoch,
+                   static_cast<std::size_t>(position % plan_.steps_per_epoch));
+}
+
+void Trainer::save_if_due() {
+  if (p_.checkpointer != nullptr && plan_.saves_after(done_)) p_.checkpointer->save(done_);
+}
+
+void Trainer::visit_state(StateVisitor& visitor) {
+  visit_in(visitor, "ledger", ledger_);
+  const Across models = plan_.replicas_equal ? Across::same
+                        : plan_.synchronizes ? Across::mean
+                                             : Across::own;
+  visitor.enter("run");
+  // Whoever goes on with other ranks finds here where the data stood and what models count.
+  std::array<std::uint64_t, 3> data = {plan_.position(done_) / plan_.steps_per_epoch,
+                                       plan_.position(done_) % plan_.steps_per_epoch,
+                                       plan_.steps_per_epoch};
+  double weight = p_.synchronizer.weight();
+  double wall = wall_before_ + wall_.seconds();
+  visitor.numbers("epoch, batch, batches", data, Across::fresh);
+  visitor.real("weight", weight, Across::fresh);
+  visitor.real("wall seconds", wall, Across::same);
+  visitor.leave();
+  if (visitor.restores()) wall_before_ = wall - wall_.seconds();
+  visitor.enter("replica");
+  p_.replica.visit_state(visitor, models);
+  visitor.leave();
+  visitor.enter("optimizer");
+  p_.optimizer.visit_state(visitor, models);
+  visitor.leave();
+  visit_in(visitor, "synchronizer", p_.synchronizer);
 }
 
 void Trainer::share_initial_state() {
@@ -102,7 +157,7 @@ void Trainer::train_step(const StepNumbers& step) {
   SyncResult result = p_.synchronizer.finish();
 
   const Stopwatch update;
-  const float rate = p_.schedule.rate(step.common);
+  const float rate = p_.schedule.rate(plan_.position(step.common));
   p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
   record.seconds.update = update.seconds();
   result.add(p_.synchronizer.after_update(rate));
@@ -121,7 +176,7 @@ StepId Trainer::completed(const StepNumbers& step) {
   if (!plan_.asynchronous) return step.own + 1;
   const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
   const StepId begun = (p_.synchronizer.steps_of_all_ranks() + ranks - 1) / ranks;
-  return std::min(begun, plan_.end_of_epoch(step.common));
+  return std::min(begun, plan_.next_pause(step.common));
 }
 
 void Trainer::finish_epoch(StepId done) {

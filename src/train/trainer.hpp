@@ -35,7 +35,7 @@ struct Parts {
   optim::Optimizer& optimizer;
   const optim::Schedule& schedule;
   Synchronizer& synchronizer;
-  metrics::Sink& sink;  // written to on rank 0 only
+  metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
   Divergence* divergence = nullptr;      // null: what is not finite ends the run
 };
@@ -54,8 +54,8 @@ struct Plan {
   /// Where the run stands in the data, in steps, less the steps that it took: not 0 once a run
   /// went on with another number of ranks or batch size, which divide an epoch differently.
   std::int64_t shift = 0;
-  bool resumes = false;  // from what Parts::checkpointer restores
-  StepId checkpoint_every_steps = 0;           // 0 = never by steps
+  bool resumes = false;                       // from what Parts::checkpointer restores
+  StepId checkpoint_every_steps = 0;          // 0 = never by steps
   std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
   bool paranoid = false;       // replicas that shall be equal are compared after each step
   double rollback_factor = 1;  // of the learning rate, each time that the run goes back
@@ -117,7 +117,10 @@ class Trainer {
     StepId common;  // by the mean rank, as far as this one knows; equal unless asynchronous
   };
 
+  void begin();
   void share_initial_state();
+  void go_to(StepId done);
+  void save_if_due();
   void run_in_step();
   void run_asynchronously();
   void train_step(const StepNumbers& step);
@@ -148,7 +151,10 @@ class Trainer {
   std::uint64_t rollbacks_ = 0;  // so far
   bool struck_ = false;          // the fault has
   Stopwatch wall_;
-  data::Batch no_batch_;  // what an emulated replica gets
+  double wall_before_ = 0;  // of the runs that this one goes on from [seconds]
+  StepId done_ = 0;         // completed steps
+  StepId own_ = 0;          // likewise by this rank; others only if asynchronous
+  data::Batch no_batch_;    // what an emulated replica gets
 };
 
 }  // namespace eqt::train
