@@ -44,3 +44,32 @@ build() {
   cmake --build "$EQT_ROOT/build/$preset" --target "$target" --parallel "$jobs" ||
     fail 1 "The build of $target in build/$preset failed; the first error stands above."
 }
+
+# run_gracefully COMMAND...: runs mpirun, passes on its exit code, and makes of the signals that end a
+# script the one that mpirun passes on to its ranks. A second one ends them at once.
+run_gracefully() {
+  local code before tether=()
+  signals_seen=0
+  # When this script is killed, mpirun ends its ranks.
+  ! command -v setpriv >/dev/null || tether=(setpriv --pdeathsig TERM)
+  set -m  # a process group of its own, out of reach of Ctrl-C
+  ${tether[@]+"${tether[@]}"} "$@" </dev/null &
+  graceful_job=$!
+  set +m
+  trap pass_signal_on INT TERM HUP
+  while :; do
+    before=$signals_seen code=0
+    wait "$graceful_job" || code=$?
+    # A signal ends `wait`, not the job.
+    [[ $signals_seen -ne $before ]] || break
+  done
+  trap - INT TERM HUP
+  return "$code"
+}
+
+pass_signal_on() {
+  local signal=TERM
+  signals_seen=$((signals_seen + 1))
+  [[ $signals_seen -gt 1 ]] || signal=USR1
+  kill -"$signal" "$graceful_job" 2>/dev/null || true
+}

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/build_partition.hpp"
+#include "app/early_stop.hpp"
 #include "app/gossip_checks.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
@@ -266,6 +267,7 @@ train::GradientAveragingOptions averaging_options(const RunConfig& config, const
   options.overlap = config.synchronization.overlap && communication_thread;
   options.adaptation = run.adaptation.get();
   options.fault = run.plan.fault;
+  options.divergence = run.divergence.get();
   options.lossy = !run.compressor->properties().lossless;
   if (config.compressor.name == "dgc") {
     options.density = [density = config.compressor.density,
@@ -293,7 +295,9 @@ void build_local_sgd(const RunConfig& config, comm::Communicator& comm,
                                  run.replica->layout(), run.replica->gradient(), options),
                              .direction = run.direction.get(),
                              .parameters = run.replica->parameters(),
-                             .gradient = run.replica->gradient()},
+                             .gradient = run.replica->gradient(),
+                             .layout = run.replica->layout(),
+                             .divergence = run.divergence.get()},
                             steps);
 }
 
@@ -369,6 +373,9 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
                                const std::optional<train::Fault>& fault) {
   auto run = std::make_unique<Run>();
   run->plan.fault = fault;
+  run->plan.paranoid = config.train.paranoid;
+  run->plan.rollback_factor = config.train.rollback_factor;
+  run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence == "rollback");
   comm.agree_after([&] {
     require_thread(config, communication_thread);
     if (config.train.is_emulated()) {
@@ -378,13 +385,16 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
       build_model(config, comm, *run);
     }
   });
+  if (run->data.train != nullptr) require_same_data(run->data, comm);
   require_same_shards(run->shards_fingerprint, comm);
+  require_no_stop(comm);
   std::vector<pipeline::FusionBucket> plan;
   comm.agree_after([&] {
     build_compressor(config, comm, *run);
     plan = make_plan(config, run->replica->layout(), *run->compressor);
   });
   if (averages(config)) run->choice = choose_by_measure(config, comm, *run, plan);
+  require_no_stop(comm);
   if (gossip_traits(config.synchronization.algorithm).mixes) {
     run->buckets = std::move(plan);
     build_gossip_averaging(config, comm, communication_thread, *run);

@@ -11,19 +11,21 @@
 #include <vector>
 
 #include "app/build_run.hpp"
+#include "app/early_stop.hpp"
 #include "app/run_config.hpp"
 #include "app/run_folder.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
+#include "comm/signals.hpp"
 #include "metrics/output_file.hpp"
 #include "train/fault.hpp"
 
 namespace eqt::app {
 namespace {
 
-constexpr double kStartTimeoutSeconds = 300;  // until the config says otherwise
+constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read yet
 
 // An emulated step may be this much late, for want of a core to wake up on.
 constexpr double kLateSeconds = 0.001;
@@ -59,8 +61,30 @@ RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
   RunConfig config;
   comm.agree_after([&] { config = config_of_this_rank(command, path, text); });
   require_same_config(config, comm);
-  comm.set_timeout(config.synchronization.timeout_seconds);
   return config;
+}
+
+/// The deadline for starting, before ranks can talk: what this rank's own config says, if it has
+/// one.
+double start_timeout(const TrainCommand& command) {
+  try {
+    const RunConfig config =
+        parse_config(read_config_file(command.config_path), command.config_path, command.sets);
+    return config.synchronization.timeout_seconds;
+  } catch (const Error&) {
+    return kStartTimeoutSeconds;  // whatever is wrong is said when all can hear it
+  }
+}
+
+/// Faults of a process that is on its way into MPI.
+void strike_at_launch() {
+  const char* text = std::getenv("EQT_FAULT");
+  if (text == nullptr) return;
+  try {
+    train::parse_fault(text).strike(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
+  } catch (const Error& error) {
+    if (error.kind() != Kind::usage) throw;  // that one all ranks tell together
+  }
 }
 
 std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
@@ -69,6 +93,7 @@ std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
     const char* text = std::getenv("EQT_FAULT");
     if (text != nullptr) fault = train::parse_fault(text);
   });
+  if (fault) fault->messages = &comm.transfers();
   return fault;
 }
 
@@ -99,10 +124,14 @@ void note_emulation(const RunConfig& config, const metrics::Summary& summary, me
 }
 
 int train_rank(const TrainCommand& command, const comm::Session& session) {
-  comm::Communicator comm(session, kStartTimeoutSeconds);
+  comm::Communicator comm(session, start_timeout(command));
   require_same_program(comm);
   const RunConfig config = load_config(command, comm);
+  comm.set_timeout(config.synchronization.timeout_seconds);
+  session.set_timeout(config.synchronization.timeout_seconds);
   const std::optional<train::Fault> fault = fault_from_environment(comm);
+  require_no_stop(comm);
+  if (fault) fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
 
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<metrics::Sink> sink;
@@ -134,7 +163,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                           .optimizer = *run->optimizer,
                           .schedule = *run->schedule,
                           .synchronizer = *run->synchronizer,
-                          .sink = *sink},
+                          .sink = *sink,
+                          .divergence = run->divergence.get()},
                          run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;
@@ -160,7 +190,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
 }  // namespace
 
 int run_train(const TrainCommand& command, int argc, char** argv) {
-  const comm::Session session(&argc, &argv);
+  comm::note_signals(comm::OnSignal::finish_step);
+  strike_at_launch();
+  const comm::Session session(&argc, &argv, start_timeout(command));
   return comm::run_guarded(session, [&] { return train_rank(command, session); });
 }
 

@@ -30,8 +30,8 @@ struct Communicator::State {
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
-  MPI_Comm notes = MPI_COMM_NULL;  // that the run shall stop
-  bool stop_known = false;         // and all others were told
+  MPI_Comm notes = MPI_COMM_NULL;       // that the run shall stop
+  std::atomic<bool> stop_known{false};  // and all others were told
   MPI_Request maximum = MPI_REQUEST_NULL;
   std::vector<LocalPeer> local_peers;
 
@@ -200,10 +200,15 @@ void Communicator::rest() noexcept { state_->watchdog->rest(); }
 bool Communicator::stop_asked() {
   State& s = *state_;
   if (s.stop_known) return true;
-  const bool own = first_signal() && meaning_of_signals() == OnSignal::finish_step;
+  const bool own = knows_of_stop();
   if (own) s.tell_stop();
   s.stop_known = own || (s.size > 1 && s.hear_stop());
   return s.stop_known;
+}
+
+bool Communicator::knows_of_stop() const noexcept {
+  if (state_->stop_known) return true;
+  return first_signal() && meaning_of_signals() == OnSignal::finish_step;
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {

@@ -56,6 +56,8 @@ class Communicator {
   /// knows tells the others, who hear it when they ask here. Not collective; while nobody else
   /// calls MPI on this rank.
   bool stop_asked();
+  /// What stop_asked() said last, or that this rank itself was signalled. Callable from any thread.
+  bool knows_of_stop() const noexcept;
 
   void broadcast(std::span<std::byte> bytes, Rank root);
   /// Rank root's text on every rank.

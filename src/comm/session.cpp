@@ -27,7 +27,7 @@ std::string where() {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  return fmt::format("[rank {}/{} {}] ", world_rank(), size, host.data());
+  return fmt::format("[rank {}/{} {}, {}] ", world_rank(), size, host.data(), last_activity());
 }
 
 /// The first of these variables that is set, as a number.

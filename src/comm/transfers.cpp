@@ -57,7 +57,7 @@ struct Transfers::State {
   std::vector<Exchange*> open;  // in the order of their start
   std::vector<std::coroutine_handle<>> ready;
   std::size_t next_ready = 0;
-  Spoil spoil = Spoil::none;
+  std::atomic<Spoil> spoil{Spoil::none};
   std::vector<std::byte> spoiled;  // a copy of the message that is sent with an error
 
   State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)

@@ -25,6 +25,8 @@ double last_words_seconds() {
   return 0.5 * std::max(1.0, text == nullptr ? 1.0 : std::atof(text));
 }
 
+std::atomic<const char*> g_last_activity{"the start"};
+
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -32,6 +34,8 @@ std::int64_t now_ns() {
 }
 
 }  // namespace
+
+const char* last_activity() noexcept { return g_last_activity.load(std::memory_order_relaxed); }
 
 // Armed and disarmed thousands of times a second, so a handful of relaxed stores and one clock.
 void Watchdog::arm(const char* operation, int peer) noexcept {
@@ -53,6 +57,7 @@ void Watchdog::disarm() noexcept {
 }
 
 void Watchdog::beat(const char* activity, bool waits_too) noexcept {
+  g_last_activity.store(activity, std::memory_order_relaxed);
   beat_ns_.store(now_ns(), std::memory_order_relaxed);
   waits_too_.store(waits_too, std::memory_order_relaxed);
   activity_.store(activity, std::memory_order_release);
@@ -153,9 +158,11 @@ void Watchdog::check_signals() {
     if (std::min(still, signal->seconds_ago) < last_words_seconds()) return;
   }
   if (operation != nullptr) {
-    print_error(Kind::timeout,
-                fmt::format("{} was ended by {}{}; look for the rank that died first",
-                            where(operation), signal_name(signal->number), awaited()));
+    const std::string found = inquiry_ ? inquiry_() : "";
+    print_error(
+        Kind::timeout,
+        fmt::format("{} was ended by {}{}; {}", where(operation), signal_name(signal->number),
+                    awaited(), found.empty() ? "look for the rank that died first" : found));
   }
   end_by(signal->number);
 }

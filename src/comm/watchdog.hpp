@@ -12,6 +12,9 @@
 
 namespace eqt::comm {
 
+/// What any watchdog of this process heard last of, for messages.
+const char* last_activity() noexcept;
+
 /// One thread that ends the process (exit code 7) when an armed operation runs past its deadline,
 /// even where the waiting thread is stuck inside MPI, or when the thread that made the watchdog
 /// does not say for as long that its own work goes on. Where mpirun ends this rank because another

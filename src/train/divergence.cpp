@@ -47,13 +47,14 @@ void require_finite(const Layout& layout, std::span<float> values, std::size_t b
                     std::string_view what, StepId step, Rank rank, Divergence* divergence) {
   const auto named = name_non_finite(layout, values, begin);
   if (!named) return;
-  const std::string sentence =
-      fmt::format("step {}: {} of {} on rank {}; try a smaller optimizer.learning_rate or a "
-                  "schedule.warmup_epochs",
-                  step, what, *named, rank);
+  const std::string sentence = fmt::format(
+      "step {}: {} of {} on rank {}; try a smaller optimizer.learning_rate or a "
+      "schedule.warmup_epochs",
+      step, what, *named, rank);
   if (divergence == nullptr) fail(Kind::diverged, "{}", sentence);
   divergence->found(sentence);
-  std::ranges::replace_if(values, [](float value) { return !std::isfinite(value); }, 0.0f);
+  std::ranges::replace_if(
+      values, [](float value) { return !std::isfinite(value); }, 0.0f);
 }
 
 }  // namespace eqt::train

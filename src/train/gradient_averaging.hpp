@@ -31,7 +31,8 @@ struct GradientAveragingOptions {
   /// What adapts the compressor to the gradients; null: nothing does.
   collective::Adaptation* adaptation = nullptr;
   std::optional<Fault> fault = {};  // struck as its bucket's mean begins
-  Divergence* divergence = nullptr;  // hears of gradients that are not finite; null: they are errors
+  Divergence* divergence =
+      nullptr;  // hears of gradients that are not finite; null: they are errors
 };
 
 /// Keeps references to everything it is given. `memory` may be null.

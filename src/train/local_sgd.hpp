@@ -36,7 +36,7 @@ struct LocalSgdParts {
   std::unique_ptr<Synchronizer> mean;
   gossip::Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
-  const Layout& layout;  // of both
+  const Layout& layout;              // of both
   Divergence* divergence = nullptr;  // hears of models that are not finite; null: they are errors
 };
 

@@ -14,9 +14,9 @@ namespace eqt::train {
 
 /// What one rank has to say.
 struct Report {
-  bool stop = false;                   // it was told to stop
-  bool diverged = false;               // it has met a value that is not finite
-  std::optional<std::uint64_t> hash;   // of its parameters, if replicas shall be compared
+  bool stop = false;                  // it was told to stop
+  bool diverged = false;              // it has met a value that is not finite
+  std::optional<std::uint64_t> hash;  // of its parameters, if replicas shall be compared
 };
 
 /// What all have said; the same on every rank.
@@ -47,7 +47,16 @@ class Oversight {
   Verdict now(const Report& report);
 
  private:
-  enum Word : std::size_t { kStop, kDiverged, kInterval, kHigh, kMinusHigh, kLow, kMinusLow, kWords };
+  enum Word : std::size_t {
+    kStop,
+    kDiverged,
+    kInterval,
+    kHigh,
+    kMinusHigh,
+    kLow,
+    kMinusLow,
+    kWords
+  };
 
   void send(const Report& report);
   Verdict receive();

@@ -117,19 +117,25 @@ class Trainer {
     StepId common;  // by the mean rank, as far as this one knows; equal unless asynchronous
   };
 
+  struct StepOutcome {
+    double seconds;
+    bool met;  // ranks exchanged something
+  };
+
   void begin();
   void share_initial_state();
   void go_to(StepId done);
   void save_if_due();
   void run_in_step();
   void run_asynchronously();
-  void train_step(const StepNumbers& step);
+  void train_until_pause();
+  StepOutcome train_step(const StepNumbers& step);
   StepId completed(const StepNumbers& step);
 
   // In trainer_oversight.cpp.
   void strike(Fault::Phase phase, StepId step);
   Report report(bool with_hash);
-  bool oversee_step(double step_seconds, bool met);
+  bool oversee_step(const StepOutcome& outcome);
   bool oversee_now();
   bool heed(const Verdict& verdict);
   [[noreturn]] void stop(Rank told);
@@ -138,7 +144,7 @@ class Trainer {
   void require_finite_loss(StepId step, double loss);
   void require_finite_assessment(const Assessment& assessment);
   void roll_back(Rank diverged);
-  void finish_epoch(StepId done);
+  bool finish_epoch();
   void mix_finally();
   std::uint64_t parameter_hash();
 
@@ -150,6 +156,8 @@ class Trainer {
   double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
   std::uint64_t rollbacks_ = 0;  // so far
   bool struck_ = false;          // the fault has
+  bool epoch_open_ = false;      // its steps are done, but it was not evaluated yet
+  bool mixed_ = false;           // the final rounds are done
   Stopwatch wall_;
   double wall_before_ = 0;  // of the runs that this one goes on from [seconds]
   StepId done_ = 0;         // completed steps

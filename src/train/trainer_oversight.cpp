@@ -29,8 +29,9 @@ Report Trainer::report(bool with_hash) {
 }
 
 /// False: all ranks have gone back to an earlier step.
-bool Trainer::oversee_step(double step_seconds, bool met) {
-  return heed(oversight_.after_step(step_seconds, met, report(oversight_.is_due(met))));
+bool Trainer::oversee_step(const StepOutcome& outcome) {
+  const Report own = report(oversight_.is_due(outcome.met));
+  return heed(oversight_.after_step(outcome.seconds, outcome.met, own));
 }
 
 bool Trainer::oversee_now() { return heed(oversight_.now(report(false))); }
@@ -47,16 +48,18 @@ bool Trainer::heed(const Verdict& verdict) {
 
 /// The run ends on all ranks, after the same step.
 void Trainer::stop(Rank told) {
-  p_.comm.rest();
+  p_.comm.beat("checkpoint", true);
   std::string saved = "nothing is saved, for there is no place for it";
   if (p_.checkpointer != nullptr) {
     p_.checkpointer->save_and_wait(done_);
     saved = "its state is saved, and --resume goes on from there";
   }
+  p_.comm.rest();
   throw comm::AgreedError(
-      Kind::interrupted, fmt::format("rank {} was told to stop by a signal; the run has ended after "
-                                     "step {} of {}, {}",
-                                     told, done_, plan_.total_steps, saved));
+      Kind::interrupted,
+      fmt::format("rank {} was told to stop by a signal; the run has ended after "
+                  "step {} of {}, {}",
+                  told, done_, plan_.total_steps, saved));
 }
 
 /// @throws Error{bug} on all ranks unless all hold the same parameters
@@ -85,10 +88,10 @@ void Trainer::require_finite_loss(StepId step, double loss) {
   const std::string because = parameter  ? fmt::format(", because {}", *parameter)
                               : gradient ? fmt::format(", and the gradient of {}", *gradient)
                                          : "";
-  const std::string sentence =
-      fmt::format("step {}: the loss is {} on rank {}{}; try a smaller optimizer.learning_rate or "
-                  "a schedule.warmup_epochs",
-                  step, loss, p_.comm.rank(), because);
+  const std::string sentence = fmt::format(
+      "step {}: the loss is {} on rank {}{}; try a smaller optimizer.learning_rate or "
+      "a schedule.warmup_epochs",
+      step, loss, p_.comm.rank(), because);
   if (p_.divergence == nullptr) fail(Kind::diverged, "{}", sentence);
   p_.divergence->found(sentence);
 }
@@ -104,9 +107,10 @@ void Trainer::require_finite_assessment(const Assessment& assessment) {
   });
   throw comm::AgreedError(
       Kind::diverged,
-      fmt::format("after step {}: evaluation: the test loss is {}, though all parameters are finite; "
-                  "try a smaller optimizer.learning_rate",
-                  done_, assessment.model->loss_sum));
+      fmt::format(
+          "after step {}: evaluation: the test loss is {}, though all parameters are finite; "
+          "try a smaller optimizer.learning_rate",
+          done_, assessment.model->loss_sum));
 }
 
 /// To the newest checkpoint, from where smaller steps may lead past what went wrong.
@@ -121,7 +125,8 @@ void Trainer::roll_back(Rank diverged) {
                             fmt::format("{}; the run went back {} times before", why, rollbacks_));
   }
   const auto done = p_.checkpointer->restore_newest();
-  if (!done) throw comm::AgreedError(Kind::diverged, why + "; there is no checkpoint to go back to");
+  if (!done)
+    throw comm::AgreedError(Kind::diverged, why + "; there is no checkpoint to go back to");
   go_to(*done);
   rate_factor_ = factor;
   rollbacks_ = rollbacks;
