@@ -46,9 +46,10 @@ build() {
 }
 
 # run_gracefully COMMAND...: runs mpirun, passes on its exit code, and makes of the signals that end a
-# script the one that mpirun passes on to its ranks. A second one ends them at once.
+# script the one that mpirun passes on to its ranks. A second one ends them at once. Where after_start
+# names a function, that runs beside it, told its process.
 run_gracefully() {
-  local code before tether=()
+  local code before beside="" tether=()
   signals_seen=0
   # When this script is killed, mpirun ends its ranks.
   ! command -v setpriv >/dev/null || tether=(setpriv --pdeathsig TERM)
@@ -56,6 +57,10 @@ run_gracefully() {
   ${tether[@]+"${tether[@]}"} "$@" </dev/null &
   graceful_job=$!
   set +m
+  if [[ -n ${after_start:-} ]]; then
+    "$after_start" "$graceful_job" &
+    beside=$!
+  fi
   trap pass_signal_on INT TERM HUP
   while :; do
     before=$signals_seen code=0
@@ -64,6 +69,7 @@ run_gracefully() {
     [[ $signals_seen -ne $before ]] || break
   done
   trap - INT TERM HUP
+  [[ -z $beside ]] || kill "$beside" 2>/dev/null || true
   return "$code"
 }
 
