@@ -137,6 +137,14 @@ struct RunConfig {
     bool operator==(const Compressor&) const = default;
   } compressor;
 
+  struct Checkpoint {
+    std::uint64_t every_epochs = 0;  // 0 = off
+    std::uint64_t every_steps = 0;   // 0 = off
+    std::size_t keep = 2;            // complete ones
+
+    bool operator==(const Checkpoint&) const = default;
+  } checkpoint;
+
   struct Output {
     std::string progress = "auto";  // auto bar lines off
     bool step_records = true;

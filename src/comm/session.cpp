@@ -50,6 +50,12 @@ int launched(std::initializer_list<const char*> names, int otherwise) {
   std::_Exit(static_cast<int>(kind));
 }
 
+void print(std::string_view kind, const std::string& sentence) {
+  const std::string line = fmt::format("equant-train: {}: {}\n", kind, sentence);
+  // One write, so that the sentences of several ranks do not interleave; a lost one has no remedy.
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+}
+
 }  // namespace
 
 int launched_rank() noexcept {
@@ -58,11 +64,9 @@ int launched_rank() noexcept {
 
 int launched_size() noexcept { return launched({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 0); }
 
-void print_error(Kind kind, const std::string& sentence) {
-  const std::string line = fmt::format("equant-train: {}: {}\n", kind_name(kind), sentence);
-  // One write, so that the sentences of several ranks do not interleave; a lost one has no remedy.
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
-}
+void print_error(Kind kind, const std::string& sentence) { print(kind_name(kind), sentence); }
+
+void print_warning(const std::string& sentence) { print("warning", sentence); }
 
 Session::Session(int* argc, char*** argv, double timeout_seconds) {
   set_timeout(timeout_seconds);

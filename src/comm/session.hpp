@@ -54,4 +54,7 @@ std::string mpi_description();
 /// Writes "equant-train: KIND: SENTENCE" to stderr in one piece.
 void print_error(Kind kind, const std::string& sentence);
 
+/// Likewise "equant-train: warning: SENTENCE", for what the job survives.
+void print_warning(const std::string& sentence);
+
 }  // namespace eqt::comm
