@@ -27,6 +27,8 @@ class Watchdog {
   /// Shown beside the operation's name when it runs out of time.
   void set_step(std::uint64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
 
+  std::uint64_t step() const noexcept { return step_.load(std::memory_order_relaxed); }
+
   /// Starts the deadline, anew if it was running.
   /// @param operation a string literal
   /// @param peer whose message is awaited, if one is; this rank itself: nobody else is to blame
