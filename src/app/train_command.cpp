@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/build_run.hpp"
+#include "app/memory_estimate.hpp"
 #include "app/run_config.hpp"
 #include "app/run_folder.hpp"
 #include "app/same_everywhere.hpp"
@@ -112,6 +113,7 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     folder = std::make_unique<RunFolder>(path, command.overwrite);
   });
 
+  const std::uint64_t memory_bytes = require_memory(config, comm);
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault);
   comm.agree_after([&] {
@@ -119,7 +121,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     if (comm.rank() != 0) return;
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
-    sink->write(describe(config, *run, comm));
+    metrics::RunRecord record = describe(config, *run, comm);
+    record.memory_estimate_bytes = memory_bytes;
+    sink->write(record);
     if (config.synchronization.overlap && comm.size() > 1 && !session.allows_communication_thread())
       sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
     if (run->gossip != nullptr && !run->gossip->note.empty())

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "app/memory_estimate.hpp"
 #include "app/run_config.hpp"
 #include "app/version.hpp"
 #include "codec/simd.hpp"
@@ -89,7 +90,9 @@ void run_schema() { fmt::print("{}\n", config_schema()); }
 void run_check(const CheckCommand& command) {
   const RunConfig config =
       parse_config(read_config_file(command.config_path), command.config_path, command.sets);
+  const MemoryEstimate estimate = estimate_memory(config, command.ranks);
   fmt::print("{}", resolved_json(config));
+  fmt::print(stderr, "{}\n", memory_text(estimate, command.ranks));
 }
 
 std::string read_config_file(const std::string& path) {
