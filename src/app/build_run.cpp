@@ -14,6 +14,7 @@
 #include "codec/parallel.hpp"
 #include "codec/simd.hpp"
 #include "comm/host_facts.hpp"
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "pipeline/plan.hpp"
@@ -52,8 +53,10 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
                                  .augment = config.data.augment,
                                  .seed = config.seed});
   run.plan.steps_per_epoch = batches;
-  run.plan.total_steps =
-      config.train.steps > 0 ? config.train.steps : config.train.epochs * batches;
+  run.plan.total_steps = config.train.steps > 0
+                             ? config.train.steps
+                             : checked_product<std::uint64_t>({config.train.epochs, batches},
+                                                              Kind::usage, "steps (train.epochs)");
   run.plan.batch_size = config.train.batch_size;
   run.plan.evaluate_every = config.train.evaluate_every;
 }
@@ -281,7 +284,9 @@ void build_local_sgd(const RunConfig& config, comm::Communicator& comm,
                      std::vector<pipeline::FusionBucket> plan, Run& run) {
   const train::LocalSgdPlan steps = {
       .local_steps = config.synchronization.local_steps,
-      .dense_steps = config.synchronization.post_local_epochs * run.plan.steps_per_epoch,
+      .dense_steps = checked_product<std::uint64_t>(
+          {config.synchronization.post_local_epochs, run.plan.steps_per_epoch}, Kind::usage,
+          "steps (synchronization.post_local_epochs)"),
       .total_steps = run.plan.total_steps};
   train::GradientAveragingOptions options = averaging_options(config, run, false);
   if (options.fault) options.fault->step = steps.averages_before(options.fault->step);
