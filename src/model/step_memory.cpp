@@ -50,9 +50,10 @@ data::Batch batch_of(const data::ImageShape& shape, std::size_t size) {
 template <typename Work>
 std::uint64_t extrapolated(const data::ImageShape& shape, std::size_t size, const Work& work) {
   constexpr std::size_t kFew = 2, kMore = 4;
-  work(batch_of(shape, kFew));  // what a first batch alone allocates
-  const double few = most_bytes([&] { work(batch_of(shape, kFew)); });
+  // The larger one first: with what a first batch alone allocates the line is too steep, not too
+  // flat.
   const double more = most_bytes([&] { work(batch_of(shape, kMore)); });
+  const double few = most_bytes([&] { work(batch_of(shape, kFew)); });
   const double slope = std::max(0.0, (more - few) / (kMore - kFew));
   const double beyond = static_cast<double>(size) - static_cast<double>(kMore);
   return static_cast<std::uint64_t>(std::max(more, more + slope * beyond));
