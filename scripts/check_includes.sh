@@ -24,8 +24,9 @@ declare -A rooms=(
   [optim]="core"
   [metrics]="core"
   [model]="core data"
-  [train]="core codec comm pipeline topology collective gossip data model optim metrics"
-  [app]="core codec comm pipeline topology collective gossip data model optim metrics train"
+  [checkpoint]="core comm metrics"
+  [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
+  [app]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint train"
 )
 
 # Library -> rooms that may include it. System headers and the standard library are everybody's.
@@ -36,9 +37,9 @@ declare -A libraries=(
   [cli11]="app"
   [zlib]="data"
   [highway]="codec collective model optim"
-  [xxhash]="core train app"
+  [xxhash]="checkpoint core train app"
   [eigen]="topology"
-  [fmt]="core codec comm pipeline topology collective gossip data model optim metrics train app"
+  [fmt]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint train app"
 )
 
 # library_of HEADER: whose header it is; "system" for the standard library, POSIX and the compiler.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/build_partition.hpp"
+#include "app/early_stop.hpp"
 #include "app/gossip_checks.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
@@ -59,6 +60,33 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
                                                               Kind::usage, "steps (train.epochs)");
   run.plan.batch_size = config.train.batch_size;
   run.plan.evaluate_every = config.train.evaluate_every;
+}
+
+/// Goes on at the batch of this partition that is nearest to where the saved one stood, in the same
+/// epoch: what an epoch has left over is then visited once, up to a batch.
+void go_on_from(const SavedPosition& from, const RunConfig& config, train::Plan& plan) {
+  const std::uint64_t batch =
+      std::min((from.batch * plan.steps_per_epoch + from.batches / 2) / from.batches,
+               plan.steps_per_epoch - 1);
+  const std::uint64_t position = from.epoch * plan.steps_per_epoch + batch;
+  plan.shift = static_cast<std::int64_t>(position) - static_cast<std::int64_t>(from.step);
+  if (config.train.steps == 0)
+    plan.total_steps =
+        from.step + (std::max(config.train.epochs * plan.steps_per_epoch, position) - position);
+}
+
+void plan_checkpoints(const RunConfig& config, const std::optional<SavedPosition>& from,
+                      train::Plan& plan) {
+  plan.checkpoint_every_steps = config.checkpoint.every_steps;
+  plan.checkpoint_every_epochs = config.checkpoint.every_epochs;
+  if (!from) return;
+  plan.resumes = true;
+  if (!plan.emulated) go_on_from(*from, config, plan);
+  if (plan.total_steps >= from->step) return;
+  fail(Kind::usage,
+       "train.steps: expected at least the {} steps of the checkpoint, found {}; raise it or leave "
+       "it out",
+       from->step, plan.total_steps);
 }
 
 /// This rank's seconds per step.
@@ -269,6 +297,7 @@ train::GradientAveragingOptions averaging_options(const RunConfig& config, const
   options.overlap = config.synchronization.overlap && communication_thread;
   options.adaptation = run.adaptation.get();
   options.fault = run.plan.fault;
+  options.divergence = run.divergence.get();
   options.lossy = !run.compressor->properties().lossless;
   if (config.compressor.name == "dgc") {
     options.density = [density = config.compressor.density,
@@ -279,15 +308,20 @@ train::GradientAveragingOptions averaging_options(const RunConfig& config, const
   return options;
 }
 
+/// Steps in which local SGD averages as if it were none.
+StepId dense_steps(const RunConfig& config, const train::Plan& plan) {
+  const std::uint64_t epochs = config.synchronization.post_local_epochs;
+  if (epochs == 0) return 0;
+  const auto steps = static_cast<std::int64_t>(epochs * plan.steps_per_epoch) - plan.shift;
+  return static_cast<StepId>(std::max<std::int64_t>(0, steps));
+}
+
 /// Steps of the mean are averages: what adapts or strikes by steps is told of those.
 void build_local_sgd(const RunConfig& config, comm::Communicator& comm,
                      std::vector<pipeline::FusionBucket> plan, Run& run) {
-  const train::LocalSgdPlan steps = {
-      .local_steps = config.synchronization.local_steps,
-      .dense_steps = checked_product<std::uint64_t>(
-          {config.synchronization.post_local_epochs, run.plan.steps_per_epoch}, Kind::usage,
-          "steps (synchronization.post_local_epochs)"),
-      .total_steps = run.plan.total_steps};
+  const train::LocalSgdPlan steps = {.local_steps = config.synchronization.local_steps,
+                                     .dense_steps = dense_steps(config, run.plan),
+                                     .total_steps = run.plan.total_steps};
   train::GradientAveragingOptions options = averaging_options(config, run, false);
   if (options.fault) options.fault->step = steps.averages_before(options.fault->step);
   run.direction = make_direction(config, run.replica->parameters().size());
@@ -298,7 +332,9 @@ void build_local_sgd(const RunConfig& config, comm::Communicator& comm,
                                  run.replica->layout(), run.replica->gradient(), options),
                              .direction = run.direction.get(),
                              .parameters = run.replica->parameters(),
-                             .gradient = run.replica->gradient()},
+                             .gradient = run.replica->gradient(),
+                             .layout = run.replica->layout(),
+                             .divergence = run.divergence.get()},
                             steps);
 }
 
@@ -354,7 +390,7 @@ void build_update(const RunConfig& config, Run& run) {
                                        .factor = config.schedule.factor,
                                        .warmup_epochs = config.schedule.warmup_epochs,
                                        .steps_per_epoch = run.plan.steps_per_epoch,
-                                       .total_steps = run.plan.total_steps});
+                                       .total_steps = run.plan.position(run.plan.total_steps)});
 }
 
 }  // namespace
@@ -370,10 +406,13 @@ RunConfig settled_config(const RunConfig& config, const Run& run) {
 }
 
 std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
-                               bool communication_thread,
-                               const std::optional<train::Fault>& fault) {
+                               bool communication_thread, const std::optional<train::Fault>& fault,
+                               const std::optional<SavedPosition>& from) {
   auto run = std::make_unique<Run>();
   run->plan.fault = fault;
+  run->plan.paranoid = config.train.paranoid;
+  run->plan.rollback_factor = config.train.rollback_factor;
+  run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence == "rollback");
   comm.agree_after([&] {
     require_thread(config, communication_thread);
     if (config.train.is_emulated()) {
@@ -382,14 +421,18 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
       build_data(config, comm, *run);
       build_model(config, comm, *run);
     }
+    plan_checkpoints(config, from, run->plan);
   });
+  if (run->data.train != nullptr) require_same_data(run->data, comm);
   require_same_shards(run->shards_fingerprint, comm);
+  require_no_stop(comm);
   std::vector<pipeline::FusionBucket> plan;
   comm.agree_after([&] {
     build_compressor(config, comm, *run);
     plan = make_plan(config, run->replica->layout(), *run->compressor);
   });
   if (averages(config)) run->choice = choose_by_measure(config, comm, *run, plan);
+  require_no_stop(comm);
   if (gossip_traits(config.synchronization.algorithm).mixes) {
     run->buckets = std::move(plan);
     build_gossip_averaging(config, comm, communication_thread, *run);

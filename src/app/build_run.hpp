@@ -24,6 +24,7 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "pipeline/plan.hpp"
+#include "train/divergence.hpp"
 #include "train/synchronizer.hpp"
 #include "train/trainer.hpp"
 
@@ -48,10 +49,19 @@ struct Run {
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Schedule> schedule;
   std::optional<MeasuredChoice> choice;  // of the collective, if `auto` had one to make
+  std::unique_ptr<train::Divergence> divergence;
   train::Plan plan;
   int threads = 1;
 
   std::string collective_name() const;
+};
+
+/// Where a run that is resumed stands, as its ranks counted.
+struct SavedPosition {
+  StepId step = 0;            // completed
+  std::uint64_t epoch = 0;    // of the next batch, from 0
+  std::uint64_t batch = 0;    // likewise
+  std::uint64_t batches = 1;  // of an epoch
 };
 
 /// `config` with the collective that was chosen by measurement, so that it repeats this run.
@@ -59,10 +69,12 @@ RunConfig settled_config(const RunConfig& config, const Run& run);
 
 /// @param communication_thread whether MPI admits one
 /// @param fault what shall go wrong, for tests
+/// @param from where it goes on; nothing: it begins
 /// @throws Error{usage}, Error{data}; the same on every rank or agreed by all. Collective.
 std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
                                bool communication_thread,
-                               const std::optional<train::Fault>& fault = {});
+                               const std::optional<train::Fault>& fault = {},
+                               const std::optional<SavedPosition>& from = {});
 
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config);
 

@@ -166,6 +166,8 @@ Command parse_command_line(int argc, char** argv) {
       ->type_name("DIR")
       ->take_last();
   app.add_flag("--overwrite", train.overwrite, "Replace the results that the run folder holds");
+  app.add_flag("--resume", train.resume, "Go on from the newest checkpoint in the run folder")
+      ->excludes("--overwrite");
   app.add_flag("--quiet", train.quiet, "No progress and no final table");
   app.add_flag("--version", version, "Print version and libraries");
 

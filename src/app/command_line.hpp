@@ -16,6 +16,7 @@ struct TrainCommand {
   std::vector<std::string> sets;  // "key=JSON", in order
   std::string out;                // "" = runs/NAME
   bool overwrite = false;
+  bool resume = false;
   bool quiet = false;
 };
 

@@ -28,6 +28,13 @@ enum class TextRule {
   path,         // no control character
 };
 
+/// What `--resume` says to a value that is not the checkpoint's.
+enum class OnResume {
+  may_change,             // the saved state means the same
+  may_change_with_ranks,  // it would not, unless other ranks begin that part of it anew
+  must_stay               // it would not
+};
+
 struct Range {
   double min = 0;
   double max = std::numeric_limits<double>::infinity();
@@ -42,6 +49,7 @@ struct Range {
 struct Field {
   std::string key;  // dotted: "optimizer.learning_rate"
   FieldType type = FieldType::text;
+  OnResume on_resume = OnResume::must_stay;
   std::string about;            // one line
   std::string unit;             // "" = none
   std::vector<Choice> choices;  // text: the names allowed; empty = any
@@ -156,10 +164,11 @@ void from_json(const Json& value, Member& member) {
 
 /// The field of the member that `at` returns a reference to.
 template <typename Accessor>
-Field bind(std::string key, Accessor at) {
+Field bind(std::string key, OnResume on_resume, Accessor at) {
   using Member = std::remove_cvref_t<decltype(at(std::declval<RunConfig&>()))>;
   Field field;
   field.key = std::move(key);
+  field.on_resume = on_resume;
   field.type = detail::field_type<Member>();
   field.read = [at](const RunConfig& config) { return detail::to_json<Member>(at(config)); };
   field.write = [at](RunConfig& config, const Json& value) {

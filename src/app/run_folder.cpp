@@ -20,7 +20,7 @@ constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt"};
 
 }  // namespace
 
-RunFolder::RunFolder(const std::string& path, bool overwrite) : path_(path) {
+RunFolder::RunFolder(const std::string& path, Results results) : path_(path) {
   std::error_code error;
   fs::create_directories(path, error);
   lock_ = open(file(".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
@@ -32,16 +32,20 @@ RunFolder::RunFolder(const std::string& path, bool overwrite) : path_(path) {
     close(lock_);
     fail(Kind::usage, "run folder {} is in use by a running job; try another --out", path);
   }
+  if (results == Results::keep) return;
   for (const char* name : kResults) {
-    if (!fs::exists(file(name)) || overwrite) continue;
+    if (!fs::exists(file(name)) || results == Results::replace) continue;
     close(lock_);
-    fail(Kind::usage, "run folder {} holds another run's {}; try another --out, or --overwrite",
-         path, name);
+    fail(Kind::usage,
+         "run folder {} holds another run's {}; try another --out, --resume or --overwrite", path,
+         name);
   }
   // What is overwritten goes now: a run that fails must not leave an older run's summary beside its
   // own records.
   for (const char* name : kResults) fs::remove(file(name), error);
 }
+
+bool RunFolder::holds_finished_run() const { return fs::exists(file("summary.json")); }
 
 RunFolder::~RunFolder() {
   // Unlinked while locked, so nobody can hold a lock on a file that is about to vanish.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -11,20 +12,26 @@
 #include <vector>
 
 #include "app/build_run.hpp"
+#include "app/early_stop.hpp"
 #include "app/memory_estimate.hpp"
+#include "app/resume.hpp"
 #include "app/run_config.hpp"
 #include "app/run_folder.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
+#include "checkpoint/state_folder.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
+#include "comm/signals.hpp"
+#include "core/random.hpp"
 #include "metrics/output_file.hpp"
 #include "train/fault.hpp"
+#include "train/folder_checkpointer.hpp"
 
 namespace eqt::app {
 namespace {
 
-constexpr double kStartTimeoutSeconds = 300;  // until the config says otherwise
+constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read yet
 
 // An emulated step may be this much late, for want of a core to wake up on.
 constexpr double kLateSeconds = 0.001;
@@ -60,8 +67,30 @@ RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
   RunConfig config;
   comm.agree_after([&] { config = config_of_this_rank(command, path, text); });
   require_same_config(config, comm);
-  comm.set_timeout(config.synchronization.timeout_seconds);
   return config;
+}
+
+/// The deadline for starting, before ranks can talk: what this rank's own config says, if it has
+/// one.
+double start_timeout(const TrainCommand& command) {
+  try {
+    const RunConfig config =
+        parse_config(read_config_file(command.config_path), command.config_path, command.sets);
+    return config.synchronization.timeout_seconds;
+  } catch (const Error&) {
+    return kStartTimeoutSeconds;  // whatever is wrong is said when all can hear it
+  }
+}
+
+/// Faults of a process that is on its way into MPI.
+void strike_at_launch() {
+  const char* text = std::getenv("EQT_FAULT");
+  if (text == nullptr) return;
+  try {
+    train::parse_fault(text).strike(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
+  } catch (const Error& error) {
+    if (error.kind() != Kind::usage) throw;  // that one all ranks tell together
+  }
 }
 
 std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
@@ -70,15 +99,20 @@ std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
     const char* text = std::getenv("EQT_FAULT");
     if (text != nullptr) fault = train::parse_fault(text);
   });
+  if (fault) fault->messages = &comm.transfers();
   return fault;
 }
 
 /// Records are written by rank 0; the others' sink takes nothing.
 std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunConfig& config,
-                                         const RunFolder* folder) {
+                                         const RunFolder* folder,
+                                         const std::optional<Resume>& resume) {
   std::vector<std::unique_ptr<metrics::Sink>> sinks;
   if (folder != nullptr) {
-    sinks.push_back(metrics::make_folder_sink(folder->path(), config.output.step_records));
+    std::optional<StepId> goes_on_after;
+    if (resume) goes_on_after = resume->position.step;
+    sinks.push_back(
+        metrics::make_folder_sink(folder->path(), config.output.step_records, goes_on_after));
     if (!command.quiet)
       sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
   }
@@ -99,25 +133,109 @@ void note_emulation(const RunConfig& config, const metrics::Summary& summary, me
                           taken, asked)});
 }
 
+Results results_policy(const TrainCommand& command) {
+  if (command.resume) return Results::keep;
+  return command.overwrite ? Results::replace : Results::refuse;
+}
+
+/// Checkpoints are the only results that ranks other than the first may find in their own folders.
+void start_without_checkpoints(const TrainCommand& command, const std::string& path,
+                               comm::Communicator& comm) {
+  const checkpoint::StateFolder states(path);
+  comm.agree_after([&] {
+    if (states.empty() || command.overwrite || command.resume) return;
+    fail(Kind::usage,
+         "run folder {} holds another run's checkpoints; try another --out, --resume or "
+         "--overwrite",
+         path);
+  });
+  states.remove_all();
+  comm.allgather(0);  // ranks may share the folder
+}
+
+/// Of the start of this job, unlike any other's: rank 0's clock, scrambled.
+std::uint64_t draw_start(comm::Communicator& comm) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  std::uint64_t start = mix64(static_cast<std::uint64_t>(now));
+  comm.broadcast(std::as_writable_bytes(std::span(&start, 1)), 0);
+  return start;
+}
+
+/// Also for a run that saves nothing on its own: it does if a signal stops it.
+std::unique_ptr<train::Checkpointer> make_checkpointer(const RunConfig& config, const Run& run,
+                                                       const std::string& path,
+                                                       comm::Communicator& comm,
+                                                       metrics::Sink& sink,
+                                                       std::optional<Resume>& resume) {
+  std::optional<train::Resumption> resumption;
+  if (resume) resumption = std::move(resume->resumption);
+  return train::make_folder_checkpointer(comm, sink,
+                                         {.run_folder = path,
+                                          .keep = config.checkpoint.keep,
+                                          .start = draw_start(comm),
+                                          .config = resolved_json(settled_config(config, run)),
+                                          .collective = run.collective_name()},
+                                         std::move(resumption));
+}
+
+/// A run that has nothing left to do. The same on all ranks.
+bool is_finished(const std::optional<Resume>& resume, const Run& run, const RunFolder* folder,
+                 comm::Communicator& comm) {
+  if (!resume || resume->position.step < run.plan.total_steps) return false;
+  const std::uint64_t finished = folder != nullptr && folder->holds_finished_run() ? 1 : 0;
+  return comm.allgather(finished)[0] != 0;
+}
+
+/// @throws Error{usage} on all ranks where a run is finished and left nothing to go on from
+void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
+  comm.agree_after([&] {
+    if (folder == nullptr || !folder->holds_finished_run()) return;
+    fail(Kind::usage,
+         "--resume: expected a checkpoint in {}, found a finished run without one; start anew with "
+         "another --out or --overwrite, and set checkpoint.every_epochs to be able to go on",
+         folder->path());
+  });
+}
+
 int train_rank(const TrainCommand& command, const comm::Session& session) {
-  comm::Communicator comm(session, kStartTimeoutSeconds);
+  comm::Communicator comm(session, start_timeout(command));
   require_same_program(comm);
-  const RunConfig config = load_config(command, comm);
+  RunConfig config = load_config(command, comm);
+  comm.set_timeout(config.synchronization.timeout_seconds);
+  session.set_timeout(config.synchronization.timeout_seconds);
   const std::optional<train::Fault> fault = fault_from_environment(comm);
+  require_no_stop(comm);
+  if (fault) fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
 
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<metrics::Sink> sink;
+  const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
   comm.agree_after([&] {
-    if (comm.rank() != 0) return;
-    const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
-    folder = std::make_unique<RunFolder>(path, command.overwrite);
+    if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
   });
+  std::optional<Resume> resume;
+  if (command.resume) resume = find_resume(config, path, comm);
+  if (!resume) {
+    require_unfinished(folder.get(), comm);
+    start_without_checkpoints(command, path, comm);
+  } else {
+    config = resume->config;
+  }
 
   const std::uint64_t memory_bytes = require_memory(config, comm);
   const std::unique_ptr<Run> run =
-      build_run(config, comm, session.allows_communication_thread(), fault);
+      build_run(config, comm, session.allows_communication_thread(), fault,
+                resume ? std::optional(resume->position) : std::nullopt);
+  if (is_finished(resume, *run, folder.get(), comm)) {
+    if (comm.rank() == 0)
+      comm::print_warning(
+          fmt::format("the run in {} is finished after {} steps; raise train.epochs "
+                      "or train.steps to go on",
+                      path, resume->position.step));
+    return 0;
+  }
   comm.agree_after([&] {
-    sink = make_sink(command, config, folder.get());
+    sink = make_sink(command, config, folder.get(), resume);
     if (comm.rank() != 0) return;
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
@@ -129,7 +247,14 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     if (run->gossip != nullptr && !run->gossip->note.empty())
       sink->write(metrics::NoteRecord{.step = 0, .text = run->gossip->note});
     if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
+    if (command.resume && !resume)
+      sink->write(metrics::NoteRecord{
+          .step = 0, .text = fmt::format("{} has no complete checkpoint: the run begins", path)});
+    if (resume && !resume->note.empty())
+      sink->write(metrics::NoteRecord{.step = resume->position.step, .text = resume->note});
   });
+  const std::unique_ptr<train::Checkpointer> checkpointer =
+      make_checkpointer(config, *run, path, comm, *sink, resume);
 
   train::Trainer trainer({.comm = comm,
                           .replica = *run->replica,
@@ -138,7 +263,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                           .optimizer = *run->optimizer,
                           .schedule = *run->schedule,
                           .synchronizer = *run->synchronizer,
-                          .sink = *sink},
+                          .sink = *sink,
+                          .checkpointer = checkpointer.get(),
+                          .divergence = run->divergence.get()},
                          run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;
@@ -164,7 +291,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
 }  // namespace
 
 int run_train(const TrainCommand& command, int argc, char** argv) {
-  const comm::Session session(&argc, &argv);
+  comm::note_signals(comm::OnSignal::finish_step);
+  strike_at_launch();
+  const comm::Session session(&argc, &argv, start_timeout(command));
   return comm::run_guarded(session, [&] { return train_rank(command, session); });
 }
 

@@ -11,6 +11,7 @@
 
 #include "codec/levels/adaptive_codec.hpp"
 #include "comm/communicator.hpp"
+#include "core/saved_state.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::collective {
@@ -30,11 +31,8 @@ class Adaptation {
   /// @return rank 0: one line about the change, if there was one
   virtual std::optional<std::string> adapt(StepId step) = 0;
 
-  /// Everything that must be saved to continue.
-  virtual std::vector<double> state() const = 0;
-  /// @param state what state() returned in a run of the same config
-  /// @throws Error{data} for anything else
-  virtual void restore(std::span<const double> state) = 0;
+  /// @throws Error{data} if the visitor restores what no run of this config can have
+  virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
 /// Steps whose gradients adapt levels: with `every` = 0 the paper's, 0, 100, 2000 and each 10000th;
@@ -42,8 +40,7 @@ class Adaptation {
 bool adapts_levels_at(StepId step, std::uint64_t every) noexcept;
 
 /// Adapts the level table of `codec`: sums of all ranks' statistics, levels fitted by rank 0 in
-/// fp64 and broadcast. State: completed steps at the last change (0: none yet), then l_0 ... l_n.
-/// Keeps references.
+/// fp64 and broadcast. Keeps references.
 std::unique_ptr<Adaptation> make_level_adaptation(comm::Communicator& comm,
                                                   codec::AdaptiveLevelCodec& codec,
                                                   std::uint64_t every);

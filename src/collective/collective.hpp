@@ -12,6 +12,7 @@
 #include "codec/compressor.hpp"
 #include "codec/message.hpp"
 #include "comm/communicator.hpp"
+#include "core/saved_state.hpp"
 #include "core/task.hpp"
 #include "core/traffic.hpp"
 #include "pipeline/engine.hpp"
@@ -113,9 +114,8 @@ class Collective {
   /// MeanContext::residual it averages values + residual and leaves in it what was not sent.
   virtual bool takes_residual() const noexcept { return false; }
 
-  /// State that must survive a restart (the reducer's residual, PowerSGD's Q); empty if there is
-  /// none.
-  virtual std::span<float> state() { return {}; }
+  /// The reducer's residual, PowerSGD's Q.
+  virtual void visit_state(StateVisitor&) {}
 };
 
 /// Exact mean of float32 values by a full-duplex pipeline of our own.

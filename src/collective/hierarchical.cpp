@@ -50,6 +50,7 @@ class Hierarchical final : public Collective {
         mates_(comm.ranks_on_this_host().begin(), comm.ranks_on_this_host().end()),
         lane_(lane_of_this_rank(comm)),
         share_(1.0f / static_cast<float>(comm.size())),
+        reducer_feedback_(options.reducer_feedback),
         lanes_(deal_lanes(plan, compressor, lane_count(comm))) {
     std::size_t values = 0;
     for (const FusionBucket& bucket : plan) {
@@ -62,8 +63,11 @@ class Hierarchical final : public Collective {
   }
 
   std::string_view name() const noexcept override { return "hierarchical"; }
-  std::span<float> state() override {
-    return between_hosts_ ? between_hosts_->state() : std::span<float>();
+  /// On every rank, lane or not: ranks that show different parts could not go on as others.
+  void visit_state(StateVisitor& visitor) override {
+    if (!reducer_feedback_) return;
+    if (scatters_) return between_hosts_->visit_state(visitor);
+    visitor.placed("reducer residual", {}, [] { return std::vector<PlacedRun>(); });
   }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
@@ -113,6 +117,7 @@ class Hierarchical final : public Collective {
     }
     Group group = lane_group(comm_, *lane_);
     if (scatter_pays(compressor_, values / lane_count(comm_), group.size())) {
+      scatters_ = true;
       between_hosts_ =
           make_scatter_reduce(comm_, compressor_, packed_,
                               {.reducer_feedback = options.reducer_feedback}, std::move(group));
@@ -299,6 +304,8 @@ class Hierarchical final : public Collective {
   const std::vector<Rank> mates_;  // the ranks of this host, ascending, this one among them
   const std::optional<std::size_t> lane_;
   const float share_;
+  const bool reducer_feedback_;
+  bool scatters_ = false;                           // between hosts, instead of gathering all
   const std::vector<std::vector<LaneRuns>> lanes_;  // by fusion bucket and lane
   std::vector<FusionBucket> packed_;                // my lane's runs, one after the other
   std::unique_ptr<Collective> between_hosts_;       // null: one host, or no lane

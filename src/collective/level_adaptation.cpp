@@ -48,31 +48,19 @@ class LevelAdaptation final : public Adaptation {
     return change;
   }
 
-  std::vector<double> state() const override {
-    std::vector<double> state = {static_cast<double>(changed_after_)};
-    const Levels levels = codec_.levels();
-    state.insert(state.end(), levels.begin(), levels.end());
-    return state;
-  }
-
-  void restore(std::span<const double> state) override {
-    const std::size_t expected = codec_.levels().size() + 1;
-    if (state.size() != expected) {
-      fail(Kind::data, "adapted levels: expected a step and {} levels, found {} numbers",
-           expected - 1, state.size());
-    }
-    const Levels levels(state.begin() + 1, state.end());
-    const bool steps_ok = state[0] >= 0 && state[0] <= 0x1p53;
+  /// The statistics are empty between two steps.
+  void visit_state(StateVisitor& visitor) override {
+    Levels levels = codec_.levels();
+    visitor.number("changed after", changed_after_, Across::same);
+    visitor.doubles("levels", levels, Across::same);
+    if (!visitor.restores()) return;
     const bool increasing =
         levels[0] == 0 && codec::first_bad_level(std::span(levels).subspan(1)) + 1 == levels.size();
-    if (!steps_ok || !increasing || !codec::fp32_tells_apart(levels)) {
-      fail(Kind::data,
-           "adapted levels: expected a step of at least 0 and levels that increase from 0 to 1, "
-           "found step {} and levels {:.4g}",
-           state[0], fmt::join(levels, " "));
+    if (!increasing || !codec::fp32_tells_apart(levels)) {
+      fail(Kind::data, "adapted levels: expected levels that increase from 0 to 1, found {:.4g}",
+           fmt::join(levels, " "));
     }
     codec_.set_levels(levels);
-    changed_after_ = static_cast<StepId>(state[0]);
   }
 
  private:

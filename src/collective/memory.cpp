@@ -24,7 +24,9 @@ class ErrorFeedback final : public GradientMemory {
   }
 
   std::span<float> residual() override { return residual_; }
-  std::span<float> state() override { return residual_; }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.values("residual", residual_, Across::sum);
+  }
 
  private:
   FlatBuffer memory_;
@@ -64,7 +66,11 @@ class DgcMemory final : public GradientMemory {
     contribution.zero_sent(accumulated_);
   }
 
-  std::span<float> state() override { return state_; }
+  /// Velocity too: what it still brings would otherwise be lost.
+  void visit_state(StateVisitor& visitor) override {
+    visitor.values("velocity", velocity_, Across::sum);
+    visitor.values("accumulated", accumulated_, Across::sum);
+  }
 
  private:
   /// thr * n^(-1/2): the local share of a threshold on the norm of the summed gradient.
@@ -111,7 +117,9 @@ class SignumMemory final : public GradientMemory {
 
   void remember(const FusionBucket&, const Contribution&) override {}
 
-  std::span<float> state() override { return momentum_; }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.values("momentum", momentum_, Across::mean);
+  }
 
  private:
   const float beta_;

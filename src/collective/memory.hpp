@@ -7,6 +7,7 @@
 #include <span>
 
 #include "collective/collective.hpp"
+#include "core/saved_state.hpp"
 
 namespace eqt::collective {
 
@@ -20,8 +21,7 @@ class GradientMemory {
   /// The flat residual, if compensating means adding it and remembering means keeping the error: a
   /// collective may then do both while it encodes (Collective::takes_residual). Empty otherwise.
   virtual std::span<float> residual() { return {}; }
-  /// Everything that must be saved to continue.
-  virtual std::span<float> state() = 0;
+  virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
 /// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019),

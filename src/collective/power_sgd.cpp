@@ -68,7 +68,9 @@ class PowerSgd final : public Collective {
   }
 
   std::string_view name() const noexcept override { return "power-sgd"; }
-  std::span<float> state() override { return state_; }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.values("right factors", state_, Across::same);
+  }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {

@@ -57,7 +57,9 @@ class ScatterReduce final : public Collective {
   }
 
   std::string_view name() const noexcept override { return "scatter-reduce"; }
-  std::span<float> state() override { return residual_; }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.placed("reducer residual", residual_, [this] { return places(); });
+  }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
@@ -109,6 +111,18 @@ class ScatterReduce final : public Collective {
       residual_.resize(residual_.size() + piece.count);
       chunks.residual.push_back(piece);
     }
+  }
+
+  /// Of the residual's values.
+  std::vector<PlacedRun> places() const {
+    std::vector<PlacedRun> runs;
+    for (const Chunks& chunks : chunks_) {
+      if (chunks.residual.empty()) continue;
+      for (const codec::Segment& run : chunks.of_rank[me_]) {
+        runs.push_back({run.slice, run.first_index, run.count});
+      }
+    }
+    return runs;
   }
 
   void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,

@@ -12,8 +12,8 @@
 // Lossy    twice: each rank's selection, whose error is the caller's, and the owner's selection
 //          among the sums
 // Feedback the owner keeps what it does not send back and adds it to the next step's sums
-//          (`state()`), so nothing is ever lost. Without feedback nobody would remember: then the
-//          owners send back every sum that is not zero, up to n k of them
+//          (`visit_state()`), so nothing is ever lost. Without feedback nobody would remember: then
+//          the owners send back every sum that is not zero, up to n k of them
 // Differs  from Ok-Topk. Regions of equal load: there a boundary between contiguous regions moves
 //          as the gradients do; here neighbours belong to different ranks in hashed order
 //          (codec/sparse/deal.hpp), so loads are equal up to chance without any agreement, owners
@@ -91,7 +91,9 @@ class Sparse final : public Collective {
 
   std::string_view name() const noexcept override { return "sparse"; }
   bool takes_residual() const noexcept override { return true; }
-  std::span<float> state() override { return feedback_ ? std::span(sums_) : std::span<float>(); }
+  void visit_state(StateVisitor& visitor) override {
+    if (feedback_) visitor.placed("owner sums", sums_, [this] { return places(); });
+  }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
@@ -111,6 +113,27 @@ class Sparse final : public Collective {
   }
 
  private:
+  /// Of my sums.
+  std::vector<PlacedRun> places() const {
+    std::vector<PlacedRun> runs(sums_.size());
+    for (const SparseShares& shares : shares_) {
+      for (const SparseCut& cut : shares.cuts) {
+        if (cut.whole.compressed) place_cut(cut, runs);
+      }
+    }
+    return runs;
+  }
+
+  void place_cut(const SparseCut& cut, std::vector<PlacedRun>& runs) const {
+    for (std::size_t p = 0; p < cut.owners.size(); ++p) {
+      if (cut.owners[p] != me_) continue;
+      for (std::size_t at = 0; at < cut.deal.size_of(p); ++at) {
+        runs[cut.sums_from[p] + at] = {cut.whole.slice,
+                                       cut.whole.first_index + cut.deal.index({p, at}), 1};
+      }
+    }
+  }
+
   struct Slot {
     Room own;                                         // my survivors in one message
     Frame own_frame;                                  // the same, for the contribution

@@ -2,12 +2,16 @@
 
 #include <mpi.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "comm/damage.hpp"
+#include "comm/local_peers.hpp"
 #include "comm/mpi_call.hpp"
+#include "comm/signals.hpp"
 #include "comm/watchdog.hpp"
 #include "core/checksum.hpp"
 
@@ -32,7 +36,11 @@ struct Communicator::State {
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
-  Tamper tamper;  // may be empty
+  Tamper tamper;                        // may be empty
+  MPI_Comm notes = MPI_COMM_NULL;       // that the run shall stop
+  std::atomic<bool> stop_known{false};  // and all others were told
+  MPI_Request maximum = MPI_REQUEST_NULL;
+  std::vector<LocalPeer> local_peers;
 
   /// The lowest rank that shares memory with this one.
   std::uint64_t lowest_on_host() const {
@@ -90,6 +98,29 @@ struct Communicator::State {
     wait(request, operation);
   }
 
+  void tell_stop() {
+    static const char kNote = 0;
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Isend(&kNote, 1, MPI_CHAR, peer, kFirstChannelTag, notes, &request),
+            "a note to stop");
+      check(MPI_Request_free(&request), "a note to stop");
+    }
+  }
+
+  bool hear_stop() {
+    int there = 0;
+    MPI_Status status{};
+    check(MPI_Iprobe(MPI_ANY_SOURCE, kFirstChannelTag, notes, &there, &status), "a note to stop");
+    if (there == 0) return false;
+    char note = 0;
+    check(
+        MPI_Recv(&note, 1, MPI_CHAR, status.MPI_SOURCE, kFirstChannelTag, notes, MPI_STATUS_IGNORE),
+        "a note to stop");
+    return true;
+  }
+
   /// What a ring allreduce of `bytes` sends per rank: 2 (n-1)/n of them.
   void count_ring(std::size_t bytes) {
     const auto n = static_cast<std::uint64_t>(size);
@@ -112,11 +143,15 @@ Communicator::Communicator(const Session&, double timeout_seconds,
                            std::span<const int> pretended_hosts)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &s.comm), "MPI_Comm_dup");
-  // Under the default handler the codes that check() looks at never arrive.
-  check(MPI_Comm_set_errhandler(s.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check(MPI_Comm_rank(s.comm, &s.rank), "MPI_Comm_rank");
-  check(MPI_Comm_size(s.comm, &s.size), "MPI_Comm_size");
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &s.rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &s.size), "MPI_Comm_size");
+  s.watchdog = std::make_unique<Watchdog>(timeout_seconds, s.rank, s.size);
+  for (MPI_Comm* comm : {&s.comm, &s.notes}) {
+    const Watchdog::Guard guard(*s.watchdog, "MPI_Comm_dup");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
+    // Under the default handler the codes that check() looks at never arrive.
+    check(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
   set_timeout(timeout_seconds);
   if (pretended_hosts.empty()) {
     s.number_hosts<std::uint64_t>(allgather(s.lowest_on_host()));
@@ -125,6 +160,9 @@ Communicator::Communicator(const Session&, double timeout_seconds,
               pretended_hosts.size(), s.size);
     s.number_hosts(pretended_hosts);
   }
+  s.local_peers =
+      visible_peers(allgather(static_cast<std::uint64_t>(getpid())), s.host_ranks, s.rank);
+  set_timeout(timeout_seconds);
   for (Rank peer = 0; peer < s.size; ++peer) {
     s.transfers->set_chunk_rule(peer, kChunks, shares_host(peer));
   }
@@ -133,7 +171,10 @@ Communicator::Communicator(const Session&, double timeout_seconds,
 Communicator::~Communicator() {
   state_->transfers.reset();
   // Freeing is collective: while an error unwinds on one rank the others will not come.
-  if (std::uncaught_exceptions() == 0) MPI_Comm_free(&state_->comm);
+  if (std::uncaught_exceptions() > 0) return;
+  const Watchdog::Guard guard(*state_->watchdog, "MPI_Comm_free");
+  MPI_Comm_free(&state_->notes);
+  MPI_Comm_free(&state_->comm);
 }
 
 Rank Communicator::rank() const noexcept { return state_->rank; }
@@ -162,6 +203,7 @@ void Communicator::cancel() noexcept {
 void Communicator::set_timeout(double seconds) {
   State& s = *state_;
   auto watchdog = std::make_unique<Watchdog>(seconds, s.rank, s.size);
+  watchdog->set_inquiry([peers = s.local_peers] { return describe_troubled(peers); });
   if (s.transfers == nullptr) {
     s.transfers = std::make_unique<Transfers>(&s.comm, *watchdog, s.rank, s.size);
   } else {
@@ -173,6 +215,25 @@ void Communicator::set_timeout(double seconds) {
 void Communicator::set_tamper(const Tamper& tamper) {
   state_->tamper = tamper;
   state_->transfers->set_tamper(tamper);
+}
+
+void Communicator::beat(const char* activity, bool waits_too) noexcept {
+  state_->watchdog->beat(activity, waits_too);
+}
+void Communicator::rest() noexcept { state_->watchdog->rest(); }
+
+bool Communicator::stop_asked() {
+  State& s = *state_;
+  if (s.stop_known) return true;
+  const bool own = knows_of_stop();
+  if (own) s.tell_stop();
+  s.stop_known = own || (s.size > 1 && s.hear_stop());
+  return s.stop_known;
+}
+
+bool Communicator::knows_of_stop() const noexcept {
+  if (state_->stop_known) return true;
+  return first_signal() && meaning_of_signals() == OnSignal::finish_step;
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
@@ -224,6 +285,19 @@ void Communicator::allreduce_max(std::span<float> values) {
 void Communicator::allreduce_max(std::span<double> values) {
   state_->allreduce(values.data(), values.size(), MPI_DOUBLE, sizeof(double), MPI_MAX,
                     "allreduce of maxima");
+}
+
+void Communicator::start_max(std::span<double> values) {
+  State& s = *state_;
+  EQT_CHECK(s.maximum == MPI_REQUEST_NULL, "a second maximum of {} values", values.size());
+  if (s.size == 1) return;
+  check(MPI_Iallreduce(MPI_IN_PLACE, values.data(), checked_int(values.size()), MPI_DOUBLE, MPI_MAX,
+                       s.comm, &s.maximum),
+        "agreement of ranks");
+}
+
+void Communicator::finish_max() {
+  if (state_->maximum != MPI_REQUEST_NULL) state_->wait(state_->maximum, "agreement of ranks");
 }
 
 void Communicator::bench_blocking_allreduce(std::span<float> values) {

@@ -48,6 +48,17 @@ class Communicator {
   /// Replaces the deadline of the constructor. Not collective.
   void set_timeout(double seconds);
 
+  // The heart-beat of the thread that calls them, see Watchdog. Not collective.
+  void beat(const char* activity, bool waits_too = false) noexcept;
+  void rest() noexcept;
+
+  /// Whether a signal asked any rank to stop, as far as this one has heard. The first rank that
+  /// knows tells the others, who hear it when they ask here. Not collective; while nobody else
+  /// calls MPI on this rank.
+  bool stop_asked();
+  /// What stop_asked() said last, or that this rank itself was signalled. Callable from any thread.
+  bool knows_of_stop() const noexcept;
+
   /// @throws Error{wire} on a rank where the bytes do not fit their checksum
   void broadcast(std::span<std::byte> bytes, Rank root);
   /// Rank root's text on every rank, at most kMaxTextBytes of it.
@@ -59,6 +70,10 @@ class Communicator {
   void allreduce_sum(std::span<double> values);
   void allreduce_max(std::span<float> values);
   void allreduce_max(std::span<double> values);
+  /// An allreduce_max that goes on beside other work: `values` belong to it until finish_max().
+  /// One at a time. Neither bytes nor messages appear in byte_count().
+  void start_max(std::span<double> values);
+  void finish_max();
   /// @throws Error{wire} on a rank where a value does not fit its checksum
   std::vector<std::uint64_t> allgather(std::uint64_t value);
   /// Every rank's text, by rank; lengths may differ.

@@ -64,6 +64,7 @@ struct Transfers::State {
   std::size_t next_ready = 0;
   Tamper tamper;                              // may be empty
   std::deque<std::vector<std::byte>> forged;  // what it gave
+  std::atomic<Spoil> spoil{Spoil::none};
 
   State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
       : comm(of),
@@ -118,6 +119,10 @@ struct Transfers::State {
     for (std::size_t i = 0; i < exchange.outgoing.size(); ++i) {
       const Rank to = exchange.outgoing[i].to;
       const std::uint32_t stream = take_stream(exchange, i);
+      if (spoil == Spoil::drop && !exchange.outgoing[i].bytes.empty()) {
+        end(stream);
+        continue;
+      }
       streams[stream].checksum = first_seed(exchange, rank);
       queue(peer(to), stream);
       send_chunks(peer(to));
@@ -171,10 +176,21 @@ struct Transfers::State {
     Stream& stream = streams[at];
     const Rank to = stream.exchange->outgoing[stream.index].to;
     stream.checksum = checksum(bytes, stream.checksum);
-    if (tamper) {
-      if (auto other = tamper(bytes, to)) bytes = forged.emplace_back(*std::move(other));
-    }
+    if (auto other = forge(bytes, to)) bytes = forged.emplace_back(*std::move(other));
     send(at, bytes, false);
+  }
+
+  /// What a fault that was asked for makes of the bytes; mostly nothing.
+  std::optional<std::vector<std::byte>> forge(std::span<const std::byte> bytes, Rank to) {
+    if (tamper) return tamper(bytes, to);
+    const Spoil how = spoil;
+    if (bytes.empty() || (how != Spoil::flip && how != Spoil::truncate)) return std::nullopt;
+    spoil = Spoil::none;
+    std::vector<std::byte> other(bytes.begin(), bytes.end());
+    if (how == Spoil::truncate) other.pop_back();
+    // Far behind the headers, where only a sum over all bytes can tell.
+    if (how == Spoil::flip) other[other.size() / 4 * 3] ^= std::byte{0x10};
+    return other;
   }
 
   /// It needs no place among the chunks in flight: it is as short as their headers.
@@ -403,6 +419,7 @@ const ByteCount& Transfers::byte_count() const noexcept { return state_->count; 
 std::span<const std::uint64_t> Transfers::sent_bytes_by_peer() const noexcept {
   return state_->sent_to;
 }
+void Transfers::spoil(Spoil how) { state_->spoil = how; }
 void Transfers::abandon() noexcept { state_->abandon(); }
 void Transfers::cancel() noexcept { state_->cancelled.store(true); }
 

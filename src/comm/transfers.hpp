@@ -66,6 +66,14 @@ struct Exchange {
   bool done() const { return open == 0; }
 };
 
+/// What a test asks to be done to a message: see train/fault.hpp.
+enum class Spoil {
+  none,
+  flip,      // one bit of the next message
+  truncate,  // the next message is sent without its last byte
+  drop       // no message is sent from now on, though this rank believes so
+};
+
 /// For tests that damage what travels: sees each piece of a message after its checksum was taken.
 /// @return what to send in its place, not longer than the piece; nothing: the piece as it is
 using Tamper =
@@ -148,6 +156,8 @@ class Transfers {
   std::span<const std::uint64_t> sent_bytes_by_peer() const noexcept;
   /// For traffic that MPI moved by itself.
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
+  /// For tests only. Messages without a byte stay whole.
+  void spoil(Spoil how);
   /// Gives up what is under way, so that its buffers may go. For the way out after an error only.
   void abandon() noexcept;
   /// Makes present and later waits throw. Callable from any thread.

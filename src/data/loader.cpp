@@ -111,6 +111,17 @@ BatchLoader::BatchLoader(const Dataset& dataset, const Partition& partition,
 
 BatchLoader::~BatchLoader() = default;
 
+void BatchLoader::seek(std::uint64_t epoch, std::size_t batch) {
+  Options options = state_->options;
+  EQT_CHECK(batch < options.batches_per_epoch, "batch {} of {}", batch, options.batches_per_epoch);
+  options.first_epoch = epoch;
+  options.first_batch = batch;
+  const Dataset& dataset = state_->dataset;
+  const Partition& partition = state_->partition;
+  state_.reset();  // its thread ends before another reads
+  state_ = std::make_unique<State>(dataset, partition, options);
+}
+
 const Batch& BatchLoader::next() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);

@@ -36,6 +36,10 @@ class BatchLoader {
   /// batches before it are used up.
   const Batch& next();
 
+  /// The next batch is number `batch` of `epoch`.
+  /// @pre batch < batches_per_epoch
+  void seek(std::uint64_t epoch, std::size_t batch);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -41,7 +41,7 @@ class AdaptiveStep {
     }
   }
 
-  std::span<float> state() const { return squares_.span(); }
+  std::span<float> squares() const { return squares_.span(); }
 
  private:
   static constexpr double kDecay = 0.999;
@@ -73,10 +73,10 @@ class ChocoMixer final : public Mixer {
 
   std::string_view name() const noexcept override { return "CHOCO-Gossip"; }
 
-  std::vector<std::span<float>> state() override {
-    std::vector<std::span<float>> all = {public_.span(), sums_.span()};
-    if (adaptive_) all.push_back(adaptive_->state());
-    return all;
+  void visit_state(StateVisitor& visitor) override {
+    visitor.values("public copy", public_.span(), Across::fresh);
+    visitor.values("sums", sums_.span(), Across::fresh);
+    if (adaptive_) visitor.values("squares", adaptive_->squares(), Across::mean);
   }
 
   Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,

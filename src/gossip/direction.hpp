@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/saved_state.hpp"
+
 namespace eqt::gossip {
 
 /// Turns each step's gradient into the direction that plain SGD takes, x -= rate * direction, and
@@ -24,8 +26,7 @@ class Direction {
   virtual void observe(std::span<const float> before, std::span<const float> after, float rate) = 0;
   /// A flat buffer that neighbours mix like the model, in the same round; empty: there is none.
   virtual std::span<float> mixed() { return {}; }
-  /// What must survive a restart.
-  virtual std::vector<std::span<float>> state() = 0;
+  virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
 struct QuasiGlobalOptions {

@@ -33,7 +33,9 @@ class QuasiGlobalMomentum final : public Direction {
     }
   }
 
-  std::vector<std::span<float>> state() override { return {movement_.span()}; }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.values("movement", movement_.span(), Across::mean);
+  }
 
  private:
   const QuasiGlobalOptions options_;
@@ -59,7 +61,9 @@ class GradientChange {
   /// The next change is from 0.
   void forget() { std::ranges::fill(previous_.span(), 0.0f); }
 
-  std::span<float> state() const { return previous_.span(); }
+  void visit_state(StateVisitor& visitor) {
+    visitor.values("previous gradient", previous_.span(), Across::fresh);
+  }
 
  private:
   const float decay_;
@@ -92,7 +96,11 @@ class D2 final : public Direction {
     }
   }
 
-  std::vector<std::span<float>> state() override { return {change_.state(), movement_.span()}; }
+  /// Other ranks begin anew, as plain SGD.
+  void visit_state(StateVisitor& visitor) override {
+    change_.visit_state(visitor);
+    visitor.values("movement", movement_.span(), Across::fresh);
+  }
 
  private:
   GradientChange change_;
@@ -113,7 +121,11 @@ class GradientTracking final : public Direction {
 
   void observe(std::span<const float>, std::span<const float>, float) override {}
   std::span<float> mixed() override { return tracked_.span(); }
-  std::vector<std::span<float>> state() override { return {change_.state(), tracked_.span()}; }
+  /// Other ranks begin anew: their estimates have to sum to their last gradients.
+  void visit_state(StateVisitor& visitor) override {
+    change_.visit_state(visitor);
+    visitor.values("tracked", tracked_.span(), Across::fresh);
+  }
 
  private:
   GradientChange change_;

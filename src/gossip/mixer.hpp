@@ -13,6 +13,7 @@
 #include "codec/compressor.hpp"
 #include "comm/communicator.hpp"
 #include "core/layout.hpp"
+#include "core/saved_state.hpp"
 #include "core/task.hpp"
 #include "core/traffic.hpp"
 #include "pipeline/engine.hpp"
@@ -70,8 +71,9 @@ class Mixer {
   /// How many buckets may be under way at once.
   virtual std::size_t slots() const noexcept { return pipeline::kMostSlots; }
 
-  /// What must survive a restart: public copies, errors. Flat buffers of the model's size.
-  virtual std::vector<std::span<float>> state() { return {}; }
+  /// Public copies, errors. Where the number of ranks changes, all begin anew with one model, so
+  /// there is nothing that neighbours have not been told.
+  virtual void visit_state(StateVisitor&) {}
 };
 
 /// What all mixers need; everything outlives the mixer.

@@ -35,6 +35,15 @@ void PushSum::to_model(StepId step, float consensus_step, std::span<float> numer
   for (float& value : numerator) value *= inverse;
 }
 
+void PushSum::visit_state(StateVisitor& visitor) {
+  if (trivial_) return;
+  std::uint64_t mixed = mixed_ ? 1 : 0;
+  visitor.doubles("weights", weights_, Across::fresh);
+  visitor.values("numerator", numerator_.span(), Across::fresh);
+  visitor.number("mixed", mixed, Across::fresh);
+  mixed_ = mixed != 0;
+}
+
 void PushSum::mix_weights(StepId step, double consensus_step) {
   const topology::MixingMatrix& w = topology_.at(step);
   for (Rank i = 0; i < topology_.ranks(); ++i) {

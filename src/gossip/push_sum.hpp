@@ -7,6 +7,7 @@
 
 #include "core/flat_buffer.hpp"
 #include "core/layout.hpp"
+#include "core/saved_state.hpp"
 #include "topology/topology.hpp"
 
 namespace eqt::gossip {
@@ -30,6 +31,9 @@ class PushSum {
   /// After the numerators were mixed in `step`: mixes the weights, w += gamma (W w - w), and turns
   /// the numerator into the model. The same gamma as for the numerators, or the model is biased.
   void to_model(StepId step, float consensus_step, std::span<float> numerator);
+
+  /// Other ranks begin with weights of 1, at the weighted mean.
+  void visit_state(StateVisitor& visitor);
 
  private:
   void mix_weights(StepId step, double consensus_step);

@@ -26,7 +26,9 @@ class SqueezeMixer final : public Mixer {
       : messages_(parts, name()), error_(count) {}
 
   std::string_view name() const noexcept override { return "DeepSqueeze"; }
-  std::vector<std::span<float>> state() override { return {error_.span()}; }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.values("error", error_.span(), Across::fresh);
+  }
 
   Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
            MixResult& result) override {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -131,7 +132,9 @@ Json json_of(const EpochRecord& r) {
                 {"sent_bytes", r.sent_bytes},
                 {"compression_ratio", number(r.compression_ratio)},
                 {"bits_per_value", number(r.bits_per_value)},
-                {"quantization_variance", number(r.quantization_variance)}};
+                {"quantization_variance", number(r.quantization_variance)},
+                {"replicas_identical",
+                 r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
   add(r.replicas, epoch);
   return epoch;
 }
@@ -188,16 +191,40 @@ std::string prepare(const fs::path& folder) {
   return (folder / kRecords).string();
 }
 
+/// Whether a record tells of something up to this step, and is whole.
+bool is_up_to(StepId step, const Json& record) {
+  if (!record.is_object() || !record.contains("type")) return false;
+  const auto found = record.find("step");
+  return found == record.end() || (found->is_number_unsigned() && found->get<StepId>() <= step);
+}
+
+/// Cuts what was written after the step. @return whether a run's record is among the rest
+bool cut_records(const std::string& path, StepId step) {
+  std::ifstream file(path, std::ios::binary);
+  std::string kept, line;
+  bool has_run = false;
+  while (std::getline(file, line)) {
+    const Json record = Json::parse(line, nullptr, false);
+    if (!is_up_to(step, record)) continue;
+    has_run |= record["type"] == "run";
+    kept += line + "\n";
+  }
+  write_atomically(path, kept);
+  return has_run;
+}
+
 class FolderSink : public Sink {
  public:
-  FolderSink(const std::string& folder, bool step_records)
+  FolderSink(const std::string& folder, bool step_records, std::optional<StepId> goes_on_after)
       : summary_path_((fs::path(folder) / kSummary).string()),
         step_records_(step_records),
-        records_(prepare(folder)) {}
+        has_run_(goes_on_after && cut_records(prepare(folder), *goes_on_after)),
+        records_(prepare(folder),
+                 goes_on_after ? OutputFile::Begin::at_end : OutputFile::Begin::empty) {}
 
   void write(const RunRecord& record) override {
     emulated_ = record.emulated;
-    append(json_of(record));
+    if (!has_run_) append(json_of(record));
   }
   void write(const StepRecord& record) override {
     if (step_records_) append(json_of(record));
@@ -220,14 +247,16 @@ class FolderSink : public Sink {
 
   std::string summary_path_;
   bool step_records_;
+  bool has_run_;  // the record of the run that goes on
   bool emulated_ = false;
   OutputFile records_;
 };
 
 }  // namespace
 
-std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records) {
-  return std::make_unique<FolderSink>(folder, step_records);
+std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records,
+                                       std::optional<StepId> goes_on_after) {
+  return std::make_unique<FolderSink>(folder, step_records, goes_on_after);
 }
 
 }  // namespace eqt::metrics

@@ -19,21 +19,11 @@ namespace {
        path, std::generic_category().message(error));
 }
 
-/// Makes a rename in the folder of `path` durable. Some file systems cannot sync a folder, and the
-/// file itself is already safe, so a failure is no error.
-void sync_folder_of(const std::string& path) {
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 }  // namespace
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+OutputFile::OutputFile(std::string path, Begin begin) : path_(std::move(path)) {
+  const int how = begin == Begin::empty ? O_TRUNC : O_APPEND;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
   if (descriptor_ < 0) cannot("open for writing", path_, errno);
 }
 
@@ -60,8 +50,15 @@ void OutputFile::close() {
   if (::close(std::exchange(descriptor_, -1)) != 0) cannot("close", path_, errno);
 }
 
-void write_atomically(const std::string& path, std::string_view bytes) {
-  const std::string temporary = path + ".tmp";
+void sync_folder(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+void write_atomically(const std::string& path, std::string_view bytes, std::string_view suffix) {
+  const std::string temporary = path + std::string(suffix);
   try {
     OutputFile file(temporary);
     file.write(bytes);
@@ -73,7 +70,8 @@ void write_atomically(const std::string& path, std::string_view bytes) {
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_folder_of(path);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  sync_folder(folder.empty() ? "." : folder.string());
 }
 
 }  // namespace eqt::metrics

@@ -7,11 +7,13 @@
 
 namespace eqt::metrics {
 
-/// A file that is written from its beginning, each write() handed to the system at once.
+/// A file that is written from its beginning or its end, each write() handed to the system at once.
 class OutputFile {
  public:
-  /// Creates `path` or empties it. @throws Error{output}
-  explicit OutputFile(std::string path);
+  enum class Begin { empty, at_end };
+
+  /// Creates `path`; one that is there is emptied, or goes on. @throws Error{output}
+  explicit OutputFile(std::string path, Begin begin = Begin::empty);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -30,7 +32,13 @@ class OutputFile {
 
 /// Makes `path` hold exactly `bytes`: writes a temporary file beside it, syncs and renames it.
 /// After a failure `path` is as it was and the temporary file is gone.
+/// @param suffix of the temporary file's name; of its own for each process that may write `path`
 /// @throws Error{output}
-void write_atomically(const std::string& path, std::string_view bytes);
+void write_atomically(const std::string& path, std::string_view bytes,
+                      std::string_view suffix = ".tmp");
+
+/// Makes what was made or renamed in `folder` durable. Some file systems cannot, and the files
+/// themselves are already safe, so a failure is no error.
+void sync_folder(const std::string& folder);
 
 }  // namespace eqt::metrics

@@ -129,6 +129,7 @@ struct EpochRecord {
   double compression_ratio = 0;
   double bits_per_value = 0;
   std::optional<double> quantization_variance;
+  std::optional<bool> replicas_identical;  // empty: they need not be
   ReplicasRecord replicas;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,11 @@ enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a
 /// metrics.jsonl, one flushed line per record, and summary.json, written to a temporary name and
 /// renamed. Step records only if asked for. Makes the folder, and removes what an earlier run left
 /// under these two names. Numbers that are not finite become null.
+/// @param goes_on_after the step whose state the run goes on from: records up to it stay, the run's
+///        own among them, what comes after them or is cut off goes
 /// @throws Error{output}
-std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records);
+std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records,
+                                       std::optional<StepId> goes_on_after = {});
 
 /// Progress on stderr and the final table on stdout. A bar only where stderr is a terminal: a file
 /// never gets a control character other than the newline.

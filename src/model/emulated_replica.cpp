@@ -118,6 +118,11 @@ class EmulatedReplica final : public Replica {
     return std::numeric_limits<double>::quiet_NaN();
   }
 
+  void visit_state(StateVisitor& visitor, Across models) override {
+    visitor.values("parameters", parameters(), models);
+    visitor.number("batches", step_, Across::own);
+  }
+
   Evaluation evaluate(const data::Batch&) override {
     fail(Kind::bug, "an emulated board was asked for its accuracy");
   }

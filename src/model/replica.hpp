@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/layout.hpp"
+#include "core/saved_state.hpp"
 #include "data/dataset.hpp"
 
 namespace eqt::model {
@@ -39,6 +40,9 @@ class Replica {
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
   /// In evaluation mode; leaves gradient() alone.
   virtual Evaluation evaluate(const data::Batch& batch) = 0;
+  /// Parameters, buffers and what names the next batch's random numbers.
+  /// @param models how the models of ranks go on
+  virtual void visit_state(StateVisitor& visitor, Across models) = 0;
   /// Writes a dict of tensors that Python's torch.load reads; parameters, then buffers.
   /// @throws Error{output}
   virtual void save_weights(const std::string& path) const = 0;

@@ -178,10 +178,33 @@ class TorchReplica final : public Replica {
     });
   }
 
+  void visit_state(StateVisitor& visitor, Across models) override {
+    // Each rank has statistics of its own batches, even where models are equal.
+    const Across statistics = models == Across::same ? Across::mean : models;
+    visitor.values("parameters", parameters_.span(), models);
+    visitor.values("buffers", buffers_.span(), statistics);
+    visitor.number("batches", batches_, Across::own);
+    visit_counters(visitor);
+  }
+
   void save_weights(const std::string& path) const override { write_weights(path, state()); }
   void load_weights(const std::string& path) override { read_weights(path, state()); }
 
  private:
+  /// Buffers that are whole numbers, as batch normalization's count of batches.
+  void visit_counters(StateVisitor& visitor) {
+    std::vector<std::uint64_t> counts;
+    const NamedTensors counters = of_type(buffer_tensors_, at::kLong);
+    for (const auto& counter : counters) {
+      EQT_CHECK(counter.second.numel() == 1, "{} is no counter", counter.first);
+      counts.push_back(static_cast<std::uint64_t>(*counter.second.data_ptr<std::int64_t>()));
+    }
+    visitor.numbers("counters", counts, Across::own);
+    if (!visitor.restores()) return;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      *counters[i].second.data_ptr<std::int64_t>() = static_cast<std::int64_t>(counts[i]);
+  }
+
   NamedTensors state() const {
     NamedTensors all = parameter_tensors_;
     all.insert(all.end(), buffer_tensors_.begin(), buffer_tensors_.end());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/layout.hpp"
+#include "core/saved_state.hpp"
 
 namespace eqt::optim {
 
@@ -16,8 +17,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// One update of `parameters` by the mean gradient at learning rate `rate`.
   virtual void step(std::span<float> parameters, std::span<const float> gradient, float rate) = 0;
-  /// Everything that must be saved to continue (momentum).
-  virtual std::span<float> state() = 0;
+  /// Momentum.
+  /// @param models how the models of ranks go on, and momentum with them
+  virtual void visit_state(StateVisitor& visitor, Across models) = 0;
 };
 
 /// SGD as torch.optim.SGD with dampening 0: g += wd p; m = mu m + g; p -= rate (g + mu m | m).

@@ -99,7 +99,9 @@ class Sgd final : public Optimizer {
     }
   }
 
-  std::span<float> state() override { return momentum_; }
+  void visit_state(StateVisitor& visitor, Across models) override {
+    visitor.values("momentum", momentum_, models);
+  }
 
  private:
   std::size_t count_;

@@ -56,6 +56,19 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
   std::uint64_t steps_of_all_ranks() override { return tally_.steps_of_all(); }
+  StepId own_steps() override { return tally_.own_steps(); }
+
+  /// Other ranks begin as if all had taken the mean rank's steps, and their pairs are new.
+  void visit_state(StateVisitor& visitor) override {
+    std::vector<StepId> steps(static_cast<std::size_t>(p_.comm.size()));
+    tally_.steps(steps);
+    std::uint64_t mean = tally_.steps_of_all() / steps.size();
+    visitor.number("mean steps", mean, Across::same);
+    if (visitor.restores()) steps.assign(steps.size(), mean);
+    visitor.numbers("steps", steps, Across::fresh);
+    if (visitor.restores()) tally_.set_steps(steps);
+    visit_in(visitor, "pairs", talk_);
+  }
 
   SyncResult end_epoch() override {
     watchdog_.disarm();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "core/saved_state.hpp"
 #include "core/traffic.hpp"
 #include "metrics/records.hpp"
 
@@ -22,6 +23,8 @@ class EdgeCount {
   void close(Traffic& traffic);
   /// By receiver.
   std::span<const std::uint64_t> sent() const { return sent_; }
+  /// Other ranks count from 0: their edges are others.
+  void visit_state(StateVisitor& visitor) { visitor.numbers("sent", sent_, Across::fresh); }
 
  private:
   comm::Communicator& comm_;

@@ -139,6 +139,15 @@ class GossipAveraging final : public Synchronizer {
     return result;
   }
 
+  void visit_state(StateVisitor& visitor) override {
+    visit_in(visitor, "mixer", p_.mixer);
+    if (p_.direction != nullptr) visit_in(visitor, "direction", *p_.direction);
+    if (p_.direction_mixer != nullptr) visit_in(visitor, "direction mixer", *p_.direction_mixer);
+    if (p_.push_sum != nullptr) visit_in(visitor, "push-sum", *p_.push_sum);
+    if (options_.adaptation != nullptr) visit_in(visitor, "adaptation", *options_.adaptation);
+    visit_in(visitor, "edges", edges_);
+  }
+
   double weight() const override { return p_.push_sum != nullptr ? p_.push_sum->weight() : 1; }
   std::span<const std::uint64_t> sent_bytes_by_peer() const override { return edges_.sent(); }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 
 namespace eqt::train {
@@ -25,6 +26,7 @@ double peak_rss_mib() {
 
 void Ledger::Totals::operator+=(const Totals& other) {
   steps += other.steps;
+  mean_steps += other.mean_steps;
   loss += other.loss;
   seconds += other.seconds;
   sent_bytes += other.sent_bytes;
@@ -61,16 +63,16 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
 }
 
 void Ledger::note_own_step(const metrics::StepRecord& record) {
-  epoch_.steps += 1;
-  epoch_.loss += record.loss;
+  own_.steps += 1;
+  own_.loss += record.loss;
   if (comm_.rank() == 0) sink_.write(record);
 }
 
 void Ledger::note_own_traffic(const SyncResult& result) {
-  epoch_.sent_bytes += static_cast<double>(result.traffic.sent_bytes);
-  epoch_.received_bytes += static_cast<double>(result.traffic.received_bytes);
-  epoch_.encoded_bytes += static_cast<double>(result.traffic.encoded_bytes);
-  epoch_.encoded_values += static_cast<double>(result.traffic.encoded_values);
+  own_.sent_bytes += static_cast<double>(result.traffic.sent_bytes);
+  own_.received_bytes += static_cast<double>(result.traffic.received_bytes);
+  own_.encoded_bytes += static_cast<double>(result.traffic.encoded_bytes);
+  own_.encoded_values += static_cast<double>(result.traffic.encoded_values);
 }
 
 void Ledger::note_wait(const SyncResult& result, double seconds) {
@@ -84,21 +86,23 @@ void Ledger::note_wait(const SyncResult& result, double seconds) {
   epoch_.variance_count += 1;
 }
 
-/// Of an epoch whose steps were noted by each rank for itself.
+/// Of steps that each rank noted for itself.
 void Ledger::add_up_ranks() {
-  std::array<double, 6> sums = {static_cast<double>(epoch_.steps),
-                                epoch_.loss,
-                                epoch_.sent_bytes,
-                                epoch_.received_bytes,
-                                epoch_.encoded_bytes,
-                                epoch_.encoded_values};
+  std::array<double, 6> sums = {static_cast<double>(own_.steps),
+                                own_.loss,
+                                own_.sent_bytes,
+                                own_.received_bytes,
+                                own_.encoded_bytes,
+                                own_.encoded_values};
   comm_.allreduce_sum(sums);
-  epoch_.steps = static_cast<StepId>(sums[0]);
-  epoch_.loss = sums[1];
-  epoch_.sent_bytes = sums[2];
-  epoch_.received_bytes = sums[3];
-  epoch_.encoded_bytes = sums[4];
-  epoch_.encoded_values = sums[5];
+  own_ = {};
+  epoch_.steps += static_cast<StepId>(sums[0]);
+  epoch_.mean_steps += sums[0] / comm_.size();
+  epoch_.loss += sums[1];
+  epoch_.sent_bytes += sums[2];
+  epoch_.received_bytes += sums[3];
+  epoch_.encoded_bytes += sums[4];
+  epoch_.encoded_values += sums[5];
   epoch_.dense_bytes += sums[0] * dense_bytes_of_step() / comm_.size();
 }
 
@@ -156,6 +160,7 @@ void Ledger::flush_steps() {
     record.dense_bytes = static_cast<std::uint64_t>(dense);
     if (comm_.rank() == 0) sink_.write(record);
     epoch_.steps += ranks;
+    epoch_.mean_steps += 1;
     epoch_.loss += sums[0];
     epoch_.sent_bytes += sums[1];
     epoch_.received_bytes += sums[2];
@@ -200,12 +205,17 @@ metrics::ReplicasRecord Ledger::note_assessment(const Assessment& assessment) {
   return record;
 }
 
-void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment) {
+/// All that was noted is added up and written.
+void Ledger::settle() {
   if (options_.asynchronous) {
     add_up_ranks();
   } else {
     flush_steps();
   }
+}
+
+void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment) {
+  settle();
   metrics::EpochRecord record;
   record.epoch = epochs_ = epoch;
   record.step = done;
@@ -223,6 +233,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
   record.compression_ratio = epoch_.compression_ratio();
   record.bits_per_value = epoch_.bits_per_value();
   record.quantization_variance = mean_variance(epoch_);
+  record.replicas_identical = assessment.replicas_identical;
   if (comm_.rank() == 0) sink_.write(record);
 
   slowest_ += record.seconds;
@@ -233,7 +244,8 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
 metrics::Summary Ledger::summary() {
   metrics::Summary summary;
   summary.ranks = comm_.size();
-  summary.steps = run_.steps / static_cast<StepId>(comm_.size());
+  constexpr double kRounding = 1e-6;  // thirds of steps do not sum to whole ones
+  summary.steps = static_cast<StepId>(run_.mean_steps + kRounding);
   summary.epochs = epochs_;
   summary.train_loss = train_loss_;
   summary.test_accuracy = accuracy_;
@@ -257,6 +269,87 @@ metrics::Summary Ledger::summary() {
   comm_.allreduce_max(rss);
   summary.peak_rss_mib = rss[0];
   return summary;
+}
+
+namespace {
+
+void visit_seconds(StateVisitor& visitor, Across across, metrics::RoomSeconds& s) {
+  std::array<double, 7> v = {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
+  visitor.doubles("seconds", v, across);
+  s = {.data = v[0],
+       .compute = v[1],
+       .encode = v[2],
+       .transfer = v[3],
+       .decode = v[4],
+       .update = v[5],
+       .total = v[6]};
+}
+
+/// NaN stands for what is not there.
+void visit_optional(StateVisitor& visitor, std::string_view name, std::optional<double>& value) {
+  double shown = value.value_or(std::numeric_limits<double>::quiet_NaN());
+  visitor.real(name, shown, Across::same);
+  value.reset();
+  if (!std::isnan(shown)) value = shown;
+}
+
+}  // namespace
+
+void Ledger::Totals::visit_state(StateVisitor& visitor) {
+  std::array<double, 8> all = {static_cast<double>(steps),
+                               mean_steps,
+                               loss,
+                               sent_bytes,
+                               received_bytes,
+                               dense_bytes,
+                               encoded_bytes,
+                               encoded_values};
+  std::array<double, 2> measured = {variance, variance_count};
+  visitor.doubles("totals", all, Across::same);
+  visitor.doubles("variance", measured, Across::sum);
+  visit_seconds(visitor, Across::own, seconds);
+  steps = static_cast<StepId>(all[0]);
+  mean_steps = all[1];
+  loss = all[2];
+  sent_bytes = all[3];
+  received_bytes = all[4];
+  dense_bytes = all[5];
+  encoded_bytes = all[6];
+  encoded_values = all[7];
+  variance = measured[0];
+  variance_count = measured[1];
+}
+
+void Ledger::visit_state(StateVisitor& visitor) {
+  if (visitor.restores()) {
+    unflushed_.clear();
+    own_ = {};
+  } else {
+    settle();
+  }
+  visit_in(visitor, "epoch", epoch_);
+  visit_in(visitor, "closed epochs", run_);
+  visit_seconds(visitor, Across::same, slowest_);
+  visit_results(visitor);
+}
+
+void Ledger::visit_results(StateVisitor& visitor) {
+  visitor.number("epochs", epochs_, Across::same);
+  visitor.real("train loss", train_loss_, Across::same);
+  visit_optional(visitor, "test accuracy", accuracy_);
+  visit_optional(visitor, "best test accuracy", best_accuracy_);
+  visit_optional(visitor, "consensus distance", replicas_.consensus_distance);
+  visit_optional(visitor, "relative consensus distance", replicas_.consensus_distance_relative);
+  std::uint64_t bytes = replicas_.evaluation_sent_bytes.value_or(0);
+  visitor.number("evaluation sent bytes", bytes, Across::same);
+  if (bytes > 0) replicas_.evaluation_sent_bytes = bytes;
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> nodes = replicas_.node_test_accuracy;
+  nodes.resize(static_cast<std::size_t>(comm_.size()), kUnknown);
+  if (visitor.restores()) std::ranges::fill(nodes, kUnknown);
+  visitor.doubles("test accuracy of ranks", nodes, Across::fresh);
+  replicas_.node_test_accuracy.clear();
+  if (!std::isnan(nodes[0])) replicas_.node_test_accuracy = std::move(nodes);
 }
 
 metrics::RoomSeconds Ledger::slowest(const metrics::RoomSeconds& s) {

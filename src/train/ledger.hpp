@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "core/saved_state.hpp"
 #include "metrics/records.hpp"
 #include "metrics/sink.hpp"
 #include "train/evaluator.hpp"
@@ -50,6 +51,10 @@ class Ledger {
   /// The summary of the closed epochs: all but names, parameters and hash. Collective.
   metrics::Summary summary();
 
+  /// All but how often steps are written. Writes what is not written yet, unless the visit
+  /// restores: then that is dropped. Collective.
+  void visit_state(StateVisitor& visitor);
+
  private:
   struct LocalStep {
     metrics::StepRecord record;
@@ -58,8 +63,9 @@ class Ledger {
   };
   /// Over steps; of all ranks, but for seconds and variance, which are this rank's.
   struct Totals {
-    StepId steps = 0;  // added up over ranks
-    double loss = 0;   // likewise
+    StepId steps = 0;       // added up over ranks
+    double mean_steps = 0;  // of a rank
+    double loss = 0;        // likewise
     metrics::RoomSeconds seconds;
     double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
     double encoded_bytes = 0, encoded_values = 0;
@@ -68,11 +74,14 @@ class Ledger {
     void operator+=(const Totals& other);
     double compression_ratio() const { return dense_bytes / sent_bytes; }
     double bits_per_value() const { return 8 * encoded_bytes / encoded_values; }
+    void visit_state(StateVisitor& visitor);
   };
 
   void note_own_step(const metrics::StepRecord& record);
   void note_own_traffic(const SyncResult& result);
   void add_up_ranks();
+  void settle();
+  void visit_results(StateVisitor& visitor);
   void flush_steps();
   double ring_bytes(double values) const;
   double dense_bytes_of_step() const;
@@ -89,6 +98,7 @@ class Ledger {
   std::vector<double> reduction_;
   StepId flush_every_ = 1;
   Totals epoch_, run_;
+  Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not in it yet
   metrics::RoomSeconds slowest_;  // summed over epochs
   std::uint64_t epochs_ = 0;
   double train_loss_ = 0;  // of the last epoch

@@ -51,9 +51,23 @@ void PairTalk::run() {
   tally_.spent(bytes_since());
 }
 
+void PairTalk::visit_state(StateVisitor& visitor) {
+  std::vector<std::uint64_t> counts = {turn_, exchanges_};
+  for (const Link& link : links_) counts.push_back(link.exchanges);
+  visitor.numbers("exchanges", counts, Across::fresh);
+  turn_ = static_cast<std::size_t>(counts[0]);
+  exchanges_ = counts[1];
+  for (std::size_t i = 0; i < links_.size(); ++i) links_[i].exchanges = counts[i + 2];
+  visit_in(visitor, "edges", edges_);
+}
+
 void PairTalk::ask_in_turn() {
-  while (tally_.wait_for_ask()) ask(links_[turn_++ % links_.size()]);
+  while (tally_.wait_for_ask()) {
+    ask(links_[turn_++ % links_.size()]);
+    comm_.stop_asked();  // tells others and hears of them
+  }
   if (tally_.failed()) return;
+  comm_.stop_asked();
   for (Link& link : links_) start_telling(link, gossip::NoteKind::leave);
   for (Link& link : links_) comm_.transfers().wait(link.telling);
 }
@@ -78,6 +92,7 @@ void PairTalk::answer_all() {
     start_hearing(link, true);
   }
   while (!tally_.failed() && !(all_left() && tally_.closed())) {
+    comm_.stop_asked();  // tells others and hears of them
     const bool moved = comm_.transfers().progress();
     if (answer_asked() || moved) continue;
     check_silence();

@@ -43,6 +43,8 @@ class PairTalk {
   void run();
   /// By receiver, up to the last run.
   std::span<const std::uint64_t> sent_bytes_by_peer() const { return edges_.sent(); }
+  /// While nothing runs.
+  void visit_state(StateVisitor& visitor);
 
  private:
   struct Link {

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/layout.hpp"
+#include "core/saved_state.hpp"
 #include "core/traffic.hpp"
 
 namespace eqt::train {
@@ -67,6 +68,11 @@ class Synchronizer {
   /// Waits until nobody sends any more. Then every rank knows the same steps_of_all_ranks(), and
   /// collectives are allowed until the next begin(). Collective.
   virtual SyncResult end_epoch() { return {}; }
+  /// Steps that this rank has completed, likewise.
+  virtual StepId own_steps() { return 0; }
+
+  /// Everything that ranks remember for talking to each other. Between steps, or after end_epoch().
+  virtual void visit_state(StateVisitor&) {}
 };
 
 /// Ranks train alone.

@@ -16,9 +16,12 @@
 #include "model/replica.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "train/checkpointer.hpp"
+#include "train/divergence.hpp"
 #include "train/evaluator.hpp"
 #include "train/fault.hpp"
 #include "train/ledger.hpp"
+#include "train/oversight.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -32,7 +35,9 @@ struct Parts {
   optim::Optimizer& optimizer;
   const optim::Schedule& schedule;
   Synchronizer& synchronizer;
-  metrics::Sink& sink;  // written to on rank 0 only
+  metrics::Sink& sink;                   // written to on rank 0 only
+  Checkpointer* checkpointer = nullptr;  // null: nothing is saved
+  Divergence* divergence = nullptr;      // null: what is not finite ends the run
 };
 
 struct Plan {
@@ -46,19 +51,52 @@ struct Plan {
   std::uint64_t final_rounds = 0;    // of mixing alone after the last step
   bool asynchronous = false;         // ranks share an epoch's steps, the fast ones take more
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
+  /// Where the run stands in the data, in steps, less the steps that it took: not 0 once a run
+  /// went on with another number of ranks or batch size, which divide an epoch differently.
+  std::int64_t shift = 0;
+  bool resumes = false;                       // from what Parts::checkpointer restores
+  StepId checkpoint_every_steps = 0;          // 0 = never by steps
+  std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
+  bool paranoid = false;       // replicas that shall be equal are compared after each step
+  double rollback_factor = 1;  // of the learning rate, each time that the run goes back
   std::optional<Fault> fault;
 
+  /// Steps of this partition that lead to where the run stands after `step` steps.
+  StepId position(StepId step) const {
+    return static_cast<StepId>(static_cast<std::int64_t>(step) + shift);
+  }
+  /// Whether the state after `done` steps is saved.
+  bool saves_after(StepId done) const {
+    if (checkpoint_every_steps == 0 && checkpoint_every_epochs == 0) return false;
+    if (done == total_steps) return true;
+    if (checkpoint_every_steps > 0 && done % checkpoint_every_steps == 0) return true;
+    return checkpoint_every_epochs > 0 && ends_epoch(done) &&
+           (epoch_of(done - 1) + 1) % checkpoint_every_epochs == 0;
+  }
   /// Steps completed when the epoch of `step` has ended.
   StepId end_of_epoch(StepId step) const {
-    return std::min(total_steps, (epoch_of(step) + 1) * steps_per_epoch);
+    const StepId end = (epoch_of(step) + 1) * steps_per_epoch;  // a position
+    return std::min(total_steps, step + (end - position(step)));
   }
-  std::uint64_t epoch_of(StepId step) const { return step / steps_per_epoch; }  // from 0
-  bool ends_epoch(StepId done) const { return done % steps_per_epoch == 0 || done == total_steps; }
+  std::uint64_t epoch_of(StepId step) const { return position(step) / steps_per_epoch; }  // from 0
+  bool ends_epoch(StepId done) const {
+    return position(done) % steps_per_epoch == 0 || done == total_steps;
+  }
+  /// The first step count at which, after `done` steps, all ranks stop to save or to end an epoch.
+  StepId next_pause(StepId done) const {
+    StepId pause = end_of_epoch(done);
+    if (checkpoint_every_steps > 0)
+      pause = std::min(pause, (done / checkpoint_every_steps + 1) * checkpoint_every_steps);
+    return pause;
+  }
   bool evaluates_after(StepId done) const {
     const std::uint64_t epochs = epoch_of(done - 1) + 1;
     return done == total_steps || (evaluate_every > 0 && epochs % evaluate_every == 0);
   }
 };
+
+/// A run that diverges more often is not helped by smaller steps.
+inline constexpr std::uint64_t kMostRollbacks = 5;
 
 class Trainer {
  public:
@@ -69,6 +107,8 @@ class Trainer {
   /// Where ranks mix models that differ: each replica becomes the mean of all, buffers included.
   /// Collective.
   void adopt_mean_model();
+  /// Everything that this rank carries from step to step.
+  void visit_state(StateVisitor& visitor);
 
  private:
   /// A step of this rank among those of all.
@@ -77,12 +117,34 @@ class Trainer {
     StepId common;  // by the mean rank, as far as this one knows; equal unless asynchronous
   };
 
+  struct StepOutcome {
+    double seconds;
+    bool met;  // ranks exchanged something
+  };
+
+  void begin();
   void share_initial_state();
+  void go_to(StepId done);
+  void save_if_due();
   void run_in_step();
   void run_asynchronously();
-  void train_step(const StepNumbers& step);
+  void train_until_pause();
+  StepOutcome train_step(const StepNumbers& step);
   StepId completed(const StepNumbers& step);
-  void finish_epoch(StepId done);
+
+  // In trainer_oversight.cpp.
+  void strike(Fault::Phase phase, StepId step);
+  Report report(bool with_hash);
+  bool oversee_step(const StepOutcome& outcome);
+  bool oversee_now();
+  bool heed(const Verdict& verdict);
+  [[noreturn]] void stop(Rank told);
+  void compare_replicas();
+  void require_finite_model(StepId step);
+  void require_finite_loss(StepId step, double loss);
+  void require_finite_assessment(const Assessment& assessment);
+  void roll_back(Rank diverged);
+  bool finish_epoch();
   void mix_finally();
   std::uint64_t parameter_hash();
 
@@ -90,8 +152,17 @@ class Trainer {
   Plan plan_;
   Ledger ledger_;
   Evaluator evaluator_;
+  Oversight oversight_;
+  double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
+  std::uint64_t rollbacks_ = 0;  // so far
+  bool struck_ = false;          // the fault has
+  bool epoch_open_ = false;      // its steps are done, but it was not evaluated yet
+  bool mixed_ = false;           // the final rounds are done
   Stopwatch wall_;
-  data::Batch no_batch_;  // what an emulated replica gets
+  double wall_before_ = 0;  // of the runs that this one goes on from [seconds]
+  StepId done_ = 0;         // completed steps
+  StepId own_ = 0;          // likewise by this rank; others only if asynchronous
+  data::Batch no_batch_;    // what an emulated replica gets
 };
 
 }  // namespace eqt::train

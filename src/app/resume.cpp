@@ -1,0 +1,83 @@
+#include "app/resume.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "app/field.hpp"
+#include "checkpoint/restoring_visitor.hpp"
+#include "core/error.hpp"
+
+namespace eqt::app {
+namespace {
+
+SavedPosition position_in(comm::Communicator& comm, const checkpoint::SavedSet& set) {
+  const auto data = checkpoint::numbers_of(comm, set, train::kSavedPosition, 3);
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // far above any run, far below overflow
+  const bool possible =
+      data[0] < kMost && data[1] < data[2] && data[2] < kMost / 2 + 1 && set.step() < kMost;
+  if (!possible) {
+    throw comm::AgreedError(
+        Kind::data, fmt::format("checkpoint of step {}: expected a batch below the number of an "
+                                "epoch's, found batch {} of {} in epoch {}",
+                                set.step(), data[1], data[2], data[0]));
+  }
+  return {.step = set.step(), .epoch = data[0], .batch = data[1], .batches = data[2]};
+}
+
+bool is_collective(const std::string& name) {
+  const auto& choices = config_choices("synchronization.collective");
+  return std::ranges::find(choices, name, &Choice::name) != choices.end();
+}
+
+}  // namespace
+
+std::string settle_resumed_config(const RunConfig& saved, const std::string& collective,
+                                  bool same_ranks, RunConfig& now) {
+  RunConfig before = saved;
+  if (is_collective(collective)) {
+    before.synchronization.collective = collective;
+    if (now.synchronization.collective == "auto") now.synchronization.collective = collective;
+  }
+  std::string changed, refused;
+  for (const Field& field : fields()) {
+    const std::string found = field.read(now).dump(), expected = field.read(before).dump();
+    if (found == expected) continue;
+    const bool may = field.on_resume == OnResume::may_change ||
+                     (field.on_resume == OnResume::may_change_with_ranks && !same_ranks);
+    std::string& list = may ? changed : refused;
+    list +=
+        fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", field.key, found, expected);
+  }
+  if (!refused.empty()) {
+    fail(Kind::usage,
+         "--resume: expected the config of the checkpoint where it changes what the saved state "
+         "means, found {}; set back what differs, or start anew with another --out",
+         refused);
+  }
+  return changed.empty() ? "" : "the run goes on with " + changed;
+}
+
+std::optional<Resume> find_resume(const RunConfig& config, const std::string& run_folder,
+                                  comm::Communicator& comm) {
+  checkpoint::Findings findings;
+  auto set = checkpoint::open_newest(comm, checkpoint::StateFolder(run_folder), findings);
+  if (!set) return {};
+  const std::string saved = checkpoint::text_of(comm, *set, train::kSavedConfig);
+  const std::string collective = checkpoint::text_of(comm, *set, train::kSavedCollective);
+  const SavedPosition position = position_in(comm, *set);
+  Resume resume{.resumption = {std::move(*set), std::move(findings)},
+                .position = position,
+                .config = config,
+                .note = {}};
+  comm.agree_after([&] {
+    resume.note =
+        settle_resumed_config(parse_config(saved, "the checkpoint's config", {}), collective,
+                              resume.resumption.set.ranks() == comm.size(), resume.config);
+  });
+  return resume;
+}
+
+}  // namespace eqt::app

@@ -1,0 +1,36 @@
+// What --resume finds, and whether this run may go on from it.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/build_run.hpp"
+#include "app/run_config.hpp"
+#include "comm/communicator.hpp"
+#include "train/folder_checkpointer.hpp"
+
+namespace eqt::app {
+
+struct Resume {
+  train::Resumption resumption;
+  SavedPosition position;
+  RunConfig config;  // the run's, with the collective that the saved one had settled on
+  std::string note;  // which keys are others than they were; may be empty
+};
+
+/// Compares the config that saved a state with the one that shall go on from it. `now` with
+/// collective "auto" takes `collective`, which the saved run used, so that nothing is measured
+/// anew.
+/// @return one line about keys that are others and may be; may be empty
+/// @throws Error{usage} naming each key that changes what the state means
+std::string settle_resumed_config(const RunConfig& saved, const std::string& collective,
+                                  bool same_ranks, RunConfig& now);
+
+/// The newest state below `run_folder` that is good (checkpoint::open_newest). Collective.
+/// @return nothing: there is none
+/// @throws Error{data}, Error{usage} on all ranks
+std::optional<Resume> find_resume(const RunConfig& config, const std::string& run_folder,
+                                  comm::Communicator& comm);
+
+}  // namespace eqt::app

@@ -1,0 +1,22 @@
+// Lists of runs as bytes: what a rank is responsible for.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/saved_state.hpp"
+
+namespace eqt::checkpoint {
+
+/// Per run three varints (7 bits a byte, lowest first): the change of the slice and the gap to the
+/// end of the run before, both with their sign in the lowest bit, then the count.
+std::vector<std::byte> write_places(std::span<const PlacedRun> runs);
+
+/// @throws Error{data} unless these are runs of `values` values in all
+std::vector<PlacedRun> read_places(std::span<const std::byte> bytes, std::size_t values,
+                                   std::string_view origin);
+
+}  // namespace eqt::checkpoint

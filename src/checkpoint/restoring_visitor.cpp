@@ -1,0 +1,288 @@
+#include "checkpoint/restoring_visitor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include "checkpoint/places.hpp"
+#include "core/error.hpp"
+
+namespace eqt::checkpoint {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{256} << 20;  // of a broadcast [bytes]
+constexpr const char* kWeight = "run/weight";
+
+const Section* section_of(const StateFile* file, std::string_view name, SectionKind kind,
+                          std::optional<std::size_t> count) {
+  const Section* const section = file == nullptr ? nullptr : file->find(name);
+  if (section == nullptr || section->kind != kind) return nullptr;
+  if (count && section->count() != *count) return nullptr;
+  return section;
+}
+
+std::string missing(StepId step, std::string_view name, std::optional<std::size_t> count) {
+  return fmt::format(
+      "checkpoint of step {}: expected \"{}\"{}, found none; resume with the config and the "
+      "equant-train that saved it",
+      step, name, count ? fmt::format(" of {} values", *count) : "");
+}
+
+/// The holder's bytes on all ranks; nothing on any if it has no such section.
+std::optional<std::vector<std::byte>> shared(comm::Communicator& comm, Rank holder,
+                                             const Section* section) {
+  constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  std::uint64_t size = section == nullptr ? kNone : section->bytes.size();
+  comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), holder);
+  if (size == kNone) return {};
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  if (comm.rank() == holder && size > 0)
+    std::memcpy(bytes.data(), section->bytes.data(), bytes.size());
+  for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+    comm.broadcast(std::span(bytes).subspan(at, std::min(kPiece, bytes.size() - at)), holder);
+  }
+  return bytes;
+}
+
+template <typename T>
+void copy_to(std::span<const std::byte> bytes, std::span<T> values) {
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+}
+
+template <typename T>
+T element(std::span<const std::byte> bytes, std::size_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// Finds where a place's value lies.
+class PlaceIndex {
+ public:
+  explicit PlaceIndex(std::span<const PlacedRun> runs) {
+    std::size_t at = 0;
+    for (const PlacedRun& run : runs) {
+      spots_.push_back({run, at});
+      at += static_cast<std::size_t>(run.count);
+    }
+    std::ranges::sort(spots_, {},
+                      [](const Spot& s) { return std::pair(s.run.slice, s.run.first); });
+  }
+
+  /// Calls found(offset in `run`, place in the values, count) for each stretch that both have.
+  template <typename Found>
+  void overlap(const PlacedRun& run, Found found) const {
+    const auto key = std::pair(run.slice, run.first);
+    auto spot = std::ranges::upper_bound(
+        spots_, key, {}, [](const Spot& s) { return std::pair(s.run.slice, s.run.first); });
+    if (spot != spots_.begin()) --spot;
+    for (; spot != spots_.end() && spot->run.slice <= run.slice; ++spot) {
+      if (spot->run.slice < run.slice) continue;
+      if (spot->run.first >= run.first + run.count) return;
+      const std::uint64_t begin = std::max(run.first, spot->run.first);
+      const std::uint64_t end = std::min(run.first + run.count, spot->run.first + spot->run.count);
+      if (begin >= end) continue;
+      found(static_cast<std::size_t>(begin - run.first),
+            spot->at + static_cast<std::size_t>(begin - spot->run.first),
+            static_cast<std::size_t>(end - begin));
+    }
+  }
+
+ private:
+  struct Spot {
+    PlacedRun run;
+    std::size_t at;
+  };
+  std::vector<Spot> spots_;  // ascending
+};
+
+}  // namespace
+
+RestoringVisitor::RestoringVisitor(comm::Communicator& comm, const SavedSet& set)
+    : comm_(comm), set_(set), as_it_was_(set.ranks() == comm.size() && !set.lacks_any()) {}
+
+void RestoringVisitor::values(std::string_view name, std::span<float> values, Across across) {
+  restore(full(name), SectionKind::floats, values, across);
+}
+
+void RestoringVisitor::doubles(std::string_view name, std::span<double> values, Across across) {
+  restore(full(name), SectionKind::doubles, values, across);
+}
+
+void RestoringVisitor::numbers(std::string_view name, std::span<std::uint64_t> values,
+                               Across across) {
+  restore(full(name), SectionKind::numbers, values, across);
+}
+
+template <typename T>
+void RestoringVisitor::restore(const std::string& name, SectionKind kind, std::span<T> values,
+                               Across across) {
+  if (as_it_was_) return copy_to(own_section(name, kind, values.size()).bytes, values);
+  const int n = set_.ranks();
+  switch (across) {
+    case Across::same:
+      return copy_to(shared_section(name, kind, set_.any_old(), values.size()), values);
+    case Across::mean:
+      return take_mean(name, kind, values);
+    case Across::sum:
+      return take_sum(name, kind, values);
+    case Across::own:
+      return take_from(name, kind, values,
+                       [&](Rank old) { return old == present(comm_.rank() % n); });
+    case Across::fresh:
+      return;
+  }
+}
+
+template <typename T>
+void RestoringVisitor::take_from(const std::string& name, SectionKind kind, std::span<T> values,
+                                 const std::function<bool(Rank old)>& whose) {
+  for (Rank old = 0; old < set_.ranks(); ++old) {
+    if (set_.holder(old) == SavedSet::kLost) continue;
+    const auto bytes = shared_section(name, kind, old, values.size());
+    if (whose(old)) copy_to(bytes, values);
+  }
+}
+
+template <typename T>
+void RestoringVisitor::take_mean(const std::string& name, SectionKind kind, std::span<T> values) {
+  if constexpr (std::is_floating_point_v<T>) {
+    std::vector<double> sums(values.size());
+    double weights = 0;
+    for (Rank old = 0; old < set_.ranks(); ++old) {
+      if (set_.holder(old) == SavedSet::kLost) continue;
+      const double weight = weight_of(old);
+      const auto bytes = shared_section(name, kind, old, values.size());
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        sums[i] += weight * static_cast<double>(element<T>(bytes, i));
+      weights += weight;
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) values[i] = static_cast<T>(sums[i] / weights);
+  } else {
+    EQT_CHECK(false, "the mean of {}", name);
+  }
+}
+
+template <typename T>
+void RestoringVisitor::take_sum(const std::string& name, SectionKind kind, std::span<T> values) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const int n = set_.ranks(), m = comm_.size(), me = comm_.rank();
+    std::vector<double> sums(values.size());
+    for (Rank old = 0; old < n; ++old) {
+      if (set_.holder(old) == SavedSet::kLost) continue;
+      const auto bytes = shared_section(name, kind, old, values.size());
+      const bool mine = m <= n ? old % m == me : old == me % n;
+      if (!mine) continue;
+      // Sharers of an old rank's values: old, old + n, ... below m; one if ranks became fewer.
+      const int sharers = m <= n ? 1 : (m - 1 - old) / n + 1;
+      const bool last = me / n + 1 == sharers || sharers == 1;
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const T whole = element<T>(bytes, i);
+        const T share = whole / static_cast<T>(sharers);
+        sums[i] += static_cast<double>(last ? whole - share * static_cast<T>(sharers - 1) : share);
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) values[i] = static_cast<T>(sums[i]);
+  } else {
+    EQT_CHECK(false, "the sum of {}", name);
+  }
+}
+
+void RestoringVisitor::placed(std::string_view name, std::span<float> values,
+                              const std::function<std::vector<PlacedRun>()>& places) {
+  const std::string section = full(name);
+  const std::vector<PlacedRun> runs = places();
+  bool unmoved = as_it_was_;
+  if (unmoved) {
+    const Section* const saved =
+        section_of(set_.file(comm_.rank()), places_name(section), SectionKind::places, {});
+    const std::vector<std::byte> now = write_places(runs);
+    unmoved = saved != nullptr && std::ranges::equal(saved->bytes, now);
+  }
+  // Hosts may have changed places, or fusion buckets their borders, for some ranks only.
+  const auto all = comm_.allgather(unmoved ? 1 : 0);
+  if (std::ranges::count(all, 1u) == std::ssize(all)) {
+    return copy_to(own_section(section, SectionKind::floats, values.size()).bytes, values);
+  }
+  gather_placed(section, values, runs);
+}
+
+void RestoringVisitor::gather_placed(const std::string& name, std::span<float> values,
+                                     std::span<const PlacedRun> runs) {
+  const PlaceIndex index(runs);
+  std::ranges::fill(values, 0.0f);
+  for (Rank old = 0; old < set_.ranks(); ++old) {
+    if (set_.holder(old) == SavedSet::kLost) continue;
+    const auto bytes = shared_section(name, SectionKind::floats, old, {});
+    const auto places = shared_section(places_name(name), SectionKind::places, old, {});
+    std::size_t at = 0;
+    for (const PlacedRun& run : read_places(places, bytes.size() / sizeof(float), name)) {
+      index.overlap(run, [&](std::size_t offset, std::size_t to, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i)
+          values[to + i] += element<float>(bytes, at + offset + i);
+      });
+      at += static_cast<std::size_t>(run.count);
+    }
+  }
+}
+
+const Section& RestoringVisitor::own_section(const std::string& name, SectionKind kind,
+                                             std::size_t count) const {
+  const StateFile* const file = set_.file(comm_.rank());
+  EQT_CHECK(file != nullptr, "rank {} has no file of its own", comm_.rank());
+  const Section* const section = section_of(file, name, kind, count);
+  if (section == nullptr) fail(Kind::data, "{}", missing(set_.step(), name, count));
+  return *section;
+}
+
+std::vector<std::byte> RestoringVisitor::shared_section(const std::string& name, SectionKind kind,
+                                                        Rank old,
+                                                        std::optional<std::size_t> count) {
+  const Rank holder = set_.holder(old);
+  const bool mine = holder == comm_.rank();
+  const Section* const section = mine ? section_of(set_.file(old), name, kind, count) : nullptr;
+  auto bytes = shared(comm_, holder, section);
+  if (!bytes) throw comm::AgreedError(Kind::data, missing(set_.step(), name, count));
+  return std::move(*bytes);
+}
+
+double RestoringVisitor::weight_of(Rank old) {
+  weights_.resize(static_cast<std::size_t>(set_.ranks()));
+  double& weight = weights_.at(static_cast<std::size_t>(old));
+  if (weight != 0) return weight;
+  const auto bytes = shared_section(kWeight, SectionKind::doubles, old, 1);
+  weight = element<double>(bytes, 0);
+  if (!(weight > 0))
+    fail(Kind::data, "rank {}'s weight: expected a number above 0, found {}", old, weight);
+  return weight;
+}
+
+/// `old`, or the next rank whose file is there.
+Rank RestoringVisitor::present(Rank old) const {
+  while (set_.holder(old) == SavedSet::kLost) old = (old + 1) % set_.ranks();
+  return old;
+}
+
+std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_view name) {
+  const Rank old = set.any_old();
+  const auto bytes =
+      shared(comm, set.holder(old), section_of(set.file(old), name, SectionKind::text, {}));
+  if (!bytes) throw comm::AgreedError(Kind::data, missing(set.step(), name, {}));
+  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+}
+
+std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
+                                      std::string_view name, std::size_t count) {
+  const Rank old = set.any_old();
+  const auto bytes =
+      shared(comm, set.holder(old), section_of(set.file(old), name, SectionKind::numbers, count));
+  if (!bytes) throw comm::AgreedError(Kind::data, missing(set.step(), name, count));
+  std::vector<std::uint64_t> numbers(count);
+  copy_to<std::uint64_t>(*bytes, numbers);
+  return numbers;
+}
+
+}  // namespace eqt::checkpoint

@@ -1,0 +1,73 @@
+// From a saved set to a run's state, on as many ranks as saved it or on others.
+
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/saved_set.hpp"
+#include "checkpoint/saving_visitor.hpp"
+#include "comm/communicator.hpp"
+
+namespace eqt::checkpoint {
+
+/// Overwrites what it is shown. Visits are collective; all ranks show the same parts.
+///
+/// On as many ranks as saved the set each takes its own file's values, bit for bit. Otherwise, or
+/// where files are lost, ranks exchange sections and follow `Across`. n ranks saved, m go on:
+/// - same: those of the lowest rank whose file is there
+/// - mean: sum_i w_i v_i / sum_i w_i in float64, in the order of ranks, w_i = "run/weight"
+/// - sum: v_j + v_(j+m) + ... for m < n; for m > n an equal share of v_(j mod n), the last sharer
+///   what is left
+/// - own: v_(j mod n), or the next whose file is there
+/// - placed: each value to where its place is now; places that nobody has begin with 0
+///
+/// @throws Error{data} where the set has no such part or one of another length: the config differs
+class RestoringVisitor final : public ScopedVisitor {
+ public:
+  RestoringVisitor(comm::Communicator& comm, const SavedSet& set);
+
+  void values(std::string_view name, std::span<float> values, Across across) override;
+  void doubles(std::string_view name, std::span<double> values, Across across) override;
+  void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) override;
+  void placed(std::string_view name, std::span<float> values,
+              const std::function<std::vector<PlacedRun>()>& places) override;
+  bool restores() const noexcept override { return true; }
+
+ private:
+  template <typename T>
+  void restore(const std::string& name, SectionKind kind, std::span<T> values, Across across);
+  template <typename T>
+  void take_mean(const std::string& name, SectionKind kind, std::span<T> values);
+  template <typename T>
+  void take_sum(const std::string& name, SectionKind kind, std::span<T> values);
+  template <typename T>
+  void take_from(const std::string& name, SectionKind kind, std::span<T> values,
+                 const std::function<bool(Rank old)>& whose);
+  void gather_placed(const std::string& name, std::span<float> values,
+                     std::span<const PlacedRun> runs);
+
+  const Section& own_section(const std::string& name, SectionKind kind, std::size_t count) const;
+  std::vector<std::byte> shared_section(const std::string& name, SectionKind kind, Rank old,
+                                        std::optional<std::size_t> count);
+  double weight_of(Rank old);
+  Rank present(Rank old) const;
+
+  comm::Communicator& comm_;
+  const SavedSet& set_;
+  const bool as_it_was_;         // every rank has its own file
+  std::vector<double> weights_;  // by old rank; filled when first needed
+};
+
+/// A section's text on all ranks. Collective.
+/// @throws Error{data} on all ranks if the set has no such text
+std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_view name);
+/// Its numbers, likewise. @param count how many it must have
+std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
+                                      std::string_view name, std::size_t count);
+
+}  // namespace eqt::checkpoint

@@ -1,0 +1,302 @@
+#include "checkpoint/saved_set.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <compare>
+#include <cstring>
+#include <map>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace eqt::checkpoint {
+namespace {
+
+// A message at a time, so that its length stays below every limit of MPI's.
+constexpr std::size_t kPiece = std::size_t{256} << 20;
+
+/// What files must share to be of one set.
+struct SetName {
+  StepId step = 0;
+  int ranks = 1;
+  std::uint64_t start = 0;
+
+  auto operator<=>(const SetName&) const = default;
+};
+
+/// A file as ranks tell each other of it.
+struct Told {
+  std::uint64_t step = 0, start = 0, bytes = 0;
+  std::int32_t rank = 0, ranks = 1;
+  std::uint64_t in_manifest = 0;
+};
+static_assert(std::has_unique_object_representations_v<Told>);
+
+struct Candidate {
+  std::vector<std::vector<Rank>> holders;  // by old rank, ascending
+  std::vector<std::uint64_t> bytes;        // likewise
+  bool in_manifest = false;
+
+  bool complete() const {
+    return std::ranges::none_of(holders, [](const auto& ranks) { return ranks.empty(); });
+  }
+  bool usable() const {
+    return std::ranges::any_of(holders, [](const auto& ranks) { return !ranks.empty(); });
+  }
+};
+
+std::string packed(std::span<const FoundFile> files) {
+  std::string text;
+  for (const FoundFile& file : files) {
+    const Told told = {.step = file.head.step,
+                       .start = file.head.start,
+                       .bytes = file.bytes,
+                       .rank = file.head.rank,
+                       .ranks = file.head.ranks,
+                       .in_manifest = file.in_manifest ? 1u : 0u};
+    text.append(reinterpret_cast<const char*>(&told), sizeof(told));
+  }
+  return text;
+}
+
+std::vector<Told> unpacked(const std::string& text) {
+  if (text.size() % sizeof(Told) != 0)
+    fail(Kind::wire, "expected a list of checkpoints, found {} bytes", text.size());
+  std::vector<Told> files(text.size() / sizeof(Told));
+  if (!files.empty()) std::memcpy(files.data(), text.data(), text.size());
+  for (const Told& file : files) {
+    constexpr std::int32_t kMostRanks = 1 << 20;
+    if (file.rank >= 0 && file.rank < file.ranks && file.ranks <= kMostRanks) continue;
+    fail(Kind::wire, "expected a list of checkpoints, found rank {} of {}", file.rank, file.ranks);
+  }
+  return files;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+bool SavedSet::lacks_any() const { return std::ranges::count(holders_, kLost) > 0; }
+
+Rank SavedSet::any_old() const {
+  const auto found =
+      std::ranges::find_if(holders_, [](const Rank holder) { return holder != kLost; });
+  EQT_CHECK(found != holders_.end(), "a set without files");
+  return static_cast<Rank>(found - holders_.begin());
+}
+
+const StateFile* SavedSet::file(Rank old) const {
+  const auto& open = open_.at(static_cast<std::size_t>(old));
+  return open == nullptr ? nullptr : &*open->file;
+}
+
+class SetFinder {
+ public:
+  SetFinder(comm::Communicator& comm, const StateFolder& folder, Findings& findings)
+      : comm_(comm), folder_(folder), findings_(findings) {}
+
+  std::optional<SavedSet> find() {
+    gather();
+    for (auto& [name, candidate] : newest_first()) {
+      if (auto set = try_open(name, *candidate, true)) return set;
+    }
+    for (auto& [name, candidate] : newest_first()) {
+      if (!candidate->in_manifest) continue;
+      if (auto set = try_open(name, *candidate, false)) return set;
+    }
+    if (damaged_ == 0) return {};
+    throw comm::AgreedError(
+        Kind::data,
+        fmt::format("{}: expected a complete checkpoint, found only damaged ones ({}); start anew "
+                    "with --overwrite",
+                    folder_.path(), fmt::join(findings_.sentences, "; ")));
+  }
+
+ private:
+  /// Every rank learns what all have.
+  void gather() {
+    std::vector<std::string> damaged;
+    std::vector<FoundFile> mine;
+    comm_.agree_after([&] { mine = folder_.list(damaged); });
+    const std::vector<std::string> lists = comm_.allgather(packed(mine));
+    for (Rank rank = 0; rank < comm_.size(); ++rank) {
+      for (const Told& file : unpacked(lists[static_cast<std::size_t>(rank)])) take(rank, file);
+    }
+    tell_all(fmt::format("{}", fmt::join(damaged, "\n")));
+  }
+
+  void take(Rank rank, const Told& file) {
+    Candidate& candidate = candidates_[{file.step, file.ranks, file.start}];
+    const auto ranks = static_cast<std::size_t>(file.ranks);
+    candidate.holders.resize(ranks);
+    candidate.bytes.resize(ranks);
+    const auto old = static_cast<std::size_t>(file.rank);
+    candidate.holders[old].push_back(rank);
+    candidate.bytes[old] = file.bytes;
+    candidate.in_manifest |= file.in_manifest != 0;
+  }
+
+  /// Sentences of all ranks, those that several have once. @return how many
+  void tell_all(const std::string& lines) {
+    for (const std::string& text : comm_.allgather(lines)) {
+      for (std::string& line : lines_of(text)) {
+        if (std::ranges::count(findings_.sentences, line) > 0) continue;
+        findings_.sentences.push_back(std::move(line));
+        ++damaged_;
+      }
+    }
+  }
+
+  std::vector<std::pair<SetName, Candidate*>> newest_first() {
+    std::vector<std::pair<SetName, Candidate*>> all;
+    for (auto& [name, candidate] : candidates_) all.emplace_back(name, &candidate);
+    std::ranges::reverse(all);
+    return all;
+  }
+
+  std::optional<SavedSet> try_open(const SetName& name, Candidate& candidate, bool complete) {
+    while (complete ? candidate.complete() : candidate.usable()) {
+      SavedSet set;
+      set.head_ = {.rank = 0, .ranks = name.ranks, .step = name.step, .start = name.start};
+      choose_holders(candidate, set);
+      if (!read(candidate, set)) continue;  // with one file less
+      if (name.ranks == comm_.size()) fetch(candidate, set);
+      note_losses(set);
+      note_others(name.step);
+      return set;
+    }
+    return {};
+  }
+
+  /// An old rank's successor, if it has the file; else the lowest that has it.
+  void choose_holders(const Candidate& candidate, SavedSet& set) const {
+    set.open_.resize(candidate.holders.size());
+    for (std::size_t old = 0; old < candidate.holders.size(); ++old) {
+      const std::vector<Rank>& having = candidate.holders[old];
+      const Rank successor = static_cast<Rank>(old) % comm_.size();
+      const bool has = std::ranges::binary_search(having, successor);
+      set.holders_.push_back(has ? successor : having.empty() ? SavedSet::kLost : having.front());
+    }
+  }
+
+  /// Each file by its holder. False if one is damaged, which then counts as not there.
+  bool read(Candidate& candidate, SavedSet& set) {
+    std::vector<std::uint64_t> bad(candidate.holders.size());
+    std::string sentences;
+    for (std::size_t old = 0; old < bad.size(); ++old) {
+      if (set.holders_[old] != comm_.rank()) continue;
+      try {
+        read_one(candidate, static_cast<Rank>(old), set);
+      } catch (const Error& error) {
+        bad[old] = 1;
+        sentences += (sentences.empty() ? "" : "\n") + std::string(error.what());
+      }
+    }
+    tell_all(sentences);
+    bool good = true;
+    for (std::size_t old = 0; old < bad.size(); ++old) {
+      const auto all = comm_.allgather(bad[old]);
+      if (std::ranges::count(all, 1u) == 0) continue;
+      std::erase(candidate.holders[old], set.holders_[old]);
+      good = false;
+    }
+    return good;
+  }
+
+  void read_one(const Candidate& candidate, Rank old, SavedSet& set) const {
+    FoundFile found{.head = set.head_};
+    found.head.rank = old;
+    found.bytes = candidate.bytes[static_cast<std::size_t>(old)];
+    auto open = std::make_unique<SavedSet::Open>();
+    open->bytes = folder_.read(found);
+    open->file.emplace(open->bytes, folder_.file_path(set.step(), old, set.ranks()));
+    if (open->file->head() != found.head)
+      fail(Kind::data, "{}: expected the file that was there a moment ago, found another",
+           folder_.file_path(set.step(), old, set.ranks()));
+    set.open_[static_cast<std::size_t>(old)] = std::move(open);
+  }
+
+  /// Gives every rank its own file.
+  void fetch(const Candidate& candidate, SavedSet& set) {
+    for (Rank rank = 0; rank < comm_.size(); ++rank) {
+      const Rank from = set.holder(rank);
+      if (from == rank || from == SavedSet::kLost) continue;
+      const auto place = static_cast<std::size_t>(rank);
+      auto& open = set.open_[place];
+      if (comm_.rank() == rank) {
+        open = std::make_unique<SavedSet::Open>();
+        open->bytes.resize(static_cast<std::size_t>(candidate.bytes[place]));
+        receive(from, open->bytes);
+        open->file.emplace(open->bytes, fmt::format("rank {}'s file from rank {}", rank, from));
+      } else if (comm_.rank() == from) {
+        send(rank, open->bytes);
+        open.reset();
+      }
+      set.holders_[place] = rank;
+      findings_.sentences.push_back(fmt::format(
+          "rank {} has no file of step {} and got it from rank {}", rank, set.step(), from));
+    }
+  }
+
+  static constexpr const char* kFetch = "a checkpoint's file for a rank that lacks it";
+
+  void receive(Rank from, std::span<std::byte> room) {
+    for (std::size_t at = 0; at < room.size(); at += kPiece) {
+      comm::Incoming in{from, room.subspan(at, std::min(kPiece, room.size() - at))};
+      comm_.exchange({}, {&in, 1}, kFetch);
+      if (in.bytes != in.room.size())
+        fail(Kind::wire, "{}: expected {} bytes from rank {}, found {}", kFetch, in.room.size(),
+             from, in.bytes);
+    }
+  }
+
+  void send(Rank to, std::span<const std::byte> bytes) {
+    for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+      const comm::Outgoing out{to, bytes.subspan(at, std::min(kPiece, bytes.size() - at))};
+      comm_.exchange({&out, 1}, {}, kFetch);
+    }
+  }
+
+  void note_losses(const SavedSet& set) {
+    for (Rank old = 0; old < set.ranks(); ++old) {
+      if (set.holder(old) != SavedSet::kLost) continue;
+      findings_.sentences.push_back(
+          fmt::format("rank {}'s file of step {} is nowhere, so what that rank alone had is lost",
+                      old, set.step()));
+    }
+  }
+
+  void note_others(StepId step) {
+    for (const auto& [name, candidate] : candidates_) {
+      if (name.step > step) findings_.newer.push_back(name.step);
+      if (name.step >= step) continue;
+      const bool good = candidate.complete() || candidate.in_manifest;
+      (good ? findings_.older : findings_.older_fragments).push_back(name.step);
+    }
+  }
+
+  comm::Communicator& comm_;
+  const StateFolder& folder_;
+  Findings& findings_;
+  std::map<SetName, Candidate> candidates_;
+  int damaged_ = 0;
+};
+
+std::optional<SavedSet> open_newest(comm::Communicator& comm, const StateFolder& folder,
+                                    Findings& findings) {
+  return SetFinder(comm, folder, findings).find();
+}
+
+}  // namespace eqt::checkpoint

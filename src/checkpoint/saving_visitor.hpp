@@ -1,0 +1,72 @@
+// From a run's state to the bytes of a file.
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/state_file.hpp"
+#include "core/saved_state.hpp"
+
+namespace eqt::checkpoint {
+
+/// Keeps the names of scopes: "synchronizer/memory/residual".
+class ScopedVisitor : public StateVisitor {
+ public:
+  void enter(std::string_view scope) override;
+  void leave() override;
+
+ protected:
+  /// Of a part of the present scope.
+  std::string full(std::string_view name) const;
+
+ private:
+  std::string prefix_;
+};
+
+/// The section that tells the places of `name`.
+std::string places_name(const std::string& name);
+
+/// Places as bytes, by section. They do not change in a run, so they are listed once.
+using KnownPlaces = std::map<std::string, std::vector<std::byte>>;
+
+/// Copies what it is shown.
+class SavingVisitor final : public ScopedVisitor {
+ public:
+  SavingVisitor(StateImage& image, KnownPlaces& places) : image_(image), places_(places) {}
+
+  void values(std::string_view name, std::span<float> values, Across across) override;
+  void doubles(std::string_view name, std::span<double> values, Across across) override;
+  void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) override;
+  void placed(std::string_view name, std::span<float> values,
+              const std::function<std::vector<PlacedRun>()>& places) override;
+  bool restores() const noexcept override { return false; }
+
+ private:
+  StateImage& image_;
+  KnownPlaces& places_;
+};
+
+/// Counts what a SavingVisitor would copy [bytes], so that memory is taken once.
+class SizingVisitor final : public ScopedVisitor {
+ public:
+  explicit SizingVisitor(KnownPlaces& places) : places_(places) {}
+  std::size_t bytes() const noexcept { return bytes_; }
+
+  void values(std::string_view name, std::span<float> values, Across across) override;
+  void doubles(std::string_view name, std::span<double> values, Across across) override;
+  void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) override;
+  void placed(std::string_view name, std::span<float> values,
+              const std::function<std::vector<PlacedRun>()>& places) override;
+  bool restores() const noexcept override { return false; }
+
+ private:
+  void count(std::string_view name, std::size_t bytes);
+
+  KnownPlaces& places_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace eqt::checkpoint

@@ -1,0 +1,120 @@
+// One rank's state as bytes: named sections with hashes. The layout is FORMAT.md's.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/layout.hpp"
+#include "core/saved_state.hpp"
+
+namespace eqt::checkpoint {
+
+/// Raised when a reader of today could not read what is written then.
+inline constexpr std::uint32_t kFormatVersion = 1;
+
+/// Longest name of a section [bytes].
+inline constexpr std::size_t kLongestName = 256;
+
+/// Whose state a file holds.
+struct FileHead {
+  Rank rank = 0;
+  int ranks = 1;
+  StepId step = 0;          // completed
+  std::uint64_t start = 0;  // drawn when the job was started; the same in all files of a set
+
+  bool operator==(const FileHead&) const = default;
+};
+
+enum class SectionKind : std::uint8_t {
+  floats,   // float32
+  doubles,  // float64
+  numbers,  // uint64
+  places,   // bytes, see places.hpp
+  text      // UTF-8
+};
+
+/// Of one element [bytes].
+std::size_t element_bytes(SectionKind kind) noexcept;
+
+/// A part of the state; name and bytes lie in the file's memory.
+struct Section {
+  std::string_view name;
+  SectionKind kind = SectionKind::text;
+  Across across = Across::same;
+  std::span<const std::byte> bytes;
+
+  std::size_t count() const noexcept { return bytes.size() / element_bytes(kind); }
+  std::string_view text() const noexcept {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+};
+
+/// Builds a file in memory that is kept from one to the next. Appending copies; what costs more is
+/// left to finish(), which any thread may call.
+class StateImage {
+ public:
+  /// Forgets what was there. @param bytes what will be appended, if it is known
+  void begin(const FileHead& head, std::size_t bytes);
+  /// @pre a name that was not there yet, of 1 to kLongestName bytes
+  void append(std::string_view name, SectionKind kind, Across across,
+              std::span<const std::byte> bytes);
+  /// Hashes everything. The whole file, until begin().
+  std::span<const std::byte> finish();
+  /// Of the file: what finish() found. Tells files apart in a manifest.
+  std::uint64_t hash() const noexcept { return hash_; }
+
+ private:
+  struct Entry {
+    std::string name;
+    SectionKind kind;
+    Across across;
+    std::size_t begin, bytes;  // in memory_
+  };
+
+  void put(std::span<const std::byte> bytes);
+
+  FileHead head_;
+  std::vector<Entry> entries_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0, capacity_ = 0;
+  std::uint64_t hash_ = 0;
+};
+
+/// A file that was read: a view of its bytes.
+class StateFile {
+ public:
+  /// Checks every length against bytes.size() before it is used, and every hash. Allocates less
+  /// than four times the table of sections.
+  /// @param origin the file, for sentences
+  /// @throws Error{data} unless the bytes are exactly what StateImage makes
+  StateFile(std::span<const std::byte> bytes, std::string_view origin);
+
+  const FileHead& head() const noexcept { return head_; }
+  std::uint64_t hash() const noexcept { return hash_; }
+  const std::vector<Section>& sections() const noexcept { return sections_; }
+  /// nullptr if there is none of this name.
+  const Section* find(std::string_view name) const noexcept;
+
+ private:
+  FileHead head_;
+  std::vector<Section> sections_;  // ascending by name
+  std::uint64_t hash_ = 0;
+};
+
+/// Bytes that read_head() looks at.
+std::size_t head_bytes() noexcept;
+
+/// Whose state it is, without looking at the state.
+/// @param bytes the first head_bytes() of a file, or all of it if it is shorter
+/// @param file_bytes its length
+/// @throws Error{data} if that is no head of a file of this length
+FileHead read_head(std::span<const std::byte> bytes, std::uint64_t file_bytes,
+                   std::string_view origin);
+
+}  // namespace eqt::checkpoint

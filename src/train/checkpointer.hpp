@@ -1,0 +1,42 @@
+// Where the trainer leaves its state, to find it again.
+
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "core/layout.hpp"
+#include "core/saved_state.hpp"
+
+namespace eqt::train {
+
+/// Every call is collective, between two steps, with the same argument on all ranks.
+class Checkpointer {
+ public:
+  using Visit = std::function<void(StateVisitor&)>;
+
+  virtual ~Checkpointer() = default;
+
+  /// What shows the whole state of a rank to a visitor; before anything else.
+  virtual void attach(Visit visit) = 0;
+
+  /// Begins to save the state after `done` steps, and returns when it is copied. Waits for the save
+  /// before. A save that fails is told of in a note and leaves the older ones alone.
+  virtual void save(StepId done) = 0;
+
+  /// Saves the state after `done` steps (unless that was saved already) and waits until all ranks'
+  /// files are on their disks.
+  /// @throws Error{output} on all ranks if one could not
+  virtual void save_and_wait(StepId done) = 0;
+
+  /// The end of a run: waits for the last save.
+  /// @throws Error{output} on all ranks if there were saves and not one of them is complete
+  virtual void finish() = 0;
+
+  /// Overwrites the state by the newest complete one. @return the steps it had done; nothing: there
+  /// is none, and the state is as it was
+  /// @throws Error{data} if its files are damaged
+  virtual std::optional<StepId> restore_newest() = 0;
+};
+
+}  // namespace eqt::train
