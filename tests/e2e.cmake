@@ -1,7 +1,8 @@
 # The whole program, as users run it. Each script is one test; e2e/lib.sh holds their words.
 
-function(eqt_e2e_test name timeout)
-  add_test(NAME e2e.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${name}.sh)
+function(eqt_e2e_test script timeout)  # further arguments are the script's
+  string(JOIN "." name ${script} ${ARGN})
+  add_test(NAME e2e.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${script}.sh ${ARGN})
   set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} PROCESSORS 2
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]"
     ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};${EQT_MPI_ENVIRONMENT}")
@@ -9,6 +10,10 @@ endfunction()
 
 if(TARGET equant-train)
   eqt_e2e_test(learns 120)
+  eqt_e2e_test(resume 300)
+  foreach(what IN ITEMS compressors algorithms)
+    eqt_e2e_test(resume_matrix 600 ${what})
+  endforeach()
   eqt_e2e_test(reproducible 120)
   eqt_e2e_test(ranks 90)
   eqt_e2e_test(collectives 120)

@@ -11,6 +11,7 @@
 #include "support/gossip_cases.hpp"
 #include "support/gossip_rank.hpp"
 #include "support/mpi_world.hpp"
+#include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::test;
@@ -241,7 +242,7 @@ namespace {
 
 /// How far a rank's running sum s is from sum_j W_ij xh_j.
 double sum_error(comm::Communicator& comm, GossipRank& rank, const topology::Topology& topology) {
-  const auto state = rank.mixer().state();
+  const auto state = test::spans_of(rank.mixer());
   const std::span<float> copy = state[0], sums = state[1];
   const auto n = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
   std::vector<double> copies(n * copy.size());
@@ -277,7 +278,7 @@ TEST_CASE("renewed public copies repair a damaged running sum", "[gossip]") {
     for (int round = 0; round < 3; ++round) rank.mix();
     CHECK(sum_error(comm, rank, *ring) < 1e-5);
     if (comm.rank() == 0)
-      for (float& s : rank.mixer().state()[1]) s += 0.5f;
+      for (float& s : test::spans_of(rank.mixer())[1]) s += 0.5f;
     for (int round = 3; round < 7; ++round) rank.mix();
     CHECK(sum_error(comm, rank, *ring) > 0.4);
     for (int round = 7; round < 40; ++round) rank.mix();
