@@ -291,6 +291,33 @@ TEST_CASE("renewed public copies repair a damaged running sum", "[gossip]") {
   }
 }
 
+TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const Layout layout = layout_of({{40, 50}});
+  const std::size_t count = total_count(layout);
+  const auto compressor = codec::make_topk({.density = 0.01});
+  for (const char* name : {"choco-sgd", "quant-sgp"}) {
+    for (const NamedTopology& topology : all_topologies(comm.size())) {
+      const GossipRecipe recipe = bare(name);
+      if (!fits(recipe, topology)) continue;
+      INFO(name << " on " << topology.name);
+      GossipRank rank(comm, recipe, {.damping = 1}, *topology.made, *compressor, layout,
+                      {.plan = gossip_plan()});
+      std::ranges::copy(gaussian(count, {.run_seed = 91}), rank.parameters().begin());
+      rank.start();
+      CHECK(sum_error(comm, rank, *topology.made) < 2e-6);
+      // What a rank then learns fits into a message, small as it is beside the model.
+      const auto own = static_cast<std::size_t>(comm.rank());
+      rank.parameters()[own] += 1e-3f;
+      const std::vector<float> before(rank.parameters().begin(), rank.parameters().end());
+      rank.mix();
+      const std::span<float> copy = rank.mixer().state()[0];
+      for (std::size_t k = 0; k < count; ++k) CHECK(std::abs(copy[k] - before[k]) < 1e-6f);
+      CHECK(sum_error(comm, rank, *topology.made) < 2e-6);
+    }
+  }
+}
+
 TEST_CASE("AdaGossip brings models together, large ones and small ones", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = gossip_layout();
