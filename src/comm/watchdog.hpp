@@ -38,8 +38,6 @@ class Watchdog {
   /// watchdog's thread, which waits for it. "" = nothing.
   void set_inquiry(std::function<std::string()> inquiry);
 
-  std::uint64_t step() const noexcept { return step_.load(std::memory_order_relaxed); }
-
   /// Starts the deadline, anew if it was running.
   /// @param operation a string literal
   /// @param peer whose message is awaited, if one is; this rank itself: nobody else is to blame
