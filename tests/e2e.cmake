@@ -42,6 +42,11 @@ if(TARGET equant-train)
   eqt_e2e_test(netlab 120)
   eqt_e2e_test(without_threads 120)
 
+  # One process at a time, and no clock is read: two of these run beside each other.
+  foreach(name IN ITEMS verbs topologies analyze_volume install weights gossip_refusals)
+    set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 1)
+  endforeach()
+
   if(NOT EQT_SANITIZE)  # a sanitizer wants to be loaded first
     add_library(mpi_without_threads MODULE support/mpi_without_threads.cpp)
     target_link_libraries(mpi_without_threads PRIVATE MPI::MPI_CXX)
