@@ -109,8 +109,8 @@ std::uint64_t message_bytes(const RunConfig& config, int ranks, const Layout& la
 
 }  // namespace
 
-MemoryEstimate estimate_memory(const RunConfig& config, int ranks) {
-  model::set_threads(std::max(1, config.threads_per_rank));
+MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads) {
+  model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
   const model::NetworkMemory network = measure_network(config);
   const auto compressor = make_compressor(config.compressor);
   const std::uint64_t flat = total_count(network.layout) * kFloat;
@@ -143,7 +143,7 @@ std::uint64_t require_memory(const RunConfig& config, comm::Communicator& comm) 
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     const std::uint64_t before = resident_bytes();
-    const MemoryEstimate estimate = estimate_memory(config, comm.size());
+    const MemoryEstimate estimate = estimate_memory(config, comm.size(), threads_for(config, comm));
     needed = {estimate.total(), estimate.total() - std::min(before, estimate.program)};
   });
   comm.broadcast(std::as_writable_bytes(std::span(needed)), 0);

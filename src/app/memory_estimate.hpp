@@ -27,8 +27,9 @@ struct MemoryEstimate {
 /// Builds the network and runs it on a few empty images, to see what a step holds. Errs on the
 /// large side.
 /// @param ranks of the job, on which rooms for messages depend
+/// @param threads of each
 /// @throws Error{usage} for a network that cannot be built
-MemoryEstimate estimate_memory(const RunConfig& config, int ranks);
+MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads);
 
 /// "memory: about 512 MiB per rank of 2: 210 program, ..."
 std::string memory_text(const MemoryEstimate& estimate, int ranks);

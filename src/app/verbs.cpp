@@ -90,7 +90,8 @@ void run_schema() { fmt::print("{}\n", config_schema()); }
 void run_check(const CheckCommand& command) {
   const RunConfig config =
       parse_config(read_config_file(command.config_path), command.config_path, command.sets);
-  const MemoryEstimate estimate = estimate_memory(config, command.ranks);
+  const MemoryEstimate estimate =
+      estimate_memory(config, command.ranks, std::max(1, config.threads_per_rank));
   fmt::print("{}", resolved_json(config));
   fmt::print(stderr, "{}\n", memory_text(estimate, command.ranks));
 }
