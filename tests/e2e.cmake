@@ -1,7 +1,8 @@
 # The whole program, as users run it. Each script is one test; e2e/lib.sh holds their words.
 
-function(eqt_e2e_test name timeout)
-  add_test(NAME e2e.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${name}.sh)
+function(eqt_e2e_test script timeout)  # further arguments are the script's
+  string(JOIN "." name ${script} ${ARGN})
+  add_test(NAME e2e.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${script}.sh ${ARGN})
   set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} PROCESSORS 2
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]"
     ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};${EQT_MPI_ENVIRONMENT}")
@@ -9,6 +10,10 @@ endfunction()
 
 if(TARGET equant-train)
   eqt_e2e_test(learns 120)
+  eqt_e2e_test(resume 300)
+  foreach(what IN ITEMS compressors algorithms)
+    eqt_e2e_test(resume_matrix 600 ${what})
+  endforeach()
   eqt_e2e_test(reproducible 120)
   eqt_e2e_test(ranks 90)
   eqt_e2e_test(collectives 120)
@@ -18,6 +23,8 @@ if(TARGET equant-train)
   eqt_e2e_test(asynchronous 240)
   eqt_e2e_test(same_everywhere 120)
   eqt_e2e_test(bad_input 120)
+  eqt_e2e_test(resources 120)
+  eqt_e2e_test(memory 120)
   eqt_e2e_test(gossip_refusals 180)
   eqt_e2e_test(fails_fast 90)
   eqt_e2e_test(collective_failures 180)
@@ -26,7 +33,7 @@ if(TARGET equant-train)
   eqt_e2e_test(divergence 180)
   eqt_e2e_test(chaos 120)
   eqt_e2e_test(elastic 180)
-  eqt_e2e_test(verbs 90)
+  eqt_e2e_test(verbs 120)
   eqt_e2e_test(topologies 120)
   eqt_e2e_test(analyze_volume 60)
   eqt_e2e_test(bench 240)
@@ -38,6 +45,11 @@ if(TARGET equant-train)
   eqt_e2e_test(scripts 120)
   eqt_e2e_test(netlab 120)
   eqt_e2e_test(without_threads 120)
+
+  # One process at a time, and no clock is read: two of these run beside each other.
+  foreach(name IN ITEMS verbs topologies analyze_volume install weights gossip_refusals)
+    set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 1)
+  endforeach()
 
   if(NOT EQT_SANITIZE)  # a sanitizer wants to be loaded first
     add_library(mpi_without_threads MODULE support/mpi_without_threads.cpp)

@@ -1,4 +1,5 @@
 eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
+eqt_mpi_test(damage RANKS 2 3 4 LINK eqt_train SOURCES mpi/damage_test.cpp)
 eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(same_topology RANKS 1 2 3 4
   LINK eqt_app eqt_topology eqt_xxhash nlohmann_json::nlohmann_json

@@ -15,6 +15,7 @@
 #include "codec/parallel.hpp"
 #include "codec/simd.hpp"
 #include "comm/host_facts.hpp"
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "pipeline/plan.hpp"
@@ -53,8 +54,10 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
                                  .augment = config.data.augment,
                                  .seed = config.seed});
   run.plan.steps_per_epoch = batches;
-  run.plan.total_steps =
-      config.train.steps > 0 ? config.train.steps : config.train.epochs * batches;
+  run.plan.total_steps = config.train.steps > 0
+                             ? config.train.steps
+                             : checked_product<std::uint64_t>({config.train.epochs, batches},
+                                                              Kind::usage, "steps (train.epochs)");
   run.plan.batch_size = config.train.batch_size;
   run.plan.evaluate_every = config.train.evaluate_every;
 }

@@ -13,6 +13,7 @@
 
 #include "app/build_run.hpp"
 #include "app/early_stop.hpp"
+#include "app/memory_estimate.hpp"
 #include "app/resume.hpp"
 #include "app/run_config.hpp"
 #include "app/run_folder.hpp"
@@ -222,6 +223,7 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     config = resume->config;
   }
 
+  const std::uint64_t memory_bytes = require_memory(config, comm);
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault,
                 resume ? std::optional(resume->position) : std::nullopt);
@@ -238,7 +240,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     if (comm.rank() != 0) return;
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
-    sink->write(describe(config, *run, comm));
+    metrics::RunRecord record = describe(config, *run, comm);
+    record.memory_estimate_bytes = memory_bytes;
+    sink->write(record);
     if (config.synchronization.overlap && comm.size() > 1 && !session.allows_communication_thread())
       sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
     if (run->gossip != nullptr && !run->gossip->note.empty())

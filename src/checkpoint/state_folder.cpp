@@ -99,8 +99,8 @@ std::vector<FoundFile> StateFolder::list(std::vector<std::string>& damaged) cons
         if (!file) continue;
         file->in_manifest = in_manifest;
         found.push_back(*file);
-      } catch (const Error& error) {
-        damaged.emplace_back(error.what());
+      } catch (const Error& refused) {
+        damaged.emplace_back(refused.what());
       }
     }
   }

@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
+#include "comm/damage.hpp"
 #include "comm/local_peers.hpp"
 #include "comm/mpi_call.hpp"
 #include "comm/signals.hpp"
 #include "comm/watchdog.hpp"
+#include "core/checksum.hpp"
 
 namespace eqt::comm {
 namespace {
@@ -18,6 +22,8 @@ namespace {
 // question and its answer queue behind the bulk data of both directions, which halves a slow link;
 // eager chunks fill it. Within a host they pass through caches instead of through memory.
 constexpr ChunkRule kChunks = {.chunk_bytes = 60 * 1024, .in_flight = 4};
+
+constexpr std::size_t kBroadcastPiece = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -30,6 +36,7 @@ struct Communicator::State {
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
+  Tamper tamper;                        // may be empty
   MPI_Comm notes = MPI_COMM_NULL;       // that the run shall stop
   std::atomic<bool> stop_known{false};  // and all others were told
   MPI_Request maximum = MPI_REQUEST_NULL;
@@ -76,6 +83,19 @@ struct Communicator::State {
       }
       patience.pause(host_ranks.size() == static_cast<std::size_t>(size));
     }
+  }
+
+  /// What the root hands to MPI: the bytes themselves, unless a fault was asked for.
+  std::vector<std::byte> forged_copy(std::span<const std::byte> bytes) const {
+    if (!tamper) return {};
+    auto other = tamper(bytes, Watchdog::kNobody);
+    return other && other->size() == bytes.size() ? *std::move(other) : std::vector<std::byte>();
+  }
+
+  void broadcast(void* bytes, std::size_t count, Rank root, const char* operation) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(bytes, checked_int(count), MPI_BYTE, root, comm, &request), operation);
+    wait(request, operation);
   }
 
   void tell_stop() {
@@ -192,6 +212,11 @@ void Communicator::set_timeout(double seconds) {
   s.watchdog = std::move(watchdog);
 }
 
+void Communicator::set_tamper(const Tamper& tamper) {
+  state_->tamper = tamper;
+  state_->transfers->set_tamper(tamper);
+}
+
 void Communicator::beat(const char* activity, bool waits_too) noexcept {
   state_->watchdog->beat(activity, waits_too);
 }
@@ -212,19 +237,31 @@ bool Communicator::knows_of_stop() const noexcept {
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
-  if (bytes.empty() || size() == 1) return;
+  if (size() == 1) return;
   State& s = *state_;
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibcast(bytes.data(), checked_int(bytes.size()), MPI_BYTE, root, s.comm, &request),
-        "broadcast");
-  const bool sends = rank() == root;
-  s.transfers->count(sends ? bytes.size() : 0, sends ? 0 : bytes.size(), 0);
-  s.wait(request, "broadcast");
+  constexpr const char* kOperation = "broadcast";
+  // MPI counts in int.
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kBroadcastPiece))) {
+    const auto piece = bytes.first(std::min(bytes.size(), kBroadcastPiece));
+    const bool sends = rank() == root;
+    std::vector<std::byte> forged;
+    if (sends) forged = s.forged_copy(piece);
+    std::uint64_t expected = sends ? checksum(piece) : 0;
+    s.broadcast(forged.empty() ? piece.data() : forged.data(), piece.size(), root, kOperation);
+    s.transfers->count(sends ? piece.size() : 0, sends ? 0 : piece.size(), 0);
+    s.broadcast(&expected, sizeof expected, root, kOperation);
+    require_undamaged({s.watchdog->step(), kOperation, root}, piece.size(), expected,
+                      checksum(piece));
+  }
 }
 
 std::string Communicator::broadcast(const std::string& text, Rank root) {
   std::uint64_t length = text.size();
   broadcast(std::as_writable_bytes(std::span(&length, 1)), root);
+  if (length > kMaxTextBytes) {
+    fail(Kind::wire, "broadcast of a text: expected at most {} bytes from rank {}, found {}",
+         kMaxTextBytes, root, length);
+  }
   std::string result = rank() == root ? text : std::string(length, '\0');
   broadcast(std::as_writable_bytes(std::span(result.data(), result.size())), root);
   return result;
@@ -283,11 +320,28 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
   State& s = *state_;
   std::vector<std::uint64_t> values(static_cast<std::size_t>(s.size), value);
   if (s.size == 1) return values;
+  constexpr const char* kOperation = "allgather";
+  struct Checked {
+    std::uint64_t value, checksum;
+  };
+  const auto checksum_of = [](const std::uint64_t& of, std::size_t sender) {
+    return checksum(std::as_bytes(std::span(&of, 1)), sender);
+  };
+  Checked mine{value, checksum_of(value, static_cast<std::size_t>(s.rank))};
+  if (const auto forged = s.forged_copy(std::as_bytes(std::span(&value, 1))); !forged.empty()) {
+    std::memcpy(&mine.value, forged.data(), sizeof mine.value);
+  }
+  std::vector<Checked> all(values.size());
   MPI_Request request = MPI_REQUEST_NULL;
-  // NOLINTNEXTLINE(mpi-type-mismatch): the check knows unsigned long only by MPI_UNSIGNED_LONG
-  check(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, s.comm, &request),
-        "allgather");
-  s.wait(request, "allgather");
+  check(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, s.comm,
+                       &request),
+        kOperation);
+  s.wait(request, kOperation);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    require_undamaged({s.watchdog->step(), kOperation, static_cast<Rank>(r)}, sizeof value,
+                      all[r].checksum, checksum_of(all[r].value, r));
+    values[r] = all[r].value;
+  }
   return values;
 }
 

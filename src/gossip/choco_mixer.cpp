@@ -9,7 +9,9 @@
 // Source   A. Koloskova et al., ICML 2019, arXiv:1902.00340, algorithm 2, and ICLR 2020,
 //          arXiv:1907.09356, algorithm 2; AdaGossip: S. A. Aketi et al., 2024, arXiv:2404.05919,
 //          algorithm 1
-// Deviates weights are applied by the receiver; AdaGossip's bias correction counts mixing steps
+// Deviates weights are applied by the receiver; AdaGossip's bias correction counts mixing steps;
+//          public copies start at the model that all ranks start with, not at 0: with top-k at 1 %
+//          a hundred steps would pass before neighbours knew what everyone knows
 
 #include <algorithm>
 #include <array>
@@ -79,6 +81,12 @@ class ChocoMixer final : public Mixer {
     if (adaptive_) visitor.values("squares", adaptive_->squares(), Across::mean);
   }
 
+  void start(const MixContext& context, std::span<const float> model) override {
+    std::ranges::copy(model, public_.span().begin());
+    const float weights = per_damping(context, messages_.taken_in(context, context.damping));
+    std::ranges::transform(model, sums_.span().begin(), [=](float x) { return weights * x; });
+  }
+
   Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
            MixResult& result) override {
     const auto values = model.subspan(bucket.begin, bucket.count());
@@ -120,13 +128,16 @@ class ChocoMixer final : public Mixer {
     result.traffic.encode_seconds += encode.seconds();
   }
 
+  static float per_damping(const MixContext& context, double weights) {
+    return static_cast<float>(weights / static_cast<double>(context.damping));
+  }
+
   /// x += gamma (s + (W_ii - 1) xh).
   void approach(const FusionBucket& bucket, const MixContext& context, std::span<const float> copy,
                 std::span<const float> sums, std::vector<float>& scratch, std::span<float> values,
                 MixResult& result) {
     const Stopwatch decode;
-    const auto given = static_cast<float>(messages_.given_away(context, context.damping) /
-                                          static_cast<double>(context.damping));
+    const float given = per_damping(context, messages_.given_away(context, context.damping));
     if (adaptive_) {
       for (std::size_t i = 0; i < values.size(); ++i) scratch[i] = sums[i] - given * copy[i];
       adaptive_->add(bucket.begin, scratch, context.step, context.consensus_step, values);

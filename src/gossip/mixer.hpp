@@ -62,6 +62,10 @@ class Mixer {
   virtual ~Mixer() = default;
   virtual std::string_view name() const noexcept = 0;
 
+  /// Before the first mix: all ranks hold this `model`, which nobody needs to be sent.
+  /// @param context of the first step
+  virtual void start(const MixContext& /*context*/, std::span<const float> /*model*/) {}
+
   /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages travel, so
   /// that several buckets can be under way, each with a slot of its own; all arguments stay in
   /// place until the task is done. Collective among neighbours.

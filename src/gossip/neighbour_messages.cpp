@@ -20,11 +20,20 @@ float weight_of(const topology::Neighbour& edge, float scale) {
   return scale * static_cast<float>(edge.weight);
 }
 
-/// PowerSGD alone starts from the same factor in every step of a run. What one step leaves out is
-/// orthogonal to what that start finds, so the next would find nothing of it.
+double sum_of_weights(std::span<const topology::Neighbour> edges, float scale) {
+  double sum = 0;
+  for (const topology::Neighbour& edge : edges) sum += static_cast<double>(weight_of(edge, scale));
+  return sum;
+}
+
+/// Messages of one step's rounds draw apart. PowerSGD alone starts from the same factor in every
+/// step of a run. What one step leaves out is orthogonal to what that start finds, so the next
+/// would find nothing of it.
 std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& context) {
-  if (compressor.id() != codec::CodecId::powersgd) return context.run_seed;
-  return mix64(context.run_seed + context.step);
+  const std::uint64_t seed =
+      context.round == 0 ? context.run_seed : context.run_seed ^ mix64(context.round);
+  if (compressor.id() != codec::CodecId::powersgd) return seed;
+  return mix64(seed + context.step);
 }
 
 }  // namespace
@@ -62,11 +71,11 @@ std::uint32_t NeighbourMessages::index_of(const FusionBucket& bucket,
 }
 
 double NeighbourMessages::given_away(const MixContext& context, float scale) const {
-  double sum = 0;
-  for (const topology::Neighbour& to : graph(context).out_neighbours(parts_.comm.rank())) {
-    sum += static_cast<double>(weight_of(to, scale));
-  }
-  return sum;
+  return sum_of_weights(graph(context).out_neighbours(parts_.comm.rank()), scale);
+}
+
+double NeighbourMessages::taken_in(const MixContext& context, float scale) const {
+  return sum_of_weights(graph(context).in_neighbours(parts_.comm.rank()), scale);
 }
 
 void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& context,

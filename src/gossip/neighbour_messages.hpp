@@ -36,6 +36,8 @@ class NeighbourMessages {
   /// message by: rounded weights whose columns did not sum to 1 would move the mean over ranks by
   /// the same part of itself in every step.
   double given_away(const MixContext& context, float scale) const;
+  /// scale * sum_j W_ij of the step over the in-neighbours, rounded like the weights themselves.
+  double taken_in(const MixContext& context, float scale) const;
   const codec::Compressor& compressor() const noexcept { return parts_.compressor; }
 
  private:

@@ -10,7 +10,6 @@
 namespace eqt::train {
 namespace {
 
-constexpr std::size_t kTestBatch = 250;
 constexpr std::size_t kColumns = 3;  // of an evaluation, as numbers to add
 
 std::array<double, kColumns> columns_of(const model::Evaluation& e) {

@@ -16,6 +16,8 @@
 
 namespace eqt::train {
 
+inline constexpr std::size_t kTestBatch = 250;  // images that are tested at a time
+
 /// How far n models x_i are from their mean, in parameters; buffers do not count.
 struct Consensus {
   double distance = 0;  // sqrt(1/n sum_i |x_i - mean|^2)

@@ -92,6 +92,11 @@ class GossipAveraging final : public Synchronizer {
     }
   }
 
+  void start() override {
+    set_context(0, 0);
+    p_.mixer.start(context_, p_.parameters);
+  }
+
   void begin(StepId step, std::uint64_t epoch) override {
     set_context(step, epoch);
     context_.measure = options_.lossy && step % kVarianceEvery == 0;

@@ -44,6 +44,8 @@ struct SyncResult {
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
+  /// Before the first step: the parameters are those that all ranks start with.
+  virtual void start() {}
   virtual void begin(StepId step, std::uint64_t epoch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
   virtual SyncResult finish() = 0;

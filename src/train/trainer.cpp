@@ -168,6 +168,7 @@ void Trainer::visit_state(StateVisitor& visitor) {
 void Trainer::share_initial_state() {
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.parameters()), 0);
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.buffers()), 0);
+  p_.synchronizer.start();
 }
 
 Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {

@@ -11,6 +11,7 @@
 #include "support/gossip_cases.hpp"
 #include "support/gossip_rank.hpp"
 #include "support/mpi_world.hpp"
+#include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::test;
@@ -241,7 +242,7 @@ namespace {
 
 /// How far a rank's running sum s is from sum_j W_ij xh_j.
 double sum_error(comm::Communicator& comm, GossipRank& rank, const topology::Topology& topology) {
-  const auto state = rank.mixer().state();
+  const auto state = test::spans_of(rank.mixer());
   const std::span<float> copy = state[0], sums = state[1];
   const auto n = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
   std::vector<double> copies(n * copy.size());
@@ -277,7 +278,7 @@ TEST_CASE("renewed public copies repair a damaged running sum", "[gossip]") {
     for (int round = 0; round < 3; ++round) rank.mix();
     CHECK(sum_error(comm, rank, *ring) < 1e-5);
     if (comm.rank() == 0)
-      for (float& s : rank.mixer().state()[1]) s += 0.5f;
+      for (float& s : test::spans_of(rank.mixer())[1]) s += 0.5f;
     for (int round = 3; round < 7; ++round) rank.mix();
     CHECK(sum_error(comm, rank, *ring) > 0.4);
     for (int round = 7; round < 40; ++round) rank.mix();
@@ -286,6 +287,33 @@ TEST_CASE("renewed public copies repair a damaged running sum", "[gossip]") {
     } else {
       CHECK(sum_error(comm, rank, *ring) < 1e-5);
       CHECK(consensus_error(comm, rank.parameters()) < 0.05);
+    }
+  }
+}
+
+TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const Layout layout = layout_of({{40, 50}});
+  const std::size_t count = total_count(layout);
+  const auto compressor = codec::make_topk({.density = 0.01});
+  for (const char* name : {"choco-sgd", "quant-sgp"}) {
+    for (const NamedTopology& topology : all_topologies(comm.size())) {
+      const GossipRecipe recipe = bare(name);
+      if (!fits(recipe, topology)) continue;
+      INFO(name << " on " << topology.name);
+      GossipRank rank(comm, recipe, {.damping = 1}, *topology.made, *compressor, layout,
+                      {.plan = gossip_plan()});
+      std::ranges::copy(gaussian(count, {.run_seed = 91}), rank.parameters().begin());
+      rank.start();
+      CHECK(sum_error(comm, rank, *topology.made) < 2e-6);
+      // What a rank then learns fits into a message, small as it is beside the model.
+      const auto own = static_cast<std::size_t>(comm.rank());
+      rank.parameters()[own] += 1e-3f;
+      const std::vector<float> before(rank.parameters().begin(), rank.parameters().end());
+      rank.mix();
+      const std::span<float> copy = rank.mixer().state()[0];
+      for (std::size_t k = 0; k < count; ++k) CHECK(std::abs(copy[k] - before[k]) < 1e-6f);
+      CHECK(sum_error(comm, rank, *topology.made) < 2e-6);
     }
   }
 }

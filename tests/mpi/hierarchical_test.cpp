@@ -15,6 +15,7 @@
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
+#include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -255,7 +256,7 @@ TEST_CASE("hierarchical's residuals sum to what was not applied", "[hierarchical
       const bool scatters = scatter_pays(*compressor, count / lane_count(*comm),
                                          static_cast<std::size_t>(comm->host_count()));
       double reduced = 0;  // what owners of the second quantisation keep, of the mean
-      for (const float r : collective->state()) reduced += static_cast<double>(r);
+      for (const float r : test::state_of(*collective)) reduced += static_cast<double>(r);
       double kept_total = 0, missing_total = 0;
       for (std::size_t i = 0; i < count; ++i) {
         missing[i] -= static_cast<double>(memory->residual()[i]);

@@ -19,6 +19,7 @@
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
+#include "support/saved_state.hpp"
 #include "train/gradient_averaging.hpp"
 
 using namespace eqt;
@@ -87,8 +88,8 @@ void check_reference_step(comm::Communicator& comm, const nlohmann::json& refere
                                            {.skip_below = 1, .bucket_bytes = 1});
   const auto collective = make_power_sgd(comm, plan, {.rank = 1, .run_seed = 1});
   const auto q0 = row.at("Q0").get<std::vector<float>>();
-  REQUIRE(collective->state().size() == q0.size());
-  std::copy(q0.begin(), q0.end(), collective->state().begin());
+  REQUIRE(test::state_of(*collective).size() == q0.size());
+  std::copy(q0.begin(), q0.end(), test::state_of(*collective).begin());
   const auto memory = make_error_feedback(6);
   run_step(comm, *collective, plan, values, memory.get());
   const auto expected = flattened(row.at("M_hat"));
@@ -96,10 +97,10 @@ void check_reference_step(comm::Communicator& comm, const nlohmann::json& refere
       row.at("error_paper_style_M_i_minus_M_hat").at(static_cast<std::size_t>(comm.rank())));
   for (std::size_t i = 0; i < 6; ++i) {
     CHECK(values[i] == Approx(expected[i]).epsilon(1e-5));
-    CHECK(memory->state()[i] == Approx(error[i]).margin(1e-5));
+    CHECK(test::state_of(*memory)[i] == Approx(error[i]).margin(1e-5));
   }
   for (std::size_t j = 0; j < 2; ++j) {
-    CHECK(collective->state()[j] == Approx(row.at("Q_mean").at(j).get<double>()).epsilon(1e-5));
+    CHECK(test::state_of(*collective)[j] == Approx(row.at("Q_mean").at(j).get<double>()).epsilon(1e-5));
   }
 }
 
@@ -169,7 +170,7 @@ TEST_CASE("factored tensors are projected, all others averaged exactly", "[power
   auto values = gradient_of(comm.rank(), count);
   const Traffic traffic = run_step(comm, *collective, plan, values);
   CHECK_NOTHROW(comm.require_same(test::hash_of(values), "mean"));
-  CHECK_NOTHROW(comm.require_same(test::hash_of(collective->state()), "Q"));
+  CHECK_NOTHROW(comm.require_same(test::hash_of(test::state_of(*collective)), "Q"));
   std::size_t floats = 0, factored = 0;
   for (const TensorSlice& slice : layout) {
     double error = 0, norm = 0, captured = 0;
@@ -251,7 +252,7 @@ TEST_CASE("residuals of all ranks add up to what was not applied", "[power_sgd]"
     run_step(comm, *collective, plan, values, memory.get(), step);
     for (std::size_t i = 0; i < count; ++i) applied[i] += values[i];
   }
-  std::vector<double> residual(memory->state().begin(), memory->state().end());
+  std::vector<double> residual(test::state_of(*memory).begin(), test::state_of(*memory).end());
   for (double& e : residual) e /= comm.size();
   comm.allreduce_sum(residual);
   comm.allreduce_sum(mean);
@@ -262,7 +263,7 @@ TEST_CASE("residuals of all ranks add up to what was not applied", "[power_sgd]"
   CHECK(worst < 1e-4);
   for (const TensorSlice& slice : layout) {
     if (is_factored(slice, 2)) continue;
-    for (std::size_t i = 0; i < slice.count; ++i) CHECK(memory->state()[slice.offset + i] == 0);
+    for (std::size_t i = 0; i < slice.count; ++i) CHECK(test::state_of(*memory)[slice.offset + i] == 0);
   }
 }
 
@@ -283,7 +284,7 @@ TEST_CASE("the state does not depend on the fusion buckets", "[power_sgd]") {
     const auto collective = make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
     auto values = gradient_of(comm.rank(), total_count(layout));
     run_step(comm, *collective, plan, values);
-    states.emplace_back(collective->state().begin(), collective->state().end());
+    states.emplace_back(test::state_of(*collective).begin(), test::state_of(*collective).end());
   }
   CHECK(states[0] == states[1]);
 }

@@ -18,6 +18,7 @@
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
+#include "support/saved_state.hpp"
 #include "train/gradient_averaging.hpp"
 
 using namespace eqt;
@@ -118,7 +119,7 @@ TEST_CASE("without feedback the sparse mean is the allgather's, bit for bit", "[
         INFO(name << " " << density);
         CHECK(plain_mean(comm, *sparse, plan, gradient) ==
               plain_mean(comm, *allgather, plan, gradient));
-        CHECK(sparse->state().empty());
+        CHECK(test::state_of(*sparse).empty());
       }
     }
   }
@@ -143,7 +144,7 @@ TEST_CASE("a sparse mean has the same bits on every rank whatever the buckets", 
                        test::hash_of(averager.mean(gradient_of(comm.rank(), count, step), step)));
         }
         hashes.push_back(hash);
-        hashes.push_back(mix64(test::hash_of(collective->state())));
+        hashes.push_back(mix64(test::hash_of(test::state_of(*collective))));
         INFO(name << " " << bits);
         CHECK_NOTHROW(comm.require_same(hash, "sparse mean"));
       }
@@ -191,7 +192,7 @@ TEST_CASE("what owners hold back comes later and nothing is lost", "[sparse]") {
       // Float rounding of sums below 6 * 5; each flush of halves leaves 2^-11 of what waited.
       CHECK(worst < 1e-4);
       double left = 0;
-      for (const float value : collective->state()) left = std::max(left, std::abs(double{value}));
+      for (const float value : test::state_of(*collective)) left = std::max(left, std::abs(double{value}));
       CHECK(left < 1e-4);
     }
   }
@@ -397,7 +398,7 @@ Training run_steps(comm::Communicator& comm, const codec::Compressor& compressor
     (void)synchronizer->finish();
   }
   out.allocations = test::allocations() - before;
-  out.state_hash = test::hash_of(collective->state());
+  out.state_hash = test::hash_of(test::state_of(*collective));
   return out;
 }
 

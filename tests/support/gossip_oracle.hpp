@@ -78,11 +78,11 @@ class GossipOracle {
     }
     const Vectors d = direction(g, rate);
     const Vectors z_now = z_;
-    if (recipe_.combine_first) mix(x_, model_memory_);
+    if (recipe_.combine_first) mix(x_, model_memory_, 0);
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t k = 0; k < d[i].size(); ++k) x_[i][k] -= rate * d[i][k];
-    if (!recipe_.combine_first) mix(x_, model_memory_);
-    if (recipe_.rule == Rule::gradient_tracking) mix(y_, y_memory_);
+    if (!recipe_.combine_first) mix(x_, model_memory_, 0);
+    if (recipe_.rule == Rule::gradient_tracking) mix(y_, y_memory_, 1);
     if (recipe_.push_sum) mix_weights();
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t k = 0; k < d[i].size(); ++k) z_[i][k] = x_[i][k] / w_[i];
@@ -159,7 +159,7 @@ class GossipOracle {
     }
   }
 
-  void mix(Vectors& x, Memory& memory) const {
+  void mix(Vectors& x, Memory& memory, std::uint64_t round) const {
     Vectors q(n_);
     for (std::size_t i = 0; i < n_; ++i) {
       std::vector<double> v = x[i];
@@ -167,7 +167,7 @@ class GossipOracle {
         if (recipe_.mixing == Mixing::choco) v[k] -= memory.copies[i][k];
         if (recipe_.mixing == Mixing::squeeze) v[k] += memory.errors[i][k];
       }
-      q[i] = message(i, v);
+      q[i] = message(i, round, v);
       if (recipe_.mixing == Mixing::plain) continue;
       for (std::size_t k = 0; k < v.size(); ++k) {
         q[i][k] *= knobs_.damping;
@@ -188,8 +188,9 @@ class GossipOracle {
     w_ = next;
   }
 
-  /// What the neighbours decode of v: tensor by tensor.
-  std::vector<double> message(std::size_t node, const std::vector<double>& v) const {
+  /// What the neighbours decode of v in a round of the step: tensor by tensor.
+  std::vector<double> message(std::size_t node, std::uint64_t round,
+                              const std::vector<double>& v) const {
     std::vector<float> values(v.begin(), v.end());
     Workspace workspace;
     for (std::size_t t = 0; t < layout_.size(); ++t) {
@@ -197,8 +198,9 @@ class GossipOracle {
       if (tensor.shape.size() < 2 || tensor.count < skip_below_) continue;
       const auto part = std::span(values).subspan(tensor.offset, tensor.count);
       // PowerSGD's factors start differently in every step.
+      const std::uint64_t round_seed = round == 0 ? knobs_.seed : knobs_.seed ^ mix64(round);
       const std::uint64_t seed =
-          compressor_.id() == codec::CodecId::powersgd ? mix64(knobs_.seed + step_) : knobs_.seed;
+          compressor_.id() == codec::CodecId::powersgd ? mix64(round_seed + step_) : round_seed;
       codec::EncodeContext context{.key = {.run_seed = seed,
                                            .step = step_,
                                            .rank = static_cast<std::uint32_t>(node),

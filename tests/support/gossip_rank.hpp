@@ -86,6 +86,9 @@ class GossipRank {
   double weight() const { return push_sum_ ? push_sum_->weight() : 1; }
   std::span<const double> weights() const { return push_sum_->weights(); }
 
+  /// Says that all ranks hold the same parameters now, before the first step.
+  void start() { synchronizer_->start(); }
+
   /// @param gradient (model, out)
   template <typename Gradient>
   void step(float rate, Gradient&& gradient) {

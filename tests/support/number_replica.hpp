@@ -59,6 +59,10 @@ class NumberReplica final : public model::Replica {
     }
     return sums;
   }
+  void visit_state(StateVisitor& visitor, Across models) override {
+    visitor.values("parameters", parameters_, models);
+    visitor.values("buffers", buffers_, models == Across::same ? Across::mean : models);
+  }
   void save_weights(const std::string&) const override { fail(Kind::bug, "nothing to save"); }
   void load_weights(const std::string&) override { fail(Kind::bug, "nothing to load"); }
 

@@ -55,6 +55,10 @@ class ToyReplica final : public model::Replica {
     return sums;
   }
 
+  void visit_state(StateVisitor& visitor, Across models) override {
+    visitor.values("parameters", parameters_, models);
+    visitor.values("buffers", buffers_, models == Across::same ? Across::mean : models);
+  }
   void save_weights(const std::string&) const override { fail(Kind::bug, "a toy is not saved"); }
   void load_weights(const std::string&) override { fail(Kind::bug, "a toy is not loaded"); }
 

@@ -7,6 +7,7 @@
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
+#include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -57,12 +58,12 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
                                 .frames = std::span(&frame, 1),
                                 .exact = {}});
       norm = 0;
-      for (const float e : memory->state()) norm += static_cast<double>(e) * e;
+      for (const float e : test::state_of(*memory)) norm += static_cast<double>(e) * e;
       largest_norm = std::max(largest_norm, norm);
     }
     double worst = 0;
     for (std::size_t i = 0; i < kCount; ++i) {
-      const double total = static_cast<double>(sent[i]) + static_cast<double>(memory->state()[i]);
+      const double total = static_cast<double>(sent[i]) + static_cast<double>(test::state_of(*memory)[i]);
       worst = std::max(worst, std::abs(total - given[i]));
     }
     CHECK(worst < 100 * 128 * 6e-8);  // a hundred float32 additions of values below 128
@@ -89,10 +90,10 @@ TEST_CASE("Signum's momentum is (1 - beta) sum beta^k g_k, in compressed segment
     for (std::size_t i = 0; i < 4; ++i) {
       expected[i] = 0.9 * expected[i] + 0.1 * static_cast<double>(given[i]);
       CHECK(static_cast<double>(g[i]) == Approx(expected[i]).margin(1e-6));
-      CHECK(memory->state()[i] == g[i]);
+      CHECK(test::state_of(*memory)[i] == g[i]);
     }
     CHECK(g[4] == given[4]);
     CHECK(g[5] == given[5]);
   }
-  CHECK(memory->state().size() == 6);
+  CHECK(test::state_of(*memory).size() == 6);
 }

@@ -5,6 +5,7 @@
 #include "core/random.hpp"
 #include "optim/optimizer.hpp"
 #include "support/catch.hpp"
+#include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::optim;
@@ -47,7 +48,7 @@ TEST_CASE("two steps of SGD by hand", "[sgd]") {
   sgd->step(p, g, 0.5f);
   REQUIRE(p[0] == Approx(-0.02));
   REQUIRE(p[1] == Approx(-3.36));
-  REQUIRE(sgd->state()[0] == Approx(0.84));
+  REQUIRE(test::state_of(*sgd, Across::same)[0] == Approx(0.84));
 }
 
 TEST_CASE("Nesterov's step looks ahead", "[sgd]") {
@@ -83,7 +84,7 @@ TEST_CASE("where the gradient carries momentum, only weight decay gathers it", "
   }
   for (std::size_t i = 0; i < count; ++i) {
     REQUIRE(p[i] == Approx(expected[i].p).epsilon(0).margin(2e-6));
-    REQUIRE(sgd->state()[i] == Approx(expected[i].m).epsilon(0).margin(2e-6));
+    REQUIRE(test::state_of(*sgd, Across::same)[i] == Approx(expected[i].m).epsilon(0).margin(2e-6));
   }
 }
 
@@ -106,16 +107,19 @@ TEST_CASE("saved state continues exactly", "[sgd]") {
   for (std::uint64_t step = 0; step < 3; ++step) first->step(p, noise(32, 5 + step), 0.1f);
   auto q = p;
   const auto second = make_sgd(32, options);
-  REQUIRE(first->state().size() == second->state().size());
-  std::copy(first->state().begin(), first->state().end(), second->state().begin());
+  REQUIRE(test::state_of(*first, Across::same).size() ==
+          test::state_of(*second, Across::same).size());
+  std::copy(test::state_of(*first, Across::same).begin(),
+            test::state_of(*first, Across::same).end(),
+            test::state_of(*second, Across::same).begin());
   first->step(p, noise(32, 8), 0.1f);
   second->step(q, noise(32, 8), 0.1f);
   REQUIRE(p == q);
 }
 
 TEST_CASE("SGD without momentum keeps no state", "[sgd]") {
-  REQUIRE(make_sgd(10, {0, false, 0.1f, {}})->state().empty());
-  REQUIRE(make_sgd(10, {0.9f, false, 0.1f, {}})->state().size() == 10);
+  REQUIRE(test::state_of(*make_sgd(10, {0, false, 0.1f, {}}), Across::same).empty());
+  REQUIRE(test::state_of(*make_sgd(10, {0.9f, false, 0.1f, {}}), Across::same).size() == 10);
 }
 
 TEST_CASE("SGD refuses what makes no sense", "[sgd]") {

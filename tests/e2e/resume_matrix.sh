@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# What --resume goes on from is all that there was: for every algorithm, compressor and collective
+# with a memory, a run that is cut off in the middle of an epoch and resumed ends with the
+# parameters, bytes and losses of one that was not.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+CUT=5 END=10
+
+# without_seconds FOLDER: its records and summary, less times, memory and notes, one key a line.
+without_seconds() {
+  python3 - "$1" <<'PY'
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+gone = {"seconds", "epoch_seconds", "wall_seconds", "images_per_second", "peak_rss_mib"}
+def show(record):
+    print(json.dumps({k: v for k, v in record.items() if k not in gone}, sort_keys=True))
+for line in (folder / "metrics.jsonl").read_text().splitlines():
+    record = json.loads(line)
+    if record["type"] in ("step", "epoch"):
+        show(record)
+show(json.loads((folder / "summary.json").read_text()))
+PY
+}
+
+# cut_off FOLDER: what a job leaves that dies just after step CUT, the records of later steps included.
+cut_off() {
+  rm -rf "$1"/checkpoints/step-*"$END" "$1/summary.json" "$1/model.pt"
+}
+
+# both NAME RANKS ARGUMENTS: the run as it is, and the same cut off and resumed.
+both() {
+  local name=$1 ranks=$2
+  shift 2
+  local keys=(--set "train.steps=$END" --set "checkpoint.every_steps=$CUT" "$@")
+  train "$ranks" "$name" "${keys[@]}"
+  expect_code 0 "$name"
+  [[ $CODE -eq 0 ]] || return 0
+  cp -r "$RUN" "$WORK/$name-cut"
+  cut_off "$WORK/$name-cut"
+  train "$ranks" "$name-cut" "${keys[@]}" --resume
+  expect_code 0 "$name, resumed"
+}
+
+# same NAME RANKS ARGUMENTS: both end alike.
+same() {
+  both "$@"
+  [[ $CODE -eq 0 ]] || return 0
+  without_seconds "$WORK/$1" >"$WORK/whole.txt"
+  without_seconds "$WORK/$1-cut" >"$WORK/cut.txt"
+  cmp -s "$WORK/whole.txt" "$WORK/cut.txt" ||
+    wrong "$1: the resumed run differs: $(diff "$WORK/whole.txt" "$WORK/cut.txt" | cut -c 1-300 | head -n 4)"
+  expect_equal "$(value "$WORK/$1/summary.json" parameter_hash)" "$(summary parameter_hash)" \
+    "$1: parameter_hash"
+  rm -rf "$WORK/$1" "$WORK/$1-cut"
+}
+
+case ${1:-} in
+compressors)
+  for compressor in none fp16 int8 qsgd-v nuqsgd e-elastiquant terngrad natural topk randomk \
+    threshold signsgd ef-signsgd onebit atomo powersgd; do
+    same "$compressor" 2 --set "compressor.name=$compressor"
+  done
+  same dgc 2 --set compressor.name=dgc --set compressor.warmup_epochs=2 --set compressor.clip_norm=1
+  # Levels adapt before the cut, and after it.
+  for compressor in alq amq; do
+    same "$compressor" 2 --set "compressor.name=$compressor" --set compressor.adapt_every=3
+  done
+  same adaptive 2 --set compressor.name=elastiquant --set compressor.levels=adaptive \
+    --set compressor.adapt_every=3
+  feedback=(--set compressor.name=qsgd-v --set synchronization.error_feedback=ef14)
+  for collective in allgather scatter-reduce ring recursive-doubling; do
+    same "$collective" 3 "${feedback[@]}" --set "synchronization.collective=$collective"
+  done
+  same sparse 3 --set compressor.name=topk --set synchronization.collective=sparse
+  same integer 3 --set compressor.name=int8 --set synchronization.collective=integer \
+    --set synchronization.error_feedback=ef14
+  same hierarchical 2 "${feedback[@]}" --set synchronization.collective=hierarchical
+  ;;
+algorithms)
+  same none-at-all 2 --set synchronization.algorithm=none
+  same local-sgd 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=3 \
+    --set compressor.name=topk
+  same post-local 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=2 \
+    --set synchronization.post_local_epochs=1 --set optimizer.momentum_kind=quasi-global
+  topk=(--set compressor.name=topk --set compressor.density=0.1)
+  same d-psgd 3 --set synchronization.algorithm=d-psgd --set synchronization.final_rounds=2
+  same sgp 3 --set synchronization.algorithm=sgp --set synchronization.topology.kind=star
+  same choco-sgd 3 --set synchronization.algorithm=choco-sgd "${topk[@]}"
+  same ada-gossip 3 --set synchronization.algorithm=choco-sgd "${topk[@]}" \
+    --set synchronization.adaptive_step=true --set synchronization.resync_every=4
+  same quant-sgp 3 --set synchronization.algorithm=quant-sgp "${topk[@]}" \
+    --set synchronization.topology.kind=star --set synchronization.order=combine-then-adapt
+  same deep-squeeze 3 --set synchronization.algorithm=deep-squeeze "${topk[@]}"
+  same sparse-push 3 --set synchronization.algorithm=sparse-push "${topk[@]}" \
+    --set synchronization.topology.kind=star
+  same d2 3 --set synchronization.algorithm=d2
+  same gradient-tracking 3 --set synchronization.algorithm=gradient-tracking
+  same quasi-global 3 --set synchronization.algorithm=d-psgd --set optimizer.momentum_kind=quasi-global
+  same gossip-levels 3 --set synchronization.algorithm=d-psgd --set compressor.name=alq \
+    --set compressor.adapt_every=3
+  # Its exchanges depend on timing: it goes on and learns.
+  both ad-psgd 2 --set synchronization.algorithm=ad-psgd
+  expect_equal "$(value "$WORK/ad-psgd/summary.json" steps)" "$(summary steps)" "ad-psgd: steps"
+  expect_number "$(summary train_loss)" "<" 2.4 "ad-psgd: train_loss"
+  # A network that draws random numbers.
+  same dropout 2 --set model.name=vgg11 --set data.augment=true --set train.batch_size=4
+  same emulated 2 --set train.emulate_compute=0.001 --set compressor.name=topk
+  ;;
+*) wrong "expected compressors or algorithms, found \"${1:-}\"" ;;
+esac
+finish

@@ -1,0 +1,360 @@
+// Sets that some ranks saved and others go on from. What n ranks saved is written by rank 0 alone,
+// so that n need not be the number of ranks of the test.
+
+#include "checkpoint/saved_set.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/restoring_visitor.hpp"
+#include "checkpoint/saving_visitor.hpp"
+#include "checkpoint/state_folder.hpp"
+#include "comm/communicator.hpp"
+#include "support/catch.hpp"
+#include "support/mpi_world.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace eqt;
+using namespace eqt::checkpoint;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kModel = 1000;
+constexpr std::uint64_t kStart = 99;
+
+/// One of everything that a rank can have. Values are small whole numbers and halves of them, so
+/// that sums are exact.
+struct Part {
+  std::vector<float> parameters, model, residual, copies, owned;
+  std::vector<double> totals{0};
+  std::uint64_t own = 0;
+  double weight = 1;
+  std::vector<PlacedRun> places;
+
+  Part(Rank rank, int ranks, std::uint64_t run_length = 7)
+      : parameters(kModel), model(kModel), residual(kModel), copies(kModel) {
+    // Every ranks-th run is this rank's, the last first, as collectives deal them.
+    for (std::uint64_t run = (kModel + run_length - 1) / run_length; run-- > 0;) {
+      if (run % static_cast<std::uint64_t>(ranks) != static_cast<std::uint64_t>(rank)) continue;
+      const std::uint64_t first = run * run_length;
+      places.push_back({3, first, std::min<std::uint64_t>(run_length, kModel - first)});
+      owned.resize(owned.size() + static_cast<std::size_t>(places.back().count));
+    }
+  }
+
+  /// As if it had trained for `step` steps.
+  void fill(Rank rank, StepId step) {
+    for (std::size_t i = 0; i < kModel; ++i) {
+      parameters[i] = static_cast<float>(i % 17) + static_cast<float>(step);
+      model[i] = static_cast<float>(rank + 1) * static_cast<float>(i % 5);
+      residual[i] = static_cast<float>(4 * rank + 4) * static_cast<float>(i % 11);
+      copies[i] = static_cast<float>(rank + 5);
+    }
+    std::size_t at = 0;
+    for (const PlacedRun& run : places)
+      for (std::uint64_t i = 0; i < run.count; ++i) owned[at++] = static_cast<float>(run.first + i);
+    totals[0] = 100 * (rank + 1);
+    own = static_cast<std::uint64_t>(rank + 50);
+    weight = rank + 1;
+  }
+
+  void visit_state(StateVisitor& visitor) {
+    visitor.enter("run");
+    visitor.real("weight", weight, Across::fresh);
+    visitor.leave();
+    visitor.values("parameters", parameters, Across::same);
+    visitor.values("model", model, Across::mean);
+    visitor.values("residual", residual, Across::sum);
+    visitor.values("copies", copies, Across::fresh);
+    visitor.doubles("totals", totals, Across::sum);
+    visitor.number("own", own, Across::own);
+    visitor.placed("owned", owned, [this] { return places; });
+  }
+};
+
+void write_file(const StateFolder& folder, const FileHead& head, Part& part) {
+  StateImage image;
+  KnownPlaces places;
+  image.begin(head, 0);
+  SavingVisitor visitor(image, places);
+  part.visit_state(visitor);
+  folder.write(head, image.finish());
+}
+
+/// By rank 0, as if `ranks` ranks had done it.
+void write_set(const StateFolder& folder, StepId step, int ranks) {
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    Part part(rank, ranks);
+    part.fill(rank, step);
+    write_file(folder, {.rank = rank, .ranks = ranks, .step = step, .start = kStart}, part);
+  }
+}
+
+/// A folder that all ranks see.
+struct Shared {
+  std::optional<test::TemporaryFolder> temporary;
+  std::optional<StateFolder> folder;
+
+  explicit Shared(comm::Communicator& comm) {
+    if (comm.rank() == 0) temporary.emplace();
+    folder.emplace(comm.broadcast(temporary ? temporary->path() : std::string(), 0));
+  }
+};
+
+/// After what rank 0 did to a folder.
+void barrier(comm::Communicator& comm) { comm.allgather(0); }
+
+void damage(const StateFolder& folder, StepId step, Rank rank, int ranks, std::streamoff byte) {
+  std::fstream file(folder.file_path(step, rank, ranks),
+                    std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(byte);
+  const int old = file.get();
+  file.seekp(byte);
+  file.put(static_cast<char>(old ^ 4));
+}
+
+double total(comm::Communicator& comm, std::span<const float> values) {
+  std::vector<double> sum(1);
+  for (const float v : values) sum[0] += static_cast<double>(v);
+  comm.allreduce_sum(sum);
+  return sum[0];
+}
+
+}  // namespace
+
+TEST_CASE("as many ranks get back what they had, bit for bit", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Shared shared(comm);
+  if (comm.rank() == 0) write_set(*shared.folder, 120, comm.size());
+  barrier(comm);
+  Findings findings;
+  const auto set = open_newest(comm, *shared.folder, findings);
+  REQUIRE(set.has_value());
+  CHECK(set->step() == 120);
+  CHECK(findings.sentences.empty());
+  Part expected(comm.rank(), comm.size()), found(comm.rank(), comm.size());
+  expected.fill(comm.rank(), 120);
+  RestoringVisitor visitor(comm, *set);
+  found.visit_state(visitor);
+  CHECK(found.parameters == expected.parameters);
+  CHECK(found.model == expected.model);
+  CHECK(found.residual == expected.residual);
+  CHECK(found.copies == expected.copies);
+  CHECK(found.owned == expected.owned);
+  CHECK(found.totals == expected.totals);
+  CHECK(found.own == expected.own);
+}
+
+TEST_CASE("other ranks go on by rule, and nothing is lost", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const int m = comm.size();
+  for (int n = 1; n <= 5; ++n) {
+    if (n == m) continue;
+    INFO(n << " ranks, then " << m);
+    const Shared shared(comm);
+    if (comm.rank() == 0) write_set(*shared.folder, 8, n);
+    barrier(comm);
+    Findings findings;
+    const auto set = open_newest(comm, *shared.folder, findings);
+    REQUIRE(set.has_value());
+    Part part(comm.rank(), m);
+    part.copies.assign(kModel, -1);
+    RestoringVisitor visitor(comm, *set);
+    part.visit_state(visitor);
+
+    double weights = 0, weighted = 0, residuals = 0, totals = 0;
+    for (int r = 0; r < n; ++r) {
+      weights += r + 1;
+      weighted += (r + 1) * (r + 1);
+      residuals += 4 * r + 4;
+      totals += 100 * (r + 1);
+    }
+    double elevens = 0, places = 0;
+    bool good = true;
+    for (std::size_t i = 0; i < kModel; ++i) {
+      elevens += static_cast<double>(i % 11);
+      places += static_cast<double>(i);
+      good &= part.parameters[i] == static_cast<float>(i % 17) + 8;
+      good &= std::abs(static_cast<double>(part.model[i]) -
+                       weighted / weights * static_cast<double>(i % 5)) < 1e-5;
+      good &= part.copies[i] == -1;
+    }
+    CHECK(good);
+    CHECK(part.own == static_cast<std::uint64_t>(comm.rank() % n + 50));
+    CHECK(total(comm, part.residual) == Approx(residuals * elevens).epsilon(1e-9));
+    CHECK(total(comm, part.owned) == places);
+    std::size_t at = 0;
+    for (const PlacedRun& run : part.places)
+      for (std::uint64_t i = 0; i < run.count; ++i)
+        good &= part.owned[at++] == static_cast<float>(run.first + i);
+    CHECK(good);
+    std::vector<double> sum = part.totals;
+    comm.allreduce_sum(sum);
+    CHECK(sum[0] == Approx(totals).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("values follow their places where as many ranks deal them differently", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Shared shared(comm);
+  if (comm.rank() == 0) write_set(*shared.folder, 8, comm.size());
+  barrier(comm);
+  Findings findings;
+  const auto set = open_newest(comm, *shared.folder, findings);
+  REQUIRE(set.has_value());
+  Part part(comm.rank(), comm.size(), 13);
+  RestoringVisitor visitor(comm, *set);
+  part.visit_state(visitor);
+  bool good = true;
+  std::size_t at = 0;
+  for (const PlacedRun& run : part.places)
+    for (std::uint64_t i = 0; i < run.count; ++i)
+      good &= part.owned[at++] == static_cast<float>(run.first + i);
+  CHECK(good);
+  CHECK(at == part.owned.size());
+}
+
+TEST_CASE("a rank that lacks its file gets it from one that has it", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  // No common folder: rank r has the file of rank r + 1, as if boards had changed places.
+  const test::TemporaryFolder temporary;
+  const StateFolder folder(temporary.path());
+  const Rank other = (comm.rank() + 1) % comm.size();
+  Part part(other, comm.size());
+  part.fill(other, 64);
+  write_file(folder, {.rank = other, .ranks = comm.size(), .step = 64, .start = kStart}, part);
+  Findings findings;
+  const auto set = open_newest(comm, folder, findings);
+  REQUIRE(set.has_value());
+  CHECK(findings.sentences.size() == static_cast<std::size_t>(comm.size() == 1 ? 0 : comm.size()));
+  Part expected(comm.rank(), comm.size()), found(comm.rank(), comm.size());
+  expected.fill(comm.rank(), 64);
+  RestoringVisitor visitor(comm, *set);
+  found.visit_state(visitor);
+  CHECK(found.residual == expected.residual);
+  CHECK(found.owned == expected.owned);
+}
+
+TEST_CASE("a damaged file makes ranks fall back one set, and is named", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Rank last = comm.size() - 1;
+  for (const std::streamoff byte : {std::streamoff{20}, std::streamoff{500}}) {  // head, section
+    const Shared shared(comm);
+    if (comm.rank() == 0) {
+      write_set(*shared.folder, 60, comm.size());
+      write_set(*shared.folder, 120, comm.size());
+      damage(*shared.folder, 120, last, comm.size(), byte);
+    }
+    barrier(comm);
+    Findings findings;
+    const auto set = open_newest(comm, *shared.folder, findings);
+    REQUIRE(set.has_value());
+    CHECK(set->step() == 60);
+    REQUIRE(findings.sentences.size() == 1);
+    CHECK(findings.sentences[0].find(shared.folder->file_path(120, last, comm.size())) == 0);
+    CHECK(findings.newer.size() == static_cast<std::size_t>(comm.size() > 1 || byte > 20 ? 1 : 0));
+    barrier(comm);
+    if (comm.rank() == 0) damage(*shared.folder, 60, 0, comm.size(), 500);
+    barrier(comm);
+    Findings none;
+    try {
+      (void)open_newest(comm, *shared.folder, none);
+      CHECK(false);
+    } catch (const comm::AgreedError& error) {
+      CHECK(error.kind() == Kind::data);
+    }
+    barrier(comm);
+  }
+}
+
+TEST_CASE("sets that never were complete do not count, and lost files only if there is no other",
+          "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Shared shared(comm);
+  constexpr int kSaved = 5;  // other than the test's
+  if (comm.rank() == 0) {
+    write_set(*shared.folder, 120, kSaved);
+    fs::remove(shared.folder->file_path(120, 3, kSaved));
+  }
+  barrier(comm);
+  Findings findings;
+  CHECK_FALSE(open_newest(comm, *shared.folder, findings).has_value());
+  barrier(comm);
+
+  if (comm.rank() == 0) {
+    shared.folder->write_manifest({.rank = 0, .ranks = kSaved, .step = 120, .start = kStart}, {});
+  }
+  barrier(comm);
+  const auto set = open_newest(comm, *shared.folder, findings);
+  REQUIRE(set.has_value());
+  CHECK(set->lacks_any());
+  CHECK(set->holder(3) == SavedSet::kLost);
+  REQUIRE(findings.sentences.size() == 1);
+  CHECK(findings.sentences[0].find("rank 3") == 0);
+  Part part(comm.rank(), comm.size());
+  RestoringVisitor visitor(comm, *set);
+  part.visit_state(visitor);
+  double elevens = 0;
+  for (std::size_t i = 0; i < kModel; ++i) elevens += static_cast<double>(i % 11);
+  CHECK(total(comm, part.residual) == Approx((4 + 8 + 12 + 20) * elevens).epsilon(1e-9));
+  barrier(comm);
+
+  if (comm.rank() == 0) write_set(*shared.folder, 60, kSaved);
+  barrier(comm);
+  Findings older;
+  const auto complete = open_newest(comm, *shared.folder, older);
+  REQUIRE(complete.has_value());
+  CHECK(complete->step() == 60);
+}
+
+TEST_CASE("files of two jobs are no set", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Shared shared(comm);
+  if (comm.rank() == 0) {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      Part part(rank, 2);
+      write_file(
+          *shared.folder,
+          {.rank = rank, .ranks = 2, .step = 5, .start = kStart + static_cast<unsigned>(rank)},
+          part);
+    }
+  }
+  barrier(comm);
+  Findings findings;
+  CHECK_FALSE(open_newest(comm, *shared.folder, findings).has_value());
+  barrier(comm);
+}
+
+TEST_CASE("a part that the set has not, or not so long, is an error of data", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Shared shared(comm);
+  constexpr int kSaved = 5;
+  if (comm.rank() == 0) write_set(*shared.folder, 5, kSaved);
+  barrier(comm);
+  Findings findings;
+  const auto set = open_newest(comm, *shared.folder, findings);
+  REQUIRE(set.has_value());
+  RestoringVisitor visitor(comm, *set);
+  std::vector<float> values(kModel + 1);
+  for (const Across across : {Across::same, Across::mean, Across::sum, Across::own}) {
+    try {
+      visitor.values("residual", values, across);
+      CHECK(false);
+    } catch (const Error& error) {
+      CHECK(error.kind() == Kind::data);
+    }
+    try {
+      visitor.values("resident", std::span(values).first(kModel), across);
+      CHECK(false);
+    } catch (const Error& error) {
+      CHECK(error.kind() == Kind::data);
+    }
+  }
+  barrier(comm);
+}

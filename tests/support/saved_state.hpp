@@ -1,0 +1,72 @@
+// What a part shows to those who save it.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/saved_state.hpp"
+
+namespace eqt::test {
+
+/// Collects the float values where they lie, so that a test can change them, and copies of the
+/// rest.
+class StateSpans final : public StateVisitor {
+ public:
+  std::vector<std::span<float>> floats;
+  std::vector<double> reals;
+  std::vector<std::uint64_t> counts;
+  std::vector<PlacedRun> places;
+
+  void values(std::string_view, std::span<float> values, Across) override {
+    floats.push_back(values);
+  }
+  void doubles(std::string_view, std::span<double> values, Across) override {
+    reals.insert(reals.end(), values.begin(), values.end());
+  }
+  void numbers(std::string_view, std::span<std::uint64_t> values, Across) override {
+    counts.insert(counts.end(), values.begin(), values.end());
+  }
+  void placed(std::string_view, std::span<float> values,
+              const std::function<std::vector<PlacedRun>()>& runs) override {
+    floats.push_back(values);
+    for (const PlacedRun& run : runs()) places.push_back(run);
+  }
+  bool restores() const noexcept override { return false; }
+  void enter(std::string_view) override {}
+  void leave() override {}
+};
+
+/// A visit that restores; a test says what.
+class StateSource : public StateVisitor {
+ public:
+  void values(std::string_view, std::span<float>, Across) override {}
+  void doubles(std::string_view, std::span<double>, Across) override {}
+  void numbers(std::string_view, std::span<std::uint64_t>, Across) override {}
+  void placed(std::string_view, std::span<float>,
+              const std::function<std::vector<PlacedRun>()>&) override {}
+  bool restores() const noexcept override { return true; }
+  void enter(std::string_view) override {}
+  void leave() override {}
+};
+
+/// All float values of a part, in the order in which it shows them.
+template <typename Part, typename... Arguments>
+std::vector<std::span<float>> spans_of(Part& part, Arguments... arguments) {
+  StateSpans spans;
+  part.visit_state(spans, arguments...);
+  return spans.floats;
+}
+
+/// The values of a part that shows one buffer or none.
+template <typename Part, typename... Arguments>
+std::span<float> state_of(Part& part, Arguments... arguments) {
+  const auto spans = spans_of(part, arguments...);
+  return spans.empty() ? std::span<float>() : spans.front();
+}
+
+}  // namespace eqt::test

@@ -1,0 +1,61 @@
+#include "checkpoint/places.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+#include "support/catch.hpp"
+
+using namespace eqt;
+using namespace eqt::checkpoint;
+
+namespace {
+
+std::size_t values_in(std::span<const PlacedRun> runs) {
+  std::size_t values = 0;
+  for (const PlacedRun& run : runs) values += static_cast<std::size_t>(run.count);
+  return values;
+}
+
+bool is_refused(std::span<const std::byte> bytes, std::size_t values) {
+  try {
+    (void)read_places(bytes, values, "x");
+  } catch (const Error& error) {
+    return error.kind() == Kind::data;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("places come back, in any order", "[checkpoint]") {
+  const std::vector<std::vector<PlacedRun>> lists = {
+      {},
+      {{0, 0, 1}},
+      {{3, 8192, 8192}, {3, 24576, 100}, {1, 0, 7}, {0xFFFFFFFF, std::uint64_t{1} << 40, 5}},
+      {{5, 100, 1}, {5, 50, 1}, {5, 51, 1}, {5, 0, 1}}};
+  for (const auto& runs : lists) {
+    CHECK(read_places(write_places(runs), values_in(runs), "x") == runs);
+  }
+}
+
+TEST_CASE("single values that are every fourth of a tensor take three bytes each", "[checkpoint]") {
+  std::vector<PlacedRun> runs;
+  for (std::uint64_t i = 0; i < 1000; ++i) runs.push_back({0, 4 * i + mix64(i) % 4, 1});
+  CHECK(write_places(runs).size() <= 3 * runs.size());
+}
+
+TEST_CASE("lists that cannot be are refused", "[checkpoint]") {
+  const std::vector<PlacedRun> runs = {{3, 8192, 8192}, {4, 0, 300}};
+  const auto bytes = write_places(runs);
+  CHECK(is_refused(bytes, 8491));
+  CHECK(is_refused(bytes, 8493));
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    CHECK(is_refused(std::span(bytes).first(length), 8492));
+  const auto byte = [](int value) { return static_cast<std::byte>(value); };
+  CHECK(is_refused(std::vector{byte(1), byte(0), byte(1)}, 1));  // slice -1
+  CHECK(is_refused(std::vector{byte(0), byte(1), byte(1)}, 1));  // place -1
+  CHECK(is_refused(std::vector{byte(0), byte(0), byte(0)}, 0));  // no value
+  CHECK(is_refused(std::vector(20, byte(0xFF)), 1));             // a number without an end
+}
