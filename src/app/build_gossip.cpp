@@ -194,9 +194,10 @@ std::optional<std::uint64_t> paper_sent_bytes(const RunConfig& config, const Lay
   const GossipTraits traits = gossip_traits(algorithm);
   if (!traits.mixes || traits.asynchronous || algorithm == "gradient-tracking") return {};
   const auto& compressor = config.compressor;
-  if (compressor.name == "none") return steps * paper_bytes_per_step(layout, {});
+  const StepId rounds = steps / config.synchronization.local_steps;
+  if (compressor.name == "none") return rounds * paper_bytes_per_step(layout, {});
   if (compressor.name == "topk" && compressor.value_bits == 32)
-    return steps * paper_bytes_per_step(layout, compressor.density);
+    return rounds * paper_bytes_per_step(layout, compressor.density);
   return {};
 }
 

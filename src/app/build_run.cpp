@@ -23,6 +23,7 @@
 #include "train/gossip_averaging.hpp"
 #include "train/gradient_averaging.hpp"
 #include "train/local_sgd.hpp"
+#include "train/periodic_gossip.hpp"
 
 namespace eqt::app {
 
@@ -262,6 +263,13 @@ void require_thread(const RunConfig& config, bool communication_thread) {
        config.synchronization.algorithm);
 }
 
+/// In a run whose ranks take steps alone, what adapts or strikes by steps is told of rounds.
+std::optional<train::Fault> fault_in_round(const RunConfig& config, const Run& run) {
+  std::optional<train::Fault> fault = run.plan.fault;
+  if (fault) fault->step /= config.synchronization.local_steps;
+  return fault;
+}
+
 /// DGC-like schedules of density are for gradients; every other codec keeps its own.
 void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
                             bool communication_thread, Run& run) {
@@ -270,10 +278,11 @@ void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
   const Gossip& gossip = *run.gossip;
   if (gossip.pairs != nullptr) return build_asynchronous_gossip(config, comm, run);
   run.adaptation = make_adaptation(config, comm, *run.compressor);
+  const bool periodic = config.synchronization.local_steps > 1;
   run.synchronizer = train::make_gossip_averaging(
       {.comm = comm,
        .mixer = *gossip.mixer,
-       .direction = gossip.direction.get(),
+       .direction = periodic ? nullptr : gossip.direction.get(),
        .direction_mixer = gossip.direction_mixer.get(),
        .push_sum = gossip.push_sum.get(),
        .plan = run.buckets,
@@ -286,8 +295,14 @@ void build_gossip_averaging(const RunConfig& config, comm::Communicator& comm,
        .overlap = config.synchronization.overlap && communication_thread,
        .lossy = !run.compressor->properties().lossless,
        .density = {},
-       .fault = run.plan.fault,
+       .fault = fault_in_round(config, run),
        .adaptation = run.adaptation.get()});
+  if (!periodic) return;
+  run.synchronizer = train::make_periodic_gossip({.gossip = std::move(run.synchronizer),
+                                                  .direction = gossip.direction.get(),
+                                                  .parameters = run.replica->parameters(),
+                                                  .gradient = run.replica->gradient()},
+                                                 config.synchronization.local_steps);
 }
 
 train::GradientAveragingOptions averaging_options(const RunConfig& config, const Run& run,

@@ -243,7 +243,7 @@ std::vector<Field> synchronization_fields() {
       EQT_FIELD(synchronization.local_steps, must_stay)
           .from(1, kMany)
           .in("steps")
-          .says("local-sgd: steps that a rank takes alone before models are averaged"),
+          .says("local-sgd, gossip: steps that a rank takes, the last of which averages or mixes"),
       EQT_FIELD(synchronization.post_local_epochs, must_stay)
           .from(0, kMany)
           .in("epochs")

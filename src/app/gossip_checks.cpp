@@ -21,10 +21,18 @@ void check_keys_of_gossip(const RunConfig& config, const std::string& origin) {
     if (s.final_rounds > 0) refuse("final_rounds", std::to_string(s.final_rounds));
   }
   const bool local = s.algorithm == "local-sgd";
-  if (!local && (s.local_steps != 1 || s.post_local_epochs != 0))
+  const bool takes_local_steps =
+      local || (traits.mixes && !traits.own_direction && !traits.asynchronous);
+  if (!takes_local_steps && s.local_steps != 1)
     fail(Kind::usage,
-         "{}: expected synchronization.{} only with local-sgd, found it with \"{}\"; leave it out",
-         origin, s.local_steps != 1 ? "local_steps" : "post_local_epochs", s.algorithm);
+         "{}: expected synchronization.local_steps only with local-sgd, d-psgd, sgp, choco-sgd, "
+         "quant-sgp, deep-squeeze or sparse-push, found it with \"{}\"; leave it out",
+         origin, s.algorithm);
+  if (!local && s.post_local_epochs != 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.post_local_epochs only with local-sgd, found it with "
+         "\"{}\"; leave it out",
+         origin, s.algorithm);
   if (local && s.local_steps == 1 && s.post_local_epochs != 0)
     fail(Kind::usage,
          "{}: expected synchronization.local_steps above 1 with synchronization.post_local_epochs, "

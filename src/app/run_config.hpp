@@ -91,7 +91,7 @@ struct RunConfig {
     bool overlap = true;
     double bucket_mib = 4;
     std::string error_feedback = "auto";       // auto none ef14
-    std::uint64_t local_steps = 1;             // local-sgd
+    std::uint64_t local_steps = 1;             // local-sgd, gossip
     std::uint64_t post_local_epochs = 0;       // local-sgd, 0 = local from the start
     std::optional<double> consensus_step;      // "auto" = unset
     std::string order = "adapt-then-combine";  // or combine-then-adapt

@@ -203,13 +203,14 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   RunConfig config = load_config(command, comm);
   comm.set_timeout(config.synchronization.timeout_seconds);
   session.set_timeout(config.synchronization.timeout_seconds);
-  const std::optional<train::Fault> fault = fault_from_environment(comm);
+  std::optional<train::Fault> fault = fault_from_environment(comm);
   require_no_stop(comm);
   if (fault) fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
 
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<metrics::Sink> sink;
   const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
+  if (fault) fault->run_folder = path;
   comm.agree_after([&] {
     if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
   });

@@ -109,7 +109,7 @@ Quality measure_quality(const codec::Compressor& compressor,
 
 double choco_step(double contraction, const codec::Properties& properties, bool symmetric) {
   if (contraction >= kNextToNothing) return 1;
-  if (properties.random) return 0.5 * contraction;
+  if (properties.random) return contraction * (1 + contraction * contraction * contraction) / 2;
   const double step = 0.6 * std::pow(contraction, 1.4);
   return symmetric || properties.sparse ? step : step / 4;
 }

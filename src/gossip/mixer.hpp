@@ -75,7 +75,7 @@ class Mixer {
   /// How many buckets may be under way at once.
   virtual std::size_t slots() const noexcept { return pipeline::kMostSlots; }
 
-  /// Public copies, errors. Where the number of ranks changes, all begin anew with one model, so
+  /// Public copies, errors. Where the number of ranks changes, all start() anew with one model, so
   /// there is nothing that neighbours have not been told.
   virtual void visit_state(StateVisitor&) {}
 };

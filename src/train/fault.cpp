@@ -9,12 +9,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "checkpoint/state_folder.hpp"
 #include "core/error.hpp"
 
 namespace eqt::train {
@@ -60,6 +62,17 @@ void leave_mark() {
   if (path != nullptr) std::ofstream{path} << "struck\n";
 }
 
+void truncate_newest(const Fault& fault) {
+  const checkpoint::StateFolder folder(fault.run_folder);
+  std::vector<std::string> damaged;
+  for (const checkpoint::FoundFile& file : folder.list(damaged)) {
+    if (file.head.rank != fault.rank) continue;
+    std::filesystem::resize_file(folder.file_path(file.head.step, file.head.rank, file.head.ranks),
+                                 file.bytes / 2);
+    return;
+  }
+}
+
 /// What needs nothing but the step.
 void act_alone(const Fault& fault, StepId step) {
   leave_mark();
@@ -86,9 +99,12 @@ void act_alone(const Fault& fault, StepId step) {
     case Act::drop:
       fault.messages->spoil(comm::Spoil::drop);
       return;
+    case Act::truncate_checkpoint:
+      truncate_newest(fault);
+      (void)std::raise(SIGKILL);
+      return;
     case Act::nan:
     case Act::slip:
-    case Act::truncate_checkpoint:
       return;
   }
 }

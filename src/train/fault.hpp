@@ -16,17 +16,17 @@ namespace eqt::train {
 
 struct Fault {
   enum class Act {
-    raise,     // "throw" Error{bug}
-    stall,     // sleep for good
-    stop,      // this process, by SIGSTOP
-    kill,      // this process, by SIGKILL
-    slow,      // a second longer, from then on each time
-    nan,       // poison a parameter
-    slip,      // take a fusion bucket for the next step's
-    flip,      // a bit of the next message
-    truncate,  // "truncate-message", the next one, by a byte
-    drop,      // every message from then on
-    truncate_checkpoint
+    raise,               // "throw" Error{bug}
+    stall,               // sleep for good
+    stop,                // this process, by SIGSTOP
+    kill,                // this process, by SIGKILL
+    slow,                // a second longer, from then on each time
+    nan,                 // poison a parameter
+    slip,                // take a fusion bucket for the next step's
+    flip,                // a bit of the next message
+    truncate,            // "truncate-message", the next one, by a byte
+    drop,                // every message from then on
+    truncate_checkpoint  // cut this rank's newest file in half and die, as where power fails
   };
   enum class Phase {
     launch,      // before MPI starts
@@ -42,6 +42,7 @@ struct Fault {
   // Strikes as this fusion bucket's mean begins, others being under way, not as the step does.
   std::optional<std::uint32_t> bucket = {};
   comm::Transfers* messages = nullptr;  // those that are flipped, truncated or dropped
+  std::string run_folder = {};          // whose checkpoints are truncated
 
   /// As a phase begins: acts if rank, phase and step are the named ones and no bucket is named.
   /// @param step the step that begins, or those completed before an evaluation or a checkpoint

@@ -144,7 +144,10 @@ class GossipAveraging final : public Synchronizer {
     return result;
   }
 
+  /// After the parameters: those of a run that other ranks go on from are equal on all of them, and
+  /// public copies begin with them.
   void visit_state(StateVisitor& visitor) override {
+    if (visitor.restores()) start();
     visit_in(visitor, "mixer", p_.mixer);
     if (p_.direction != nullptr) visit_in(visitor, "direction", *p_.direction);
     if (p_.direction_mixer != nullptr) visit_in(visitor, "direction mixer", *p_.direction_mixer);

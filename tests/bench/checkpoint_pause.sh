@@ -2,12 +2,13 @@
 # What checkpoints cost: the pause of a save beside the steps between two, and the time of a step
 # while the file is written beside the time of others.
 #
-#   tests/bench/checkpoint_pause.sh [MODEL [BATCH_SIZE [EVERY [SAVES]]]]     resnet18 16 50 4, 2 ranks
+#   tests/bench/checkpoint_pause.sh [MODEL [BATCH_SIZE [EVERY [SAVES]]]]     resnet18 8 50 4, 2 ranks
 #
 # The model trains with error feedback, so a rank saves parameters, momentum and residual. Prints one
 # line; verifies first that the newest set is complete.
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
-model=${1:-resnet18} batch=${2:-16} every=${3:-50} saves=${4:-4}
+model=${1:-resnet18} batch=${2:-8} every=${3:-50} saves=${4:-4}
+RUN_LIMIT=1200
 train 2 pause --set "model.name=$model" --set "train.batch_size=$batch" --set "train.steps=$((every * saves))" \
   --set "checkpoint.every_steps=$every" --set compressor.name=topk --set data.limit_train=0 \
   --set synchronization.timeout_seconds=300 --set train.evaluate_every=0

@@ -48,7 +48,9 @@ refuse_config "$S\.order .*combine-then-adapt.*local-sgd" "an order without goss
 refuse_config "$S\.adaptive_step .*choco-sgd" "AdaGossip without public copies" \
   "$(gossip d-psgd)" --set=$S.adaptive_step=true
 refuse_config "$S\.local_steps .*local-sgd" "local steps of another algorithm" \
-  "$(gossip d-psgd)" --set=$S.local_steps=4
+  "$(gossip ad-psgd)" --set=$S.local_steps=4
+refuse_config "$S\.local_steps .*d2" "local steps of a direction that needs every mix" \
+  "$(gossip d2)" --set=$S.local_steps=4 --set=optimizer.momentum=0
 refuse_config "$S\.post_local_epochs .*local-sgd" "post-local epochs without local-sgd" \
   --set=$S.post_local_epochs=4
 refuse_config "$S\.local_steps above 1" "post-local epochs of one local step" \

@@ -51,7 +51,7 @@ run() {
   local start
   OUT=$WORK/stdout ERR=$WORK/stderr CODE=0
   start=$(date +%s.%N)
-  timeout --kill-after=5 120 "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
+  timeout --kill-after=5 "${RUN_LIMIT:-120}" "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
   SECONDS_TAKEN=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
 }
 

@@ -26,13 +26,15 @@ struct Case {
 };
 
 /// The largest distance of this rank's model from the oracle's in any step.
-double distance_from_oracle(comm::Communicator& comm, const Case& the, const GossipSetup& setup) {
+double distance_from_oracle(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
+                            std::uint64_t local_steps = 1) {
   const Layout layout = gossip_layout();
   const std::size_t count = total_count(layout);
   const auto plan = pipeline::plan_buckets(layout, the.compressor, setup.plan);
   GossipKnobs knobs = usual_knobs(the.recipe, the.compressor, plan);
   // The direction mixes raw y, so a gamma below 1 shows there too.
   if (the.compressor.properties().lossless) knobs.gamma = 0.75;
+  knobs.local_steps = local_steps;
 
   std::vector<Quadratic> losses;
   for (int r = 0; r < comm.size(); ++r)
@@ -96,6 +98,24 @@ TEST_CASE("every algorithm takes the steps of its equations", "[gossip]") {
         comm.size(), combinations, kSteps, most);
   }
   CHECK(combinations >= 200);
+}
+
+TEST_CASE("so does every algorithm that mixes in some steps only", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const auto compressors = all_compressors();
+  std::size_t turn = 0;
+  for (const GossipRecipe& recipe : all_recipes()) {
+    if (recipe.rule == Rule::d2 || recipe.rule == Rule::gradient_tracking) continue;
+    for (const NamedTopology& topology : all_topologies(comm.size())) {
+      if (!fits(recipe, topology)) continue;
+      for (const auto& [name, compressor] : compressors) {
+        if (!is_shown(name) || ++turn % 4 != 0) continue;
+        INFO(recipe.name << " on " << topology.name << " with " << name);
+        CHECK(distance_from_oracle(comm, {recipe, *topology.made, *compressor},
+                                   {.plan = gossip_plan()}, 2) < 5e-5);
+      }
+    }
+  }
 }
 
 TEST_CASE("renewed public copies change nothing but rounding", "[gossip]") {

@@ -4,6 +4,8 @@
 #include "checkpoint/saved_set.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,6 +18,7 @@
 #include "checkpoint/state_folder.hpp"
 #include "comm/communicator.hpp"
 #include "support/catch.hpp"
+#include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -197,6 +200,45 @@ TEST_CASE("other ranks go on by rule, and nothing is lost", "[saved_set]") {
     std::vector<double> sum = part.totals;
     comm.allreduce_sum(sum);
     CHECK(sum[0] == Approx(totals).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("the sum of residuals stays, value by value, up to float32's rounding", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const int m = comm.size();
+  for (int n = 1; n <= 8; ++n) {
+    if (n == m) continue;
+    const Shared shared(comm);
+    std::vector<double> before(kModel), after(kModel);
+    for (Rank rank = 0; rank < n; ++rank) {
+      Part part(rank, n);
+      part.residual =
+          test::gaussian(kModel, {.run_seed = 5, .rank = static_cast<std::uint32_t>(rank)});
+      for (std::size_t i = 0; i < kModel; ++i) before[i] += static_cast<double>(part.residual[i]);
+      if (comm.rank() == 0)
+        write_file(*shared.folder, {.rank = rank, .ranks = n, .step = 8, .start = kStart}, part);
+    }
+    barrier(comm);
+    Findings findings;
+    const auto set = open_newest(comm, *shared.folder, findings);
+    REQUIRE(set.has_value());
+    Part part(comm.rank(), m);
+    RestoringVisitor visitor(comm, *set);
+    part.visit_state(visitor);
+    for (std::size_t i = 0; i < kModel; ++i) after[i] = static_cast<double>(part.residual[i]);
+    comm.allreduce_sum(after);
+    double difference = 0, whole = 0;
+    for (std::size_t i = 0; i < kModel; ++i) {
+      difference += (after[i] - before[i]) * (after[i] - before[i]);
+      whole += before[i] * before[i];
+    }
+    const double relative = std::sqrt(difference / whole);
+    if (comm.rank() == 0) {
+      std::printf("%d ranks, then %d: |sum of residuals after - before| / |before| = %.2e\n", n, m,
+                  relative);
+    }
+    // A value is rounded once where it is summed or shared out: by 2^-25 of it on average.
+    CHECK(relative < 0x1p-24);
   }
 }
 

@@ -34,6 +34,7 @@ struct GossipKnobs {
   std::uint64_t seed = 1;
   double gamma = 1;
   double damping = 1;
+  std::uint64_t local_steps = 1;  // the last of which mixes
 };
 
 /// By node.
@@ -77,28 +78,40 @@ class GossipOracle {
       for (std::size_t k = 0; k < g[i].size(); ++k) g[i][k] += recipe_.weight_decay * z_[i][k];
     }
     const Vectors d = direction(g, rate);
-    const Vectors z_now = z_;
-    if (recipe_.combine_first) mix(x_, model_memory_, 0);
+    const bool mixes = (step_ + 1) % knobs_.local_steps == 0;
+    if (step_ % knobs_.local_steps == 0) round_start_ = z_, round_rates_ = 0;
+    round_rates_ += rate;
+    z_before_ = z_;
+    g_before_ = g;
+    if (mixes && recipe_.combine_first) mix(x_, model_memory_, 0);
     for (std::size_t i = 0; i < n_; ++i)
-      for (std::size_t k = 0; k < d[i].size(); ++k) x_[i][k] -= rate * d[i][k];
-    if (!recipe_.combine_first) mix(x_, model_memory_, 0);
-    if (recipe_.rule == Rule::gradient_tracking) mix(y_, y_memory_, 1);
-    if (recipe_.push_sum) mix_weights();
-    for (std::size_t i = 0; i < n_; ++i)
-      for (std::size_t k = 0; k < d[i].size(); ++k) z_[i][k] = x_[i][k] / w_[i];
-    learn(z_now, g, rate);
+      for (std::size_t k = 0; k < d[i].size(); ++k) {
+        x_[i][k] -= rate * d[i][k];
+        z_[i][k] -= rate * d[i][k];
+      }
+    if (mixes) finish_round();
     ++step_;
   }
 
  private:
+  void finish_round() {
+    if (!recipe_.combine_first) mix(x_, model_memory_, 0);
+    if (recipe_.rule == Rule::gradient_tracking) mix(y_, y_memory_, 1);
+    if (recipe_.push_sum) mix_weights();
+    for (std::size_t i = 0; i < n_; ++i)
+      for (std::size_t k = 0; k < z_[i].size(); ++k) z_[i][k] = x_[i][k] / w_[i];
+    learn();
+  }
+
   /// What a mixing of one buffer remembers: CHOCO's public copies, DeepSqueeze's errors.
   struct Memory {
     Vectors copies, errors;
   };
 
+  StepId round() const { return step_ / knobs_.local_steps; }
   Vectors zeros() const { return Vectors(n_, std::vector<double>(total_count(layout_))); }
   double w(std::size_t to, std::size_t from) const {
-    return topology_.at(step_).weight(static_cast<Rank>(to), static_cast<Rank>(from));
+    return topology_.at(round()).weight(static_cast<Rank>(to), static_cast<Rank>(from));
   }
 
   /// What x -= rate * d is made with.
@@ -134,14 +147,12 @@ class GossipOracle {
     return d;
   }
 
-  void learn(const Vectors& z_now, const Vectors& g, double rate) {
-    z_before_ = z_now;
-    g_before_ = g;
+  void learn() {
     if (recipe_.rule != Rule::quasi_global) return;
     const double mu = recipe_.momentum;
     for (std::size_t i = 0; i < n_; ++i)
-      for (std::size_t k = 0; k < g[i].size(); ++k)
-        m_[i][k] = mu * m_[i][k] + (1 - mu) * (z_now[i][k] - z_[i][k]) / rate;
+      for (std::size_t k = 0; k < z_[i].size(); ++k)
+        m_[i][k] = mu * m_[i][k] + (1 - mu) * (round_start_[i][k] - z_[i][k]) / round_rates_;
   }
 
   /// x += gamma (W q - q), whatever q is.
@@ -159,7 +170,7 @@ class GossipOracle {
     }
   }
 
-  void mix(Vectors& x, Memory& memory, std::uint64_t round) const {
+  void mix(Vectors& x, Memory& memory, std::uint64_t part) const {
     Vectors q(n_);
     for (std::size_t i = 0; i < n_; ++i) {
       std::vector<double> v = x[i];
@@ -167,7 +178,7 @@ class GossipOracle {
         if (recipe_.mixing == Mixing::choco) v[k] -= memory.copies[i][k];
         if (recipe_.mixing == Mixing::squeeze) v[k] += memory.errors[i][k];
       }
-      q[i] = message(i, round, v);
+      q[i] = message(i, part, v);
       if (recipe_.mixing == Mixing::plain) continue;
       for (std::size_t k = 0; k < v.size(); ++k) {
         q[i][k] *= knobs_.damping;
@@ -188,21 +199,21 @@ class GossipOracle {
     w_ = next;
   }
 
-  /// What the neighbours decode of v in a round of the step: tensor by tensor.
-  std::vector<double> message(std::size_t node, std::uint64_t round,
+  /// What the neighbours decode of v in a part of the round: tensor by tensor.
+  std::vector<double> message(std::size_t node, std::uint64_t part,
                               const std::vector<double>& v) const {
     std::vector<float> values(v.begin(), v.end());
     Workspace workspace;
     for (std::size_t t = 0; t < layout_.size(); ++t) {
       const TensorSlice& tensor = layout_[t];
       if (tensor.shape.size() < 2 || tensor.count < skip_below_) continue;
-      const auto part = std::span(values).subspan(tensor.offset, tensor.count);
+      const auto slice = std::span(values).subspan(tensor.offset, tensor.count);
       // PowerSGD's factors start differently in every step.
-      const std::uint64_t round_seed = round == 0 ? knobs_.seed : knobs_.seed ^ mix64(round);
+      const std::uint64_t part_seed = part == 0 ? knobs_.seed : knobs_.seed ^ mix64(part);
       const std::uint64_t seed =
-          compressor_.id() == codec::CodecId::powersgd ? mix64(round_seed + step_) : round_seed;
+          compressor_.id() == codec::CodecId::powersgd ? mix64(part_seed + round()) : part_seed;
       codec::EncodeContext context{.key = {.run_seed = seed,
-                                           .step = step_,
+                                           .step = round(),
                                            .rank = static_cast<std::uint32_t>(node),
                                            .slice = static_cast<std::uint32_t>(t)},
                                    .first_index = 0,
@@ -210,12 +221,12 @@ class GossipOracle {
                                    .density = {},
                                    .rows = static_cast<std::size_t>(tensor.shape.front())};
       if (compressor_.properties().shared_scale) {
-        context.shared_scale = context.own_scale = compressor_.local_scale(part);
+        context.shared_scale = context.own_scale = compressor_.local_scale(slice);
       }
-      std::vector<std::byte> payload(compressor_.max_payload_bytes(part.size()));
-      payload.resize(compressor_.encode(part, context, workspace, payload));
-      std::fill(part.begin(), part.end(), 0.0f);
-      compressor_.decode_add(payload, 1, workspace, part);
+      std::vector<std::byte> payload(compressor_.max_payload_bytes(slice.size()));
+      payload.resize(compressor_.encode(slice, context, workspace, payload));
+      std::fill(slice.begin(), slice.end(), 0.0f);
+      compressor_.decode_add(payload, 1, workspace, slice);
     }
     return {values.begin(), values.end()};
   }
@@ -228,11 +239,11 @@ class GossipOracle {
   const std::size_t skip_below_;
   const std::size_t n_;
   StepId step_ = 0;
-  double rate_before_ = 0;
+  double rate_before_ = 0, round_rates_ = 0;
   std::vector<double> w_;
   Vectors x_, z_;  // numerators, models
   Vectors m_;      // momentum, or mh
-  Vectors g_before_, z_before_, y_;
+  Vectors g_before_, z_before_, y_, round_start_;
   Memory model_memory_, y_memory_;
 };
 

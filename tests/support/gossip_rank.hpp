@@ -12,6 +12,7 @@
 #include "optim/optimizer.hpp"
 #include "support/gossip_oracle.hpp"
 #include "train/gossip_averaging.hpp"
+#include "train/periodic_gossip.hpp"
 
 namespace eqt::test {
 
@@ -61,21 +62,29 @@ class GossipRank {
       sgd.weight_decay = static_cast<float>(recipe.weight_decay);
     }
     optimizer_ = optim::make_sgd(count, sgd);
-    synchronizer_ = train::make_gossip_averaging({.comm = comm,
-                                                  .mixer = *mixer_,
-                                                  .direction = direction_.get(),
-                                                  .direction_mixer = direction_mixer_.get(),
-                                                  .push_sum = push_sum_.get(),
-                                                  .plan = plan_,
-                                                  .parameters = parameters_,
-                                                  .gradient = gradient_},
-                                                 {.run_seed = knobs.seed,
-                                                  .consensus_step = static_cast<float>(knobs.gamma),
-                                                  .damping = static_cast<float>(knobs.damping),
-                                                  .combine_first = recipe.combine_first,
-                                                  .overlap = setup.overlap,
-                                                  .lossy = !compressor.properties().lossless,
-                                                  .density = {}});
+    const bool periodic = knobs.local_steps > 1;
+    synchronizer_ =
+        train::make_gossip_averaging({.comm = comm,
+                                      .mixer = *mixer_,
+                                      .direction = periodic ? nullptr : direction_.get(),
+                                      .direction_mixer = direction_mixer_.get(),
+                                      .push_sum = push_sum_.get(),
+                                      .plan = plan_,
+                                      .parameters = parameters_,
+                                      .gradient = gradient_},
+                                     {.run_seed = knobs.seed,
+                                      .consensus_step = static_cast<float>(knobs.gamma),
+                                      .damping = static_cast<float>(knobs.damping),
+                                      .combine_first = recipe.combine_first,
+                                      .overlap = setup.overlap,
+                                      .lossy = !compressor.properties().lossless,
+                                      .density = {}});
+    if (!periodic) return;
+    synchronizer_ = train::make_periodic_gossip({.gossip = std::move(synchronizer_),
+                                                 .direction = direction_.get(),
+                                                 .parameters = parameters_,
+                                                 .gradient = gradient_},
+                                                knobs.local_steps);
   }
 
   std::span<float> parameters() { return parameters_; }
