@@ -89,7 +89,7 @@ std::uint64_t models_remembered(const RunConfig& config, int ranks,
     models += 1;
   }
   const bool feedback = make_memory(config, ranks, compressor, 0) != nullptr;
-  if (!traits.mixes && feedback) models += config.compressor.name == "dgc" ? 2 : 1;
+  if (!traits.mixes && feedback) models += config.compressor.name == "dgc" ? 2u : 1u;
   return models;
 }
 
