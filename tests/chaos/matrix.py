@@ -94,7 +94,9 @@ class Cell:
         steps_per_epoch = 4
         found = [f"data.limit_train={2 * steps_per_epoch * self.ranks}"]
         if self.algorithm in COLLECTIVES:
-            found += [f"synchronization.collective={self.algorithm}",
+            # PowerSGD brings its own collective.
+            collective = "auto" if self.algorithm == "power-sgd" else self.algorithm
+            found += [f"synchronization.collective={collective}",
                       f"compressor.name={COLLECTIVES[self.algorithm]}"]
         else:
             found += [f"synchronization.algorithm={self.algorithm}", *GOSSIP[self.algorithm]]
