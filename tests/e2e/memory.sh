@@ -3,18 +3,19 @@
 # refused before the start where the host has less. Files that promise more than they hold take none.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# estimate [ARGUMENTS]: what `check` prints [MiB].
+# estimate [ARGUMENTS]: leaves what `check` prints in ANNOUNCED [MiB].
 estimate() {
   program check --config "$WORK/tiny.json" "$@"
   expect_code 0 "check $*"
-  sed -n 's/^memory: about \([0-9]*\) MiB for each of 2 ranks: .*/\1/p' "$ERR"
+  ANNOUNCED=$(sed -n 's/^memory: about \([0-9]*\) MiB for each of 2 ranks: .*/\1/p' "$ERR")
 }
 
 # measure WHAT [ARGUMENTS]: two ranks for two steps beside their estimate.
 measure() {
   local what=$1 announced peak recorded
   shift
-  announced=$(estimate "$@")
+  estimate "$@"
+  announced=$ANNOUNCED
   value "$OUT" name >"$WORK/name"
   expect_equal tiny "$(cat "$WORK/name")" "$what: stdout of check is the config alone"
   train 2 "measured" --set train.steps=2 --overwrite "$@"
@@ -47,7 +48,8 @@ for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k
         for _ in range(1024 if name.startswith("train-images") else 1):
             file.write(bytes(1 << 20))
 PY
-announced=$(estimate --set data.name=fashion-mnist --set data.limit_train=0 --set data.limit_test=0)
+estimate --set data.name=fashion-mnist --set data.limit_train=0 --set data.limit_test=0
+announced=$ANNOUNCED
 python3 - "$EQT_PROGRAM" "$WORK" >"$WORK/bomb.found" 2>"$WORK/bomb.words" <<'PY' || true
 import resource, subprocess, sys
 program, work = sys.argv[1:]
