@@ -32,6 +32,7 @@ namespace eqt::app {
 namespace {
 
 constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read yet
+constexpr double kInitShare = 1.4;  // of a deadline for MPI_Init, where hosts load programs first
 
 // An emulated step may be this much late, for want of a core to wake up on.
 constexpr double kLateSeconds = 0.001;
@@ -296,7 +297,7 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
 int run_train(const TrainCommand& command, int argc, char** argv) {
   comm::note_signals(comm::OnSignal::finish_step);
   strike_at_launch();
-  const comm::Session session(&argc, &argv, start_timeout(command));
+  const comm::Session session(&argc, &argv, kInitShare * start_timeout(command));
   return comm::run_guarded(session, [&] { return train_rank(command, session); });
 }
 
