@@ -100,18 +100,20 @@ PYTHON
 say "wrote $out" >&2
 
 if command -v gnuplot >/dev/null; then
-  gnuplot <<PLOT
+  # gnuplot runs what stands in its own quotes and backquotes: no name from outside is in its script.
+  (cd "$work" && gnuplot) <<'PLOT'
 set terminal svg size 1000,520 font "sans-serif,12"
-set output "$out.svg"
+set output "plot.svg"
 set style fill solid 0.7
 set boxwidth 0.7
 set logscale y
-set ylabel "times as fast as MPI\\\\_Allreduce of float32"
+set ylabel "times as fast as MPI\\_Allreduce of float32"
 set xtics rotate by -45
 set grid ytics
 set key off
-plot "$work/plot" using 0:2:xtic(1) with boxes, 1 with lines dashtype 2
+plot "plot" using 0:2:xtic(1) with boxes, 1 with lines dashtype 2
 PLOT
+  cp -- "$work/plot.svg" "$out.svg"
   say "wrote $out.svg" >&2
 else
   say "no plot: gnuplot is not installed" >&2

@@ -51,7 +51,7 @@ library_of() {
     CLI/*) echo cli11 ;;
     zlib.h) echo zlib ;;
     hwy/*) echo highway ;;
-    xxhash.h) echo xxhash ;;
+    xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;
     fmt/*) echo fmt ;;
     sys/* | net/* | netinet/* | arpa/* | netdb.h | ifaddrs.h | unistd.h | fcntl.h | poll.h) echo system ;;

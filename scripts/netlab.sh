@@ -14,6 +14,9 @@
 #   --mca KEY VALUE      passed on to mpirun; may be repeated
 #   --no-mpi             start CMD once per rank without mpirun; RANK, WORLD_SIZE, LOCAL_RANK,
 #                        MASTER_ADDR and MASTER_PORT tell it where it is
+#   --once               start CMD once, on host 0, ready to call mpirun itself: NETLAB_HOSTS has the
+#                        hosts' names with commas between them
+#   --cut HOST=SECONDS   takes the link of that host (0, 1, ...) down so long after the start
 #   --counters FILE      the links' counters as JSON lines into FILE, not as a table on stderr
 #   --timeout S          end everything after S seconds with exit code 124 [never]
 #   --check              build one, run nothing: exit code 0, or 1 and a sentence
@@ -37,6 +40,9 @@ rate=100mbit
 burst=128k
 latency=200ms
 mpi=1
+once=0
+cut_host=""
+cut_after=""
 counters=""
 seconds=""
 only_check=0
@@ -78,6 +84,11 @@ while [[ $# -gt 0 ]]; do
       [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help."
       mca[$2]=$3; shift 3 ;;
     --no-mpi) mpi=0; shift ;;
+    --once) once=1; shift ;;
+    --cut)
+      value_of "$1" $#
+      [[ $2 =~ ^([0-9]+)=([1-9][0-9]*)$ ]] || fail 2 "$1 needs HOST=SECONDS, found \"$2\"."
+      cut_host=${BASH_REMATCH[1]} cut_after=${BASH_REMATCH[2]}; shift 2 ;;
     --counters) value_of "$1" $#; counters=$2; shift 2 ;;
     --timeout) value_of "$1" $#; natural "$1" "$2"; seconds=$2; shift 2 ;;
     --check) only_check=1; shift ;;
@@ -89,6 +100,8 @@ done
 [[ $# -gt 0 || $only_check -eq 1 ]] || fail 2 "-- and a command are missing; see --help."
 hosts=$(((ranks + per_host - 1) / per_host))
 [[ $hosts -le 250 ]] || fail 2 "--ranks $ranks makes $hosts hosts; there are addresses for 250."
+[[ -z $cut_host || $cut_host -lt $hosts ]] ||
+  fail 2 "--cut $cut_host names a host that is not there; hosts are 0 to $((hosts - 1))."
 burst_bytes=$(bytes "$burst")
 [[ ${burst_bytes:-0} -ge 1600 ]] ||
   fail 2 "--burst needs a number of bytes that holds a packet (at least 1600), found \"$burst\"."

@@ -26,8 +26,6 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -n $folder ]] || fail 2 "expected a run folder, found none; see --help."
 out=${out:-$folder/partition.svg}
-# It stands in gnuplot's own quotes below.
-[[ $out != *[\'\"\\]* ]] || fail 2 "expected a file name without quotes and backslashes for --out, found $out."
 for program in python3 gnuplot; do
   command -v "$program" >/dev/null ||
     fail 1 "$program was not found: install Debian's ${program/%plot/plot-nox}."
@@ -68,13 +66,14 @@ with open(f"{work}/bars", "w") as bars:
         print(rank, *counts, file=bars)
 with open(f"{work}/names", "w") as names:
     print(f"classes = {classes}", file=names)
-    print("run = '" + "".join(c for c in title if c.isprintable() and c not in "'\\") + "'", file=names)
+    print("run = '" + "".join(c for c in title if c.isprintable() and c not in "'\\`") + "'", file=names)
 PYTHON
 
-gnuplot >"$work/log" 2>&1 <<PLOT || { tail -n 3 "$work/log" >&2; fail 74 "gnuplot could not write $out; its words stand above."; }
-load "$work/names"
+# gnuplot runs what stands in its own quotes and backquotes: no name from outside is in its script.
+(cd "$work" && gnuplot >log 2>&1) <<'PLOT' || { tail -n 3 "$work/log" >&2; fail 74 "gnuplot could not write $out; its words stand above."; }
+load "names"
 set terminal svg size 900,480 font "sans-serif,12" noenhanced
-set output "$out"
+set output "plot.svg"
 set title run
 set xlabel "rank"
 set ylabel "samples"
@@ -85,8 +84,9 @@ set style fill solid 0.85 border rgb "white"
 set boxwidth 0.8
 set grid ytics
 if (classes <= 20) { set key outside right top invert } else { set key off }
-plot for [c=0:classes-1] "$work/bars" using c+2:xtic(1) title sprintf("class %d", c) \
+plot for [c=0:classes-1] "bars" using c+2:xtic(1) title sprintf("class %d", c) \
   linecolor rgb hsv2rgb(1.0 * c / classes, 0.45 + 0.35 * (c % 2), 0.9)
 PLOT
-[[ -s $out ]] || fail 74 "gnuplot wrote nothing into $out; check its folder and the space left."
+[[ -s $work/plot.svg ]] || fail 74 "gnuplot wrote no plot; check the space left in ${TMPDIR:-/tmp}."
+cp -- "$work/plot.svg" "$out" 2>/dev/null || fail 74 "the plot could not be written to $out; check its folder and the space left."
 say "wrote $out" >&2

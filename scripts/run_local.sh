@@ -6,11 +6,14 @@
 #
 #   --ranks N       MPI processes [2]
 #   --threads T     threads per rank [cores / ranks, at least 1]
-#   --timeout S     end the whole job after S seconds with exit code 124 [never]
+#   --timeout S     end the job after S seconds with exit code 124, its state saved [never]
 #   --bind WHAT     none: the system places threads [default]
 #                   core: T cores of its own for each rank
 #   --program FILE  the executable [$EQT_PROGRAM, or build/release/equant-train]
 #   --help          this text
+#
+# SIGTERM, SIGINT and Ctrl-C end the run after a step, with its state saved and exit code 75; --resume
+# goes on from there. A second one ends it at once.
 #
 #   scripts/run_local.sh --ranks 4 --threads 1 configs/quickstart.json --set train.epochs=2
 #   scripts/run_local.sh --ranks 2 -- list compressors
@@ -76,7 +79,8 @@ elif [[ $bind == core ]]; then
   mpirun+=(-bind-to "core:$threads")
 fi
 
-# In the foreground, so that Ctrl-C reaches mpirun; mpirun ends the ranks.
+# mpirun passes SIGUSR1 on to every rank, which then ends after a step with its state saved; of SIGTERM
+# it makes an end within a second. It gets a process group of its own, for Ctrl-C reaches a whole group.
 limit=()
-[[ -z $seconds ]] || limit=(timeout --verbose --foreground --kill-after=10 "$seconds")
-exec ${limit[@]+"${limit[@]}"} "${mpirun[@]}" "$program" "$@"
+[[ -z $seconds ]] || limit=(timeout --verbose --foreground --signal=USR1 --kill-after=30 "$seconds")
+run_gracefully ${limit[@]+"${limit[@]}"} "${mpirun[@]}" "$program" "$@"

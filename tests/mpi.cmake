@@ -1,4 +1,5 @@
 eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
+eqt_mpi_test(damage RANKS 2 3 4 LINK eqt_train SOURCES mpi/damage_test.cpp)
 eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(same_topology RANKS 1 2 3 4
   LINK eqt_app eqt_topology eqt_xxhash nlohmann_json::nlohmann_json
@@ -12,6 +13,7 @@ eqt_mpi_test(gossip_adaptation RANKS 2 3 4 LINK eqt_train
   SOURCES mpi/gossip_adaptation_test.cpp)
 eqt_mpi_test(evaluator RANKS 1 2 3 4 5 LINK eqt_train eqt_xxhash SOURCES mpi/evaluator_test.cpp)
 eqt_mpi_test(final_rounds RANKS 2 3 4 5 8 LINK eqt_train SOURCES mpi/final_rounds_test.cpp)
+eqt_mpi_test(oversight RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/oversight_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
   SOURCES mpi/power_sgd_test.cpp)
@@ -27,7 +29,9 @@ eqt_test(train_unit LABEL unit LINK eqt_train SOURCES unit/train/fault_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
-  unit/comm/host_facts_test.cpp unit/comm/link_schedule_test.cpp)
+  unit/comm/host_facts_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
+# Each case is a process that ends: slow only because deadlines are.
+eqt_test(watchdog_unit LABEL unit LINK eqt_comm SOURCES unit/comm/watchdog_test.cpp)
 
 eqt_mpi_test(partial_sums RANKS 1 2 3 4 5 7 8 LINK eqt_collective
   SOURCES mpi/partial_sums_test.cpp)

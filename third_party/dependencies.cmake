@@ -58,6 +58,19 @@ endif()
 add_library(eqt_xxhash INTERFACE)
 target_include_directories(eqt_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
 target_link_libraries(eqt_xxhash INTERFACE ${XXHASH_LIBRARY})
+# Debian's library for x86 carries the functions that pick an instruction set at run time.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_INCLUDES ${XXHASH_INCLUDE_DIR})
+set(CMAKE_REQUIRED_LIBRARIES ${XXHASH_LIBRARY})
+check_cxx_source_compiles(
+  "#include <xxh_x86dispatch.h>
+   int main() { return static_cast<int>(XXH3_64bits_withSeed_dispatch(\"\", 0, 0)); }"
+  EQT_XXHASH_DISPATCH)
+unset(CMAKE_REQUIRED_INCLUDES)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(EQT_XXHASH_DISPATCH)
+  target_compile_definitions(eqt_xxhash INTERFACE EQT_XXHASH_DISPATCH=1)
+endif()
 
 # The one door to LibTorch: only the model room links it.
 add_library(eqt_torch INTERFACE)

@@ -44,3 +44,38 @@ build() {
   cmake --build "$EQT_ROOT/build/$preset" --target "$target" --parallel "$jobs" ||
     fail 1 "The build of $target in build/$preset failed; the first error stands above."
 }
+
+# run_gracefully COMMAND...: runs mpirun, passes on its exit code, and makes of the signals that end a
+# script the one that mpirun passes on to its ranks. A second one ends them at once. Where after_start
+# names a function, that runs beside it, told its process.
+run_gracefully() {
+  local code before beside="" tether=()
+  signals_seen=0
+  # When this script is killed, mpirun ends its ranks.
+  ! command -v setpriv >/dev/null || tether=(setpriv --pdeathsig TERM)
+  set -m  # a process group of its own, out of reach of Ctrl-C
+  ${tether[@]+"${tether[@]}"} "$@" </dev/null &
+  graceful_job=$!
+  set +m
+  if [[ -n ${after_start:-} ]]; then
+    "$after_start" "$graceful_job" &
+    beside=$!
+  fi
+  trap pass_signal_on INT TERM HUP
+  while :; do
+    before=$signals_seen code=0
+    wait "$graceful_job" || code=$?
+    # A signal ends `wait`, not the job.
+    [[ $signals_seen -ne $before ]] || break
+  done
+  trap - INT TERM HUP
+  [[ -z $beside ]] || kill "$beside" 2>/dev/null || true
+  return "$code"
+}
+
+pass_signal_on() {
+  local signal=TERM
+  signals_seen=$((signals_seen + 1))
+  [[ $signals_seen -gt 1 ]] || signal=USR1
+  kill -"$signal" "$graceful_job" 2>/dev/null || true
+}

@@ -67,6 +67,7 @@ build_laboratory() {
 #!/bin/sh
 host=\$1
 shift
+[ ! -e $state/\$host.cut ] || { echo "\$host cannot be reached" >&2; exit 255; }
 exec nsenter --net="$state/\$host.net" --uts="$state/\$host.uts" -- sh -c "\$*"
 SH
   chmod +x "$state/agent"
@@ -139,6 +140,13 @@ end_with() {
   exit "$1"
 }
 
+# cut_link HOST SECONDS: nobody reaches that host any more, as if its cable were pulled.
+cut_link() {
+  sleep "$2"
+  touch "$state/board$1.cut"
+  ip link set "port$1" down
+}
+
 start_under_mpi() {
   local list="" host slots btl=tcp,self
   for ((host = 0; host < hosts; host++)); do
@@ -149,6 +157,10 @@ start_under_mpi() {
   # tmpdir: the MPI's own files carry host names and process numbers, which two laboratories share.
   local -A settings=([plm_rsh_agent]=$state/agent [plm_rsh_no_tree_spawn]=1 [btl]=$btl
     [btl_tcp_if_include]=eth0 [oob_tcp_if_include]=eth0 [orte_tmpdir_base]=$state)
+  if [[ $once -eq 1 ]]; then
+    start_once "$list" "$@"
+    return
+  fi
   local mpirun=(mpirun -np "$ranks" --host "$list" --oversubscribe --quiet --bind-to none) key
   for key in "${!mca[@]}"; do settings[$key]=${mca[$key]}; done
   for key in "${!settings[@]}"; do mpirun+=(--mca "$key" "${settings[$key]}"); done
@@ -160,6 +172,18 @@ start_under_mpi() {
   on 0 "${mpirun[@]}" "$@" <&0 2>&"$words" {words}>&- &
   started+=($!)
   exec {words}>&-
+}
+
+# start_once LIST CMD...: with start_under_mpi's settings in the environment.
+start_once() {
+  local list=$1 key
+  shift
+  for key in "${!mca[@]}"; do settings[$key]=${mca[$key]}; done
+  for key in "${!settings[@]}"; do export "OMPI_MCA_$key=${settings[$key]}"; done
+  export NETLAB_HOSTS=$list OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
+  on 0 "$@" <&0 &
+  started+=($!)
 }
 
 start_without_mpi() {
@@ -181,6 +205,7 @@ run_laboratory() {
   if [[ -n $seconds ]]; then
     { sleep "$seconds" && kill -USR1 1; } 3>&- &
   fi
+  [[ -z $cut_host ]] || cut_link "$cut_host" "$cut_after" 3>&- &
   if [[ $mpi -eq 1 ]]; then start_under_mpi "$@"; else start_without_mpi "$@"; fi
   while [[ ${#started[@]} -gt 0 && $code -eq 0 ]]; do
     wait -n -p ended "${started[@]}" || code=$?

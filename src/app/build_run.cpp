@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/build_partition.hpp"
+#include "app/early_stop.hpp"
 #include "app/gossip_checks.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
@@ -14,6 +15,7 @@
 #include "codec/parallel.hpp"
 #include "codec/simd.hpp"
 #include "comm/host_facts.hpp"
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "pipeline/plan.hpp"
@@ -53,8 +55,10 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
                                  .augment = config.data.augment,
                                  .seed = config.seed});
   run.plan.steps_per_epoch = batches;
-  run.plan.total_steps =
-      config.train.steps > 0 ? config.train.steps : config.train.epochs * batches;
+  run.plan.total_steps = config.train.steps > 0
+                             ? config.train.steps
+                             : checked_product<std::uint64_t>({config.train.epochs, batches},
+                                                              Kind::usage, "steps (train.epochs)");
   run.plan.batch_size = config.train.batch_size;
   run.plan.evaluate_every = config.train.evaluate_every;
 }
@@ -308,6 +312,7 @@ train::GradientAveragingOptions averaging_options(const RunConfig& config, const
   options.overlap = config.synchronization.overlap && communication_thread;
   options.adaptation = run.adaptation.get();
   options.fault = run.plan.fault;
+  options.divergence = run.divergence.get();
   options.lossy = !run.compressor->properties().lossless;
   if (config.compressor.name == "dgc") {
     options.density = [density = config.compressor.density,
@@ -342,7 +347,9 @@ void build_local_sgd(const RunConfig& config, comm::Communicator& comm,
                                  run.replica->layout(), run.replica->gradient(), options),
                              .direction = run.direction.get(),
                              .parameters = run.replica->parameters(),
-                             .gradient = run.replica->gradient()},
+                             .gradient = run.replica->gradient(),
+                             .layout = run.replica->layout(),
+                             .divergence = run.divergence.get()},
                             steps);
 }
 
@@ -418,6 +425,9 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
                                const std::optional<SavedPosition>& from) {
   auto run = std::make_unique<Run>();
   run->plan.fault = fault;
+  run->plan.paranoid = config.train.paranoid;
+  run->plan.rollback_factor = config.train.rollback_factor;
+  run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence == "rollback");
   comm.agree_after([&] {
     require_thread(config, communication_thread);
     if (config.train.is_emulated()) {
@@ -428,13 +438,16 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     }
     plan_checkpoints(config, from, run->plan);
   });
+  if (run->data.train != nullptr) require_same_data(run->data, comm);
   require_same_shards(run->shards_fingerprint, comm);
+  require_no_stop(comm);
   std::vector<pipeline::FusionBucket> plan;
   comm.agree_after([&] {
     build_compressor(config, comm, *run);
     plan = make_plan(config, run->replica->layout(), *run->compressor);
   });
   if (averages(config)) run->choice = choose_by_measure(config, comm, *run, plan);
+  require_no_stop(comm);
   if (gossip_traits(config.synchronization.algorithm).mixes) {
     run->buckets = std::move(plan);
     build_gossip_averaging(config, comm, communication_thread, *run);

@@ -24,6 +24,7 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "pipeline/plan.hpp"
+#include "train/divergence.hpp"
 #include "train/synchronizer.hpp"
 #include "train/trainer.hpp"
 
@@ -48,6 +49,7 @@ struct Run {
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Schedule> schedule;
   std::optional<MeasuredChoice> choice;  // of the collective, if `auto` had one to make
+  std::unique_ptr<train::Divergence> divergence;
   train::Plan plan;
   int threads = 1;
 

@@ -74,6 +74,8 @@ CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
   return collectives;
 }
 
+constexpr int kMaxCheckedRanks = 65536;
+
 // Eigenvalues of more take minutes.
 constexpr int kMaxAnalyzedRanks = 1024;
 
@@ -172,6 +174,9 @@ Command parse_command_line(int argc, char** argv) {
   CheckCommand check;
   CLI::App* check_app = app.add_subcommand("check", "Validate a config and print it resolved");
   add_config_options(*check_app, check.config_path, check.sets);
+  check_app->add_option("--ranks", check.ranks, "Ranks whose memory is estimated, on stderr [2]")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxCheckedRanks));
 
   ListCommand list;
   CLI::App* list_app = app.add_subcommand("list", "Names that configs may use");

@@ -23,6 +23,7 @@ struct TrainCommand {
 struct CheckCommand {
   std::string config_path;
   std::vector<std::string> sets;
+  int ranks = 2;  // of the job whose memory is estimated
 };
 
 struct ListCommand {

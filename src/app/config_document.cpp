@@ -89,6 +89,13 @@ std::string shown(const Json& value) {
 
 std::string shown_text(const std::string& text) { return shown(Json(text)); }
 
+Json parse_value(const std::string& text, const std::string& origin) {
+  if (text.size() > kMaxDocumentBytes)
+    fail(Kind::usage, "{}: expected a value of at most {} bytes, found {}", origin,
+         kMaxDocumentBytes, text.size());
+  return Json::parse(text, Watch(origin), false);
+}
+
 Json parse_document(const std::string& text, const std::string& origin, std::string_view what) {
   if (text.size() > kMaxDocumentBytes)
     fail(Kind::usage, "{}: expected a {} of at most {} bytes, found {}", origin, what,

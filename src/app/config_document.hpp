@@ -20,6 +20,10 @@ inline constexpr std::size_t kMaxDocumentDepth = 16;  // the config itself is th
 Json parse_document(const std::string& text, const std::string& origin,
                     std::string_view what = "config");
 
+/// A JSON value of any type, as parse_document() reads one; discarded if `text` is no JSON.
+/// @throws Error{usage} if it is too large, nested too deeply or holds a key twice
+Json parse_value(const std::string& text, const std::string& origin);
+
 /// `value` as JSON on one line, cut to a length that suits a message; any bytes are allowed.
 std::string shown(const Json& value);
 

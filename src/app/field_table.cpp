@@ -132,6 +132,15 @@ std::vector<Field> train_fields() {
           .from(0, 1e6)
           .in("epochs")
           .says("evaluate the test set after every this many epochs; 0 = only at the end"),
+      EQT_FIELD(train.on_divergence, may_change)
+          .one_of({{"stop", "end with exit 4, and say where the value is"},
+                   {"rollback", "all ranks go back to the newest checkpoint, at most five times"}})
+          .says("when a loss, a gradient or a parameter is not finite"),
+      EQT_FIELD(train.rollback_factor, may_change)
+          .from(0.001, 1)
+          .says("rollback: the learning rate is multiplied by this each time"),
+      EQT_FIELD(train.paranoid, may_change)
+          .says("compare the replicas that shall be equal after each step, not each epoch"),
       EQT_FIELD(train.emulate_compute, must_stay)
           .from(0, 3600)
           .in("seconds")

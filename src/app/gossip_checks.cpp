@@ -120,6 +120,11 @@ void check_asynchronous(const RunConfig& config, const std::string& origin) {
         "{}: expected synchronization.{} {} for synchronization.algorithm \"{}\", {}; leave it out",
         origin, key, expected, s.algorithm, why);
   };
+  if (config.train.on_divergence == "rollback")
+    fail(Kind::usage,
+         "{}: expected train.on_divergence \"stop\" for synchronization.algorithm \"{}\", whose "
+         "ranks have no step in common to go back to, found \"rollback\"",
+         origin, s.algorithm);
   if (!s.overlap) refuse("overlap", "true", "whose pairs average beside the steps, found false");
   if (s.order != "adapt-then-combine")
     refuse("order", "\"adapt-then-combine\"",

@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <csignal>
+#include <cstdio>
+#include <system_error>
 #include <variant>
 
 #include "app/analyze_topology.hpp"
@@ -22,12 +25,28 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
+/// Writing where nobody reads, or beyond a limit of the system, shall fail with a reason, not end
+/// the process without a word.
+void take_write_errors() {
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  (void)std::signal(SIGXFSZ, SIG_IGN);
+}
+
+/// What stands in buffers until the end can be lost as well.
+int flushed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  eqt::fail(eqt::Kind::output,
+            "expected standard output to take the result, but it did not; check what it is "
+            "redirected to and the space left");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace eqt::app;
+  take_write_errors();
   try {
-    return std::visit(
+    return flushed(std::visit(
         Overloaded{
             [&](const TrainCommand& train) { return run_train(train, argc, argv); },
             [](const CheckCommand& check) { return run_check(check), 0; },
@@ -41,9 +60,15 @@ int main(int argc, char** argv) {
             [](const AnalyzeVolumeCommand& volume) { return run_analyze_volume(volume), 0; },
             [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
             [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
-        parse_command_line(argc, argv));
+        parse_command_line(argc, argv)));
   } catch (const eqt::Error& error) {
     eqt::comm::print_error(error.kind(), error.what());
     return error.exit_code();
+  } catch (const std::system_error& error) {  // fmt's, of printing
+    eqt::comm::print_error(eqt::Kind::output,
+                           fmt::format("expected standard output to take the result, but {}; check "
+                                       "what it is redirected to and the space left",
+                                       error.what()));
+    return static_cast<int>(eqt::Kind::output);
   }
 }

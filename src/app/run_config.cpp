@@ -55,8 +55,8 @@ void read_object(const Json& object, const std::string& prefix, const std::strin
 
 /// The value that `text` stands for: JSON if it is JSON, else a string. A text key takes `text` as
 /// it is unless it is a JSON string, so that a name made of digits needs no second pair of quotes.
-Json set_value(const Field& field, const std::string& text) {
-  Json value = Json::parse(text, nullptr, false);
+Json set_value(const Field& field, const std::string& text, const std::string& where) {
+  Json value = parse_value(text, where);
   if (value.is_discarded()) return text;
   if (field.type != FieldType::text || value.is_string()) return value;
   if (field.nullable && value.is_null()) return value;
@@ -75,7 +75,7 @@ void read_set(const std::string& set, GivenByKey& given) {
          key, key);
   const Field* field = find_field(key);
   if (!field) unknown_key(key, false, where);
-  given[key] = {set_value(*field, set.substr(equals + 1)), where};
+  given[key] = {set_value(*field, set.substr(equals + 1), where), where};
 }
 
 RunConfig config_of(const GivenByKey& given) {

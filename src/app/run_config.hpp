@@ -52,10 +52,13 @@ struct RunConfig {
 
   struct Train {
     std::uint64_t epochs = 1;
-    std::uint64_t steps = 0;           // 0 = by epochs
-    std::size_t batch_size = 64;       // per rank
-    std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
-    PerRank emulate_compute;           // [seconds per step]; nothing = the network is run
+    std::uint64_t steps = 0;             // 0 = by epochs
+    std::size_t batch_size = 64;         // per rank
+    std::uint64_t evaluate_every = 1;    // [epochs], 0 = only at the end
+    PerRank emulate_compute;             // [seconds per step]; nothing = the network is run
+    std::string on_divergence = "stop";  // stop rollback
+    double rollback_factor = 0.5;        // of the learning rate
+    bool paranoid = false;
 
     bool is_emulated() const { return !std::holds_alternative<std::monostate>(emulate_compute); }
 

@@ -1,7 +1,12 @@
 #include "app/same_everywhere.hpp"
 
+#include <xxhash.h>
+
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "app/facts.hpp"
 #include "app/same_facts.hpp"
@@ -34,7 +39,41 @@ std::string torch_version() {
   return description.substr(0, description.find(" ("));
 }
 
+constexpr std::size_t kImagesCompared = 1024;  // of each set, milliseconds to read
+
+std::string hash_of(const void* bytes, std::size_t count) {
+  return fmt::format("hash {:016x}", XXH3_64bits(bytes, count));
+}
+
+/// Spread evenly over the set, the first and the last among them.
+std::string hash_of_images(const data::Dataset& set) {
+  const std::size_t count = std::min(kImagesCompared, set.size());
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < count; ++i)
+    chosen.push_back(count == 1 ? 0 : i * (set.size() - 1) / (count - 1));
+  data::Batch batch;
+  set.read(chosen, std::nullopt, batch);
+  return hash_of(batch.images.data(), batch.images.size() * sizeof(float));
+}
+
+void describe_set(const std::string& name, const data::Dataset& set, Facts& facts) {
+  const std::vector<int> labels = data::labels_of(set);
+  facts.push_back({name + " samples", fmt::format("{}", set.size())});
+  facts.push_back({name + " classes", fmt::format("{}", set.classes())});
+  facts.push_back({name + " labels", hash_of(labels.data(), labels.size() * sizeof(int))});
+  facts.push_back({name + " images", hash_of_images(set)});
+}
+
 }  // namespace
+
+void require_same_data(const data::DatasetPair& data, comm::Communicator& comm) {
+  Facts facts;
+  describe_set("training", *data.train, facts);
+  describe_set("test", *data.test, facts);
+  require_same_facts(facts, "the data set",
+                     "give every host the same files of the data set (data.path)", comm,
+                     Kind::data);
+}
 
 void require_same_program(comm::Communicator& comm) {
   require_same_byte_order(comm);

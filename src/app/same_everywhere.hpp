@@ -6,6 +6,7 @@
 
 #include "app/run_config.hpp"
 #include "comm/communicator.hpp"
+#include "data/dataset.hpp"
 
 namespace eqt::app {
 
@@ -17,6 +18,10 @@ void require_same_program(comm::Communicator& comm);
 /// Compares what this rank was told to run with rank 0's, key by key.
 /// @throws Error{usage} as require_same_program. Collective.
 void require_same_config(const RunConfig& config, comm::Communicator& comm);
+
+/// Compares sizes, classes, image shapes, all labels and a sample of the images with rank 0's.
+/// @throws Error{data} as require_same_program. Collective.
+void require_same_data(const data::DatasetPair& data, comm::Communicator& comm);
 
 /// Compares the hash of all ranks' shards with rank 0's: no sample is used twice only if all ranks
 /// divided the same set in the same way.

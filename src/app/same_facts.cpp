@@ -10,15 +10,14 @@
 namespace eqt::app {
 
 void require_same_facts(const Facts& mine, std::string_view what, std::string_view remedy,
-                        comm::Communicator& comm) {
+                        comm::Communicator& comm, Kind kind) {
   const std::string text = packed(mine);
   const auto hashes = comm.allgather(XXH3_64bits(text.data(), text.size()));
   if (std::ranges::count(hashes, hashes[0]) == std::ssize(hashes)) return;
   const std::string first = comm.broadcast(text, 0);
   comm.agree_after([&] {
     const std::string found = differences(unpacked(first), mine);
-    if (!found.empty())
-      fail(Kind::usage, "expected {} of rank 0, found {}; {}", what, found, remedy);
+    if (!found.empty()) fail(kind, "expected {} of rank 0, found {}; {}", what, found, remedy);
   });
 }
 

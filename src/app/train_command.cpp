@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "app/build_run.hpp"
+#include "app/early_stop.hpp"
+#include "app/memory_estimate.hpp"
 #include "app/resume.hpp"
 #include "app/run_config.hpp"
 #include "app/run_folder.hpp"
@@ -20,6 +22,7 @@
 #include "checkpoint/state_folder.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
+#include "comm/signals.hpp"
 #include "core/random.hpp"
 #include "metrics/output_file.hpp"
 #include "train/fault.hpp"
@@ -28,7 +31,8 @@
 namespace eqt::app {
 namespace {
 
-constexpr double kStartTimeoutSeconds = 300;  // until the config says otherwise
+constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read yet
+constexpr double kInitShare = 1.4;  // of a deadline for MPI_Init, where hosts load programs first
 
 // An emulated step may be this much late, for want of a core to wake up on.
 constexpr double kLateSeconds = 0.001;
@@ -64,8 +68,32 @@ RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
   RunConfig config;
   comm.agree_after([&] { config = config_of_this_rank(command, path, text); });
   require_same_config(config, comm);
-  comm.set_timeout(config.synchronization.timeout_seconds);
   return config;
+}
+
+/// The deadline for starting, before ranks can talk: what this rank's own config says, if it has
+/// one.
+double start_timeout(const TrainCommand& command) {
+  try {
+    const RunConfig config =
+        parse_config(read_config_file(command.config_path), command.config_path, command.sets);
+    return config.synchronization.timeout_seconds;
+  } catch (const Error&) {
+    return kStartTimeoutSeconds;  // whatever is wrong is said when all can hear it
+  }
+}
+
+/// Faults of a process that is on its way into MPI.
+void strike_at_launch() {
+  const char* text = std::getenv("EQT_FAULT");
+  if (text == nullptr) return;
+  try {
+    train::parse_fault(text).strike(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
+  } catch (const Error& error) {
+    if (error.kind() == Kind::usage) return;  // all ranks tell it together
+    throw Error(error.kind(), fmt::format("[rank {}/{}] before MPI_Init: {}", comm::launched_rank(),
+                                          comm::launched_size(), error.what()));
+  }
 }
 
 std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
@@ -74,6 +102,7 @@ std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
     const char* text = std::getenv("EQT_FAULT");
     if (text != nullptr) fault = train::parse_fault(text);
   });
+  if (fault) fault->messages = &comm.transfers();
   return fault;
 }
 
@@ -135,13 +164,12 @@ std::uint64_t draw_start(comm::Communicator& comm) {
   return start;
 }
 
+/// Also for a run that saves nothing on its own: it does if a signal stops it.
 std::unique_ptr<train::Checkpointer> make_checkpointer(const RunConfig& config, const Run& run,
                                                        const std::string& path,
                                                        comm::Communicator& comm,
                                                        metrics::Sink& sink,
                                                        std::optional<Resume>& resume) {
-  const bool saves = config.checkpoint.every_steps > 0 || config.checkpoint.every_epochs > 0;
-  if (!saves && !resume) return nullptr;
   std::optional<train::Resumption> resumption;
   if (resume) resumption = std::move(resume->resumption);
   return train::make_folder_checkpointer(comm, sink,
@@ -173,14 +201,19 @@ void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
 }
 
 int train_rank(const TrainCommand& command, const comm::Session& session) {
-  comm::Communicator comm(session, kStartTimeoutSeconds);
+  comm::Communicator comm(session, start_timeout(command));
   require_same_program(comm);
   RunConfig config = load_config(command, comm);
-  const std::optional<train::Fault> fault = fault_from_environment(comm);
+  comm.set_timeout(config.synchronization.timeout_seconds);
+  session.set_timeout(config.synchronization.timeout_seconds);
+  std::optional<train::Fault> fault = fault_from_environment(comm);
+  require_no_stop(comm);
+  if (fault) fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
 
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<metrics::Sink> sink;
   const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
+  if (fault) fault->run_folder = path;
   comm.agree_after([&] {
     if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
   });
@@ -193,6 +226,7 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     config = resume->config;
   }
 
+  const std::uint64_t memory_bytes = require_memory(config, comm);
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault,
                 resume ? std::optional(resume->position) : std::nullopt);
@@ -209,7 +243,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     if (comm.rank() != 0) return;
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
-    sink->write(describe(config, *run, comm));
+    metrics::RunRecord record = describe(config, *run, comm);
+    record.memory_estimate_bytes = memory_bytes;
+    sink->write(record);
     if (config.synchronization.overlap && comm.size() > 1 && !session.allows_communication_thread())
       sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
     if (run->gossip != nullptr && !run->gossip->note.empty())
@@ -232,7 +268,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                           .schedule = *run->schedule,
                           .synchronizer = *run->synchronizer,
                           .sink = *sink,
-                          .checkpointer = checkpointer.get()},
+                          .checkpointer = checkpointer.get(),
+                          .divergence = run->divergence.get()},
                          run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;
@@ -258,7 +295,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
 }  // namespace
 
 int run_train(const TrainCommand& command, int argc, char** argv) {
-  const comm::Session session(&argc, &argv);
+  comm::note_signals(comm::OnSignal::finish_step);
+  strike_at_launch();
+  const comm::Session session(&argc, &argv, kInitShare * start_timeout(command));
   return comm::run_guarded(session, [&] { return train_rank(command, session); });
 }
 

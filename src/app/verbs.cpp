@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "app/config_document.hpp"
+#include "app/memory_estimate.hpp"
 #include "app/run_config.hpp"
 #include "app/version.hpp"
 #include "codec/simd.hpp"
@@ -89,18 +90,23 @@ void run_schema() { fmt::print("{}\n", config_schema()); }
 void run_check(const CheckCommand& command) {
   const RunConfig config =
       parse_config(read_config_file(command.config_path), command.config_path, command.sets);
+  const MemoryEstimate estimate =
+      estimate_memory(config, command.ranks, std::max(1, config.threads_per_rank));
   fmt::print("{}", resolved_json(config));
+  fmt::print(stderr, "{}\n", memory_text(estimate, command.ranks));
 }
 
 std::string read_config_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
+  // One byte more than allowed tells that it is too large: a device or a pipe may never end.
+  std::string text(kMaxDocumentBytes + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {
     fail(Kind::usage, "--config: expected a readable file, found none at {}; try one of configs/",
          path);
   }
-  return text.str();
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
 }
 
 }  // namespace eqt::app

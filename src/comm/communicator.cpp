@@ -2,10 +2,18 @@
 
 #include <mpi.h>
 
-#include <algorithm>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "comm/damage.hpp"
+#include "comm/local_peers.hpp"
 #include "comm/mpi_call.hpp"
+#include "comm/signals.hpp"
 #include "comm/watchdog.hpp"
+#include "core/checksum.hpp"
 
 namespace eqt::comm {
 namespace {
@@ -14,6 +22,8 @@ namespace {
 // question and its answer queue behind the bulk data of both directions, which halves a slow link;
 // eager chunks fill it. Within a host they pass through caches instead of through memory.
 constexpr ChunkRule kChunks = {.chunk_bytes = 60 * 1024, .in_flight = 4};
+
+constexpr std::size_t kBroadcastPiece = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -26,6 +36,11 @@ struct Communicator::State {
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
+  Tamper tamper;                        // may be empty
+  MPI_Comm notes = MPI_COMM_NULL;       // that the run shall stop
+  std::atomic<bool> stop_known{false};  // and all others were told
+  MPI_Request maximum = MPI_REQUEST_NULL;
+  std::vector<LocalPeer> local_peers;
 
   /// The lowest rank that shares memory with this one.
   std::uint64_t lowest_on_host() const {
@@ -70,6 +85,42 @@ struct Communicator::State {
     }
   }
 
+  /// What the root hands to MPI: the bytes themselves, unless a fault was asked for.
+  std::vector<std::byte> forged_copy(std::span<const std::byte> bytes) const {
+    if (!tamper) return {};
+    auto other = tamper(bytes, Watchdog::kNobody);
+    return other && other->size() == bytes.size() ? *std::move(other) : std::vector<std::byte>();
+  }
+
+  void broadcast(void* bytes, std::size_t count, Rank root, const char* operation) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(bytes, checked_int(count), MPI_BYTE, root, comm, &request), operation);
+    wait(request, operation);
+  }
+
+  void tell_stop() {
+    static const char kNote = 0;
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Isend(&kNote, 1, MPI_CHAR, peer, kFirstChannelTag, notes, &request),
+            "a note to stop");
+      check(MPI_Request_free(&request), "a note to stop");
+    }
+  }
+
+  bool hear_stop() {
+    int there = 0;
+    MPI_Status status{};
+    check(MPI_Iprobe(MPI_ANY_SOURCE, kFirstChannelTag, notes, &there, &status), "a note to stop");
+    if (there == 0) return false;
+    char note = 0;
+    check(
+        MPI_Recv(&note, 1, MPI_CHAR, status.MPI_SOURCE, kFirstChannelTag, notes, MPI_STATUS_IGNORE),
+        "a note to stop");
+    return true;
+  }
+
   /// What a ring allreduce of `bytes` sends per rank: 2 (n-1)/n of them.
   void count_ring(std::size_t bytes) {
     const auto n = static_cast<std::uint64_t>(size);
@@ -92,11 +143,15 @@ Communicator::Communicator(const Session&, double timeout_seconds,
                            std::span<const int> pretended_hosts)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &s.comm), "MPI_Comm_dup");
-  // Under the default handler the codes that check() looks at never arrive.
-  check(MPI_Comm_set_errhandler(s.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check(MPI_Comm_rank(s.comm, &s.rank), "MPI_Comm_rank");
-  check(MPI_Comm_size(s.comm, &s.size), "MPI_Comm_size");
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &s.rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &s.size), "MPI_Comm_size");
+  s.watchdog = std::make_unique<Watchdog>(timeout_seconds, s.rank, s.size);
+  for (MPI_Comm* comm : {&s.comm, &s.notes}) {
+    const Watchdog::Guard guard(*s.watchdog, "MPI_Comm_dup");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
+    // Under the default handler the codes that check() looks at never arrive.
+    check(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
   set_timeout(timeout_seconds);
   if (pretended_hosts.empty()) {
     s.number_hosts<std::uint64_t>(allgather(s.lowest_on_host()));
@@ -105,6 +160,9 @@ Communicator::Communicator(const Session&, double timeout_seconds,
               pretended_hosts.size(), s.size);
     s.number_hosts(pretended_hosts);
   }
+  s.local_peers =
+      visible_peers(allgather(static_cast<std::uint64_t>(getpid())), s.host_ranks, s.rank);
+  set_timeout(timeout_seconds);
   for (Rank peer = 0; peer < s.size; ++peer) {
     s.transfers->set_chunk_rule(peer, kChunks, shares_host(peer));
   }
@@ -113,7 +171,10 @@ Communicator::Communicator(const Session&, double timeout_seconds,
 Communicator::~Communicator() {
   state_->transfers.reset();
   // Freeing is collective: while an error unwinds on one rank the others will not come.
-  if (std::uncaught_exceptions() == 0) MPI_Comm_free(&state_->comm);
+  if (std::uncaught_exceptions() > 0) return;
+  const Watchdog::Guard guard(*state_->watchdog, "MPI_Comm_free");
+  MPI_Comm_free(&state_->notes);
+  MPI_Comm_free(&state_->comm);
 }
 
 Rank Communicator::rank() const noexcept { return state_->rank; }
@@ -142,6 +203,7 @@ void Communicator::cancel() noexcept {
 void Communicator::set_timeout(double seconds) {
   State& s = *state_;
   auto watchdog = std::make_unique<Watchdog>(seconds, s.rank, s.size);
+  watchdog->set_inquiry([peers = s.local_peers] { return describe_troubled(peers); });
   if (s.transfers == nullptr) {
     s.transfers = std::make_unique<Transfers>(&s.comm, *watchdog, s.rank, s.size);
   } else {
@@ -150,20 +212,56 @@ void Communicator::set_timeout(double seconds) {
   s.watchdog = std::move(watchdog);
 }
 
-void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
-  if (bytes.empty() || size() == 1) return;
+void Communicator::set_tamper(const Tamper& tamper) {
+  state_->tamper = tamper;
+  state_->transfers->set_tamper(tamper);
+}
+
+void Communicator::beat(const char* activity, bool waits_too) noexcept {
+  state_->watchdog->beat(activity, waits_too);
+}
+void Communicator::rest() noexcept { state_->watchdog->rest(); }
+
+bool Communicator::stop_asked() {
   State& s = *state_;
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibcast(bytes.data(), checked_int(bytes.size()), MPI_BYTE, root, s.comm, &request),
-        "broadcast");
-  const bool sends = rank() == root;
-  s.transfers->count(sends ? bytes.size() : 0, sends ? 0 : bytes.size(), 0);
-  s.wait(request, "broadcast");
+  if (s.stop_known) return true;
+  const bool own = knows_of_stop();
+  if (own) s.tell_stop();
+  s.stop_known = own || (s.size > 1 && s.hear_stop());
+  return s.stop_known;
+}
+
+bool Communicator::knows_of_stop() const noexcept {
+  if (state_->stop_known) return true;
+  return first_signal() && meaning_of_signals() == OnSignal::finish_step;
+}
+
+void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
+  if (size() == 1) return;
+  State& s = *state_;
+  constexpr const char* kOperation = "broadcast";
+  // MPI counts in int.
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kBroadcastPiece))) {
+    const auto piece = bytes.first(std::min(bytes.size(), kBroadcastPiece));
+    const bool sends = rank() == root;
+    std::vector<std::byte> forged;
+    if (sends) forged = s.forged_copy(piece);
+    std::uint64_t expected = sends ? checksum(piece) : 0;
+    s.broadcast(forged.empty() ? piece.data() : forged.data(), piece.size(), root, kOperation);
+    s.transfers->count(sends ? piece.size() : 0, sends ? 0 : piece.size(), 0);
+    s.broadcast(&expected, sizeof expected, root, kOperation);
+    require_undamaged({s.watchdog->step(), kOperation, root}, piece.size(), expected,
+                      checksum(piece));
+  }
 }
 
 std::string Communicator::broadcast(const std::string& text, Rank root) {
   std::uint64_t length = text.size();
   broadcast(std::as_writable_bytes(std::span(&length, 1)), root);
+  if (length > kMaxTextBytes) {
+    fail(Kind::wire, "broadcast of a text: expected at most {} bytes from rank {}, found {}",
+         kMaxTextBytes, root, length);
+  }
   std::string result = rank() == root ? text : std::string(length, '\0');
   broadcast(std::as_writable_bytes(std::span(result.data(), result.size())), root);
   return result;
@@ -189,6 +287,19 @@ void Communicator::allreduce_max(std::span<double> values) {
                     "allreduce of maxima");
 }
 
+void Communicator::start_max(std::span<double> values) {
+  State& s = *state_;
+  EQT_CHECK(s.maximum == MPI_REQUEST_NULL, "a second maximum of {} values", values.size());
+  if (s.size == 1) return;
+  check(MPI_Iallreduce(MPI_IN_PLACE, values.data(), checked_int(values.size()), MPI_DOUBLE, MPI_MAX,
+                       s.comm, &s.maximum),
+        "agreement of ranks");
+}
+
+void Communicator::finish_max() {
+  if (state_->maximum != MPI_REQUEST_NULL) state_->wait(state_->maximum, "agreement of ranks");
+}
+
 void Communicator::bench_blocking_allreduce(std::span<float> values) {
   State& s = *state_;
   constexpr const char* kOperation = "MPI_Allreduce of a benchmark";
@@ -209,11 +320,28 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
   State& s = *state_;
   std::vector<std::uint64_t> values(static_cast<std::size_t>(s.size), value);
   if (s.size == 1) return values;
+  constexpr const char* kOperation = "allgather";
+  struct Checked {
+    std::uint64_t value, checksum;
+  };
+  const auto checksum_of = [](const std::uint64_t& of, std::size_t sender) {
+    return checksum(std::as_bytes(std::span(&of, 1)), sender);
+  };
+  Checked mine{value, checksum_of(value, static_cast<std::size_t>(s.rank))};
+  if (const auto forged = s.forged_copy(std::as_bytes(std::span(&value, 1))); !forged.empty()) {
+    std::memcpy(&mine.value, forged.data(), sizeof mine.value);
+  }
+  std::vector<Checked> all(values.size());
   MPI_Request request = MPI_REQUEST_NULL;
-  // NOLINTNEXTLINE(mpi-type-mismatch): the check knows unsigned long only by MPI_UNSIGNED_LONG
-  check(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, s.comm, &request),
-        "allgather");
-  s.wait(request, "allgather");
+  check(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, s.comm,
+                       &request),
+        kOperation);
+  s.wait(request, kOperation);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    require_undamaged({s.watchdog->step(), kOperation, static_cast<Rank>(r)}, sizeof value,
+                      all[r].checksum, checksum_of(all[r].value, r));
+    values[r] = all[r].value;
+  }
   return values;
 }
 

@@ -48,14 +48,33 @@ class Communicator {
   /// Replaces the deadline of the constructor. Not collective.
   void set_timeout(double seconds);
 
+  // The heart-beat of the thread that calls them, see Watchdog. Not collective.
+  void beat(const char* activity, bool waits_too = false) noexcept;
+  void rest() noexcept;
+
+  /// Whether a signal asked any rank to stop, as far as this one has heard. The first rank that
+  /// knows tells the others, who hear it when they ask here. Not collective; while nobody else
+  /// calls MPI on this rank.
+  bool stop_asked();
+  /// What stop_asked() said last, or that this rank itself was signalled. Callable from any thread.
+  bool knows_of_stop() const noexcept;
+
+  /// @throws Error{wire} on a rank where the bytes do not fit their checksum
   void broadcast(std::span<std::byte> bytes, Rank root);
-  /// Rank root's text on every rank.
+  /// Rank root's text on every rank, at most kMaxTextBytes of it.
+  static constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
   std::string broadcast(const std::string& text, Rank root);
 
+  /// Reductions are MPI's own: no checksum can watch sums that it makes on the way.
   void allreduce_sum(std::span<float> values);
   void allreduce_sum(std::span<double> values);
   void allreduce_max(std::span<float> values);
   void allreduce_max(std::span<double> values);
+  /// An allreduce_max that goes on beside other work: `values` belong to it until finish_max().
+  /// One at a time. Neither bytes nor messages appear in byte_count().
+  void start_max(std::span<double> values);
+  void finish_max();
+  /// @throws Error{wire} on a rank where a value does not fit its checksum
   std::vector<std::uint64_t> allgather(std::uint64_t value);
   /// Every rank's text, by rank; lengths may differ.
   std::vector<std::string> allgather(const std::string& text);
@@ -75,6 +94,9 @@ class Communicator {
 
   /// For exchanges that do not block. Not collective.
   Transfers& transfers() noexcept;
+
+  /// Faults on request in all but reductions, for tests only: damages what this rank sends.
+  void set_tamper(const Tamper& tamper);
 
   /// If any rank brings an error, all ranks throw the lowest failing rank's as AgreedError.
   void agree(const std::optional<Error>& local);

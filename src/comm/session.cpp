@@ -6,7 +6,12 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdlib>
 #include <exception>
+#include <thread>
+
+#include "comm/signals.hpp"
 
 namespace eqt::comm {
 namespace {
@@ -22,7 +27,27 @@ std::string where() {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  return fmt::format("[rank {}/{} {}] ", world_rank(), size, host.data());
+  return fmt::format("[rank {}/{} {}, {}] ", world_rank(), size, host.data(), last_activity());
+}
+
+/// The first of these variables that is set, as a number.
+int launched(std::initializer_list<const char*> names, int otherwise) {
+  for (const char* name : names) {
+    const char* const text = std::getenv(name);
+    if (text != nullptr) return std::atoi(text);
+  }
+  return otherwise;
+}
+
+/// MPI_Abort may itself wait for what is stuck.
+[[noreturn]] void abort_world(Kind kind) {
+  constexpr std::chrono::seconds kPatience(3);
+  std::thread([=] {
+    std::this_thread::sleep_for(kPatience);
+    std::_Exit(static_cast<int>(kind));
+  }).detach();
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(kind));
+  std::_Exit(static_cast<int>(kind));
 }
 
 void print(std::string_view kind, const std::string& sentence) {
@@ -33,11 +58,19 @@ void print(std::string_view kind, const std::string& sentence) {
 
 }  // namespace
 
+int launched_rank() noexcept {
+  return launched({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, Watchdog::kNobody);
+}
+
+int launched_size() noexcept { return launched({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 0); }
+
 void print_error(Kind kind, const std::string& sentence) { print(kind_name(kind), sentence); }
 
 void print_warning(const std::string& sentence) { print("warning", sentence); }
 
-Session::Session(int* argc, char*** argv) {
+Session::Session(int* argc, char*** argv, double timeout_seconds) {
+  set_timeout(timeout_seconds);
+  const Watchdog::Guard guard(*watchdog_, "MPI_Init");
   int provided = MPI_THREAD_SINGLE;
   // MULTIPLE, because an abort by the main thread may meet a call of the communication thread.
   if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
@@ -48,10 +81,16 @@ Session::Session(int* argc, char*** argv) {
 }
 
 Session::~Session() {
-  if (std::uncaught_exceptions() > 0) {
-    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Kind::bug));
+  if (std::uncaught_exceptions() > 0) abort_world(Kind::bug);
+  {
+    const Watchdog::Guard guard(*watchdog_, "MPI_Finalize");
+    MPI_Finalize();
   }
-  MPI_Finalize();
+  ignore_signals();
+}
+
+void Session::set_timeout(double seconds) const {
+  watchdog_ = std::make_unique<Watchdog>(seconds, launched_rank(), launched_size());
 }
 
 int run_guarded(const Session&, const std::function<int()>& body) {
@@ -72,8 +111,7 @@ int run_guarded(const Session&, const std::function<int()>& body) {
     sentence = error.what();
   }
   print_error(kind, where() + sentence);
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(kind));
-  return static_cast<int>(kind);
+  abort_world(kind);
 }
 
 std::string mpi_description() {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "comm/watchdog.hpp"
 #include "core/error.hpp"
 
 namespace eqt::comm {
@@ -15,11 +17,12 @@ class AgreedError : public Error {
   using Error::Error;
 };
 
-/// MPI_Init_thread ... MPI_Finalize. If destroyed while an exception unwinds, it aborts the world
-/// instead: finalizing would wait for ranks that are stuck in a collective.
+/// MPI_Init_thread ... MPI_Finalize, both with a deadline. If destroyed while an exception unwinds,
+/// it aborts the world instead: finalizing would wait for ranks that are stuck in a collective.
 class Session {
  public:
-  Session(int* argc, char*** argv);
+  /// @param timeout_seconds for starting; 0 = none
+  Session(int* argc, char*** argv, double timeout_seconds = 0);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -27,9 +30,18 @@ class Session {
   /// True if a communication thread may call MPI while the main thread does not.
   bool allows_communication_thread() const noexcept { return serialized_; }
 
+  /// For ending. Not collective.
+  void set_timeout(double seconds) const;
+
  private:
   bool serialized_;
+  mutable std::unique_ptr<Watchdog> watchdog_;
 };
+
+/// This process's rank and the job's size as mpirun tells them before MPI starts; kNobody and 0
+/// without one.
+int launched_rank() noexcept;
+int launched_size() noexcept;
 
 /// Runs `body` and returns its result. An AgreedError is printed by rank 0 and its exit code
 /// returned; any other exception is printed with rank and host and the world is aborted with its

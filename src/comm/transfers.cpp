@@ -3,10 +3,14 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 #include <vector>
 
+#include "comm/damage.hpp"
 #include "comm/mpi_call.hpp"
 #include "comm/watchdog.hpp"
+#include "core/checksum.hpp"
 
 namespace eqt::comm {
 namespace {
@@ -14,17 +18,19 @@ namespace {
 /// The part of a message that MPI has not taken yet.
 struct Stream {
   Exchange* exchange = nullptr;
-  std::size_t index = 0;     // in the exchange's outgoing or incoming
-  std::size_t moved = 0;     // bytes that MPI has taken or brought
-  std::uint32_t in_air = 0;  // chunks in MPI's hands
-  bool last_taken = false;   // no further chunk follows
+  std::size_t index = 0;       // in the exchange's outgoing or incoming
+  std::size_t moved = 0;       // bytes that MPI has taken or brought
+  std::uint32_t in_air = 0;    // chunks in MPI's hands
+  bool last_taken = false;     // no further chunk follows
+  std::uint64_t checksum = 0;  // of the bytes moved so far
+  std::uint64_t theirs = 0;    // as received
 };
 
 /// A chunk in MPI's hands.
 struct Chunk {
   std::uint32_t stream = 0;  // in the table of streams
   bool sending = false;
-  std::size_t bytes = 0;  // sent, or room to receive
+  bool is_checksum = false;
 };
 
 constexpr std::uint32_t kNone = 0xFFFFFFFFu;
@@ -40,7 +46,7 @@ struct Transfers::State {
   std::atomic<bool> cancelled{false};
   Patience patience;
 
-  std::vector<Stream> streams;  // some unused
+  std::deque<Stream> streams;  // some unused; MPI holds pointers into them
   std::vector<std::uint32_t> unused;
   struct Peer {
     ChunkRule rule;
@@ -56,6 +62,9 @@ struct Transfers::State {
   std::vector<Exchange*> open;  // in the order of their start
   std::vector<std::coroutine_handle<>> ready;
   std::size_t next_ready = 0;
+  Tamper tamper;                              // may be empty
+  std::deque<std::vector<std::byte>> forged;  // what it gave
+  std::atomic<Spoil> spoil{Spoil::none};
 
   State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
       : comm(of),
@@ -66,7 +75,6 @@ struct Transfers::State {
         peers(static_cast<std::size_t>(ranks)) {
     constexpr std::size_t kExpected = 64;
     const std::size_t most = kExpected * peers.size();
-    streams.reserve(most);
     unused.reserve(most);
     requests.reserve(most);
     chunks.reserve(most);
@@ -104,11 +112,19 @@ struct Transfers::State {
     // buffers.
     for (std::size_t i = 0; i < exchange.incoming.size(); ++i) {
       exchange.incoming[i].bytes = 0;
-      receive_chunk(take_stream(exchange, i));
+      const std::uint32_t stream = take_stream(exchange, i);
+      streams[stream].checksum = first_seed(exchange, exchange.incoming[i].from);
+      receive_chunk(stream);
     }
     for (std::size_t i = 0; i < exchange.outgoing.size(); ++i) {
       const Rank to = exchange.outgoing[i].to;
-      queue(peer(to), take_stream(exchange, i));
+      const std::uint32_t stream = take_stream(exchange, i);
+      if (spoil == Spoil::drop && !exchange.outgoing[i].bytes.empty()) {
+        end(stream);
+        continue;
+      }
+      streams[stream].checksum = first_seed(exchange, rank);
+      queue(peer(to), stream);
       send_chunks(peer(to));
     }
   }
@@ -120,6 +136,11 @@ struct Transfers::State {
         to.queued.begin(), to.queued.end(), priority(stream),
         [&](std::uint32_t value, std::uint32_t queued) { return value < priority(queued); });
     to.queued.insert(place, stream);
+  }
+
+  /// A message that went astray fits no checksum.
+  static std::uint64_t first_seed(const Exchange& exchange, Rank sender) {
+    return std::uint64_t{exchange.route.channel} << 32 | static_cast<std::uint32_t>(sender);
   }
 
   int tag(const Exchange& exchange) const {
@@ -134,12 +155,8 @@ struct Transfers::State {
       const std::size_t left = out.bytes.size() - stream.moved;
       const std::size_t most = to.rule.chunk_bytes == 0 ? left : to.rule.chunk_bytes;
       const std::size_t bytes = std::min(left, most);
-      add_request(at, true, bytes);
-      check(MPI_Isend(out.bytes.data() + stream.moved, checked_int(bytes), MPI_BYTE, out.to,
-                      tag(*stream.exchange), comm, &requests.back()),
-            stream.exchange->operation);
+      send_piece(at, out.bytes.subspan(stream.moved, bytes));
       stream.moved += bytes;
-      ++stream.in_air;
       ++to.in_flight;
       count.sent_bytes += bytes;
       sent_to[static_cast<std::size_t>(out.to)] += bytes;
@@ -149,8 +166,45 @@ struct Transfers::State {
       if (bytes < most || to.rule.chunk_bytes == 0) {
         stream.last_taken = true;
         to.queued.erase(to.queued.begin());
+        send_checksum(at);
       }
     }
+  }
+
+  /// Takes the checksum of `bytes` while they are on their way through the caches anyway.
+  void send_piece(std::uint32_t at, std::span<const std::byte> bytes) {
+    Stream& stream = streams[at];
+    const Rank to = stream.exchange->outgoing[stream.index].to;
+    stream.checksum = checksum(bytes, stream.checksum);
+    if (auto other = forge(bytes, to)) bytes = forged.emplace_back(*std::move(other));
+    send(at, bytes, false);
+  }
+
+  /// What a fault that was asked for makes of the bytes; mostly nothing.
+  std::optional<std::vector<std::byte>> forge(std::span<const std::byte> bytes, Rank to) {
+    if (tamper) return tamper(bytes, to);
+    const Spoil how = spoil;
+    if (bytes.empty() || (how != Spoil::flip && how != Spoil::truncate)) return std::nullopt;
+    spoil = Spoil::none;
+    std::vector<std::byte> other(bytes.begin(), bytes.end());
+    if (how == Spoil::truncate) other.pop_back();
+    // Far behind the headers, where only a sum over all bytes can tell.
+    if (how == Spoil::flip) other[other.size() / 4 * 3] ^= std::byte{0x10};
+    return other;
+  }
+
+  /// It needs no place among the chunks in flight: it is as short as their headers.
+  void send_checksum(std::uint32_t at) {
+    send(at, std::as_bytes(std::span(&streams[at].checksum, 1)), true);
+  }
+
+  void send(std::uint32_t at, std::span<const std::byte> bytes, bool is_checksum) {
+    const Exchange& exchange = *streams[at].exchange;
+    add_request({.stream = at, .sending = true, .is_checksum = is_checksum});
+    check(MPI_Isend(bytes.data(), checked_int(bytes.size()), MPI_BYTE,
+                    exchange.outgoing[streams[at].index].to, tag(exchange), comm, &requests.back()),
+          exchange.operation);
+    ++streams[at].in_air;
   }
 
   void receive_chunk(std::uint32_t at) {
@@ -159,15 +213,21 @@ struct Transfers::State {
     const std::size_t left = in.room.size() - stream.moved;
     const std::size_t rule = peer(in.from).rule.chunk_bytes;
     const std::size_t bytes = rule == 0 ? left : std::min(left, rule);
-    add_request(at, false, bytes);
-    check(MPI_Irecv(in.room.data() + stream.moved, checked_int(bytes), MPI_BYTE, in.from,
-                    tag(*stream.exchange), comm, &requests.back()),
-          stream.exchange->operation);
+    receive(at, in.room.subspan(stream.moved, bytes), false);
   }
 
-  void add_request(std::uint32_t stream, bool sending, std::size_t bytes) {
+  void receive(std::uint32_t at, std::span<std::byte> room, bool is_checksum) {
+    const Exchange& exchange = *streams[at].exchange;
+    add_request({.stream = at, .is_checksum = is_checksum});
+    check(
+        MPI_Irecv(room.data(), checked_int(room.size()), MPI_BYTE,
+                  exchange.incoming[streams[at].index].from, tag(exchange), comm, &requests.back()),
+        exchange.operation);
+  }
+
+  void add_request(const Chunk& chunk) {
     requests.push_back(MPI_REQUEST_NULL);
-    chunks.push_back({.stream = stream, .sending = sending, .bytes = bytes});
+    chunks.push_back(chunk);
   }
 
   bool progress() {
@@ -176,9 +236,10 @@ struct Transfers::State {
     statuses.resize(requests.size());
     int n = 0;
     const char* const operation = open.empty() ? "MPI_Testsome" : open.front()->operation;
-    check(MPI_Testsome(checked_int(requests.size()), requests.data(), &n, finished.data(),
-                       statuses.data()),
-          operation);
+    const int code = MPI_Testsome(checked_int(requests.size()), requests.data(), &n,
+                                  finished.data(), statuses.data());
+    if (code == MPI_ERR_IN_STATUS) fail_finished(n);
+    check(code, operation);
     if (n <= 0) return false;
     for (int i = 0; i < n; ++i) {
       const Chunk chunk = chunks[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])];
@@ -193,10 +254,37 @@ struct Transfers::State {
     return true;
   }
 
+  /// Says which of the `n` finished requests failed and why.
+  [[noreturn]] void fail_finished(int n) {
+    for (int i = 0; i < n; ++i) {
+      const Chunk& chunk = chunks[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])];
+      const Stream& stream = streams[chunk.stream];
+      const int code = statuses[static_cast<std::size_t>(i)].MPI_ERROR;
+      if (code == MPI_SUCCESS || code == MPI_ERR_PENDING) continue;
+      int kind = code;
+      MPI_Error_class(code, &kind);
+      if (kind != MPI_ERR_TRUNCATE) check(code, stream.exchange->operation);
+      fail_message(
+          provenance(stream),
+          fmt::format("a message that fits its room of {} bytes, found more", room_of(chunk)));
+    }
+    fail(Kind::mpi, "MPI_Testsome failed without a failed request");
+  }
+
+  std::size_t room_of(const Chunk& chunk) const {
+    const Stream& stream = streams[chunk.stream];
+    return chunk.is_checksum ? stream.moved : stream.exchange->incoming[stream.index].room.size();
+  }
+
+  Provenance provenance(const Stream& stream) const {
+    return {watchdog->step(), stream.exchange->operation,
+            stream.exchange->incoming[stream.index].from};
+  }
+
   void sent(const Chunk& chunk) {
     Stream& stream = streams[chunk.stream];
     Peer& to = peer(stream.exchange->outgoing[stream.index].to);
-    --to.in_flight;
+    if (!chunk.is_checksum) --to.in_flight;
     --stream.in_air;
     if (stream.last_taken && stream.in_air == 0) end(chunk.stream);
     send_chunks(to);
@@ -207,15 +295,32 @@ struct Transfers::State {
     Incoming& in = stream.exchange->incoming[stream.index];
     int bytes = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &bytes), stream.exchange->operation);
-    stream.moved += static_cast<std::size_t>(bytes);
-    count.received_bytes += static_cast<std::size_t>(bytes);
+    const auto length = static_cast<std::size_t>(bytes);
+    if (chunk.is_checksum) {
+      close(chunk.stream, length);
+      return;
+    }
+    stream.checksum = checksum(in.room.subspan(stream.moved, length), stream.checksum);
+    stream.moved += length;
+    count.received_bytes += length;
     const std::size_t rule = peer(in.from).rule.chunk_bytes;
-    if (rule == 0 || static_cast<std::size_t>(bytes) < rule) {
-      in.bytes = stream.moved;
-      end(chunk.stream);
+    if (rule == 0 || length < rule) {
+      receive(chunk.stream, std::as_writable_bytes(std::span(&stream.theirs, 1)), true);
     } else {
       receive_chunk(chunk.stream);
     }
+  }
+
+  /// A message's bytes are there, and so is its checksum.
+  void close(std::uint32_t at, std::size_t checksum_bytes) {
+    const Stream& stream = streams[at];
+    if (checksum_bytes != sizeof stream.theirs) {
+      fail_message(provenance(stream), fmt::format("a checksum of {} bytes, found {} bytes",
+                                                   sizeof stream.theirs, checksum_bytes));
+    }
+    require_undamaged(provenance(stream), stream.moved, stream.theirs, stream.checksum);
+    stream.exchange->incoming[stream.index].bytes = stream.moved;
+    end(at);
   }
 
   void end(std::uint32_t at) {
@@ -306,6 +411,7 @@ void Transfers::set_chunk_rule(Rank peer, ChunkRule rule, bool within_host) {
   state_->peer(peer).within_host = within_host;
 }
 
+void Transfers::set_tamper(Tamper tamper) { state_->tamper = std::move(tamper); }
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }
 void Transfers::start(Exchange& exchange) { state_->start(exchange); }
 bool Transfers::progress() { return state_->progress(); }
@@ -313,6 +419,7 @@ const ByteCount& Transfers::byte_count() const noexcept { return state_->count; 
 std::span<const std::uint64_t> Transfers::sent_bytes_by_peer() const noexcept {
   return state_->sent_to;
 }
+void Transfers::spoil(Spoil how) { state_->spoil = how; }
 void Transfers::abandon() noexcept { state_->abandon(); }
 void Transfers::cancel() noexcept { state_->cancelled.store(true); }
 

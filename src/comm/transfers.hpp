@@ -6,8 +6,11 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "core/layout.hpp"
 
@@ -63,7 +66,24 @@ struct Exchange {
   bool done() const { return open == 0; }
 };
 
+/// What a test asks to be done to a message: see train/fault.hpp.
+enum class Spoil {
+  none,
+  flip,      // one bit of the next message
+  truncate,  // the next message is sent without its last byte
+  drop       // no message is sent from now on, though this rank believes so
+};
+
+/// For tests that damage what travels: sees each piece of a message after its checksum was taken.
+/// @return what to send in its place, not longer than the piece; nothing: the piece as it is
+using Tamper =
+    std::function<std::optional<std::vector<std::byte>>(std::span<const std::byte> piece, Rank to)>;
+
 /// All point-to-point traffic of a rank. One thread at a time.
+///
+/// Every message is followed by a checksum of its bytes, sender and channel. A message that does
+/// not fit its checksum or its room is Error{wire}, which names sender, operation and step; no
+/// exchange is done() before all its messages fit. Checksums count as envelope, not as bytes sent.
 ///
 /// Large messages between hosts are cut into chunks, of which few are in MPI's hands at a time:
 /// both directions stay busy, and an urgent message overtakes the rest of a long one. A message
@@ -87,10 +107,13 @@ class Transfers {
   /// apart, and waiting for it is eager.
   void set_chunk_rule(Rank peer, ChunkRule rule, bool within_host);
 
+  /// Faults on request, for tests only.
+  void set_tamper(Tamper tamper);
+
   /// Starts sending and receiving.
   /// @pre no exchange of the same channel is under way with one of the same peers
   void start(Exchange& exchange);
-  /// Looks once; true if anything moved.
+  /// Looks once; true if anything moved. @throws Error{wire}, as all that waits
   bool progress();
   /// The next task whose exchange is done, or null.
   std::coroutine_handle<> take_ready();
@@ -133,6 +156,8 @@ class Transfers {
   std::span<const std::uint64_t> sent_bytes_by_peer() const noexcept;
   /// For traffic that MPI moved by itself.
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
+  /// For tests only. Messages without a byte stay whole.
+  void spoil(Spoil how);
   /// Gives up what is under way, so that its buffers may go. For the way out after an error only.
   void abandon() noexcept;
   /// Makes present and later waits throw. Callable from any thread.

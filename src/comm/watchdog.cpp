@@ -1,18 +1,31 @@
 #include "comm/watchdog.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <utility>
 
 #include "comm/session.hpp"
+#include "comm/signals.hpp"
 #include "core/error.hpp"
 
 namespace eqt::comm {
 namespace {
+
+constexpr const char* kKey = "(synchronization.timeout_seconds sets the limit)";
+constexpr double kShortestSleep = 1;  // [seconds] a busy machine does not count
+constexpr double kHeartShare = 0.9;   // of the deadline: before those of peers end
+
+/// What is left of the time between mpirun's SIGTERM and its SIGKILL for a rank to say why it ends.
+double last_words_seconds() {
+  const char* const text = std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
+  return 0.5 * std::max(1.0, text == nullptr ? 1.0 : std::atof(text));
+}
+
+std::atomic<const char*> g_last_activity{"the start"};
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -20,32 +33,45 @@ std::int64_t now_ns() {
       .count();
 }
 
-// Only the watchdog's thread acts on it: it can print, a handler cannot.
-std::atomic<bool> g_terminated{false};
-
-extern "C" void note_termination(int) { g_terminated.store(true, std::memory_order_relaxed); }
-
-/// Unless somebody else wants the signal.
-void listen_for_termination() {
-  struct sigaction present {};
-  if (sigaction(SIGTERM, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) return;
-  (void)std::signal(SIGTERM, note_termination);
-}
-
 }  // namespace
 
+const char* last_activity() noexcept { return g_last_activity.load(std::memory_order_relaxed); }
+
+// Armed and disarmed thousands of times a second, so a handful of relaxed stores and one clock.
 void Watchdog::arm(const char* operation, int peer) noexcept {
-  started_ns_.store(now_ns(), std::memory_order_relaxed);
+  const std::int64_t now = now_ns();
+  started_ns_.store(now, std::memory_order_relaxed);
+  moved_ns_.store(now, std::memory_order_relaxed);
   peer_.store(peer, std::memory_order_relaxed);
+  armed_by_owner_.store(std::this_thread::get_id() == owner_, std::memory_order_relaxed);
   operation_.store(operation, std::memory_order_release);
 }
 
-void Watchdog::disarm() noexcept { operation_.store(nullptr, std::memory_order_release); }
+void Watchdog::disarm() noexcept {
+  if (operation_.load(std::memory_order_relaxed) == nullptr) return;
+  const std::int64_t now = now_ns();
+  moved_ns_.store(now, std::memory_order_relaxed);
+  if (armed_by_owner_.load(std::memory_order_relaxed))
+    beat_ns_.store(now, std::memory_order_relaxed);
+  operation_.store(nullptr, std::memory_order_release);
+}
+
+void Watchdog::beat(const char* activity, bool waits_too) noexcept {
+  g_last_activity.store(activity, std::memory_order_relaxed);
+  beat_ns_.store(now_ns(), std::memory_order_relaxed);
+  waits_too_.store(waits_too, std::memory_order_relaxed);
+  activity_.store(activity, std::memory_order_release);
+}
+
+void Watchdog::rest() noexcept { activity_.store(nullptr, std::memory_order_release); }
 
 Watchdog::Watchdog(double timeout_seconds, int rank, int size)
-    : timeout_seconds_(timeout_seconds), rank_(rank), size_(size) {
+    : timeout_seconds_(timeout_seconds),
+      rank_(rank),
+      size_(size),
+      owner_(std::this_thread::get_id()) {
   if (timeout_seconds_ <= 0) return;
-  listen_for_termination();
+  if (!signals_are_noted()) note_signals(OnSignal::end);
   thread_ = std::thread([this] { watch(); });
 }
 
@@ -59,42 +85,97 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
+void Watchdog::set_inquiry(std::function<std::string()> inquiry) {
+  const std::lock_guard lock(mutex_);
+  inquiry_ = std::move(inquiry);
+}
+
 void Watchdog::watch() {
-  // mpirun gives a rank that it ends a second to say why.
   const std::chrono::duration<double> period(std::min(0.2, timeout_seconds_ / 10));
   std::unique_lock lock(mutex_);
-  while (!stop_changed_.wait_for(lock, period, [this] { return stop_; })) {
-    const char* operation = operation_.load(std::memory_order_acquire);
-    if (g_terminated.load(std::memory_order_relaxed)) terminate(operation);
-    if (operation == nullptr) continue;
-    const double waited =
-        static_cast<double>(now_ns() - started_ns_.load(std::memory_order_relaxed)) * 1e-9;
-    // It may have been armed again between the two loads; then its start is newer and `waited`
-    // small.
-    if (waited < timeout_seconds_) continue;
-    print_error(Kind::timeout,
-                fmt::format("{} made no progress for {} s{}; {} "
-                            "(synchronization.timeout_seconds sets the limit)",
-                            where(operation), timeout_seconds_, awaited(), suspicion()));
-    // Not exit(): its handlers would run beside a thread that is stuck inside MPI.
-    std::_Exit(static_cast<int>(Kind::timeout));
+  for (std::int64_t looked = now_ns();;) {
+    if (stop_changed_.wait_for(lock, period, [this] { return stop_; })) return;
+    const std::int64_t now = now_ns();
+    notice_sleep(static_cast<double>(now - looked) * 1e-9 - period.count());
+    looked = now;
+    check_signals();
+    check_exchange();
+    check_heart();
   }
 }
 
-/// As mpirun asks it to when another rank died.
-void Watchdog::terminate(const char* operation) const {
-  if (operation != nullptr) {
-    print_error(Kind::timeout,
-                fmt::format("{} was ended by SIGTERM{}; look for the rank that died first",
-                            where(operation), awaited()));
+/// Time in which this process did not exist for the scheduler is nobody's silence.
+void Watchdog::notice_sleep(double slept) {
+  if (slept < std::max(kShortestSleep, timeout_seconds_ / 2)) return;
+  const std::int64_t now = now_ns();
+  started_ns_.store(now, std::memory_order_relaxed);
+  moved_ns_.store(now, std::memory_order_relaxed);
+  beat_ns_.store(now, std::memory_order_relaxed);
+  print_error(Kind::timeout,
+              fmt::format("{} for {:.1f} s, by SIGSTOP or by a machine that slept or was "
+                          "overloaded, and goes on now",
+                          where("this rank was stopped"), slept));
+}
+
+double Watchdog::seconds_since(const std::atomic<std::int64_t>& start) const {
+  return static_cast<double>(now_ns() - start.load(std::memory_order_relaxed)) * 1e-9;
+}
+
+void Watchdog::check_exchange() {
+  const char* operation = operation_.load(std::memory_order_acquire);
+  // It may be armed again between the two loads; then its start is newer and the wait short.
+  if (operation == nullptr || seconds_since(started_ns_) < timeout_seconds_) return;
+  end(fmt::format("{} made no progress for {} s{}; {} {}", where(operation), timeout_seconds_,
+                  awaited(), suspicion(), kKey));
+}
+
+void Watchdog::check_heart() {
+  const char* activity = activity_.load(std::memory_order_acquire);
+  if (activity == nullptr) return;
+  const bool armed = operation_.load(std::memory_order_acquire) != nullptr;
+  const bool waits_too = waits_too_.load(std::memory_order_relaxed);
+  if (armed && (waits_too || armed_by_owner_.load(std::memory_order_relaxed))) return;
+  const double limit = kHeartShare * timeout_seconds_;
+  const double silent = waits_too ? std::min(seconds_since(beat_ns_), seconds_since(moved_ns_))
+                                  : seconds_since(beat_ns_);
+  if (silent < limit) return;
+  end(
+      fmt::format("{} has been stuck for {:.1f} s, outside MPI; this rank itself is stalled or too "
+                  "slow {}",
+                  where(activity), silent, kKey));
+}
+
+/// A first signal that shall end the run after a step is the trainer's to see, unless mpirun, which
+/// kills in a moment, sent it and nothing moves any more.
+void Watchdog::check_signals() {
+  const auto signal = first_signal();
+  if (!signal) return;
+  const bool graceful = meaning_of_signals() == OnSignal::finish_step;
+  if (graceful && !signal->from_launcher) return;
+  const char* operation = operation_.load(std::memory_order_acquire);
+  if (graceful) {
+    const double still = operation == nullptr ? 0 : seconds_since(started_ns_);
+    if (std::min(still, signal->seconds_ago) < last_words_seconds()) return;
   }
-  (void)std::signal(SIGTERM, SIG_DFL);
-  (void)kill(getpid(), SIGTERM);
+  if (operation != nullptr) {
+    const std::string found = inquiry_ ? inquiry_() : "";
+    print_error(
+        Kind::timeout,
+        fmt::format("{} was ended by {}{}; {}", where(operation), signal_name(signal->number),
+                    awaited(), found.empty() ? "look for the rank that died first" : found));
+  }
+  end_by(signal->number);
+}
+
+void Watchdog::end(const std::string& sentence) const {
+  print_error(Kind::timeout, sentence);
+  // Not exit(): its handlers would run beside a thread that is stuck inside MPI.
+  std::_Exit(static_cast<int>(Kind::timeout));
 }
 
 std::string Watchdog::where(const char* operation) const {
-  return fmt::format("[rank {}/{}] step {}: {}", rank_, size_,
-                     step_.load(std::memory_order_relaxed), operation);
+  if (rank_ == kNobody) return fmt::format("[{}]", operation);
+  return fmt::format("[rank {}/{}] step {}: {}", rank_, size_, step(), operation);
 }
 
 std::string Watchdog::awaited() const {
@@ -102,9 +183,11 @@ std::string Watchdog::awaited() const {
   return peer == kNobody || peer == rank_ ? "" : fmt::format(", waiting for rank {}", peer);
 }
 
-const char* Watchdog::suspicion() const {
-  return peer_.load(std::memory_order_relaxed) == rank_ ? "this rank itself is stalled or too slow"
-                                                        : "a peer is dead, stalled or unreachable";
+std::string Watchdog::suspicion() const {
+  if (rank_ != kNobody && peer_.load(std::memory_order_relaxed) == rank_)
+    return "this rank itself is stalled or too slow";
+  const std::string found = inquiry_ ? inquiry_() : "";
+  return found.empty() ? "a peer is dead, stalled or unreachable" : found;
 }
 
 }  // namespace eqt::comm

@@ -5,20 +5,26 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
 
 namespace eqt::comm {
 
+/// What any watchdog of this process heard last of, for messages.
+const char* last_activity() noexcept;
+
 /// One thread that ends the process (exit code 7) when an armed operation runs past its deadline,
-/// even where the waiting thread is stuck inside MPI. If it is ended by SIGTERM meanwhile, it says
-/// what it waited for.
+/// even where the waiting thread is stuck inside MPI, or when the thread that made the watchdog
+/// does not say for as long that its own work goes on. Where mpirun ends this rank because another
+/// one died, it says what the rank waited for.
 class Watchdog {
  public:
   static constexpr int kNobody = -1;
 
   /// @param timeout_seconds per operation; 0 = never
+  /// @param rank kNobody: not known yet
   Watchdog(double timeout_seconds, int rank, int size);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -26,12 +32,28 @@ class Watchdog {
 
   /// Shown beside the operation's name when it runs out of time.
   void set_step(std::uint64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
+  std::uint64_t step() const noexcept { return step_.load(std::memory_order_relaxed); }
+
+  /// What else can be said about peers that do not answer: called when time is up, on the
+  /// watchdog's thread, which waits for it. "" = nothing.
+  void set_inquiry(std::function<std::string()> inquiry);
 
   /// Starts the deadline, anew if it was running.
   /// @param operation a string literal
   /// @param peer whose message is awaited, if one is; this rank itself: nobody else is to blame
   void arm(const char* operation, int peer = kNobody) noexcept;
   void disarm() noexcept;
+
+  // The heart-beat of the thread that made the watchdog. Its deadline is a tenth shorter than its
+  // peers', so that a rank that is stuck outside MPI says so before they give up.
+
+  /// From now on that thread computes: `activity`, a string literal, within the deadline. Its
+  /// waiting in MPI does not count, nor, if it `waits_too`, another thread's.
+  void beat(const char* activity, bool waits_too = false) noexcept;
+  /// From now on it may take any time.
+  void rest() noexcept;
+  /// What it does at this moment; null: nothing that is timed.
+  const char* activity() const noexcept { return activity_.load(std::memory_order_acquire); }
 
   /// Armed from construction to destruction. At most one at a time.
   class Guard {
@@ -49,16 +71,28 @@ class Watchdog {
 
  private:
   void watch();
-  void terminate(const char* operation) const;
+  void notice_sleep(double slept);
+  void check_exchange();
+  void check_heart();
+  void check_signals();
+  [[noreturn]] void end(const std::string& sentence) const;
   std::string where(const char* operation) const;
   std::string awaited() const;
-  const char* suspicion() const;
+  std::string suspicion() const;
+  double seconds_since(const std::atomic<std::int64_t>& start) const;
 
   const double timeout_seconds_;
   const int rank_, size_;
+  const std::thread::id owner_;
+  std::function<std::string()> inquiry_;  // set before anything is armed
   std::atomic<const char*> operation_{nullptr};
   std::atomic<int> peer_{kNobody};
-  std::atomic<std::int64_t> started_ns_{0};
+  std::atomic<bool> armed_by_owner_{false};
+  std::atomic<std::int64_t> started_ns_{0};  // of the operation
+  std::atomic<std::int64_t> moved_ns_{0};    // last armed or disarmed
+  std::atomic<const char*> activity_{nullptr};
+  std::atomic<bool> waits_too_{false};
+  std::atomic<std::int64_t> beat_ns_{0};
   std::atomic<std::uint64_t> step_{0};
   std::mutex mutex_;
   std::condition_variable stop_changed_;

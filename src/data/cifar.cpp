@@ -1,3 +1,4 @@
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "data/files.hpp"
 #include "data/formats.hpp"
@@ -23,8 +24,9 @@ LabelledBytes read_cifar(std::span<const std::filesystem::path> files, std::size
   LabelledBytes data;
   data.shape = kShape;
   data.classes = format.classes;
-  data.labels.reserve(files.size() * records_per_file);
-  data.pixels.resize(files.size() * records_per_file * kShape.values());
+  data.labels.reserve(checked_product({files.size(), records_per_file}, Kind::data, "samples"));
+  data.pixels.resize(checked_product({files.size(), records_per_file, kShape.values()}, Kind::data,
+                                     "bytes of images"));
   std::uint8_t* pixels = data.pixels.data();
   for (const auto& file : files) {
     const auto bytes = read_exactly(file, records_per_file * record_bytes, remedy);

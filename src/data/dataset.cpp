@@ -89,16 +89,37 @@ struct Entry {
   const char* name;
   const char* about;
   Parts (*open)(const DatasetOptions&);
+  DatasetFacts facts;
 };
 
 constexpr Entry kEntries[] = {
-    {"fashion-mnist", "70000 grey images of clothes, 28 x 28, 10 classes (packaged by Debian)",
-     open_fashion_mnist},
-    {"cifar10", "60000 colour photographs, 32 x 32, 10 classes", open_cifar10},
-    {"cifar100", "60000 colour photographs, 32 x 32, 100 classes", open_cifar100},
-    {"synthetic", "12000 generated colour images, 32 x 32, 10 classes; needs no files",
-     open_synthetic},
+    {"fashion-mnist",
+     "70000 grey images of clothes, 28 x 28, 10 classes (packaged by Debian)",
+     open_fashion_mnist,
+     {{1, 28, 28}, 10, 60000, 10000}},
+    {"cifar10",
+     "60000 colour photographs, 32 x 32, 10 classes",
+     open_cifar10,
+     {{3, 32, 32}, 10, 50000, 10000}},
+    {"cifar100",
+     "60000 colour photographs, 32 x 32, 100 classes",
+     open_cifar100,
+     {{3, 32, 32}, 100, 50000, 10000}},
+    {"synthetic",
+     "12000 generated colour images, 32 x 32, 10 classes; needs no files",
+     open_synthetic,
+     {{3, 32, 32}, 10, 10000, 2000}},
 };
+
+const Entry& find_entry(const std::string& name) {
+  std::string names;
+  for (const Entry& entry : kEntries) {
+    if (name == entry.name) return entry;
+    names += names.empty() ? "" : ", ";
+    names += entry.name;
+  }
+  fail(Kind::usage, "data.name must be one of {}, found \"{}\"", names, name);
+}
 
 void keep_first(LabelledBytes& data, std::size_t limit, const char* key) {
   const std::size_t count = data.labels.size();
@@ -121,21 +142,14 @@ std::vector<int> labels_of(const Dataset& dataset) {
 }
 
 DatasetPair open_dataset(const DatasetOptions& options) {
-  std::string names;
-  for (const Entry& entry : kEntries) {
-    if (options.name != entry.name) {
-      names += names.empty() ? "" : ", ";
-      names += entry.name;
-      continue;
-    }
-    Parts parts = entry.open(options);
-    keep_first(parts.train, options.limit_train, "data.limit_train");
-    keep_first(parts.test, options.limit_test, "data.limit_test");
-    return {std::make_unique<ImageSet>(std::move(parts.train), parts.normalization),
-            std::make_unique<ImageSet>(std::move(parts.test), parts.normalization)};
-  }
-  fail(Kind::usage, "data.name must be one of {}, found \"{}\"", names, options.name);
+  Parts parts = find_entry(options.name).open(options);
+  keep_first(parts.train, options.limit_train, "data.limit_train");
+  keep_first(parts.test, options.limit_test, "data.limit_test");
+  return {std::make_unique<ImageSet>(std::move(parts.train), parts.normalization),
+          std::make_unique<ImageSet>(std::move(parts.test), parts.normalization)};
 }
+
+DatasetFacts dataset_facts(const std::string& name) { return find_entry(name).facts; }
 
 std::vector<DatasetInfo> list_datasets() {
   std::vector<DatasetInfo> infos;

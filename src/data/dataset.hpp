@@ -74,6 +74,15 @@ struct DatasetOptions {
 /// the name is unknown.
 DatasetPair open_dataset(const DatasetOptions& options);
 
+/// What is known of a set before it is read.
+struct DatasetFacts {
+  ImageShape shape;
+  int classes = 0;
+  std::size_t train = 0, test = 0;  // [samples]
+};
+/// @throws Error{usage} for an unknown name
+DatasetFacts dataset_facts(const std::string& name);
+
 /// Names that open_dataset knows, with one line about each.
 struct DatasetInfo {
   std::string name;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "data/files.hpp"
 #include "data/formats.hpp"
@@ -26,7 +27,8 @@ std::vector<std::uint8_t> read_values(const fs::path& file, const std::vector<st
                                       std::string_view remedy) {
   const std::size_t header_bytes = 4 + 4 * shape.size();
   std::size_t values = 1;
-  for (const std::size_t extent : shape) values *= extent;
+  for (const std::size_t extent : shape)
+    values = checked_product({values, extent}, Kind::data, "bytes");
   std::vector<std::uint8_t> bytes = read_exactly(file, header_bytes + values, remedy);
 
   if (bytes[0] != 0 || bytes[1] != 0 || bytes[2] != kUnsignedByte || bytes[3] != shape.size()) {

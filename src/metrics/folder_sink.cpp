@@ -74,6 +74,7 @@ Json json_of(const RunRecord& r) {
           {"partition", json_of(p)},
           {"leftover_samples", has_data ? Json(p.leftover_samples) : Json(nullptr)},
           {"class_histogram", has_data ? Json(p.class_histogram) : Json(nullptr)},
+          {"memory_estimate_bytes", r.memory_estimate_bytes},
           {"images_per_step", r.images_per_step},
           {"steps_per_epoch", r.steps_per_epoch},
           {"total_steps", r.total_steps},
@@ -131,7 +132,9 @@ Json json_of(const EpochRecord& r) {
                 {"sent_bytes", r.sent_bytes},
                 {"compression_ratio", number(r.compression_ratio)},
                 {"bits_per_value", number(r.bits_per_value)},
-                {"quantization_variance", number(r.quantization_variance)}};
+                {"quantization_variance", number(r.quantization_variance)},
+                {"replicas_identical",
+                 r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
   add(r.replicas, epoch);
   return epoch;
 }

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "core/error.hpp"
+#include "model/archive.hpp"
 #include "model/torch_errors.hpp"
 
 namespace eqt::model {
@@ -67,13 +68,29 @@ std::string reason(const std::exception& error) {
   return text.find("INTERNAL ASSERT") == std::string::npos ? printable(text) : "not plain tensors";
 }
 
-Contents unpickle(const std::string& path) {
+/// [bytes] Far above what a file of these tensors needs, even in float64.
+std::uintmax_t largest_file(const NamedTensors& tensors) {
+  constexpr std::uintmax_t kPerValue = 16, kPerTensor = 4096, kAside = 1 << 20;
+  std::uintmax_t bytes = kAside;
+  for (const auto& [name, tensor] : tensors)
+    bytes += kPerTensor + kPerValue * static_cast<std::uintmax_t>(tensor.numel());
+  return bytes;
+}
+
+Contents unpickle(const std::string& path, std::uintmax_t most_bytes) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) {
     fail(Kind::data, "expected a weights file at {}, but {}; check model.weights", path,
          error.message());
   }
+  if (size > most_bytes) {
+    fail(Kind::data,
+         "expected a weights file of this network, of at most {} bytes, found {} bytes at {}; check "
+         "model.name and model.weights",
+         most_bytes, size, path);
+  }
+  require_stored_records(path);
   try {
     return unpickle_file(path);
   } catch (const std::exception& exception) {
@@ -99,8 +116,8 @@ bool lies_in_record(const at::Tensor& tensor, const Contents& contents) {
   return (last + 1) * static_cast<double>(tensor.itemsize()) <= static_cast<double>(record->second);
 }
 
-TensorMap read_tensors(const std::string& path) {
-  const Contents contents = unpickle(path);
+TensorMap read_tensors(const std::string& path, std::uintmax_t most_bytes) {
+  const Contents contents = unpickle(path, most_bytes);
   const c10::IValue& value = contents.value;
   if (!value.isGenericDict()) {
     fail(Kind::data, "expected a dict of tensors in the weights file {}, found a {}", path,
@@ -194,7 +211,7 @@ void write_weights(const std::string& path, const NamedTensors& tensors) {
 
 void read_weights(const std::string& path, const NamedTensors& tensors) {
   guarded("reading the weights", [&] {
-    const TensorMap found = read_tensors(path);
+    const TensorMap found = read_tensors(path, largest_file(tensors));
     check_names(path, tensors, found);
     const at::NoGradGuard no_grad;
     for (auto [name, tensor] : tensors) {

@@ -10,7 +10,6 @@
 namespace eqt::train {
 namespace {
 
-constexpr std::size_t kTestBatch = 250;
 constexpr std::size_t kColumns = 3;  // of an evaluation, as numbers to add
 
 std::array<double, kColumns> columns_of(const model::Evaluation& e) {
@@ -29,23 +28,6 @@ void add(const model::Evaluation& part, model::Evaluation& sum) {
   sum.count += part.count;
 }
 
-model::Evaluation sum_over_ranks(const model::Evaluation& own, comm::Communicator& comm) {
-  std::array<double, kColumns> sums = columns_of(own);
-  comm.allreduce_sum(sums);
-  return evaluation_of(sums);
-}
-
-std::vector<model::Evaluation> gather(const model::Evaluation& own, comm::Communicator& comm) {
-  std::vector<double> table(kColumns * static_cast<std::size_t>(comm.size()));
-  std::ranges::copy(columns_of(own), table.begin() + comm.rank() * std::ptrdiff_t{kColumns});
-  comm.allreduce_sum(table);
-  std::vector<model::Evaluation> all;
-  for (std::size_t i = 0; i < table.size(); i += kColumns) {
-    all.push_back(evaluation_of(std::span<const double>(table).subspan(i, kColumns)));
-  }
-  return all;
-}
-
 void average(comm::Communicator& comm, std::span<float> values) {
   comm.allreduce_sum(values);
   for (float& value : values) value /= static_cast<float>(comm.size());
@@ -57,8 +39,32 @@ Evaluator::Evaluator(comm::Communicator& comm, model::Replica& replica,
                      const data::Dataset* test_set, Replicas replicas)
     : comm_(comm), replica_(replica), test_set_(test_set), replicas_(replicas) {}
 
+model::Evaluation Evaluator::sum_over_ranks(const model::Evaluation& own) {
+  std::array<double, kColumns + 1> sums = {};
+  std::ranges::copy(columns_of(own), sums.begin());
+  sums[kColumns] = abandoned_ ? 1 : 0;
+  comm_.allreduce_sum(sums);
+  abandoned_ = sums[kColumns] > 0;
+  return evaluation_of(sums);
+}
+
+std::vector<model::Evaluation> Evaluator::gather(const model::Evaluation& own) {
+  const std::size_t numbers = kColumns * static_cast<std::size_t>(comm_.size());
+  std::vector<double> table(numbers + 1);
+  std::ranges::copy(columns_of(own), table.begin() + comm_.rank() * std::ptrdiff_t{kColumns});
+  table[numbers] = abandoned_ ? 1 : 0;
+  comm_.allreduce_sum(table);
+  abandoned_ = table[numbers] > 0;
+  std::vector<model::Evaluation> all;
+  for (std::size_t i = 0; i < numbers; i += kColumns) {
+    all.push_back(evaluation_of(std::span<const double>(table).subspan(i, kColumns)));
+  }
+  return all;
+}
+
 Assessment Evaluator::assess(bool on_test_set, double weight) {
   Assessment result;
+  abandoned_ = false;
   if (replicas_ == Replicas::equal) {
     if (on_test_set) assess_equal(result);
     return result;
@@ -75,18 +81,25 @@ Assessment Evaluator::assess(bool on_test_set, double weight) {
 void Evaluator::assess_equal(Assessment& result) {
   const auto buffers = replica_.buffers();
   if (!buffers.empty() && comm_.size() > 1) {
+    if (own_buffers_.span().empty()) own_buffers_ = FlatBuffer(buffers.size());
+    std::ranges::copy(buffers, own_buffers_.span().begin());
     average(comm_, buffers);
     result.averaged_buffers = buffers.size();
   }
-  result.model = sum_over_ranks(evaluate(share()), comm_);
+  result.model = sum_over_ranks(evaluate(share()));
+  if (!abandoned_) return;
+  // As if it had never begun: whoever goes on from here evaluates anew.
+  if (result.averaged_buffers > 0) std::ranges::copy(own_buffers_.span(), buffers.begin());
+  abandon(result);
 }
 
 void Evaluator::assess_different(bool on_test_set, double weight, Assessment& result) {
   model::Evaluation own_share;
   if (on_test_set) {
     own_share = evaluate(share());
-    result.nodes = gather(evaluate_all(own_share), comm_);
+    result.nodes = gather(evaluate_all(own_share));
   }
+  if (abandoned_) return abandon(result);
   form_mean(weight);
   result.consensus = consensus();
   if (!on_test_set) return;
@@ -96,7 +109,13 @@ void Evaluator::assess_different(bool on_test_set, double weight, Assessment& re
     own_share = evaluate(share());
     exchange_with_mean();
   }
-  result.model = sum_over_ranks(own_share, comm_);
+  result.model = sum_over_ranks(own_share);
+  if (abandoned_) abandon(result);
+}
+
+void Evaluator::abandon(Assessment& result) {
+  result = {};
+  result.abandoned = true;
 }
 
 /// Between the parameters and mean_.
@@ -156,11 +175,15 @@ model::Evaluation Evaluator::evaluate_all(const model::Evaluation& own_share) {
 model::Evaluation Evaluator::evaluate(data::Range samples) {
   model::Evaluation sums;
   for (std::size_t begin = samples.begin; begin < samples.end; begin += kTestBatch) {
+    comm_.beat("evaluation");
+    abandoned_ |= comm_.stop_asked();
+    if (abandoned_) break;
     indices_.resize(std::min(kTestBatch, samples.end - begin));
     std::iota(indices_.begin(), indices_.end(), begin);
     test_set_->read(indices_, std::nullopt, batch_);
     add(replica_.evaluate(batch_), sums);
   }
+  comm_.rest();
   return sums;
 }
 

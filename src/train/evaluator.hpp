@@ -16,6 +16,8 @@
 
 namespace eqt::train {
 
+inline constexpr std::size_t kTestBatch = 250;  // images that are tested at a time
+
 /// How far n models x_i are from their mean, in parameters; buffers do not count.
 struct Consensus {
   double distance = 0;  // sqrt(1/n sum_i |x_i - mean|^2)
@@ -35,6 +37,9 @@ struct Assessment {
   std::size_t averaged_buffers = 0;
   /// Sent for this assessment by all ranks, where replicas differ.
   std::uint64_t sent_bytes = 0;
+  /// A rank was told to stop before it had seen all samples: there is no evaluation.
+  bool abandoned = false;
+  std::optional<bool> replicas_identical;  // empty: they need not be
 };
 
 /// What there is to evaluate.
@@ -62,8 +67,11 @@ class Evaluator {
  private:
   void assess_equal(Assessment& result);
   void assess_different(bool on_test_set, double weight, Assessment& result);
+  static void abandon(Assessment& result);
   void form_mean(double weight);
   void exchange_with_mean();
+  model::Evaluation sum_over_ranks(const model::Evaluation& own);
+  std::vector<model::Evaluation> gather(const model::Evaluation& own);
   Consensus consensus();
   model::Evaluation evaluate(data::Range samples);
   model::Evaluation evaluate_all(const model::Evaluation& own_share);
@@ -74,6 +82,8 @@ class Evaluator {
   const data::Dataset* test_set_;
   const Replicas replicas_;
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
+  FlatBuffer own_buffers_;          // before they were averaged for good
+  bool abandoned_ = false;          // this rank has left samples out; after a sum, any rank has
   data::Batch batch_;
   std::vector<std::size_t> indices_;
 };

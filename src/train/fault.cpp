@@ -1,84 +1,207 @@
 #include "train/fault.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "checkpoint/state_folder.hpp"
 #include "core/error.hpp"
 
 namespace eqt::train {
 namespace {
 
+using Act = Fault::Act;
+using Phase = Fault::Phase;
+
+/// Where an act makes sense.
+enum class Place { anywhere, models, buckets, messages, checkpoints };
+
 struct NamedAct {
   std::string_view name;
-  Fault::Act act;
+  Act act;
+  Place place;
 };
-constexpr std::array<NamedAct, 5> kActs = {{{"throw", Fault::Act::raise},
-                                            {"stall", Fault::Act::stall},
-                                            {"nan", Fault::Act::nan},
-                                            {"kill", Fault::Act::kill},
-                                            {"slip", Fault::Act::slip}}};
+constexpr std::array<NamedAct, 11> kActs = {
+    {{"throw", Act::raise, Place::anywhere},
+     {"stall", Act::stall, Place::anywhere},
+     {"stop", Act::stop, Place::anywhere},
+     {"kill", Act::kill, Place::anywhere},
+     {"slow", Act::slow, Place::anywhere},
+     {"nan", Act::nan, Place::models},
+     {"slip", Act::slip, Place::buckets},
+     {"flip", Act::flip, Place::messages},
+     {"truncate-message", Act::truncate, Place::messages},
+     {"drop", Act::drop, Place::messages},
+     {"truncate-checkpoint", Act::truncate_checkpoint, Place::checkpoints}}};
+
+struct NamedPhase {
+  std::string_view name;
+  Phase phase;
+};
+constexpr std::array<NamedPhase, 5> kPhases = {{{"launch", Phase::launch},
+                                                {"start", Phase::start},
+                                                {"step", Phase::step},
+                                                {"evaluation", Phase::evaluation},
+                                                {"checkpoint", Phase::checkpoint}}};
+
+/// For tests that measure how long the job takes to end: the file's time is the fault's.
+void leave_mark() {
+  const char* const path = std::getenv("EQT_FAULT_MARK");
+  if (path != nullptr) std::ofstream{path} << "struck\n";
+}
+
+void truncate_newest(const Fault& fault) {
+  const checkpoint::StateFolder folder(fault.run_folder);
+  std::vector<std::string> damaged;
+  for (const checkpoint::FoundFile& file : folder.list(damaged)) {
+    if (file.head.rank != fault.rank) continue;
+    std::filesystem::resize_file(folder.file_path(file.head.step, file.head.rank, file.head.ranks),
+                                 file.bytes / 2);
+    return;
+  }
+}
 
 /// What needs nothing but the step.
-void act_alone(Fault::Act act, StepId step) {
-  switch (act) {
-    case Fault::Act::raise:
+void act_alone(const Fault& fault, StepId step) {
+  leave_mark();
+  switch (fault.act) {
+    case Act::raise:
       fail(Kind::bug, "step {}: fault asked for by EQT_FAULT", step);
-    case Fault::Act::stall:
+    case Act::stall:
       for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
-    case Fault::Act::kill:
+    case Act::stop:
+      (void)std::raise(SIGSTOP);
+      return;
+    case Act::kill:
       (void)std::raise(SIGKILL);
       return;
-    case Fault::Act::nan:
-    case Fault::Act::slip:
+    case Act::slow:
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      return;
+    case Act::flip:
+      fault.messages->spoil(comm::Spoil::flip);
+      return;
+    case Act::truncate:
+      fault.messages->spoil(comm::Spoil::truncate);
+      return;
+    case Act::drop:
+      fault.messages->spoil(comm::Spoil::drop);
+      return;
+    case Act::truncate_checkpoint:
+      truncate_newest(fault);
+      (void)std::raise(SIGKILL);
+      return;
+    case Act::nan:
+    case Act::slip:
       return;
   }
 }
 
+/// Evaluations and checkpoints follow few steps; being slow lasts.
+bool is_due(const Fault& fault, StepId step) {
+  const bool from_then_on = fault.phase == Phase::evaluation || fault.phase == Phase::checkpoint ||
+                            fault.act == Act::slow;
+  return from_then_on ? step >= fault.step : step == fault.step;
+}
+
+[[noreturn]] void refuse(const std::string& text) {
+  std::vector<std::string_view> acts, phases;
+  for (const NamedAct& known : kActs) acts.push_back(known.name);
+  for (const NamedPhase& known : kPhases) phases.push_back(known.name);
+  fail(Kind::usage,
+       "EQT_FAULT: expected ACT:rank=R,step=S[,phase=P][,bucket=B], where ACT is one of {} and P "
+       "one of {}, that go together, found \"{}\"",
+       fmt::join(acts, ", "), fmt::join(phases, ", "), text);
+}
+
+/// The text before `end`, which is taken off as well; all of it if there is no `end`.
+std::string_view take_until(char end, std::string_view& text) {
+  const std::size_t at = text.find(end);
+  const std::string_view part = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
+  return part;
+}
+
+template <typename Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && rest == text.data() + text.size() && text[0] != '-';
+}
+
+bool read_setting(std::string_view key, std::string_view value, Fault& fault) {
+  if (key == "rank") return read_number(value, fault.rank);
+  if (key == "step") return read_number(value, fault.step);
+  if (key == "bucket") return read_number(value, fault.bucket.emplace());
+  const auto found = std::ranges::find(kPhases, value, &NamedPhase::name);
+  if (key != "phase" || found == kPhases.end()) return false;
+  fault.phase = found->phase;
+  return true;
+}
+
+bool fits(const Fault& fault, Place place) {
+  const bool in_bucket = fault.bucket.has_value();
+  if (in_bucket && fault.phase != Phase::step) return false;
+  const bool has_begun = fault.phase != Phase::launch && fault.phase != Phase::start;
+  switch (place) {
+    case Place::anywhere:
+      return true;
+    case Place::models:  // poisoned between steps
+      return !in_bucket && has_begun;
+    case Place::buckets:
+      return in_bucket;
+    case Place::messages:
+      return has_begun;
+    case Place::checkpoints:
+      return fault.phase == Phase::checkpoint;
+  }
+  return false;
+}
+
 }  // namespace
 
-void Fault::strike(Rank at_rank, StepId at_step, std::span<float> parameters) const {
-  if (bucket || at_rank != rank || at_step != step) return;
+bool Fault::strike(Phase at_phase, Rank at_rank, StepId at_step,
+                   std::span<float> parameters) const {
+  if (bucket || at_phase != phase || at_rank != rank || !is_due(*this, at_step)) return false;
   if (act == Act::nan) parameters[0] = std::numeric_limits<float>::quiet_NaN();
-  act_alone(act, step);
+  act_alone(*this, at_step);
+  return true;
 }
 
 StepId Fault::strike_in_bucket(Rank at_rank, StepId at_step, std::uint32_t at_bucket) const {
-  if (bucket != at_bucket || at_rank != rank || at_step != step) return at_step;
-  act_alone(act, step);
+  if (bucket != at_bucket || at_rank != rank || !is_due(*this, at_step)) return at_step;
+  act_alone(*this, at_step);
   return act == Act::slip ? at_step + 1 : at_step;
 }
 
 Fault parse_fault(const std::string& text) {
   Fault fault;
-  std::array<char, 16> act{};
-  int to_step = 0, to_bucket = 0;
-  unsigned long long step = 0;
-  unsigned bucket = 0;
-  const int fields = std::sscanf(text.c_str(), "%15[a-z]:rank=%d,step=%llu%n,bucket=%u%n",
-                                 act.data(), &fault.rank, &step, &to_step, &bucket, &to_bucket);
-  const auto length = static_cast<std::size_t>(fields == 4 ? to_bucket : to_step);
-  const bool complete = fields >= 3 && length == text.size();
-  const std::string_view name(act.data());
-  for (const NamedAct& known : kActs) {
-    // Parameters are poisoned between steps; only a bucket can be mistaken.
-    const bool fits = known.act == Fault::Act::nan    ? fields == 3
-                      : known.act == Fault::Act::slip ? fields == 4
-                                                      : true;
-    if (!complete || name != known.name || !fits) continue;
-    fault.act = known.act;
-    fault.step = step;
-    if (fields == 4) fault.bucket = bucket;
-    return fault;
+  std::string_view rest = text;
+  const std::string_view name = take_until(':', rest);
+  const auto act = std::ranges::find(kActs, name, &NamedAct::name);
+  if (act == kActs.end() || text.ends_with(',')) refuse(text);
+  fault.act = act->act;
+  std::vector<std::string_view> keys;
+  while (!rest.empty()) {
+    std::string_view value = take_until(',', rest);
+    const std::string_view key = take_until('=', value);
+    if (std::ranges::count(keys, key) > 0 || !read_setting(key, value, fault)) refuse(text);
+    keys.push_back(key);
   }
-  fail(Kind::usage,
-       "EQT_FAULT: expected throw, stall, kill or nan as in throw:rank=1,step=3, or throw, stall, "
-       "kill or slip as in slip:rank=1,step=3,bucket=0, found \"{}\"",
-       text);
+  const bool complete = std::ranges::count(keys, "rank") + std::ranges::count(keys, "step") == 2;
+  if (!complete || !fits(fault, act->place)) refuse(text);
+  return fault;
 }
 
 }  // namespace eqt::train

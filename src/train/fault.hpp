@@ -1,4 +1,6 @@
 // Faults on request, so that tests can prove how the job fails. Asked for by EQT_FAULT only.
+//
+//   ACT:rank=R,step=S[,phase=P][,bucket=B]
 
 #pragma once
 
@@ -7,32 +9,51 @@
 #include <span>
 #include <string>
 
+#include "comm/transfers.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::train {
 
 struct Fault {
   enum class Act {
-    raise,  // throw Error{bug}
-    stall,  // sleep for good
-    nan,    // poison a parameter
-    kill,   // die by SIGKILL
-    slip,   // take a fusion bucket for the next step's
+    raise,               // "throw" Error{bug}
+    stall,               // sleep for good
+    stop,                // this process, by SIGSTOP
+    kill,                // this process, by SIGKILL
+    slow,                // a second longer, from then on each time
+    nan,                 // poison a parameter
+    slip,                // take a fusion bucket for the next step's
+    flip,                // a bit of the next message
+    truncate,            // "truncate-message", the next one, by a byte
+    drop,                // every message from then on
+    truncate_checkpoint  // cut this rank's newest file in half and die, as where power fails
+  };
+  enum class Phase {
+    launch,      // before MPI starts
+    start,       // when all know the config; nothing is built yet
+    step,        // begins
+    evaluation,  // the first after so many steps
+    checkpoint   // likewise
   };
   Act act = Act::raise;
   Rank rank = 0;
   StepId step = 0;
+  Phase phase = Phase::step;
   // Strikes as this fusion bucket's mean begins, others being under way, not as the step does.
   std::optional<std::uint32_t> bucket = {};
+  comm::Transfers* messages = nullptr;  // those that are flipped, truncated or dropped
+  std::string run_folder = {};          // whose checkpoints are truncated
 
-  /// At the start of a step: acts if rank and step are the named ones and no bucket is named.
-  void strike(Rank rank, StepId step, std::span<float> parameters) const;
+  /// As a phase begins: acts if rank, phase and step are the named ones and no bucket is named.
+  /// @param step the step that begins, or those completed before an evaluation or a checkpoint
+  /// @return whether it has acted, if it returns
+  bool strike(Phase phase, Rank rank, StepId step, std::span<float> parameters) const;
   /// At the start of a bucket's mean, likewise.
   /// @return the step that the rank takes it for
   StepId strike_in_bucket(Rank rank, StepId step, std::uint32_t bucket) const;
 };
 
-/// Parses "throw:rank=1,step=3" or "stall:rank=1,step=3,bucket=2". @throws Error{usage}
+/// Parses "throw:rank=1,step=3" or "kill:rank=0,step=8,phase=checkpoint". @throws Error{usage}
 Fault parse_fault(const std::string& text);
 
 }  // namespace eqt::train

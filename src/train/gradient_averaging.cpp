@@ -1,5 +1,6 @@
 // Each fusion bucket waits until backward has produced all its slices, then passes through
-//   check finite -> compensate -> collective mean (encode, send, receive, decode) -> remember.
+//   check finite -> compensate -> collective mean (encode, send, receive, decode) -> check finite
+//   -> remember.
 // Buckets set out in the plan's order on every rank, whatever order the slices came in, and several
 // are under way at once (pipeline/engine.hpp).
 
@@ -10,7 +11,6 @@
 #include <mutex>
 #include <optional>
 
-#include "codec/finite.hpp"
 #include "collective/mean_work.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -188,7 +188,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     if (options_.fault) {
       context.step = options_.fault->strike_in_bucket(comm_.rank(), context.step, bucket.index);
     }
-    require_finite(bucket);
+    require_finite(bucket, "the gradient");
     // In one trip over memory, unless the compensated gradient itself is wanted.
     if (fused()) {
       context.residual = residual_;
@@ -202,6 +202,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
 
   void after(const FusionBucket& bucket, const collective::MeanResult& result) override {
     const Stopwatch keep;
+    require_finite(bucket, "the mean gradient");
     if (memory_ != nullptr && !fused()) memory_->remember(bucket, result.contribution);
     probe_.after(bucket, result.contribution);
     traffic_ += result.traffic;
@@ -226,19 +227,9 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     return note;
   }
 
-  void require_finite(const FusionBucket& bucket) const {
-    const auto part = gradient_.subspan(bucket.begin, bucket.count());
-    const std::size_t bad = codec::first_non_finite(part);
-    if (bad == part.size()) return;
-    const std::size_t at = bucket.begin + bad;
-    const auto next = std::upper_bound(
-        layout_.begin(), layout_.end(), at,
-        [](std::size_t value, const TensorSlice& slice) { return value < slice.offset; });
-    fail(Kind::diverged,
-         "step {}: the gradient of {} holds {} at index {} on rank {}; try a smaller "
-         "optimizer.learning_rate or a schedule.warmup_epochs",
-         context_.step, std::prev(next)->name, part[bad], at - std::prev(next)->offset,
-         comm_.rank());
+  void require_finite(const FusionBucket& bucket, std::string_view what) const {
+    train::require_finite(layout_, gradient_.subspan(bucket.begin, bucket.count()), bucket.begin,
+                          what, context_.step, comm_.rank(), options_.divergence);
   }
 
   comm::Communicator& comm_;

@@ -14,6 +14,7 @@
 #include "collective/memory.hpp"
 #include "comm/communicator.hpp"
 #include "pipeline/plan.hpp"
+#include "train/divergence.hpp"
 #include "train/fault.hpp"
 #include "train/synchronizer.hpp"
 
@@ -30,6 +31,8 @@ struct GradientAveragingOptions {
   /// What adapts the compressor to the gradients; null: nothing does.
   collective::Adaptation* adaptation = nullptr;
   std::optional<Fault> fault = {};  // struck as its bucket's mean begins
+  Divergence* divergence =
+      nullptr;  // hears of gradients that are not finite; null: they are errors
 };
 
 /// Keeps references to everything it is given. `memory` may be null.

@@ -233,6 +233,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
   record.compression_ratio = epoch_.compression_ratio();
   record.bits_per_value = epoch_.bits_per_value();
   record.quantization_variance = mean_variance(epoch_);
+  record.replicas_identical = assessment.replicas_identical;
   if (comm_.rank() == 0) sink_.write(record);
 
   slowest_ += record.seconds;

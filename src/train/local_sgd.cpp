@@ -11,7 +11,6 @@
 
 #include <algorithm>
 
-#include "codec/finite.hpp"
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 
@@ -49,7 +48,8 @@ class LocalSgd final : public Synchronizer {
     const auto reference = reference_.span(), difference = p_.gradient;
     for (std::size_t i = 0; i < difference.size(); ++i)
       difference[i] = reference[i] - p_.parameters[i];
-    require_finite(difference);
+    require_finite(p_.layout, difference, 0, "the model's change", step_, p_.comm.rank(),
+                   p_.divergence);
     p_.mean->begin(plan_.averages_before(step_), epoch_);
     SyncResult result = p_.mean->finish();
     for (std::size_t i = 0; i < difference.size(); ++i)
@@ -73,15 +73,6 @@ class LocalSgd final : public Synchronizer {
   }
 
  private:
-  void require_finite(std::span<const float> difference) const {
-    const std::size_t bad = codec::first_non_finite(difference);
-    if (bad == difference.size()) return;
-    fail(Kind::diverged,
-         "step {}: the model on rank {} holds {} at value {}; try a smaller "
-         "optimizer.learning_rate or a schedule.warmup_epochs",
-         step_, p_.comm.rank(), p_.parameters[bad], bad);
-  }
-
   const LocalSgdParts p_;
   const LocalSgdPlan plan_;
   FlatBuffer reference_;  // the model after the last average: the same on all ranks

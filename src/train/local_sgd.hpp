@@ -7,6 +7,7 @@
 
 #include "comm/communicator.hpp"
 #include "gossip/direction.hpp"
+#include "train/divergence.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -35,6 +36,8 @@ struct LocalSgdParts {
   std::unique_ptr<Synchronizer> mean;
   gossip::Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
+  const Layout& layout;              // of both
+  Divergence* divergence = nullptr;  // hears of models that are not finite; null: they are errors
 };
 
 /// Local SGD (S. Stich, ICLR 2019, arXiv:1805.09767): every H steps x = r - mean(r - x), r the

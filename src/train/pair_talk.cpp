@@ -62,8 +62,12 @@ void PairTalk::visit_state(StateVisitor& visitor) {
 }
 
 void PairTalk::ask_in_turn() {
-  while (tally_.wait_for_ask()) ask(links_[turn_++ % links_.size()]);
+  while (tally_.wait_for_ask()) {
+    ask(links_[turn_++ % links_.size()]);
+    comm_.stop_asked();  // tells others and hears of them
+  }
   if (tally_.failed()) return;
+  comm_.stop_asked();
   for (Link& link : links_) start_telling(link, gossip::NoteKind::leave);
   for (Link& link : links_) comm_.transfers().wait(link.telling);
 }
@@ -88,6 +92,7 @@ void PairTalk::answer_all() {
     start_hearing(link, true);
   }
   while (!tally_.failed() && !(all_left() && tally_.closed())) {
+    comm_.stop_asked();  // tells others and hears of them
     const bool moved = comm_.transfers().progress();
     if (answer_asked() || moved) continue;
     check_silence();

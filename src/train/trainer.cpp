@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/error.hpp"
 #include "train/edge_count.hpp"
@@ -28,7 +27,9 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                .values = parts.replica.gradient().size(),
                .synchronizes = plan.synchronizes,
                .asynchronous = plan.asynchronous}),
-      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)) {
+      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)),
+      oversight_(parts.comm,
+                 plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())) {
   if (p_.checkpointer != nullptr)
     p_.checkpointer->attach([this](StateVisitor& visitor) { visit_state(visitor); });
 }
@@ -56,34 +57,54 @@ metrics::Summary Trainer::run() {
 }
 
 void Trainer::run_in_step() {
-  while (done_ < plan_.total_steps) {
-    train_step({.own = done_, .common = done_});
-    own_ = ++done_;
-    if (plan_.ends_epoch(done_)) finish_epoch(done_);
+  while (done_ < plan_.total_steps || epoch_open_) {
+    if (!epoch_open_) {
+      const StepOutcome outcome = train_step({.own = done_, .common = done_});
+      own_ = ++done_;
+      epoch_open_ = plan_.ends_epoch(done_);
+      if (!oversee_step(outcome)) continue;
+    }
+    if (epoch_open_ && !finish_epoch()) continue;
     save_if_due();
   }
 }
 
 /// Fast ranks take more of an epoch's steps than slow ones, but each takes one.
 void Trainer::run_asynchronously() {
-  const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
-  while (done_ < plan_.total_steps) {
-    const StepId end = plan_.next_pause(done_);
-    do {
-      train_step({.own = own_++, .common = done_});
-      done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
-    } while (done_ < end);
-    const Stopwatch wait;
-    const SyncResult rest = p_.synchronizer.end_epoch();
-    ledger_.note_wait(rest, wait.seconds());
-    if (rest.note) p_.sink.write(metrics::NoteRecord{.step = end, .text = *rest.note});
-    if (plan_.ends_epoch(end)) finish_epoch(end);
+  while (done_ < plan_.total_steps || epoch_open_) {
+    if (!epoch_open_) {
+      train_until_pause();
+      epoch_open_ = plan_.ends_epoch(done_);
+      oversee_now();
+    }
+    if (epoch_open_ && !finish_epoch()) continue;
     save_if_due();
   }
 }
 
+void Trainer::train_until_pause() {
+  const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
+  const StepId end = plan_.next_pause(done_);
+  do {
+    train_step({.own = own_++, .common = done_});
+    done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
+  } while (done_ < end && !p_.comm.knows_of_stop());
+  p_.comm.rest();
+  const Stopwatch wait;
+  const SyncResult rest = p_.synchronizer.end_epoch();
+  done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
+  ledger_.note_wait(rest, wait.seconds());
+  if (rest.note) p_.sink.write(metrics::NoteRecord{.step = done_, .text = *rest.note});
+}
+
 void Trainer::begin() {
-  if (!plan_.resumes) return share_initial_state();
+  const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
+  EQT_CHECK(!may_go_back || p_.checkpointer != nullptr, "a rollback without checkpoints");
+  if (!plan_.resumes) {
+    share_initial_state();
+    if (may_go_back) p_.checkpointer->save_and_wait(0);
+    return;
+  }
   const std::optional<StepId> done = p_.checkpointer->restore_newest();
   EQT_CHECK(done.has_value(), "nothing to resume from");
   go_to(*done);
@@ -100,7 +121,14 @@ void Trainer::go_to(StepId done) {
 }
 
 void Trainer::save_if_due() {
-  if (p_.checkpointer != nullptr && plan_.saves_after(done_)) p_.checkpointer->save(done_);
+  if (p_.checkpointer == nullptr || !plan_.saves_after(done_)) return;
+  p_.comm.beat("checkpoint", true);
+  strike(Fault::Phase::checkpoint, done_);
+  require_finite_model(done_);
+  const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
+  if (may_go_back && !oversee_now()) return;
+  p_.checkpointer->save(done_);
+  p_.comm.rest();
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
@@ -118,7 +146,15 @@ void Trainer::visit_state(StateVisitor& visitor) {
   visitor.numbers("epoch, batch, batches", data, Across::fresh);
   visitor.real("weight", weight, Across::fresh);
   visitor.real("wall seconds", wall, Across::same);
+  visitor.real("rate factor", rate_factor_, Across::same);
+  std::array<std::uint64_t, 3> flags = {rollbacks_, epoch_open_ ? 1u : 0u, mixed_ ? 1u : 0u};
+  visitor.numbers("rollbacks, epoch open, mixed", flags, Across::same);
   visitor.leave();
+  if (visitor.restores()) {
+    rollbacks_ = flags[0];
+    epoch_open_ = flags[1] != 0;
+    mixed_ = flags[2] != 0;
+  }
   if (visitor.restores()) wall_before_ = wall - wall_.seconds();
   visitor.enter("replica");
   p_.replica.visit_state(visitor, models);
@@ -135,34 +171,40 @@ void Trainer::share_initial_state() {
   p_.synchronizer.start();
 }
 
-void Trainer::train_step(const StepNumbers& step) {
+Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   metrics::StepRecord record;
   const Stopwatch total;
-  p_.comm.set_step(step.own);
-  if (plan_.fault) plan_.fault->strike(p_.comm.rank(), step.own, p_.replica.parameters());
+  comm::Communicator& comm = p_.comm;
+  comm.set_step(step.own);
+  comm.beat("loading of a batch");
+  strike(Fault::Phase::step, step.own);
 
   const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
   record.seconds.data = total.seconds();
 
   const Stopwatch compute;
+  comm.rest();  // asynchronous ranks may wait for a partner here, each with a deadline
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
-  record.loss = p_.replica.forward_backward(
-      batch, [this](std::size_t slice) { p_.synchronizer.slice_ready(slice); });
+  comm.beat("forward and backward pass");
+  record.loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
+    p_.synchronizer.slice_ready(slice);
+    comm.beat("backward pass");
+  });
   record.seconds.compute = compute.seconds();
-  if (!plan_.emulated && !std::isfinite(record.loss)) {
-    fail(Kind::diverged,
-         "step {}: the loss is {} on rank {}; try a smaller optimizer.learning_rate or a "
-         "schedule.warmup_epochs",
-         step.own, record.loss, p_.comm.rank());
-  }
+  require_finite_loss(step.own, record.loss);
+  comm.beat("synchronization", true);
   SyncResult result = p_.synchronizer.finish();
 
   const Stopwatch update;
-  const float rate = p_.schedule.rate(plan_.position(step.common));
+  comm.beat("update");
+  const auto rate =
+      static_cast<float>(rate_factor_ * p_.schedule.rate(plan_.position(step.common)));
   p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
+  if (p_.divergence != nullptr && p_.divergence->recovers()) require_finite_model(step.own);
   record.seconds.update = update.seconds();
+  comm.beat("synchronization", true);
   result.add(p_.synchronizer.after_update(rate));
-  if (kParanoid && plan_.replicas_equal) p_.comm.require_same(parameter_hash(), "parameter hash");
+  comm.beat("records of a step", true);
 
   record.step = completed(step);
   record.epoch = plan_.epoch_of(step.common) + 1;
@@ -170,6 +212,7 @@ void Trainer::train_step(const StepNumbers& step) {
   record.seconds.total = total.seconds();
   ledger_.note_step(record, result);
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
+  return {.seconds = record.seconds.total, .met = !result.skipped};
 }
 
 /// What a step's record counts: the mean rank's steps, begun ones included.
@@ -180,13 +223,27 @@ StepId Trainer::completed(const StepNumbers& step) {
   return std::min(begun, plan_.next_pause(step.common));
 }
 
-void Trainer::finish_epoch(StepId done) {
-  if (done == plan_.total_steps) mix_finally();
+/// False: all ranks have gone back to an earlier step.
+bool Trainer::finish_epoch() {
+  p_.comm.rest();
+  if (!plan_.asynchronous && !oversee_now()) return false;
+  if (done_ == plan_.total_steps && !mixed_) mix_finally();
+  p_.comm.beat("evaluation", true);
+  strike(Fault::Phase::evaluation, done_);
   Assessment assessment;
   if (!plan_.emulated) {  // collective: all ranks share the plan
-    assessment = evaluator_.assess(plan_.evaluates_after(done), p_.synchronizer.weight());
+    assessment = evaluator_.assess(plan_.evaluates_after(done_), p_.synchronizer.weight());
   }
-  ledger_.close_epoch(plan_.epoch_of(done - 1) + 1, done, assessment);
+  if (assessment.abandoned) oversee_now();
+  require_finite_assessment(assessment);
+  if (plan_.replicas_equal) {
+    compare_replicas();
+    assessment.replicas_identical = true;
+  }
+  p_.comm.rest();
+  ledger_.close_epoch(plan_.epoch_of(done_ - 1) + 1, done_, assessment);
+  epoch_open_ = false;
+  return true;
 }
 
 /// Ranks come closer to each other once more, and nothing is learnt.
@@ -200,6 +257,7 @@ void Trainer::mix_finally() {
     p_.comm.set_step(step);
     result.add(p_.synchronizer.mix_only(step, epoch));
   }
+  mixed_ = true;
   const std::uint64_t sent = ledger_.note_rounds(plan_.final_rounds, result.traffic);
   if (p_.comm.rank() != 0) return;
   p_.sink.write(metrics::NoteRecord{

@@ -17,9 +17,11 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "train/checkpointer.hpp"
+#include "train/divergence.hpp"
 #include "train/evaluator.hpp"
 #include "train/fault.hpp"
 #include "train/ledger.hpp"
+#include "train/oversight.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -35,6 +37,7 @@ struct Parts {
   Synchronizer& synchronizer;
   metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
+  Divergence* divergence = nullptr;      // null: what is not finite ends the run
 };
 
 struct Plan {
@@ -54,6 +57,8 @@ struct Plan {
   bool resumes = false;                       // from what Parts::checkpointer restores
   StepId checkpoint_every_steps = 0;          // 0 = never by steps
   std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
+  bool paranoid = false;       // replicas that shall be equal are compared after each step
+  double rollback_factor = 1;  // of the learning rate, each time that the run goes back
   std::optional<Fault> fault;
 
   /// Steps of this partition that lead to where the run stands after `step` steps.
@@ -90,6 +95,9 @@ struct Plan {
   }
 };
 
+/// A run that diverges more often is not helped by smaller steps.
+inline constexpr std::uint64_t kMostRollbacks = 5;
+
 class Trainer {
  public:
   Trainer(const Parts& parts, const Plan& plan);
@@ -109,22 +117,47 @@ class Trainer {
     StepId common;  // by the mean rank, as far as this one knows; equal unless asynchronous
   };
 
+  struct StepOutcome {
+    double seconds;
+    bool met;  // ranks exchanged something
+  };
+
   void begin();
   void share_initial_state();
   void go_to(StepId done);
   void save_if_due();
   void run_in_step();
   void run_asynchronously();
-  void train_step(const StepNumbers& step);
+  void train_until_pause();
+  StepOutcome train_step(const StepNumbers& step);
   StepId completed(const StepNumbers& step);
-  void finish_epoch(StepId done);
+  bool finish_epoch();
   void mix_finally();
   std::uint64_t parameter_hash();
+
+  // In trainer_oversight.cpp.
+  void strike(Fault::Phase phase, StepId step);
+  Report report(bool with_hash);
+  bool oversee_step(const StepOutcome& outcome);
+  bool oversee_now();
+  bool heed(const Verdict& verdict);
+  [[noreturn]] void stop(Rank told);
+  void compare_replicas();
+  void require_finite_model(StepId step);
+  void require_finite_loss(StepId step, double loss);
+  void require_finite_assessment(const Assessment& assessment);
+  void roll_back(Rank diverged);
 
   Parts p_;
   Plan plan_;
   Ledger ledger_;
   Evaluator evaluator_;
+  Oversight oversight_;
+  double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
+  std::uint64_t rollbacks_ = 0;  // so far
+  bool struck_ = false;          // the fault has
+  bool epoch_open_ = false;      // its steps are done, but it was not evaluated yet
+  bool mixed_ = false;           // the final rounds are done
   Stopwatch wall_;
   double wall_before_ = 0;  // of the runs that this one goes on from [seconds]
   StepId done_ = 0;         // completed steps

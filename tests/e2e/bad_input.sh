@@ -31,12 +31,34 @@ head -c 1000 /dev/zero >"$WORK/short/data_batch_1.bin"
 refuse 3 'data_batch_1\.bin.*1000|1000.*data_batch_1\.bin|data_batch_2\.bin|test_batch\.bin' \
   "truncated data file" --set data.name=cifar10 --set "data.path=$WORK/short"
 
+# What a key may not be: nested without end, of any length, two things at once, no text.
+refuse 2 'levels of nesting' "--set nested without end" \
+  --set "schedule.milestones=$(printf '[%.0s' {1..5000})$(printf ']%.0s' {1..5000})"
+refuse 2 'twice' "a key twice in --set" --set 'schedule.milestones={"a": 1, "a": 2}'
+refuse 2 'data\.path' "a path of two lines" --set "data.path=a
+b"
+refuse 2 'train\.steps' "a number of 21 digits" --set train.steps=184467440737095516160
+refuse 2 'seed' "a seed below 0" --set seed=-1
+refuse 2 'name' "a name that leaves its folder" --set name=../escaped
+refuse 2 'data\.path' "a path that is not UTF-8" --set "data.path=$(printf 'a\377')"
+
+# Names that a shell would act on are names.
+awkward="$WORK/a b;'\$(touch escaped)\`touch escaped\`\"&|*"
+train 1 "$(basename "$awkward")" --set train.steps=1
+expect_code 0 "a run folder with a name for shells"
+[[ -s $RUN/summary.json && ! -e $WORK/escaped ]] || wrong "a run folder's name was acted on"
+train 1 "$(basename "$awkward")" --set train.steps=1
+expect_failure 2 'overwrite' "a run folder with a name for shells, in use"
+
 # The file itself.
 config() {
   run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config "$1" --out "$WORK/refused"
 }
 config "$WORK/absent.json"
 expect_failure 2 'absent\.json' "config file that is not there"
+config /dev/zero
+expect_failure 2 '1048576 bytes' "a config without end"
+expect_within 10 "a config without end"
 echo '{"train": {"epochs": 1' >"$WORK/broken.json"
 config "$WORK/broken.json"
 expect_failure 2 'broken\.json' "config that is not JSON"

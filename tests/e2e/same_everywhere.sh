@@ -58,8 +58,15 @@ hosts() {
     -np 1 --wdir "$WORK/$1" "$EQT_PROGRAM" --config "${files[@]}"
 }
 hosts there
-expect_failure 3 'rank 1.*shards.*data\.path' "another label on one host"
+expect_failure 3 'rank 1: expected the data set of rank 0, found training labels hash.*data\.path' \
+  "another label on one host"
 [[ ! -e $RUN/summary.json ]] || wrong "another label on one host: the run wrote a summary"
+# The first pixel of the first test image.
+cp -r "$WORK/here" "$WORK/elsewhere"
+printf '\007' | dd of="$WORK/elsewhere/test_batch.bin" bs=1 seek=1 conv=notrunc status=none
+hosts elsewhere
+expect_failure 3 'rank 1: expected the data set of rank 0, found test images hash.*data\.path' \
+  "another pixel on one host"
 hosts here
 expect_code 0 "the same files on both hosts"
 finish

@@ -47,4 +47,26 @@ PY
 echo "not a pickle" >"$WORK/garbage.pt"
 train 1 garbage --set train.steps=1 --set "model.weights=$WORK/garbage.pt"
 expect_failure 3 'garbage\.pt' "weights that are no weights"
+
+# Archives that promise more than they hold: records deflated, lengths beyond the file, a cut.
+/usr/bin/python3 - "$WORK" <<'PY'
+import struct, sys, zipfile
+work = sys.argv[1]
+with zipfile.ZipFile(f"{work}/changed.pt") as source, \
+     zipfile.ZipFile(f"{work}/deflated.pt", "w", zipfile.ZIP_DEFLATED) as target:
+    for item in source.infolist():
+        target.writestr(item.filename, source.read(item))
+whole = bytearray(open(f"{work}/changed.pt", "rb").read())
+open(f"{work}/cut.pt", "wb").write(whole[:len(whole) // 2])
+entry = whole.rfind(b"PK\1\2")
+struct.pack_into("<II", whole, entry + 20, 0x7FFFFFFF, 0x7FFFFFFF)
+open(f"{work}/long.pt", "wb").write(whole)
+PY
+truncate -s 10G "$WORK/huge.pt"
+for case in deflated:compressed cut: long:longer huge:'at most'; do
+  name=${case%%:*}
+  train 1 hostile --set train.steps=1 --set "model.weights=$WORK/$name.pt"
+  expect_failure 3 "${case#*:}.*$name\.pt|$name\.pt.*${case#*:}" "$name weights"
+  expect_within 10 "$name weights"
+done
 finish

@@ -3,6 +3,7 @@
 //   codec_fuzz --list                 the decoders' names
 //   codec_fuzz --seeds NAME FOLDER    writes valid inputs for one of them: the corpus to start from
 //   codec_fuzz --decoder=NAME ...     fuzzes it; everything else goes to libFuzzer
+//   NAME may be "all": then a byte in front of each input chooses the decoder
 //
 // An input is two bytes that choose what it is, then the bytes themselves: a payload of so many
 // values, a frame with a header in order, a frame as it stands, or values to encode. What decodes
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string_view>
 
 #include "codec/frame.hpp"
@@ -39,7 +41,15 @@ struct Input {
   std::span<const std::byte> bytes;
 };
 
+constexpr std::string_view kAll = "all";
+
 const Decoder* chosen = nullptr;
+bool choosing = false;  // by each input's first byte
+
+const std::vector<Decoder>& table() {
+  static const auto decoders = decoder_table(kBucket);
+  return decoders;
+}
 
 [[noreturn]] void breach(const std::string& reason) {
   fmt::print(stderr, "{}: {}\n", chosen->name, reason);
@@ -91,10 +101,18 @@ void run(const Input& input) {
   }
 }
 
-void write_seed(const std::string& path, Form form, std::size_t count,
+/// @param choice the byte in front, if there is one
+struct Place {
+  std::string folder;
+  std::optional<std::uint8_t> choice;
+};
+
+void write_seed(const Place& place, const std::string& name, Form form, std::size_t count,
                 std::span<const std::byte> bytes) {
   const auto word = static_cast<std::uint16_t>(count << kFormBits | static_cast<std::size_t>(form));
+  const std::string path = fmt::format("{}/{}", place.folder, name);
   std::ofstream file(path, std::ios::binary);
+  if (place.choice) file.put(static_cast<char>(*place.choice));
   file.put(static_cast<char>(word & 0xFF)).put(static_cast<char>(word >> 8));
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
@@ -104,25 +122,34 @@ void write_seed(const std::string& path, Form form, std::size_t count,
   }
 }
 
-void write_seeds(const Decoder& decoder, const std::string& folder) {
+void write_seeds(const Decoder& decoder, const Place& place) {
+  // One decoder of many has its share of the walk: fewer seeds do.
+  const std::string prefix = place.choice ? decoder.name + "-" : "";
   for (const std::size_t count : {0u, 1u, 3u, 16u, 31u, 32u, 33u, 64u, 100u, 256u}) {
+    if (place.choice && count != 33 && count != 256) continue;
     const auto values = portable_values(count, count);
     const auto payload = payload_of(*decoder.compressor, values, rows_for(count));
-    write_seed(fmt::format("{}/payload-{}", folder, count), Form::payload, count, payload);
+    write_seed(place, fmt::format("{}payload-{}", prefix, count), Form::payload, count, payload);
     if (count <= 33)
-      write_seed(fmt::format("{}/values-{}", folder, count), Form::values, 0,
+      write_seed(place, fmt::format("{}values-{}", prefix, count), Form::values, 0,
                  std::as_bytes(std::span(values)));
   }
   const auto frame = frame_of(decoder, portable_values(kHostileValues, 1));
-  write_seed(folder + "/frame", Form::frame, 0, frame);
-  write_seed(folder + "/body", Form::body, 0, std::span(frame).subspan(codec::kFrameHeaderBytes));
+  write_seed(place, prefix + "frame", Form::frame, 0, frame);
+  write_seed(place, prefix + "body", Form::body, 0,
+             std::span(frame).subspan(codec::kFrameHeaderBytes));
 }
 
-const Decoder& decoder_named(const std::string& name) {
-  static const auto table = decoder_table(kBucket);
-  if (const Decoder* found = find_decoder(table, name)) return *found;
+const Decoder& decoder_named(std::string_view name) {
+  if (const Decoder* found = find_decoder(table(), std::string(name))) return *found;
   fmt::print(stderr, "codec_fuzz: there is no decoder \"{}\"; --list shows all\n", name);
   std::exit(2);
+}
+
+void write_seeds(std::string_view name, const std::string& folder) {
+  if (name != kAll) return write_seeds(decoder_named(name), {folder, std::nullopt});
+  for (std::size_t i = 0; i < table().size(); ++i)
+    write_seeds(table()[i], {folder, static_cast<std::uint8_t>(i)});
 }
 
 }  // namespace
@@ -131,11 +158,11 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   constexpr std::string_view kDecoder = "--decoder=";
   const std::string_view first = *argc > 1 ? (*argv)[1] : "";
   if (first == "--list") {
-    for (const Decoder& decoder : decoder_table(kBucket)) fmt::print("{}\n", decoder.name);
+    for (const Decoder& decoder : table()) fmt::print("{}\n", decoder.name);
     std::exit(0);
   }
   if (first == "--seeds" && *argc == 4) {
-    write_seeds(decoder_named((*argv)[2]), (*argv)[3]);
+    write_seeds((*argv)[2], (*argv)[3]);
     std::exit(0);
   }
   if (!first.starts_with(kDecoder)) {
@@ -143,15 +170,22 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
                "codec_fuzz: expected --list, --seeds NAME FOLDER or --decoder=NAME first\n");
     std::exit(2);
   }
-  chosen = &decoder_named(std::string(first.substr(kDecoder.size())));
+  const std::string_view name = first.substr(kDecoder.size());
+  choosing = name == kAll;
+  if (!choosing) chosen = &decoder_named(name);
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size < kPrefix) return 0;
-  const std::size_t word = data[0] | static_cast<std::size_t>(data[1]) << 8;
+  std::span<const std::uint8_t> input(data, size);
+  if (choosing && !input.empty()) {
+    chosen = &table()[input[0] % table().size()];
+    input = input.subspan(1);
+  }
+  if (input.size() < kPrefix) return 0;
+  const std::size_t word = input[0] | static_cast<std::size_t>(input[1]) << 8;
   run({.form = static_cast<Form>(word % (1u << kFormBits)),
        .count = (word >> kFormBits) % (kMaxValues + 1),
-       .bytes = std::as_bytes(std::span(data, size)).subspan(kPrefix)});
+       .bytes = std::as_bytes(input).subspan(kPrefix)});
   return 0;
 }

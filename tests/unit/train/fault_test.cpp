@@ -8,21 +8,36 @@
 
 using namespace eqt;
 using namespace eqt::train;
+using Phase = Fault::Phase;
 
 TEST_CASE("a fault strikes its rank and step only", "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault raise = parse_fault("throw:rank=1,step=3");
-  CHECK_NOTHROW(raise.strike(0, 3, parameters));
-  CHECK_NOTHROW(raise.strike(1, 2, parameters));
-  CHECK_THROWS_AS(raise.strike(1, 3, parameters), Error);
-  parse_fault("nan:rank=0,step=0").strike(0, 0, parameters);
+  CHECK_FALSE(raise.strike(Phase::step, 0, 3, parameters));
+  CHECK_FALSE(raise.strike(Phase::step, 1, 2, parameters));
+  CHECK_FALSE(raise.strike(Phase::evaluation, 1, 3, parameters));
+  CHECK_THROWS_AS(raise.strike(Phase::step, 1, 3, parameters), Error);
+  CHECK(parse_fault("nan:rank=0,step=0").strike(Phase::step, 0, 0, parameters));
   CHECK(std::isnan(parameters[0]));
+}
+
+TEST_CASE("a fault of an evaluation or a checkpoint strikes the first after its step", "[fault]") {
+  std::vector<float> parameters = {1, 2};
+  const Fault evaluation = parse_fault("throw:rank=1,step=3,phase=evaluation");
+  CHECK_FALSE(evaluation.strike(Phase::evaluation, 1, 2, parameters));
+  CHECK_FALSE(evaluation.strike(Phase::step, 1, 3, parameters));
+  CHECK_THROWS_AS(evaluation.strike(Phase::evaluation, 1, 5, parameters), Error);
+  const Fault checkpoint = parse_fault("nan:phase=checkpoint,step=0,rank=2");
+  CHECK(checkpoint.strike(Phase::checkpoint, 2, 8, parameters));
+  CHECK(std::isnan(parameters[0]));
+  CHECK_THROWS_AS(parse_fault("throw:rank=1,step=0,phase=start").strike(Phase::start, 1, 0, {}),
+                  Error);
 }
 
 TEST_CASE("a fault in a bucket strikes there and nowhere else", "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault raise = parse_fault("throw:rank=1,step=3,bucket=2");
-  CHECK_NOTHROW(raise.strike(1, 3, parameters));
+  CHECK_FALSE(raise.strike(Phase::step, 1, 3, parameters));
   CHECK(raise.strike_in_bucket(0, 3, 2) == 3);
   CHECK(raise.strike_in_bucket(1, 2, 2) == 2);
   CHECK(raise.strike_in_bucket(1, 3, 1) == 3);
@@ -36,11 +51,35 @@ TEST_CASE("a fault in a bucket strikes there and nowhere else", "[fault]") {
   CHECK(parse_fault("stall:rank=0,step=7,bucket=5").bucket == 5u);
 }
 
+TEST_CASE("every act has its name", "[fault]") {
+  CHECK(parse_fault("stop:rank=0,step=1,phase=launch").act == Fault::Act::stop);
+  CHECK(parse_fault("slow:rank=0,step=1").act == Fault::Act::slow);
+  CHECK(parse_fault("drop:rank=0,step=1").act == Fault::Act::drop);
+  CHECK(parse_fault("flip:rank=0,step=1,bucket=1").act == Fault::Act::flip);
+  CHECK(parse_fault("truncate-message:rank=0,step=1").act == Fault::Act::truncate);
+}
+
 TEST_CASE("a fault that cannot be read is a usage error", "[fault]") {
-  for (const char* text :
-       {"", "throw", "throw:rank=1", "throw:rank=x,step=3", "burn:rank=1,step=3",
-        "throw:rank=1,step=3 and more", "slip:rank=1,step=3", "nan:rank=1,step=3,bucket=0",
-        "stall:rank=1,step=3,bucket=", "stall:rank=1,step=3,bucket=2 and more"}) {
+  for (const char* text : {"",
+                           "throw",
+                           "throw:",
+                           "throw:rank=1",
+                           "throw:rank=x,step=3",
+                           "burn:rank=1,step=3",
+                           "throw:rank=1,step=3 and more",
+                           "slip:rank=1,step=3",
+                           "nan:rank=1,step=3,bucket=0",
+                           "stall:rank=1,step=3,bucket=",
+                           "stall:rank=1,step=3,bucket=2 and more",
+                           "throw:rank=1,step=3,",
+                           "throw:rank=1,step=3,step=4",
+                           "throw:rank=-1,step=3",
+                           "throw:rank=1,step=99999999999999999999",
+                           "throw:rank=1,step=3,phase=dinner",
+                           "throw:rank=1,step=3,phase=evaluation,bucket=1",
+                           "nan:rank=1,step=0,phase=start",
+                           "flip:rank=1,step=0,phase=launch",
+                           "truncate-checkpoint:rank=0,step=1"}) {
     try {
       parse_fault(text);
       FAIL_CHECK(text);

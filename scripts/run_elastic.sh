@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Runs equant-train on several hosts. When one fails or is cut off it starts again, from the newest
+# checkpoint, on those that answer.
+#
+#   scripts/run_elastic.sh [options] CONFIG.json [equant-train arguments]
+#
+#   --hosts LIST          host names with commas between them; NAME:K has K ranks [required]
+#   --tries N             starts at most, the first among them [5]
+#   --least N             hosts needed; with fewer it gives up with exit code 6 [1]
+#   --answer SECONDS      how long a host may take to answer before a start [5]
+#   --patience SECONDS    how long mpirun may take to end after a rank has told of a failure [15]
+#   --shell COMMAND       reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
+#   --mca KEY VALUE       passed on to mpirun; may be repeated
+#   --program FILE        the executable, at the same place on every host [$EQT_PROGRAM, or
+#                         build/release/equant-train]
+#   --help                this text
+#
+#   scripts/run_elastic.sh --hosts pi0,pi1,pi2,pi3 configs/quickstart.json --out runs/rack \
+#     --set checkpoint.every_steps=50 --set synchronization.timeout_seconds=30
+#
+# A start that ends with exit code 2, 3, 4, 70, 74 or 75 is the last: another host would not help, or
+# somebody has stopped the run. SIGTERM and Ctrl-C end the run after a step, with its state saved and
+# exit code 75. Run this where it stays reachable; that host need not train.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+list=""
+tries=5
+least=1
+answer=5
+patience=15
+shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
+program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+mca=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --hosts) value_of "$1" $#; list=$2; shift 2 ;;
+    --tries) value_of "$1" $#; natural "$1" "$2"; tries=$2; shift 2 ;;
+    --least) value_of "$1" $#; natural "$1" "$2"; least=$2; shift 2 ;;
+    --answer) value_of "$1" $#; natural "$1" "$2"; answer=$2; shift 2 ;;
+    --patience) value_of "$1" $#; natural "$1" "$2"; patience=$2; shift 2 ;;
+    --shell) value_of "$1" $#; shell=$2; shift 2 ;;
+    --mca)
+      [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help."
+      mca+=(--mca "$2" "$3"); shift 3 ;;
+    --program) value_of "$1" $#; program=$2; shift 2 ;;
+    --help | -h) usage; exit 0 ;;
+    -*) fail 2 "unknown option \"$1\"; the program's own arguments come after a config file." ;;
+    *) break ;;
+  esac
+done
+[[ $# -gt 0 ]] || fail 2 "a config file is missing; see --help."
+[[ -n $list ]] || fail 2 "--hosts is missing; see --help."
+config=$1
+shift
+IFS=, read -r -a hosts <<<"$list"
+for host in "${hosts[@]}"; do
+  [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(:[1-9][0-9]*)?$ ]] ||
+    fail 2 "--hosts needs names such as pi0 or pi0:2 with commas between them, found \"$host\"."
+done
+command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
+[[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+state=$(mktemp -d "${TMPDIR:-/tmp}/run_elastic.XXXXXX")
+trap 'rm -rf "$state"' EXIT
+
+# answering: prints the hosts that answer, in the order of --hosts; all are asked at once.
+answering() {
+  local host
+  rm -f "$state"/answers.*
+  for host in "${hosts[@]}"; do
+    # shellcheck disable=SC2086  # the shell's command has words
+    { timeout "$answer" $shell "${host%%:*}" true </dev/null >/dev/null 2>&1 &&
+      touch "$state/answers.$host"; } &
+  done
+  wait
+  for host in "${hosts[@]}"; do
+    [[ ! -e $state/answers.$host ]] || printf '%s\n' "$host"
+  done
+}
+
+# watch_words: copies what the job says and notes the first failure that a rank tells of.
+watch_words() {
+  local line
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >&2
+    [[ ! $line =~ ^equant-train:\ (timeout|mpi|wire): ]] || touch "$state/failed"
+  done
+}
+
+# limit_end JOB: ends mpirun when it does not end by itself after a failure: it may wait for a host
+# that is gone.
+limit_end() {
+  local tick=0
+  until [[ -e $state/failed ]]; do sleep 0.5; done
+  for (( ; tick < 2 * patience; tick++)); do sleep 0.5; done
+  kill -TERM "$1" 2>/dev/null || return 0
+  sleep 5
+  kill -KILL "$1" 2>/dev/null || true
+}
+
+# start HOSTS RANKS ARGUMENTS: one start; its exit code.
+start() {
+  local with=$1 ranks=$2 code=0
+  shift 2
+  rm -f "$state/failed"
+  exec {words}> >(watch_words)
+  after_start=limit_end
+  run_gracefully mpirun -np "$ranks" --host "$with" --quiet --bind-to none ${mca[@]+"${mca[@]}"} \
+    "$program" --config "$config" "$@" 2>&"$words" {words}>&- || code=$?
+  exec {words}>&-
+  return "$code"
+}
+
+arguments=("$@")
+asked_to_resume=0
+for word in "$@"; do [[ $word != --resume ]] || asked_to_resume=1; done
+for ((try = 1; try <= tries; try++)); do
+  mapfile -t present < <(answering)
+  [[ ${#present[@]} -ge $least && ${#present[@]} -gt 0 ]] ||
+    fail 6 "${#present[@]} of ${#hosts[@]} hosts answer, at least $least are needed."
+  ranks=0
+  for host in "${present[@]}"; do
+    slots=1
+    [[ $host != *:* ]] || slots=${host##*:}
+    ranks=$((ranks + slots))
+  done
+  with=$(IFS=,; printf '%s' "${present[*]}")
+  say "Start $try of at most $tries: $ranks ranks on $with"
+  code=0
+  start "$with" "$ranks" ${arguments[@]+"${arguments[@]}"} || code=$?
+  case $code in
+    0) exit 0 ;;
+    2 | 3 | 4 | 70 | 74 | 75) exit "$code" ;;
+  esac
+  [[ $signals_seen -eq 0 ]] || exit "$code"
+  say "The run ended with exit code $code"
+  [[ $asked_to_resume -eq 1 ]] || arguments+=(--resume)
+  asked_to_resume=1
+done
+fail "$code" "the run failed $tries times; see --tries."

@@ -1,0 +1,36 @@
+// What a rank says of bytes that are not what their sender sent. Private to the room.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/layout.hpp"
+
+namespace eqt::comm {
+
+/// Where a message came from and what for.
+struct Provenance {
+  StepId step = 0;
+  const char* operation = "";
+  Rank sender = 0;
+};
+
+[[noreturn]] inline void fail_message(const Provenance& from, const std::string& expectation) {
+  fail(Kind::wire,
+       "step {}: {}: expected from rank {} {}; it was damaged on its way, or its sender is out of "
+       "step: start again, and test memory and network of both hosts if it comes back",
+       from.step, from.operation, from.sender, expectation);
+}
+
+/// Unless the checksums are equal.
+inline void require_undamaged(const Provenance& from, std::size_t bytes, std::uint64_t expected,
+                              std::uint64_t found) {
+  if (expected == found) return;
+  fail_message(from, fmt::format("bytes with the checksum {:016x}, found {} bytes with {:016x}",
+                                 expected, bytes, found));
+}
+
+}  // namespace eqt::comm

@@ -1,0 +1,29 @@
+// Products of sizes that came from outside.
+
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <string_view>
+
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+
+namespace eqt {
+
+/// The product of `factors`. @param what it counts, for the sentence
+/// @throws Error{kind} if it is too large for its type
+template <std::unsigned_integral T>
+T checked_product(std::initializer_list<T> factors, Kind kind, std::string_view what) {
+  T product = 1;
+  for (const T factor : factors) {
+    if (__builtin_mul_overflow(product, factor, &product)) {
+      fail(kind, "expected a number of {} that fits {} bits, found more: {}", what, 8 * sizeof(T),
+           fmt::join(factors, " x "));
+    }
+  }
+  return product;
+}
+
+}  // namespace eqt

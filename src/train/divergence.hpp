@@ -1,0 +1,46 @@
+// What happens when a value is not finite: the run ends, or goes back to where all was well.
+
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/layout.hpp"
+
+namespace eqt::train {
+
+/// "layer1.0.conv1.weight holds nan at index 3": the first value of `values` that is NaN or
+/// infinite; nothing if all are finite.
+/// @param begin where `values` begin in the buffer that `layout` describes
+std::optional<std::string> name_non_finite(const Layout& layout, std::span<const float> values,
+                                           std::size_t begin = 0);
+
+/// Where a rank's threads report it. Thread-safe.
+class Divergence {
+ public:
+  /// @param recovers a later rollback makes good what was found
+  explicit Divergence(bool recovers) : recovers_(recovers) {}
+
+  bool recovers() const noexcept { return recovers_; }
+  /// Keeps the first sentence since the last forget(). @throws Error{diverged} unless recovers()
+  void found(const std::string& sentence);
+  bool any() const;
+  std::string sentence() const;
+  void forget();
+
+ private:
+  const bool recovers_;
+  mutable std::mutex mutex_;
+  std::optional<std::string> first_;
+};
+
+/// Reports the first value that is not finite as "step 3: WHAT of conv1.weight holds nan at index 0
+/// on rank 1; try ...". Where the run recovers, all such values become 0, so that nothing worse
+/// comes of them until it goes back.
+/// @param divergence null: as one that does not recover
+void require_finite(const Layout& layout, std::span<float> values, std::size_t begin,
+                    std::string_view what, StepId step, Rank rank, Divergence* divergence);
+
+}  // namespace eqt::train

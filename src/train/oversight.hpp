@@ -1,0 +1,74 @@
+// What ranks tell each other beside training: that the run shall stop, that one has met a value
+// that is no number, whether replicas are equal.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "comm/communicator.hpp"
+#include "core/layout.hpp"
+
+namespace eqt::train {
+
+/// What one rank has to say.
+struct Report {
+  bool stop = false;                  // it was told to stop
+  bool diverged = false;              // it has met a value that is not finite
+  std::optional<std::uint64_t> hash;  // of its parameters, if replicas shall be compared
+};
+
+/// What all have said; the same on every rank.
+struct Verdict {
+  std::optional<Rank> stop;      // a rank that was told to stop
+  std::optional<Rank> diverged;  // a rank that has met a value that is not finite
+  bool replicas_differ = false;
+  bool clear() const { return !stop && !diverged && !replicas_differ; }
+};
+
+/// Eight numbers per rank go round about twice a second, while the next step is computed: a verdict
+/// comes a step after the report and waits for nobody. How many steps lie between two is rank 0's
+/// choice and goes round with them, so that all ranks count alike.
+class Oversight {
+ public:
+  /// @param every_step a report after each step, for what must not wait
+  Oversight(comm::Communicator& comm, bool every_step);
+
+  /// Whether the coming call of after_step() sends a report if `meets`. The same on every rank.
+  bool is_due(bool meets) const noexcept;
+  /// After every step. Collective.
+  /// @param meets whether ranks met in this step, the same on all; where they do not for long, they
+  /// do here
+  /// @return of the report before, if there was one under way
+  Verdict after_step(double step_seconds, bool meets, const Report& report);
+  /// Of all ranks at this moment, at the price of a wait; what is under way comes to its end.
+  /// Collective.
+  Verdict now(const Report& report);
+
+ private:
+  enum Word : std::size_t {
+    kStop,
+    kDiverged,
+    kInterval,
+    kHigh,
+    kMinusHigh,
+    kLow,
+    kMinusLow,
+    kWords
+  };
+
+  void send(const Report& report);
+  Verdict receive();
+  double next_interval() const;
+
+  comm::Communicator& comm_;
+  const bool every_step_;
+  std::array<double, kWords> words_{};
+  bool under_way_ = false;
+  StepId interval_ = 1;  // steps from one report to the next
+  StepId since_ = 0;     // steps after the last
+  double seconds_ = 0;   // which they took
+};
+
+}  // namespace eqt::train

@@ -1,0 +1,140 @@
+// What the trainer does beside training: it ends together with all ranks, goes back when one has
+// diverged, and trusts neither parameters nor replicas.
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/error.hpp"
+#include "train/trainer.hpp"
+
+namespace eqt::train {
+
+void Trainer::strike(Fault::Phase phase, StepId step) {
+  // A value is poisoned once: a run that went back shall find it mended.
+  if (!plan_.fault || (struck_ && plan_.fault->act == Fault::Act::nan)) return;
+  struck_ |= plan_.fault->strike(phase, p_.comm.rank(), step, p_.replica.parameters());
+}
+
+/// What this rank has to say after a step; the hash only if it goes round.
+Report Trainer::report(bool with_hash) {
+  Report own;
+  own.stop = p_.comm.stop_asked();
+  own.diverged = p_.divergence != nullptr && p_.divergence->any();
+  if (with_hash && plan_.paranoid && plan_.replicas_equal) own.hash = parameter_hash();
+  return own;
+}
+
+/// False: all ranks have gone back to an earlier step.
+bool Trainer::oversee_step(const StepOutcome& outcome) {
+  const Report own = report(oversight_.is_due(outcome.met));
+  return heed(oversight_.after_step(outcome.seconds, outcome.met, own));
+}
+
+bool Trainer::oversee_now() { return heed(oversight_.now(report(false))); }
+
+bool Trainer::heed(const Verdict& verdict) {
+  if (verdict.replicas_differ) compare_replicas();
+  if (verdict.diverged) {
+    roll_back(*verdict.diverged);
+    return false;
+  }
+  if (verdict.stop) stop(*verdict.stop);
+  return true;
+}
+
+/// The run ends on all ranks, after the same step.
+void Trainer::stop(Rank told) {
+  p_.comm.beat("checkpoint", true);
+  std::string saved = "nothing is saved, for there is no place for it";
+  if (p_.checkpointer != nullptr) {
+    p_.checkpointer->save_and_wait(done_);
+    saved = "its state is saved, and --resume goes on from there";
+  }
+  p_.comm.rest();
+  throw comm::AgreedError(
+      Kind::interrupted,
+      fmt::format("rank {} was told to stop by a signal; the run has ended after "
+                  "step {} of {}, {}",
+                  told, done_, plan_.total_steps, saved));
+}
+
+/// @throws Error{bug} on all ranks unless all hold the same parameters
+void Trainer::compare_replicas() {
+  const auto hashes = p_.comm.allgather(parameter_hash());
+  const auto other = std::ranges::find_if(hashes, [&](auto hash) { return hash != hashes[0]; });
+  if (other == hashes.end()) return;
+  throw comm::AgreedError(
+      Kind::bug,
+      fmt::format("after step {}: expected the same parameters on all ranks, found hash {:016x} on "
+                  "rank 0 and {:016x} on rank {}; look for faulty memory there, and go on with "
+                  "--resume from a checkpoint before",
+                  done_, hashes[0], *other, other - hashes.begin()));
+}
+
+/// After the update: the loss was finite, but what came of it may not be.
+void Trainer::require_finite_model(StepId step) {
+  require_finite(p_.replica.layout(), p_.replica.parameters(), 0, "the parameter", step,
+                 p_.comm.rank(), p_.divergence);
+}
+
+void Trainer::require_finite_loss(StepId step, double loss) {
+  if (plan_.emulated || std::isfinite(loss)) return;
+  const auto parameter = name_non_finite(p_.replica.layout(), p_.replica.parameters());
+  const auto gradient = name_non_finite(p_.replica.layout(), p_.replica.gradient());
+  const std::string because = parameter  ? fmt::format(", because {}", *parameter)
+                              : gradient ? fmt::format(", and the gradient of {}", *gradient)
+                                         : "";
+  const std::string sentence = fmt::format(
+      "step {}: the loss is {} on rank {}{}; try a smaller optimizer.learning_rate or "
+      "a schedule.warmup_epochs",
+      step, loss, p_.comm.rank(), because);
+  if (p_.divergence == nullptr) fail(Kind::diverged, "{}", sentence);
+  p_.divergence->found(sentence);
+}
+
+/// The same on all ranks, which know whose model it was only by looking at their own.
+void Trainer::require_finite_assessment(const Assessment& assessment) {
+  if (!assessment.model || std::isfinite(assessment.model->loss_sum)) return;
+  p_.comm.agree_after([this] {
+    const auto named = name_non_finite(p_.replica.layout(), p_.replica.parameters());
+    if (named)
+      fail(Kind::diverged, "after step {}: evaluation: the test loss is not finite, because {}",
+           done_, *named);
+  });
+  throw comm::AgreedError(
+      Kind::diverged,
+      fmt::format(
+          "after step {}: evaluation: the test loss is {}, though all parameters are finite; "
+          "try a smaller optimizer.learning_rate",
+          done_, assessment.model->loss_sum));
+}
+
+/// To the newest checkpoint, from where smaller steps may lead past what went wrong.
+void Trainer::roll_back(Rank diverged) {
+  const std::string why = p_.comm.broadcast(p_.divergence->sentence(), diverged);
+  const StepId from = done_;
+  const double factor = rate_factor_ * plan_.rollback_factor;
+  const std::uint64_t rollbacks = rollbacks_ + 1;
+  p_.divergence->forget();
+  if (rollbacks > kMostRollbacks) {
+    throw comm::AgreedError(Kind::diverged,
+                            fmt::format("{}; the run went back {} times before", why, rollbacks_));
+  }
+  const auto done = p_.checkpointer->restore_newest();
+  if (!done)
+    throw comm::AgreedError(Kind::diverged, why + "; there is no checkpoint to go back to");
+  go_to(*done);
+  rate_factor_ = factor;
+  rollbacks_ = rollbacks;
+  p_.sink.write(metrics::NoteRecord{
+      .step = from,
+      .text = fmt::format("{}; all ranks went back from step {} to step {}, the learning rate is "
+                          "{:.4g} of the schedule's from now on (time {} of {} at most)",
+                          why, from, *done, factor, rollbacks, kMostRollbacks)});
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""A matrix of faults: each cell starts a job, breaks one rank, and looks how the job ends.
+
+    tests/chaos/matrix.py [--program FILE] [--only REGEX] [--small] [--jobs N] [--table FILE]
+
+A cell survives if mpirun is back within ten seconds of the fault, with the right exit code, a
+sentence has named the rank and what was under way, nothing looks like a crash, and no process is
+left. The table says for each cell how it ended; what makes no sense is listed with its reason.
+Exit code 0: all survived; 1: one did not; 2: bad arguments.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT = 10.0  # seconds from the fault to the end
+TIMEOUT = 5  # synchronization.timeout_seconds
+START = 60.0  # until a fault has struck at all, on a busy machine
+
+CONFIG = {
+    "name": "chaos",
+    "threads_per_rank": 1,
+    "model": {"name": "resnet20"},
+    "data": {"name": "synthetic", "augment": False, "limit_test": 8},
+    "train": {"epochs": 3, "batch_size": 2},
+    "optimizer": {"learning_rate": 0.01},
+    "synchronization": {"timeout_seconds": TIMEOUT, "bucket_mib": 0.1},
+    "output": {"progress": "off"},
+}
+
+# name: (ranks, settings). The compressors are those that show a collective's own messages.
+COLLECTIVES = {
+    "mpi-allreduce": "none", "dense": "none", "allgather": "qsgd", "scatter-reduce": "qsgd",
+    "ring": "qsgd", "recursive-doubling": "qsgd", "sparse": "topk", "integer": "terngrad",
+    "hierarchical": "qsgd", "power-sgd": "powersgd",
+}
+GOSSIP = {
+    "d-psgd": ["compressor.name=none"], "sgp": ["compressor.name=none"],
+    "choco-sgd": ["compressor.name=qsgd"], "quant-sgp": ["compressor.name=qsgd"],
+    "deep-squeeze": ["compressor.name=qsgd"], "ad-psgd": ["compressor.name=int8"],
+    "local-sgd": ["compressor.name=qsgd", "synchronization.local_steps=2"],
+}
+# Phases other than steps pass through the same code whatever the algorithm: these stand for all.
+EVERY_PHASE = ["mpi-allreduce", "scatter-reduce", "ring", "d-psgd", "choco-sgd", "ad-psgd",
+               "local-sgd"]
+STARTS = ["scatter-reduce", "d-psgd", "ad-psgd"]
+SMALL = re.compile(r"^(kill step ring|stop evaluation choco-sgd|throw checkpoint scatter-reduce|"
+                   r"stop launch d-psgd|flip step scatter-reduce|nan step ad-psgd)$")
+
+OPERATIONS = re.compile(
+    r"MPI_|allreduce|allgather|broadcast|dense|scatter|ring|doubling|sparse|integer|hierarchical|"
+    r"power|gossip|choco|squeeze|pair|local|a step between averages|forward and backward|"
+    r"backward pass|loading|evaluation|checkpoint|update|synchronization|agreement|the start|"
+    r"loss|gradient|model|frame|payload|message", re.I)
+CRASH = re.compile(r"terminate called|Signal:|Backtrace|Segmentation|Sanitizer|#0 ")
+
+CODES = {
+    # mpirun reports the death itself, unless a rank that waited was quicker.
+    "kill": {137, 7},
+    "stop": {7},
+    "throw": {70},
+    "nan": {4},
+    "flip": {5},
+    "truncate-message": {5},
+}
+
+
+class Cell:
+    def __init__(self, act, phase, algorithm):
+        self.act, self.phase, self.algorithm = act, phase, algorithm
+        self.name = f"{act} {phase} {algorithm}"
+        self.ranks = 4 if algorithm == "ad-psgd" else 3
+        self.rank = 1
+
+    def fault(self):
+        # In the middle of a step, with other buckets under way, where messages are concerned.
+        text = f"{self.act}:rank={self.rank},step={0 if self.phase in ('launch', 'start') else 2}"
+        if self.phase != "step":
+            text += f",phase={self.phase}"
+        elif self.act in ("flip", "truncate-message"):
+            text += ",bucket=0"
+        return text
+
+    def settings(self):
+        steps_per_epoch = 4
+        found = [f"data.limit_train={2 * steps_per_epoch * self.ranks}"]
+        if self.algorithm in COLLECTIVES:
+            # PowerSGD brings its own collective.
+            collective = "auto" if self.algorithm == "power-sgd" else self.algorithm
+            found += [f"synchronization.collective={collective}",
+                      f"compressor.name={COLLECTIVES[self.algorithm]}"]
+        else:
+            found += [f"synchronization.algorithm={self.algorithm}", *GOSSIP[self.algorithm]]
+        if self.phase == "checkpoint":
+            found.append("checkpoint.every_steps=2")
+        return found
+
+
+def reason_to_leave_out(act, phase, algorithm):
+    if act == "nan" and phase in ("launch", "start"):
+        return "no model is there yet"
+    if act in ("flip", "truncate-message"):
+        if phase != "step":
+            return "what travels there is carried by MPI's own collectives"
+        if algorithm == "mpi-allreduce":
+            return "MPI's own collective carries every byte"
+    if phase in ("launch", "start") and algorithm not in STARTS:
+        return "the start does not depend on the algorithm; three stand for all"
+    if phase in ("evaluation", "checkpoint") and algorithm not in EVERY_PHASE:
+        return "evaluations and checkpoints do not depend on it; seven stand for all"
+    return None
+
+
+def all_cells():
+    cells, left_out = [], {}
+    for act in CODES:
+        for phase in ("launch", "start", "step", "evaluation", "checkpoint"):
+            for algorithm in [*COLLECTIVES, *GOSSIP]:
+                reason = reason_to_leave_out(act, phase, algorithm)
+                if reason:
+                    left_out.setdefault(reason, []).append(f"{act} {phase} {algorithm}")
+                else:
+                    cells.append(Cell(act, phase, algorithm))
+    return cells, left_out
+
+
+def processes_of(mark):
+    """Processes that carry the cell's mark in their environment."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                if mark.encode() in file.read():
+                    found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
+def run(cell, program, folder):
+    place = os.path.join(folder, cell.name.replace(" ", "-"))
+    os.makedirs(place)
+    config, mark = os.path.join(place, "config.json"), os.path.join(place, "struck")
+    with open(config, "w", encoding="utf-8") as file:
+        json.dump(CONFIG, file)
+    tag = f"EQT_CHAOS_CELL={uuid.uuid4()}"
+    environment = dict(os.environ, EQT_FAULT=cell.fault(), EQT_FAULT_MARK=mark, OMP_NUM_THREADS="1",
+                       OMPI_MCA_mpi_yield_when_idle="1",
+                       OMPI_MCA_btl_vader_single_copy_mechanism="none",
+                       OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    key, value = tag.split("=")
+    environment[key] = value
+    command = ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", str(cell.ranks),
+               program, "--config", config, "--out", os.path.join(place, "run")]
+    for setting in cell.settings():
+        command += ["--set", setting]
+    errors = os.path.join(place, "stderr")
+    begun = time.time()
+    with open(errors, "wb") as sink:
+        job = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=sink, start_new_session=True)
+        hung = False
+        while job.poll() is None:
+            struck = os.path.getmtime(mark) if os.path.exists(mark) else None
+            if time.time() > (struck + 3 * LIMIT if struck else begun + START):
+                hung = True
+                break
+            time.sleep(0.02)
+    ended = time.time()
+    struck = os.path.getmtime(mark) if os.path.exists(mark) else None
+    if hung:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    deadline = time.time() + 1
+    left = processes_of(tag)
+    while left and time.time() < deadline:
+        time.sleep(0.1)
+        left = processes_of(tag)
+    for process in left:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except OSError:
+            pass
+    with open(errors, encoding="utf-8", errors="replace") as file:
+        said = file.read()
+    return judge(cell, job.returncode, struck, ended, hung, left, said)
+
+
+def judge(cell, code, struck, ended, hung, left, said):
+    """(seconds after the fault, exit code, the best sentence, what is wrong)"""
+    wrong = []
+    seconds = ended - struck if struck else float("nan")
+    lines = [line for line in said.splitlines() if line.startswith("equant-train: ")]
+    # Before MPI starts ranks know nothing of each other: that mpirun has a word about which died.
+    whom = r"rank \d" if cell.phase == "launch" and cell.act != "throw" else rf"rank {cell.rank}\b"
+    named = [line for line in lines if re.search(whom, line) and OPERATIONS.search(line)]
+    if not struck:
+        wrong.append("the fault never struck")
+    elif seconds > LIMIT:
+        wrong.append(f"took {seconds:.1f} s")
+    if hung:
+        wrong.append("hung")
+    if code not in CODES[cell.act]:
+        wrong.append(f"exit code {code}, expected {' or '.join(map(str, sorted(CODES[cell.act])))}")
+    if not named:
+        wrong.append(f"no sentence names rank {cell.rank} and what was under way")
+    if CRASH.search(said):
+        wrong.append("a stack trace")
+    if left:
+        wrong.append(f"{len(left)} processes left")
+    best = named[0] if named else (lines[0] if lines else said.strip()[:160])
+    return seconds, code, best.removeprefix("equant-train: "), wrong
+
+
+def tell_left_out(left_out):
+    for reason, names in left_out.items():
+        acts, phases = (list(dict.fromkeys(name.split()[i] for name in names)) for i in (0, 1))
+        print(f"left out: {len(names)} cells ({', '.join(acts)} at {', '.join(phases)}): {reason}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=os.environ.get(
+        "EQT_PROGRAM", os.path.join(ROOT, "build/release/equant-train")))
+    parser.add_argument("--only", default="", help="cells whose name matches this expression")
+    parser.add_argument("--small", action="store_true", help="six cells, under a minute")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--table", help="the table as Markdown into this file too")
+    arguments = parser.parse_args()
+    cells, left_out = all_cells()
+    if arguments.small:
+        cells = [cell for cell in cells if SMALL.match(cell.name)]
+    cells = [cell for cell in cells if re.search(arguments.only, cell.name)]
+    if not cells:
+        print(f"matrix.py: no cell matches \"{arguments.only}\".", file=sys.stderr)
+        return 2
+    rows, failures = [], 0
+    with tempfile.TemporaryDirectory(prefix="equant-chaos.") as folder, \
+            concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = [pool.submit(run, cell, arguments.program, folder) for cell in cells]
+        for cell, job in zip(cells, jobs):
+            seconds, code, sentence, wrong = job.result()
+            failures += bool(wrong)
+            result = "FAILED: " + ", ".join(wrong) if wrong else "survived"
+            rows.append((cell, seconds, code, result, sentence))
+            print(f"{cell.name:<42} {seconds:5.1f} s  exit {code:<4} {result}\n    {sentence}",
+                  flush=True)
+    if not arguments.small:
+        tell_left_out(left_out)
+    slowest = max(row[1] for row in rows)
+    print(f"{len(rows)} cells, {len(rows) - failures} survived, {failures} failed; "
+          f"the slowest ended {slowest:.1f} s after its fault")
+    if arguments.table:
+        with open(arguments.table, "w", encoding="utf-8") as file:
+            file.write("| fault | in | with | seconds | exit | result | said |\n|---|---|---|--:|--:|---|---|\n")
+            for cell, seconds, code, result, sentence in rows:
+                file.write(f"| {cell.act} | {cell.phase} | {cell.algorithm} | {seconds:.1f} | "
+                           f"{code} | {result} | {sentence.replace('|', '/')} |\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Six cells of tests/chaos/matrix.py, which people run as a whole.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+code=0
+"$EQT_ROOT/tests/chaos/matrix.py" --small --program "$EQT_PROGRAM" || code=$?
+[[ $code -eq 0 ]] || wrong "matrix.py: expected exit code 0, found $code"
+finish

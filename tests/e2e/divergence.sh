@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# What is not finite is found at once, with its step, rank and tensor; with train.on_divergence
+# rollback all ranks go back to the newest checkpoint and end well.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# poisoned FAULT [ARGUMENTS]: a run on 2 ranks in which a parameter becomes NaN.
+poisoned() {
+  export EQT_FAULT=$1
+  rm -rf "$WORK/poisoned"
+  train 2 poisoned --set train.steps=12 --set data.limit_train=128 --set train.epochs=3 "${@:2}"
+  unset EQT_FAULT
+}
+
+poisoned nan:rank=1,step=5
+expect_failure 4 'step 5: .*on rank 1.*conv1.weight holds -?nan at index 0' "a NaN in a step"
+poisoned nan:rank=1,step=4,phase=evaluation
+expect_failure 4 'rank 1: after step 4: evaluation: .*conv1.weight holds -?nan' "a NaN in an evaluation"
+poisoned nan:rank=1,step=6,phase=checkpoint --set checkpoint.every_steps=3
+expect_failure 4 'step 6: the parameter of conv1.weight holds -?nan at index 0 on rank 1' \
+  "a NaN in a checkpoint"
+[[ -z $(find "$RUN/checkpoints" -name '*6*' -type f) ]] || wrong "a model with a NaN was saved"
+
+rollback=(--set train.on_divergence=rollback --set train.rollback_factor=0.25)
+for how in allreduce local-sgd choco-sgd; do
+  poisoned nan:rank=1,step=7 "${rollback[@]}" --set checkpoint.every_steps=3 \
+    --set "synchronization.algorithm=$how"
+  expect_code 0 "$how: a rollback"
+  [[ $CODE -eq 0 ]] || continue
+  expect_equal 12 "$(summary steps)" "$how: steps after a rollback"
+  python3 - "$RUN/metrics.jsonl" <<'PY' || wrong "$how: records of a rollback"
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+notes = [r for r in records if r["type"] == "note" and "went back" in r["text"]]
+assert len(notes) == 1, notes
+text = notes[0]["text"]
+assert "step 7" in text and "rank 1" in text and "to step 6" in text and "0.25 of" in text, text
+rates = [r["learning_rate"] for r in records if r["type"] == "step"]
+assert rates[0] == 4 * rates[-1], rates
+losses = [r["train_loss"] for r in records if r["type"] == "epoch"]
+assert len(losses) == 3 and all(loss == loss for loss in losses), losses
+PY
+done
+
+# Without a checkpoint of its own a run goes back to its beginning, and not for ever.
+train 2 hopeless --set train.steps=40 --set optimizer.learning_rate=1e30 "${rollback[@]}"
+expect_failure 4 'the run went back 5 times before' "a rate that no rollback helps"
+train 2 refused "${rollback[@]}" --set synchronization.algorithm=ad-psgd
+expect_failure 2 'train.on_divergence "stop"' "a rollback of ranks without a common step"
+
+# Paranoid ranks compare their replicas after each step, and find nothing.
+train 3 paranoid --set train.paranoid=true --set train.steps=8
+expect_code 0 "train.paranoid"
+python3 - "$RUN/metrics.jsonl" <<'PY' || wrong "records of replicas"
+import json, sys
+epochs = [r for r in map(json.loads, open(sys.argv[1])) if r["type"] == "epoch"]
+assert epochs and all(e["replicas_identical"] is True for e in epochs), epochs
+PY
+finish

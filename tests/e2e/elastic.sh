@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Four hosts, one of which is cut off in the middle of a run: run_elastic.sh goes on with the other
+# three from the newest checkpoint, and the run ends well.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+netlab=$EQT_ROOT/scripts/netlab.sh
+"$netlab" --check >"$WORK/check" 2>&1 || skip "$(cat "$WORK/check")"
+
+run "$EQT_ROOT/scripts/run_elastic.sh" tiny.json
+expect_code 2 "no hosts"
+run "$EQT_ROOT/scripts/run_elastic.sh" --hosts 'a;b' tiny.json
+expect_code 2 "a host name that is none"
+run "$EQT_ROOT/scripts/run_elastic.sh" --hosts a,b --shell false tiny.json
+expect_code 6 "hosts that do not answer"
+# A mistake in the config is no reason to start again.
+run "$EQT_ROOT/scripts/run_elastic.sh" --hosts localhost --shell "sh -c true" tiny.json \
+  --out "$WORK/mistake" --set train.batch_size=0
+expect_code 2 "a mistake in the config"
+expect_equal 1 "$(grep -c '^== Start' "$OUT")" "starts with a mistake in the config"
+
+# Steps of a second, so that the cable is pulled in the middle.
+export EQT_FAULT=slow:rank=0,step=0
+cat >"$WORK/slow.json" <<'JSON'
+{
+  "name": "elastic", "threads_per_rank": 1,
+  "model": {"name": "resnet20"},
+  "data": {"name": "synthetic", "augment": false, "limit_train": 4096, "limit_test": 12},
+  "train": {"epochs": 1, "steps": 20, "batch_size": 4},
+  "synchronization": {"timeout_seconds": 4},
+  "compressor": {"name": "qsgd"},
+  "checkpoint": {"every_steps": 2},
+  "output": {"progress": "off"}
+}
+JSON
+RUN=$WORK/run
+# shellcheck disable=SC2016  # the laboratory knows the hosts' names
+run "$netlab" --ranks 4 --rate 100mbit --once --cut 2=12 -- bash -c \
+  '"$0" --hosts "$NETLAB_HOSTS" --answer 2 --patience 6 "$1" --out "$2"' \
+  "$EQT_ROOT/scripts/run_elastic.sh" "$WORK/slow.json" "$RUN"
+expect_code 0 "a host that is cut off"
+expect_text 'goes on|made no progress|was ended' "what ranks say of the host that is cut off"
+grep -q '^== Start 2 of at most 5: 3 ranks on board0:1,board1:1,board3:1' "$OUT" ||
+  wrong "the second start: expected three hosts"
+[[ $CODE -ne 0 ]] || python3 - "$RUN" <<'PY' || wrong "records of a run that lost a host"
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
+notes = [r["text"] for r in records if r["type"] == "note"]
+assert any("which 4 ranks saved, on 3" in n for n in notes), notes
+steps = [r["step"] for r in records if r["type"] == "step"]
+assert steps == sorted(set(steps)) and steps[-1] == 20, steps
+PY
+finish

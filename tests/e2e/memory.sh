@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The memory that a run announces: never exceeded by more than a tenth, nor out of all proportion, and
+# refused before the start where the host has less. Files that promise more than they hold take none.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# estimate [ARGUMENTS]: leaves what `check` prints in ANNOUNCED [MiB].
+estimate() {
+  program check --config "$WORK/tiny.json" "$@"
+  expect_code 0 "check $*"
+  ANNOUNCED=$(sed -n 's/^memory: about \([0-9]*\) MiB for each of 2 ranks: .*/\1/p' "$ERR")
+}
+
+# measure WHAT [ARGUMENTS]: two ranks for two steps beside their estimate.
+measure() {
+  local what=$1 announced peak recorded
+  shift
+  estimate "$@"
+  announced=$ANNOUNCED
+  value "$OUT" name >"$WORK/name"
+  expect_equal tiny "$(cat "$WORK/name")" "$what: stdout of check is the config alone"
+  train 2 "measured" --set train.steps=2 --overwrite "$@"
+  expect_code 0 "$what"
+  [[ $CODE -eq 0 ]] || return 0
+  peak=$(summary peak_rss_mib)
+  recorded=$(head -n 1 "$RUN/metrics.jsonl" | python3 -c \
+    'import json, sys; print(json.load(sys.stdin)["memory_estimate_bytes"] / 2**20)')
+  echo "$what: peak $peak MiB, announced $announced, recorded $recorded"
+  for found in "$announced" "$recorded"; do
+    expect_number "$peak" "<=" "$(awk -v a="$found" 'BEGIN { print 1.1 * a }')" "$what: peak of a rank"
+    expect_number "$found" "<=" "$(awk -v a="$peak" 'BEGIN { print 2 * a }')" "$what: estimate"
+  done
+}
+measure "ResNet-20, dense" --set train.batch_size=64
+measure "VGG-11, qsgd" --set model.name=vgg11 --set train.batch_size=64 --set compressor.name=qsgd
+measure "ResNet-18, top-k, CHOCO" --set model.name=resnet18 --set data.limit_test=16 \
+  --set compressor.name=topk --set synchronization.algorithm=choco-sgd
+
+train 2 refused --set model.name=resnet50 --set train.batch_size=65536
+expect_failure 2 'free memory for 2 ranks, [0-9]+ MiB each.*found [0-9]+ MiB' "more memory than there is"
+[[ ! -e $RUN/summary.json ]] || wrong "a refused run wrote a summary"
+
+# A gibibyte of zeros in a megabyte of gzip, where 47 MB of images belong.
+python3 - "$WORK/bomb" <<'PY'
+import gzip, os, sys
+os.mkdir(sys.argv[1])
+for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+    with gzip.open(f"{sys.argv[1]}/{name}-ubyte.gz", "wb", 1) as file:
+        for _ in range(1024 if name.startswith("train-images") else 1):
+            file.write(bytes(1 << 20))
+PY
+estimate --set data.name=fashion-mnist --set data.limit_train=0 --set data.limit_test=0
+announced=$ANNOUNCED
+python3 - "$EQT_PROGRAM" "$WORK" >"$WORK/bomb.found" 2>"$WORK/bomb.words" <<'PY' || true
+import resource, subprocess, sys
+program, work = sys.argv[1:]
+code = subprocess.run([program, "--config", work + "/tiny.json", "--set", "data.name=fashion-mnist", "--set",
+                       f"data.path={work}/bomb", "--out", work + "/bombed"], stdout=subprocess.DEVNULL).returncode
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+PY
+read -r code peak <"$WORK/bomb.found"
+expect_equal 3 "$code" "exit code of a decompression bomb"
+expect_number "$peak" "<=" "$(awk -v a="$announced" 'BEGIN { print 1.1 * a }')" "peak at a decompression bomb"
+finish

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Files that cannot be written end a run with code 74 and a reason, or a folder that cannot be made:
+# full disks, limits, read-only folders, an output that nobody reads. No result is lost in silence.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export EQT_ROOT WORK
+
+# What a verb prints.
+run bash -c 'exec "$EQT_PROGRAM" schema >/dev/full'
+expect_failure 74 'standard output' "a schema on a full disk"
+run bash -c 'exec "$EQT_PROGRAM" list >&-'
+expect_failure 74 'standard output' "a list without an output"
+# shellcheck disable=SC2016
+run bash -c '"$EQT_PROGRAM" schema | true; exit "${PIPESTATUS[0]}"'
+[[ $CODE -eq 0 || $CODE -eq 74 ]] || wrong "a schema that nobody reads: expected code 0 or 74, found $CODE"
+
+# shellcheck disable=SC2016
+run bash -c 'ulimit -f 4 && exec "$EQT_PROGRAM" schema >"$WORK/limited"'
+expect_failure 74 'standard output' "a schema beyond the limit of a file"
+
+# The last word of a run has nowhere to go.
+run bash -c 'exec "$EQT_PROGRAM" --config "$WORK/tiny.json" --out "$WORK/unread" \
+  --set train.emulate_compute=0 --set train.steps=2 >/dev/full'
+expect_failure 74 'result table|standard output' "a result table on a full disk"
+
+# The rest needs file systems of its own.
+disk=$WORK/disk
+mkdir "$disk"
+if ! mount -t tmpfs -o size=64k tmpfs "$disk" 2>/dev/null; then
+  [[ $FAILURES -eq 0 ]] || finish
+  skip "no right to mount a tmpfs; everything before held"
+fi
+trap 'umount "$disk" 2>/dev/null || umount -l "$disk"; rm -rf "$WORK"' EXIT
+train 2 disk/weights --set train.steps=2
+expect_failure 74 'disk/weights/model\.pt' "weights on a full disk"
+[[ ! -e $disk/weights/model.pt && ! -e $disk/weights/model.pt.partial ]] ||
+  wrong "half of the weights stay on a full disk"
+rm -rf "$disk/weights"
+mount -o remount,size=20k "$disk"
+train 2 disk/full --set train.emulate_compute=0 --set train.steps=400
+expect_failure 74 'disk/full/metrics\.jsonl.*(space|full)' "records on a full disk"
+[[ ! -e $disk/full/summary.json ]] || wrong "a run on a full disk has a summary"
+rm -rf "$disk/full"
+mount -o remount,ro "$disk"
+train 2 disk/readonly --set train.steps=1
+expect_failure 74 'disk/readonly' "a read-only folder"
+finish

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SIGTERM and SIGINT, to the script that starts the job, to mpirun and to one rank only: all ranks
+# end after the same step with exit code 75 and their state saved, and --resume ends as if nothing
+# had been. A second signal ends at once.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# Long enough to be stopped in the middle, short steps; the same as a whole for comparison.
+settings=(--set train.steps=60 --set train.epochs=60 --set data.limit_train=128
+  --set train.evaluate_every=4 --set threads_per_rank=1)
+
+# job FOLDER STARTER...: starts a run in the background, waits for its first steps, and leaves JOB.
+job() {
+  RUN=$WORK/$1 OUT=$WORK/$1.out ERR=$WORK/$1.err
+  shift
+  "$@" --config "$WORK/tiny.json" --out "$RUN" "${settings[@]}" >"$OUT" 2>"$ERR" </dev/null &
+  JOB=$!
+  local tick
+  for ((tick = 0; tick < 600; tick++)); do
+    ! grep -q '"type":"step"' "$RUN/metrics.jsonl" 2>/dev/null || return 0
+    kill -0 "$JOB" 2>/dev/null || return 0
+    sleep 0.05
+  done
+}
+
+# rank_process RANK: the process of that rank of RUN.
+rank_process() {
+  local process
+  for process in $(pgrep -f -- "--out $RUN( |\$)"); do
+    [[ $(tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null |
+      sed -n 's/^OMPI_COMM_WORLD_RANK=//p') == "$1" ]] || continue
+    [[ $(cat "/proc/$process/comm") != equant-train ]] || { echo "$process"; return; }
+  done
+}
+
+ended() {
+  CODE=0
+  local start
+  start=$(date +%s.%N)
+  wait "$JOB" || CODE=$?
+  SECONDS_TAKEN=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
+}
+
+# stopped WHAT: what holds for every run that was told to stop.
+stopped() {
+  ended
+  expect_code 75 "$1"
+  expect_text 'interrupted: rank [0-9] was told to stop by a signal; the run has ended after step [0-9]+ of 60, its state is saved' "$1"
+  expect_one_sentence "$1"
+  [[ ! -e $RUN/summary.json ]] || wrong "$1: a stopped run wrote a summary"
+  [[ -n $(find "$RUN/checkpoints" -type f -size +0 2>/dev/null) ]] || wrong "$1: no checkpoint"
+  [[ -z $(rank_process 0)$(rank_process 1) ]] || wrong "$1: a rank still runs"
+}
+
+run_local=("$EQT_ROOT/scripts/run_local.sh" --ranks 2 --)
+mpirun=(mpirun -np 2 --oversubscribe --quiet --bind-to none "$EQT_PROGRAM")
+[[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+job whole "${run_local[@]}"
+ended
+expect_code 0 "nobody is stopped"
+whole=$(summary parameter_hash)
+
+job script "${run_local[@]}"
+kill -TERM "$JOB"
+stopped "SIGTERM to run_local.sh"
+run "${run_local[@]}" --config "$WORK/tiny.json" --out "$RUN" "${settings[@]}" --resume
+expect_code 0 "--resume after SIGTERM"
+expect_equal "$whole" "$(summary parameter_hash)" "a stopped and resumed run's parameters"
+expect_equal 60 "$(summary steps)" "a stopped and resumed run's steps"
+
+job mpirun "${mpirun[@]}"
+kill -USR1 "$JOB"
+stopped "SIGUSR1 to mpirun"
+
+job rank "${mpirun[@]}"
+kill -INT "$(rank_process 1)"
+stopped "SIGINT to one rank"
+expect_text 'rank 1 was told' "SIGINT to one rank"
+
+settings+=(--set synchronization.algorithm=ad-psgd)
+job pairs "${mpirun[@]}"
+kill -TERM "$(rank_process 1)"
+stopped "SIGTERM to one rank that averages in pairs"
+
+# mpirun makes SIGTERM an end: whatever the ranks achieve until then, nothing hangs.
+job plain "${mpirun[@]}"
+kill -TERM "$JOB"
+ended
+[[ $CODE -ne 0 ]] || wrong "SIGTERM to mpirun: expected a failure, found exit code 0"
+expect_within 20 "SIGTERM to mpirun"
+
+# Twice: at once, whatever it was doing.
+settings+=(--set train.emulate_compute=8 --set synchronization.algorithm=allreduce)
+RUN=$WORK/twice OUT=$WORK/twice.out ERR=$WORK/twice.err
+"${mpirun[@]}" --config "$WORK/tiny.json" --out "$RUN" "${settings[@]}" >"$OUT" 2>"$ERR" </dev/null &
+JOB=$!
+for ((tick = 0; tick < 600; tick++)); do
+  ! grep -q '"type":"run"' "$RUN/metrics.jsonl" 2>/dev/null || break
+  sleep 0.05
+done
+kill -USR1 "$JOB"
+sleep 1
+kill -USR1 "$JOB"
+ended
+[[ $CODE -ne 0 && $CODE -ne 75 ]] || wrong "a second signal: expected its own end, found exit code $CODE"
+expect_within 6 "a second signal"
+expect_text 'second signal ends this rank at once' "a second signal"
+finish

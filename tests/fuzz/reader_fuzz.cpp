@@ -1,0 +1,235 @@
+// libFuzzer over the readers of files and command lines.
+//
+//   reader_fuzz --list              the readers' names
+//   reader_fuzz --reader=NAME ...   fuzzes one of them; everything else goes to libFuzzer
+//
+// Seeds stand in fuzz/seeds/NAME. What a reader takes must keep its promises, what it refuses must
+// be the error that its header names.
+
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/graph_file.hpp"
+#include "app/run_config.hpp"
+#include "core/error.hpp"
+#include "data/formats.hpp"
+#include "topology/topology.hpp"
+#ifdef EQT_FUZZ_CHECKPOINT
+#include <cstring>
+
+#include "checkpoint/state_file.hpp"
+#include "core/checksum.hpp"
+#endif
+
+namespace {
+
+using namespace eqt;
+using Bytes = std::span<const std::uint8_t>;
+
+[[noreturn]] void breach(std::string_view reason) {
+  fmt::print(stderr, "reader_fuzz: {}\n", reason);
+  std::abort();
+}
+
+/// Runs `work`, which may refuse its input by an error of this kind alone, in one line.
+template <typename Work>
+void expect(Kind kind, const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.kind() != kind) breach(fmt::format("expected another error than {}", error.what()));
+    if (std::string_view(error.what()).find('\n') != std::string_view::npos)
+      breach(fmt::format("expected one line, found {}", error.what()));
+  }
+}
+
+std::string text_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// A config, then what --set gives: each part ends with a byte 0. What is taken comes back from its
+/// own resolved text.
+void read_config(Bytes bytes) {
+  const std::string all = text_of(bytes);
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= all.size() && parts.size() < 8;) {
+    const std::size_t end = std::min(all.find('\0', begin), all.size());
+    parts.push_back(all.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const std::vector<std::string> sets(parts.begin() + 1, parts.end());
+  expect(Kind::usage, [&] {
+    const std::string resolved = app::resolved_json(app::parse_config(parts.front(), "fuzz", sets));
+    if (app::resolved_json(app::parse_config(resolved, "resolved", {})) != resolved)
+      breach("expected a resolved config to resolve to itself, found\n" + resolved);
+  });
+}
+
+void read_graph(Bytes bytes) {
+  constexpr int kMostRanks = 64;  // a graph of more is as good, but takes its time
+  expect(Kind::usage, [&] {
+    const topology::Graph graph = app::parse_graph(text_of(bytes), "fuzz");
+    if (graph.ranks > kMostRanks) return;
+    (void)topology::make_topology({.kind = topology::GraphKind::graph, .graph = graph},
+                                  graph.ranks);
+  });
+}
+
+/// A file without a name in any folder.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("eqt-fuzz", MFD_CLOEXEC)) {
+    if (descriptor_ < 0) breach("expected a file in memory");
+  }
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  void hold(Bytes bytes) const {
+    const bool held =
+        ftruncate(descriptor_, 0) == 0 &&
+        pwrite(descriptor_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
+    if (!held) breach("expected to write a file in memory");
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// Samples must be as many as asked for and labels below `classes`.
+void check_samples(const data::LabelledBytes& samples, std::size_t count, std::size_t values,
+                   int classes) {
+  if (samples.labels.size() != count || samples.pixels.size() != count * values)
+    breach("expected as many samples as asked for");
+  if (std::ranges::any_of(samples.labels, [&](std::uint8_t label) { return label >= classes; }))
+    breach("expected labels below the classes");
+}
+
+/// A byte for the samples, one for the side of an image, two for the bytes of labels; the labels'
+/// file; the images' file. Either may be gzip.
+void read_idx(Bytes bytes) {
+  constexpr std::size_t kPrefix = 4;
+  if (bytes.size() < kPrefix) return;
+  const std::size_t count = bytes[0] % 32;
+  const int side = bytes[1] % 9 + 1;
+  const std::size_t split =
+      std::min<std::size_t>(bytes[2] + 256u * bytes[3], bytes.size() - kPrefix);
+  static const MemoryFile labels, images;
+  labels.hold(bytes.subspan(kPrefix, split));
+  images.hold(bytes.subspan(kPrefix + split));
+  expect(Kind::data, [&] {
+    constexpr int kClasses = 10;
+    const data::ImageShape shape{1, side, side};
+    check_samples(data::read_idx(images.path(), labels.path(), count, shape, kClasses, "a remedy"),
+                  count, shape.values(), kClasses);
+  });
+}
+
+/// A byte for the records and the format, then a file, which may be gzip.
+void read_cifar(Bytes bytes) {
+  if (bytes.empty()) return;
+  const std::size_t records = bytes[0] % 4;
+  const bool fine = bytes[0] % 8 >= 4;
+  static const MemoryFile file;
+  file.hold(bytes.subspan(1));
+  expect(Kind::data, [&] {
+    const data::CifarFormat format = fine ? data::CifarFormat{2, 100} : data::CifarFormat{1, 10};
+    const std::array<std::filesystem::path, 1> files = {file.path()};
+    check_samples(data::read_cifar(files, records, format, "a remedy"), records, 3 * 32 * 32,
+                  format.classes);
+  });
+}
+
+#ifdef EQT_FUZZ_CHECKPOINT
+/// A number of the file, see checkpoint/FORMAT.md.
+template <typename T>
+T number_at(std::span<const std::byte> file, std::size_t at) {
+  T value;
+  std::memcpy(&value, file.data() + at, sizeof value);
+  return value;
+}
+void put_number(std::span<std::byte> file, std::size_t at, std::uint64_t value) {
+  std::memcpy(file.data() + at, &value, sizeof value);
+}
+
+/// Makes length and hashes fit, as far as the bytes let it: else nothing behind the first hash
+/// would be read.
+void seal(std::span<std::byte> file) {
+  constexpr std::size_t kHead = 72, kEntry = 20;
+  if (file.size() < kHead) return;
+  put_number(file, 48, file.size());
+  const auto table = number_at<std::uint64_t>(file, 40);
+  if (table >= kHead && table <= file.size()) {
+    std::size_t section = kHead;
+    for (std::size_t entry = table; entry <= file.size() && file.size() - entry >= kEntry;) {
+      const auto bytes = number_at<std::uint64_t>(file, entry + 4);
+      if (bytes > table - section) break;
+      put_number(file, entry + 12, checksum(file.subspan(section, bytes)));
+      section += bytes;
+      entry += kEntry + number_at<std::uint16_t>(file, entry + 2);
+    }
+    put_number(file, 56, checksum(file.subspan(table)));
+  }
+  put_number(file, 64, checksum(file.first(64)));
+}
+
+/// A byte that says whether hashes shall fit, then a file. Every section must lie in it.
+void read_checkpoint(Bytes bytes) {
+  if (bytes.empty()) return;
+  const auto given = std::as_bytes(bytes.subspan(1));
+  std::vector<std::byte> held(given.begin(), given.end());
+  if (bytes[0] % 2 == 1) seal(held);
+  expect(Kind::data, [&] {
+    (void)checkpoint::read_head(
+        std::span(held).first(std::min(held.size(), checkpoint::head_bytes())), held.size(),
+        "fuzz");
+    const checkpoint::StateFile file(held, "fuzz");
+    for (const checkpoint::Section& section : file.sections()) {
+      const bool inside = section.bytes.empty() || (section.bytes.data() >= held.data() &&
+                                                    section.bytes.data() + section.bytes.size() <=
+                                                        held.data() + held.size());
+      if (!inside || file.find(section.name) != &section) breach("expected sections of the file");
+    }
+  });
+}
+#endif
+
+struct Reader {
+  std::string_view name;
+  void (*read)(Bytes);
+};
+constexpr Reader kReaders[] = {
+    {"config", read_config},         {"graph", read_graph}, {"idx", read_idx},
+    {"cifar", read_cifar},
+#ifdef EQT_FUZZ_CHECKPOINT
+    {"checkpoint", read_checkpoint},
+#endif
+};
+
+const Reader* chosen = nullptr;
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  constexpr std::string_view kReader = "--reader=";
+  const std::string_view first = *argc > 1 ? (*argv)[1] : "";
+  if (first == "--list") {
+    for (const Reader& reader : kReaders) fmt::print("{}\n", reader.name);
+    std::exit(0);
+  }
+  for (const Reader& reader : kReaders)
+    if (first.starts_with(kReader) && first.substr(kReader.size()) == reader.name) chosen = &reader;
+  if (chosen != nullptr) return 0;
+  fmt::print(stderr, "reader_fuzz: expected --list or --reader=NAME first, found \"{}\"\n", first);
+  std::exit(2);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  chosen->read({data, size});
+  return 0;
+}

@@ -1,0 +1,304 @@
+// A byte that changes on its way, or one that is missing, is found by whoever receives it: in every
+// collective, every way of gossip and every message of the start.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "codec/codecs.hpp"
+#include "collective/collective.hpp"
+#include "gossip/pairwise.hpp"
+#include "pipeline/engine.hpp"
+#include "support/catch.hpp"
+#include "support/gaussian.hpp"
+#include "support/gossip_cases.hpp"
+#include "support/gossip_rank.hpp"
+#include "support/mpi_world.hpp"
+#include "support/shared_flag.hpp"
+
+using namespace eqt;
+using comm::Communicator;
+using pipeline::plan_buckets;
+
+namespace {
+
+constexpr Rank kDamager = 1;
+constexpr StepId kStep = 7;
+
+enum class Damage { none, flip, cut_one, cut_all };
+
+/// Damages the `at`-th piece that it sees.
+class Damager {
+ public:
+  Damager(Damage damage, std::size_t at) : damage_(damage), at_(at) {}
+
+  std::optional<std::vector<std::byte>> operator()(std::span<const std::byte> piece) {
+    const std::size_t number = seen_++;
+    if (damage_ == Damage::none || number < at_ || struck_ || piece.empty()) return std::nullopt;
+    struck_ = true;
+    std::vector<std::byte> forged(piece.begin(), piece.end());
+    const std::size_t place = mix64(number) % forged.size();
+    if (damage_ == Damage::flip) forged[place] ^= std::byte{1} << static_cast<int>(number % 8);
+    if (damage_ == Damage::cut_one) forged.pop_back();
+    if (damage_ == Damage::cut_all) forged.clear();
+    return forged;
+  }
+  std::size_t seen() const { return seen_; }
+  bool struck() const { return struck_; }
+
+ private:
+  Damage damage_;
+  std::size_t at_, seen_ = 0;
+  bool struck_ = false;
+};
+
+struct Case {
+  std::string name;
+  std::function<void(Communicator&)> work;
+  int ranks_per_host = 0;  // 0: all on one
+  bool can_be_cut = true;
+  bool frees_others = true;  // who finds an error frees those who wait for it
+};
+
+/// What became of a rank.
+struct End {
+  std::optional<Kind> kind;
+  std::string sentence;
+  std::size_t pieces = 0;  // that it sent
+  bool struck = false;
+};
+
+/// Holds on to what MPI may still write into after a rank gave its messages up.
+template <typename T>
+T& keep(std::shared_ptr<T> object) {
+  static auto& kept = *new std::vector<std::shared_ptr<void>>();
+  T& result = *object;
+  kept.push_back(std::move(object));
+  return result;
+}
+
+template <typename T>
+T& kept(std::unique_ptr<T> object) {
+  return keep(std::shared_ptr<T>(std::move(object)));
+}
+
+/// Runs a case on a communicator of its own.
+End run(Communicator& control, test::SharedFlag& failed, const Case& of, Damage damage,
+        std::size_t at) {
+  if (control.rank() == 0) failed.lower();
+  control.allgather(std::uint64_t{0});
+  std::vector<int> hosts;
+  for (int r = 0; of.ranks_per_host > 0 && r < control.size(); ++r) {
+    hosts.push_back(r / of.ranks_per_host);
+  }
+  // Never freed: MPI would give a new communicator the number of a freed one, and with it the
+  // messages that nobody took.
+  Communicator& comm = keep(std::make_shared<Communicator>(test::session(), 30, hosts));
+  Damager damager(damage, at);
+  if (comm.rank() == kDamager) {
+    comm.set_tamper([&](std::span<const std::byte> piece, Rank) { return damager(piece); });
+  }
+  comm.set_step(kStep);
+  End end;
+  {
+    const std::jthread guard([&](const std::stop_token& stop) {
+      while (!stop.stop_requested() && !failed.is_up()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+      if (failed.is_up()) comm.cancel();
+    });
+    try {
+      of.work(comm);
+    } catch (const Error& error) {
+      end.kind = error.kind();
+      end.sentence = error.what();
+      if (of.frees_others) failed.raise();
+    }
+  }
+  comm.set_tamper({});
+  comm.set_timeout(0);
+  end.pieces = damager.seen();
+  end.struck = damager.struck();
+  return end;
+}
+
+Layout test_layout() { return test::layout_of({{200, 300}, {300}, {64, 40}, {10}}); }
+
+std::vector<float> values_of(Rank rank) {
+  return test::gaussian(total_count(test_layout()),
+                        {.run_seed = 5, .rank = static_cast<std::uint32_t>(rank)});
+}
+
+using Plan = std::vector<pipeline::FusionBucket>;
+using MakeCollective = std::function<std::unique_ptr<collective::Collective>(
+    Communicator&, const codec::Compressor&, const Plan&)>;
+using MakeCompressor = std::function<std::unique_ptr<codec::Compressor>()>;
+
+Case mean_by(const std::string& name, const MakeCompressor& make_compressor,
+             const MakeCollective& make, int ranks_per_host = 0) {
+  return {.name = name,
+          .work =
+              [=](Communicator& comm) {
+                const auto& compressor = kept(make_compressor());
+                const Plan& plan =
+                    keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
+                auto& collective = kept(make(comm, compressor, plan));
+                auto& values = keep(std::make_shared<std::vector<float>>(values_of(comm.rank())));
+                for (const auto& bucket : plan) {
+                  (void)mean_of(collective, comm, bucket,
+                                {.run_seed = 1, .step = kStep, .density = {}}, values);
+                }
+              },
+          .ranks_per_host = ranks_per_host};
+}
+
+std::vector<Case> collectives() {
+  using namespace collective;
+  const auto none = [] { return codec::make_none(); };
+  const auto qsgd = [] { return codec::make_qsgd({}); };
+  const auto allgather = [](auto& comm, auto& c, auto& plan) {
+    return make_allgather(comm, c, plan);
+  };
+  const auto hierarchical = [](auto& comm, auto& c, auto& plan) {
+    return make_hierarchical(comm, c, plan, {});
+  };
+  return {mean_by("dense", none, [](auto& comm, auto&, auto&) { return make_dense(comm); }),
+          mean_by(
+              "dense between hosts", none,
+              [](auto& comm, auto&, auto&) { return make_dense(comm); }, 1),
+          mean_by("allgather of float32", none, allgather),
+          mean_by("allgather", qsgd, allgather),
+          mean_by("scatter-reduce", qsgd,
+                  [](auto& comm, auto& c, auto& plan) {
+                    return make_scatter_reduce(comm, c, plan, {});
+                  }),
+          mean_by("ring", qsgd,
+                  [](auto& comm, auto& c, auto& plan) { return make_ring(comm, c, plan); }),
+          mean_by("recursive-doubling", qsgd,
+                  [](auto& comm, auto& c, auto& plan) {
+                    return make_recursive_doubling(comm, c, plan);
+                  }),
+          mean_by("hierarchical, one host", qsgd, hierarchical),
+          mean_by("hierarchical, hosts of two", qsgd, hierarchical, 2),
+          mean_by(
+              "sparse", [] { return codec::make_topk({.density = 0.1}); },
+              [](auto& comm, auto& c, auto& plan) { return make_sparse(comm, c, plan, {}); }),
+          mean_by(
+              "integer", [] { return codec::make_qsgd_v({}); },
+              [](auto& comm, auto& c, auto& plan) { return make_integer(comm, c, plan); }),
+          mean_by(
+              "power-sgd", [] { return codec::make_powersgd({}); },
+              [](auto& comm, auto&, auto& plan) {
+                return make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
+              })};
+}
+
+/// Two steps of gossip on a ring.
+Case gossip_by(const std::string& recipe, const MakeCompressor& make_compressor) {
+  return {.name = recipe, .work = [=](Communicator& comm) {
+            const auto& compressor = kept(make_compressor());
+            const auto& ring = kept(test::make(topology::GraphKind::ring, comm.size()));
+            auto& rank = keep(std::make_shared<test::GossipRank>(
+                comm, test::recipe_named(recipe), test::GossipKnobs{.gamma = 0.02, .damping = 0.1},
+                ring, compressor, test_layout(), test::GossipSetup{}));
+            for (int step = 0; step < 2; ++step) rank.mix();
+          }};
+}
+
+void meet_in_pairs(Communicator& comm) {
+  if (comm.rank() > 1) return;
+  const auto& compressor = kept(codec::make_qsgd({}));
+  const Plan& plan = keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
+  auto& model = keep(std::make_shared<gossip::SharedModel>(plan, total_count(test_layout())));
+  auto& averaging = keep(std::make_shared<gossip::PairwiseAveraging>(
+      gossip::PairwiseParts{comm, compressor, plan, model},
+      gossip::PairwiseOptions{.run_seed = 3}));
+  averaging.prepare(1 - comm.rank(), 0, 0, false);
+  pipeline::Engine(comm, plan).run(averaging);
+}
+
+std::vector<Case> gossips() {
+  const auto none = [] { return codec::make_none(); };
+  const auto qsgd = [] { return codec::make_qsgd({}); };
+  return {gossip_by("d-psgd", none),
+          gossip_by("sgp", none),
+          gossip_by("choco-sgd", qsgd),
+          gossip_by("quant-sgp", qsgd),
+          gossip_by("deep-squeeze", qsgd),
+          gossip_by("gradient-tracking", none),
+          {.name = "pairs", .work = meet_in_pairs}};
+}
+
+/// The root sends without waiting, and everyone else finds the damage alone.
+Case from_root(const std::string& name, const std::function<void(Communicator&)>& work) {
+  return {.name = name, .work = work, .can_be_cut = false, .frees_others = false};
+}
+
+std::vector<Case> starts() {
+  return {
+      from_root("broadcast of a number",
+                [](Communicator& comm) {
+                  std::uint64_t number = 12;
+                  comm.broadcast(std::as_writable_bytes(std::span(&number, 1)), kDamager);
+                }),
+      from_root("broadcast of a text",
+                [](Communicator& comm) { (void)comm.broadcast(std::string(99, 'x'), kDamager); }),
+      from_root("allgather of a number",
+                [](Communicator& comm) { (void)comm.allgather(std::uint64_t{12}); })};
+}
+
+/// How many ranks found the damage; each says where it came from, and when.
+std::size_t finders(Communicator& control, const End& end, bool knows_step) {
+  if (end.kind == Kind::wire) {
+    INFO(end.sentence);
+    CHECK(test::says(end.sentence, "from rank 1"));
+    CHECK(test::says(end.sentence, knows_step ? fmt::format("step {}: ", kStep) : "step "));
+  } else if (end.kind) {
+    INFO(end.sentence);
+    CHECK(test::says(end.sentence, "given up because of another error"));
+  }
+  std::size_t found = 0;
+  for (const auto kind : control.allgather(end.kind == Kind::wire ? 1u : 0u)) found += kind;
+  return found;
+}
+
+void expect_found(const std::vector<Case>& cases, bool knows_step) {
+  Communicator control(test::session(), 50);
+  test::SharedFlag failed(control);
+  for (const Case& of : cases) {
+    INFO(of.name);
+    const End sound = run(control, failed, of, Damage::none, 0);
+    CHECK(!sound.kind.has_value());
+    const auto pieces = control.allgather(std::uint64_t{sound.pieces})[kDamager];
+    CHECK(pieces > 0);
+    for (const std::size_t at : std::set<std::size_t>{0, pieces / 2, pieces - 1}) {
+      for (const Damage damage : {Damage::flip, Damage::cut_one, Damage::cut_all}) {
+        if (damage != Damage::flip && !of.can_be_cut) continue;
+        INFO("piece " << at << " of " << pieces << ", damage " << static_cast<int>(damage));
+        const End end = run(control, failed, of, damage, at);
+        const bool struck = control.allgather(end.struck ? 1u : 0u)[kDamager] != 0;
+        // The last piece may be an empty one, which holds nothing to damage.
+        if (at + 1 < pieces || pieces == 1) CHECK(struck);
+        CHECK((finders(control, end, knows_step) > 0) == struck);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every collective finds damaged messages", "[damage]") {
+  expect_found(collectives(), true);
+}
+
+TEST_CASE("every way of gossip finds damaged messages", "[damage]") {
+  expect_found(gossips(), false);
+}
+
+TEST_CASE("messages of the start are checked too", "[damage]") { expect_found(starts(), true); }
