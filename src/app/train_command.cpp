@@ -89,7 +89,9 @@ void strike_at_launch() {
   try {
     train::parse_fault(text).strike(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
   } catch (const Error& error) {
-    if (error.kind() != Kind::usage) throw;  // that one all ranks tell together
+    if (error.kind() == Kind::usage) return;  // all ranks tell it together
+    throw Error(error.kind(), fmt::format("[rank {}/{}] before MPI_Init: {}", comm::launched_rank(),
+                                          comm::launched_size(), error.what()));
   }
 }
 

@@ -180,12 +180,13 @@ class FolderCheckpointer final : public Checkpointer {
                                                failure_, complete_.back()));
   }
 
-  /// Manifest and removals, which else wait for the next save.
+  /// Manifest and removals, which else wait for the next save. Collective.
   void tidy_up() {
     writer_.start();
     writer_.finish();
     obsolete_.clear();
     manifest_.clear();
+    comm_.allgather(0);  // whoever returns finds what others have written
   }
 
   void note(StepId step, const std::string& text) {

@@ -131,6 +131,9 @@ class Trainer {
   void train_until_pause();
   StepOutcome train_step(const StepNumbers& step);
   StepId completed(const StepNumbers& step);
+  bool finish_epoch();
+  void mix_finally();
+  std::uint64_t parameter_hash();
 
   // In trainer_oversight.cpp.
   void strike(Fault::Phase phase, StepId step);
@@ -144,9 +147,6 @@ class Trainer {
   void require_finite_loss(StepId step, double loss);
   void require_finite_assessment(const Assessment& assessment);
   void roll_back(Rank diverged);
-  bool finish_epoch();
-  void mix_finally();
-  std::uint64_t parameter_hash();
 
   Parts p_;
   Plan plan_;

@@ -21,7 +21,7 @@ last() {
 
 # resumed_from: the step that the latest start said it goes on from; 0: it began.
 resumed_from() {
-  sed -n 's/.*goes on from the checkpoint of step \([0-9]*\).*/\1/p' "$WORK/job/metrics.jsonl" | tail -n 1 | grep . || echo 0
+  sed -n 's/.*goes on from the checkpoint of step \([0-9]*\).*/\1/p' "$WORK/job/metrics.jsonl" 2>/dev/null | tail -n 1 | grep . || echo 0
 }
 
 # start ARGUMENTS: the job in the background; its mpirun is JOB.
@@ -31,11 +31,15 @@ start() {
   JOB=$!
 }
 
-# kill_all: every rank at once, then mpirun ends.
+# kill_all: every rank at once, as soon as there are any; then mpirun ends.
 kill_all() {
   local pids
-  pids=$(pgrep -P "$JOB" || true)
-  [[ -z $pids ]] || kill -KILL $pids 2>/dev/null || true
+  while kill -0 "$JOB" 2>/dev/null; do
+    pids=$(pgrep -P "$JOB" || true)
+    # shellcheck disable=SC2086  # one word each
+    [[ -z $pids ]] || kill -KILL $pids 2>/dev/null || true
+    sleep 0.1
+  done
 }
 
 refused='damaged|usage:|data:|bug:|wire:|output:'

@@ -94,7 +94,9 @@ class Cell:
         steps_per_epoch = 4
         found = [f"data.limit_train={2 * steps_per_epoch * self.ranks}"]
         if self.algorithm in COLLECTIVES:
-            found += [f"synchronization.collective={self.algorithm}",
+            # PowerSGD brings its own collective.
+            collective = "auto" if self.algorithm == "power-sgd" else self.algorithm
+            found += [f"synchronization.collective={collective}",
                       f"compressor.name={COLLECTIVES[self.algorithm]}"]
         else:
             found += [f"synchronization.algorithm={self.algorithm}", *GOSSIP[self.algorithm]]
@@ -125,7 +127,7 @@ def all_cells():
             for algorithm in [*COLLECTIVES, *GOSSIP]:
                 reason = reason_to_leave_out(act, phase, algorithm)
                 if reason:
-                    left_out.setdefault((act, phase, reason), []).append(algorithm)
+                    left_out.setdefault(reason, []).append(f"{act} {phase} {algorithm}")
                 else:
                     cells.append(Cell(act, phase, algorithm))
     return cells, left_out
@@ -200,8 +202,9 @@ def judge(cell, code, struck, ended, hung, left, said):
     wrong = []
     seconds = ended - struck if struck else float("nan")
     lines = [line for line in said.splitlines() if line.startswith("equant-train: ")]
-    named = [line for line in lines
-             if re.search(rf"rank {cell.rank}\b", line) and OPERATIONS.search(line)]
+    # Before MPI starts ranks know nothing of each other: that mpirun has a word about which died.
+    whom = r"rank \d" if cell.phase == "launch" and cell.act != "throw" else rf"rank {cell.rank}\b"
+    named = [line for line in lines if re.search(whom, line) and OPERATIONS.search(line)]
     if not struck:
         wrong.append("the fault never struck")
     elif seconds > LIMIT:
@@ -218,6 +221,12 @@ def judge(cell, code, struck, ended, hung, left, said):
         wrong.append(f"{len(left)} processes left")
     best = named[0] if named else (lines[0] if lines else said.strip()[:160])
     return seconds, code, best.removeprefix("equant-train: "), wrong
+
+
+def tell_left_out(left_out):
+    for reason, names in left_out.items():
+        acts, phases = (list(dict.fromkeys(name.split()[i] for name in names)) for i in (0, 1))
+        print(f"left out: {len(names)} cells ({', '.join(acts)} at {', '.join(phases)}): {reason}")
 
 
 def main():
@@ -248,8 +257,8 @@ def main():
             rows.append((cell, seconds, code, result, sentence))
             print(f"{cell.name:<42} {seconds:5.1f} s  exit {code:<4} {result}\n    {sentence}",
                   flush=True)
-    for (act, phase, reason), algorithms in left_out.items() if not arguments.small else ():
-        print(f"left out: {act} {phase} with {', '.join(algorithms)}: {reason}")
+    if not arguments.small:
+        tell_left_out(left_out)
     slowest = max(row[1] for row in rows)
     print(f"{len(rows)} cells, {len(rows) - failures} survived, {failures} failed; "
           f"the slowest ended {slowest:.1f} s after its fault")

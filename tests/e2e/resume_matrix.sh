@@ -92,8 +92,8 @@ algorithms)
   same deep-squeeze 3 --set synchronization.algorithm=deep-squeeze "${topk[@]}"
   same sparse-push 3 --set synchronization.algorithm=sparse-push "${topk[@]}" \
     --set synchronization.topology.kind=star
-  same d2 3 --set synchronization.algorithm=d2
-  same gradient-tracking 3 --set synchronization.algorithm=gradient-tracking
+  same d2 3 --set synchronization.algorithm=d2 --set optimizer.momentum=0
+  same gradient-tracking 3 --set synchronization.algorithm=gradient-tracking --set optimizer.momentum=0
   same quasi-global 3 --set synchronization.algorithm=d-psgd --set optimizer.momentum_kind=quasi-global
   same gossip-levels 3 --set synchronization.algorithm=d-psgd --set compressor.name=alq \
     --set compressor.adapt_every=3
@@ -102,7 +102,8 @@ algorithms)
   expect_equal "$(value "$WORK/ad-psgd/summary.json" steps)" "$(summary steps)" "ad-psgd: steps"
   expect_number "$(summary train_loss)" "<" 2.4 "ad-psgd: train_loss"
   # A network that draws random numbers.
-  same dropout 2 --set model.name=vgg11 --set data.augment=true --set train.batch_size=4
+  same dropout 2 --set model.name=vgg11 --set data.augment=true --set train.batch_size=4 \
+    --set synchronization.timeout_seconds=300
   same emulated 2 --set train.emulate_compute=0.001 --set compressor.name=topk
   ;;
 *) wrong "expected compressors or algorithms, found \"${1:-}\"" ;;

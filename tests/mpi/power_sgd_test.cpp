@@ -100,7 +100,8 @@ void check_reference_step(comm::Communicator& comm, const nlohmann::json& refere
     CHECK(test::state_of(*memory)[i] == Approx(error[i]).margin(1e-5));
   }
   for (std::size_t j = 0; j < 2; ++j) {
-    CHECK(test::state_of(*collective)[j] == Approx(row.at("Q_mean").at(j).get<double>()).epsilon(1e-5));
+    CHECK(test::state_of(*collective)[j] ==
+          Approx(row.at("Q_mean").at(j).get<double>()).epsilon(1e-5));
   }
 }
 
@@ -263,7 +264,8 @@ TEST_CASE("residuals of all ranks add up to what was not applied", "[power_sgd]"
   CHECK(worst < 1e-4);
   for (const TensorSlice& slice : layout) {
     if (is_factored(slice, 2)) continue;
-    for (std::size_t i = 0; i < slice.count; ++i) CHECK(test::state_of(*memory)[slice.offset + i] == 0);
+    for (std::size_t i = 0; i < slice.count; ++i)
+      CHECK(test::state_of(*memory)[slice.offset + i] == 0);
   }
 }
 

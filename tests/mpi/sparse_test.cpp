@@ -192,7 +192,8 @@ TEST_CASE("what owners hold back comes later and nothing is lost", "[sparse]") {
       // Float rounding of sums below 6 * 5; each flush of halves leaves 2^-11 of what waited.
       CHECK(worst < 1e-4);
       double left = 0;
-      for (const float value : test::state_of(*collective)) left = std::max(left, std::abs(double{value}));
+      for (const float value : test::state_of(*collective))
+        left = std::max(left, std::abs(double{value}));
       CHECK(left < 1e-4);
     }
   }

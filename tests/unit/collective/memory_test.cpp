@@ -131,8 +131,8 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
     }
     double worst = 0;
     for (std::size_t i = 0; i < kCount; ++i) {
-      worst =
-          std::max(worst, std::abs(sent[i] + static_cast<double>(test::state_of(*memory)[i]) - given[i]));
+      worst = std::max(
+          worst, std::abs(sent[i] + static_cast<double>(test::state_of(*memory)[i]) - given[i]));
     }
     // Thirty float32 additions of values below 64.
     CHECK(worst < 30 * 64 * 6e-8);

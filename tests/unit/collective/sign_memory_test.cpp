@@ -63,7 +63,8 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
     }
     double worst = 0;
     for (std::size_t i = 0; i < kCount; ++i) {
-      const double total = static_cast<double>(sent[i]) + static_cast<double>(test::state_of(*memory)[i]);
+      const double total =
+          static_cast<double>(sent[i]) + static_cast<double>(test::state_of(*memory)[i]);
       worst = std::max(worst, std::abs(total - given[i]));
     }
     CHECK(worst < 100 * 128 * 6e-8);  // a hundred float32 additions of values below 128

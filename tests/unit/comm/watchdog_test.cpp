@@ -129,6 +129,7 @@ TEST_CASE("a process that was stopped blames nobody", "[watchdog]") {
     }
     Watchdog watchdog(1.5, 1, 2);
     watchdog.arm("ring", 0);
+    sleep_seconds(0.5);  // its thread runs
     (void)raise(SIGSTOP);
     sleep_seconds(0.7);
   });
