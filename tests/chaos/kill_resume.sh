@@ -43,7 +43,7 @@ kill_all() {
 }
 
 refused='damaged|usage:|data:|bug:|wire:|output:'
-reached=0 most_lost=0 lost_total=0 begun=0
+reached=0 most_lost=0 lost_total=0 begun=0 records=none
 for ((kill = 1; kill <= kills; ++kill)); do
   how=time
   if ((kill % 2 == 0)); then
@@ -62,8 +62,10 @@ for ((kill = 1; kill <= kills; ++kill)); do
     wrong "kill $kill ($how): $(grep -E "$refused" "$WORK/err" | head -n 1)"
   fi
   from=$(resumed_from) now=$(last job)
-  if ((now > 0)); then
-    # What the start after this one goes on from is known only then; this one has told of the last.
+  # A start that was killed before it went on has told nothing: the records are still the last one's.
+  told=$(stat -c %i "$WORK/job/metrics.jsonl" 2>/dev/null || echo none)
+  if [[ $told != "$records" ]]; then
+    records=$told
     lost=$((reached > from ? reached - from : 0))
     ((from > 0)) || begun=$((begun + 1))
     most_lost=$((lost > most_lost ? lost : most_lost)) lost_total=$((lost_total + lost))

@@ -38,6 +38,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
                    "atoms": "spectral", "clip": 2.5,
                    "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
+    "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2},
     "output": {"progress": "auto", "step_records": true}})");
   CHECK(json::parse(resolved_json(parse("{}"))) == expected);
   CHECK(parse("{}") == RunConfig{});
