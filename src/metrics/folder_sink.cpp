@@ -121,20 +121,20 @@ Json json_of(const StepRecord& r) {
 Json json_of(const NoteRecord& r) { return {{"type", "note"}, {"step", r.step}, {"text", r.text}}; }
 
 Json json_of(const EpochRecord& r) {
-  Json epoch = {{"type", "epoch"},
-                {"epoch", r.epoch},
-                {"step", r.step},
-                {"train_loss", number(r.train_loss)},
-                {"test_accuracy", number(r.test_accuracy)},
-                {"test_loss", number(r.test_loss)},
-                {"images_per_second", number(r.images_per_second)},
-                {"seconds", json_of(r.seconds)},
-                {"sent_bytes", r.sent_bytes},
-                {"compression_ratio", number(r.compression_ratio)},
-                {"bits_per_value", number(r.bits_per_value)},
-                {"quantization_variance", number(r.quantization_variance)},
-                {"replicas_identical",
-                 r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
+  Json epoch = {
+      {"type", "epoch"},
+      {"epoch", r.epoch},
+      {"step", r.step},
+      {"train_loss", number(r.train_loss)},
+      {"test_accuracy", number(r.test_accuracy)},
+      {"test_loss", number(r.test_loss)},
+      {"images_per_second", number(r.images_per_second)},
+      {"seconds", json_of(r.seconds)},
+      {"sent_bytes", r.sent_bytes},
+      {"compression_ratio", number(r.compression_ratio)},
+      {"bits_per_value", number(r.bits_per_value)},
+      {"quantization_variance", number(r.quantization_variance)},
+      {"replicas_identical", r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
   add(r.replicas, epoch);
   return epoch;
 }

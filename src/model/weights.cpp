@@ -85,10 +85,11 @@ Contents unpickle(const std::string& path, std::uintmax_t most_bytes) {
          error.message());
   }
   if (size > most_bytes) {
-    fail(Kind::data,
-         "expected a weights file of this network, of at most {} bytes, found {} bytes at {}; check "
-         "model.name and model.weights",
-         most_bytes, size, path);
+    fail(
+        Kind::data,
+        "expected a weights file of this network, of at most {} bytes, found {} bytes at {}; check "
+        "model.name and model.weights",
+        most_bytes, size, path);
   }
   require_stored_records(path);
   try {
