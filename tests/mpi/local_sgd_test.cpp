@@ -99,7 +99,8 @@ Result train_toy(comm::Communicator& comm, const codec::Compressor& compressor,
                                           .mean = std::move(synchronizer),
                                           .direction = node.direction.get(),
                                           .parameters = node.replica.parameters(),
-                                          .gradient = node.replica.gradient()},
+                                          .gradient = node.replica.gradient(),
+                                          .layout = node.replica.layout()},
                                          settings.plan);
   }
   train::Plan plan;
@@ -263,12 +264,13 @@ TEST_CASE("a model that is no longer finite is named with its rank and step", "[
        .mean = train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
                                               replica.layout(), replica.gradient(), options),
        .parameters = replica.parameters(),
-       .gradient = replica.gradient()},
+       .gradient = replica.gradient(),
+       .layout = replica.layout()},
       {.local_steps = 1, .total_steps = 2});
   synchronizer->begin(0, 0);
   (void)synchronizer->finish();
   replica.parameters()[5] = std::numeric_limits<float>::infinity();
   CHECK_THROWS_WITH(synchronizer->after_update(0.1f),
-                    Catch::Matchers::Contains("step 0: the model on rank") &&
-                        Catch::Matchers::Contains("inf at value 5"));
+                    Catch::Matchers::Contains("step 0: the model's change of") &&
+                        Catch::Matchers::Contains("inf at index 5 on rank"));
 }
