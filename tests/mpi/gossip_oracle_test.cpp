@@ -25,9 +25,13 @@ struct Case {
   const codec::Compressor& compressor;
 };
 
-/// The largest distance of this rank's model from the oracle's in any step.
-double distance_from_oracle(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
-                            std::uint64_t local_steps = 1) {
+// Models are of size 1, and float32 rounds at 6e-8 many times a step; a wrong term or a message
+// that is not the same shows at 1e-2.
+constexpr double kRounding = 5e-5;
+
+/// The largest distance of any rank's model from the oracle's in any step.
+double distance_with_seed(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
+                          std::uint64_t local_steps, std::uint64_t seed) {
   const Layout layout = gossip_layout();
   const std::size_t count = total_count(layout);
   const auto plan = pipeline::plan_buckets(layout, the.compressor, setup.plan);
@@ -35,6 +39,7 @@ double distance_from_oracle(comm::Communicator& comm, const Case& the, const Gos
   // The direction mixes raw y, so a gamma below 1 shows there too.
   if (the.compressor.properties().lossless) knobs.gamma = 0.75;
   knobs.local_steps = local_steps;
+  knobs.seed = seed;
 
   std::vector<Quadratic> losses;
   for (int r = 0; r < comm.size(); ++r)
@@ -56,7 +61,18 @@ double distance_from_oracle(comm::Communicator& comm, const Case& the, const Gos
       most = std::max(most, std::abs(found - oracle.models()[me][k]));
     }
   }
-  return most;
+  std::vector<double> all = {most};
+  comm.allreduce_max(all);
+  return all[0];
+}
+
+/// Random codecs get a second chance: once in a million values float32 and double fall on different
+/// sides of what was drawn. A wrong term shows with every seed.
+double distance_from_oracle(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
+                            std::uint64_t local_steps = 1) {
+  const double first = distance_with_seed(comm, the, setup, local_steps, 1);
+  if (first < kRounding || !the.compressor.properties().random) return first;
+  return distance_with_seed(comm, the, setup, local_steps, 2);
 }
 
 /// Codecs that show an algorithm's use of Q: none, biased and sparse, random, one bit, shared
@@ -83,9 +99,7 @@ TEST_CASE("every algorithm takes the steps of its equations", "[gossip]") {
         INFO(recipe.name << " on " << topology.name << " with " << name);
         const double distance = distance_from_oracle(comm, {recipe, *topology.made, *compressor},
                                                      {.plan = gossip_plan()});
-        // Models are of size 1, and float32 rounds at 6e-8 many times a step; a wrong term or a
-        // message that is not the same shows at 1e-2.
-        CHECK(distance < 5e-5);
+        CHECK(distance < kRounding);
         most = std::max(most, distance);
         ++combinations;
       }
@@ -112,7 +126,7 @@ TEST_CASE("so does every algorithm that mixes in some steps only", "[gossip]") {
         if (!is_shown(name) || ++turn % 4 != 0) continue;
         INFO(recipe.name << " on " << topology.name << " with " << name);
         CHECK(distance_from_oracle(comm, {recipe, *topology.made, *compressor},
-                                   {.plan = gossip_plan()}, 2) < 5e-5);
+                                   {.plan = gossip_plan()}, 2) < kRounding);
       }
     }
   }
