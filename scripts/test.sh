@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, builds everything and runs every test that CI runs:
-# all labels but bench, in build/release. Run it again: nothing is rebuilt.
+# all labels but bench and long, in build/release. Run it again: nothing is rebuilt.
 #
 #   scripts/test.sh [--label REGEX] [--asan] [-- ctest arguments]
 #
-#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint fuzz bench
+#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint fuzz bench long
 #   --asan          unit, property and golden tests under AddressSanitizer and
 #                   UndefinedBehaviorSanitizer, in build/asan
 #   --help          this text
@@ -29,7 +29,7 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 
-selection=(-LE "^bench$")
+selection=(-LE "^(bench|long)$")
 if [[ -n $label ]]; then
   selection=(-L "$label")
 elif [[ $preset == asan ]]; then
