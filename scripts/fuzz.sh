@@ -62,7 +62,7 @@ attack() {
   local known=("$corpus") command=() limit=(-runs="$runs")
   if $quick; then limit=(-runs=20000 -max_total_time=5); fi
   mkdir -p "$corpus" "$tree/found"
-  if [[ " $readers " == *" $target "* ]]; then
+  if [[ " $reader_names " == *" $target "* ]]; then
     command=("$tree/tests/reader_fuzz" "--reader=$target")
   else
     command=("$tree/tests/codec_fuzz" "--decoder=$target")
@@ -85,8 +85,8 @@ attack() {
     "$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -d' ' -f2)"
 }
 
-readers=${readers[*]}
-export EQT_ROOT tree work runs quick readers
+reader_names=${readers[*]}
+export EQT_ROOT tree work runs quick reader_names
 export -f attack
 # shellcheck disable=SC2016  # $0 is the inner shell's: the target
 printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "$(cores)" bash -c 'attack "$0"' ||

@@ -29,27 +29,6 @@ if(EQT_TESTS)
   eqt_need(Catch2 catch2)
 endif()
 
-# What follows is for the rooms that talk to other ranks or to LibTorch, and for the program.
-if(EQT_ONLY_PORTABLE)
-  return()
-endif()
-
-find_package(CLI11 QUIET)
-eqt_need(CLI11 libcli11-dev)
-
-# The C++ bindings of MPI are deprecated, and linking them would cost an extra library.
-set(MPI_CXX_SKIP_MPICXX ON)
-set(MPI_DETERMINE_LIBRARY_VERSION ON)
-find_package(MPI QUIET COMPONENTS CXX)
-eqt_need(MPI "libopenmpi-dev and openmpi-bin")
-
-find_package(Torch 1.13 QUIET)
-eqt_need(Torch libtorch-dev)
-if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
-  message(FATAL_ERROR "This LibTorch was built with the old C++ ABI, which the system's libraries "
-                      "cannot be linked with: use a build with _GLIBCXX_USE_CXX11_ABI=1.")
-endif()
-
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 find_library(XXHASH_LIBRARY xxhash)
 if(NOT XXHASH_INCLUDE_DIR OR NOT XXHASH_LIBRARY)
@@ -70,6 +49,27 @@ unset(CMAKE_REQUIRED_INCLUDES)
 unset(CMAKE_REQUIRED_LIBRARIES)
 if(EQT_XXHASH_DISPATCH)
   target_compile_definitions(eqt_xxhash INTERFACE EQT_XXHASH_DISPATCH=1)
+endif()
+
+# What follows is for the rooms that talk to other ranks or to LibTorch, and for the program.
+if(EQT_ONLY_PORTABLE)
+  return()
+endif()
+
+find_package(CLI11 QUIET)
+eqt_need(CLI11 libcli11-dev)
+
+# The C++ bindings of MPI are deprecated, and linking them would cost an extra library.
+set(MPI_CXX_SKIP_MPICXX ON)
+set(MPI_DETERMINE_LIBRARY_VERSION ON)
+find_package(MPI QUIET COMPONENTS CXX)
+eqt_need(MPI "libopenmpi-dev and openmpi-bin")
+
+find_package(Torch 1.13 QUIET)
+eqt_need(Torch libtorch-dev)
+if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
+  message(FATAL_ERROR "This LibTorch was built with the old C++ ABI, which the system's libraries "
+                      "cannot be linked with: use a build with _GLIBCXX_USE_CXX11_ABI=1.")
 endif()
 
 # The one door to LibTorch: only the model room links it.

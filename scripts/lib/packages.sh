@@ -18,7 +18,7 @@ EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-de
 EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
 # Unpacked beside the system, never installed.
-EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev catch2 nlohmann-json3-dev
+EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev libxxhash0 libxxhash-dev catch2 nlohmann-json3-dev
   libeigen3-dev)
 
 # install_packages NAME...: installs those that are missing, and does nothing when none is.
