@@ -273,16 +273,24 @@ metrics::Summary Ledger::summary() {
 
 namespace {
 
+std::array<double, 7> in_order(const metrics::RoomSeconds& s) {
+  return {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
+}
+
+metrics::RoomSeconds from_order(const std::array<double, 7>& all) {
+  return {.data = all[0],
+          .compute = all[1],
+          .encode = all[2],
+          .transfer = all[3],
+          .decode = all[4],
+          .update = all[5],
+          .total = all[6]};
+}
+
 void visit_seconds(StateVisitor& visitor, Across across, metrics::RoomSeconds& s) {
-  std::array<double, 7> v = {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
-  visitor.doubles("seconds", v, across);
-  s = {.data = v[0],
-       .compute = v[1],
-       .encode = v[2],
-       .transfer = v[3],
-       .decode = v[4],
-       .update = v[5],
-       .total = v[6]};
+  std::array<double, 7> all = in_order(s);
+  visitor.doubles("seconds", all, across);
+  s = from_order(all);
 }
 
 /// NaN stands for what is not there.
@@ -353,15 +361,9 @@ void Ledger::visit_results(StateVisitor& visitor) {
 }
 
 metrics::RoomSeconds Ledger::slowest(const metrics::RoomSeconds& s) {
-  std::array<double, 7> v = {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
-  comm_.allreduce_max(v);
-  return {.data = v[0],
-          .compute = v[1],
-          .encode = v[2],
-          .transfer = v[3],
-          .decode = v[4],
-          .update = v[5],
-          .total = v[6]};
+  std::array<double, 7> all = in_order(s);
+  comm_.allreduce_max(all);
+  return from_order(all);
 }
 
 /// Over the measurements of all ranks.
