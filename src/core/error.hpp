@@ -45,13 +45,6 @@ template <typename... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// True in builds with EQT_PARANOID: checks that communicate (Communicator::require_same) run.
-#ifdef EQT_PARANOID
-inline constexpr bool kParanoid = true;
-#else
-inline constexpr bool kParanoid = false;
-#endif
-
 namespace detail {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                const std::string& message);
