@@ -15,6 +15,7 @@ source_folder=${1:-$EQT_ROOT/src}
 declare -A rooms=(
   [core]=""
   [codec]="core"
+  [theory]="core codec"
   [comm]="core"
   [pipeline]="core codec comm"
   [topology]="core"
@@ -26,7 +27,7 @@ declare -A rooms=(
   [model]="core data"
   [checkpoint]="core comm metrics"
   [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
-  [app]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint train"
+  [app]="core codec theory comm pipeline topology collective gossip data model optim metrics checkpoint train"
 )
 
 # Library -> rooms that may include it. System headers and the standard library are everybody's.
@@ -39,7 +40,7 @@ declare -A libraries=(
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train app"
   [eigen]="topology"
-  [fmt]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint train app"
+  [fmt]="core codec theory comm pipeline topology collective gossip data model optim metrics checkpoint train app"
 )
 
 # library_of HEADER: whose header it is; "system" for the standard library, POSIX and the compiler.

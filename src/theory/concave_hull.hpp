@@ -1,0 +1,24 @@
+// The least concave function above some points: what Jensen's inequality needs of a code's lengths.
+
+#pragma once
+
+#include <utility>
+#include <vector>
+
+namespace eqt::theory {
+
+class ConcaveHull {
+ public:
+  /// @pre points are sorted by x, which are distinct; at least one
+  explicit ConcaveHull(const std::vector<std::pair<double, double>>& points);
+
+  /// The hull at x; left of the first point and right of the last one their own values.
+  double operator()(double x) const;
+
+  const std::vector<std::pair<double, double>>& corners() const { return corners_; }
+
+ private:
+  std::vector<std::pair<double, double>> corners_;
+};
+
+}  // namespace eqt::theory

@@ -1,0 +1,64 @@
+#include "theory/convergence.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace eqt::theory {
+
+double mean_variance(const Problem& problem, double compressor_variance) {
+  return (problem.noise + compressor_variance * problem.second_moment) / problem.ranks;
+}
+
+Guarantee convex_guarantee(const Problem& problem, double compressor_variance, double steps) {
+  const double s = mean_variance(problem, compressor_variance), r = problem.radius;
+  const double inverse_gamma = std::sqrt(s * steps / 2) / r;
+  return {.bound = r * std::sqrt(2 * s / steps) + problem.smoothness * r * r / steps,
+          .step_size = 1 / (problem.smoothness + inverse_gamma)};
+}
+
+Guarantee nonconvex_guarantee(const Problem& problem, double compressor_variance, double steps) {
+  const double s = mean_variance(problem, compressor_variance);
+  const double product = 2 * problem.smoothness * problem.excess;
+  double step = 1 / problem.smoothness;
+  if (s > 0)
+    step = std::min(step, std::sqrt(2 * problem.excess / (problem.smoothness * s * steps)));
+  return {.bound = product / steps + 2 * std::sqrt(s * product / steps), .step_size = step};
+}
+
+Guarantee heavy_ball_guarantee(const Problem& problem, double compressor_variance, double momentum,
+                               double steps) {
+  const double s = mean_variance(problem, compressor_variance), rest = 1 - momentum;
+  const double smoothness = problem.smoothness, excess = problem.excess;
+  double step = rest * rest / ((1 + momentum) * smoothness);
+  if (s > 0) step = std::min(step, rest * std::sqrt(2 * rest * excess / (smoothness * s * steps)));
+  return {.bound = 2 * rest * excess / (step * steps) + smoothness * step * s / (rest * rest),
+          .step_size = step};
+}
+
+Guarantee convex_momentum_guarantee(const Problem& problem, double compressor_variance,
+                                    double momentum, bool nesterov, double steps) {
+  const double squares =
+      problem.gradient * problem.gradient + mean_variance(problem, compressor_variance);
+  const double weight = 1 + (nesterov ? 2 * momentum : 0), rest = 1 - momentum;
+  // The constant C of the step C / sqrt(T + 1) that makes the last two terms equal.
+  const double constant = rest * problem.radius / std::sqrt(weight * squares);
+  return {.bound = momentum * problem.excess / (rest * (steps + 1)) +
+                   problem.radius * std::sqrt(weight * squares / (steps + 1)),
+          .step_size = constant / std::sqrt(steps + 1)};
+}
+
+double steps_to(const std::function<double(double)>& bound, double target) {
+  double enough = 1;
+  while (enough < kMostSteps && bound(enough) > target) enough *= 2;
+  if (enough >= kMostSteps) return kMostSteps;
+  double few = enough / 2;  // 0.5: below one step
+  while (enough - few > std::max(0.5, 1e-15 * enough)) {
+    const double middle = (few + enough) / 2;
+    (bound(middle) > target ? few : enough) = middle;
+  }
+  // Whole steps: the bisection ends within one of them, above 2^53 within rounding.
+  const double below = std::floor(enough);
+  return below >= 1 && bound(below) <= target ? below : std::ceil(enough);
+}
+
+}  // namespace eqt::theory

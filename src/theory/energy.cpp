@@ -1,0 +1,148 @@
+#include "theory/energy.hpp"
+
+namespace eqt::theory {
+namespace {
+
+constexpr double kPicojoule = 1e-12;
+
+Operations operator*(double factor, const Operations& counts) {
+  return {factor * counts.adds, factor * counts.muls};
+}
+
+double squared(double x) { return x * x; }
+
+/// Multiply-adds of one pass over a batch.
+double products_of(const Convolution& c, int batch, Accounting accounting) {
+  const double pairs = double{1} * batch * c.in * c.out;
+  if (accounting == Accounting::physical)
+    return pairs * squared(c.kernel) * squared(c.output_size());
+  constexpr double kKernel = 3;
+  return pairs * squared(kKernel) * squared(c.size + (c.size - kKernel) / c.stride + 1);
+}
+
+Operations norm_operations(const Map& map, int batch, Phase phase, RangeNorm norm) {
+  const double values = batch * static_cast<double>(map.values()), channels = map.channels;
+  const bool training = phase == Phase::training;
+  if (norm == RangeNorm::evo)
+    return training ? Operations{6 * values, 10 * values + 5 * channels}
+                    : Operations{2 * values, 4 * values + 2 * channels};
+  return training ? Operations{9 * values, 6 * values + 7 * channels}
+                  : Operations{3 * values, 2 * values + 3 * channels};
+}
+
+/// Values that are rounded to 8 bits: inputs of convolutions and norms; weights when they change.
+double quantised_values(const NetworkShape& shape, int batch, bool weights) {
+  double values = 0;
+  for (const Convolution& c : shape.convolutions)
+    values += double{1} * batch * c.in * squared(c.size);
+  for (const Map& norm : shape.norms) values += batch * static_cast<double>(norm.values());
+  return values + (weights ? static_cast<double>(shape.convolution_weights()) : 0);
+}
+
+/// Float32 or int8 values moved to or from DRAM in one pass over a batch.
+struct Moved {
+  double activations = 0, weights = 0;
+};
+
+Moved moved_values(const NetworkShape& shape, int batch) {
+  Moved moved;
+  for (const Convolution& c : shape.convolutions)
+    moved.activations += batch * (c.in * squared(c.size) + c.out * squared(c.output_size()));
+  for (const Map& norm : shape.norms)
+    moved.activations += 2.0 * batch * static_cast<double>(norm.values());
+  for (const Map& block : shape.blocks)
+    moved.activations += 3.0 * batch * static_cast<double>(block.values());
+  for (const Map& pool : shape.pools)
+    moved.activations += batch * static_cast<double>(pool.values());
+  for (const Linear& l : shape.linears) moved.activations += batch * (l.in + l.out);
+  moved.weights = static_cast<double>(shape.convolution_weights() + shape.linear_weights());
+  return moved;
+}
+
+}  // namespace
+
+Operations& Operations::operator+=(const Operations& other) {
+  adds += other.adds;
+  muls += other.muls;
+  return *this;
+}
+
+OperationCounts count_operations(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                                 Precision precision, Accounting accounting) {
+  const bool training = phase == Phase::training, physical = accounting == Accounting::physical;
+  OperationCounts counts;
+  for (const Convolution& c : shape.convolutions) {
+    const double products = products_of(c, batch, accounting);
+    counts.forward += {products, products};
+  }
+  for (const Map& map : shape.norms)
+    counts.normalisation += norm_operations(map, batch, phase, norm);
+  if (physical) {
+    for (const Linear& l : shape.linears) {
+      const double products = double{1} * batch * l.in * l.out;
+      counts.forward += {products, products};
+    }
+    // In training the gradient of a sum is a copy, that of a mean a product.
+    for (const Map& block : shape.blocks)
+      counts.skip_and_pool += {2.0 * batch * static_cast<double>(block.values()), 0};
+    for (const Map& pool : shape.pools)
+      counts.skip_and_pool += {batch * static_cast<double>(pool.values()),
+                               (training ? 2.0 : 1.0) * batch * pool.channels};
+  }
+  if (training) {
+    counts.input_gradient = counts.weight_gradient = counts.forward;
+    // Momentum: v <- m v + g, w <- w - h v.
+    const auto parameters = static_cast<double>(shape.parameters);
+    if (physical) counts.update = {2 * parameters, 2 * parameters};
+  }
+  if (precision == Precision::int8)
+    counts.quantisation = quantised_values(shape, batch, training) * Operations{2, 4};
+  return counts;
+}
+
+double paper_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                    Precision precision, Accounting accounting) {
+  OperationCounts counts = count_operations(shape, batch, phase, norm, precision, accounting);
+  Operations all = counts.forward;
+  for (const Operations& part : {counts.input_gradient, counts.weight_gradient,
+                                 counts.normalisation, counts.quantisation, counts.skip_and_pool})
+    all += part;
+  const OperationCosts costs;
+  const bool low = precision == Precision::int8;
+  return kPicojoule * (all.adds * (low ? costs.add8 : costs.add32) +
+                       all.muls * (low ? costs.mul8 : costs.mul32));
+}
+
+HonestEnergy honest_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                           Precision precision, const OperationCosts& costs) {
+  const OperationCounts counts =
+      count_operations(shape, batch, phase, norm, precision, Accounting::physical);
+  const bool low = precision == Precision::int8, training = phase == Phase::training;
+  const auto float32 = [&](const Operations& part) {
+    return kPicojoule * (part.adds * costs.add32 + part.muls * costs.mul32);
+  };
+  const auto products = [&](const Operations& part) {
+    return low ? kPicojoule * (part.adds * costs.add_int32 + part.muls * costs.mul8)
+               : float32(part);
+  };
+  HonestEnergy energy;
+  energy.forward = products(counts.forward);
+  energy.backward = products(counts.input_gradient) + float32(counts.weight_gradient);
+  energy.normalisation = float32(counts.normalisation);
+  energy.quantisation = float32(counts.quantisation);
+  energy.other = float32(counts.skip_and_pool);
+  energy.update = float32(counts.update);
+  const Moved moved = moved_values(shape, batch);
+  const double access = low ? costs.access8 : costs.access32;
+  const double pass = (moved.activations + moved.weights) * access;
+  // Backward moves the gradients of all that forward moved; those of weights need the activations
+  // once more, in float32. The update reads weight, gradient and momentum and writes two of them.
+  energy.memory = pass;
+  if (training)
+    energy.memory += pass + (moved.activations + moved.weights) * costs.access32 +
+                     5 * static_cast<double>(shape.parameters) * costs.access32;
+  energy.memory *= kPicojoule;
+  return energy;
+}
+
+}  // namespace eqt::theory

@@ -1,0 +1,73 @@
+// Energy of arithmetic and memory access in training and inference, by counting operations.
+//
+// Source   costs: M. Horowitz, "Computing's energy problem", ISSCC 2014 (45 nm); counts: S. A.
+// Aketi,
+//          S. Kodge, K. Roy, "Low precision decentralized distributed training over IID and non-IID
+//          data", Neural Networks 155 (2022), section 5, with slips mended (theory/THEORY.md)
+// Symbols  b images of a batch; Ci, Co channels; K kernel; L side of the input, O of the output
+
+#pragma once
+
+#include <cstdint>
+
+#include "theory/network_shape.hpp"
+
+namespace eqt::theory {
+
+/// One operation or access [pJ].
+struct OperationCosts {
+  double add32 = 0.9, mul32 = 3.7;       // float32
+  double add8 = 0.03, mul8 = 0.2;        // int8
+  double add_int32 = 0.1;                // accumulates products of int8
+  double access32 = 640, access8 = 160;  // DRAM: 640 for 32 bits, in proportion below
+};
+
+enum class Phase { training, inference };
+/// The normalisation layers that the counts know: range batch norm with ReLU, and range EvoNorm.
+enum class RangeNorm { batch, evo };
+enum class Precision { float32, int8 };
+
+/// Additions and multiplications.
+struct Operations {
+  double adds = 0, muls = 0;
+  Operations& operator+=(const Operations& other);
+};
+
+/// Counts of one batch, by what they are for.
+struct OperationCounts {
+  Operations forward, input_gradient, weight_gradient;  // of convolutions and linear layers
+  Operations normalisation, quantisation, skip_and_pool, update;
+};
+
+/// How the table of the paper was computed.
+enum class Accounting {
+  physical,  // O = (L + 2P - K) / S + 1, all layers
+  // O replaced by L + (L - 3) / S + 1, K = 3 everywhere, no linear layers, skips or pools: a fit
+  // that reproduces the table's energies, with no physical meaning
+  paper
+};
+
+OperationCounts count_operations(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                                 Precision precision, Accounting accounting);
+
+/// The table's energy of one batch [J]: every operation at float32's or at int8's cost.
+double paper_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                    Precision precision, Accounting accounting);
+
+/// What an int8 step really does [J]. Products of int8 are added up in int32; weight gradients are
+/// float32 (the gradient is bifurcated: backward through activations is int8, that of weights is
+/// not), as are normalisation and the update; quantising reads float32. Memory: every layer reads
+/// its input and weights and writes its output once from DRAM in each pass; caches would lower
+/// that.
+struct HonestEnergy {
+  double forward = 0, backward = 0, normalisation = 0, quantisation = 0, other = 0, update = 0;
+  double memory = 0;
+  double arithmetic() const {
+    return forward + backward + normalisation + quantisation + other + update;
+  }
+  double total() const { return arithmetic() + memory; }
+};
+HonestEnergy honest_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                           Precision precision, const OperationCosts& costs = {});
+
+}  // namespace eqt::theory

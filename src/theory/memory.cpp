@@ -1,0 +1,103 @@
+#include "theory/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace eqt::theory {
+namespace {
+
+constexpr double kFloatBytes = 4;
+
+/// As printed: two decimals.
+double rounded(double mebibytes) { return std::round(100 * mebibytes) / 100; }
+
+std::uint64_t values_of(const std::vector<Map>& maps) {
+  std::uint64_t values = 0;
+  for (const Map& map : maps) values += map.values();
+  return values;
+}
+
+std::uint64_t input_values() {
+  return std::uint64_t(kImageChannels) * std::uint64_t(kImageSize * kImageSize);
+}
+
+std::uint64_t linear_outputs(const NetworkShape& shape) {
+  std::uint64_t values = static_cast<std::uint64_t>(shape.features);
+  for (const Linear& l : shape.linears) values += static_cast<std::uint64_t>(l.out);
+  return values;
+}
+
+std::uint64_t convolution_outputs(const NetworkShape& shape) {
+  std::uint64_t values = 0;
+  for (const Convolution& c : shape.convolutions) values += Map{c.out, c.output_size()}.values();
+  return values;
+}
+
+/// One ReLU for each normalisation layer but those of shortcuts: behind the norm itself or, for a
+/// block's last, behind the sum of the same shape.
+std::uint64_t relu_values(const NetworkShape& shape) {
+  std::uint64_t values = 0;
+  for (std::size_t i = 0; i < shape.norms.size(); ++i)
+    if (shape.convolutions[i].kernel != 1) values += shape.norms[i].values();
+  return values;
+}
+
+/// Input and output of the layer where they are most.
+std::uint64_t largest_layer(const NetworkShape& shape) {
+  std::uint64_t most = 0;
+  for (const Convolution& c : shape.convolutions)
+    most = std::max(most, Map{c.in, c.size}.values() + Map{c.out, c.output_size()}.values());
+  return most;
+}
+
+}  // namespace
+
+std::uint64_t layer_output_values(const NetworkShape& shape, RangeNorm norm) {
+  return convolution_outputs(shape) + values_of(shape.norms) +
+         (norm == RangeNorm::batch ? relu_values(shape) : 0) + values_of(shape.blocks) +
+         values_of(shape.pooled) + linear_outputs(shape);
+}
+
+double paper_memory(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                    Precision precision) {
+  const bool low = precision == Precision::int8;
+  const double parameters =
+      rounded(kFloatBytes * static_cast<double>(shape.parameters) / kMebibyte);
+  if (phase == Phase::inference) return low ? parameters / 4 : parameters;
+  const double outputs = rounded(2 * kFloatBytes * batch *
+                                 static_cast<double>(layer_output_values(shape, norm)) / kMebibyte);
+  const double input =
+      rounded(kFloatBytes * batch * static_cast<double>(input_values()) / kMebibyte);
+  constexpr double kCopies = 5;
+  return (outputs + input) / (low ? 4 : 1) + kCopies * parameters;
+}
+
+HonestMemory honest_memory(const NetworkShape& shape, int batch, Phase phase, Precision precision,
+                           int copies) {
+  const bool low = precision == Precision::int8;
+  const double bytes = low ? 1 : kFloatBytes;  // of an activation
+  const double flat = kFloatBytes * static_cast<double>(shape.parameters) / kMebibyte;
+  const auto activations = [&](std::uint64_t values) {
+    return bytes * batch * static_cast<double>(values) / kMebibyte;
+  };
+  HonestMemory memory;
+  const std::uint64_t largest = largest_layer(shape);
+  if (phase == Phase::inference) {
+    memory.parameters = low ? flat / 4 : flat;
+    memory.activations = activations(largest);
+    return memory;
+  }
+  memory.parameters = flat + (low ? flat / 4 : 0);
+  memory.gradient = memory.optimizer = flat;
+  memory.algorithm = copies * flat;
+  // Backward needs what convolutions and norms read (ReLU works in place), and what sums and pools
+  // hand on.
+  const std::uint64_t kept = input_values() + convolution_outputs(shape) + values_of(shape.norms) +
+                             values_of(shape.blocks) + values_of(shape.pooled) +
+                             linear_outputs(shape);
+  memory.activations = activations(kept);
+  memory.workspace = activations(largest);
+  return memory;
+}
+
+}  // namespace eqt::theory

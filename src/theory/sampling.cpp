@@ -1,0 +1,104 @@
+#include "theory/sampling.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "core/workspace.hpp"
+
+namespace eqt::theory {
+namespace {
+
+/// Mean and deviation of numbers as they come (Welford).
+class Running {
+ public:
+  void add(double x) {
+    ++count_;
+    const double delta = x - mean_;
+    mean_ += delta / count_;
+    squares_ += delta * (x - mean_);
+  }
+  Sampled result() const {
+    return {mean_, count_ > 1 ? std::sqrt(squares_ / (count_ - 1)) : 0, count_};
+  }
+
+ private:
+  int count_ = 0;
+  double mean_ = 0, squares_ = 0;
+};
+
+/// One message after the other through the codec.
+class Draws {
+ public:
+  Draws(const codec::Compressor& compressor, std::span<const float> values)
+      : compressor_(compressor), values_(values), decoded_(values.size()) {}
+
+  /// @return bytes of the payload
+  std::size_t encode_and_decode(const codec::Segment& segment, std::uint64_t seed) {
+    const auto part = values_.subspan(segment.begin, segment.count);
+    codec::EncodeContext context;
+    context.key = {.run_seed = seed, .step = 0, .rank = 0, .slice = segment.slice};
+    context.first_index = segment.first_index;
+    context.rows = segment.rows;
+    if (compressor_.properties().shared_scale) context.shared_scale = compressor_.local_scale(part);
+    payload_.resize(compressor_.max_payload_bytes(segment.count));
+    const std::size_t bytes = compressor_.encode(part, context, workspace_, payload_);
+    const auto to = std::span(decoded_).subspan(segment.begin, segment.count);
+    std::fill(to.begin(), to.end(), 0.0f);
+    compressor_.decode_add(std::span(payload_).first(bytes), 1, workspace_, to);
+    return bytes;
+  }
+
+  std::span<const float> decoded() const { return decoded_; }
+
+ private:
+  const codec::Compressor& compressor_;
+  std::span<const float> values_;
+  std::vector<float> decoded_;
+  std::vector<std::byte> payload_;
+  Workspace workspace_;
+};
+
+}  // namespace
+
+double Sampled::standard_error() const {
+  return draws > 0 ? deviation / std::sqrt(static_cast<double>(draws)) : 0;
+}
+
+std::vector<codec::Segment> one_segment(std::size_t count) {
+  codec::Segment segment;
+  segment.count = count;
+  return {segment};
+}
+
+Sample sample_codec(const codec::Compressor& compressor, std::span<const codec::Segment> segments,
+                    std::span<const float> values, int draws, std::uint64_t seed) {
+  EQT_CHECK(draws >= 1, "{} draws", draws);
+  double squares = 0;
+  for (const double v : values) squares += v * v;
+  Sample sample;
+  sample.decoded.assign(values.size(), 0);
+  Running variance, bits;
+  Draws codec(compressor, values);
+  for (int draw = 0; draw < draws; ++draw) {
+    double error = 0;
+    std::size_t bytes = 0;
+    for (const codec::Segment& segment : segments) {
+      if (segment.compressed)
+        bytes += codec.encode_and_decode(segment, seed + static_cast<std::uint64_t>(draw));
+      for (std::size_t i = segment.begin; i < segment.begin + segment.count; ++i) {
+        const double exact = values[i];
+        const double found = segment.compressed ? codec.decoded()[i] : exact;
+        error += (found - exact) * (found - exact);
+        sample.decoded[i] += found / draws;
+      }
+    }
+    variance.add(squares > 0 ? error / squares : 0);
+    bits.add(8 * static_cast<double>(bytes));
+  }
+  sample.variance = variance.result();
+  sample.payload_bits = bits.result();
+  return sample;
+}
+
+}  // namespace eqt::theory

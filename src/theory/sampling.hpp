@@ -1,0 +1,39 @@
+// Monte-Carlo: the same values encoded and decoded by the real codec under many seeds.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/compressor.hpp"
+#include "codec/message.hpp"
+
+namespace eqt::theory {
+
+/// A mean over draws with the standard deviation of a single one.
+struct Sampled {
+  double mean = 0;
+  double deviation = 0;
+  int draws = 0;
+  /// Of the mean; 0 for a codec that draws nothing.
+  double standard_error() const;
+};
+
+struct Sample {
+  Sampled variance;             // |Q(v) - v|^2 / |v|^2
+  Sampled payload_bits;         // of compressed segments: 8 * bytes
+  std::vector<double> decoded;  // the mean over draws, per value
+};
+
+/// Encodes `segments` of `values` `draws` times, each with a seed of its own; segments that are not
+/// compressed count as exact and cost no payload bits.
+/// @pre draws >= 1; a codec that wants a shared scale gets its own
+/// @throws Error{diverged} if a value is not finite
+Sample sample_codec(const codec::Compressor& compressor, std::span<const codec::Segment> segments,
+                    std::span<const float> values, int draws, std::uint64_t seed);
+
+/// All values as one compressed segment.
+std::vector<codec::Segment> one_segment(std::size_t count);
+
+}  // namespace eqt::theory

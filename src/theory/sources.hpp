@@ -1,0 +1,26 @@
+// Vectors to quantise: draws from named distributions, a pure function of (name, count, seed).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace eqt::theory {
+
+/// A name and a line about what it draws.
+struct Source {
+  std::string_view name;
+  std::string_view about;
+};
+
+std::span<const Source> sources();
+
+/// `count` values. Scales differ between sources; relative variances and code lengths do not depend
+/// on them.
+/// @throws Error{bug} for a name that sources() has not got
+std::vector<float> draw(std::string_view source, std::size_t count, std::uint64_t seed);
+
+}  // namespace eqt::theory
