@@ -221,9 +221,9 @@ std::vector<Row> asked_rows(const AnalyzeTopologyCommand& command) {
 void run_analyze_topology(const AnalyzeTopologyCommand& command) {
   const bool usual = command.kinds.empty() && command.ranks.empty() && command.file.empty() &&
                      !command.directed && command.rows == 0 && command.weights == "auto";
-  if (usual && !command.json) return print_usual();
+  if (usual && !command.output.json) return print_usual();
   const std::vector<Row> rows = usual ? usual_rows() : asked_rows(command);
-  if (!command.json) return print_rows(rows);
+  if (!command.output.json) return print_rows(rows);
   for (const Row& row : rows) fmt::print("{}\n", to_json(row).dump());
 }
 

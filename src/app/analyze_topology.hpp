@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "app/command_line.hpp"
+#include "app/analyze_commands.hpp"
 
 namespace eqt::app {
 

@@ -165,7 +165,7 @@ void analyze_one(const AnalyzeVolumeCommand& command) {
        .compressor = {},
        .frames = {}},
       layout_of(command.model, command.normalization), command.paper);
-  if (command.json) {
+  if (command.output.json) {
     fmt::print("{}\n", to_json(volume).dump());
   } else {
     print_volume(volume);
@@ -225,7 +225,7 @@ void analyze_table(bool paper_only, bool json) {
 
 void run_analyze_volume(const AnalyzeVolumeCommand& command) {
   if (command.model.empty()) {
-    analyze_table(command.paper, command.json);
+    analyze_table(command.paper, command.output.json);
   } else {
     analyze_one(command);
   }

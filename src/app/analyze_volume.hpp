@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "app/command_line.hpp"
+#include "app/analyze_commands.hpp"
 
 namespace eqt::app {
 

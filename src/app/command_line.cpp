@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/analyze_options.hpp"
 #include "app/run_config.hpp"
 #include "app/verbs.hpp"
 #include "core/error.hpp"
@@ -76,69 +77,6 @@ CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
 
 constexpr int kMaxCheckedRanks = 65536;
 
-// Eigenvalues of more take minutes.
-constexpr int kMaxAnalyzedRanks = 1024;
-
-/// The names that a config key takes.
-CLI::Validator names_of(const std::string& key) {
-  std::vector<std::string> names;
-  for (const Choice& choice : config_choices(key)) names.push_back(choice.name);
-  return CLI::IsMember(names);
-}
-
-CLI::App* add_analyze_topology(CLI::App& app, AnalyzeTopologyCommand& topology) {
-  CLI::App* sub = app.add_subcommand(
-      "topology", "Per graph: spectral gap, contraction, degree; without options the usual table");
-  sub->add_option("--kind", topology.kinds, "Only this one; may be given again [all]")
-      ->type_name("KIND")
-      ->expected(1)
-      ->take_all()
-      ->check(names_of("synchronization.topology.kind"));
-  sub->add_option("--ranks", topology.ranks, "May be given again [4 8 16 32 64]")
-      ->type_name("N")
-      ->expected(1)
-      ->take_all()
-      ->check(CLI::Range(1, kMaxAnalyzedRanks));
-  sub->add_flag("--directed", topology.directed, "The ring: to the next rank only");
-  sub->add_option("--weights", topology.weights, "Rule of the mixing matrix [auto]")
-      ->check(names_of("synchronization.topology.weights"));
-  sub->add_option("--rows", topology.rows, "Torus and mesh [as square as possible]")
-      ->type_name("R")
-      ->check(CLI::Range(1, kMaxAnalyzedRanks));
-  sub->add_option("--file", topology.file, "The graph in this JSON file")->type_name("FILE");
-  sub->add_flag("--json", topology.json, "One JSON object a line");
-  return sub;
-}
-
-CLI::App* add_analyze_volume(CLI::App& app, AnalyzeVolumeCommand& volume) {
-  CLI::App* verb = app.add_subcommand(
-      "volume", "Bytes that a node sends in a run, as papers count them and on the wire");
-  CLI::Option* model =
-      verb->add_option("--model", volume.model, "The network, as published [a table of papers]")
-          ->type_name("NAME");
-  const auto about_a_run = [&](const char* name, auto& value, const char* about, auto least,
-                               auto most) {
-    verb->add_option(name, value, about)
-        ->type_name("N")
-        ->check(CLI::Range(least, most))
-        ->needs(model);
-  };
-  constexpr std::size_t kOne = 1, kMany = 1'000'000'000, kMostRanks = 65536;
-  verb->add_option("--normalization", volume.normalization, "Its layers [batchnorm]")
-      ->type_name("NAME")
-      ->needs(model);
-  about_a_run("--ranks", volume.ranks, "Nodes [8]", kOne, kMostRanks);
-  about_a_run("--samples", volume.samples, "Of the training set [50000]", kOne, kMany);
-  about_a_run("--batch-size", volume.batch_size, "Samples per node and step [32]", kOne, kMany);
-  about_a_run("--epochs", volume.epochs, "Passes over the training set [200]", kOne, kMany);
-  about_a_run("--density", volume.density, "Share of the values that is sent [all, float32]", 0.0,
-              1.0);
-  about_a_run("--edges", volume.edges, "Neighbours that a node sends to [1]", kOne, kMostRanks);
-  verb->add_flag("--paper", volume.paper, "Only as papers count");
-  verb->add_flag("--json", volume.json, "One JSON object a line");
-  return verb;
-}
-
 void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
@@ -191,12 +129,7 @@ Command parse_command_line(int argc, char** argv) {
   BenchCollectivesCommand bench_collectives;
   const CLI::App* collectives_app = add_bench_collectives(*bench_app, bench_collectives);
 
-  CLI::App* analyze_app = app.add_subcommand("analyze", "What theory says; nothing is measured");
-  analyze_app->require_subcommand(0, 1)->allow_extras();
-  AnalyzeTopologyCommand analyze_topology;
-  const CLI::App* topology_app = add_analyze_topology(*analyze_app, analyze_topology);
-  AnalyzeVolumeCommand analyze_volume;
-  const CLI::App* volume_app = add_analyze_volume(*analyze_app, analyze_volume);
+  AnalyzeOptions analyze(app);
 
   DoctorCommand doctor;
   CLI::App* doctor_app = app.add_subcommand(
@@ -220,11 +153,7 @@ Command parse_command_line(int argc, char** argv) {
     if (collectives_app->parsed()) return bench_collectives;
     return bench;
   }
-  if (analyze_app->parsed()) {
-    if (topology_app->parsed()) return analyze_topology;
-    if (volume_app->parsed()) return analyze_volume;
-    fail_verb(*analyze_app, "what to analyze, topology or volume");
-  }
+  if (analyze.parsed()) return analyze.command();
   const bool checks = check_app->parsed();
   if ((checks ? check.config_path : train.config_path).empty()) {
     fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");

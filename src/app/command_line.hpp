@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "app/analyze_commands.hpp"
+
 namespace eqt::app {
 
 struct TrainCommand {
@@ -48,32 +50,9 @@ struct BenchCollectivesCommand {
   bool json = false;
 };
 
-struct AnalyzeTopologyCommand {
-  std::vector<std::string> kinds;  // empty = all that have a name
-  std::vector<int> ranks;          // empty = kAnalyzedRanks, or the graph's own number
-  bool directed = false;           // ring
-  std::string weights = "auto";
-  int rows = 0;      // torus, mesh; 0 = as square as possible
-  std::string file;  // the kind graph
-  bool json = false;
-};
-
 struct DoctorCommand {
   double seconds = 2;  // for measuring links
   int threads = 0;     // per rank; 0 = as a training run would choose
-  bool json = false;
-};
-
-struct AnalyzeVolumeCommand {
-  std::string model;                        // "" = the published table
-  std::string normalization = "batchnorm";  // the config's default
-  std::size_t ranks = 8;
-  std::size_t samples = 50000;    // of the training set, CIFAR-10's
-  std::size_t batch_size = 32;    // per rank
-  std::uint64_t epochs = 200;     // as published
-  std::optional<double> density;  // none: float32
-  std::size_t edges = 1;          // out of a node
-  bool paper = false;             // the tables' accounting alone
   bool json = false;
 };
 
@@ -83,8 +62,7 @@ struct PrintCommand {
 };
 
 using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                             BenchCollectivesCommand, AnalyzeTopologyCommand, AnalyzeVolumeCommand,
-                             DoctorCommand, PrintCommand>;
+                             BenchCollectivesCommand, AnalyzeCommand, DoctorCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

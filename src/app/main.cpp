@@ -7,8 +7,7 @@
 #include <system_error>
 #include <variant>
 
-#include "app/analyze_topology.hpp"
-#include "app/analyze_volume.hpp"
+#include "app/analyze.hpp"
 #include "app/bench_codecs.hpp"
 #include "app/bench_collectives.hpp"
 #include "app/command_line.hpp"
@@ -56,8 +55,7 @@ int main(int argc, char** argv) {
             [&](const BenchCollectivesCommand& bench) {
               return run_bench_collectives(bench, argc, argv);
             },
-            [](const AnalyzeTopologyCommand& analyze) { return run_analyze_topology(analyze), 0; },
-            [](const AnalyzeVolumeCommand& volume) { return run_analyze_volume(volume), 0; },
+            [](const AnalyzeCommand& analyze) { return run_analyze(analyze), 0; },
             [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
             [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
