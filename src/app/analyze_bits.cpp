@@ -141,9 +141,8 @@ void print_subject(const Subject& subject, const Row& row) {
               {"measured_standard_error", "+-", 2}},
              false);
   fmt::print(
-      "containers, expected: sparse {:.4g}, dense {:.4g}, Huffman without its table {:.4g}; "
-      "entropy and "
-      "signs {:.4g};\ntheorem 3 {:.4g}\n",
+      "containers, expected: sparse {:.4g}, dense {:.4g}, Huffman without its table {:.4g};\n"
+      "entropy and signs {:.4g}; theorem 3 {:.4g}\n",
       expected["sparse"].get<double>(), expected["dense"].get<double>(),
       expected["huffman"].get<double>(), expected["entropy"].get<double>(),
       expected["theorem3"].get<double>());
@@ -157,7 +156,7 @@ void print_subject(const Subject& subject, const Row& row) {
 }
 
 std::string plot_of(const std::vector<Row>& rows, const std::string& about) {
-  Bars bars{.title = "Bits per value: " + about,
+  Bars bars{.title = fmt::format("Bits per value: {}", about),
             .y = "bits",
             .log_y = false,
             .series = {"fixed", "Elias", "Huffman", "rANS", "auto", "entropy and signs"},
@@ -188,11 +187,10 @@ void run_analyze_bits(const AnalyzeBitsCommand& command) {
   const std::string about = describe_values(command.values, gradient);
   if (!command.output.json)
     fmt::print(
-        "Bits per compressed value of {}\nexpected: exactly, over all roundings, without the mode "
-        "and the "
-        "padding of a bucket; bound: for\nevery vector, with them; measured: mean of {} messages "
-        "and its "
-        "standard error.\n",
+        "Bits per compressed value of {}\n"
+        "expected: exactly, over all roundings, without the mode and the padding of a bucket; "
+        "bound: for\n"
+        "every vector, with them; measured: mean of {} messages and its standard error.\n",
         about, command.values.draws);
   for (const Subject& subject : subjects) {
     rows.push_back(row_of(subject, gradient, command.values));

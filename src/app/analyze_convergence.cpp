@@ -227,7 +227,7 @@ std::string plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixi
     curves.push_back(std::move(curve));
   }
   return curves_script(
-      {.title = "Guarantee against traffic: " + command.setting,
+      {.title = fmt::format("Guarantee against traffic: {}", command.setting),
        .x = "GB that a rank encodes",
        .y = is_convex(command.setting) ? "f - minimum, at most" : "mean of |gradient|^2, at most",
        .log_x = true,
@@ -237,17 +237,16 @@ std::string plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixi
 
 void print_head(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing) {
   fmt::print(
-      "Steps until {} is at most {}, by the theorem for the {} case with {} rank{}, and what a "
-      "rank\nencodes "
-      "in them ({} values a message). cost: (1 + variance) bits against float32.\n",
+      "Steps until {} is at most {}, by the theorem for the {} case\n"
+      "with {} rank{}, and what a rank encodes in them, {} values a message.\n"
+      "cost: (1 + variance) bits against float32.\n",
       is_convex(command.setting) ? "E f - minimum" : "the mean of E|gradient|^2", command.target,
       command.setting, command.problem.ranks, command.problem.ranks == 1 ? "" : "s",
       command.values);
   if (command.setting == "decentralised")
     fmt::print(
-        "{}: rho {:.5g}, mu {:.5g}; compressors of variance up to {:.4g} are covered (DCD-PSGD "
-        "prints "
-        "{:.4g});\nCHOCO's consensus step is in --json.\n",
+        "{}: rho {:.5g}, mu {:.5g}; covered are compressors of variance up to {:.4g} (DCD-PSGD\n"
+        "prints {:.4g}). CHOCO's consensus step is in --json.\n",
         command.topology, mixing.contraction, mixing.distance,
         theory::largest_gossip_variance(mixing), theory::published_gossip_variance(mixing));
   fmt::print("\n");

@@ -135,10 +135,10 @@ std::string plot_of(const std::vector<Row>& rows, bool paper, const char* title,
     std::vector<double> values = {value("float32"), value("int8")};
     if (published)
       values.insert(values.end(), {value("published_float32"), value("published_int8")});
-    bars.groups.push_back({row["model"].get<std::string>() + " " +
-                               row["norm"].get<std::string>().substr(6) + " " +
-                               row["phase"].get<std::string>(),
-                           values});
+    bars.groups.push_back(
+        {fmt::format("{} {} {}", row["model"].get<std::string>(),
+                     row["norm"].get<std::string>().substr(6), row["phase"].get<std::string>()),
+         values});
   }
   return bars_script(bars);
 }
@@ -152,13 +152,13 @@ std::vector<Row> rows_of(const RowOf& row_of) {
 
 void print_paper_energy(const std::vector<Row>& rows, int batch) {
   fmt::print(
-      "mJ of a batch of {}, every operation at the cost of its precision (Horowitz 2014, 45 "
-      "nm).\nBy a fit "
-      "with no physical meaning: output side O replaced by L + (L - 3) / S + 1, kernels of 3 "
-      "throughout,\nno "
-      "linear layers, skips or pools, and 110 layers for resnet54. physical: the same costs with O "
-      "=\n(L + 2P - K) "
-      "/ S + 1, all layers, and resnet54's own 50.\n\n",
+      "mJ of a batch of {}, every operation at the cost of its precision (Horowitz 2014, 45 nm).\n"
+      "By a fit without physical meaning: the output side O is replaced by L + (L - 3) / S + 1, "
+      "linear\n"
+      "layers, skips and pools are left out, and resnet54 is taken to have 110 layers. physical: "
+      "the same\n"
+      "costs with O = (L + 2P - K) / S + 1, all layers, and 50 of them in resnet54.\n"
+      "\n",
       batch);
   std::vector<Column> columns = name_columns();
   columns.insert(columns.end(), {{"float32", "float32", 5},
@@ -174,11 +174,12 @@ void print_paper_energy(const std::vector<Row>& rows, int batch) {
 
 void print_honest_energy(const std::vector<Row>& rows, int batch) {
   fmt::print(
-      "mJ of a batch of {} (Horowitz 2014, 45 nm). int8: products of int8 added up in int32, "
-      "weight "
-      "gradients,\nnormalisation and update in float32. memory: each layer's input, weights and "
-      "output through "
-      "DRAM\nonce a pass; caches lower it, sending is not counted.\n\n",
+      "mJ of a batch of {} (Horowitz 2014, 45 nm). int8: products of int8 added up in int32; "
+      "weight\n"
+      "gradients, normalisation and update in float32. memory: each layer moves its input, weights "
+      "and\n"
+      "output through DRAM once a pass; caches lower that. Sending is not counted.\n"
+      "\n",
       batch);
   std::vector<Column> columns = name_columns();
   columns.insert(columns.end(), {{"float32/total", "float32", 5},
@@ -194,11 +195,11 @@ void print_honest_energy(const std::vector<Row>& rows, int batch) {
 
 void print_paper_memory(const std::vector<Row>& rows, int batch) {
   fmt::print(
-      "MiB for a batch of {}: twice the outputs of all layers, the input, five copies of the "
-      "parameters; int8:\na "
-      "quarter of all but the copies; inference: the parameters. Figures that are not reproduced "
-      "are slips\nof the "
-      "table: its own formula gives ours.\n\n",
+      "MiB for a batch of {}: twice the outputs of all layers, the input and five copies of the\n"
+      "parameters; int8: a quarter of all but the copies; inference: the parameters. Where "
+      "\"same\" says\n"
+      "no, the table has a slip: its own formula gives the other figure.\n"
+      "\n",
       batch);
   std::vector<Column> columns = name_columns();
   columns.insert(columns.end(), {{"float32", "float32", 5},
@@ -213,9 +214,11 @@ void print_paper_memory(const std::vector<Row>& rows, int batch) {
 
 void print_honest_memory(const std::vector<Row>& rows, const AnalyzeMemoryCommand& command) {
   fmt::print(
-      "MiB at the peak for a batch of {}: what backward needs is kept once, in int8 or float32; "
-      "parameters,\ngradient, "
-      "momentum and the algorithm's {} copies in float32, and an int8 copy of the parameters.\n\n",
+      "MiB at the peak for a batch of {}: what backward needs is kept once, in float32 or int8;\n"
+      "parameters, gradient, momentum and the algorithm's {} copies in float32, with int8 also "
+      "the\n"
+      "parameters in int8.\n"
+      "\n",
       command.batch_size, command.copies);
   std::vector<Column> columns = name_columns();
   columns.insert(columns.end(), {{"float32/total", "float32", 5},

@@ -59,13 +59,13 @@ void print_levels(const Subject& subject, const Row& row) {
     const std::string text = fmt::format(" {:.6g}", level);
     if (line.size() + text.size() > 100) {
       fmt::print("{}\n", line);
-      line = " ";
+      line.assign(1, ' ');
     }
     line += text;
   }
   const Row& worst = row["adversary"];
-  fmt::print("{}\n  worst vector: {} values of {:.6g} and {} of {:.6g} times the norm\n", line,
-             worst["heads"].get<std::size_t>(), worst["head"].get<double>(),
+  fmt::print("{}\n  worst vector: {} times {:.6g} and {} times {:.6g}, in parts of its norm\n",
+             line, worst["heads"].get<std::size_t>(), worst["head"].get<double>(),
              worst["bodies"].get<std::size_t>(), worst["body"].get<double>());
 }
 
@@ -101,11 +101,13 @@ void run_analyze_levels(const AnalyzeLevelsCommand& command) {
   if (!command.output.json)
     fmt::print(
         "R: largest quotient of neighbouring levels; A: smallest level times the root of the "
-        "bucket; "
-        "bound:\n(R-1)^2/(4R) + phi(A); worst: the least bound known; reaches: the worst vector's "
-        "exact variance\nwith these levels; measured: the same, encoded {} times. theta*, p*: of "
-        "the "
-        "sinh and exponential\ntables of least worst case.\n\n",
+        "bucket size;\n"
+        "bound: (R-1)^2/(4R) + phi(A); worst: the least bound known; reaches: exact variance of "
+        "the worst\n"
+        "vector; measured: the same, encoded {} times; theta*, p*: of the sinh and exponential "
+        "tables of\n"
+        "least worst case.\n"
+        "\n",
         kDraws);
   std::vector<Column> columns = subject_columns();
   columns.insert(columns.end(), {{"ratio", "R"},

@@ -34,7 +34,7 @@ CLI::Validator plot_path() {
       [](const std::string& path) {
         return metrics::is_plot_path(path)
                    ? std::string()
-                   : "expected a file that ends in .svg or .png, found " + path;
+                   : fmt::format("expected a file that ends in .svg or .png, found {}", path);
       },
       "FILE");
 }
@@ -52,7 +52,7 @@ void add_setting(CLI::App& verb, CompressorQuestion& question, const std::string
   verb.add_option_function<std::string>(
           option,
           [&question, key](const std::string& value) {
-            question.sets.push_back("compressor." + key + "=" + value);
+            question.sets.push_back(fmt::format("compressor.{}={}", key, value));
           },
           about)
       ->type_name("V");
@@ -235,7 +235,7 @@ struct AnalyzeOptions::State {
     const auto question = std::make_shared<Options>();
     options(*verb, *question);
     verbs.emplace_back(verb, [question]() -> AnalyzeCommand { return *question; });
-    names += (names.empty() ? "" : ", ") + std::string(name);
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   }
 };
 

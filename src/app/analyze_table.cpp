@@ -13,8 +13,12 @@ namespace {
 
 using metrics::gnuplot_quoted;
 
+Row::json_pointer place_of(const Column& column) {
+  return Row::json_pointer(fmt::format("/{}", column.key));
+}
+
 std::string cell_text(const Row& row, const Column& column) {
-  const Row::json_pointer place("/" + std::string(column.key));
+  const Row::json_pointer place = place_of(column);
   if (!row.contains(place)) return "-";
   const Row& value = row.at(place);
   if (value.is_string()) return value.get<std::string>();
@@ -25,7 +29,7 @@ std::string cell_text(const Row& row, const Column& column) {
 }
 
 bool is_text(const std::vector<Row>& rows, const Column& column) {
-  const Row::json_pointer place("/" + std::string(column.key));
+  const Row::json_pointer place = place_of(column);
   return std::ranges::any_of(
       rows, [&](const Row& row) { return row.contains(place) && row.at(place).is_string(); });
 }
@@ -38,9 +42,10 @@ void print_table(const std::vector<Row>& rows, const std::vector<Column>& column
     for (const Row& row : rows) cells.push_back(cell_text(row, column));
     std::size_t width = 0;
     for (const std::string& cell : cells) width = std::max(width, cell.size());
+    const char* const gap = lines[0].empty() ? "" : "  ";
     for (std::size_t i = 0; i < cells.size(); ++i)
-      lines[i] += (lines[i].empty() ? "" : "  ") + (left ? fmt::format("{:<{}}", cells[i], width)
-                                                         : fmt::format("{:>{}}", cells[i], width));
+      lines[i] += left ? fmt::format("{}{:<{}}", gap, cells[i], width)
+                       : fmt::format("{}{:>{}}", gap, cells[i], width);
   }
   for (std::string& line : lines) {
     line.erase(line.find_last_not_of(' ') + 1);
@@ -55,11 +60,10 @@ std::string number(double value) {
 
 std::string axes_script(const Axes& axes) {
   std::string script =
-      "reset\nset grid back linecolor rgb '#d0d0d0'\nset border 3\n"
-      "set tics nomirror\nset key outside right\n";
-  script += "set title " + gnuplot_quoted(axes.title) + "\n";
-  script +=
-      "set xlabel " + gnuplot_quoted(axes.x) + "\nset ylabel " + gnuplot_quoted(axes.y) + "\n";
+      "reset\nset grid back linetype 1 linewidth 0.5 linecolor rgb '#d8d8d8'\nset border 3\n"
+      "set tics nomirror\nset key below\n";
+  script += fmt::format("set title {}\nset xlabel {}\nset ylabel {}\n", gnuplot_quoted(axes.title),
+                        gnuplot_quoted(axes.x), gnuplot_quoted(axes.y));
   if (axes.log_x) script += "set logscale x\nset format x '%g'\n";
   if (axes.log_y) script += "set logscale y\nset format y '%g'\n";
   return script;
@@ -80,7 +84,8 @@ std::string curves_script(const Axes& axes, const std::vector<Curve>& curves) {
   std::string script = axes_script(axes);
   for (std::size_t i = 0; i < curves.size(); ++i) {
     script += fmt::format("$curve{} << end_of_curve\n", i);
-    for (const auto& [x, y] : curves[i].points) script += number(x) + ' ' + number(y) + '\n';
+    for (const auto& [x, y] : curves[i].points)
+      script += fmt::format("{} {}\n", number(x), number(y));
     script += "end_of_curve\n";
   }
   script += "plot ";
@@ -90,7 +95,8 @@ std::string curves_script(const Axes& axes, const std::vector<Curve>& curves) {
         "pointtype {} title {}",
         i > 0 ? ", " : "", i, kColours[i % std::size(kColours)], 4 + i % 10,
         gnuplot_quoted(curves[i].title));
-  return script + "\n";
+  script += '\n';
+  return script;
 }
 
 std::string bars_script(const Bars& bars) {
@@ -103,14 +109,15 @@ std::string bars_script(const Bars& bars) {
   script += "$bars << end_of_bars\n";
   for (const auto& [name, values] : bars.groups) {
     script += gnuplot_quoted(name);
-    for (const double value : values) script += ' ' + number(value);
+    for (const double value : values) script += fmt::format(" {}", number(value));
     script += '\n';
   }
   script += "end_of_bars\nplot ";
   for (std::size_t i = 0; i < bars.series.size(); ++i)
     script += fmt::format("{}$bars using {}:xtic(1) linecolor rgb '{}' title {}", i > 0 ? ", " : "",
                           i + 2, kColours[i % std::size(kColours)], gnuplot_quoted(bars.series[i]));
-  return script + "\n";
+  script += '\n';
+  return script;
 }
 
 void draw(const AnalyzeOutput& output, const std::string& script, int width, int height) {

@@ -120,14 +120,14 @@ std::vector<Part> parts_of(const std::vector<codec::Segment>& segments,
 }
 
 std::string plot_of(const std::vector<Row>& rows, const std::string& about) {
-  Bars bars{.title = "Relative variance: " + about,
+  Bars bars{.title = fmt::format("Relative variance: {}", about),
             .y = "E|Q(v) - v|^2 / |v|^2",
             .log_y = true,
             .series = {"exact", "measured", "worst case", "theorem 2"},
             .groups = {}};
   for (const Row& row : rows) {
     std::string name = row["compressor"];
-    if (row.contains("tensor")) name += " " + row["tensor"].get<std::string>();
+    if (row.contains("tensor")) name += fmt::format(" {}", row["tensor"].get<std::string>());
     const auto value = [&](const char* key) {
       return row[key].is_number() ? row[key].get<double>() : std::nan("");
     };
@@ -164,11 +164,11 @@ void run_analyze_variance(const AnalyzeVarianceCommand& command) {
   const std::string about = describe_values(command.values, gradient);
   if (!command.output.json)
     fmt::print(
-        "E|Q(v) - v|^2 / |v|^2 of {}\nexact: for these values; measured: mean of {} messages and "
-        "its "
-        "standard error; worst: of all\nvectors whose buckets have these norms; theorem 2: "
-        "(R-1)^2/(4R) "
-        "+ phi(A).\n\n",
+        "E|Q(v) - v|^2 / |v|^2 of {}\n"
+        "exact: for these values; measured: mean of {} messages and its standard error; worst: of "
+        "all\n"
+        "vectors whose buckets have these norms; theorem 2: (R-1)^2/(4R) + phi(A).\n"
+        "\n",
         about, command.values.draws);
   std::vector<Column> columns = subject_columns();
   if (command.by_tensor) columns.insert(columns.begin() + 1, {"tensor", "tensor"});

@@ -91,11 +91,11 @@ void run_analyze_worst_case(const AnalyzeWorstCaseCommand& command) {
     for (const std::size_t d : buckets) rows.push_back(row_of(theory::worst_case_row(b, d)));
   if (!command.output.json)
     fmt::print(
-        "Least bounds of E|Q(v) - v|^2 / |v|^2 that hold for every vector. L2 norm but for QSGD-V "
-        "and "
-        "where\nit says max. ElastiQuant: sinh levels of theta*; exponential: levels of ratio p*; "
-        "NUQSGD: "
-        "p = 1/2.\n\n");
+        "Least bounds of E|Q(v) - v|^2 / |v|^2 that hold for every vector, L2 norm but for QSGD-V "
+        "and where\n"
+        "it says max. ElastiQuant: sinh levels of theta*; exponential: levels of ratio p*; NUQSGD: "
+        "p = 1/2.\n"
+        "\n");
   print_rows(rows,
              {{"bits", "bits"},
               {"bucket_size", "bucket"},

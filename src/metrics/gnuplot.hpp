@@ -24,9 +24,9 @@ bool is_plot_path(std::string_view path);
 /// Draws what `script` says and puts it at plot.path, complete or not at all. The script sets
 /// neither terminal nor output; data stand in it as here-documents ($name << end ... end). gnuplot
 /// reads no settings of the user's, and no shell is asked.
-/// @throws Error{usage} for another ending, or where there is no gnuplot; Error{output} with
-/// gnuplot's own last words if it fails, draws nothing or takes longer than plot.deadline, and
-/// where the file cannot be written
+/// @throws Error{usage} for another ending; Error{output} where there is no gnuplot, with its own
+/// last words where it fails, draws nothing or takes longer than plot.deadline, and where the file
+/// cannot be written
 void run_gnuplot(std::string_view script, const Plot& plot);
 
 /// `text` as a quoted string of a gnuplot script, without meaning for its enhanced text mode.

@@ -16,8 +16,7 @@ double products_of(const Convolution& c, int batch, Accounting accounting) {
   const double pairs = double{1} * batch * c.in * c.out;
   if (accounting == Accounting::physical)
     return pairs * squared(c.kernel) * squared(c.output_size());
-  constexpr double kKernel = 3;
-  return pairs * squared(kKernel) * squared(c.size + (c.size - kKernel) / c.stride + 1);
+  return pairs * squared(c.kernel) * squared(c.size + (c.size - 3.0) / c.stride + 1);
 }
 
 Operations norm_operations(const Map& map, int batch, Phase phase, RangeNorm norm) {

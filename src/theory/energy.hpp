@@ -42,7 +42,7 @@ struct OperationCounts {
 /// How the table of the paper was computed.
 enum class Accounting {
   physical,  // O = (L + 2P - K) / S + 1, all layers
-  // O replaced by L + (L - 3) / S + 1, K = 3 everywhere, no linear layers, skips or pools: a fit
+  // O replaced by L + (L - 3) / S + 1, no linear layers, skips or pools: a fit
   // that reproduces the table's energies, with no physical meaning
   paper
 };

@@ -6,9 +6,10 @@ namespace {
 void add_convolution(NetworkShape& shape, const Convolution& convolution) {
   shape.convolutions.push_back(convolution);
   shape.norms.push_back({convolution.out, convolution.output_size()});
-  shape.parameters += std::uint64_t(convolution.in) * std::uint64_t(convolution.out) *
-                          std::uint64_t(convolution.kernel) * std::uint64_t(convolution.kernel) +
-                      2 * std::uint64_t(convolution.out);  // scale and shift of the norm behind
+  shape.parameters +=
+      std::uint64_t(convolution.in) * std::uint64_t(convolution.out) *
+          std::uint64_t(convolution.kernel) * std::uint64_t(convolution.kernel) +
+      (convolution.bias ? 3 : 2) * std::uint64_t(convolution.out);  // the norm's two
 }
 
 void add_linear(NetworkShape& shape, int in, int out) {
@@ -65,7 +66,7 @@ NetworkShape vgg11() {
       shape.pooled.push_back({channels, size});
       continue;
     }
-    add_convolution(shape, {.in = channels, .out = out, .size = size});
+    add_convolution(shape, {.in = channels, .out = out, .size = size, .bias = true});
     channels = out;
   }
   constexpr int kHidden = 512;

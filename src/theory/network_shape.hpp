@@ -18,6 +18,7 @@ struct Convolution {
   int kernel = 3;
   int size = 0;  // L, of the input's side [pixels]
   int stride = 1;
+  bool bias = false;
   int output_size() const { return (size + 2 * (kernel / 2) - kernel) / stride + 1; }
 };
 

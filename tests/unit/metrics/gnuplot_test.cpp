@@ -80,7 +80,7 @@ TEST_CASE("without gnuplot one sentence says what to install, and no file appear
   CHECK_FALSE(plot_available());
   const std::string plot = folder.path() + "/plot.svg";
   const Error error = error_of([&] { run_gnuplot(kLine, {plot}); });
-  CHECK(error.kind() == Kind::usage);
+  CHECK(error.kind() == Kind::output);
   CHECK(std::string(error.what()).find("gnuplot-nox") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(plot));
 }
