@@ -36,6 +36,7 @@ if(TARGET equant-train)
   eqt_e2e_test(elastic 180)
   eqt_e2e_test(verbs 120)
   eqt_e2e_test(topologies 120)
+  eqt_e2e_test(analyze 120)
   eqt_e2e_test(analyze_volume 60)
   eqt_e2e_test(bench 240)
   eqt_e2e_test(bench_collectives 240)
@@ -48,7 +49,7 @@ if(TARGET equant-train)
   eqt_e2e_test(without_threads 120)
 
   # One process at a time, and no clock is read: two of these run beside each other.
-  foreach(name IN ITEMS verbs topologies analyze_volume install weights gossip_refusals)
+  foreach(name IN ITEMS verbs topologies analyze analyze_volume install weights gossip_refusals)
     set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 1)
   endforeach()
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "app/analyze_table.hpp"
 #include "app/build_topology.hpp"
 #include "app/graph_file.hpp"
 #include "app/run_config.hpp"
@@ -22,7 +23,7 @@ namespace {
 constexpr const char* kOrigin = "analyze topology";
 
 /// A graph of some ranks with what a reader wants to know of it.
-struct Row {
+struct GraphRow {
   TopologyConfig config;
   std::unique_ptr<topology::Topology> topology;
   topology::Spectrum spectrum;
@@ -48,8 +49,9 @@ Extent extent_of(const topology::Topology& topology) {
   return extent;
 }
 
-Row analyzed(const TopologyConfig& config, int ranks, const std::string& graph_text = {}) {
-  Row row{.config = config, .topology = build_topology(config, ranks, graph_text), .spectrum = {}};
+GraphRow analyzed(const TopologyConfig& config, int ranks, const std::string& graph_text = {}) {
+  GraphRow row{
+      .config = config, .topology = build_topology(config, ranks, graph_text), .spectrum = {}};
   row.spectrum = topology::analyse(*row.topology);
   return row;
 }
@@ -62,7 +64,7 @@ double distance_from_mean(const topology::Topology& topology) {
   return most;
 }
 
-nlohmann::ordered_json to_json(const Row& row) {
+nlohmann::ordered_json to_json(const GraphRow& row) {
   const topology::MixingMatrix& matrix = row.topology->at(0);
   const Extent extent = extent_of(*row.topology);
   nlohmann::ordered_json line = {{"kind", row.config.kind},
@@ -90,14 +92,14 @@ std::string decimals(double value) {
   return fmt::format("{:.6f}", std::round(value * 1e6) / 1e6 + 0.0);
 }
 
-void print_rows(const std::vector<Row>& rows) {
+void print_graphs(const std::vector<GraphRow>& rows) {
   fmt::print(
       "degree: ranks that one sends to in a step; gap: 1 - |lambda_2|; contraction: "
       "||W - J||_2;\nbeta: ||I - W||_2. Gap and contraction are those of a period's product.\n\n"
       "{:<22} {:>5} {:>6} {:>6} {:>6}  {:>8} {:>10} {:>11} {:>8} {:>10}\n",
       "graph", "ranks", "period", "degree", "edges", "gap", "|lambda_2|", "contraction", "beta",
       "lambda_min");
-  for (const Row& row : rows) {
+  for (const GraphRow& row : rows) {
     const Extent extent = extent_of(*row.topology);
     const topology::Spectrum& spectrum = row.spectrum;
     fmt::print("{:<22} {:>5} {:>6} {:>6} {:>6}  {:>8} {:>10} {:>11} {:>8} {:>10}\n",
@@ -141,14 +143,14 @@ void print_usual() {
       "{:>5}  {:>5}  {:>14}  {:>13}\n",
       "ranks", "steps", "||P - J||_2", "max |P - J|");
   for (const int ranks : kOnePeerRanks) {
-    const Row row = analyzed({.kind = "one-peer-exponential"}, ranks);
+    const GraphRow row = analyzed({.kind = "one-peer-exponential"}, ranks);
     fmt::print("{:>5}  {:>5}  {:>14.4g}  {:>13.4g}\n", ranks, row.topology->period(),
                row.spectrum.contraction, distance_from_mean(*row.topology));
   }
 }
 
-std::vector<Row> usual_rows() {
-  std::vector<Row> rows;
+std::vector<GraphRow> usual_rows() {
+  std::vector<GraphRow> rows;
   for (const Column& column : usual_columns())
     for (const int ranks : kAnalyzedRanks) rows.push_back(analyzed(column.config, ranks));
   for (const int ranks : kOnePeerRanks)
@@ -183,7 +185,7 @@ std::vector<std::string> kinds_of(const AnalyzeTopologyCommand& command) {
 
 /// The graph of one kind for all numbers of ranks that were asked for.
 void add_rows(const AnalyzeTopologyCommand& command, const TopologyConfig& config,
-              std::vector<Row>& rows) {
+              std::vector<GraphRow>& rows) {
   std::vector<int> sizes = command.ranks;
   std::string text;
   check_topology(config, kOrigin);
@@ -196,8 +198,8 @@ void add_rows(const AnalyzeTopologyCommand& command, const TopologyConfig& confi
 }
 
 /// With all kinds asked for, those that do not exist with these options are left out.
-std::vector<Row> asked_rows(const AnalyzeTopologyCommand& command) {
-  std::vector<Row> rows;
+std::vector<GraphRow> asked_rows(const AnalyzeTopologyCommand& command) {
+  std::vector<GraphRow> rows;
   std::optional<Error> refusal;
   for (const std::string& kind : kinds_of(command)) {
     TopologyConfig config{.kind = kind,
@@ -216,15 +218,36 @@ std::vector<Row> asked_rows(const AnalyzeTopologyCommand& command) {
   return rows;
 }
 
+/// A curve per graph that exists for several numbers of ranks.
+std::string plot_of(const std::vector<GraphRow>& rows) {
+  std::vector<Curve> curves;
+  for (const GraphRow& row : rows) {
+    const std::string name = row.config.directed ? "directed ring" : row.config.kind;
+    auto curve = std::ranges::find(curves, name, &Curve::title);
+    if (curve == curves.end()) curve = curves.insert(curves.end(), {.title = name, .points = {}});
+    curve->points.emplace_back(row.topology->ranks(), row.spectrum.spectral_gap);
+  }
+  return curves_script({.title = "Spectral gap of a period",
+                        .x = "ranks",
+                        .y = "1 - |lambda_2|",
+                        .log_x = true,
+                        .log_y = true},
+                       curves);
+}
+
 }  // namespace
 
 void run_analyze_topology(const AnalyzeTopologyCommand& command) {
   const bool usual = command.kinds.empty() && command.ranks.empty() && command.file.empty() &&
                      !command.directed && command.rows == 0 && command.weights == "auto";
-  if (usual && !command.output.json) return print_usual();
-  const std::vector<Row> rows = usual ? usual_rows() : asked_rows(command);
-  if (!command.output.json) return print_rows(rows);
-  for (const Row& row : rows) fmt::print("{}\n", to_json(row).dump());
+  const bool plots = !command.output.plot.empty(), text = !command.output.json;
+  if (usual && text) print_usual();
+  if (usual && text && !plots) return;
+  const std::vector<GraphRow> rows = usual ? usual_rows() : asked_rows(command);
+  if (text && !usual) print_graphs(rows);
+  if (!text)
+    for (const GraphRow& row : rows) fmt::print("{}\n", to_json(row).dump());
+  if (plots) draw(command.output, plot_of(rows));
 }
 
 }  // namespace eqt::app
