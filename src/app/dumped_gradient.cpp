@@ -70,7 +70,7 @@ TensorSlice tensor_of(const Json& tensor, std::size_t offset, std::size_t values
   return slice;
 }
 
-Json read_document(const std::string& path) {
+std::string read_text(const std::string& path) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   std::ifstream file(path, std::ios::binary);
@@ -78,8 +78,12 @@ Json read_document(const std::string& path) {
     refuse(path, "found a file that cannot be read or is larger than {} bytes", kMaxLayoutBytes);
   std::stringstream text;
   text << file.rdbuf();
+  return text.str();
+}
+
+Json parse_layout_document(const std::string& text, const std::string& origin) {
   try {
-    return parse_document(text.str(), path, "layout");
+    return parse_document(text, origin, "layout");
   } catch (const Error& refusal) {
     throw Error(Kind::data, refusal.what());
   }
@@ -87,30 +91,35 @@ Json read_document(const std::string& path) {
 
 }  // namespace
 
+void parse_gradient_layout(const std::string& text, const std::string& origin,
+                           DumpedGradient& gradient) {
+  const std::size_t count = gradient.values.size();
+  const Json document = parse_layout_document(text, origin);
+  if (!document.contains("tensors") || !document["tensors"].is_array())
+    refuse(origin, "found no list \"tensors\"");
+  gradient.layout.clear();
+  for (const Json& tensor : document["tensors"])
+    gradient.layout.push_back(tensor_of(tensor, total_count(gradient.layout), count, origin));
+  if (total_count(gradient.layout) != count)
+    refuse(origin, "found tensors of {} values for a gradient of {}", total_count(gradient.layout),
+           count);
+  gradient.has_layout = true;
+  if (document.contains("step")) gradient.step = whole_number(document, "step", origin);
+  if (document.contains("rank")) gradient.rank = whole_number(document, "rank", origin);
+}
+
 DumpedGradient read_dumped_gradient(const std::string& path) {
   DumpedGradient gradient;
   gradient.values = read_npy(path);
   const std::size_t count = gradient.values.size();
+  gradient.layout = {{.name = "gradient",
+                      .shape = {static_cast<std::int64_t>(count)},
+                      .offset = 0,
+                      .count = count}};
   const std::string beside = std::filesystem::path(path).replace_extension(".json").string();
   std::error_code error;
-  if (!std::filesystem::exists(beside, error)) {
-    gradient.layout = {{.name = "gradient",
-                        .shape = {static_cast<std::int64_t>(count)},
-                        .offset = 0,
-                        .count = count}};
-    return gradient;
-  }
-  const Json document = read_document(beside);
-  if (!document.contains("tensors") || !document["tensors"].is_array())
-    refuse(beside, "found no list \"tensors\"");
-  for (const Json& tensor : document["tensors"])
-    gradient.layout.push_back(tensor_of(tensor, total_count(gradient.layout), count, beside));
-  if (total_count(gradient.layout) != count)
-    refuse(beside, "found tensors of {} values for a gradient of {}", total_count(gradient.layout),
-           count);
-  gradient.has_layout = true;
-  if (document.contains("step")) gradient.step = whole_number(document, "step", beside);
-  if (document.contains("rank")) gradient.rank = whole_number(document, "rank", beside);
+  if (std::filesystem::exists(beside, error))
+    parse_gradient_layout(read_text(beside), beside, gradient);
   return gradient;
 }
 

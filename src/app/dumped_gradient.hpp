@@ -18,6 +18,12 @@ struct DumpedGradient {
   std::optional<std::uint64_t> rank;
 };
 
+/// The tensors, step and rank that a layout's text names, into `gradient`, whose values are there.
+/// `origin` names the text in messages.
+/// @throws Error{data}
+void parse_gradient_layout(const std::string& text, const std::string& origin,
+                           DumpedGradient& gradient);
+
 /// FILE.npy and, if it is there, its layout FILE.json with {"tensors": [{"name", "offset", "count",
 /// "shape"}], "step", "rank"}.
 /// @throws Error{data} where a file is not what it should be or the two do not fit together

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -19,7 +20,9 @@
 #include <string_view>
 #include <vector>
 
+#include "app/dumped_gradient.hpp"
 #include "app/graph_file.hpp"
+#include "app/npy_file.hpp"
 #include "app/run_config.hpp"
 #include "core/error.hpp"
 #include "data/formats.hpp"
@@ -145,6 +148,35 @@ void read_cifar(Bytes bytes) {
   });
 }
 
+/// A NumPy file. What is taken is finite and as long as the file.
+void read_array(Bytes bytes) {
+  static const MemoryFile file;
+  file.hold(bytes);
+  expect(Kind::data, [&] {
+    const std::vector<float> values = app::read_npy(file.path());
+    if (values.empty() || values.size() * sizeof(float) >= bytes.size())
+      breach("expected as many values as the file holds");
+    if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))
+      breach("expected finite values");
+  });
+}
+
+/// A byte for the number of values, then a layout's text. What is taken tiles the values.
+void read_layout(Bytes bytes) {
+  if (bytes.empty()) return;
+  app::DumpedGradient gradient;
+  gradient.values.resize(bytes[0] + 1u);
+  expect(Kind::data, [&] {
+    app::parse_gradient_layout(text_of(bytes.subspan(1)), "fuzz", gradient);
+    std::size_t end = 0;
+    for (const TensorSlice& slice : gradient.layout) {
+      if (slice.offset != end || slice.count == 0) breach("expected tensors one after the other");
+      end += slice.count;
+    }
+    if (end != gradient.values.size()) breach("expected tensors of all values");
+  });
+}
+
 #ifdef EQT_FUZZ_CHECKPOINT
 /// A number of the file, see checkpoint/FORMAT.md.
 template <typename T>
@@ -205,7 +237,7 @@ struct Reader {
 };
 constexpr Reader kReaders[] = {
     {"config", read_config},         {"graph", read_graph}, {"idx", read_idx},
-    {"cifar", read_cifar},
+    {"cifar", read_cifar},           {"array", read_array}, {"layout", read_layout},
 #ifdef EQT_FUZZ_CHECKPOINT
     {"checkpoint", read_checkpoint},
 #endif
