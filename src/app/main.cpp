@@ -46,18 +46,17 @@ int main(int argc, char** argv) {
   take_write_errors();
   try {
     return flushed(std::visit(
-        Overloaded{
-            [&](const TrainCommand& train) { return run_train(train, argc, argv); },
-            [](const CheckCommand& check) { return run_check(check), 0; },
-            [](const ListCommand& list) { return run_list(list), 0; },
-            [](const SchemaCommand&) { return run_schema(), 0; },
-            [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
-            [&](const BenchCollectivesCommand& bench) {
-              return run_bench_collectives(bench, argc, argv);
-            },
-            [](const AnalyzeCommand& analyze) { return run_analyze(analyze), 0; },
-            [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
-            [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
+        Overloaded{[&](const TrainCommand& train) { return run_train(train, argc, argv); },
+                   [](const CheckCommand& check) { return run_check(check), 0; },
+                   [](const ListCommand& list) { return run_list(list), 0; },
+                   [](const SchemaCommand&) { return run_schema(), 0; },
+                   [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
+                   [&](const BenchCollectivesCommand& bench) {
+                     return run_bench_collectives(bench, argc, argv);
+                   },
+                   [](const AnalyzeCommand& analyze) { return run_analyze(analyze), 0; },
+                   [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
+                   [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
   } catch (const eqt::Error& error) {
     eqt::comm::print_error(error.kind(), error.what());
