@@ -72,6 +72,7 @@ TEST_CASE("quoted text means itself in a gnuplot script") {
   CHECK(gnuplot_quoted("plain") == "\"plain\"");
   CHECK(gnuplot_quoted("a_b") == "\"a\\\\_b\"");
   CHECK(gnuplot_quoted("say \"x\"\n") == "\"say \\\"x\\\" \"");
+  CHECK(gnuplot_quoted("`ls`") == "\"\\`ls\\`\"");  // gnuplot would run it
 }
 
 TEST_CASE("without gnuplot one sentence says what to install, and no file appears") {
