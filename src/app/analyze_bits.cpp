@@ -86,6 +86,30 @@ std::optional<double> expected_of(codec::Coding coding, const theory::ExpectedBi
   }
 }
 
+/// Each coder's expectation, bound and measured mean.
+Row coders_of(const theory::LevelScheme& scheme, std::span<const codec::Segment> segments,
+              std::span<const float> values, const Lengths& lengths,
+              const ValuesQuestion& question) {
+  const auto count = static_cast<double>(lengths.values);
+  Row coders = Row::array();
+  for (std::size_t c = 0; c < kCoders.size(); ++c) {
+    const theory::Sampled bits = theory::sample_codec(*recoded(scheme, kCoders[c].coding), segments,
+                                                      values, question.draws, question.seed)
+                                     .payload_bits;
+    Row coder = {{"coding", kCoders[c].name},
+                 {"expected", nullptr},
+                 {"bound", nullptr},
+                 {"measured", bits.mean / count},
+                 {"measured_standard_error", bits.standard_error() / count}};
+    if (const auto expected =
+            expected_of(kCoders[c].coding, lengths.expected, scheme.levels.size()))
+      coder["expected"] = *expected / count;
+    if (lengths.bound[c]) coder["bound"] = *lengths.bound[c] / count;
+    coders.push_back(coder);
+  }
+  return coders;
+}
+
 Row row_of(const Subject& subject, const DumpedGradient& gradient, const ValuesQuestion& question) {
   const theory::LevelScheme& scheme = *subject.scheme;
   const std::vector<codec::Segment> segments = segments_for(subject, gradient);
@@ -109,22 +133,7 @@ Row row_of(const Subject& subject, const DumpedGradient& gradient, const ValuesQ
   row["published_estimates"] = {{"qsgd_sparse", per_value(lengths.published_qsgd)},
                                 {"qsgd_dense", per_value(lengths.published_dense)},
                                 {"nuqsgd", per_value(lengths.published_nuqsgd)}};
-  Row coders = Row::array();
-  for (std::size_t c = 0; c < kCoders.size(); ++c) {
-    const theory::Sample sample =
-        theory::sample_codec(*recoded(scheme, kCoders[c].coding), segments, gradient.values,
-                             question.draws, question.seed);
-    Row coder = {{"coding", kCoders[c].name},
-                 {"expected", nullptr},
-                 {"bound", nullptr},
-                 {"measured", per_value(sample.payload_bits.mean)},
-                 {"measured_standard_error", per_value(sample.payload_bits.standard_error())}};
-    if (const auto expected = expected_of(kCoders[c].coding, bits, scheme.levels.size()))
-      coder["expected"] = per_value(*expected);
-    if (lengths.bound[c]) coder["bound"] = per_value(*lengths.bound[c]);
-    coders.push_back(coder);
-  }
-  row["coders"] = coders;
+  row["coders"] = coders_of(scheme, segments, gradient.values, lengths, question);
   return row;
 }
 

@@ -112,17 +112,19 @@ struct MessageBits {
   const char* origin = "exact";
 };
 
+codec::Coding coding_of(const std::string& name) {
+  if (name == "elias") return codec::Coding::elias;
+  if (name == "huffman") return codec::Coding::huffman;
+  if (name == "rans") return codec::Coding::rans;
+  return name == "auto" ? codec::Coding::automatic : codec::Coding::fixed;
+}
+
 MessageBits message_bits(const Subject& subject, std::size_t values) {
   const auto count = static_cast<double>(values);
   if (subject.compressor->properties().lossless) return {32 * count, "exact"};
   if (subject.scheme) {
     const std::size_t d = std::min(subject.scheme->bucket_size, values), rest = values % d;
-    const codec::Coding coding =
-        subject.config.compressor.coding == "elias"     ? codec::Coding::elias
-        : subject.config.compressor.coding == "huffman" ? codec::Coding::huffman
-        : subject.config.compressor.coding == "rans"    ? codec::Coding::rans
-        : subject.config.compressor.coding == "auto"    ? codec::Coding::automatic
-                                                        : codec::Coding::fixed;
+    const codec::Coding coding = coding_of(subject.config.compressor.coding);
     if (const auto bucket = theory::bucket_bound(*subject.scheme, d, coding)) {
       const double last = rest > 0 ? *theory::bucket_bound(*subject.scheme, rest, coding) : 0;
       return {static_cast<double>(values / d) * *bucket + last,
@@ -195,10 +197,12 @@ Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixin
   row["steps"] = nullptr;
   row["step_size"] = nullptr;
   row["gigabytes_per_rank"] = nullptr;
+  row["bits_per_rank"] = nullptr;
   if (steps < theory::kMostSteps) {
     row["steps"] = steps;
     row["step_size"] = theorem.after(steps).step_size;
     row["gigabytes_per_rank"] = steps * message.bits / 8e9;
+    row["bits_per_rank"] = steps * message.bits;
   }
   if (command.setting != "decentralised") return row;
   const theory::ChocoRate choco = theory::choco_rate(mixing, 1 / (1 + variance));

@@ -167,7 +167,9 @@ void run_analyze_variance(const AnalyzeVarianceCommand& command) {
         "E|Q(v) - v|^2 / |v|^2 of {}\n"
         "exact: for these values; measured: mean of {} messages and its standard error; worst: of "
         "all\n"
-        "vectors whose buckets have these norms; theorem 2: (R-1)^2/(4R) + phi(A).\n"
+        "vectors whose buckets have these norms; theorem 2: (R-1)^2/(4R) + phi(A). alq and amq: "
+        "with\n"
+        "the tables that they start from.\n"
         "\n",
         about, command.values.draws);
   std::vector<Column> columns = subject_columns();
