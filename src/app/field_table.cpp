@@ -440,6 +440,10 @@ std::vector<Field> output_fields() {
                    {"off", "nothing until the final table"}})
           .says("progress on standard error"),
       EQT_FIELD(output.step_records, may_change).says("a record of every step in metrics.jsonl"),
+      EQT_FIELD(output.dump_gradients, may_change)
+          .from(0, kMany)
+          .in("steps")
+          .says("after every this many steps, rank 0's own gradient as a NumPy file; 0 = never"),
   };
 }
 

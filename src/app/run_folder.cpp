@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt"};
+constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt", "gradients"};
 
 }  // namespace
 
@@ -42,7 +42,7 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path) {
   }
   // What is overwritten goes now: a run that fails must not leave an older run's summary beside its
   // own records.
-  for (const char* name : kResults) fs::remove(file(name), error);
+  for (const char* name : kResults) fs::remove_all(file(name), error);
 }
 
 bool RunFolder::holds_finished_run() const { return fs::exists(file("summary.json")); }

@@ -13,6 +13,7 @@
 
 #include "app/build_run.hpp"
 #include "app/early_stop.hpp"
+#include "app/gradient_dump.hpp"
 #include "app/memory_estimate.hpp"
 #include "app/resume.hpp"
 #include "app/run_config.hpp"
@@ -200,6 +201,16 @@ void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
   });
 }
 
+/// Of rank 0, which has the records; null: nobody looks.
+std::unique_ptr<train::GradientWatch> make_watch(const RunConfig& config, const Run& run,
+                                                 const RunFolder* folder) {
+  if (folder == nullptr || config.output.dump_gradients == 0) return nullptr;
+  return make_gradient_dump(*run.replica, {.run_folder = folder->path(),
+                                           .every = config.output.dump_gradients,
+                                           .rank = 0,
+                                           .batch_size = config.train.batch_size});
+}
+
 int train_rank(const TrainCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, start_timeout(command));
   require_same_program(comm);
@@ -238,8 +249,10 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                       path, resume->position.step));
     return 0;
   }
+  std::unique_ptr<train::GradientWatch> watch;
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get(), resume);
+    watch = make_watch(config, *run, folder.get());
     if (comm.rank() != 0) return;
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
@@ -269,7 +282,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                           .synchronizer = *run->synchronizer,
                           .sink = *sink,
                           .checkpointer = checkpointer.get(),
-                          .divergence = run->divergence.get()},
+                          .divergence = run->divergence.get(),
+                          .watch = watch.get()},
                          run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;

@@ -58,10 +58,15 @@ void sync_folder(const std::string& folder) {
 }
 
 void write_atomically(const std::string& path, std::string_view bytes, std::string_view suffix) {
+  write_atomically(path, std::span(&bytes, 1), suffix);
+}
+
+void write_atomically(const std::string& path, std::span<const std::string_view> parts,
+                      std::string_view suffix) {
   const std::string temporary = path + std::string(suffix);
   try {
     OutputFile file(temporary);
-    file.write(bytes);
+    for (const std::string_view bytes : parts) file.write(bytes);
     file.sync();
     file.close();
     if (std::rename(temporary.c_str(), path.c_str()) != 0)

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,10 @@ class OutputFile {
 /// @param suffix of the temporary file's name; of its own for each process that may write `path`
 /// @throws Error{output}
 void write_atomically(const std::string& path, std::string_view bytes,
+                      std::string_view suffix = ".tmp");
+
+/// Likewise with `parts` one after the other.
+void write_atomically(const std::string& path, std::span<const std::string_view> parts,
                       std::string_view suffix = ".tmp");
 
 /// Makes what was made or renamed in `folder` durable. Some file systems cannot, and the files
