@@ -30,6 +30,11 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)),
       oversight_(parts.comm,
                  plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())) {
+  if (parts.comm.rank() == 0) {
+    evaluator_.tell([this](std::size_t done, std::size_t samples) {
+      p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
+    });
+  }
   if (p_.checkpointer != nullptr)
     p_.checkpointer->attach([this](StateVisitor& visitor) { visit_state(visitor); });
 }
