@@ -21,21 +21,16 @@ bool sends_codes_of_tensors(const RunConfig& config) {
          config.compressor.granularity == "layer";
 }
 
-/// Without threads, for the codec of a run may have some; with the levels of `compressor`.
-std::unique_ptr<codec::Compressor> own_copy(const RunConfig& config,
-                                            const codec::Compressor& compressor) {
-  auto copy = make_compressor(config.compressor);
-  const auto* adapted = dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor);
-  if (adapted != nullptr)
-    dynamic_cast<codec::AdaptiveLevelCodec&>(*copy).set_levels(adapted->levels());
-  return copy;
-}
-
 class GradientHistograms final : public train::GradientWatch {
  public:
   GradientHistograms(const RunConfig& config, model::Replica& replica,
                      const codec::Compressor& compressor, metrics::Sink& sink)
-      : config_(config), replica_(replica), compressor_(compressor), sink_(sink) {}
+      : config_(config),
+        replica_(replica),
+        compressor_(compressor),
+        sink_(sink),
+        codec_(make_compressor(config.compressor)),
+        counts_codes_(sends_codes_of_tensors(config) && !codec::levels_of(*codec_).empty()) {}
 
   bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
     if (step.done == 1 && batch.size() > 0) sink_.write(sample_grid(batch));
@@ -43,10 +38,8 @@ class GradientHistograms final : public train::GradientWatch {
     step_ = step;
     all_.clear();
     histograms_.clear();
-    codec_ = own_copy(config_, compressor_);
-    usage_.reset();
-    if (sends_codes_of_tensors(config_) && !codec::levels_of(*codec_).empty())
-      usage_.emplace(*codec_);
+    adopt_levels();
+    if (counts_codes_) usage_.emplace(*codec_);
     return true;
   }
 
@@ -73,6 +66,13 @@ class GradientHistograms final : public train::GradientWatch {
   }
 
  private:
+  /// Those of the run's codec may have adapted.
+  void adopt_levels() {
+    const auto* adapted = dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor_);
+    auto* own = dynamic_cast<codec::AdaptiveLevelCodec*>(codec_.get());
+    if (adapted != nullptr && own != nullptr) own->set_levels(adapted->levels());
+  }
+
   /// Of rank 0's message in this step.
   RandomKey key_of(std::size_t slice) const {
     return {config_.seed, step_.done - 1, 0, static_cast<std::uint32_t>(slice)};
@@ -82,10 +82,11 @@ class GradientHistograms final : public train::GradientWatch {
   model::Replica& replica_;
   const codec::Compressor& compressor_;
   metrics::Sink& sink_;
+  const std::unique_ptr<codec::Compressor> codec_;  // without the threads of the run's
+  const bool counts_codes_;
   train::WatchedStep step_;
   metrics::ValueHistogram all_, tensor_;
   std::vector<metrics::HistogramRecord> histograms_;
-  std::unique_ptr<codec::Compressor> codec_;
   std::optional<codec::LevelUsage> usage_;
 };
 

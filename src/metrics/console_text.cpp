@@ -76,14 +76,14 @@ std::string bar_of(std::uint64_t part, std::uint64_t whole) {
 /// The pieces of an evaluation's text; empty where nothing is known.
 struct EvaluationParts {
   EvaluationParts(const EvaluationProgress& p, std::uint64_t epochs, double taken)
-      : what("evaluating epoch " + of_total(p.epoch, epochs)) {
+      : epoch("epoch " + of_total(p.epoch, epochs)) {
     if (!(taken > 0) || p.samples < p.done) return;
     const double pace = static_cast<double>(p.done) / taken;
     speed = rate(pace) + " images/s";
     eta = "ETA " + duration_text(static_cast<double>(p.samples - p.done) / pace);
   }
 
-  std::string what, speed, eta;
+  std::string what = "evaluating", epoch, speed, eta;
 };
 
 struct Row {
@@ -257,8 +257,9 @@ std::string evaluation_text(const EvaluationProgress& p, std::uint64_t epochs, d
 std::string evaluation_bar_text(const EvaluationProgress& p, std::uint64_t epochs, double taken,
                                 std::size_t columns) {
   const EvaluationParts parts(p, epochs, taken);
-  return fitted(joined({bar_of(p.done, p.samples), parts.what, parts.speed, parts.eta}, columns),
-                columns);
+  return fitted(
+      joined({bar_of(p.done, p.samples), parts.what, parts.epoch, parts.speed, parts.eta}, columns),
+      columns);
 }
 
 std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {

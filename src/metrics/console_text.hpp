@@ -32,12 +32,12 @@ std::string progress_text(const Progress& progress);
 /// watcher asks first (epoch, loss, speed, ETA) before the rest.
 std::string bar_text(const Progress& progress, std::size_t columns);
 
-/// "evaluating epoch 1/3  40 %  812 images/s  ETA 0:07", without what is unknown.
+/// "evaluating  epoch 1/3  40 %  812 images/s  ETA 0:07", without what is unknown.
 /// @param epochs 0 = unknown
 /// @param taken [seconds] since the evaluation began
 std::string evaluation_text(const EvaluationProgress& progress, std::uint64_t epochs, double taken);
 
-/// "[########------------]  40 %  evaluating epoch 1/3  ..." in at most `columns`.
+/// "[########------------]  40 %  evaluating  epoch 1/3  ..." in at most `columns`.
 std::string evaluation_bar_text(const EvaluationProgress& progress, std::uint64_t epochs,
                                 double taken, std::size_t columns);
 

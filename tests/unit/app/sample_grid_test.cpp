@@ -41,7 +41,7 @@ TEST_CASE("each channel is stretched by itself, and no more than 64 images are s
           "[samples]") {
   const auto grid = app::sample_grid(batch_of(100, {.channels = 3, .height = 1, .width = 1}));
   CHECK((grid.width == 15 && grid.height == 15 && grid.channels == 3));
-  for (std::size_t c = 0; c < 3; ++c) CHECK(grid.pixels.at(6 + c) == 8);  // 3 of 99, of 255
+  for (std::size_t c = 0; c < 3; ++c) CHECK(grid.pixels.at(6 + c) == 3);  // 255 / 99
 }
 
 TEST_CASE("a batch of few and of equal images", "[samples]") {
