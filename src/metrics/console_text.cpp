@@ -249,9 +249,9 @@ std::string evaluation_text(const EvaluationProgress& p, std::uint64_t epochs, d
   const EvaluationParts parts(p, epochs, taken);
   const double share =
       p.samples == 0 ? 0.0 : static_cast<double>(p.done) / static_cast<double>(p.samples);
-  return joined(
-      {parts.what, fmt::format("{:.0f} %", std::floor(100 * share)), parts.speed, parts.eta},
-      std::string::npos);
+  return joined({parts.what, parts.epoch, fmt::format("{:.0f} %", std::floor(100 * share)),
+                 parts.speed, parts.eta},
+                std::string::npos);
 }
 
 std::string evaluation_bar_text(const EvaluationProgress& p, std::uint64_t epochs, double taken,
