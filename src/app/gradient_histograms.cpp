@@ -1,6 +1,5 @@
 #include "app/gradient_histograms.hpp"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,7 +29,7 @@ class GradientHistograms final : public train::GradientWatch {
         compressor_(compressor),
         sink_(sink),
         codec_(make_compressor(config.compressor)),
-        counts_codes_(sends_codes_of_tensors(config) && !codec::levels_of(*codec_).empty()) {}
+        counts_codes_(sends_codes_of_tensors(config)) {}
 
   bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
     if (step.done == 1 && batch.size() > 0) sink_.write(sample_grid(batch));
@@ -39,20 +38,20 @@ class GradientHistograms final : public train::GradientWatch {
     all_.clear();
     histograms_.clear();
     adopt_levels();
-    if (counts_codes_) usage_.emplace(*codec_);
+    if (counts_codes_) usage_ = codec::LevelUsage::of(*codec_);
     return true;
   }
 
   void slice_ready(std::size_t slice) override {
     const TensorSlice& s = replica_.layout()[slice];
     const std::span<const float> values = replica_.gradient().subspan(s.offset, s.count);
-    all_.add(values);
-    if (!pipeline::is_compressed(s, config_.compressor.skip_below)) return;
     tensor_.clear();
     tensor_.add(values);
+    all_.add(tensor_);
+    if (!pipeline::is_compressed(s, config_.compressor.skip_below)) return;
     if (!tensor_.empty()) histograms_.push_back(tensor_.record("gradient/" + s.name, step_.done));
     // A value that is not finite is told of by the synchronizer.
-    if (!usage_ || codec::first_non_finite(values) < values.size()) return;
+    if (usage_ == nullptr || codec::first_non_finite(values) < values.size()) return;
     codec::EncodeContext context;
     context.key = key_of(slice);
     usage_->add(values, context);
@@ -61,7 +60,7 @@ class GradientHistograms final : public train::GradientWatch {
   void finish() override {
     if (!all_.empty()) sink_.write(all_.record("gradient/all", step_.done));
     for (const metrics::HistogramRecord& histogram : histograms_) sink_.write(histogram);
-    if (usage_) sink_.write(code_histogram(step_.done, usage_->counts()));
+    if (usage_ != nullptr) sink_.write(code_histogram(step_.done, usage_->counts()));
     histograms_.clear();
   }
 
@@ -87,7 +86,7 @@ class GradientHistograms final : public train::GradientWatch {
   train::WatchedStep step_;
   metrics::ValueHistogram all_, tensor_;
   std::vector<metrics::HistogramRecord> histograms_;
-  std::optional<codec::LevelUsage> usage_;
+  std::unique_ptr<codec::LevelUsage> usage_;  // null: there are no codes of tensors
 };
 
 class BothWatches final : public train::GradientWatch {
@@ -127,14 +126,13 @@ std::unique_ptr<train::GradientWatch> make_gradient_histograms(const RunConfig& 
 }
 
 metrics::HistogramRecord code_histogram(StepId step, std::span<const std::uint64_t> counts) {
-  const double n = static_cast<double>(counts.size() / 2);
+  const auto n = static_cast<double>(counts.size() / 2);
   metrics::HistogramRecord record;
   record.step = step;
   record.name = "level_usage";
-  record.least = -n;
-  record.most = n;
-  record.upper_limits = {-n - 0.5};
-  record.counts = {0};
+  // Bins of equal width, each around its code.
+  record.least = -n - 0.5;
+  record.most = n + 0.5;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const double code = static_cast<double>(i) - n, count = static_cast<double>(counts[i]);
     record.upper_limits.push_back(code + 0.5);

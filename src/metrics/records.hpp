@@ -97,7 +97,7 @@ struct HistogramRecord {
   std::string name;  // "gradient/conv1.weight"
   double least = 0, most = 0;
   double sum = 0, sum_squares = 0;
-  // Bin i holds the values between limit i - 1 and limit i; limits ascend.
+  // Bin i holds the values between limit i - 1 (the first: `least`) and limit i; limits ascend.
   std::vector<double> upper_limits, counts;
 };
 

@@ -22,8 +22,7 @@ class Bins {
       has_gap_ = true;
       return;
     }
-    // An empty bin in front tells where the first one begins.
-    if (std::exchange(has_gap_, false)) push(gap_, 0);
+    if (std::exchange(has_gap_, false) && !record_.counts.empty()) push(gap_, 0);
     push(upper_limit, static_cast<double>(count));
   }
 
@@ -57,6 +56,20 @@ void ValueHistogram::add(std::span<const float> values) noexcept {
       ++(bits > kMagnitude ? below_ : above_)[key - kFirstKey];
     }
   }
+}
+
+void ValueHistogram::add(const ValueHistogram& other) noexcept {
+  if (other.empty()) return;
+  least_ = empty() ? other.least_ : std::min(least_, other.least_);
+  most_ = empty() ? other.most_ : std::max(most_, other.most_);
+  for (std::uint32_t i = 0; i < kKeys; ++i) {
+    below_[i] += other.below_[i];
+    above_[i] += other.above_[i];
+  }
+  middle_ += other.middle_;
+  number_ += other.number_;
+  sum_ += other.sum_;
+  squares_ += other.squares_;
 }
 
 HistogramRecord ValueHistogram::record(std::string name, StepId step) const {

@@ -17,6 +17,8 @@ class ValueHistogram {
  public:
   /// Values that are not finite do not count.
   void add(std::span<const float> values) noexcept;
+  /// As if its values had been added here.
+  void add(const ValueHistogram& other) noexcept;
   void clear() noexcept { *this = {}; }
   bool empty() const noexcept { return number_ == 0; }
   /// From the first to the last bin that holds something; runs of empty bins are one.

@@ -2,42 +2,40 @@
 
 #pragma once
 
-#include <cstddef>
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "codec/compressor.hpp"
+#include "codec/levels/adaptive_codec.hpp"
+#include "codec/levels/level_codec.hpp"
 #include "core/workspace.hpp"
 
 namespace eqt::codec {
 
-/// l_0 = 0 < ... < l_n = 1 as the codec computes with them; empty: it has no levels.
-std::vector<float> levels_of(const Compressor& compressor);
-
-/// Counts the codes of encoded values, whatever the coding: what was decoded is compared with the
-/// levels of its bucket.
+/// Counts the codes that values get, without encoding them to bytes.
 class LevelUsage {
  public:
-  /// @pre !levels_of(compressor).empty(); the compressor outlives this and keeps its levels
-  explicit LevelUsage(const Compressor& compressor);
+  /// Null if the compressor has no levels.
+  /// @param compressor outlives what is returned
+  static std::unique_ptr<LevelUsage> of(const Compressor& compressor);
 
-  /// Encodes `values` as `context` says. Buckets whose norm is no finite number have no codes.
-  /// @throws Error{diverged} as encode()
-  void add(std::span<const float> values, EncodeContext context);
+  /// See LevelCodec::count_codes().
+  void add(std::span<const float> values, const EncodeContext& context);
 
   /// By code from -n to n: 2n + 1 counts.
-  std::span<const std::uint64_t> counts() const noexcept { return counts_; }
+  std::vector<std::uint64_t> counts() const;
 
  private:
-  void add_bucket(std::span<const float> bucket, const EncodeContext& context);
+  LevelUsage(const LevelCodec* fixed, const AdaptiveLevelCodec* adaptive, std::size_t levels)
+      : fixed_(fixed), adaptive_(adaptive), levels_(levels) {}
 
-  const Compressor& compressor_;
-  std::vector<float> levels_;
-  std::size_t bucket_size_;
-  std::vector<std::uint64_t> counts_;
-  std::vector<std::byte> payload_;
-  std::vector<float> decoded_, values_;  // of a bucket; of its levels
+  const LevelCodec* fixed_;  // one of the two
+  const AdaptiveLevelCodec* adaptive_;
+  std::size_t levels_;  // n, without 0
+  std::array<std::uint64_t, 256> counts_{};
   Workspace workspace_;
 };
 
