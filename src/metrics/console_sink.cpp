@@ -109,7 +109,7 @@ class ConsoleSink : public Sink {
       mark(marked_step_);
       say(evaluation_text(record, epochs, taken));
     }
-    if (style_ == ProgressStyle::bar && seconds_since_mark() >= kBarSeconds) {
+    if (style_ == ProgressStyle::bar && (record.done == 0 || seconds_since_mark() >= kBarSeconds)) {
       mark(marked_step_);
       draw(
           [&](std::size_t columns) { return evaluation_bar_text(record, epochs, taken, columns); });
