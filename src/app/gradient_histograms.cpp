@@ -32,7 +32,7 @@ class GradientHistograms final : public train::GradientWatch {
         counts_codes_(sends_codes_of_tensors(config)) {}
 
   bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
-    if (step.done == 1 && batch.size() > 0) sink_.write(sample_grid(batch));
+    show_samples(step, batch);
     if (!step.ends_epoch) return false;
     step_ = step;
     all_.clear();
@@ -65,6 +65,13 @@ class GradientHistograms final : public train::GradientWatch {
   }
 
  private:
+  /// Once, even if the run goes back to its beginning.
+  void show_samples(const train::WatchedStep& step, const data::Batch& batch) {
+    if (shown_ || step.done > 1 || batch.size() == 0) return;
+    sink_.write(sample_grid(batch));
+    shown_ = true;
+  }
+
   /// Those of the run's codec may have adapted.
   void adopt_levels() {
     const auto* adapted = dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor_);
@@ -83,6 +90,7 @@ class GradientHistograms final : public train::GradientWatch {
   metrics::Sink& sink_;
   const std::unique_ptr<codec::Compressor> codec_;  // without the threads of the run's
   const bool counts_codes_;
+  bool shown_ = false;  // the samples
   train::WatchedStep step_;
   metrics::ValueHistogram all_, tensor_;
   std::vector<metrics::HistogramRecord> histograms_;
