@@ -3,6 +3,7 @@ eqt_test(codec_levels_unit LABEL unit LINK eqt_codec PkgConfig::hwy SOURCES
   unit/codec/elias_test.cpp
   unit/codec/huffman_test.cpp
   unit/codec/level_kernels_test.cpp
+  unit/codec/level_usage_test.cpp
   unit/codec/levels_test.cpp)
 eqt_test(codec_levels_property LABEL property TIMEOUT 300 LINK eqt_codec PkgConfig::hwy SOURCES
   property/codec/level_laws_test.cpp

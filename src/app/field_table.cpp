@@ -439,7 +439,14 @@ std::vector<Field> output_fields() {
                    {"lines", "a line every 10 seconds or 10 %"},
                    {"off", "nothing until the final table"}})
           .says("progress on standard error"),
-      EQT_FIELD(output.step_records, may_change).says("a record of every step in metrics.jsonl"),
+      EQT_FIELD(output.step_records, may_change)
+          .says("a record of every step in metrics.jsonl and for TensorBoard"),
+      EQT_FIELD(output.tensorboard, may_change)
+          .says("events for TensorBoard: all records, histograms, the config, samples"),
+      EQT_FIELD(output.dump_gradients, may_change)
+          .from(0, kMany)
+          .in("steps")
+          .says("after every this many steps, rank 0's own gradient as a NumPy file; 0 = never"),
   };
 }
 

@@ -119,6 +119,7 @@ MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads) 
   estimate.model = 2 * flat + network.buffer_values * kFloat;
   estimate.optimizer = config.optimizer.momentum != 0 ? flat : 0;
   estimate.memories = models_remembered(config, ranks, *compressor) * flat;
+  if (config.output.dump_gradients > 0) estimate.memories += flat;
   estimate.messages = message_bytes(config, ranks, network.layout, *compressor);
   if (config.train.is_emulated()) return estimate;
   // Weights are packed for writing when no step is under way: a copy of each tensor, and all bytes.

@@ -148,6 +148,8 @@ struct RunConfig {
   struct Output {
     std::string progress = "auto";  // auto bar lines off
     bool step_records = true;
+    bool tensorboard = true;
+    std::uint64_t dump_gradients = 0;  // steps; 0 = off
 
     bool operator==(const Output&) const = default;
   } output;

@@ -8,7 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <vector>
 
+#include "app/gradient_dump.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
@@ -17,6 +20,30 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt"};
+constexpr std::string_view kEvents = "events.out.tfevents.";
+
+/// Whether a run wrote it: the folder may hold files of its owner.
+bool is_gradient(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with("step") && name.find(".rank") != std::string::npos &&
+         (path.extension() == ".npy" || path.extension() == ".json");
+}
+
+/// What runs leave in `folder`, but for checkpoints.
+std::vector<fs::path> results_in(const std::string& folder) {
+  std::vector<fs::path> found;
+  for (const char* name : kResults) {
+    if (fs::exists(fs::path(folder) / name)) found.push_back(fs::path(folder) / name);
+  }
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (entry.path().filename().string().starts_with(kEvents)) found.push_back(entry.path());
+  }
+  for (const auto& entry : fs::directory_iterator(gradient_folder(folder), none)) {
+    if (is_gradient(entry.path())) found.push_back(entry.path());
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -33,16 +60,16 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path) {
     fail(Kind::usage, "run folder {} is in use by a running job; try another --out", path);
   }
   if (results == Results::keep) return;
-  for (const char* name : kResults) {
-    if (!fs::exists(file(name)) || results == Results::replace) continue;
+  const std::vector<fs::path> found = results_in(path);
+  if (!found.empty() && results == Results::refuse) {
     close(lock_);
     fail(Kind::usage,
          "run folder {} holds another run's {}; try another --out, --resume or --overwrite", path,
-         name);
+         found.front().filename().string());
   }
   // What is overwritten goes now: a run that fails must not leave an older run's summary beside its
   // own records.
-  for (const char* name : kResults) fs::remove(file(name), error);
+  for (const fs::path& result : found) fs::remove(result, error);
 }
 
 bool RunFolder::holds_finished_run() const { return fs::exists(file("summary.json")); }

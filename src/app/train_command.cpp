@@ -13,6 +13,8 @@
 
 #include "app/build_run.hpp"
 #include "app/early_stop.hpp"
+#include "app/gradient_dump.hpp"
+#include "app/gradient_histograms.hpp"
 #include "app/memory_estimate.hpp"
 #include "app/resume.hpp"
 #include "app/run_config.hpp"
@@ -116,6 +118,9 @@ std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunC
     if (resume) goes_on_after = resume->position.step;
     sinks.push_back(
         metrics::make_folder_sink(folder->path(), config.output.step_records, goes_on_after));
+    if (config.output.tensorboard)
+      sinks.push_back(
+          metrics::make_event_sink(folder->path(), config.output.step_records, goes_on_after));
     if (!command.quiet)
       sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
   }
@@ -200,6 +205,21 @@ void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
   });
 }
 
+/// Of rank 0, which has the records; null: nobody looks.
+std::unique_ptr<train::GradientWatch> make_watch(const RunConfig& config, const Run& run,
+                                                 const RunFolder* folder, metrics::Sink& sink) {
+  if (folder == nullptr) return nullptr;
+  std::unique_ptr<train::GradientWatch> dump, histograms;
+  if (config.output.dump_gradients > 0)
+    dump = make_gradient_dump(*run.replica, {.run_folder = folder->path(),
+                                             .every = config.output.dump_gradients,
+                                             .rank = 0,
+                                             .batch_size = config.train.batch_size});
+  if (config.output.tensorboard)
+    histograms = make_gradient_histograms(config, *run.replica, *run.compressor, sink);
+  return make_both_watches(std::move(dump), std::move(histograms));
+}
+
 int train_rank(const TrainCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, start_timeout(command));
   require_same_program(comm);
@@ -231,15 +251,17 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
       build_run(config, comm, session.allows_communication_thread(), fault,
                 resume ? std::optional(resume->position) : std::nullopt);
   if (is_finished(resume, *run, folder.get(), comm)) {
-    if (comm.rank() == 0)
+    if (comm.rank() == 0 && !command.quiet)
       comm::print_warning(
           fmt::format("the run in {} is finished after {} steps; raise train.epochs "
                       "or train.steps to go on",
                       path, resume->position.step));
     return 0;
   }
+  std::unique_ptr<train::GradientWatch> watch;
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get(), resume);
+    watch = make_watch(config, *run, folder.get(), *sink);
     if (comm.rank() != 0) return;
     metrics::write_atomically(folder->file("config.json"),
                               resolved_json(settled_config(config, *run)));
@@ -269,7 +291,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                           .synchronizer = *run->synchronizer,
                           .sink = *sink,
                           .checkpointer = checkpointer.get(),
-                          .divergence = run->divergence.get()},
+                          .divergence = run->divergence.get(),
+                          .watch = watch.get()},
                          run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;

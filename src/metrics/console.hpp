@@ -15,10 +15,10 @@ namespace eqt::metrics {
 struct Console {
   std::ostream& progress;
   std::ostream& table;
-  bool is_terminal = false;                  // of `progress`
-  std::function<std::size_t()> columns;      // of the terminal
-  std::function<double()> seconds;           // since some moment, monotonic
-  std::function<std::string()> time_of_day;  // "12:34:56"
+  bool is_terminal = false;              // of `progress`
+  std::function<std::size_t()> columns;  // of the terminal
+  std::function<double()> seconds;       // since some moment, monotonic
+  std::function<std::string()> time;     // what lines begin with: "12:34:56"
 };
 
 /// See make_console_sink(style).

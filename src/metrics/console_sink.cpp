@@ -97,11 +97,22 @@ class ConsoleSink : public Sink {
     }
     if (style_ == ProgressStyle::bar && bar_due()) {
       mark(record.step);
-      const std::size_t columns = std::max<std::size_t>(console_.columns(), 2) - 1;
-      const std::size_t left = columns - std::min(columns, label_.size());
-      console_.progress << kClearLine << fitted(label_, columns)
-                        << bar_text(tracker_.progress(), left) << std::flush;
-      bar_shown_ = true;
+      draw([this](std::size_t columns) { return bar_text(tracker_.progress(), columns); });
+    }
+  }
+
+  void write(const EvaluationProgress& record) override {
+    if (record.done == 0) evaluation_begin_ = console_.seconds();
+    const double taken = console_.seconds() - evaluation_begin_;
+    const std::uint64_t epochs = tracker_.progress().epochs;
+    if (style_ == ProgressStyle::lines && seconds_since_mark() >= kLineSeconds) {
+      mark(marked_step_);
+      say(evaluation_text(record, epochs, taken));
+    }
+    if (style_ == ProgressStyle::bar && (record.done == 0 || seconds_since_mark() >= kBarSeconds)) {
+      mark(marked_step_);
+      draw(
+          [&](std::size_t columns) { return evaluation_bar_text(record, epochs, taken, columns); });
     }
   }
 
@@ -130,13 +141,15 @@ class ConsoleSink : public Sink {
   bool line_due(StepId step) const {
     const auto share = kLineShare * static_cast<double>(run_.total_steps);
     const bool far = share > 0 && static_cast<double>(step - marked_step_) >= share;
-    return tracker_.first() || far || console_.seconds() - marked_seconds_ >= kLineSeconds;
+    return tracker_.first() || far || seconds_since_mark() >= kLineSeconds;
   }
 
   bool bar_due() const {
     return tracker_.first() || tracker_.progress().step == run_.total_steps ||
-           console_.seconds() - marked_seconds_ >= kBarSeconds;
+           seconds_since_mark() >= kBarSeconds;
   }
+
+  double seconds_since_mark() const { return console_.seconds() - marked_seconds_; }
 
   void mark(StepId step) {
     marked_step_ = step;
@@ -146,7 +159,17 @@ class ConsoleSink : public Sink {
   void say(const std::string& text) {
     if (style_ == ProgressStyle::off) return;
     clear_bar();
-    console_.progress << console_.time_of_day() << "  " << label_ << text << '\n' << std::flush;
+    console_.progress << console_.time() << "  " << label_ << plain(text) << '\n' << std::flush;
+  }
+
+  /// @param text_of called with the columns that there are, one less than the terminal has: some
+  ///        wrap when the last one is written
+  template <typename TextOf>
+  void draw(const TextOf& text_of) {
+    const std::size_t columns = std::max<std::size_t>(console_.columns(), 2) - 1;
+    const std::size_t left = columns - std::min(columns, label_.size());
+    console_.progress << kClearLine << fitted(label_, columns) << text_of(left) << std::flush;
+    bar_shown_ = true;
   }
 
   void clear_bar() {
@@ -162,6 +185,7 @@ class ConsoleSink : public Sink {
   StepId marked_step_ = 0;
   double marked_seconds_ = 0;
   bool bar_shown_ = false;
+  double evaluation_begin_ = 0;  // by the console's clock
 };
 
 std::size_t terminal_columns() {
@@ -176,11 +200,15 @@ bool stderr_is_terminal() {
   return ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
-std::string local_time() {
+/// "12:34:56" or, with the day, "2026-01-31 12:34:56".
+std::string local_time(bool with_day) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   ::localtime_r(&now, &parts);
-  return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+  std::string text;
+  if (with_day)
+    text = fmt::format("{}-{:02}-{:02} ", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+  return text + fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 }  // namespace
@@ -190,12 +218,14 @@ std::unique_ptr<Sink> make_console_sink(ProgressStyle style, Console console) {
 }
 
 std::unique_ptr<Sink> make_console_sink(ProgressStyle style) {
+  const bool is_terminal = stderr_is_terminal();
+  // Whoever watches knows the day; a log may be read after many.
   Console console{std::cerr,
                   std::cout,
-                  stderr_is_terminal(),
+                  is_terminal,
                   terminal_columns,
                   [clock = Stopwatch()] { return clock.seconds(); },
-                  local_time};
+                  [with_day = !is_terminal] { return local_time(with_day); }};
   return make_console_sink(style, std::move(console));
 }
 

@@ -64,6 +64,28 @@ std::string joined(std::initializer_list<std::string> parts, std::size_t columns
   return text;
 }
 
+/// "[######--------------]  30 %"
+std::string bar_of(std::uint64_t part, std::uint64_t whole) {
+  const double done =
+      whole == 0 ? 0.0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+  const auto cells = static_cast<std::size_t>(done * kBarCells);
+  return fmt::format("[{}{}] {:3.0f} %", std::string(cells, '#'),
+                     std::string(kBarCells - cells, '-'), std::floor(done * 100));
+}
+
+/// The pieces of an evaluation's text; empty where nothing is known.
+struct EvaluationParts {
+  EvaluationParts(const EvaluationProgress& p, std::uint64_t epochs, double taken)
+      : epoch("epoch " + of_total(p.epoch, epochs)) {
+    if (!(taken > 0) || p.samples < p.done) return;
+    const double pace = static_cast<double>(p.done) / taken;
+    speed = rate(pace) + " images/s";
+    eta = "ETA " + duration_text(static_cast<double>(p.samples - p.done) / pace);
+  }
+
+  std::string what = "evaluating", epoch, speed, eta;
+};
+
 struct Row {
   std::string label;
   std::string value;
@@ -158,6 +180,18 @@ void append_seconds(const RoomSeconds& s, Out out) {
 
 }  // namespace
 
+std::string plain(std::string_view text) {
+  std::string shown;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
+    const bool two_bytes = c == 0xC2 && next >= 0x80 && next < 0xA0;  // U+0080 to U+009F
+    shown += c < ' ' || c == 0x7F || two_bytes ? '?' : text[i];
+    if (two_bytes) ++i;
+  }
+  return shown;
+}
+
 std::string fitted(std::string_view text, std::size_t columns) {
   const auto starts_character = [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
@@ -203,18 +237,29 @@ std::string progress_text(const Progress& p) {
 }
 
 std::string bar_text(const Progress& p, std::size_t columns) {
-  const double done =
-      p.total_steps == 0
-          ? 0.0
-          : std::min(1.0, static_cast<double>(p.step) / static_cast<double>(p.total_steps));
-  const auto cells = static_cast<std::size_t>(done * kBarCells);
-  const std::string bar = fmt::format("[{}{}] {:3.0f} %", std::string(cells, '#'),
-                                      std::string(kBarCells - cells, '-'), std::floor(done * 100));
+  const std::string bar = bar_of(p.step, p.total_steps);
   const Parts parts(p);
   return fitted(joined({bar, parts.epoch, parts.loss, parts.speed, parts.eta, parts.sent,
                         parts.ratio, parts.step},
                        columns),
                 columns);
+}
+
+std::string evaluation_text(const EvaluationProgress& p, std::uint64_t epochs, double taken) {
+  const EvaluationParts parts(p, epochs, taken);
+  const double share =
+      p.samples == 0 ? 0.0 : static_cast<double>(p.done) / static_cast<double>(p.samples);
+  return joined({parts.what, parts.epoch, fmt::format("{:.0f} %", std::floor(100 * share)),
+                 parts.speed, parts.eta},
+                std::string::npos);
+}
+
+std::string evaluation_bar_text(const EvaluationProgress& p, std::uint64_t epochs, double taken,
+                                std::size_t columns) {
+  const EvaluationParts parts(p, epochs, taken);
+  return fitted(
+      joined({bar_of(p.done, p.samples), parts.what, parts.epoch, parts.speed, parts.eta}, columns),
+      columns);
 }
 
 std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {
@@ -243,7 +288,7 @@ std::string summary_table(const RunRecord& run, const Summary& summary) {
   }
   for (const Row& row : rows)
     fmt::format_to(out, "{:<{}}{}\n", row.label, kLabelColumns,
-                   fitted(row.value, kTableColumns - kLabelColumns));
+                   fitted(plain(row.value), kTableColumns - kLabelColumns));
   append_seconds(summary.epoch_seconds, out);
   return table;
 }

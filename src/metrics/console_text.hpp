@@ -32,6 +32,15 @@ std::string progress_text(const Progress& progress);
 /// watcher asks first (epoch, loss, speed, ETA) before the rest.
 std::string bar_text(const Progress& progress, std::size_t columns);
 
+/// "evaluating  epoch 1/3  40 %  812 images/s  ETA 0:07", without what is unknown.
+/// @param epochs 0 = unknown
+/// @param taken [seconds] since the evaluation began
+std::string evaluation_text(const EvaluationProgress& progress, std::uint64_t epochs, double taken);
+
+/// "[########------------]  40 %  evaluating  epoch 1/3  ..." in at most `columns`.
+std::string evaluation_bar_text(const EvaluationProgress& progress, std::uint64_t epochs,
+                                double taken, std::size_t columns);
+
 /// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."
 std::string epoch_text(const EpochRecord& record, std::uint64_t epochs);
 
@@ -43,6 +52,9 @@ std::string duration_text(double seconds);
 
 /// "123 B", "1.5 kB", "12.3 MB", "4.56 GB": decimal units.
 std::string bytes_text(std::uint64_t bytes);
+
+/// The text with a question mark for each control character, line breaks among them.
+std::string plain(std::string_view text);
 
 /// The first `columns` characters of UTF-8 text, the last three of them dots if some are missing.
 std::string fitted(std::string_view text, std::size_t columns);

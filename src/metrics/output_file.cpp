@@ -79,10 +79,17 @@ void sync_folder(const std::string& folder) {
 }
 
 void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how) {
+  write_atomically(path, std::span(&bytes, 1), how);
+}
+
+void write_atomically(const std::string& path, std::span<const std::string_view> parts,
+                      const AtomicWrite& how) {
+  EQT_CHECK(!how.past_cache || parts.size() == 1, "{} parts past the cache", parts.size());
   const std::string temporary = path + how.suffix;
   try {
     OutputFile file(temporary);
-    how.past_cache ? file.write_past_cache(bytes) : file.write(bytes);
+    for (const std::string_view bytes : parts)
+      how.past_cache ? file.write_past_cache(bytes) : file.write(bytes);
     file.sync();
     file.close();
     if (std::rename(temporary.c_str(), path.c_str()) != 0)

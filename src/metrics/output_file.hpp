@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,11 @@ struct AtomicWrite {
 /// After a failure `path` is as it was and the temporary file is gone.
 /// @throws Error{output}
 void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how = {});
+
+/// Likewise with `parts` one after the other.
+/// @pre one part, or not past the cache
+void write_atomically(const std::string& path, std::span<const std::string_view> parts,
+                      const AtomicWrite& how = {});
 
 /// Makes what was made or renamed in `folder` durable. Some file systems cannot, and the files
 /// themselves are already safe, so a failure is no error.

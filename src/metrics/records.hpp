@@ -80,8 +80,32 @@ struct StepRecord {
 
 /// Something that happened in a step and has no record of its own.
 struct NoteRecord {
-  StepId step = 0;   // completed steps; 0 = before the first
-  std::string text;  // one line
+  StepId step = 0;                     // completed steps; 0 = before the first
+  std::string text;                    // one line
+  std::optional<StepId> back_to = {};  // the run went back: what was recorded after that is void
+};
+
+/// How far an evaluation has come; for whoever watches.
+struct EvaluationProgress {
+  std::uint64_t epoch = 0;              // from 1
+  std::uint64_t done = 0, samples = 0;  // of rank 0, which sees its share or all of them
+};
+
+/// How values are distributed.
+struct HistogramRecord {
+  StepId step = 0;   // completed steps
+  std::string name;  // "gradient/conv1.weight"
+  double least = 0, most = 0;
+  double sum = 0, sum_squares = 0;
+  // Bin i holds the values between limit i - 1 (the first: `least`) and limit i; limits ascend.
+  std::vector<double> upper_limits, counts;
+};
+
+struct ImageRecord {
+  StepId step = 0;                          // completed steps; 0 = before the first
+  std::string name;                         // "samples"
+  int width = 0, height = 0, channels = 0;  // [pixels]; 1 (grey) or 3 (red, green, blue) channels
+  std::vector<std::uint8_t> pixels;         // (height, width, channels)
 };
 
 /// Replicas that differ from rank to rank; all empty where they are equal.

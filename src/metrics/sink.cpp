@@ -15,6 +15,9 @@ class FanOut : public Sink {
   void write(const StepRecord& record) override { write_all(record); }
   void write(const NoteRecord& record) override { write_all(record); }
   void write(const EpochRecord& record) override { write_all(record); }
+  void write(const EvaluationProgress& record) override { write_all(record); }
+  void write(const HistogramRecord& record) override { write_all(record); }
+  void write(const ImageRecord& record) override { write_all(record); }
   void write(const Summary& summary) override { write_all(summary); }
 
  private:

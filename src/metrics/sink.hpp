@@ -20,6 +20,9 @@ class Sink {
   virtual void write(const StepRecord&) {}
   virtual void write(const NoteRecord&) {}
   virtual void write(const EpochRecord&) {}
+  virtual void write(const EvaluationProgress&) {}
+  virtual void write(const HistogramRecord&) {}
+  virtual void write(const ImageRecord&) {}
   virtual void write(const Summary&) {}
 };
 
@@ -33,6 +36,13 @@ enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a
 /// @throws Error{output}
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records,
                                        std::optional<StepId> goes_on_after = {});
+
+/// An events.out.tfevents.* file for TensorBoard: a scalar for every number of the records, the
+/// config and notes as text, histograms, images. The file sorts behind those of earlier starts of
+/// the run; TensorBoard then forgets what they tell of steps after `goes_on_after`.
+/// @throws Error{output}
+std::unique_ptr<Sink> make_event_sink(const std::string& folder, bool step_records,
+                                      std::optional<StepId> goes_on_after = {});
 
 /// Progress on stderr and the final table on stdout. A bar only where stderr is a terminal: a file
 /// never gets a control character other than the newline.

@@ -65,6 +65,7 @@ std::vector<model::Evaluation> Evaluator::gather(const model::Evaluation& own) {
 Assessment Evaluator::assess(bool on_test_set, double weight) {
   Assessment result;
   abandoned_ = false;
+  evaluated_ = 0;
   if (replicas_ == Replicas::equal) {
     if (on_test_set) assess_equal(result);
     return result;
@@ -163,6 +164,14 @@ data::Range Evaluator::share() const {
   return data::even_share(test_set_->size(), comm_.rank(), comm_.size());
 }
 
+/// Of this rank: its share with one model or, where replicas differ, all with its own and the share
+/// with the mean model.
+std::size_t Evaluator::samples_of_assessment() const {
+  if (replicas_ == Replicas::equal) return share().end - share().begin;
+  if (replicas_ == Replicas::alone) return test_set_->size();
+  return test_set_->size() + share().end - share().begin;
+}
+
 /// The share that was evaluated already, and what lies before and behind it.
 model::Evaluation Evaluator::evaluate_all(const model::Evaluation& own_share) {
   const data::Range done = share();
@@ -174,6 +183,7 @@ model::Evaluation Evaluator::evaluate_all(const model::Evaluation& own_share) {
 
 model::Evaluation Evaluator::evaluate(data::Range samples) {
   model::Evaluation sums;
+  if (seen_ && evaluated_ == 0) seen_(0, samples_of_assessment());
   for (std::size_t begin = samples.begin; begin < samples.end; begin += kTestBatch) {
     comm_.beat("evaluation");
     abandoned_ |= comm_.stop_asked();
@@ -182,6 +192,8 @@ model::Evaluation Evaluator::evaluate(data::Range samples) {
     std::iota(indices_.begin(), indices_.end(), begin);
     test_set_->read(indices_, std::nullopt, batch_);
     add(replica_.evaluate(batch_), sums);
+    evaluated_ += batch_.size();
+    if (seen_) seen_(evaluated_, samples_of_assessment());
   }
   comm_.rest();
   return sums;

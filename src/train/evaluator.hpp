@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -56,6 +58,11 @@ class Evaluator {
   Evaluator(comm::Communicator& comm, model::Replica& replica, const data::Dataset* test_set,
             Replicas replicas);
 
+  /// Called with the samples that this rank has evaluated of those that an assessment takes, from
+  /// 0 on.
+  using Seen = std::function<void(std::size_t done, std::size_t samples)>;
+  void tell(Seen seen) { seen_ = std::move(seen); }
+
   /// Leaves the parameters as they are, bit for bit, and buffers too unless replicas are equal.
   /// @param on_test_set otherwise only the consensus, if replicas differ
   /// @param weight what this rank's model counts in the mean, see Synchronizer::weight()
@@ -76,6 +83,7 @@ class Evaluator {
   model::Evaluation evaluate(data::Range samples);
   model::Evaluation evaluate_all(const model::Evaluation& own_share);
   data::Range share() const;
+  std::size_t samples_of_assessment() const;
 
   comm::Communicator& comm_;
   model::Replica& replica_;
@@ -84,6 +92,8 @@ class Evaluator {
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
   FlatBuffer own_buffers_;          // before they were averaged for good
   bool abandoned_ = false;          // this rank has left samples out; after a sum, any rank has
+  Seen seen_;                       // may be empty
+  std::size_t evaluated_ = 0;       // samples, in this assessment
   data::Batch batch_;
   std::vector<std::size_t> indices_;
 };

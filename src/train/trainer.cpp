@@ -30,6 +30,11 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)),
       oversight_(parts.comm,
                  plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())) {
+  if (parts.comm.rank() == 0) {
+    evaluator_.tell([this](std::size_t done, std::size_t samples) {
+      p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
+    });
+  }
   if (p_.checkpointer != nullptr)
     p_.checkpointer->attach([this](StateVisitor& visitor) { visit_state(visitor); });
 }
@@ -182,11 +187,13 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
   record.seconds.data = total.seconds();
 
+  const bool watched = p_.watch != nullptr && p_.watch->begin(watched_step(step), batch);
   const Stopwatch compute;
   comm.rest();  // asynchronous ranks may wait for a partner here, each with a deadline
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   comm.beat("forward and backward pass");
   record.loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
+    if (watched) p_.watch->slice_ready(slice);
     p_.synchronizer.slice_ready(slice);
     comm.beat("backward pass");
   });
@@ -212,7 +219,15 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   record.seconds.total = total.seconds();
   ledger_.note_step(record, result);
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
+  if (watched) p_.watch->finish();
   return {.seconds = record.seconds.total, .met = !result.skipped};
+}
+
+/// As this rank counts: what it looks at is its own.
+WatchedStep Trainer::watched_step(const StepNumbers& step) const {
+  return {.done = step.own + 1,
+          .epoch = plan_.epoch_of(step.common) + 1,
+          .ends_epoch = plan_.ends_epoch(step.own + 1)};
 }
 
 /// What a step's record counts: the mean rank's steps, begun ones included.

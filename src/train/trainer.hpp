@@ -20,6 +20,7 @@
 #include "train/divergence.hpp"
 #include "train/evaluator.hpp"
 #include "train/fault.hpp"
+#include "train/gradient_watch.hpp"
 #include "train/ledger.hpp"
 #include "train/oversight.hpp"
 #include "train/synchronizer.hpp"
@@ -38,6 +39,7 @@ struct Parts {
   metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
   Divergence* divergence = nullptr;      // null: what is not finite ends the run
+  GradientWatch* watch = nullptr;        // null: nobody looks at this rank's gradient
 };
 
 struct Plan {
@@ -130,6 +132,7 @@ class Trainer {
   void run_asynchronously();
   void train_until_pause();
   StepOutcome train_step(const StepNumbers& step);
+  WatchedStep watched_step(const StepNumbers& step) const;
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
   void mix_finally();

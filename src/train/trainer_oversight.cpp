@@ -134,7 +134,8 @@ void Trainer::roll_back(Rank diverged) {
       .step = from,
       .text = fmt::format("{}; all ranks went back from step {} to step {}, the learning rate is "
                           "{:.4g} of the schedule's from now on (time {} of {} at most)",
-                          why, from, *done, factor, rollbacks, kMostRollbacks)});
+                          why, from, *done, factor, rollbacks, kMostRollbacks),
+      .back_to = *done});
 }
 
 }  // namespace eqt::train

@@ -30,16 +30,25 @@ if ! mount -t tmpfs -o size=64k tmpfs "$disk" 2>/dev/null; then
   skip "no right to mount a tmpfs; everything before held"
 fi
 trap 'umount "$disk" 2>/dev/null || umount -l "$disk"; rm -rf "$WORK"' EXIT
-train 2 disk/weights --set train.steps=2
+lean=(--set output.tensorboard=false)
+train 2 disk/weights "${lean[@]}" --set train.steps=2
 expect_failure 74 'disk/weights/model\.pt' "weights on a full disk"
 [[ ! -e $disk/weights/model.pt && ! -e $disk/weights/model.pt.partial ]] ||
   wrong "half of the weights stay on a full disk"
 rm -rf "$disk/weights"
+train 2 disk/gradients "${lean[@]}" --set output.dump_gradients=2
+expect_failure 74 'gradients/step00000002\.rank0\.npy.*(space|full)' "gradients on a full disk"
+expect_equal "step00000002.rank0.json" "$(ls "$disk/gradients/gradients")" "what is left of a gradient on a full disk"
+rm -rf "$disk/gradients"
 mount -o remount,size=20k "$disk"
-train 2 disk/full --set train.emulate_compute=0 --set train.steps=400
+train 2 disk/full "${lean[@]}" --set train.emulate_compute=0 --set train.steps=400
 expect_failure 74 'disk/full/metrics\.jsonl.*(space|full)' "records on a full disk"
 [[ ! -e $disk/full/summary.json ]] || wrong "a run on a full disk has a summary"
 rm -rf "$disk/full"
+mount -o remount,size=36k "$disk"
+train 2 disk/events --set train.emulate_compute=0 --set train.steps=400 --set output.step_records=false
+expect_failure 74 'disk/events/events\.out\.tfevents\..*(space|full)' "events on a full disk"
+rm -rf "$disk/events"
 mount -o remount,ro "$disk"
 train 2 disk/readonly --set train.steps=1
 expect_failure 74 'disk/readonly' "a read-only folder"

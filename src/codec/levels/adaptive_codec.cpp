@@ -102,6 +102,12 @@ Levels AdaptiveLevelCodec::fitted_levels(const GradientStatistics& statistics) c
   return exponential_levels(n, adapted_multiplier(mixture, n, p));
 }
 
+void AdaptiveLevelCodec::count_codes(std::span<const float> values, const EncodeContext& context,
+                                     Workspace& workspace,
+                                     std::span<std::uint64_t, 256> counts) const {
+  current()->codec.count_codes(values, context, workspace, counts);
+}
+
 Levels AdaptiveLevelCodec::levels() const { return current()->levels; }
 
 std::uint32_t AdaptiveLevelCodec::fingerprint() const { return current()->fingerprint; }

@@ -59,6 +59,10 @@ class AdaptiveLevelCodec final : public Compressor {
   /// none is better. Pure: sets nothing.
   Levels fitted_levels(const GradientStatistics& statistics) const;
 
+  /// See LevelCodec::count_codes().
+  void count_codes(std::span<const float> values, const EncodeContext& context,
+                   Workspace& workspace, std::span<std::uint64_t, 256> counts) const;
+
   Levels levels() const;
   std::uint32_t fingerprint() const;
   /// Replaces the table. Safe beside encode() and decode_add() on other threads, each of which sees

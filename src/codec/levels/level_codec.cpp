@@ -57,6 +57,17 @@ std::size_t add_raw(std::span<const std::byte> from, float scale, std::span<floa
   return sum.size_bytes();
 }
 
+/// The bucket or, if its norm would lose bits, a scaled copy; `norm` becomes that of the result.
+std::span<const float> brought_into_range(std::span<const float> bucket, float& norm,
+                                          Workspace& workspace) {
+  if (norm >= kSmallNorm && norm <= kLargeNorm) return bucket;
+  const float power = norm < kSmallNorm ? 0x1p64f : 0x1p-64f;
+  const auto scaled = workspace.array<float>(kScaledSlot, bucket.size());
+  for (std::size_t i = 0; i < bucket.size(); ++i) scaled[i] = bucket[i] * power;
+  norm *= power;
+  return scaled;
+}
+
 float checked_norm(std::span<const std::byte> from) {
   if (from.size() < kNormBytes) fail_truncated(kNormBytes, from.size());
   const auto norm = load<float>(from.data());
@@ -211,18 +222,31 @@ std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
 std::size_t LevelCodec::encode_bucket(std::span<const float> bucket, const EncodeContext& context,
                                       std::uint64_t first_index, Workspace& workspace,
                                       std::span<std::byte> to) const {
-  const float norm = bucket_norm(bucket, first_index);
+  float norm = bucket_norm(bucket, first_index);
   store(to.data(), norm);
   to = to.subspan(kNormBytes);
   if (norm == 0) return kNormBytes;
   if (norm == kInfinity) return kNormBytes + encode_raw(bucket, to);
-  if (norm >= kSmallNorm && norm <= kLargeNorm) {
-    return kNormBytes + encode_scaled(bucket, norm, context, first_index, workspace, to);
+  const auto scaled = brought_into_range(bucket, norm, workspace);
+  return kNormBytes + encode_scaled(scaled, norm, context, first_index, workspace, to);
+}
+
+void LevelCodec::count_codes(std::span<const float> values, const EncodeContext& context,
+                             Workspace& workspace, std::span<std::uint64_t, 256> counts) const {
+  for (std::size_t start = 0; start < values.size(); start += options_.bucket_size) {
+    const auto bucket =
+        values.subspan(start, std::min(options_.bucket_size, values.size() - start));
+    const std::uint64_t first_index = context.first_index + start;
+    float norm = bucket_norm(bucket, first_index);
+    if (norm == 0) counts[0] += bucket.size();
+    if (norm == 0 || norm == kInfinity) continue;
+    const auto scaled = brought_into_range(bucket, norm, workspace);
+    const auto codes = workspace.array<LevelCode>(kCodesSlot, bucket.size());
+    quantize(scaled, inverse_of(table_, norm), table_,
+             bucket_stream(context.key, first_index, bucket.size()),
+             static_cast<std::uint32_t>(first_index), codes);
+    for (const LevelCode code : codes) ++counts[code];
   }
-  const float power = norm < kSmallNorm ? 0x1p64f : 0x1p-64f;
-  const auto scaled = workspace.array<float>(kScaledSlot, bucket.size());
-  for (std::size_t i = 0; i < bucket.size(); ++i) scaled[i] = bucket[i] * power;
-  return kNormBytes + encode_scaled(scaled, norm * power, context, first_index, workspace, to);
 }
 
 std::size_t LevelCodec::encode_scaled(std::span<const float> bucket, float norm,

@@ -64,6 +64,12 @@ class LevelCodec final : public Compressor {
 
   const LevelTable& table() const noexcept { return table_; }
 
+  /// Adds to counts[code] how often encode() makes each code of these values, whatever the coding;
+  /// buckets of infinite norm have none.
+  /// @throws Error{diverged} as encode()
+  void count_codes(std::span<const float> values, const EncodeContext& context,
+                   Workspace& workspace, std::span<std::uint64_t, 256> counts) const;
+
  private:
   std::size_t max_bucket_bytes(std::size_t count) const;
   float bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const;

@@ -40,7 +40,8 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "atoms": "spectral", "clip": 2.5,
                    "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
     "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2},
-    "output": {"progress": "auto", "step_records": true}})");
+    "output": {"progress": "auto", "step_records": true, "tensorboard": true,
+               "dump_gradients": 0}})");
   CHECK(json::parse(resolved_json(parse("{}"))) == expected);
   CHECK(parse("{}") == RunConfig{});
 }
@@ -61,7 +62,8 @@ TEST_CASE("every value reaches its member", "[config]") {
                    "coding": "huffman", "levels": "exponential", "elasticity": 0.5, "adapt_every": 9, "density": 1,
                    "clip": 0, "warmup_epochs": 1, "clip_norm": 2, "skip_below": 0,
                    "granularity": "model"},
-    "output": {"progress": "off", "step_records": false}})");
+    "output": {"progress": "off", "step_records": false, "tensorboard": false,
+               "dump_gradients": 120}})");
   CHECK(c.name == "a b");
   CHECK(c.seed == std::numeric_limits<std::uint64_t>::max());
   CHECK(c.threads_per_rank == 3);
@@ -114,6 +116,8 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.compressor.granularity == "model");
   CHECK(c.output.progress == "off");
   CHECK_FALSE(c.output.step_records);
+  CHECK_FALSE(c.output.tensorboard);
+  CHECK(c.output.dump_gradients == 120);
   CHECK(parse(resolved_json(c)) == c);
 }
 

@@ -336,3 +336,49 @@ TEST_CASE("whatever is shown of an emulated run says so, and no loss", "[console
     CHECK(fake.table.str().find("nan") == std::string::npos);
   }
 }
+
+TEST_CASE("an evaluation has a bar of its own, with its speed and what is left", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::bar, true, 100);
+  sink->write(run_record());
+  fake.now = 5;
+  sink->write(EvaluationProgress{.epoch = 2, .done = 0, .samples = 1000});
+  const std::size_t before = fake.progress.str().size();
+  fake.now = 7;
+  sink->write(EvaluationProgress{.epoch = 2, .done = 400, .samples = 1000});
+  CHECK(fake.progress.str().substr(before) ==
+        "\r\x1b[K[########------------]  40 %  evaluating  epoch 2/3  200 images/s  ETA 0:03");
+}
+
+TEST_CASE("a long evaluation has a line every ten seconds, a short one none", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, false);
+  sink->write(run_record());
+  sink->write(step_record(1));
+  const std::size_t before = fake.progress.str().size();
+  for (std::uint64_t done = 0; done <= 900; done += 100) {
+    sink->write(EvaluationProgress{.epoch = 1, .done = done, .samples = 1000});
+    fake.now += 2;
+  }
+  CHECK(fake.progress.str().substr(before) ==
+        "12:34:56  evaluating  epoch 1/3  50 %  50 images/s  ETA 0:10\n");
+}
+
+TEST_CASE("texts from outside bring no control character along", "[console]") {
+  CHECK(plain("a\tb\nc\x1b[31m\x7f") == "a?b?c?[31m?");
+  CHECK(plain("\xC3\xA4 \xE2\x82\xAC") == "\xC3\xA4 \xE2\x82\xAC");
+  CHECK(plain("\xC2\x9B"
+              "1m\xC2\xA0") == "?1m\xC2\xA0");
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, false);
+  RunRecord run = run_record();
+  run.name = run.dataset = "\x1b[2J\r";
+  Summary end = summary();
+  end.name = run.name;
+  sink->write(run);
+  sink->write(NoteRecord{.step = 1, .text = "two\nlines"});
+  sink->write(end);
+  CHECK(is_plain(fake.progress.str()));
+  CHECK(is_plain(fake.table.str()));
+  CHECK_THAT(fake.progress.str(), Contains("step 1: two?lines\n"));
+}

@@ -1,0 +1,31 @@
+// output.dump_gradients: a rank's own gradient as a file, every so many steps.
+
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "core/layout.hpp"
+#include "model/replica.hpp"
+#include "train/gradient_watch.hpp"
+
+namespace eqt::app {
+
+struct GradientDumpOptions {
+  std::string run_folder;
+  StepId every = 1;
+  Rank rank = 0;               // whose gradient
+  std::size_t batch_size = 0;  // of this rank
+};
+
+/// Where the files lie.
+std::string gradient_folder(const std::string& run_folder);
+
+/// Writes the gradient of every `every`th step (metrics/gradient_file.hpp) when the step is done.
+/// Copies it as backward completes it, for ranks average in place.
+/// @throws Error{output} when the folder cannot be made; later whatever cannot be written
+std::unique_ptr<train::GradientWatch> make_gradient_dump(model::Replica& replica,
+                                                         const GradientDumpOptions& options);
+
+}  // namespace eqt::app

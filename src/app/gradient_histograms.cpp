@@ -1,0 +1,161 @@
+#include "app/gradient_histograms.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "app/build_run.hpp"
+#include "app/sample_grid.hpp"
+#include "codec/finite.hpp"
+#include "codec/levels/adaptive_codec.hpp"
+#include "codec/levels/level_usage.hpp"
+#include "metrics/value_histogram.hpp"
+#include "pipeline/plan.hpp"
+
+namespace eqt::app {
+namespace {
+
+/// Whether messages carry codes of the gradient, tensor by tensor.
+bool sends_codes_of_tensors(const RunConfig& config) {
+  return config.synchronization.algorithm == "allreduce" &&
+         config.compressor.granularity == "layer";
+}
+
+class GradientHistograms final : public train::GradientWatch {
+ public:
+  GradientHistograms(const RunConfig& config, model::Replica& replica,
+                     const codec::Compressor& compressor, metrics::Sink& sink)
+      : config_(config),
+        replica_(replica),
+        compressor_(compressor),
+        sink_(sink),
+        codec_(make_compressor(config.compressor)),
+        counts_codes_(sends_codes_of_tensors(config)) {}
+
+  bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
+    show_samples(step, batch);
+    if (!step.ends_epoch) return false;
+    step_ = step;
+    all_.clear();
+    histograms_.clear();
+    adopt_levels();
+    if (counts_codes_) usage_ = codec::LevelUsage::of(*codec_);
+    return true;
+  }
+
+  void slice_ready(std::size_t slice) override {
+    const TensorSlice& s = replica_.layout()[slice];
+    const std::span<const float> values = replica_.gradient().subspan(s.offset, s.count);
+    tensor_.clear();
+    tensor_.add(values);
+    all_.add(tensor_);
+    if (!pipeline::is_compressed(s, config_.compressor.skip_below)) return;
+    if (!tensor_.empty()) histograms_.push_back(tensor_.record("gradient/" + s.name, step_.done));
+    // A value that is not finite is told of by the synchronizer.
+    if (usage_ == nullptr || codec::first_non_finite(values) < values.size()) return;
+    codec::EncodeContext context;
+    context.key = key_of(slice);
+    usage_->add(values, context);
+  }
+
+  void finish() override {
+    if (!all_.empty()) sink_.write(all_.record("gradient/all", step_.done));
+    for (const metrics::HistogramRecord& histogram : histograms_) sink_.write(histogram);
+    if (usage_ != nullptr) sink_.write(code_histogram(step_.done, usage_->counts()));
+    histograms_.clear();
+  }
+
+ private:
+  /// Once, even if the run goes back to its beginning.
+  void show_samples(const train::WatchedStep& step, const data::Batch& batch) {
+    if (shown_ || step.done > 1 || batch.size() == 0) return;
+    sink_.write(sample_grid(batch));
+    shown_ = true;
+  }
+
+  /// Those of the run's codec may have adapted.
+  void adopt_levels() {
+    const auto* adapted = dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor_);
+    auto* own = dynamic_cast<codec::AdaptiveLevelCodec*>(codec_.get());
+    if (adapted != nullptr && own != nullptr) own->set_levels(adapted->levels());
+  }
+
+  /// Of rank 0's message in this step.
+  RandomKey key_of(std::size_t slice) const {
+    return {config_.seed, step_.done - 1, 0, static_cast<std::uint32_t>(slice)};
+  }
+
+  const RunConfig config_;
+  model::Replica& replica_;
+  const codec::Compressor& compressor_;
+  metrics::Sink& sink_;
+  const std::unique_ptr<codec::Compressor> codec_;  // without the threads of the run's
+  const bool counts_codes_;
+  bool shown_ = false;  // the samples
+  train::WatchedStep step_;
+  metrics::ValueHistogram all_, tensor_;
+  std::vector<metrics::HistogramRecord> histograms_;
+  std::unique_ptr<codec::LevelUsage> usage_;  // null: there are no codes of tensors
+};
+
+class BothWatches final : public train::GradientWatch {
+ public:
+  BothWatches(std::unique_ptr<train::GradientWatch> first,
+              std::unique_ptr<train::GradientWatch> second)
+      : watches_{{std::move(first)}, {std::move(second)}} {}
+
+  bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
+    for (One& one : watches_) one.asked = one.watch->begin(step, batch);
+    return watches_[0].asked || watches_[1].asked;
+  }
+  void slice_ready(std::size_t slice) override {
+    for (One& one : watches_)
+      if (one.asked) one.watch->slice_ready(slice);
+  }
+  void finish() override {
+    for (One& one : watches_)
+      if (one.asked) one.watch->finish();
+  }
+
+ private:
+  struct One {
+    std::unique_ptr<train::GradientWatch> watch;
+    bool asked = false;
+  };
+  One watches_[2];
+};
+
+}  // namespace
+
+std::unique_ptr<train::GradientWatch> make_gradient_histograms(const RunConfig& config,
+                                                               model::Replica& replica,
+                                                               const codec::Compressor& compressor,
+                                                               metrics::Sink& sink) {
+  return std::make_unique<GradientHistograms>(config, replica, compressor, sink);
+}
+
+metrics::HistogramRecord code_histogram(StepId step, std::span<const std::uint64_t> counts) {
+  const auto n = static_cast<double>(counts.size() / 2);
+  metrics::HistogramRecord record;
+  record.step = step;
+  record.name = "level_usage";
+  // Bins of equal width, each around its code.
+  record.least = -n - 0.5;
+  record.most = n + 0.5;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const double code = static_cast<double>(i) - n, count = static_cast<double>(counts[i]);
+    record.upper_limits.push_back(code + 0.5);
+    record.counts.push_back(count);
+    record.sum += code * count;
+    record.sum_squares += code * code * count;
+  }
+  return record;
+}
+
+std::unique_ptr<train::GradientWatch> make_both_watches(
+    std::unique_ptr<train::GradientWatch> first, std::unique_ptr<train::GradientWatch> second) {
+  if (first == nullptr) return second;
+  if (second == nullptr) return first;
+  return std::make_unique<BothWatches>(std::move(first), std::move(second));
+}
+
+}  // namespace eqt::app

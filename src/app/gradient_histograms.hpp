@@ -1,0 +1,38 @@
+// What TensorBoard shows beside the records: histograms of gradients and of level usage at the end
+// of each epoch, and the samples of the first step.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "app/run_config.hpp"
+#include "codec/compressor.hpp"
+#include "metrics/sink.hpp"
+#include "model/replica.hpp"
+#include "train/gradient_watch.hpp"
+
+namespace eqt::app {
+
+/// Histograms "gradient/all" and "gradient/TENSOR" for tensors that are compressed (others are
+/// small), of rank 0's own gradient; and "level_usage", the codes -n to n of that gradient, where
+/// ranks average gradients with a level codec tensor by tensor: with the random numbers of the
+/// step, but without what error feedback adds or a shared scale changes.
+/// @param compressor of the run: its levels count as they are then
+std::unique_ptr<train::GradientWatch> make_gradient_histograms(const RunConfig& config,
+                                                               model::Replica& replica,
+                                                               const codec::Compressor& compressor,
+                                                               metrics::Sink& sink);
+
+/// The histogram of codes from -n to n.
+/// @param counts 2n + 1 of them
+metrics::HistogramRecord code_histogram(StepId step, std::span<const std::uint64_t> counts);
+
+/// Shows each step to those of both that ask for it; either may be null, and if both are, so is
+/// what is returned.
+std::unique_ptr<train::GradientWatch> make_both_watches(
+    std::unique_ptr<train::GradientWatch> first, std::unique_ptr<train::GradientWatch> second);
+
+}  // namespace eqt::app

@@ -1,0 +1,16 @@
+// The first images of a batch side by side, as the network gets to see them.
+
+#pragma once
+
+#include "data/dataset.hpp"
+#include "metrics/records.hpp"
+
+namespace eqt::app {
+
+/// Up to 8 x 8 images in reading order, a white pixel apart; each channel stretched so that its
+/// smallest value in the batch is black and its largest white, which undoes the normalisation where
+/// images use the whole range.
+/// @pre batch.size() > 0; 1 or 3 channels
+metrics::ImageRecord sample_grid(const data::Batch& batch);
+
+}  // namespace eqt::app

@@ -1,0 +1,42 @@
+// How often a level codec uses each of its levels.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "codec/compressor.hpp"
+#include "codec/levels/adaptive_codec.hpp"
+#include "codec/levels/level_codec.hpp"
+#include "core/workspace.hpp"
+
+namespace eqt::codec {
+
+/// Counts the codes that values get, without encoding them to bytes.
+class LevelUsage {
+ public:
+  /// Null if the compressor has no levels.
+  /// @param compressor outlives what is returned
+  static std::unique_ptr<LevelUsage> of(const Compressor& compressor);
+
+  /// See LevelCodec::count_codes().
+  void add(std::span<const float> values, const EncodeContext& context);
+
+  /// By code from -n to n: 2n + 1 counts.
+  std::vector<std::uint64_t> counts() const;
+
+ private:
+  LevelUsage(const LevelCodec* fixed, const AdaptiveLevelCodec* adaptive, std::size_t levels)
+      : fixed_(fixed), adaptive_(adaptive), levels_(levels) {}
+
+  const LevelCodec* fixed_;  // one of the two
+  const AdaptiveLevelCodec* adaptive_;
+  std::size_t levels_;  // n, without 0
+  std::array<std::uint64_t, 256> counts_{};
+  Workspace workspace_;
+};
+
+}  // namespace eqt::codec

@@ -1,0 +1,39 @@
+// The event sink with everything that it meets outside handed in, for tests.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/event_bytes.hpp"
+#include "metrics/record_json.hpp"
+#include "metrics/sink.hpp"
+
+namespace eqt::metrics {
+
+struct EventSinkOptions {
+  bool step_records = true;
+  std::optional<StepId> goes_on_after = {};
+  std::string host;
+  std::function<double()> wall;  // [seconds since 1970]
+};
+
+/// See make_event_sink(folder, ...).
+std::unique_ptr<Sink> make_event_sink(const std::string& folder, EventSinkOptions options);
+
+/// What event files are called, up to the time.
+inline constexpr const char* kEventFiles = "events.out.tfevents.";
+
+/// Every number and truth value of a record, and of its lists of numbers, but for its step:
+/// {"type": "step", "seconds": {"data": 1}} gives "step/seconds/data". What is null is not there,
+/// nor are texts and lists of objects.
+std::vector<Scalar> scalars_of(const Json& record, const std::string& prefix);
+
+/// Every number, text and truth value of a config, lists as JSON: {"train": {"epochs": 1}} gives
+/// "train.epochs".
+std::vector<Setting> settings_of(const Json& config);
+
+}  // namespace eqt::metrics

@@ -1,0 +1,20 @@
+// Records as JSON objects. The keys are a promise to readers outside.
+
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "metrics/records.hpp"
+
+namespace eqt::metrics {
+
+using Json = nlohmann::ordered_json;
+
+/// Numbers that are not finite become null.
+Json json_of(const RunRecord& record);
+Json json_of(const StepRecord& record);
+Json json_of(const NoteRecord& record);
+Json json_of(const EpochRecord& record);
+Json json_of(const Summary& summary);
+
+}  // namespace eqt::metrics

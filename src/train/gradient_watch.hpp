@@ -1,0 +1,33 @@
+// Whoever looks at a rank's own gradient on its way to the others.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/layout.hpp"
+#include "data/dataset.hpp"
+
+namespace eqt::train {
+
+/// A step of this rank that a watch may look at.
+struct WatchedStep {
+  StepId done = 0;          // completed steps of this rank, this one included
+  std::uint64_t epoch = 0;  // from 1
+  bool ends_epoch = false;  // by this rank's count
+};
+
+/// Called on the thread that trains: begin, then, if that returned true, slice_ready once for each
+/// slice of the layout while the slice's gradient is exactly what backward left, before it is
+/// announced to the synchronizer, and finish after the step's record.
+class GradientWatch {
+ public:
+  virtual ~GradientWatch() = default;
+  /// @param batch of the step; empty in an emulated run
+  /// @return whether the gradient of this step is to be shown
+  virtual bool begin(const WatchedStep& step, const data::Batch& batch) = 0;
+  virtual void slice_ready(std::size_t slice) = 0;
+  virtual void finish() = 0;
+};
+
+}  // namespace eqt::train
