@@ -136,6 +136,18 @@ void note_emulation(const RunConfig& config, const metrics::Summary& summary, me
                           taken, asked)});
 }
 
+/// How to repeat with ranks what one process played, and what it cannot tell.
+std::string note_on_simulation(const RunConfig& config, const Run& run) {
+  const int ranks = run.simulation->count();
+  const std::string collective = run.collective_name();
+  return fmt::format(
+      "simulated: one process plays {} ranks in turn, by {}{}, as mpirun -np {} with the same "
+      "config and threads_per_rank {} would; bytes are those of all ranks, seconds of this process",
+      ranks, collective,
+      config.synchronization.collective == "auto" ? ", which auto stands for here" : "", ranks,
+      run.threads);
+}
+
 Results results_policy(const TrainCommand& command) {
   if (command.resume) return Results::keep;
   return command.overwrite ? Results::replace : Results::refuse;
@@ -215,10 +227,11 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
   if (fault) fault->run_folder = path;
   comm.agree_after([&] {
+    if (command.simulate > 0) require_simulable(config, command.simulate, comm);
     if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
   });
   std::optional<Resume> resume;
-  if (command.resume) resume = find_resume(config, path, comm);
+  if (command.resume) resume = find_resume(config, path, command.simulate, comm);
   if (!resume) {
     require_unfinished(folder.get(), comm);
     start_without_checkpoints(command, path, comm);
@@ -226,10 +239,10 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     config = resume->config;
   }
 
-  const std::uint64_t memory_bytes = require_memory(config, comm);
+  const std::uint64_t memory_bytes = require_memory(config, command.simulate, comm);
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault,
-                resume ? std::optional(resume->position) : std::nullopt);
+                resume ? std::optional(resume->position) : std::nullopt, command.simulate);
   if (is_finished(resume, *run, folder.get(), comm)) {
     if (comm.rank() == 0)
       comm::print_warning(
@@ -250,6 +263,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
       sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
     if (run->gossip != nullptr && !run->gossip->note.empty())
       sink->write(metrics::NoteRecord{.step = 0, .text = run->gossip->note});
+    if (run->simulation != nullptr)
+      sink->write(metrics::NoteRecord{.step = 0, .text = note_on_simulation(config, *run)});
     if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
     if (command.resume && !resume)
       sink->write(metrics::NoteRecord{
@@ -269,7 +284,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                           .synchronizer = *run->synchronizer,
                           .sink = *sink,
                           .checkpointer = checkpointer.get(),
-                          .divergence = run->divergence.get()},
+                          .divergence = run->divergence.get(),
+                          .workers = run->simulation == nullptr ? nullptr
+                                                                : run->simulation->workers.get()},
                          run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;

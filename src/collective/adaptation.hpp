@@ -26,6 +26,8 @@ class Adaptation {
   virtual bool watches(StepId step) const noexcept = 0;
   /// Takes note of a fusion bucket's local gradient before it is encoded. Not collective.
   virtual void watch(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
+  /// Where one process plays workers in turn: what comes next is another's gradient.
+  virtual void end_worker() = 0;
   /// After the last message of a watched step: the next is encoded with what all ranks saw.
   /// Collective; nothing else may encode, decode or communicate meanwhile.
   /// @return rank 0: one line about the change, if there was one
@@ -39,8 +41,8 @@ class Adaptation {
 /// else each multiple of `every`.
 bool adapts_levels_at(StepId step, std::uint64_t every) noexcept;
 
-/// Adapts the level table of `codec`: sums of all ranks' statistics, levels fitted by rank 0 in
-/// fp64 and broadcast. Keeps references.
+/// Adapts the level table of `codec`: statistics of all ranks, added in rank order, levels fitted
+/// by rank 0 in fp64 and broadcast. Keeps references.
 std::unique_ptr<Adaptation> make_level_adaptation(comm::Communicator& comm,
                                                   codec::AdaptiveLevelCodec& codec,
                                                   std::uint64_t every);

@@ -63,6 +63,7 @@ struct RunRecord {
   std::optional<double> collective_predicted_ms;
   std::string config_json;                  // the resolved config
   bool emulated = false;                    // no network was run; sinks say so with every record
+  bool simulated = false;  // one process played all ranks; sinks say so with every record
   std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, as planned before the start
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no images/s in the progress
 };

@@ -23,6 +23,7 @@
 #include "train/ledger.hpp"
 #include "train/oversight.hpp"
 #include "train/synchronizer.hpp"
+#include "train/workers.hpp"
 
 namespace eqt::train {
 
@@ -38,6 +39,9 @@ struct Parts {
   metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
   Divergence* divergence = nullptr;      // null: what is not finite ends the run
+  // That this process plays in turn, as if they were ranks, with batches of their own; the only
+  // rank then, and `batches` is null. Null: the rank is one itself.
+  Workers* workers = nullptr;
 };
 
 struct Plan {
@@ -130,6 +134,9 @@ class Trainer {
   void run_asynchronously();
   void train_until_pause();
   StepOutcome train_step(const StepNumbers& step);
+  void compute_gradient(const StepNumbers& step, const Stopwatch& total,
+                        metrics::StepRecord& record);
+  void compute_in_turn(const StepNumbers& step, metrics::StepRecord& record);
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
   void mix_finally();
@@ -144,7 +151,7 @@ class Trainer {
   [[noreturn]] void stop(Rank told);
   void compare_replicas();
   void require_finite_model(StepId step);
-  void require_finite_loss(StepId step, double loss);
+  void require_finite_loss(StepId step, double loss, Rank rank);
   void require_finite_assessment(const Assessment& assessment);
   void roll_back(Rank diverged);
 
