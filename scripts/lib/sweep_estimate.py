@@ -9,50 +9,138 @@ import statistics
 import subprocess
 import tempfile
 
-STEPS = 6  # that are measured; the first two do not count
-NOT_TIMED = ("seed", "data.partition.", "optimizer.", "schedule.", "train.epochs", "train.steps",
-             "train.evaluate_every", "checkpoint.", "output.")
-# Testing an image takes a third of training on it: forward, but neither of the two backward products.
+STEPS = 6  # that are tried
+WARM_UP = 2  # of them that do not count
+NOT_TIMED = ("seed=", "data.partition.", "optimizer.", "schedule.", "train.epochs=", "train.steps=",
+             "train.evaluate_every=", "checkpoint.", "output.", "data.limit_test=")
+TEST_SAMPLES = 10000  # of CIFAR and Fashion-MNIST
+# Testing an image is a third of training on it: forward, but neither of the two backward products.
 FORWARD = 1 / 3
-STARTUP = 2.0  # seconds of a run beside its steps, where it was not measured
+REFUSED = (2, 3)  # exit codes after which no other run of the sweep will do better
 
 
-class Cost:
-    """What a step of some runs takes, and what the rest of them does [seconds]."""
-
-    def __init__(self, step, test, start):
-        self.step, self.test, self.start = step, test, start
-
-
-class EstimateError(Exception):
-    """A run that could not be tried, in the program's own words."""
+class Refused(Exception):
+    """The program does not take a config: its own sentence, and its exit code."""
 
     def __init__(self, sentence, code):
         super().__init__(sentence)
         self.code = code
 
 
-def timed_alike(values):
-    return tuple(value for value in values if not value.startswith(NOT_TIMED))
+class Cost:
+    """What a step takes and what a run takes beside its steps and tests [seconds]."""
+
+    def __init__(self, step, start, record):
+        self.step, self.start = step, start
+        self.steps_per_epoch = record["steps_per_epoch"]
+        self.images = record["images_per_step"]
+        self.emulated = record.get("emulated", False)
+        # Where models differ each rank tests the whole set, then its share of it with the mean.
+        self.tests = 1 if record["algorithm"] == "allreduce" else record["ranks"] + 1
+
+    def seconds(self, config):
+        """Of a run with this resolved config."""
+        train = config["train"]
+        steps = train["steps"] or train["epochs"] * self.steps_per_epoch
+        total = self.start + steps * self.step
+        if self.emulated:
+            return total
+        epochs = -(-steps // self.steps_per_epoch)
+        every = train["evaluate_every"]
+        tested = self.tests * (config["data"]["limit_test"] or TEST_SAMPLES)
+        times = -(-epochs // every) if every else 1
+        return total + times * tested / self.images * self.step * FORWARD
 
 
-def records(folder):
-    with (folder / "metrics.jsonl").open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def cost_of(folder, warm_up):
-    """The cost that a run folder tells of, by the median of its steps."""
+def cost_in(folder, warm_up):
+    """The cost that a finished run's folder tells of; None where it tells of none."""
     try:
-        known = records(folder)
-        run = next(r for r in known if r["type"] == "run")
-        steps = [r["seconds"]["total"] for r in known if r["type"] == "step"][warm_up:]
-        step = statistics.median(steps)
-        wall = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["wall_seconds"]
-        batch = json.loads(run["config_json"])["train"]["batch_size"] \
-            if isinstance(run.get("config_json"), str) else run["config"]["train"]["batch_size"]
+        with (folder / "metrics.jsonl").open(encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        run = next(record for record in records if record["type"] == "run")
+        steps = [record["seconds"]["total"] for record in records if record["type"] == "step"]
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        step = statistics.median(steps[warm_up:])
+        return Cost(step, max(0.0, summary["wall_seconds"] - sum(steps)), run)
     except (OSError, ValueError, KeyError, StopIteration, statistics.StatisticsError):
-        return None, None
-    # Ranks share the test set.
-    test = run.get("test_samples", 0) / (batch * run["ranks"]) * step * FORWARD
-    return Cost(step, test, max(STARTUP, wall - sum(steps) - test)), run
+        return None
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
+
+
+def refuse(result):
+    if result.returncode in REFUSED:
+        raise Refused(last_line(result.stderr), result.returncode)
+
+
+def resolved(run, options):
+    """The whole config of a run, as the program understands it."""
+    result = subprocess.run(run.check_command(options), stdin=subprocess.DEVNULL,
+                            capture_output=True, text=True, check=False)
+    refuse(result)
+    return json.loads(result.stdout) if result.returncode == 0 else None
+
+
+def tried(run, options):
+    """The cost of a run by its first steps, whose results go."""
+    few = [f"train.steps={STEPS}", "train.evaluate_every=0", "data.limit_test=20",
+           "checkpoint.every_steps=0", "checkpoint.every_epochs=0", "output.step_records=true"]
+    with tempfile.TemporaryDirectory(prefix="sweep-estimate-") as place:
+        folder = pathlib.Path(place) / "run"
+        result = subprocess.run(run.command(options, folder, few), stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, check=False)
+        refuse(result)
+        return cost_in(folder, WARM_UP) if result.returncode == 0 else None
+
+
+class Estimate:
+    """Seconds of each run that is to do; None where its steps could not be tried."""
+
+    def __init__(self, runs, todo, options):
+        self.seconds = {}
+        self.lines = []
+        costs, configs = {}, {}
+        for run in runs:
+            if run not in todo and self._key(run) not in costs:
+                cost = cost_in(run.folder, WARM_UP)
+                if cost:
+                    costs[self._key(run)] = cost
+        for run in todo:
+            key = self._key(run)
+            if key not in costs:
+                costs[key] = tried(run, options)
+            recipe = (run.file, tuple(v for v in run.values if not v.startswith("seed=")))
+            if recipe not in configs:
+                configs[recipe] = resolved(run, options)
+            cost, config = costs[key], configs[recipe]
+            self.seconds[run] = cost.seconds(config) if cost and config else None
+            shown = (f"{cost.step:.3f} s a step, {duration(self.seconds[run])}"
+                     if self.seconds[run] is not None else "unknown: its first steps failed")
+            self.lines.append(f"{run.title()}: {shown}")
+
+    @staticmethod
+    def _key(run):
+        return (run.file, run.ranks, run.link, run.simulate,
+                tuple(value for value in run.values if not value.startswith(NOT_TIMED)))
+
+    def total(self):
+        return sum(seconds or 0 for seconds in self.seconds.values())
+
+    def sentence(self):
+        unknown = sum(seconds is None for seconds in self.seconds.values())
+        beside = f", {unknown} of them unknown" if unknown else ""
+        return f"about {duration(self.total())} for {len(self.seconds)} runs{beside}"
+
+
+def duration(seconds):
+    """350 as "6 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} days"

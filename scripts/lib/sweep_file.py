@@ -21,7 +21,11 @@ RATE = r"unlimited|[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit"
 
 
 class SweepError(Exception):
-    """What is wrong with a sweep, in one sentence."""
+    """What is wrong with a sweep, in one sentence, and the exit code that says so."""
+
+    def __init__(self, sentence, code=2):
+        super().__init__(sentence)
+        self.code = code
 
 
 class Row:

@@ -12,6 +12,7 @@
 #include "codec/levels/adaptive_codec.hpp"
 #include "comm/communicator.hpp"
 #include "core/saved_state.hpp"
+#include "core/traffic.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::collective {
@@ -32,6 +33,8 @@ class Adaptation {
   /// Collective; nothing else may encode, decode or communicate meanwhile.
   /// @return rank 0: one line about the change, if there was one
   virtual std::optional<std::string> adapt(StepId step) = 0;
+  /// What one adapt() sends among so many ranks, all together: bytes alone.
+  virtual Traffic traffic_among(int ranks) const = 0;
 
   /// @throws Error{data} if the visitor restores what no run of this config can have
   virtual void visit_state(StateVisitor& visitor) = 0;

@@ -61,6 +61,13 @@ class LevelAdaptation final : public Adaptation {
     return change;
   }
 
+  Traffic traffic_among(int ranks) const override {
+    const auto others = static_cast<std::uint64_t>(ranks - 1);
+    const std::uint64_t sums = others * codec::GradientStatistics::kSums * sizeof(double);
+    const std::uint64_t levels = codec_.levels().size() * sizeof(double);
+    return {.sent_bytes = sums + (ranks > 1 ? levels : 0), .received_bytes = sums + others * levels};
+  }
+
   /// The statistics are empty between two steps.
   void visit_state(StateVisitor& visitor) override {
     Levels levels = codec_.levels();

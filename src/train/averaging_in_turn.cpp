@@ -64,7 +64,10 @@ class AveragingInTurn final : public Synchronizer {
     EQT_CHECK(ready_ == own_.size(), "{} of {} workers", ready_, own_.size());
     for (const FusionBucket& bucket : plan_) finish(bucket);
     SyncResult result{.traffic = traffic_, .quantization_variance = mean_variance()};
-    if (own_.front().adapting()) result.note = options_.adaptation->adapt(context_.step);
+    if (own_.front().adapting()) {
+      result.note = options_.adaptation->adapt(context_.step);
+      result.traffic += options_.adaptation->traffic_among(static_cast<int>(own_.size()));
+    }
     return result;
   }
 
