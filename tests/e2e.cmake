@@ -45,6 +45,7 @@ if(TARGET equant-train)
   eqt_e2e_test(weights 60)
   eqt_e2e_test(install 60)
   eqt_e2e_test(scripts 120)
+  eqt_e2e_test(sweep 120)
   eqt_e2e_test(netlab 120)
   eqt_e2e_test(without_threads 120)
 

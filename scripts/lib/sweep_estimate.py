@@ -91,7 +91,8 @@ def tried(run, options):
     with tempfile.TemporaryDirectory(prefix="sweep-estimate-") as place:
         folder = pathlib.Path(place) / "run"
         result = subprocess.run(run.command(options, folder, few), stdin=subprocess.DEVNULL,
-                                capture_output=True, text=True, check=False)
+                                capture_output=True, text=True, env=run.environment(options),
+                                check=False)
         refuse(result)
         return cost_in(folder, WARM_UP) if result.returncode == 0 else None
 

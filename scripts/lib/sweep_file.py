@@ -116,6 +116,8 @@ def check_flow(flow, where):
 def merged(flow):
     """The flow with its "short" on top: members take each other's place, keys of "set" one by one."""
     short = flow.get("short", {})
+    if "configs" in short or "rows" in short:  # others than the whole sweep's, or the same anew
+        flow = {key: value for key, value in flow.items() if key not in ("configs", "rows", "only")}
     sets = {**flow.get("set", {}), **short.get("set", {})}
     return {**flow, **short, **({"set": sets} if sets else {})}
 

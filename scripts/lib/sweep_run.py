@@ -111,13 +111,18 @@ class Run:
         limit = ["timeout", "--kill-after=30", options.timeout] if options.timeout else []
         return [*limit, PROGRAM, *arguments, "--simulate", self.ranks]
 
+    def environment(self, options):
+        """As run_local.sh makes it: linear algebra with other threads may round otherwise."""
+        share = max(1, len(os.sched_getaffinity(0)) // int(self.ranks))
+        return {**os.environ, "OMP_NUM_THREADS": options.threads or str(share)}
+
     def execute(self, options):
         how = "--resume" if self._goes_on() else "--overwrite"
         self.recipe_file.write_text(json.dumps(self.recipe, indent=1) + "\n", encoding="utf-8")
         with self.log.open("a" if how == "--resume" else "w", encoding="utf-8") as log:
             code = subprocess.run([*self.command(options, self.folder), how],
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                  check=False).returncode
+                                  env=self.environment(options), check=False).returncode
         if code == 0 and self.summary() is None:
             self.state = "no summary.json"
         else:
