@@ -37,7 +37,7 @@ struct Run {
   std::unique_ptr<model::Replica> replica;
   std::unique_ptr<data::Partition> partition;
   metrics::PartitionRecord partition_record;
-  std::uint64_t shards_fingerprint = 0;  // of all ranks' shards; 0 in an emulated run
+  std::uint64_t shards_fingerprint = 0;        // of all ranks' shards; 0 in an emulated run
   std::unique_ptr<data::BatchLoader> batches;  // null: those of the simulation, or none
   std::unique_ptr<Simulation> simulation;      // null: every rank is a process
   std::unique_ptr<codec::Compressor> compressor;

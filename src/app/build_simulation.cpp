@@ -68,9 +68,8 @@ std::unique_ptr<train::Synchronizer> make_simulated_averaging(
     const train::GradientAveragingOptions& options, Simulation& simulation) {
   const bool dense =
       compressor.id() == codec::CodecId::none && config.synchronization.collective != "allgather";
-  simulation.mean = dense
-                        ? collective::make_worker_dense(plan, simulation.count())
-                        : collective::make_worker_allgather(compressor, plan, simulation.count());
+  simulation.mean = dense ? collective::make_worker_dense(plan, simulation.count())
+                          : collective::make_worker_allgather(compressor, plan, simulation.count());
   std::vector<collective::GradientMemory*> memories;
   for (int w = 0; w < simulation.count(); ++w) {
     simulation.memories.push_back(

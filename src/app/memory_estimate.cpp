@@ -159,8 +159,8 @@ std::uint64_t require_memory(const RunConfig& config, int simulate, comm::Commun
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     const std::uint64_t before = resident_bytes();
-    const MemoryEstimate estimate = estimate_memory(
-        config, comm.size(), threads_for(config, comm, simulate), simulate);
+    const MemoryEstimate estimate =
+        estimate_memory(config, comm.size(), threads_for(config, comm, simulate), simulate);
     needed = {estimate.total(), estimate.total() - std::min(before, estimate.program)};
   });
   comm.broadcast(std::as_writable_bytes(std::span(needed)), 0);

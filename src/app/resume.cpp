@@ -28,8 +28,7 @@ SavedPosition position_in(comm::Communicator& comm, const checkpoint::SavedSet& 
 }
 
 /// What workers remember is one process's state, and ranks' is many processes'.
-void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& set,
-                          int simulate) {
+void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& set, int simulate) {
   const auto numbers = checkpoint::find_numbers(comm, set, train::kSavedWorkers, 1);
   const std::uint64_t saved = numbers ? numbers->front() : 0;
   if (saved == static_cast<std::uint64_t>(simulate)) return;
@@ -37,10 +36,10 @@ void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& 
     return workers == 0 ? std::string("no --simulate") : fmt::format("--simulate {}", workers);
   };
   throw comm::AgreedError(
-      Kind::usage, fmt::format("--resume: expected {}, as the checkpoint of step {} was saved, "
-                               "found {}; start it as it was, or anew with another --out",
-                               told(saved), set.step(),
-                               told(static_cast<std::uint64_t>(simulate))));
+      Kind::usage,
+      fmt::format("--resume: expected {}, as the checkpoint of step {} was saved, "
+                  "found {}; start it as it was, or anew with another --out",
+                  told(saved), set.step(), told(static_cast<std::uint64_t>(simulate))));
 }
 
 bool is_collective(const std::string& name) {

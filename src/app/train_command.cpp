@@ -275,19 +275,19 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   const std::unique_ptr<train::Checkpointer> checkpointer =
       make_checkpointer(config, *run, path, comm, *sink, resume);
 
-  train::Trainer trainer({.comm = comm,
-                          .replica = *run->replica,
-                          .batches = run->batches.get(),
-                          .test_set = run->data.test.get(),
-                          .optimizer = *run->optimizer,
-                          .schedule = *run->schedule,
-                          .synchronizer = *run->synchronizer,
-                          .sink = *sink,
-                          .checkpointer = checkpointer.get(),
-                          .divergence = run->divergence.get(),
-                          .workers = run->simulation == nullptr ? nullptr
-                                                                : run->simulation->workers.get()},
-                         run->plan);
+  train::Trainer trainer(
+      {.comm = comm,
+       .replica = *run->replica,
+       .batches = run->batches.get(),
+       .test_set = run->data.test.get(),
+       .optimizer = *run->optimizer,
+       .schedule = *run->schedule,
+       .synchronizer = *run->synchronizer,
+       .sink = *sink,
+       .checkpointer = checkpointer.get(),
+       .divergence = run->divergence.get(),
+       .workers = run->simulation == nullptr ? nullptr : run->simulation->workers.get()},
+      run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;
   summary.version = version();

@@ -65,7 +65,8 @@ class LevelAdaptation final : public Adaptation {
     const auto others = static_cast<std::uint64_t>(ranks - 1);
     const std::uint64_t sums = others * codec::GradientStatistics::kSums * sizeof(double);
     const std::uint64_t levels = codec_.levels().size() * sizeof(double);
-    return {.sent_bytes = sums + (ranks > 1 ? levels : 0), .received_bytes = sums + others * levels};
+    return {.sent_bytes = sums + (ranks > 1 ? levels : 0),
+            .received_bytes = sums + others * levels};
   }
 
   /// The statistics are empty between two steps.
@@ -122,7 +123,7 @@ class LevelAdaptation final : public Adaptation {
   const std::uint64_t every_;
   codec::GradientStatistics statistics_;
   std::vector<double> workers_;  // sums of those that this process played; empty: it is one rank
-  StepId changed_after_ = 0;  // completed steps
+  StepId changed_after_ = 0;     // completed steps
 };
 
 }  // namespace

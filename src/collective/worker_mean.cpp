@@ -116,8 +116,7 @@ class WorkerAllgather final : public WorkerMean {
   void write(Rank worker, const FusionBucket& bucket, const MeanContext& context,
              std::span<const float> values, Traffic& traffic) {
     Message& own = message(worker, bucket);
-    const Scales scales =
-        shares_scale() ? Scales{scales_[bucket.index], own.own_scales} : Scales{};
+    const Scales scales = shares_scale() ? Scales{scales_[bucket.index], own.own_scales} : Scales{};
     const std::size_t bytes =
         encode_bucket(compressor_, bucket, context, static_cast<std::uint32_t>(worker), values,
                       scales, workspace_, room_);

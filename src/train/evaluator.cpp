@@ -37,11 +37,7 @@ void average(comm::Communicator& comm, std::span<float> values) {
 
 Evaluator::Evaluator(comm::Communicator& comm, model::Replica& replica,
                      const data::Dataset* test_set, Replicas replicas, Workers* workers)
-    : comm_(comm),
-      replica_(replica),
-      test_set_(test_set),
-      replicas_(replicas),
-      workers_(workers) {}
+    : comm_(comm), replica_(replica), test_set_(test_set), replicas_(replicas), workers_(workers) {}
 
 model::Evaluation Evaluator::sum_over_ranks(const model::Evaluation& own) {
   std::array<double, kColumns + 1> sums = {};

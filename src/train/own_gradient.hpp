@@ -42,12 +42,12 @@ class VarianceProbe {
 };
 
 struct OwnGradientOptions {
-  Rank rank = 0;                                  // for the sentences of errors
-  bool takes_residual = false;                    // the collective does, if there is one
-  bool lossy = false;                             // measure the variance every few steps
-  collective::GradientMemory* memory = nullptr;   // may be null
-  collective::Adaptation* adaptation = nullptr;   // likewise
-  Divergence* divergence = nullptr;               // likewise: what is not finite is an error
+  Rank rank = 0;                                 // for the sentences of errors
+  bool takes_residual = false;                   // the collective does, if there is one
+  bool lossy = false;                            // measure the variance every few steps
+  collective::GradientMemory* memory = nullptr;  // may be null
+  collective::Adaptation* adaptation = nullptr;  // likewise
+  Divergence* divergence = nullptr;              // likewise: what is not finite is an error
 };
 
 /// Looks for values that are not finite, adds what was not sent before, shows the result to what

@@ -115,8 +115,8 @@ std::vector<Step> run_workers(int workers, const codec::Compressor& compressor, 
     remembered.push_back(memories.back().get());
   }
   std::vector<float> gradient(kCount);
-  const auto averaging = make_averaging_in_turn(*mean, remembered, plan, layout, gradient,
-                                                options_for(compressor));
+  const auto averaging =
+      make_averaging_in_turn(*mean, remembered, plan, layout, gradient, options_for(compressor));
   std::vector<Step> steps;
   for (StepId step = 0; step < kSteps; ++step) {
     averaging->begin(step, 0);

@@ -27,7 +27,8 @@ TEST_CASE("every config file is valid and documented", "[config]") {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kConfigs)) {
     if (entry.path().extension() != ".json") continue;
-    if (entry.path().parent_path() == kConfigs / "sweeps") continue;  // of configs; see e2e/sweep.sh
+    if (entry.path().parent_path() == kConfigs / "sweeps")
+      continue;  // of configs; see e2e/sweep.sh
     INFO(entry.path());
     ++files;
     const RunConfig config = parse_config(text_of(entry.path()), entry.path().string(), {});
