@@ -133,12 +133,9 @@ def runs_of_file(options, sweep):
     if options.ranks:
         sweep.ranks = [options.ranks]
     runs = []
-    combinations = list(sweep.combinations())
-    several = len({ranks for _, ranks, _, _ in combinations}) > 1
-    for (row, ranks, link, sets), more, seed in itertools.product(
-            combinations, itertools.product(*grid_of(options.sets)),
+    for (row, ranks, link, sets, told), more, seed in itertools.product(
+            sweep.combinations(), itertools.product(*grid_of(options.sets)),
             options.seed or sweep.seeds or [None]):
-        told = ([f"ranks={ranks}"] if several else []) + ([f"link={link}"] if link else [])
         played = row.simulate or sweep.simulate
         runs.append(Run(options, Row(row.name, ranks, row.config, row.sets, played),
                         (*sets, *more), seed, link, told))
@@ -184,9 +181,9 @@ def say_estimate(runs, todo, options):
 
 def make_report(options, sweep):
     """By the program, if it knows how."""
-    knows = subprocess.run([PROGRAM, "report", "--help"], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    if knows.returncode != 0:
+    about = subprocess.run([PROGRAM, "--help"], stdin=subprocess.DEVNULL, capture_output=True,
+                           text=True, check=False)
+    if not re.search(r"^ +report ", about.stdout, re.MULTILINE):
         return
     table = ["--table", sweep.table] if sweep.table else []
     print(flush=True)

@@ -209,9 +209,12 @@ class SweepFile:
                              "nothing, found both.")
 
     def combinations(self):
-        """(row, ranks, link, sets) of every run but for seeds."""
+        """(row, ranks, link, sets, what names the folder beside sets) of every run but for seeds."""
         for row, link, sets in itertools.product(self.rows, self.links,
                                                  itertools.product(*self.grid)):
             row_ranks = [row.ranks] if isinstance(row.ranks, str) else row.ranks
-            for ranks in self.ranks or row_ranks or ["2"]:
-                yield row, ranks, link, sets
+            counts = self.ranks or row_ranks or ["2"]
+            for ranks in counts:
+                told = ([f"ranks={ranks}"] if len(counts) > 1 else []) + (
+                    [f"link={link}"] if link else [])
+                yield row, ranks, link, sets, told
