@@ -8,11 +8,13 @@ import pathlib
 import statistics
 import subprocess
 import tempfile
+import time
 
 STEPS = 6  # that are tried
 WARM_UP = 2  # of them that do not count
 NOT_TIMED = ("seed=", "data.partition.", "optimizer.", "schedule.", "train.epochs=", "train.steps=",
              "train.evaluate_every=", "checkpoint.", "output.", "data.limit_test=")
+LAUNCH = 3.0  # seconds until a run begins, where they were not measured
 TEST_SAMPLES = 10000  # of CIFAR and Fashion-MNIST
 # Testing an image is a third of training on it: forward, but neither of the two backward products.
 FORWARD = 1 / 3
@@ -52,16 +54,20 @@ class Cost:
         return total + times * tested / self.images * self.step * FORWARD
 
 
-def cost_in(folder, warm_up):
-    """The cost that a finished run's folder tells of; None where it tells of none."""
+def cost_in(folder, elapsed=None):
+    """The cost that a finished run's folder tells of; None where it tells of none.
+
+    `elapsed` is what the run took from the outside, where that was measured [seconds].
+    """
     try:
         with (folder / "metrics.jsonl").open(encoding="utf-8") as file:
             records = [json.loads(line) for line in file]
         run = next(record for record in records if record["type"] == "run")
         steps = [record["seconds"]["total"] for record in records if record["type"] == "step"]
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        step = statistics.median(steps[warm_up:])
-        return Cost(step, max(0.0, summary["wall_seconds"] - sum(steps)), run)
+        step = statistics.median(steps[WARM_UP:])
+        whole = elapsed if elapsed is not None else summary["wall_seconds"] + LAUNCH
+        return Cost(step, max(0.0, whole - sum(steps)), run)
     except (OSError, ValueError, KeyError, StopIteration, statistics.StatisticsError):
         return None
 
@@ -90,11 +96,13 @@ def tried(run, options):
            "checkpoint.every_steps=0", "checkpoint.every_epochs=0", "output.step_records=true"]
     with tempfile.TemporaryDirectory(prefix="sweep-estimate-") as place:
         folder = pathlib.Path(place) / "run"
+        begin = time.monotonic()
         result = subprocess.run(run.command(options, folder, few), stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, env=run.environment(options),
                                 check=False)
         refuse(result)
-        return cost_in(folder, WARM_UP) if result.returncode == 0 else None
+        elapsed = time.monotonic() - begin
+        return cost_in(folder, elapsed) if result.returncode == 0 else None
 
 
 class Estimate:
@@ -106,7 +114,7 @@ class Estimate:
         costs, configs = {}, {}
         for run in runs:
             if run not in todo and self._key(run) not in costs:
-                cost = cost_in(run.folder, WARM_UP)
+                cost = cost_in(run.folder)
                 if cost:
                     costs[self._key(run)] = cost
         for run in todo:

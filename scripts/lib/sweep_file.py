@@ -194,9 +194,11 @@ class SweepFile:
                 row.name = row.name or row.config
             self.rows = fitting(self.rows, flow["only"], f'{self.path}: "only"')
         self.about = flow.get("about", "")
-        self.grid = [[as_set(key, value) for value in
-                      (values if isinstance(values, list) else [values])]
-                     for key, values in flow.get("set", {}).items()]
+        keys = [[as_set(key, value) for value in (values if isinstance(values, list) else [values])]
+                for key, values in flow.get("set", {}).items()]
+        self.grid = [values for values in keys if len(values) > 1]
+        for row in self.rows:  # what does not vary names no run
+            row.sets = row.sets + [values[0] for values in keys if len(values) == 1]
         self.seeds = [str(seed) for seed in flow["seeds"]] if "seeds" in flow else None
         self.ranks = [str(ranks) for ranks in flow["ranks"]] if "ranks" in flow else None
         self.links = flow.get("link", [None])

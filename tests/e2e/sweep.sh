@@ -49,7 +49,7 @@ cat >"$WORK/grid.json" <<'JSON'
 JSON
 run "$sweep" "$WORK/grid.json" --out "$WORK/grid" --dry-run
 expect_equal 8 "$(grep -c '^to run: ' "$OUT")" "runs of the grid"
-expect_equal 4 "$(grep -c 'topk compressor.name=topk schedule.milestones=\[1, 2\] .*on 3 ranks' "$OUT")" "runs of topk"
+expect_equal 4 "$(grep -c 'topk compressor.name=topk schedule.milestones=\[1, 2\] .*batch_size=.*on 3 ranks' "$OUT")" "runs of topk"
 run "$sweep" "$WORK/grid.json" --out "$WORK/grid" --dry-run --short
 expect_equal 2 "$(grep -c 'batch_size=4 seed=7' "$OUT")" "runs of the short grid"
 run "$sweep" "$WORK/grid.json" --out "$WORK/grid" --dry-run --only topk --seed 9 --ranks 2
