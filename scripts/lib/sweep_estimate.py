@@ -105,6 +105,10 @@ def tried(run, options):
         return cost_in(folder, elapsed) if result.returncode == 0 else None
 
 
+def is_brief(config):
+    return config is not None and 0 < config["train"]["steps"] <= STEPS
+
+
 class Estimate:
     """Seconds of each run that is to do; None where its steps could not be tried."""
 
@@ -118,17 +122,22 @@ class Estimate:
                 if cost:
                     costs[self._key(run)] = cost
         for run in todo:
-            key = self._key(run)
-            if key not in costs:
-                costs[key] = tried(run, options)
             recipe = (run.file, tuple(v for v in run.values if not v.startswith("seed=")))
             if recipe not in configs:
                 configs[recipe] = resolved(run, options)
-            cost, config = costs[key], configs[recipe]
-            self.seconds[run] = cost.seconds(config) if cost and config else None
-            shown = (f"{cost.step:.3f} s a step, {duration(self.seconds[run])}"
-                     if self.seconds[run] is not None else "unknown: its first steps failed")
-            self.lines.append(f"{run.title()}: {shown}")
+            key, config = self._key(run), configs[recipe]
+            if key not in costs and not is_brief(config):
+                costs[key] = tried(run, options)
+            self._note(run, costs.get(key), config)
+
+    def _note(self, run, cost, config):
+        self.seconds[run] = cost.seconds(config) if cost and config else None
+        shown = "unknown, for its first steps failed"
+        if cost and config:
+            shown = f"{cost.step:.3f} s a step, {duration(self.seconds[run])}"
+        elif is_brief(config):
+            shown = f"unknown, for trying it would be running it: {config['train']['steps']} steps"
+        self.lines.append(f"{run.title()}: {shown}")
 
     @staticmethod
     def _key(run):
@@ -140,8 +149,10 @@ class Estimate:
 
     def sentence(self):
         unknown = sum(seconds is None for seconds in self.seconds.values())
-        beside = f", {unknown} of them unknown" if unknown else ""
-        return f"about {duration(self.total())} for {len(self.seconds)} runs{beside}"
+        if unknown == len(self.seconds):
+            return f"unknown for {unknown} runs, none of which could be tried"
+        beside = f", {unknown} more unknown" if unknown else ""
+        return f"about {duration(self.total())} for {len(self.seconds) - unknown} runs{beside}"
 
 
 def duration(seconds):

@@ -60,7 +60,7 @@ cat >"$WORK/two.json" <<'JSON'
 {"configs": [{"name": "ranks", "config": "tiny.json"},
              {"name": "played", "config": "tiny.json", "simulate": true}],
  "set": {"compressor.name": "topk", "synchronization.collective": "allgather",
-         "train.batch_size": 4, "data.limit_test": 10, "checkpoint.every_steps": 2},
+         "train.batch_size": 4, "data.limit_test": 10, "train.steps": 8, "checkpoint.every_steps": 4},
  "threads": 1, "ranks": [2], "timeout": 60}
 JSON
 run "$sweep" "$WORK/two.json" --out "$WORK/two"
@@ -76,15 +76,15 @@ assert ranks["parameter_hash"] == played["parameter_hash"], "hashes"
 assert played["simulated"] and "simulated" not in ranks and rows["played"]["ranks"] == "2"
 PY
 
-# One stands, the other was cut off after its checkpoint of step 2 and goes on from there.
+# One stands, the other was cut off after its checkpoint of step 4 and goes on from there.
 hash=$(value "$WORK/two/played/summary.json" parameter_hash)
 stamp=$(stat -c %Y "$WORK/two/ranks/summary.json")
-rm -r "$WORK"/two/played/summary.json "$WORK"/two/played/checkpoints/*4
+rm -r "$WORK"/two/played/summary.json "$WORK"/two/played/checkpoints/*8
 run "$sweep" "$WORK/two.json" --out "$WORK/two"
 expect_code 0 "a sweep that goes on"
 grep -q '^2 runs, 1 of them finished before' "$OUT" || wrong "the sweep runs a finished run again"
 expect_equal "$stamp" "$(stat -c %Y "$WORK/two/ranks/summary.json")" "time of a finished summary"
-grep -q 'from the checkpoint of step 2' "$WORK/two/played/metrics.jsonl" ||
+grep -q 'from the checkpoint of step 4' "$WORK/two/played/metrics.jsonl" ||
   wrong "the run that was cut off does not go on from its checkpoint"
 expect_equal "$hash" "$(value "$WORK/two/played/summary.json" parameter_hash)" "parameters of a run that went on"
 
