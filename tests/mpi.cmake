@@ -15,6 +15,8 @@ eqt_mpi_test(evaluator RANKS 1 2 3 4 5 LINK eqt_train eqt_xxhash SOURCES mpi/eva
 eqt_mpi_test(final_rounds RANKS 2 3 4 5 8 LINK eqt_train SOURCES mpi/final_rounds_test.cpp)
 eqt_mpi_test(oversight RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/oversight_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
+eqt_mpi_test(averaging_in_turn RANKS 1 2 3 4 LINK eqt_train eqt_decoders
+  SOURCES mpi/averaging_in_turn_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
   SOURCES mpi/power_sgd_test.cpp)
 target_compile_definitions(power_sgd PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
@@ -25,7 +27,8 @@ eqt_mpi_test(sparse RANKS 1 2 3 4 5 8 LINK eqt_train SOURCES mpi/sparse_test.cpp
 eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/memory_test.cpp unit/pipeline/plan_test.cpp unit/collective/message_test.cpp
   unit/collective/cost_test.cpp)
-eqt_test(train_unit LABEL unit LINK eqt_train SOURCES unit/train/fault_test.cpp)
+eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
+  unit/train/fault_test.cpp unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES

@@ -27,14 +27,30 @@
 
 namespace eqt::app {
 
-int threads_for(const RunConfig& config, const comm::Communicator& comm) {
+int threads_for(const RunConfig& config, const comm::Communicator& comm, int simulate) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
-  return comm::fair_threads(static_cast<int>(comm.ranks_on_this_host().size()));
+  const auto ranks = static_cast<int>(comm.ranks_on_this_host().size());
+  return comm::fair_threads(std::max(simulate, ranks));
 }
 
 namespace {
 
-void build_data(const RunConfig& config, const comm::Communicator& comm, Run& run) {
+void build_batches(const RunConfig& config, const comm::Communicator& comm, int simulate,
+                   data::PartitionPlan plan, Run& run) {
+  const data::BatchLoader::Options options = {.batch_size = config.train.batch_size,
+                                              .batches_per_epoch = run.plan.steps_per_epoch,
+                                              .augment = config.data.augment,
+                                              .seed = config.seed};
+  if (simulate > 0) {
+    run.simulation = make_simulation(std::move(plan), *run.data.train, options);
+    return;
+  }
+  run.partition = std::make_unique<data::ShardPartition>(
+      std::move(plan.shards[static_cast<std::size_t>(comm.rank())]), comm.rank(), config.seed);
+  run.batches = std::make_unique<data::BatchLoader>(*run.data.train, *run.partition, options);
+}
+
+void build_data(const RunConfig& config, const comm::Communicator& comm, int simulate, Run& run) {
   run.data = data::open_dataset({.name = config.data.name,
                                  .path = config.data.path,
                                  .limit_train = config.data.limit_train,
@@ -42,19 +58,13 @@ void build_data(const RunConfig& config, const comm::Communicator& comm, Run& ru
                                  .seed = config.seed});
   const std::vector<int> labels = data::labels_of(*run.data.train);
   const int classes = run.data.train->classes();
-  data::PartitionPlan plan = plan_partition(config, labels, classes, comm.size());
+  const int ranks = simulate > 0 ? simulate : comm.size();
+  data::PartitionPlan plan = plan_partition(config, labels, classes, ranks);
   run.partition_record = describe_partition(config.data.partition, plan, labels, classes);
   run.shards_fingerprint = plan.fingerprint();
   const std::size_t batches = plan.smallest_shard() / config.train.batch_size;
-  run.partition = std::make_unique<data::ShardPartition>(
-      std::move(plan.shards[static_cast<std::size_t>(comm.rank())]), comm.rank(), config.seed);
-  run.batches = std::make_unique<data::BatchLoader>(
-      *run.data.train, *run.partition,
-      data::BatchLoader::Options{.batch_size = config.train.batch_size,
-                                 .batches_per_epoch = batches,
-                                 .augment = config.data.augment,
-                                 .seed = config.seed});
   run.plan.steps_per_epoch = batches;
+  build_batches(config, comm, simulate, std::move(plan), run);
   run.plan.total_steps = config.train.steps > 0
                              ? config.train.steps
                              : checked_product<std::uint64_t>({config.train.epochs, batches},
@@ -123,8 +133,8 @@ void build_emulation(const RunConfig& config, const comm::Communicator& comm, Ru
                                               .rank = comm.rank()});
 }
 
-void build_model(const RunConfig& config, const comm::Communicator& comm, Run& run) {
-  run.threads = threads_for(config, comm);
+void build_model(const RunConfig& config, const comm::Communicator& comm, int simulate, Run& run) {
+  run.threads = threads_for(config, comm, simulate);
   model::set_threads(run.threads);
   run.replica = model::make_replica({.name = config.model.name,
                                      .input = run.data.train->shape(),
@@ -138,6 +148,7 @@ void build_model(const RunConfig& config, const comm::Communicator& comm, Run& r
   if (!config.model.weights.empty() && comm.rank() == 0) {
     run.replica->load_weights(config.model.weights);
   }
+  if (run.simulation != nullptr) seat_workers(*run.replica, *run.simulation);
 }
 
 }  // namespace
@@ -219,7 +230,7 @@ void build_compressor(const RunConfig& config, const comm::Communicator& comm, R
   run.plan.replicas_equal = config.synchronization.algorithm == "allreduce";
   run.plan.ends_equal = config.synchronization.algorithm == "local-sgd";
   run.plan.final_rounds = config.synchronization.final_rounds;
-  if (!averages(config)) return;
+  if (!averages(config) || run.simulation != nullptr) return;
   run.memory = make_memory(config, comm.size(), *run.compressor, run.replica->gradient().size());
 }
 
@@ -360,8 +371,14 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
     run.synchronizer = std::make_unique<train::NoSynchronizer>();
     return;
   }
-  run.collective = make_collective(config, comm, run, plan);
   run.adaptation = make_adaptation(config, comm, *run.compressor);
+  if (run.simulation != nullptr) {
+    run.synchronizer =
+        make_simulated_averaging(config, *run.compressor, std::move(plan), *run.replica,
+                                 averaging_options(config, run, false), *run.simulation);
+    return;
+  }
+  run.collective = make_collective(config, comm, run, plan);
   if (config.synchronization.algorithm == "local-sgd") {
     build_local_sgd(config, comm, std::move(plan), run);
     return;
@@ -371,11 +388,16 @@ void build_synchronization(const RunConfig& config, comm::Communicator& comm,
       run.replica->gradient(), averaging_options(config, run, communication_thread));
 }
 
+bool has_memory(const Run& run) {
+  if (run.simulation != nullptr) return run.simulation->memories.front() != nullptr;
+  return run.memory != nullptr;
+}
+
 /// Slices whose gradient comes with DGC's or Signum's momentum in it.
 std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& run) {
   std::vector<TensorSlice> corrected;
   const std::string& name = config.compressor.name;
-  if ((name != "dgc" && name != "signsgd") || run.memory == nullptr) return corrected;
+  if ((name != "dgc" && name != "signsgd") || !has_memory(run)) return corrected;
   const bool whole_model = config.compressor.granularity == "model";
   for (const TensorSlice& slice : run.replica->layout()) {
     if (whole_model || pipeline::is_compressed(slice, config.compressor.skip_below)) {
@@ -411,18 +433,21 @@ void build_update(const RunConfig& config, Run& run) {
 }  // namespace
 
 std::string Run::collective_name() const {
+  if (simulation != nullptr) return std::string(simulation->mean->name());
   return collective == nullptr ? "none" : std::string(collective->name());
 }
 
 RunConfig settled_config(const RunConfig& config, const Run& run) {
   RunConfig settled = config;
   if (run.choice) settled.synchronization.collective = run.choice->collective;
+  if (run.simulation != nullptr && run.simulation->mean != nullptr)
+    settled.synchronization.collective = run.collective_name();
   return settled;
 }
 
 std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
                                bool communication_thread, const std::optional<train::Fault>& fault,
-                               const std::optional<SavedPosition>& from) {
+                               const std::optional<SavedPosition>& from, int simulate) {
   auto run = std::make_unique<Run>();
   run->plan.fault = fault;
   run->plan.paranoid = config.train.paranoid;
@@ -433,8 +458,8 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     if (config.train.is_emulated()) {
       build_emulation(config, comm, *run);
     } else {
-      build_data(config, comm, *run);
-      build_model(config, comm, *run);
+      build_data(config, comm, simulate, *run);
+      build_model(config, comm, simulate, *run);
     }
     plan_checkpoints(config, from, run->plan);
   });
@@ -473,7 +498,8 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.mpi = comm::mpi_description();
   record.host = host.data();
   record.simd = codec::simd_target();
-  record.ranks = comm.size();
+  record.ranks = run.simulation != nullptr ? run.simulation->count() : comm.size();
+  record.simulated = run.simulation != nullptr;
   record.threads_per_rank = run.threads;
   record.parameters = run.replica->parameters().size();
   record.emulated = run.plan.emulated;
@@ -489,7 +515,7 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.algorithm = config.synchronization.algorithm;
   record.config_json = resolved_json(settled_config(config, run));
   if (run.choice) record.collective_predicted_ms = 1e3 * run.choice->seconds;
-  record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(comm.size());
+  record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(record.ranks);
   return record;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/build_gossip.hpp"
+#include "app/build_simulation.hpp"
 #include "app/choose_by_measure.hpp"
 #include "app/run_config.hpp"
 #include "codec/compressor.hpp"
@@ -36,8 +37,9 @@ struct Run {
   std::unique_ptr<model::Replica> replica;
   std::unique_ptr<data::Partition> partition;
   metrics::PartitionRecord partition_record;
-  std::uint64_t shards_fingerprint = 0;  // of all ranks' shards; 0 in an emulated run
-  std::unique_ptr<data::BatchLoader> batches;
+  std::uint64_t shards_fingerprint = 0;        // of all ranks' shards; 0 in an emulated run
+  std::unique_ptr<data::BatchLoader> batches;  // null: those of the simulation, or none
+  std::unique_ptr<Simulation> simulation;      // null: every rank is a process
   std::unique_ptr<codec::Compressor> compressor;
   std::unique_ptr<collective::GradientMemory> memory;  // may be null
   std::unique_ptr<collective::Adaptation> adaptation;  // null: the compressor stays as it is
@@ -64,23 +66,26 @@ struct SavedPosition {
   std::uint64_t batches = 1;  // of an epoch
 };
 
-/// `config` with the collective that was chosen by measurement, so that it repeats this run.
+/// `config` with the collective that was chosen by measurement or for a simulation, so that it
+/// repeats this run.
 RunConfig settled_config(const RunConfig& config, const Run& run);
 
 /// @param communication_thread whether MPI admits one
 /// @param fault what shall go wrong, for tests
 /// @param from where it goes on; nothing: it begins
+/// @param simulate ranks that this process plays, if require_simulable() lets it; 0: it is one
 /// @throws Error{usage}, Error{data}; the same on every rank or agreed by all. Collective.
 std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm,
                                bool communication_thread,
                                const std::optional<train::Fault>& fault = {},
-                               const std::optional<SavedPosition>& from = {});
+                               const std::optional<SavedPosition>& from = {}, int simulate = 0);
 
 std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config);
 
 /// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
-/// less; config.threads_per_rank if that is set.
-int threads_for(const RunConfig& config, const comm::Communicator& comm);
+/// less; config.threads_per_rank if that is set. Who plays ranks in turn computes with as many
+/// threads as one of them on this host: another number would round otherwise.
+int threads_for(const RunConfig& config, const comm::Communicator& comm, int simulate = 0);
 
 /// What a run with this config remembers of `count` values; null: nothing.
 std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config, int ranks,

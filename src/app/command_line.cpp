@@ -77,6 +77,9 @@ CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
 
 constexpr int kMaxCheckedRanks = 65536;
 
+// Each has a thread that loads its batches.
+constexpr int kMaxSimulatedWorkers = 1024;
+
 void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
@@ -107,6 +110,10 @@ Command parse_command_line(int argc, char** argv) {
   app.add_flag("--resume", train.resume, "Go on from the newest checkpoint in the run folder")
       ->excludes("--overwrite");
   app.add_flag("--quiet", train.quiet, "No progress and no final table");
+  app.add_option("--simulate", train.simulate,
+                 "Without mpirun: one process plays N ranks in turn, with the same result")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxSimulatedWorkers));
   app.add_flag("--version", version, "Print version and libraries");
 
   CheckCommand check;

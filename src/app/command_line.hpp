@@ -20,6 +20,7 @@ struct TrainCommand {
   bool overwrite = false;
   bool resume = false;
   bool quiet = false;
+  int simulate = 0;  // workers that one process plays in turn; 0 = none
 };
 
 struct CheckCommand {

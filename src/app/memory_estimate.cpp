@@ -107,9 +107,24 @@ std::uint64_t message_bytes(const RunConfig& config, int ranks, const Layout& la
   return pipeline::kMostSlots * (2 * n * message + 2 * values) + kMpiBytes + n * kMpiBytesPerRank;
 }
 
+/// What each worker has for itself: residuals, what variances are taken of, messages or values that
+/// wait for the others', and batches.
+void add_workers(const RunConfig& config, int workers, const Layout& layout,
+                 const codec::Compressor& compressor, MemoryEstimate& estimate) {
+  const auto n = static_cast<std::uint64_t>(workers);
+  const std::uint64_t flat = total_count(layout) * kFloat;
+  std::uint64_t messages = 0;
+  for (const pipeline::FusionBucket& bucket : make_plan(config, layout, compressor))
+    messages += codec::max_message_bytes(compressor, bucket.segments);
+  estimate.memories *= n;
+  estimate.messages = n * std::max(messages, flat);
+  estimate.data_set += (n - 1) * kWaitingBatches * config.train.batch_size *
+                       data::dataset_facts(config.data.name).shape.values() * kFloat;
+}
+
 }  // namespace
 
-MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads) {
+MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads, int simulate) {
   model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
   const model::NetworkMemory network = measure_network(config);
   const auto compressor = make_compressor(config.compressor);
@@ -127,6 +142,7 @@ MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads) 
   estimate.activations =
       static_cast<std::uint64_t>(kHeapShare * static_cast<double>(std::max(working, 2 * flat)));
   estimate.data_set = data_set_bytes(config);
+  if (simulate > 0) add_workers(config, simulate, network.layout, *compressor, estimate);
   return estimate;
 }
 
@@ -139,12 +155,13 @@ std::string memory_text(const MemoryEstimate& e, int ranks) {
       mib(e.messages), mib(e.data_set), mib(e.activations));
 }
 
-std::uint64_t require_memory(const RunConfig& config, comm::Communicator& comm) {
+std::uint64_t require_memory(const RunConfig& config, int simulate, comm::Communicator& comm) {
   std::array<std::uint64_t, 2> needed = {};  // by a rank in all, and beside what it holds now
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     const std::uint64_t before = resident_bytes();
-    const MemoryEstimate estimate = estimate_memory(config, comm.size(), threads_for(config, comm));
+    const MemoryEstimate estimate =
+        estimate_memory(config, comm.size(), threads_for(config, comm, simulate), simulate);
     needed = {estimate.total(), estimate.total() - std::min(before, estimate.program)};
   });
   comm.broadcast(std::as_writable_bytes(std::span(needed)), 0);

@@ -29,7 +29,8 @@ struct MemoryEstimate {
 /// @param ranks of the job, on which rooms for messages depend
 /// @param threads of each
 /// @throws Error{usage} for a network that cannot be built
-MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads);
+/// @param simulate workers that one process plays as if they were ranks; 0: it is one
+MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads, int simulate = 0);
 
 /// "memory: about 512 MiB per rank of 2: 210 program, ..."
 std::string memory_text(const MemoryEstimate& estimate, int ranks);
@@ -37,6 +38,6 @@ std::string memory_text(const MemoryEstimate& estimate, int ranks);
 /// Rank 0's estimate [bytes per rank], after all hosts have found room for their ranks.
 /// @throws Error{usage} on every rank if one has not: how much is needed and how much was found.
 /// Collective.
-std::uint64_t require_memory(const RunConfig& config, comm::Communicator& comm);
+std::uint64_t require_memory(const RunConfig& config, int simulate, comm::Communicator& comm);
 
 }  // namespace eqt::app

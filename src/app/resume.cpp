@@ -27,6 +27,21 @@ SavedPosition position_in(comm::Communicator& comm, const checkpoint::SavedSet& 
   return {.step = set.step(), .epoch = data[0], .batch = data[1], .batches = data[2]};
 }
 
+/// What workers remember is one process's state, and ranks' is many processes'.
+void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& set, int simulate) {
+  const auto numbers = checkpoint::find_numbers(comm, set, train::kSavedWorkers, 1);
+  const std::uint64_t saved = numbers ? numbers->front() : 0;
+  if (saved == static_cast<std::uint64_t>(simulate)) return;
+  const auto told = [](std::uint64_t workers) {
+    return workers == 0 ? std::string("no --simulate") : fmt::format("--simulate {}", workers);
+  };
+  throw comm::AgreedError(
+      Kind::usage,
+      fmt::format("--resume: expected {}, as the checkpoint of step {} was saved, "
+                  "found {}; start it as it was, or anew with another --out",
+                  told(saved), set.step(), told(static_cast<std::uint64_t>(simulate))));
+}
+
 bool is_collective(const std::string& name) {
   const auto& choices = config_choices("synchronization.collective");
   return std::ranges::find(choices, name, &Choice::name) != choices.end();
@@ -61,10 +76,11 @@ std::string settle_resumed_config(const RunConfig& saved, const std::string& col
 }
 
 std::optional<Resume> find_resume(const RunConfig& config, const std::string& run_folder,
-                                  comm::Communicator& comm) {
+                                  int simulate, comm::Communicator& comm) {
   checkpoint::Findings findings;
   auto set = checkpoint::open_newest(comm, checkpoint::StateFolder(run_folder), findings);
   if (!set) return {};
+  require_same_workers(comm, *set, simulate);
   const std::string saved = checkpoint::text_of(comm, *set, train::kSavedConfig);
   const std::string collective = checkpoint::text_of(comm, *set, train::kSavedCollective);
   const SavedPosition position = position_in(comm, *set);

@@ -28,9 +28,10 @@ std::string settle_resumed_config(const RunConfig& saved, const std::string& col
                                   bool same_ranks, RunConfig& now);
 
 /// The newest state below `run_folder` that is good (checkpoint::open_newest). Collective.
+/// @param simulate workers that this process plays; a state of another number is refused
 /// @return nothing: there is none
 /// @throws Error{data}, Error{usage} on all ranks
 std::optional<Resume> find_resume(const RunConfig& config, const std::string& run_folder,
-                                  comm::Communicator& comm);
+                                  int simulate, comm::Communicator& comm);
 
 }  // namespace eqt::app

@@ -141,6 +141,18 @@ void note_emulation(const RunConfig& config, const metrics::Summary& summary, me
                           taken, asked)});
 }
 
+/// How to repeat with ranks what one process played, and what it cannot tell.
+std::string note_on_simulation(const RunConfig& config, const Run& run) {
+  const int ranks = run.simulation->count();
+  const std::string collective = run.collective_name();
+  return fmt::format(
+      "simulated: one process plays {} ranks in turn, by {}{}, as mpirun -np {} with the same "
+      "config and threads_per_rank {} would; bytes are those of all ranks, seconds of this process",
+      ranks, collective,
+      config.synchronization.collective == "auto" ? ", which auto stands for here" : "", ranks,
+      run.threads);
+}
+
 Results results_policy(const TrainCommand& command) {
   if (command.resume) return Results::keep;
   return command.overwrite ? Results::replace : Results::refuse;
@@ -235,10 +247,11 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
   if (fault) fault->run_folder = path;
   comm.agree_after([&] {
+    if (command.simulate > 0) require_simulable(config, command.simulate, comm);
     if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
   });
   std::optional<Resume> resume;
-  if (command.resume) resume = find_resume(config, path, comm);
+  if (command.resume) resume = find_resume(config, path, command.simulate, comm);
   if (!resume) {
     require_unfinished(folder.get(), comm);
     start_without_checkpoints(command, path, comm);
@@ -246,10 +259,10 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     config = resume->config;
   }
 
-  const std::uint64_t memory_bytes = require_memory(config, comm);
+  const std::uint64_t memory_bytes = require_memory(config, command.simulate, comm);
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault,
-                resume ? std::optional(resume->position) : std::nullopt);
+                resume ? std::optional(resume->position) : std::nullopt, command.simulate);
   if (is_finished(resume, *run, folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
       comm::print_warning(
@@ -272,6 +285,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
       sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
     if (run->gossip != nullptr && !run->gossip->note.empty())
       sink->write(metrics::NoteRecord{.step = 0, .text = run->gossip->note});
+    if (run->simulation != nullptr)
+      sink->write(metrics::NoteRecord{.step = 0, .text = note_on_simulation(config, *run)});
     if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
     if (command.resume && !resume)
       sink->write(metrics::NoteRecord{
@@ -282,18 +297,20 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   const std::unique_ptr<train::Checkpointer> checkpointer =
       make_checkpointer(config, *run, path, comm, *sink, resume);
 
-  train::Trainer trainer({.comm = comm,
-                          .replica = *run->replica,
-                          .batches = run->batches.get(),
-                          .test_set = run->data.test.get(),
-                          .optimizer = *run->optimizer,
-                          .schedule = *run->schedule,
-                          .synchronizer = *run->synchronizer,
-                          .sink = *sink,
-                          .checkpointer = checkpointer.get(),
-                          .divergence = run->divergence.get(),
-                          .watch = watch.get()},
-                         run->plan);
+  train::Trainer trainer(
+      {.comm = comm,
+       .replica = *run->replica,
+       .batches = run->batches.get(),
+       .test_set = run->data.test.get(),
+       .optimizer = *run->optimizer,
+       .schedule = *run->schedule,
+       .synchronizer = *run->synchronizer,
+       .sink = *sink,
+       .checkpointer = checkpointer.get(),
+       .divergence = run->divergence.get(),
+       .watch = watch.get(),
+       .workers = run->simulation == nullptr ? nullptr : run->simulation->workers.get()},
+      run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;
   summary.version = version();

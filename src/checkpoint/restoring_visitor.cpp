@@ -274,15 +274,23 @@ std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_v
   return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
 }
 
-std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
-                                      std::string_view name, std::size_t count) {
+std::optional<std::vector<std::uint64_t>> find_numbers(comm::Communicator& comm,
+                                                       const SavedSet& set, std::string_view name,
+                                                       std::size_t count) {
   const Rank old = set.any_old();
   const auto bytes =
       shared(comm, set.holder(old), section_of(set.file(old), name, SectionKind::numbers, count));
-  if (!bytes) throw comm::AgreedError(Kind::data, missing(set.step(), name, count));
+  if (!bytes) return {};
   std::vector<std::uint64_t> numbers(count);
   copy_to<std::uint64_t>(*bytes, numbers);
   return numbers;
+}
+
+std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
+                                      std::string_view name, std::size_t count) {
+  auto numbers = find_numbers(comm, set, name, count);
+  if (!numbers) throw comm::AgreedError(Kind::data, missing(set.step(), name, count));
+  return *std::move(numbers);
 }
 
 }  // namespace eqt::checkpoint

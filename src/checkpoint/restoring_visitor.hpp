@@ -69,5 +69,9 @@ std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_v
 /// Its numbers, likewise. @param count how many it must have
 std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
                                       std::string_view name, std::size_t count);
+/// Likewise; nothing where the set has no such part. Collective.
+std::optional<std::vector<std::uint64_t>> find_numbers(comm::Communicator& comm,
+                                                       const SavedSet& set, std::string_view name,
+                                                       std::size_t count);
 
 }  // namespace eqt::checkpoint

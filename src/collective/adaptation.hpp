@@ -12,6 +12,7 @@
 #include "codec/levels/adaptive_codec.hpp"
 #include "comm/communicator.hpp"
 #include "core/saved_state.hpp"
+#include "core/traffic.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::collective {
@@ -26,10 +27,14 @@ class Adaptation {
   virtual bool watches(StepId step) const noexcept = 0;
   /// Takes note of a fusion bucket's local gradient before it is encoded. Not collective.
   virtual void watch(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
+  /// Where one process plays workers in turn: what comes next is another's gradient.
+  virtual void end_worker() = 0;
   /// After the last message of a watched step: the next is encoded with what all ranks saw.
   /// Collective; nothing else may encode, decode or communicate meanwhile.
   /// @return rank 0: one line about the change, if there was one
   virtual std::optional<std::string> adapt(StepId step) = 0;
+  /// What one adapt() sends among so many ranks, all together: bytes alone.
+  virtual Traffic traffic_among(int ranks) const = 0;
 
   /// @throws Error{data} if the visitor restores what no run of this config can have
   virtual void visit_state(StateVisitor& visitor) = 0;
@@ -39,8 +44,8 @@ class Adaptation {
 /// else each multiple of `every`.
 bool adapts_levels_at(StepId step, std::uint64_t every) noexcept;
 
-/// Adapts the level table of `codec`: sums of all ranks' statistics, levels fitted by rank 0 in
-/// fp64 and broadcast. Keeps references.
+/// Adapts the level table of `codec`: statistics of all ranks, added in rank order, levels fitted
+/// by rank 0 in fp64 and broadcast. Keeps references.
 std::unique_ptr<Adaptation> make_level_adaptation(comm::Communicator& comm,
                                                   codec::AdaptiveLevelCodec& codec,
                                                   std::uint64_t every);

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 
+#include "collective/allgather_steps.hpp"
 #include "collective/collective.hpp"
 #include "collective/messages.hpp"
 #include "core/clock.hpp"
@@ -38,7 +39,9 @@ class Allgather final : public Collective {
             MeanResult& result) override {
     Slot& slot = slot_of(context);
     if (compressor_.properties().shared_scale) {
-      propose_scales(bucket, values, slot, result.traffic);
+      const Stopwatch encode;
+      propose_scales(compressor_, bucket, values, slot.own_scales);
+      result.traffic.encode_seconds += encode.seconds();
       co_await to_everyone(std::as_bytes(std::span(slot.own_scales)),
                            route_of(bucket, context.step), slot,
                            group_.of_host_sums ? "hierarchical: allgather of the hosts' scales"
@@ -92,19 +95,6 @@ class Allgather final : public Collective {
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route, operation);
   }
 
-  /// TernGrad's scaler sharing: each segment's own scale goes to all, before anyone draws.
-  void propose_scales(const FusionBucket& bucket, std::span<const float> values, Slot& slot,
-                      Traffic& traffic) {
-    const Stopwatch encode;
-    slot.own_scales.clear();
-    for (const codec::Segment& segment : bucket.segments) {
-      slot.own_scales.push_back(
-          segment.compressed ? compressor_.local_scale(values.subspan(segment.begin, segment.count))
-                             : 0.0f);
-    }
-    traffic.encode_seconds += encode.seconds();
-  }
-
   /// The maximum over ranks.
   void agree_on_scales(Slot& slot) {
     slot.scales = slot.own_scales;
@@ -122,47 +112,30 @@ class Allgather final : public Collective {
                                     std::span<const float> values, Slot& slot, Traffic& traffic) {
     const Stopwatch encode;
     const bool shared = compressor_.properties().shared_scale;
-    const std::size_t bytes = codec::encode_message(
-        compressor_, bucket.segments, values,
-        {.run_seed = context.run_seed,
-         .step = context.step,
-         .rank = static_cast<std::uint32_t>(group_.me),
-         .index = bucket.index,
-         .density = context.density,
-         .scales = shared ? std::span<const float>(slot.scales) : std::span<const float>(),
-         .own_scales = shared ? std::span<const float>(slot.own_scales) : std::span<const float>(),
-         .residual = context.residual},
-        workspace_, slot.rooms[group_.me]);
+    const Scales scales = shared ? Scales{slot.scales, slot.own_scales} : Scales{};
+    const std::size_t bytes =
+        encode_bucket(compressor_, bucket, context, static_cast<std::uint32_t>(group_.me), values,
+                      scales, workspace_, slot.rooms[group_.me]);
     traffic.encode_seconds += encode.seconds();
     traffic.encoded_bytes += bytes;
     traffic.encoded_values += bucket.count();
     return std::span(slot.rooms[group_.me]).first(bytes);
   }
 
-  /// Rank order on every rank: float addition is not associative, and replicas must stay equal.
+  /// The same messages in the same order on every rank.
   void decode_all(const FusionBucket& bucket, StepId step, std::span<const std::byte> mine,
                   std::span<float> values, Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
-    const auto part = values.subspan(bucket.begin, bucket.count());
-    std::fill(part.begin(), part.end(), 0.0f);
     slot.frames.clear();
     for (const comm::Incoming& in : slot.incoming) {
       slot.frames.push_back(in.room.first(in.bytes));
     }
     slot.frames.insert(slot.frames.begin() + static_cast<std::ptrdiff_t>(group_.me), mine);
     try {
-      codec::decode_messages_add(compressor_, bucket.segments, slot.frames, step, bucket.index,
-                                 group_.share, workspace_, values);
+      mean_of_messages(compressor_, bucket, step, slot.frames, group_.share, workspace_, values);
     } catch (const Error&) {
       name_sender(bucket, step, values, slot);
       throw;
-    }
-    if (compressor_.properties().votes) {
-      for (const codec::Segment& segment : bucket.segments) {
-        if (segment.compressed) {
-          compressor_.finish_mean(values.subspan(segment.begin, segment.count));
-        }
-      }
     }
     traffic.decode_seconds += decode.seconds();
   }

@@ -1,16 +1,19 @@
-// Adapted levels: one allreduce of the gradients' statistics, one broadcast of the table.
+// Adapted levels: the gradients' statistics to rank 0, one broadcast of the table.
 //
 // Rounds   2, in the steps that adapt
-// Sent     as an allreduce of 257 doubles and a broadcast of n + 2 doubles
-// Equal    rank 0 alone computes the levels: sums in another order, or another C library, cannot
-//          make tables differ
+// Sent     257 doubles by each rank but 0, and a broadcast of n + 2 doubles
+// Equal    rank 0 alone adds up and computes the levels: another C library cannot make tables
+//          differ. It adds in rank order, so no MPI library's order counts either, and workers of
+//          one process come to the same sums
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "codec/levels/adaptive_levels.hpp"
 #include "collective/adaptation.hpp"
+#include "collective/messages.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
@@ -33,8 +36,17 @@ class LevelAdaptation final : public Adaptation {
     }
   }
 
+  void end_worker() override {
+    const std::span<const double> sums = statistics_.sums();
+    workers_.resize(sums.size());
+    add(sums, workers_);
+    statistics_.clear();
+  }
+
   std::optional<std::string> adapt(StepId step) override {
-    comm_.allreduce_sum(statistics_.sums());
+    const std::span<double> sums = statistics_.sums();
+    if (!workers_.empty()) std::ranges::copy(workers_, sums.begin());
+    add_up_on_rank_0(sums);
     Levels levels = codec_.levels();
     if (comm_.rank() == 0) levels = codec_.fitted_levels(statistics_);
     comm_.broadcast(std::as_writable_bytes(std::span(levels)), 0);
@@ -45,7 +57,16 @@ class LevelAdaptation final : public Adaptation {
       changed_after_ = step + 1;
     }
     statistics_.clear();
+    workers_.clear();
     return change;
+  }
+
+  Traffic traffic_among(int ranks) const override {
+    const auto others = static_cast<std::uint64_t>(ranks - 1);
+    const std::uint64_t sums = others * codec::GradientStatistics::kSums * sizeof(double);
+    const std::uint64_t levels = codec_.levels().size() * sizeof(double);
+    return {.sent_bytes = sums + (ranks > 1 ? levels : 0),
+            .received_bytes = sums + others * levels};
   }
 
   /// The statistics are empty between two steps.
@@ -64,6 +85,29 @@ class LevelAdaptation final : public Adaptation {
   }
 
  private:
+  static void add(std::span<const double> own, std::span<double> sums) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += own[i];
+  }
+
+  void add_up_on_rank_0(std::span<double> sums) {
+    constexpr const char* kOperation = "adaptation: statistics to rank 0";
+    if (comm_.rank() != 0) {
+      const std::array<comm::Outgoing, 1> outgoing = {{{0, std::as_bytes(sums)}}};
+      comm_.exchange(outgoing, {}, kOperation);
+      return;
+    }
+    std::vector<double> theirs(static_cast<std::size_t>(comm_.size() - 1) * sums.size());
+    std::vector<comm::Incoming> incoming;
+    for (std::size_t r = 1; r < static_cast<std::size_t>(comm_.size()); ++r) {
+      const auto room = std::span(theirs).subspan((r - 1) * sums.size(), sums.size());
+      incoming.push_back({static_cast<Rank>(r), std::as_writable_bytes(room), 0});
+    }
+    comm_.exchange({}, incoming, kOperation);
+    for (const comm::Incoming& in : incoming) require_bytes(in, in.room.size(), kOperation);
+    for (std::size_t at = 0; at < theirs.size(); at += sums.size())
+      add(std::span<const double>(theirs).subspan(at, sums.size()), sums);
+  }
+
   /// @pre levels came of these statistics
   std::string describe(const Levels& levels) const {
     const auto [mixture, scale] = statistics_.model().value();
@@ -78,7 +122,8 @@ class LevelAdaptation final : public Adaptation {
   codec::AdaptiveLevelCodec& codec_;
   const std::uint64_t every_;
   codec::GradientStatistics statistics_;
-  StepId changed_after_ = 0;  // completed steps
+  std::vector<double> workers_;  // sums of those that this process played; empty: it is one rank
+  StepId changed_after_ = 0;     // completed steps
 };
 
 }  // namespace

@@ -82,7 +82,7 @@ class ConsoleSink : public Sink {
   void write(const RunRecord& record) override {
     run_ = record;
     tracker_.start(record);
-    label_ = record.emulated ? "EMULATED  " : "";
+    label_ = record.emulated ? "EMULATED  " : record.simulated ? "SIMULATED  " : "";
     say(fmt::format("{}: {} on {}, {} parameters, {} ranks, compressor {}, collective {}, {} steps",
                     record.name, record.model, record.dataset, record.parameters, record.ranks,
                     record.compressor, record.collective, record.total_steps));

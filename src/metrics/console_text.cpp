@@ -286,6 +286,9 @@ std::string summary_table(const RunRecord& run, const Summary& summary) {
   if (run.emulated) {
     rows.insert(rows.begin(), {"EMULATED", "no network was run: ranks waited and drew gradients"});
   }
+  if (run.simulated) {
+    rows.insert(rows.begin(), {"SIMULATED", "one process played all ranks: seconds are its own"});
+  }
   for (const Row& row : rows)
     fmt::format_to(out, "{:<{}}{}\n", row.label, kLabelColumns,
                    fitted(plain(row.value), kTableColumns - kLabelColumns));

@@ -70,6 +70,7 @@ class FolderSink : public Sink {
 
   void write(const RunRecord& record) override {
     emulated_ = record.emulated;
+    simulated_ = record.simulated;
     if (!has_run_) append(json_of(record));
   }
   void write(const StepRecord& record) override {
@@ -83,9 +84,10 @@ class FolderSink : public Sink {
   }
 
  private:
-  /// No record of an emulated run can be taken for a real one's, whoever made it.
+  /// No record of an emulated or simulated run can be taken for a real one's, whoever made it.
   Json marked(Json json) const {
     if (emulated_) json["emulated"] = true;
+    if (simulated_) json["simulated"] = true;
     return json;
   }
 
@@ -94,7 +96,7 @@ class FolderSink : public Sink {
   std::string summary_path_;
   bool step_records_;
   bool has_run_;  // the record of the run that goes on
-  bool emulated_ = false;
+  bool emulated_ = false, simulated_ = false;
   OutputFile records_;
 };
 

@@ -61,8 +61,9 @@ struct RunRecord {
   std::string model, dataset, compressor, collective, algorithm;
   // What one synchronization was expected to take; empty where `auto` had nothing to choose.
   std::optional<double> collective_predicted_ms;
-  std::string config_json;                  // the resolved config
-  bool emulated = false;                    // no network was run; sinks say so with every record
+  std::string config_json;  // the resolved config
+  bool emulated = false;    // no network was run; sinks say so with every record
+  bool simulated = false;   // one process played all ranks; sinks say so with every record
   std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, as planned before the start
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no images/s in the progress
 };

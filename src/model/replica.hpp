@@ -40,6 +40,8 @@ class Replica {
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
   /// In evaluation mode; leaves gradient() alone.
   virtual Evaluation evaluate(const data::Batch& batch) = 0;
+  /// Random numbers are this rank's from now on; networks that draw none take no notice.
+  virtual void play_rank(Rank /*rank*/) {}
   /// Parameters, buffers and what names the next batch's random numbers.
   /// @param models how the models of ranks go on
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;

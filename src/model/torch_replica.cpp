@@ -178,6 +178,8 @@ class TorchReplica final : public Replica {
     });
   }
 
+  void play_rank(Rank rank) override { input_.rank = rank; }
+
   void visit_state(StateVisitor& visitor, Across models) override {
     // Each rank has statistics of its own batches, even where models are equal.
     const Across statistics = models == Across::same ? Across::mean : models;

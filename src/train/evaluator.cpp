@@ -36,8 +36,8 @@ void average(comm::Communicator& comm, std::span<float> values) {
 }  // namespace
 
 Evaluator::Evaluator(comm::Communicator& comm, model::Replica& replica,
-                     const data::Dataset* test_set, Replicas replicas)
-    : comm_(comm), replica_(replica), test_set_(test_set), replicas_(replicas) {}
+                     const data::Dataset* test_set, Replicas replicas, Workers* workers)
+    : comm_(comm), replica_(replica), test_set_(test_set), replicas_(replicas), workers_(workers) {}
 
 model::Evaluation Evaluator::sum_over_ranks(const model::Evaluation& own) {
   std::array<double, kColumns + 1> sums = {};
@@ -81,17 +81,36 @@ Assessment Evaluator::assess(bool on_test_set, double weight) {
 /// their batches linearly, so averaging now or later gives the same.
 void Evaluator::assess_equal(Assessment& result) {
   const auto buffers = replica_.buffers();
-  if (!buffers.empty() && comm_.size() > 1) {
-    if (own_buffers_.span().empty()) own_buffers_ = FlatBuffer(buffers.size());
-    std::ranges::copy(buffers, own_buffers_.span().begin());
-    average(comm_, buffers);
+  const int ranks = workers_ != nullptr ? workers_->count() : comm_.size();
+  if (!buffers.empty() && ranks > 1) {
+    average_for_good(buffers);
     result.averaged_buffers = buffers.size();
   }
-  result.model = sum_over_ranks(evaluate(share()));
+  result.model = sum_over_ranks(workers_ != nullptr ? evaluate_shares() : evaluate(share()));
   if (!abandoned_) return;
   // As if it had never begun: whoever goes on from here evaluates anew.
-  if (result.averaged_buffers > 0) std::ranges::copy(own_buffers_.span(), buffers.begin());
+  if (result.averaged_buffers > 0) undo_average(buffers);
   abandon(result);
+}
+
+void Evaluator::average_for_good(std::span<float> buffers) {
+  if (workers_ != nullptr) return workers_->average_buffers();
+  if (own_buffers_.span().empty()) own_buffers_ = FlatBuffer(buffers.size());
+  std::ranges::copy(buffers, own_buffers_.span().begin());
+  average(comm_, buffers);
+}
+
+void Evaluator::undo_average(std::span<float> buffers) {
+  if (workers_ != nullptr) return workers_->restore_buffers();
+  std::ranges::copy(own_buffers_.span(), buffers.begin());
+}
+
+/// Of all workers, in batches as ranks would make them.
+model::Evaluation Evaluator::evaluate_shares() {
+  model::Evaluation sums;
+  for (Rank w = 0; w < workers_->count(); ++w)
+    add(evaluate(data::even_share(test_set_->size(), w, workers_->count())), sums);
+  return sums;
 }
 
 void Evaluator::assess_different(bool on_test_set, double weight, Assessment& result) {

@@ -15,6 +15,7 @@
 #include "data/dataset.hpp"
 #include "data/partition.hpp"
 #include "model/replica.hpp"
+#include "train/workers.hpp"
 
 namespace eqt::train {
 
@@ -55,8 +56,10 @@ enum class Replicas {
 class Evaluator {
  public:
   /// @param test_set null: there is none, and nothing but adopt_mean() may be called
+  /// @param workers that share the replica, as if they were ranks whose replicas are equal; null:
+  ///        it is this rank's alone
   Evaluator(comm::Communicator& comm, model::Replica& replica, const data::Dataset* test_set,
-            Replicas replicas);
+            Replicas replicas, Workers* workers = nullptr);
 
   /// Called with the samples that this rank has evaluated of those that an assessment takes, from
   /// 0 on.
@@ -82,6 +85,9 @@ class Evaluator {
   Consensus consensus();
   model::Evaluation evaluate(data::Range samples);
   model::Evaluation evaluate_all(const model::Evaluation& own_share);
+  model::Evaluation evaluate_shares();
+  void average_for_good(std::span<float> buffers);
+  void undo_average(std::span<float> buffers);
   data::Range share() const;
   std::size_t samples_of_assessment() const;
 
@@ -89,6 +95,7 @@ class Evaluator {
   model::Replica& replica_;
   const data::Dataset* test_set_;
   const Replicas replicas_;
+  Workers* const workers_;
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
   FlatBuffer own_buffers_;          // before they were averaged for good
   bool abandoned_ = false;          // this rank has left samples out; after a sum, any rank has

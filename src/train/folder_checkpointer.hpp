@@ -20,6 +20,7 @@ namespace eqt::train {
 inline constexpr const char* kSavedConfig = "config";          // text
 inline constexpr const char* kSavedCollective = "collective";  // text
 inline constexpr const char* kSavedPosition = "run/epoch, batch, batches";
+inline constexpr const char* kSavedWorkers = "workers/count";  // of a simulation alone
 
 struct FolderCheckpointerOptions {
   std::string run_folder;

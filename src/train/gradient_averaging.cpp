@@ -14,65 +14,15 @@
 #include "collective/mean_work.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "core/square_norm.hpp"
 #include "pipeline/engine.hpp"
 #include "train/background.hpp"
 #include "train/count_bytes.hpp"
+#include "train/own_gradient.hpp"
 
 namespace eqt::train {
 namespace {
 
-using collective::Contribution;
 using pipeline::FusionBucket;
-
-/// Relative squared error of the own message, summed over the buckets of a step.
-class VarianceProbe {
- public:
-  VarianceProbe(std::size_t count, std::size_t buckets) : exact_(count), squares_(buckets) {}
-
-  void begin(bool measuring) { measuring_ = measuring; }
-
-  void before(const FusionBucket& bucket, std::span<const float> gradient) {
-    if (!measuring_) return;
-    const auto from = gradient.subspan(bucket.begin, bucket.count());
-    std::copy(from.begin(), from.end(), part(bucket).begin());
-    squares_[bucket.index].exact = square_norm(from);
-  }
-
-  void after(const FusionBucket& bucket, const Contribution& contribution) {
-    if (!measuring_) return;
-    contribution.subtract_from(exact_, bucket, workspace_);
-    squares_[bucket.index].error = square_norm(part(bucket));
-  }
-
-  bool measuring() const noexcept { return measuring_; }
-
-  std::optional<double> result() const {
-    if (!measuring_) return {};
-    // In the plan's order, not in that of arrival.
-    Squares sum;
-    for (const Squares& bucket : squares_) {
-      sum.error += bucket.error;
-      sum.exact += bucket.exact;
-    }
-    if (sum.exact <= 0) return {};
-    return sum.error / sum.exact;
-  }
-
- private:
-  struct Squares {
-    double error = 0, exact = 0;
-  };
-
-  std::span<float> part(const FusionBucket& bucket) {
-    return std::span(exact_).subspan(bucket.begin, bucket.count());
-  }
-
-  std::vector<float> exact_;
-  std::vector<Squares> squares_;  // by the bucket's index
-  Workspace workspace_;
-  bool measuring_ = false;
-};
 
 class GradientAveraging final : public Synchronizer, private collective::MeanWork {
  public:
@@ -88,9 +38,14 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
         layout_(layout),
         gradient_(gradient),
         options_(options),
-        probe_(options.lossy ? gradient.size() : 0, plan_.size()),
+        own_(layout, gradient, plan_.size(),
+             {.rank = comm.rank(),
+              .takes_residual = collective.takes_residual(),
+              .lossy = options.lossy,
+              .memory = memory,
+              .adaptation = options.adaptation,
+              .divergence = options.divergence}),
         engine_(comm, plan_) {
-    if (memory_ != nullptr && collective_.takes_residual()) residual_ = memory_->residual();
     map_slices_to_buckets();
     if (options_.overlap) {
       background_.emplace([this] { run_engine(); }, [this] { give_up(); });
@@ -104,9 +59,8 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
       const std::lock_guard lock(mutex_);
       std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
     }
-    probe_.begin(options_.lossy && step % kVarianceEvery == 0);
+    own_.begin(step);
     traffic_ = {};
-    adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
     bytes_before_ = comm_.byte_count();
     if (background_) background_->start();
   }
@@ -131,8 +85,8 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     }
     count_bytes(bytes_before_, comm_.byte_count(), traffic_);
     std::optional<std::string> note;
-    if (adapting_) note = adapt();
-    return {traffic_, probe_.result(), std::move(note)};
+    if (own_.adapting()) note = adapt();
+    return {traffic_, own_.variance(), std::move(note)};
   }
 
   void visit_state(StateVisitor& visitor) override {
@@ -188,23 +142,14 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     if (options_.fault) {
       context.step = options_.fault->strike_in_bucket(comm_.rank(), context.step, bucket.index);
     }
-    require_finite(bucket, "the gradient");
-    // In one trip over memory, unless the compensated gradient itself is wanted.
-    if (fused()) {
-      context.residual = residual_;
-    } else if (memory_ != nullptr) {
-      memory_->compensate(bucket, gradient_);
-    }
-    probe_.before(bucket, gradient_);
-    if (adapting_) options_.adaptation->watch(bucket, gradient_);
+    own_.before(bucket, context);
     traffic_.encode_seconds += prepare.seconds();
   }
 
   void after(const FusionBucket& bucket, const collective::MeanResult& result) override {
     const Stopwatch keep;
-    require_finite(bucket, "the mean gradient");
-    if (memory_ != nullptr && !fused()) memory_->remember(bucket, result.contribution);
-    probe_.after(bucket, result.contribution);
+    own_.require_finite(bucket, "the mean gradient");
+    own_.after(bucket, result.contribution);
     traffic_ += result.traffic;
     traffic_.encode_seconds += keep.seconds();
   }
@@ -212,8 +157,6 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   void waited(double seconds) override {
     traffic_.transfer_seconds += background_ ? background_->exposed(seconds) : seconds;
   }
-
-  bool fused() const { return !residual_.empty() && !probe_.measuring(); }
 
   /// After the last bucket, on the trainer's thread: the communication thread waits for begin().
   std::optional<std::string> adapt() {
@@ -227,11 +170,6 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     return note;
   }
 
-  void require_finite(const FusionBucket& bucket, std::string_view what) const {
-    train::require_finite(layout_, gradient_.subspan(bucket.begin, bucket.count()), bucket.begin,
-                          what, context_.step, comm_.rank(), options_.divergence);
-  }
-
   comm::Communicator& comm_;
   collective::Collective& collective_;
   collective::GradientMemory* const memory_;
@@ -239,16 +177,14 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   const Layout& layout_;
   const std::span<float> gradient_;
   const GradientAveragingOptions options_;
-  std::span<float> residual_;  // the memory's, if the collective takes it
   std::vector<std::vector<std::uint32_t>> buckets_of_slice_;
   std::vector<std::size_t> slices_of_bucket_;
 
   collective::MeanContext context_;
-  VarianceProbe probe_;
+  OwnGradient own_;
   pipeline::Engine engine_;
   Traffic traffic_;
   comm::ByteCount bytes_before_;
-  bool adapting_ = false;  // this step's gradients change the compressor
 
   std::mutex mutex_;  // guards what follows; the rest passes over with the job
   std::condition_variable changed_;

@@ -41,6 +41,9 @@ void Ledger::Totals::operator+=(const Totals& other) {
 Ledger::Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options)
     : comm_(comm), sink_(sink), options_(options) {}
 
+/// Workers count as ranks.
+int Ledger::ranks() const { return options_.workers > 0 ? options_.workers : comm_.size(); }
+
 void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
   const Traffic& traffic = result.traffic;
   record.seconds.encode = traffic.encode_seconds;
@@ -128,7 +131,7 @@ std::uint64_t Ledger::note_rounds(std::uint64_t rounds, const Traffic& traffic) 
 }
 
 /// The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
-double Ledger::ring_bytes(double values) const { return 8 * values * (comm_.size() - 1); }
+double Ledger::ring_bytes(double values) const { return 8 * values * (ranks() - 1); }
 
 /// Of a step that skips nothing.
 double Ledger::dense_bytes_of_step() const {
@@ -149,17 +152,17 @@ void Ledger::flush_steps() {
   }
   comm_.allreduce_sum(reduction_);
 
-  const auto ranks = static_cast<StepId>(comm_.size());
+  const auto count = static_cast<StepId>(ranks());
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
     const double dense = unflushed_[i].skipped ? 0 : dense_bytes_of_step();
-    record.loss = sums[0] / static_cast<double>(ranks);
+    record.loss = sums[0] / static_cast<double>(count);
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);
     record.dense_bytes = static_cast<std::uint64_t>(dense);
     if (comm_.rank() == 0) sink_.write(record);
-    epoch_.steps += ranks;
+    epoch_.steps += count;
     epoch_.mean_steps += 1;
     epoch_.loss += sums[0];
     epoch_.sent_bytes += sums[1];
@@ -243,7 +246,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
 
 metrics::Summary Ledger::summary() {
   metrics::Summary summary;
-  summary.ranks = comm_.size();
+  summary.ranks = ranks();
   constexpr double kRounding = 1e-6;  // thirds of steps do not sum to whole ones
   summary.steps = static_cast<StepId>(run_.mean_steps + kRounding);
   summary.epochs = epochs_;

@@ -19,6 +19,7 @@ namespace eqt::train {
 struct LedgerOptions {
   std::size_t batch_size = 64;  // per rank
   std::size_t values = 0;       // of the gradient
+  int workers = 0;              // that this process plays as if they were ranks; 0: none
   bool synchronizes = true;     // ranks exchange the gradient in every step that skips nothing
   bool asynchronous = false;    // ranks take different numbers of steps
 };
@@ -29,7 +30,8 @@ class Ledger {
  public:
   Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options);
 
-  /// Notes this rank's step; `record` lacks what the synchronization knows. Collective from time to
+  /// Notes this rank's step; `record` lacks what the synchronization knows. Of workers its loss is
+  /// their sum. Collective from time to
   /// time, in the same steps on all ranks; asynchronous ranks never communicate here, and records
   /// of steps are rank 0's alone.
   void note_step(metrics::StepRecord record, const SyncResult& result);
@@ -77,6 +79,7 @@ class Ledger {
     void visit_state(StateVisitor& visitor);
   };
 
+  int ranks() const;
   void note_own_step(const metrics::StepRecord& record);
   void note_own_traffic(const SyncResult& result);
   void add_up_ranks();

@@ -48,6 +48,10 @@ class Synchronizer {
   virtual void start() {}
   virtual void begin(StepId step, std::uint64_t epoch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
+  /// Where one process plays workers in turn, in the place of slice_ready(): the gradient is the
+  /// next worker's, and may be overwritten then. Once for each between begin() and finish().
+  /// @pre the algorithm can be simulated
+  virtual void worker_ready() { fail(Kind::bug, "this synchronizer knows no workers"); }
   virtual SyncResult finish() = 0;
   virtual SyncResult after_update(float /*rate*/) { return {}; }
   /// Between steps: mixes models once more, without a gradient and an update. `step` numbers the

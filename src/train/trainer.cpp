@@ -25,9 +25,10 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       ledger_(parts.comm, parts.sink,
               {.batch_size = plan.batch_size,
                .values = parts.replica.gradient().size(),
+               .workers = parts.workers == nullptr ? 0 : parts.workers->count(),
                .synchronizes = plan.synchronizes,
                .asynchronous = plan.asynchronous}),
-      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan)),
+      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers),
       oversight_(parts.comm,
                  plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())) {
   if (parts.comm.rank() == 0) {
@@ -119,10 +120,11 @@ void Trainer::begin() {
 void Trainer::go_to(StepId done) {
   done_ = done;
   own_ = plan_.asynchronous ? p_.synchronizer.own_steps() : done;
-  if (p_.batches == nullptr) return;
   const StepId position = plan_.position(own_);
-  p_.batches->seek(position / plan_.steps_per_epoch,
-                   static_cast<std::size_t>(position % plan_.steps_per_epoch));
+  const std::uint64_t epoch = position / plan_.steps_per_epoch;
+  const auto batch = static_cast<std::size_t>(position % plan_.steps_per_epoch);
+  if (p_.workers != nullptr) p_.workers->seek(epoch, batch);
+  if (p_.batches != nullptr) p_.batches->seek(epoch, batch);
 }
 
 void Trainer::save_if_due() {
@@ -164,6 +166,7 @@ void Trainer::visit_state(StateVisitor& visitor) {
   visitor.enter("replica");
   p_.replica.visit_state(visitor, models);
   visitor.leave();
+  if (p_.workers != nullptr) visit_in(visitor, "workers", *p_.workers);
   visitor.enter("optimizer");
   p_.optimizer.visit_state(visitor, models);
   visitor.leave();
@@ -184,21 +187,8 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   comm.beat("loading of a batch");
   strike(Fault::Phase::step, step.own);
 
-  const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
-  record.seconds.data = total.seconds();
-
-  const bool watched = p_.watch != nullptr && p_.watch->begin(watched_step(step), batch);
-  const Stopwatch compute;
-  comm.rest();  // asynchronous ranks may wait for a partner here, each with a deadline
-  p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
-  comm.beat("forward and backward pass");
-  record.loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
-    if (watched) p_.watch->slice_ready(slice);
-    p_.synchronizer.slice_ready(slice);
-    comm.beat("backward pass");
-  });
-  record.seconds.compute = compute.seconds();
-  require_finite_loss(step.own, record.loss);
+  const bool watched =
+      p_.workers == nullptr ? compute_gradient(step, total, record) : compute_in_turn(step, record);
   comm.beat("synchronization", true);
   SyncResult result = p_.synchronizer.finish();
 
@@ -228,6 +218,59 @@ WatchedStep Trainer::watched_step(const StepNumbers& step) const {
   return {.done = step.own + 1,
           .epoch = plan_.epoch_of(step.common) + 1,
           .ends_epoch = plan_.ends_epoch(step.own + 1)};
+}
+
+/// Loss and gradient of this rank's next batch. @return whether it is watched
+bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
+                               metrics::StepRecord& record) {
+  const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
+  record.seconds.data = total.seconds();
+
+  const bool watched = p_.watch != nullptr && p_.watch->begin(watched_step(step), batch);
+  const Stopwatch compute;
+  comm::Communicator& comm = p_.comm;
+  comm.rest();  // asynchronous ranks may wait for a partner here, each with a deadline
+  p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
+  comm.beat("forward and backward pass");
+  record.loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
+    if (watched) p_.watch->slice_ready(slice);
+    p_.synchronizer.slice_ready(slice);
+    comm.beat("backward pass");
+  });
+  record.seconds.compute = compute.seconds();
+  require_finite_loss(step.own, record.loss, comm.rank());
+  return watched;
+}
+
+/// Of all workers: the losses' sum, and gradients handed over one by one. What rank 0 would show is
+/// worker 0's. @return whether that is watched
+bool Trainer::compute_in_turn(const StepNumbers& step, metrics::StepRecord& record) {
+  comm::Communicator& comm = p_.comm;
+  bool watched = false;
+  p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
+  for (Rank worker = 0; worker < p_.workers->count(); ++worker) {
+    const Stopwatch data;
+    comm.beat("loading of a batch");
+    p_.workers->seat(worker);
+    const data::Batch& batch = p_.workers->next_batch();
+    record.seconds.data += data.seconds();
+
+    const bool shown = worker == 0 && p_.watch != nullptr;
+    if (shown) watched = p_.watch->begin(watched_step(step), batch);
+    const Stopwatch compute;
+    comm.beat("forward and backward pass");
+    const double loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
+      if (shown && watched) p_.watch->slice_ready(slice);
+      comm.beat("backward pass");
+    });
+    record.seconds.compute += compute.seconds();
+    require_finite_loss(step.own, loss, worker);
+    record.loss += loss;
+    comm.beat("compression of a worker's gradient");
+    p_.synchronizer.worker_ready();
+  }
+  p_.workers->seat(0);
+  return watched;
 }
 
 /// What a step's record counts: the mean rank's steps, begun ones included.

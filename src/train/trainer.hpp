@@ -24,6 +24,7 @@
 #include "train/ledger.hpp"
 #include "train/oversight.hpp"
 #include "train/synchronizer.hpp"
+#include "train/workers.hpp"
 
 namespace eqt::train {
 
@@ -40,6 +41,9 @@ struct Parts {
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
   Divergence* divergence = nullptr;      // null: what is not finite ends the run
   GradientWatch* watch = nullptr;        // null: nobody looks at this rank's gradient
+  // That this process plays in turn, as if they were ranks, with batches of their own; the only
+  // rank then, and `batches` is null. Null: the rank is one itself.
+  Workers* workers = nullptr;
 };
 
 struct Plan {
@@ -133,6 +137,9 @@ class Trainer {
   void train_until_pause();
   StepOutcome train_step(const StepNumbers& step);
   WatchedStep watched_step(const StepNumbers& step) const;
+  bool compute_gradient(const StepNumbers& step, const Stopwatch& total,
+                        metrics::StepRecord& record);
+  bool compute_in_turn(const StepNumbers& step, metrics::StepRecord& record);
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
   void mix_finally();
@@ -147,7 +154,7 @@ class Trainer {
   [[noreturn]] void stop(Rank told);
   void compare_replicas();
   void require_finite_model(StepId step);
-  void require_finite_loss(StepId step, double loss);
+  void require_finite_loss(StepId step, double loss, Rank rank);
   void require_finite_assessment(const Assessment& assessment);
   void roll_back(Rank diverged);
 

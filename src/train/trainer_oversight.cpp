@@ -81,7 +81,7 @@ void Trainer::require_finite_model(StepId step) {
                  p_.comm.rank(), p_.divergence);
 }
 
-void Trainer::require_finite_loss(StepId step, double loss) {
+void Trainer::require_finite_loss(StepId step, double loss, Rank rank) {
   if (plan_.emulated || std::isfinite(loss)) return;
   const auto parameter = name_non_finite(p_.replica.layout(), p_.replica.parameters());
   const auto gradient = name_non_finite(p_.replica.layout(), p_.replica.gradient());
@@ -91,7 +91,7 @@ void Trainer::require_finite_loss(StepId step, double loss) {
   const std::string sentence = fmt::format(
       "step {}: the loss is {} on rank {}{}; try a smaller optimizer.learning_rate or "
       "a schedule.warmup_epochs",
-      step, loss, p_.comm.rank(), because);
+      step, loss, rank, because);
   if (p_.divergence == nullptr) fail(Kind::diverged, "{}", sentence);
   p_.divergence->found(sentence);
 }

@@ -26,6 +26,9 @@ namespace eqt::codec {
 
 class GradientStatistics {
  public:
+  static constexpr std::size_t kBins = 128;  // bin k: magnitudes in [2^(-(k+1)/4), 2^(-k/4))
+  static constexpr std::size_t kSums = 2 * kBins + 1;  // how many sums() there are
+
   /// The distribution of normalised magnitudes, each weighted by the square of its bucket's norm.
   struct Model {
     NormalMixture mixture;
@@ -46,14 +49,12 @@ class GradientStatistics {
   std::optional<Model> model() const;
 
  private:
-  static constexpr std::size_t kBins = 128;  // bin k: magnitudes in [2^(-(k+1)/4), 2^(-k/4))
-
   void open_sums();
   double sum(std::size_t i) const noexcept;
   void add_bucket(std::span<const float> bucket, double norm);
 
   // Per bin the weight of its values and their weighted sum; then the squared L2 norm of all.
-  std::array<double, 2 * kBins + 1> sums_{};
+  std::array<double, kSums> sums_{};
   std::vector<ExactSum> exact_;  // the same until sums() is called; empty: nothing was added since
 };
 

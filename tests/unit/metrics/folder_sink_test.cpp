@@ -349,12 +349,13 @@ TEST_CASE("a fan-out hands every record to every sink", "[metrics]") {
   CHECK(text_of(a.path() / "summary.json") == text_of(b.path() / "summary.json"));
 }
 
-TEST_CASE("every record of an emulated run says so, no other does", "[metrics]") {
-  for (const bool emulated : {true, false}) {
+TEST_CASE("every record of an emulated or simulated run says so, no other does", "[metrics]") {
+  for (const std::string what : {"emulated", "simulated", "none"}) {
     const TemporaryFolder folder;
     const auto sink = make_folder_sink(folder.path(), true);
     RunRecord run = run_record();
-    run.emulated = emulated;
+    run.emulated = what == "emulated";
+    run.simulated = what == "simulated";
     sink->write(run);
     sink->write(step_record(1));
     sink->write(NoteRecord{.step = 1, .text = "a"});
@@ -365,8 +366,9 @@ TEST_CASE("every record of an emulated run says so, no other does", "[metrics]")
     std::ifstream file(folder.path() / "summary.json");
     records.push_back(json::parse(file));
     for (const json& record : records) {
-      CHECK(record.contains("emulated") == emulated);
-      if (emulated) CHECK(record.at("emulated") == true);
+      CHECK(record.contains("emulated") == run.emulated);
+      CHECK(record.contains("simulated") == run.simulated);
+      if (what != "none") CHECK(record.at(what) == true);
     }
   }
 }

@@ -1,0 +1,150 @@
+"""One run of a sweep: how it is started, where its results lie, and how it ended."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+from sweep_file import SweepError
+from sweep_tables import FIGURES, ROOMS
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("EQT_PROGRAM") or str(ROOT / "build/release/equant-train")
+
+
+class Run:
+    """One combination: what to run, where its results lie, and how it ended."""
+
+    def __init__(self, options, row, sets, seed, link=None, told=()):
+        self.config, self.sets, self.seed = row.name or row.config, sets, seed
+        self.file, self.ranks = row.config, row.ranks or "2"
+        self.link, self.simulate = link, row.simulate
+        self.state = "not run"
+        seeds = [f"seed={seed}"] if seed is not None else []
+        self.values = [*row.sets, *sets, *seeds]
+        name = self._folder_name([*sets, *seeds, *told])
+        self.folder = options.out / name
+        self.log = options.out / f"{name}.log"
+        self.recipe_file = options.out / f"{name}.recipe.json"
+        # What must be equal for an earlier result to be this run's result.
+        self.recipe = {
+            "config_sha256": hashlib.sha256(pathlib.Path(self.file).read_bytes()).hexdigest(),
+            "extra": options.extra, "ranks": self.ranks, "threads": options.threads}
+        if row.sets:
+            self.recipe["row"] = row.sets
+        if self.link:
+            self.recipe["link"] = self.link
+        if self.simulate:
+            self.recipe["simulate"] = True
+
+    def _folder_name(self, values):
+        stem = re.sub(r"^(\./)?configs/|\.json$", "", self.config)
+        raw = ",".join([stem, *values])
+        safe = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", raw).lstrip("-.")[:150]
+        if safe.replace("-", "/") != raw.replace("-", "/"):
+            safe += "-" + hashlib.sha256(raw.encode()).hexdigest()[:8]
+        return safe
+
+    def title(self):
+        link = f" at {self.link}" if self.link else ""
+        played = " by one process" if self.simulate else ""
+        return " ".join([self.config, *self.values, f"on {self.ranks} ranks{link}{played}"])
+
+    def summary(self):
+        """The finished run's summary, or None."""
+        path = self.folder / "summary.json"
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            raise SweepError(f"{path} is not JSON: delete {self.folder} and run the sweep again.", 1) from None
+
+    def check_finished(self):
+        """Whether an earlier result stands; leaves with a sentence if it is of another recipe."""
+        if self.summary() is None:
+            return False
+        known = self._known_recipe()
+        if known != self.recipe:
+            raise SweepError(f"{self.folder} holds a run with another config file, rank or thread count or "
+                    "extra arguments: choose another --out or delete that folder.")
+        self.state = "ok"
+        return True
+
+    def _known_recipe(self):
+        try:
+            return json.loads(self.recipe_file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _goes_on(self):
+        """Whether this run was cut off and left a checkpoint."""
+        checkpoints = self.folder / "checkpoints"
+        return (self._known_recipe() == self.recipe and checkpoints.is_dir()
+                and any(checkpoints.iterdir()))
+
+    def check_command(self, options):
+        sets = [word for value in self.values for word in ("--set", value)]
+        words = options.extra
+        kept = [word for word, before in zip(words, ["", *words])
+                if word in ("--set",) or before in ("--set",)]
+        return [PROGRAM, "check", "--config", self.file, *kept, *sets]
+
+    def command(self, options, folder, more=()):
+        """Runs it into that folder, with `more` set on top."""
+        sets = [word for value in [*self.values, *more] for word in ("--set", value)]
+        arguments = ["--config", self.file, *options.extra, *sets, "--out", str(folder)]
+        if not self.simulate and not self.link:
+            launcher = [str(ROOT / "scripts/run_local.sh"), "--ranks", self.ranks]
+            for name in ("threads", "timeout"):
+                if getattr(options, name):
+                    launcher += [f"--{name}", getattr(options, name)]
+            return [*launcher, "--", *arguments]
+        if options.threads:
+            arguments = ["--set", f"threads_per_rank={options.threads}", *arguments]
+        if self.link:
+            limit = ["--timeout", options.timeout] if options.timeout else []
+            return [str(ROOT / "scripts/netlab.sh"), "--ranks", self.ranks, "--rate", self.link,
+                    *limit, "--", PROGRAM, *arguments]
+        limit = ["timeout", "--kill-after=30", options.timeout] if options.timeout else []
+        return [*limit, PROGRAM, *arguments, "--simulate", self.ranks]
+
+    def environment(self, options):
+        """As run_local.sh makes it: linear algebra with other threads may round otherwise."""
+        share = max(1, len(os.sched_getaffinity(0)) // int(self.ranks))
+        return {**os.environ, "OMP_NUM_THREADS": options.threads or str(share)}
+
+    def execute(self, options):
+        how = "--resume" if self._goes_on() else "--overwrite"
+        self.recipe_file.write_text(json.dumps(self.recipe, indent=1) + "\n", encoding="utf-8")
+        with self.log.open("a" if how == "--resume" else "w", encoding="utf-8") as log:
+            code = subprocess.run([*self.command(options, self.folder), how],
+                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                  env=self.environment(options), check=False).returncode
+        if code == 0 and self.summary() is None:
+            self.state = "no summary.json"
+        else:
+            self.state = "ok" if code == 0 else f"exit {code}"
+
+    def last_words(self):
+        lines = [line for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+                 if line.strip()]
+        return lines[-1].strip() if lines else "no output"
+
+    def row(self):
+        summary = (self.summary() if self.state == "ok" else None) or {}
+        seconds = summary.get("epoch_seconds", {})
+        row = {"config": self.config, "sets": " ".join(self.sets),
+               "seed": self.seed if self.seed is not None else "", "state": self.state,
+               "ranks": int(self.ranks), "link": self.link or "",
+               "wall_seconds": summary.get("wall_seconds")}
+        row.update({name: summary.get(name) for name in FIGURES})
+        for name, bytes_sent in (("gb_per_node", summary.get("sent_bytes")),
+                                 ("paper_gb_per_node", summary.get("paper_sent_bytes_per_node"))):
+            if bytes_sent is not None:
+                nodes = summary["ranks"] if name == "gb_per_node" else 1
+                row[name] = bytes_sent / nodes / 1e9
+        row.update({f"{room}_seconds": seconds.get(room) for room in ROOMS})
+        return row

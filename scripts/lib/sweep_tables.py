@@ -1,0 +1,77 @@
+"""One table of all runs of a sweep, as text and CSV, and means over seeds."""
+
+import csv
+import statistics
+
+FIGURES = ["test_accuracy", "node_test_accuracy_mean", "gb_per_node", "paper_gb_per_node",
+           "compression_ratio", "bits_per_value", "images_per_second"]
+MEANS = FIGURES[:4]  # what the table of means over seeds shows
+ROOMS = ["data", "compute", "encode", "transfer", "decode", "update", "total"]
+COLUMNS = (["config", "sets", "seed"] + FIGURES + [f"{room}_seconds" for room in ROOMS]
+           + ["wall_seconds", "ranks", "link", "state"])
+# Digits after the point in the text table [3]; the CSV keeps them all.
+DIGITS = {"test_accuracy": 4, "node_test_accuracy_mean": 4, "test_accuracy_deviation": 4,
+          "gb_per_node": 4, "paper_gb_per_node": 4, "seeds": 0, "ranks": 0, "compression_ratio": 2,
+          "bits_per_value": 2, "images_per_second": 1, "wall_seconds": 1}
+
+
+def text_cell(column, value):
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:.{DIGITS.get(column, 3)}f}"
+    return str(value)
+
+
+def text_table(rows, columns=COLUMNS):
+    """Aligned columns: words to the left, numbers to the right; columns that hold nothing are left out."""
+    heads = {name: name.replace("_seconds", " s").replace("_", " ") for name in columns}
+    cells = {name: [text_cell(name, row[name]) for row in rows] for name in columns}
+    shown = [name for name in columns
+             if name in ("config", "state") or any(cell != "-" for cell in cells[name])]
+    lines = []
+    for i in range(-1, len(rows)):
+        line = []
+        for name in shown:
+            width = max(len(heads[name]), *(len(cell) for cell in cells[name]))
+            cell = heads[name] if i < 0 else cells[name][i]
+            line.append(cell.ljust(width) if name in ("config", "sets", "state")
+                        else cell.rjust(width))
+        lines.append("  ".join(line).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def means_over_seeds(rows):
+    """A row for each combination that finished with several seeds."""
+    groups = {}
+    for row in rows:
+        if row["state"] == "ok":
+            key = (row["config"], row["sets"], row["ranks"], row["link"])
+            groups.setdefault(key, []).append(row)
+    means = []
+    for (config, sets, ranks, link), group in groups.items():
+        if len(group) < 2:
+            continue
+        mean = {"config": config, "sets": sets, "ranks": ranks, "link": link, "seeds": len(group)}
+        for name in MEANS:
+            known = [row[name] for row in group if row[name] is not None]
+            mean[name] = statistics.fmean(known) if len(known) == len(group) else None
+        accuracies = [row["test_accuracy"] for row in group]
+        mean["test_accuracy_deviation"] = (None if None in accuracies
+                                           else statistics.stdev(accuracies))
+        means.append(mean)
+    return means
+
+
+def write_tables(out, runs):
+    rows = [run.row() for run in runs]
+    (out / "table.txt").write_text(text_table(rows), encoding="utf-8")
+    means = means_over_seeds(rows)
+    if means:
+        columns = ["config", "sets", "seeds", "test_accuracy", "test_accuracy_deviation", *MEANS[1:],
+                   "ranks", "link"]
+        (out / "means.txt").write_text(text_table(means, columns), encoding="utf-8")
+    with (out / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

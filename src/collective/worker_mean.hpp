@@ -1,0 +1,46 @@
+// The mean over workers that one process plays one after the other, as a collective makes it of as
+// many ranks.
+
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "codec/compressor.hpp"
+#include "collective/collective.hpp"
+#include "core/layout.hpp"
+#include "core/traffic.hpp"
+#include "pipeline/plan.hpp"
+
+namespace eqt::collective {
+
+/// Nothing is sent, and the mean has the bits that the collective of that name leaves on as many
+/// ranks. Bytes are counted as all ranks together would have sent them.
+class WorkerMean {
+ public:
+  virtual ~WorkerMean() = default;
+  virtual std::string_view name() const noexcept = 0;
+
+  /// What the worker brings to the bucket's mean, out of the flat buffer `values`, which may be
+  /// overwritten then. Each worker once, in any order.
+  virtual void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,
+                    std::span<const float> values, Traffic& traffic) = 0;
+  /// When all have brought theirs: the mean, into the bucket's part of `values`.
+  virtual void mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+                    Traffic& traffic) = 0;
+  /// What the worker put into the bucket's last mean; valid until its next take().
+  virtual Contribution contribution(Rank worker, const FusionBucket& bucket) const = 0;
+
+  /// Whether take() does the bookkeeping of error feedback, see Collective::takes_residual().
+  virtual bool takes_residual() const noexcept { return false; }
+};
+
+/// As make_allgather(). Keeps references to both.
+std::unique_ptr<WorkerMean> make_worker_allgather(const codec::Compressor& compressor,
+                                                  std::span<const FusionBucket> plan, int workers);
+
+/// As make_dense().
+std::unique_ptr<WorkerMean> make_worker_dense(std::span<const FusionBucket> plan, int workers);
+
+}  // namespace eqt::collective

@@ -1,0 +1,128 @@
+#include "train/averaging_in_turn.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/clock.hpp"
+#include "core/error.hpp"
+#include "train/own_gradient.hpp"
+
+namespace eqt::train {
+namespace {
+
+using collective::GradientMemory;
+using pipeline::FusionBucket;
+
+class AveragingInTurn final : public Synchronizer {
+ public:
+  AveragingInTurn(collective::WorkerMean& mean, std::vector<GradientMemory*> memories,
+                  std::vector<FusionBucket> plan, const Layout& layout, std::span<float> gradient,
+                  const GradientAveragingOptions& options)
+      : mean_(mean),
+        memories_(std::move(memories)),
+        plan_(std::move(plan)),
+        gradient_(gradient),
+        options_(options) {
+    own_.reserve(memories_.size());
+    for (GradientMemory* const memory : memories_) {
+      own_.emplace_back(layout, gradient, plan_.size(),
+                        OwnGradientOptions{.rank = static_cast<Rank>(own_.size()),
+                                           .takes_residual = mean.takes_residual(),
+                                           .lossy = options.lossy,
+                                           .memory = memory,
+                                           .adaptation = options.adaptation,
+                                           .divergence = options.divergence});
+    }
+  }
+
+  void begin(StepId step, std::uint64_t epoch) override {
+    context_ = {.run_seed = options_.run_seed, .step = step, .density = {}, .residual = {}};
+    if (options_.density) context_.density = options_.density(epoch);
+    for (OwnGradient& own : own_) own.begin(step);
+    traffic_ = {};
+    ready_ = 0;
+  }
+
+  void slice_ready(std::size_t) override {}
+
+  void worker_ready() override {
+    EQT_CHECK(ready_ < own_.size(), "worker {} of {}", ready_, own_.size());
+    const auto worker = static_cast<Rank>(ready_);
+    for (const FusionBucket& bucket : plan_) {
+      const Stopwatch prepare;
+      collective::MeanContext context = context_;
+      own_[ready_].before(bucket, context);
+      traffic_.encode_seconds += prepare.seconds();
+      mean_.take(worker, bucket, context, gradient_, traffic_);
+    }
+    if (own_[ready_].adapting()) options_.adaptation->end_worker();
+    ++ready_;
+  }
+
+  SyncResult finish() override {
+    EQT_CHECK(ready_ == own_.size(), "{} of {} workers", ready_, own_.size());
+    for (const FusionBucket& bucket : plan_) finish(bucket);
+    SyncResult result{.traffic = traffic_, .quantization_variance = mean_variance()};
+    if (own_.front().adapting()) {
+      result.note = options_.adaptation->adapt(context_.step);
+      result.traffic += options_.adaptation->traffic_among(static_cast<int>(own_.size()));
+    }
+    return result;
+  }
+
+  void visit_state(StateVisitor& visitor) override {
+    for (std::size_t w = 0; w < memories_.size(); ++w) {
+      if (memories_[w] != nullptr)
+        visit_in(visitor, fmt::format("memory of worker {}", w), *memories_[w]);
+    }
+    if (options_.adaptation != nullptr) visit_in(visitor, "adaptation", *options_.adaptation);
+  }
+
+ private:
+  void finish(const FusionBucket& bucket) {
+    mean_.mean(bucket, context_, gradient_, traffic_);
+    const Stopwatch keep;
+    own_.front().require_finite(bucket, "the mean gradient");
+    for (std::size_t w = 0; w < own_.size(); ++w)
+      own_[w].after(bucket, mean_.contribution(static_cast<Rank>(w), bucket));
+    traffic_.encode_seconds += keep.seconds();
+  }
+
+  /// Over workers.
+  std::optional<double> mean_variance() const {
+    double sum = 0, count = 0;
+    for (const OwnGradient& own : own_) {
+      const auto variance = own.variance();
+      if (!variance) continue;
+      sum += *variance;
+      count += 1;
+    }
+    if (count == 0) return {};
+    return sum / count;
+  }
+
+  collective::WorkerMean& mean_;
+  const std::vector<GradientMemory*> memories_;  // by worker
+  const std::vector<FusionBucket> plan_;
+  const std::span<float> gradient_;
+  const GradientAveragingOptions options_;
+  std::vector<OwnGradient> own_;  // by worker
+  collective::MeanContext context_;
+  Traffic traffic_;
+  std::size_t ready_ = 0;  // workers whose gradient came in this step
+};
+
+}  // namespace
+
+std::unique_ptr<Synchronizer> make_averaging_in_turn(collective::WorkerMean& mean,
+                                                     std::vector<GradientMemory*> memories,
+                                                     std::vector<FusionBucket> plan,
+                                                     const Layout& layout,
+                                                     std::span<float> gradient,
+                                                     const GradientAveragingOptions& options) {
+  return std::make_unique<AveragingInTurn>(mean, std::move(memories), std::move(plan), layout,
+                                           gradient, options);
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,79 @@
+#include "train/own_gradient.hpp"
+
+#include <algorithm>
+
+#include "core/square_norm.hpp"
+#include "train/synchronizer.hpp"
+
+namespace eqt::train {
+
+using collective::Contribution;
+using pipeline::FusionBucket;
+
+void VarianceProbe::before(const FusionBucket& bucket, std::span<const float> gradient) {
+  if (!measuring_) return;
+  const auto from = gradient.subspan(bucket.begin, bucket.count());
+  std::copy(from.begin(), from.end(), part(bucket).begin());
+  squares_[bucket.index].exact = square_norm(from);
+}
+
+void VarianceProbe::after(const FusionBucket& bucket, const Contribution& contribution) {
+  if (!measuring_) return;
+  contribution.subtract_from(exact_, bucket, workspace_);
+  squares_[bucket.index].error = square_norm(part(bucket));
+}
+
+std::optional<double> VarianceProbe::result() const {
+  if (!measuring_) return {};
+  // In the plan's order, not in that of arrival.
+  Squares sum;
+  for (const Squares& bucket : squares_) {
+    sum.error += bucket.error;
+    sum.exact += bucket.exact;
+  }
+  if (sum.exact <= 0) return {};
+  return sum.error / sum.exact;
+}
+
+std::span<float> VarianceProbe::part(const FusionBucket& bucket) {
+  return std::span(exact_).subspan(bucket.begin, bucket.count());
+}
+
+OwnGradient::OwnGradient(const Layout& layout, std::span<float> gradient, std::size_t buckets,
+                         const OwnGradientOptions& options)
+    : layout_(layout),
+      gradient_(gradient),
+      options_(options),
+      probe_(options.lossy ? gradient.size() : 0, buckets) {
+  if (options.memory != nullptr && options.takes_residual) residual_ = options.memory->residual();
+}
+
+void OwnGradient::begin(StepId step) {
+  step_ = step;
+  probe_.begin(options_.lossy && step % kVarianceEvery == 0);
+  adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
+}
+
+void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& context) {
+  require_finite(bucket, "the gradient");
+  // In one trip over memory, unless the compensated gradient itself is wanted.
+  if (fused()) {
+    context.residual = residual_;
+  } else if (options_.memory != nullptr) {
+    options_.memory->compensate(bucket, gradient_);
+  }
+  probe_.before(bucket, gradient_);
+  if (adapting_) options_.adaptation->watch(bucket, gradient_);
+}
+
+void OwnGradient::after(const FusionBucket& bucket, const Contribution& contribution) {
+  if (options_.memory != nullptr && !fused()) options_.memory->remember(bucket, contribution);
+  probe_.after(bucket, contribution);
+}
+
+void OwnGradient::require_finite(const FusionBucket& bucket, std::string_view what) const {
+  train::require_finite(layout_, gradient_.subspan(bucket.begin, bucket.count()), bucket.begin,
+                        what, step_, options_.rank, options_.divergence);
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,84 @@
+// What becomes of one rank's own gradient around a mean.
+
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collective/adaptation.hpp"
+#include "collective/collective.hpp"
+#include "collective/memory.hpp"
+#include "core/layout.hpp"
+#include "core/workspace.hpp"
+#include "pipeline/plan.hpp"
+#include "train/divergence.hpp"
+
+namespace eqt::train {
+
+/// Relative squared error of the own message, summed over the buckets of a step.
+class VarianceProbe {
+ public:
+  VarianceProbe(std::size_t count, std::size_t buckets) : exact_(count), squares_(buckets) {}
+
+  void begin(bool measuring) { measuring_ = measuring; }
+  bool measuring() const noexcept { return measuring_; }
+  void before(const pipeline::FusionBucket& bucket, std::span<const float> gradient);
+  void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
+  /// Nothing if nothing was measured, or the gradient is zero.
+  std::optional<double> result() const;
+
+ private:
+  struct Squares {
+    double error = 0, exact = 0;
+  };
+
+  std::span<float> part(const pipeline::FusionBucket& bucket);
+
+  std::vector<float> exact_;
+  std::vector<Squares> squares_;  // by the bucket's index
+  Workspace workspace_;
+  bool measuring_ = false;
+};
+
+struct OwnGradientOptions {
+  Rank rank = 0;                                 // for the sentences of errors
+  bool takes_residual = false;                   // the collective does, if there is one
+  bool lossy = false;                            // measure the variance every few steps
+  collective::GradientMemory* memory = nullptr;  // may be null
+  collective::Adaptation* adaptation = nullptr;  // likewise
+  Divergence* divergence = nullptr;              // likewise: what is not finite is an error
+};
+
+/// Looks for values that are not finite, adds what was not sent before, shows the result to what
+/// adapts and what measures, and keeps what was not sent now.
+class OwnGradient {
+ public:
+  /// Keeps references to all it is given. @param buckets how many the plan has
+  OwnGradient(const Layout& layout, std::span<float> gradient, std::size_t buckets,
+              const OwnGradientOptions& options);
+
+  void begin(StepId step);
+  /// Just before the bucket's mean; turns the gradient, or the context, into what shall be sent.
+  void before(const pipeline::FusionBucket& bucket, collective::MeanContext& context);
+  /// When the mean is there.
+  void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
+  std::optional<double> variance() const { return probe_.result(); }
+  bool adapting() const noexcept { return adapting_; }
+
+  /// @param what "the gradient"
+  void require_finite(const pipeline::FusionBucket& bucket, std::string_view what) const;
+
+ private:
+  bool fused() const { return !residual_.empty() && !probe_.measuring(); }
+
+  const Layout& layout_;
+  const std::span<float> gradient_;
+  const OwnGradientOptions options_;
+  std::span<float> residual_;  // the memory's, if the collective takes it
+  VarianceProbe probe_;
+  StepId step_ = 0;
+  bool adapting_ = false;  // this step's gradients change the compressor
+};
+
+}  // namespace eqt::train

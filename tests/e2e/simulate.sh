@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# One process that plays N ranks in turn ends with the parameters of N ranks, goes on from its own
+# checkpoints, says in every record what it is, and refuses what it cannot play.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+small=(--set train.batch_size=4 --set data.limit_test=12 --set train.steps=3)
+
+# simulate WORKERS FOLDER [ARGUMENTS]: one run of tiny.json without mpirun into $WORK/FOLDER.
+simulate() {
+  local workers=$1 folder=$2
+  shift 2
+  RUN=$WORK/$folder
+  program --config "$WORK/tiny.json" --simulate "$workers" --out "$RUN" --quiet "$@"
+}
+
+# same_as_job RANKS WHAT ARGUMENTS: both ways, and what their summaries must have in common.
+same_as_job() {
+  local ranks=$1 what=$2
+  shift 2
+  simulate "$ranks" "played-$what" "${small[@]}" "$@"
+  expect_code 0 "$what: ranks that are played"
+  train "$ranks" "job-$what" "${small[@]}" "$@"
+  expect_code 0 "$what: ranks"
+  python3 - "$WORK/played-$what" "$WORK/job-$what" <<'PY' || wrong "$what: the two runs differ"
+import json, sys
+played, job = (json.load(open(f"{folder}/summary.json")) for folder in sys.argv[1:3])
+for key in ("parameter_hash", "ranks", "steps", "test_accuracy", "collective", "sent_bytes",
+            "received_bytes", "dense_bytes", "bits_per_value"):
+    assert played[key] == job[key], (key, played[key], job[key])
+assert abs(played["train_loss"] - job["train_loss"]) < 1e-12 * job["train_loss"]
+assert played["simulated"] is True and "simulated" not in job
+PY
+}
+
+same_as_job 3 elastiquant --set compressor.name=elastiquant --set synchronization.collective=allgather
+same_as_job 3 alq --set compressor.name=alq --set compressor.adapt_every=2 \
+  --set synchronization.collective=allgather
+same_as_job 2 none --set synchronization.collective=dense --set data.augment=true
+
+python3 - "$WORK/played-elastiquant/metrics.jsonl" <<'PY' || wrong "records do not say what they are"
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+assert len(records) >= 5 and all(r.get("simulated") is True for r in records), records
+assert records[0]["ranks"] == 3, records[0]
+assert any("mpirun -np 3" in r.get("text", "") for r in records if r["type"] == "note")
+PY
+
+# auto is what can be played, and config.json says so to the ranks that repeat it.
+simulate 2 auto "${small[@]}" --set compressor.name=topk
+expect_equal allgather "$(value "$RUN/config.json" synchronization.collective)" "auto when played"
+hash=$(summary parameter_hash)
+RUN=$WORK/repeated
+run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config "$WORK/auto/config.json" --out "$RUN"
+expect_equal "$hash" "$(summary parameter_hash)" "ranks from the config.json of a played run"
+
+# Residuals, running statistics and batches of every worker survive.
+long=("${small[@]}" --set compressor.name=topk --set train.steps=6 --set checkpoint.every_steps=2)
+simulate 3 whole "${long[@]}"
+cp "$RUN/model.pt" "$WORK/model.pt"
+hash=$(summary parameter_hash)
+for workers in 2 0; do
+  words=(--simulate "$workers")
+  [[ $workers -gt 0 ]] || words=()
+  program --config "$WORK/tiny.json" --out "$RUN" --resume "${long[@]}" ${words[@]+"${words[@]}"}
+  expect_failure 2 'expected --simulate 3.*found (--simulate 2|no --simulate)' "another number of workers"
+done
+rm -r "$RUN"/summary.json "$RUN"/checkpoints/*6*
+simulate 3 whole "${long[@]}" --resume
+expect_code 0 "a played run that goes on"
+grep -q 'from the checkpoint of step 4' "$RUN/metrics.jsonl" || wrong "it did not go on from step 4"
+expect_equal "$hash" "$(summary parameter_hash)" "parameters of a run that went on"
+cmp -s "$WORK/model.pt" "$RUN/model.pt" || wrong "model.pt differs after a resume"
+program --config "$WORK/tiny.json" --out "$WORK/never" --simulate 0
+expect_failure 2 'simulate' "no workers"
+
+# refuses REGEX ARGUMENTS
+refuses() {
+  local regex=$1
+  shift
+  simulate 2 refused "$@"
+  expect_failure 2 "$regex" "$*"
+  [[ ! -e $WORK/refused ]] || wrong "$*: left a run folder"
+}
+refuses 'algorithm "allreduce".*"d-psgd"' --set synchronization.algorithm=d-psgd
+refuses 'algorithm "allreduce".*"none"' --set synchronization.algorithm=none
+refuses 'collective.*"ring".*mpirun' --set synchronization.collective=ring --set compressor.name=qsgd
+refuses 'powersgd' --set compressor.name=powersgd
+refuses 'emulate_compute' --set train.emulate_compute=0.01
+train 2 refused --simulate 2
+expect_failure 2 'one process.*found 2' "a simulation under mpirun"
+finish
