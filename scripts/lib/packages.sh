@@ -13,7 +13,8 @@ EQT_BUILD_PACKAGES=(
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # clang, libclang-rt-14-dev: libFuzzer. iproute2: the links of netlab.sh. procps: pgrep.
-EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-dev iproute2 procps)
+# gnuplot-nox: plots; without it tables come alone.
+EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-dev iproute2 procps gnuplot-nox)
 # libbenchmark-dev: the speed rows of tests/bench. iperf3: what a link can carry.
 EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
