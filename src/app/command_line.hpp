@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "report/report.hpp"
+
 namespace eqt::app {
 
 struct TrainCommand {
@@ -77,6 +79,10 @@ struct AnalyzeVolumeCommand {
   bool json = false;
 };
 
+struct ReportCommand {
+  report::Request request;
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
@@ -84,7 +90,7 @@ struct PrintCommand {
 
 using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
                              BenchCollectivesCommand, AnalyzeTopologyCommand, AnalyzeVolumeCommand,
-                             DoctorCommand, PrintCommand>;
+                             DoctorCommand, ReportCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

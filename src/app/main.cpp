@@ -59,6 +59,9 @@ int main(int argc, char** argv) {
             [](const AnalyzeTopologyCommand& analyze) { return run_analyze_topology(analyze), 0; },
             [](const AnalyzeVolumeCommand& volume) { return run_analyze_volume(volume), 0; },
             [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
+            [](const ReportCommand& report) {
+              return fmt::print("{}", eqt::report::make_report(report.request)), 0;
+            },
             [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
   } catch (const eqt::Error& error) {

@@ -182,7 +182,7 @@ std::string gnuplot_quoted(std::string_view text) {
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20) {
       quoted += ' ';
-    } else if (c == '"' || c == '\\') {
+    } else if (c == '"' || c == '\\' || c == '`') {  // ` would run a command
       quoted += {'\\', c};
     } else if (std::strchr("_^{}@&~", c) != nullptr) {
       quoted += {'\\', '\\', c};
