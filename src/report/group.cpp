@@ -77,8 +77,9 @@ std::size_t rank_in_labels(const std::string& key) {
   return static_cast<std::size_t>(std::ranges::find(kFirst, key) - kFirst.begin());
 }
 
-/// "qsgd", "bits 4", "ranks 2".
+/// "qsgd", "bits 4", "ranks 2"; empty for what is usual or not there.
 std::string label_part(const std::string& key, const std::string& value) {
+  if (value == kAbsent) return "";
   constexpr std::array<std::string_view, 7> kSpeakForThemselves = {"model.name",
                                                                    "synchronization.algorithm",
                                                                    "compressor.name",
@@ -88,7 +89,13 @@ std::string label_part(const std::string& key, const std::string& value) {
                                                                    kState};
   if (std::ranges::find(kSpeakForThemselves, key) != kSpeakForThemselves.end()) return value;
   if (key == "link.rate") return value;
-  return key.substr(key.rfind('.') + 1) + " " + value;
+  if (key == "optimizer.momentum_kind") return value == "local" ? "" : value + " momentum";
+  return fmt::format("{} {}", key.substr(key.rfind('.') + 1), value);
+}
+
+void add_part(std::string& label, const std::string& part) {
+  if (!label.empty() && !part.empty()) label += ", ";
+  label += part;
 }
 
 /// Labels that tell groups apart, a key at a time, each key only where it still does so.
@@ -99,9 +106,7 @@ void add_labels(std::vector<Group*> alike, const std::vector<std::string>& keys,
     for (Group* group : alike) parts[group->differences[next].second].push_back(group);
     if (parts.size() < 2) continue;
     for (const auto& [value, groups] : parts) {
-      for (Group* group : groups)
-        if (value != kAbsent)
-          group->label += (group->label.empty() ? "" : ", ") + label_part(keys[next], value);
+      for (Group* group : groups) add_part(group->label, label_part(keys[next], value));
       add_labels(groups, keys, next + 1);
     }
     return;
@@ -141,6 +146,7 @@ std::vector<Group> groups_of(const std::vector<Run>& runs) {
     }
   }
   label(groups, keys);
+  std::ranges::stable_sort(groups, {}, &Group::label);
   return groups;
 }
 

@@ -27,7 +27,7 @@ struct Group {
   }
 };
 
-/// Groups in the order of their first runs. What a run is called, its seed, where its data and
+/// Groups in the order of their labels. What a run is called, its seed, where its data and
 /// results lie and how it reports do not tell runs apart; nor does a key that only some runs have,
 /// as those of an older program, while all that have it agree.
 /// `runs` must outlive the groups.

@@ -52,7 +52,7 @@ Json parse_document(const std::string& text, const std::string& place) {
 void flatten(const Json& json, const std::string& prefix,
              std::map<std::string, std::string>& settings) {
   for (const auto& [key, value] : json.items()) {
-    const std::string path = (prefix.empty() ? "" : prefix + ".") + visible(key);
+    const std::string path = fmt::format("{}{}{}", prefix, prefix.empty() ? "" : ".", visible(key));
     if (value.is_object()) {
       flatten(value, path, settings);
     } else {
@@ -275,8 +275,15 @@ Run read_run(const std::string& folder) {
   const std::string place = visible((path / "summary.json").string());
   const std::string summary = read_document(path / "summary.json");
   run.finished = !summary.empty();
-  run.outcome = run.finished ? outcome_of(Members(parse_document(summary, place), place), run)
-                             : outcome_so_far(run);
+  if (!run.finished) {
+    run.outcome = outcome_so_far(run);
+    return run;
+  }
+  const Json json = parse_document(summary, place);
+  const Members members(json, place);
+  run.outcome = outcome_of(members, run);
+  if (json.value("replicas_identical", Json()) == Json(false))
+    run.remarks.push_back("replicas differ at the end though they should be identical");
   return run;
 }
 

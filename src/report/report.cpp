@@ -8,7 +8,10 @@
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
 #include "report/comparison.hpp"
+#include "report/draw.hpp"
 #include "report/group.hpp"
+#include "report/page.hpp"
+#include "report/paper_tables.hpp"
 #include "report/read_run.hpp"
 #include "report/report_json.hpp"
 #include "report/text.hpp"
@@ -55,9 +58,46 @@ fs::path prepare_folder(const Request& request) {
   return out;
 }
 
-}  // namespace
+Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
+             const std::vector<std::string>& warnings, const std::vector<Table>& published) {
+  Page page;
+  page.title =
+      fmt::format("{}: {} runs of {}", runs.front().name, runs.size(), runs.front().dataset);
+  page.warnings = warnings;
+  page.results = {comparison_table(groups), details_table(groups)};
+  page.published = published;
+  page.background = {conditions_table(runs)};
+  if (groups.size() > 1) page.background.push_back(settings_table(groups));
+  page.background.push_back(runs_table(groups));
+  return page;
+}
 
-std::vector<std::string> table_names() { return {"scalability", "accuracy", "decentralised"}; }
+/// What a terminal shows: the first table, published ones, warnings, and where the rest is.
+std::string answer_of(const Page& page, const fs::path& out, std::size_t plots) {
+  std::string text = as_text(page.results.front());
+  for (const Table& table : page.published) text += "\n" + as_text(table);
+  if (!page.warnings.empty()) text += "\n";
+  for (const std::string& warning : page.warnings) text += warning + "\n";
+  return text + fmt::format("\n{}: report.html, tables as .txt, .csv and .md, {} plots\n",
+                            visible(out.string()), plots);
+}
+
+std::string write_report(Page page, const std::vector<Group>& groups, const Request& request) {
+  const fs::path out = prepare_folder(request);
+  for (const auto* tables : {&page.results, &page.published, &page.background})
+    for (const Table& table : *tables) write_table(out, table);
+  const Drawings drawings = drawings_of(groups);
+  Drawn drawn = draw_all(drawings.all, out.string());
+  page.warnings.insert(page.warnings.end(), drawn.failed.begin(), drawn.failed.end());
+  page.pictures = std::move(drawn.pictures);
+  page.left_out = drawings.left_out;
+  metrics::write_atomically((out / "report.html").string(), as_html(page));
+  const std::string json = as_json(groups, page.published, drawn.files, page.warnings);
+  metrics::write_atomically((out / "report.json").string(), json);
+  return request.json ? json : answer_of(page, out, page.pictures.size());
+}
+
+}  // namespace
 
 std::string make_report(const Request& request) {
   std::vector<std::string> warnings;
@@ -65,14 +105,9 @@ std::string make_report(const Request& request) {
   check_one_data_set(runs);
   const std::vector<Group> groups = groups_of(runs);
   for (const std::string& warning : warnings_of(groups)) warnings.push_back(warning);
-  const fs::path out = prepare_folder(request);
-  const Table comparison = comparison_table(groups);
-  write_table(out, comparison);
-  write_table(out, runs_table(groups));
-  if (request.json) return as_json(groups, {}, {}, warnings);
-  std::string text = as_text(comparison);
-  for (const std::string& warning : warnings) text += warning + "\n";
-  return text + fmt::format("\n{}\n", visible(out.string()));
+  const std::vector<Table> published = published_tables(request.tables, groups);
+  const Page page = page_of(groups, runs, warnings, published);
+  return write_report(page, groups, request);
 }
 
 }  // namespace eqt::report

@@ -73,7 +73,8 @@ std::string as_text(const Table& table) {
   const auto add_line = [&](auto cell_text) {
     std::string line;
     for (std::size_t i = 0; i < table.columns.size(); ++i)
-      line += (i == 0 ? "" : "  ") + padded(cell_text(i), widths[i], is_number(table.columns[i]));
+      line += fmt::format("{}{}", i == 0 ? "" : "  ",
+                          padded(cell_text(i), widths[i], is_number(table.columns[i])));
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   };
   add_line([&](std::size_t i) { return table.columns[i].head; });

@@ -136,7 +136,9 @@ std::string markdown_text(std::string_view text) { return replaced(text, markdow
 
 std::string csv_text(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  return '"' + replaced(text, [](char c) { return c == '"' ? "\"\"" : ""; }) + '"';
+  std::string quoted = "\"";
+  quoted += replaced(text, [](char c) { return c == '"' ? "\"\"" : ""; });
+  return quoted += '"';
 }
 
 }  // namespace eqt::report

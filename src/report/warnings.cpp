@@ -3,42 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "report/comparison.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
 
-using Text = std::function<std::string(const Run&)>;
-
-/// Values of all runs, each once, in order of appearance: "a, b and 3 more".
-std::string values_of(const std::vector<Run>& runs, const Text& of) {
-  constexpr std::size_t kShown = 6;
-  std::vector<std::string> values;
-  for (const Run& run : runs) {
-    const std::string value = of(run);
-    if (!value.empty() && std::ranges::find(values, value) == values.end()) values.push_back(value);
-  }
-  std::string text;
-  for (std::size_t i = 0; i < std::min(values.size(), kShown); ++i)
-    text += (i == 0 ? "" : ", ") + values[i];
-  if (values.size() > kShown) text += fmt::format(" and {} more", values.size() - kShown);
-  return text;
-}
-
-Text setting(const char* key) {
-  return [key](const Run& run) { return run.setting(key); };
-}
-
-std::string samples_of(const Run& run) {
-  if (run.train_samples == 0) return "none: gradients are drawn, no network is run";
-  return fmt::format("{} training, {} test", run.train_samples, run.test_samples);
-}
-
-std::size_t count_of(const std::vector<Group>& groups,
-                     const std::function<std::string(const Run&)>& of) {
+std::size_t count_of(const std::vector<Group>& groups, const TextOf& of) {
   std::set<std::string> values;
   for (const Group& group : groups)
     for (const Run* run : group.runs) values.insert(of(*run));
@@ -68,8 +41,10 @@ void warn_of_run(const Run& run, std::vector<std::string>& warnings) {
 Table conditions_table(const std::vector<Run>& runs) {
   Table table{
       "conditions", "How the runs were made", {{"what", "what"}, {"value", "value"}}, {}, {}};
-  const auto add = [&](const char* what, const Text& of) {
-    const std::string value = values_of(runs, of);
+  std::vector<const Run*> all;
+  for (const Run& run : runs) all.push_back(&run);
+  const auto add = [&](const char* what, const TextOf& of) {
+    const std::string value = values_of(all, of);
     if (!value.empty()) table.rows.push_back({text_cell(what), text_cell(value)});
   };
   add("data set", [](const Run& run) { return run.dataset; });
@@ -105,7 +80,7 @@ std::vector<std::string> warnings_of(const std::vector<Group>& groups) {
   if (groups.front().first().emulated)
     warnings.push_back(
         "Emulated: computing is a wait and gradients are drawn; nothing was learned.");
-  const auto differ = [&](const char* what, const Text& of, const char* so) {
+  const auto differ = [&](const char* what, const TextOf& of, const char* so) {
     const std::size_t count = count_of(groups, of);
     if (count > 1)
       warnings.push_back(fmt::format("The runs have {} different {}: {}.", count, what, so));
