@@ -76,7 +76,8 @@ void draw_rooms(const std::vector<Group>& groups, Drawings& drawings) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     double sum = 0;
     data += fmt::format("{} 0", i);
-    for (const double seconds : rows[i].seconds) data += " " + data_text(sum += seconds);
+    for (const double seconds : rows[i].seconds)
+      data += fmt::format(" {}", data_text(sum += seconds));
     data += "\n";
   }
   std::string bars;

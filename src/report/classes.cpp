@@ -18,8 +18,8 @@ constexpr std::size_t kMostPartitions = 6;  // plots
 /// "cifar10, skew 0.8, 4 ranks".
 std::string partition_of(const Run& run) {
   std::string kind = run.setting("data.partition.kind", "iid");
-  if (kind == "skew") kind += " " + run.setting("data.partition.skew");
-  if (kind == "dirichlet") kind += ", alpha " + run.setting("data.partition.alpha");
+  if (kind == "skew") kind += fmt::format(" {}", run.setting("data.partition.skew"));
+  if (kind == "dirichlet") kind += fmt::format(", alpha {}", run.setting("data.partition.alpha"));
   return fmt::format("{}, {}, {} ranks", run.dataset, kind, run.class_histogram.size());
 }
 

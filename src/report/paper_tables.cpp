@@ -15,8 +15,10 @@ namespace {
 /// What our runs have for a condition that a paper states.
 std::string our_condition(const std::string& what, const std::vector<const Run*>& runs) {
   if (what == "data")
-    return values_of(
-        runs, [](const Run& run) { return paper_data(run.dataset) + ", " + samples_of(run); });
+    return values_of(runs, [](const Run& run) {
+      return run.emulated ? samples_of(run)
+                          : fmt::format("{}, {}", paper_data(run.dataset), samples_of(run));
+    });
   if (what == "hardware")
     return values_of(runs, [](const Run& run) {
       const std::string rate = run.setting("link.rate");

@@ -75,7 +75,7 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
 /// What a terminal shows: the first table, published ones, warnings, and where the rest is.
 std::string answer_of(const Page& page, const fs::path& out, std::size_t plots) {
   std::string text = as_text(page.results.front());
-  for (const Table& table : page.published) text += "\n" + as_text(table);
+  for (const Table& table : page.published) text += fmt::format("\n{}", as_text(table));
   if (!page.warnings.empty()) text += "\n";
   for (const std::string& warning : page.warnings) text += warning + "\n";
   return text + fmt::format("\n{}: report.html, tables as .txt, .csv and .md, {} plots\n",

@@ -41,10 +41,14 @@ inline std::size_t count_of(std::string_view text, std::string_view part) {
 /// An id that two elements have; empty: each is unique.
 inline std::string repeated_id(std::string_view html) {
   std::set<std::string> seen;
-  for (const std::string_view mark : {" id=\"", " id='"}) {
-    for (std::size_t at = 0; (at = html.find(mark, at)) != std::string_view::npos;) {
-      at += mark.size();
-      const std::string id(html.substr(at, html.find(mark.back(), at) - at));
+  for (std::size_t at = 0; (at = html.find('<', at)) != std::string_view::npos;) {
+    const std::string_view tag = html.substr(at, html.find('>', at) - at);
+    at += tag.size();
+    for (const std::string_view mark : {" id=\"", " id='"}) {
+      const std::size_t found = tag.find(mark);
+      if (found == std::string_view::npos) continue;
+      const std::size_t begin = found + mark.size();
+      const std::string id(tag.substr(begin, tag.find(mark.back(), begin) - begin));
       if (!seen.insert(id).second) return id;
     }
   }

@@ -30,8 +30,8 @@ TEST_CASE("a table as text has aligned columns, its caption and its notes", "[re
   CHECK(as_text(small_table()) ==
         "Two runs\n"
         "\n"
-        "runs      accuracy [%]  x\n"
-        "a|<b>    62.50 ± 17.68  3\n"
+        "runs     accuracy [%]  x\n"
+        "a|<b>   62.50 ± 17.68  3\n"
         "c,d    50.00 (1 of 2)  -\n"
         "\n"
         "One note.\n");
