@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <map>
 
 #include "report/drawing.hpp"
@@ -63,7 +63,7 @@ constexpr Height kLoss{"loss", "Training loss", "training loss", &Epoch::train_l
 constexpr Height kTestLoss{"test-loss", "Test loss", "test loss", &Epoch::test_loss,
                            1,           false,       false};
 constexpr Height kVariance{"variance",
-                           "Quantization variance over training",
+                           "Quantization variance",
                            "|decoded - exact|^2 / |exact|^2",
                            &Epoch::quantization_variance,
                            1,
@@ -120,6 +120,15 @@ std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
   return curves;
 }
 
+/// Epochs are whole: at most about ten tics, each at one.
+std::string epoch_tics(const std::vector<Curve>& curves) {
+  constexpr double kMostTics = 10;
+  double last = 1;
+  for (const Curve& curve : curves)
+    for (const Point& p : curve.points) last = std::max(last, p.x);
+  return fmt::format("set xtics {}\n", std::ceil(last / kMostTics));
+}
+
 /// Lines "x y low high".
 std::string data_of(const Curve& curve, const Height& height) {
   std::string lines;
@@ -174,6 +183,7 @@ void draw(const std::vector<Group>& groups, const Axis& axis, const Height& heig
   }
   Drawing drawing{fmt::format("{}-{}", height.name, axis.name), title, "", "", 640, 0};
   drawing.script = frame(title, axis.label, height.label) + logarithms(curves, axis, height);
+  if (axis.of == kEpochs.of) drawing.script += epoch_tics(curves);
   std::string bands, lines;
   std::vector<std::string> labels;
   for (std::size_t i = 0; i < curves.size(); ++i) {

@@ -57,8 +57,8 @@ std::string as_html(const Page& page) {
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
       "<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n",
       html_text(page.title), kPageStyle);
-  add_section(html, "results", "Results", tables_of(page.results));
   add_section(html, "warnings", "Read this first", list_of(page.warnings));
+  add_section(html, "results", "Results", tables_of(page.results));
   add_section(html, "published", "Beside published values", tables_of(page.published));
   add_section(html, "plots", "Plots", pictures_of(page));
   add_section(html, "background", "How the runs were made", tables_of(page.background));

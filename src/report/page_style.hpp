@@ -23,10 +23,13 @@ ul { padding-left: 1.25rem; }
 .scroll:focus-visible { outline: 2px solid #0072b2; }
 table { border-collapse: collapse; font-size: 0.9rem; margin: 0.75rem 0; }
 caption { text-align: left; font-weight: 600; padding: 0.25rem 0; }
+caption span { display: inline-block; position: sticky; left: 0; max-width: calc(100vw - 2.5rem); }
 th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; }
 thead th { background: var(--soft); vertical-align: bottom; }
-tbody th { font-weight: 600; min-width: 8rem; max-width: 22rem; overflow-wrap: anywhere; }
+tbody th { font-weight: 600; min-width: 8rem; max-width: 22rem; overflow-wrap: anywhere;
+  background: var(--paper); }
+tbody th, thead th:first-child { position: sticky; left: 0; }
 tbody tr:hover > * { background: var(--soft); }
 .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 thead .n { white-space: normal; }

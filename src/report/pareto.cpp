@@ -61,7 +61,7 @@ void draw_pareto(const std::vector<Group>& groups, Drawings& drawings) {
   std::vector<std::string> labels = {"Pareto front"};
   script += "$front << end\n" + front_of(points, text) + "end\n";
   std::string plots =
-      "plot $front using 1:2 with steps lc rgb 'gray' dt '-' title \"Pareto front\"";
+      "plot $front using 1:2 with steps lw 2 lc rgb 'gray' dt '-' title \"Pareto front\"";
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point& p = points[i];
     megabytes.push_back(p.megabytes);

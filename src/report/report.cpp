@@ -61,8 +61,9 @@ fs::path prepare_folder(const Request& request) {
 Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
              const std::vector<std::string>& warnings, const std::vector<Table>& published) {
   Page page;
-  page.title =
-      fmt::format("{}: {} runs of {}", runs.front().name, runs.size(), runs.front().dataset);
+  page.title = fmt::format("{} of {} on {}",
+                           runs.size() == 1 ? "A run" : fmt::format("{} runs", runs.size()),
+                           runs.front().model, runs.front().dataset);
   page.warnings = warnings;
   page.results = {comparison_table(groups), details_table(groups)};
   page.published = published;

@@ -14,7 +14,8 @@ namespace {
 // M. Okabe, K. Ito, "Color Universal Design" (2008), without black and yellow: they vanish on a
 // dark or a light page.
 constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
-constexpr std::array kShapes = {7, 5, 9, 11, 13, 6, 4, 8, 10, 12, 1, 2};
+// As many as share no factor with the colours: no two of the first 66 points look alike.
+constexpr std::array kShapes = {7, 5, 9, 11, 13, 6, 4, 8, 10, 12, 2};
 constexpr std::array kDashes = {"1", "'-'", "'.'", "'-.'"};
 
 constexpr std::size_t kLongestLabel = 44;
@@ -45,7 +46,7 @@ std::string point_style(std::size_t index) {
 
 std::string frame(std::string_view title, std::string_view x, std::string_view y) {
   return fmt::format(
-      "set title {}\nset xlabel {}\nset ylabel {}\n"
+      "set title {}\nset xlabel {} offset 0,0.6\nset ylabel {}\n"
       "set grid lc rgb 'gray' dt '.'\nset border 3\nset tics nomirror\n"
       "set key outside bottom center horizontal samplen 3 font ',12'\n",
       metrics::gnuplot_quoted(title), metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y));

@@ -22,7 +22,7 @@ std::string label_text(std::string_view label);
 
 /// "lc rgb '#0072b2' dt 1": colours that also colour-blind people tell apart, then dashes.
 std::string line_style(std::size_t index);
-/// "pt 7": a shape of its own for each of the first 24.
+/// "pt 7": with the colour, no two of the first 66 are alike.
 std::string point_style(std::size_t index);
 
 /// Title, axis labels, grid and a key below the plot.

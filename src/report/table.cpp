@@ -123,7 +123,7 @@ std::string as_markdown(const Table& table) {
 std::string as_html(const Table& table) {
   std::string html = fmt::format(
       "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"t-{0}\">\n"
-      "<table>\n<caption id=\"t-{0}\">{1}</caption>\n<thead><tr>",
+      "<table>\n<caption id=\"t-{0}\"><span>{1}</span></caption>\n<thead><tr>",
       html_text(table.name), html_text(table.caption));
   for (const Column& column : table.columns)
     html += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(column) ? " class=\"n\"" : "",
