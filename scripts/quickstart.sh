@@ -40,7 +40,7 @@ status=0
 scripts/run_local.sh --ranks "$ranks" -- --config configs/quickstart.json --out runs/quickstart \
   --overwrite ${arguments[@]+"${arguments[@]}"} || status=$?
 [[ $status -eq 0 ]] ||
-  fail "$status" "training ended with exit code $status; its own message stands above, and README.md" \
+  fail "$status" "training ended with exit code $status; its own message stands above, and docs/rack.md" \
     "says what each code means."
 say "Done in $SECONDS s: installing $installed s, building $((built - installed)) s," \
   "training $((SECONDS - built)) s"

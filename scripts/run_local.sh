@@ -17,7 +17,7 @@
 #
 #   scripts/run_local.sh --ranks 4 --threads 1 configs/quickstart.json --set train.epochs=2
 #   scripts/run_local.sh --ranks 2 -- list compressors
-# For several machines see "On a rack" in README.md.
+# For several machines see docs/rack.md.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"

@@ -146,7 +146,7 @@ void StateImage::begin(const FileHead& head, std::size_t bytes) {
   hash_ = 0;
   const std::size_t wanted = std::max(kLeastCapacity, kHeadBytes + bytes);
   if (wanted > capacity_) {
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(wanted);
+    memory_ = make_long_array<std::byte>(wanted);
     capacity_ = wanted;
   }
   size_ = kHeadBytes;
@@ -156,7 +156,7 @@ void StateImage::put(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   if (bytes.size() > capacity_ - size_) {
     const std::size_t grown = std::max(2 * capacity_, size_ + bytes.size());
-    auto memory = std::make_unique_for_overwrite<std::byte[]>(grown);
+    auto memory = make_long_array<std::byte>(grown);
     std::memcpy(memory.get(), memory_.get(), size_);
     memory_ = std::move(memory);
     capacity_ = grown;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/flat_buffer.hpp"
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 
@@ -64,7 +65,7 @@ class StateImage {
   /// @pre a name that was not there yet, of 1 to kLongestName bytes
   void append(std::string_view name, SectionKind kind, Across across,
               std::span<const std::byte> bytes);
-  /// Hashes everything. The whole file, until begin().
+  /// Hashes everything. The whole file, until begin(); long ones begin at a page of memory.
   std::span<const std::byte> finish();
   /// Of the file: what finish() found. Tells files apart in a manifest.
   std::uint64_t hash() const noexcept { return hash_; }
@@ -81,7 +82,7 @@ class StateImage {
 
   FileHead head_;
   std::vector<Entry> entries_;
-  std::unique_ptr<std::byte[]> memory_;
+  LongArray<std::byte> memory_;
   std::size_t size_ = 0, capacity_ = 0;
   std::uint64_t hash_ = 0;
 };

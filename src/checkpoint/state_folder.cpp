@@ -137,7 +137,8 @@ void StateFolder::write(const FileHead& head, std::span<const std::byte> bytes) 
   }
   metrics::sync_folder(path_);
   metrics::write_atomically(file_path(head.step, head.rank, head.ranks),
-                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                            {.past_cache = true});
 }
 
 void StateFolder::write_manifest(const FileHead& head,
@@ -155,7 +156,7 @@ void StateFolder::write_manifest(const FileHead& head,
     }
     text += "  ]\n}\n";
     metrics::write_atomically(set_path(head.step) + "/" + kManifest, text,
-                              fmt::format(".tmp{}", head.rank));
+                              {.suffix = fmt::format(".tmp{}", head.rank)});
   } catch (const std::exception&) {
     return;  // as promised
   }

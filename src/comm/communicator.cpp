@@ -36,7 +36,6 @@ struct Communicator::State {
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
-  Tamper tamper;                        // may be empty
   MPI_Comm notes = MPI_COMM_NULL;       // that the run shall stop
   std::atomic<bool> stop_known{false};  // and all others were told
   MPI_Request maximum = MPI_REQUEST_NULL;
@@ -83,13 +82,6 @@ struct Communicator::State {
       }
       patience.pause(host_ranks.size() == static_cast<std::size_t>(size));
     }
-  }
-
-  /// What the root hands to MPI: the bytes themselves, unless a fault was asked for.
-  std::vector<std::byte> forged_copy(std::span<const std::byte> bytes) const {
-    if (!tamper) return {};
-    auto other = tamper(bytes, Watchdog::kNobody);
-    return other && other->size() == bytes.size() ? *std::move(other) : std::vector<std::byte>();
   }
 
   void broadcast(void* bytes, std::size_t count, Rank root, const char* operation) {
@@ -212,10 +204,7 @@ void Communicator::set_timeout(double seconds) {
   s.watchdog = std::move(watchdog);
 }
 
-void Communicator::set_tamper(const Tamper& tamper) {
-  state_->tamper = tamper;
-  state_->transfers->set_tamper(tamper);
-}
+void Communicator::set_tamper(const Tamper& tamper) { state_->transfers->set_tamper(tamper); }
 
 void Communicator::beat(const char* activity, bool waits_too) noexcept {
   state_->watchdog->beat(activity, waits_too);
@@ -245,7 +234,7 @@ void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
     const auto piece = bytes.first(std::min(bytes.size(), kBroadcastPiece));
     const bool sends = rank() == root;
     std::vector<std::byte> forged;
-    if (sends) forged = s.forged_copy(piece);
+    if (sends) forged = s.transfers->forge_for_mpi(piece);
     std::uint64_t expected = sends ? checksum(piece) : 0;
     s.broadcast(forged.empty() ? piece.data() : forged.data(), piece.size(), root, kOperation);
     s.transfers->count(sends ? piece.size() : 0, sends ? 0 : piece.size(), 0);
@@ -328,7 +317,8 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
     return checksum(std::as_bytes(std::span(&of, 1)), sender);
   };
   Checked mine{value, checksum_of(value, static_cast<std::size_t>(s.rank))};
-  if (const auto forged = s.forged_copy(std::as_bytes(std::span(&value, 1))); !forged.empty()) {
+  if (const auto forged = s.transfers->forge_for_mpi(std::as_bytes(std::span(&value, 1)));
+      !forged.empty()) {
     std::memcpy(&mine.value, forged.data(), sizeof mine.value);
   }
   std::vector<Checked> all(values.size());

@@ -6,9 +6,12 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "comm/signals.hpp"
@@ -30,11 +33,17 @@ std::string where() {
   return fmt::format("[rank {}/{} {}, {}] ", world_rank(), size, host.data(), last_activity());
 }
 
-/// The first of these variables that is set, as a number.
+/// The first of these variables that is set to a whole number from 0 on. Anything else was not
+/// written by a launcher, and the numbers only serve sentences and watching: it counts as not set.
 int launched(std::initializer_list<const char*> names, int otherwise) {
   for (const char* name : names) {
-    const char* const text = std::getenv(name);
-    if (text != nullptr) return std::atoi(text);
+    const char* const value = std::getenv(name);
+    if (value == nullptr) continue;
+    const std::string_view text(value);
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (whole && number >= 0) return number;
   }
   return otherwise;
 }

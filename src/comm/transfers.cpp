@@ -420,6 +420,12 @@ std::span<const std::uint64_t> Transfers::sent_bytes_by_peer() const noexcept {
   return state_->sent_to;
 }
 void Transfers::spoil(Spoil how) { state_->spoil = how; }
+
+std::vector<std::byte> Transfers::forge_for_mpi(std::span<const std::byte> bytes) {
+  if (!state_->tamper && state_->spoil != Spoil::flip) return {};
+  auto other = state_->forge(bytes, Watchdog::kNobody);
+  return other && other->size() == bytes.size() ? *std::move(other) : std::vector<std::byte>();
+}
 void Transfers::abandon() noexcept { state_->abandon(); }
 void Transfers::cancel() noexcept { state_->cancelled.store(true); }
 

@@ -69,7 +69,7 @@ struct Exchange {
 /// What a test asks to be done to a message: see train/fault.hpp.
 enum class Spoil {
   none,
-  flip,      // one bit of the next message
+  flip,      // one bit of the next message, broadcast or allgather
   truncate,  // the next message is sent without its last byte
   drop       // no message is sent from now on, though this rank believes so
 };
@@ -158,6 +158,9 @@ class Transfers {
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
   /// For tests only. Messages without a byte stay whole.
   void spoil(Spoil how);
+  /// For tests only: what goes out in place of bytes that MPI moves by itself, as many; mostly
+  /// empty, which means the bytes as they are.
+  std::vector<std::byte> forge_for_mpi(std::span<const std::byte> bytes);
   /// Gives up what is under way, so that its buffers may go. For the way out after an error only.
   void abandon() noexcept;
   /// Makes present and later waits throw. Callable from any thread.

@@ -22,7 +22,9 @@ constexpr double kHeartShare = 0.9;   // of the deadline: before those of peers 
 /// What is left of the time between mpirun's SIGTERM and its SIGKILL for a rank to say why it ends.
 double last_words_seconds() {
   const char* const text = std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
-  return 0.5 * std::max(1.0, text == nullptr ? 1.0 : std::atof(text));
+  constexpr double kDay = 86400;
+  const double given = text == nullptr ? 1.0 : std::strtod(text, nullptr);
+  return 0.5 * (given >= 1.0 ? std::min(given, kDay) : 1.0);  // a word or NaN: mpirun's default
 }
 
 std::atomic<const char*> g_last_activity{"the start"};

@@ -1,4 +1,4 @@
-// The memory of long float arrays that every step passes over.
+// Memory of long arrays that are passed over again and again.
 
 #pragma once
 
@@ -13,36 +13,40 @@
 
 namespace eqt {
 
-/// Zeros, aligned for vectors and cache lines; long ones on huge pages where the kernel has them,
-/// because a pass over many small pages waits for their addresses more than for their values.
+struct FreeMemory {
+  void operator()(void* memory) const { std::free(memory); }
+};
+template <typename T>
+using LongArray = std::unique_ptr<T[], FreeMemory>;
+
+/// Not initialized, aligned for vectors and cache lines; from 2 MiB on at huge pages where the
+/// kernel has them, because a pass over many small pages waits for their addresses more than for
+/// their values. @throws std::bad_alloc
+template <typename T>
+LongArray<T> make_long_array(std::size_t count) {
+  constexpr std::size_t kCacheLine = 64;
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const std::size_t wanted = std::max<std::size_t>(count, 1) * sizeof(T);
+  const std::size_t page = wanted >= kHugePage ? kHugePage : kCacheLine;
+  const std::size_t bytes = (wanted + page - 1) / page * page;
+  void* memory = std::aligned_alloc(page, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  // Only advice: without it everything works on small pages.
+  if (page == kHugePage) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));
+  return LongArray<T>(static_cast<T*>(memory));
+}
+
+/// A long array of zeros.
 class FlatBuffer {
  public:
   FlatBuffer() = default;
-  explicit FlatBuffer(std::size_t count) : memory_(allocate(count)), count_(count) {
+  explicit FlatBuffer(std::size_t count) : memory_(make_long_array<float>(count)), count_(count) {
     std::fill_n(memory_.get(), count, 0.0f);
   }
   std::span<float> span() const { return {memory_.get(), count_}; }
 
  private:
-  static constexpr std::size_t kCacheLine = 64;
-  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-  struct Free {
-    void operator()(float* memory) const { std::free(memory); }
-  };
-
-  static float* allocate(std::size_t count) {
-    const std::size_t wanted = std::max<std::size_t>(count, 1) * sizeof(float);
-    const std::size_t page = wanted >= kHugePage ? kHugePage : kCacheLine;
-    const std::size_t bytes = (wanted + page - 1) / page * page;
-    void* memory = std::aligned_alloc(page, bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    // Only advice: without it everything works on small pages.
-    if (page == kHugePage) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));
-    return static_cast<float*>(memory);
-  }
-
-  std::unique_ptr<float[], Free> memory_;
+  LongArray<float> memory_;
   std::size_t count_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -13,6 +14,9 @@
 
 namespace eqt::metrics {
 namespace {
+
+// Of memory and file, for writing past the cache: the largest that disks ask for.
+constexpr std::size_t kPage = 4096;
 
 [[noreturn]] void cannot(std::string_view what, const std::string& path, int error) {
   fail(Kind::output, "cannot {} {}: {}; check the folder, its permissions and the space left", what,
@@ -40,6 +44,23 @@ void OutputFile::write(std::string_view bytes) {
   }
 }
 
+void OutputFile::write_past_cache(std::string_view bytes) {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % kPage == 0;
+  if (flags >= 0 && aligned && ::fcntl(descriptor_, F_SETFL, flags | O_DIRECT) == 0) {
+    while (bytes.size() >= kPage) {
+      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size() / kPage * kPage);
+      if (written < 0 && errno == EINTR) continue;
+      // Whatever is wrong, even a full disk, write() below meets it as well and says it.
+      if (written <= 0) break;
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+      if (written % static_cast<ssize_t>(kPage) != 0) break;
+    }
+    if (::fcntl(descriptor_, F_SETFL, flags) != 0) cannot("write to", path_, errno);
+  }
+  write(bytes);
+}
+
 void OutputFile::sync() {
   // EINVAL: a pipe or a device, which has nothing to sync.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) cannot("sync", path_, errno);
@@ -57,11 +78,11 @@ void sync_folder(const std::string& folder) {
   ::close(descriptor);
 }
 
-void write_atomically(const std::string& path, std::string_view bytes, std::string_view suffix) {
-  const std::string temporary = path + std::string(suffix);
+void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how) {
+  const std::string temporary = path + how.suffix;
   try {
     OutputFile file(temporary);
-    file.write(bytes);
+    how.past_cache ? file.write_past_cache(bytes) : file.write(bytes);
     file.sync();
     file.close();
     if (std::rename(temporary.c_str(), path.c_str()) != 0)

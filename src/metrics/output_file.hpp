@@ -20,6 +20,11 @@ class OutputFile {
 
   /// @throws Error{output} unless all bytes were taken
   void write(std::string_view bytes);
+  /// The same, but what fills whole pages goes to the disk without a copy in the system's cache
+  /// where memory and file system allow it: much less work for the processor, and the cache keeps
+  /// the data set. @pre nothing was written yet
+  /// @throws Error{output} unless all bytes were taken
+  void write_past_cache(std::string_view bytes);
   /// Waits until the bytes are on the disk. @throws Error{output}
   void sync();
   /// @throws Error{output} if the system reports a late error; further calls do nothing
@@ -30,12 +35,15 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
+struct AtomicWrite {
+  std::string suffix = ".tmp";  // of the temporary file; of its own for each process that may write
+  bool past_cache = false;      // OutputFile::write_past_cache()
+};
+
 /// Makes `path` hold exactly `bytes`: writes a temporary file beside it, syncs and renames it.
 /// After a failure `path` is as it was and the temporary file is gone.
-/// @param suffix of the temporary file's name; of its own for each process that may write `path`
 /// @throws Error{output}
-void write_atomically(const std::string& path, std::string_view bytes,
-                      std::string_view suffix = ".tmp");
+void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how = {});
 
 /// Makes what was made or renamed in `folder` durable. Some file systems cannot, and the files
 /// themselves are already safe, so a failure is no error.

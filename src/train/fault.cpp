@@ -153,16 +153,15 @@ bool read_setting(std::string_view key, std::string_view value, Fault& fault) {
 bool fits(const Fault& fault, Place place) {
   const bool in_bucket = fault.bucket.has_value();
   if (in_bucket && fault.phase != Phase::step) return false;
-  const bool has_begun = fault.phase != Phase::launch && fault.phase != Phase::start;
   switch (place) {
     case Place::anywhere:
       return true;
     case Place::models:  // poisoned between steps
-      return !in_bucket && has_begun;
+      return !in_bucket && fault.phase != Phase::launch && fault.phase != Phase::start;
     case Place::buckets:
       return in_bucket;
     case Place::messages:
-      return has_begun;
+      return fault.phase != Phase::launch;
     case Place::checkpoints:
       return fault.phase == Phase::checkpoint;
   }

@@ -109,10 +109,10 @@ def reason_to_leave_out(act, phase, algorithm):
     if act == "nan" and phase in ("launch", "start"):
         return "no model is there yet"
     if act in ("flip", "truncate-message"):
-        if phase != "step":
-            return "what travels there is carried by MPI's own collectives"
-        if algorithm == "mpi-allreduce":
-            return "MPI's own collective carries every byte"
+        if phase == "launch":
+            return "no message is there yet"
+        if act == "truncate-message" and (phase == "start" or algorithm == "mpi-allreduce"):
+            return "MPI's own collectives know how many bytes they carry"
     if phase in ("launch", "start") and algorithm not in STARTS:
         return "the start does not depend on the algorithm; three stand for all"
     if phase in ("evaluation", "checkpoint") and algorithm not in EVERY_PHASE:

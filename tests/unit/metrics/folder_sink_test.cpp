@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/flat_buffer.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/sink.hpp"
 #include "records_support.hpp"
@@ -368,4 +369,21 @@ TEST_CASE("every record of an emulated run says so, no other does", "[metrics]")
       if (emulated) CHECK(record.at("emulated") == true);
     }
   }
+}
+
+TEST_CASE("a write past the cache leaves the same bytes", "[metrics]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "a";
+  constexpr std::size_t kMost = (std::size_t{3} << 20) + 8191;
+  const eqt::LongArray<char> memory = eqt::make_long_array<char>(kMost + 1);
+  for (std::size_t i = 0; i <= kMost; ++i) memory[i] = static_cast<char>(i * i % 251);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4095},
+                                 std::size_t{4096}, std::size_t{4097}, kMost}) {
+    for (const std::size_t from : {0u, 1u}) {  // at a page of memory, and not
+      const std::string_view bytes(memory.get() + from, size);
+      write_atomically(path, bytes, {.past_cache = true});
+      CHECK(text_of(path) == bytes);
+    }
+  }
+  output_error([&] { OutputFile("/dev/full").write_past_cache({memory.get(), kMost}); });
 }
