@@ -80,7 +80,8 @@ std::size_t rank_in_labels(const std::string& key) {
 /// "qsgd", "bits 4", "ranks 2"; empty for what is usual or not there.
 std::string label_part(const std::string& key, const std::string& value) {
   if (value == kAbsent) return "";
-  constexpr std::array<std::string_view, 7> kSpeakForThemselves = {"model.name",
+  constexpr std::array<std::string_view, 8> kSpeakForThemselves = {"simulated",
+                                                                   "model.name",
                                                                    "synchronization.algorithm",
                                                                    "compressor.name",
                                                                    "synchronization.collective",

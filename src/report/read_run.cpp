@@ -142,6 +142,7 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   run.steps_per_epoch = record.count("steps_per_epoch");
   run.total_steps = record.count("total_steps");
   run.emulated = record.flag("emulated");
+  run.simulated = record.flag("simulated");
   read_histogram(record, run);
   if (run.settings.empty() && record.object().contains("config"))
     flatten(record.object()["config"], "", run.settings);
@@ -243,8 +244,8 @@ void read_recipe(const fs::path& folder, Run& run) {
   const std::string text = read_document(name.string() + ".recipe.json");
   if (text.empty()) return;
   const Json recipe = parse_lenient(text).first;
-  if (recipe.is_object() && recipe.contains("rate") && recipe["rate"].is_string())
-    run.settings["link.rate"] = visible(recipe["rate"].get<std::string>());
+  if (recipe.is_object() && recipe.contains("link") && recipe["link"].is_string())
+    run.settings["link.rate"] = visible(recipe["link"].get<std::string>());
 }
 
 }  // namespace
@@ -272,6 +273,7 @@ Run read_run(const std::string& folder) {
   run.planned_epochs = std::strtoull(epochs.c_str(), nullptr, 10);
   read_recipe(path, run);
   run.settings["ranks"] = fmt::format("{}", run.ranks);
+  run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";
   const std::string place = visible((path / "summary.json").string());
   const std::string summary = read_document(path / "summary.json");
   run.finished = !summary.empty();

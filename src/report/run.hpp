@@ -45,7 +45,8 @@ struct Run {
   std::uint64_t parameters = 0, train_samples = 0, test_samples = 0;
   std::uint64_t steps_per_epoch = 0, total_steps = 0, planned_epochs = 0;
   bool finished = false;
-  bool emulated = false;
+  bool emulated = false;   // computing was a wait
+  bool simulated = false;  // one process played all ranks
   // The resolved config: dotted keys and JSON values, and what was set beside it ("ranks").
   std::map<std::string, std::string> settings;
   std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]

@@ -80,6 +80,11 @@ std::vector<std::string> warnings_of(const std::vector<Group>& groups) {
   if (groups.front().first().emulated)
     warnings.push_back(
         "Emulated: computing is a wait and gradients are drawn; nothing was learned.");
+  if (count_of(groups, [](const Run& run) { return run.simulated ? "yes" : "no"; }) > 1 ||
+      groups.front().first().simulated)
+    warnings.push_back(
+        "Simulated runs: one process played all ranks, so seconds are its own and no byte "
+        "travelled.");
   const auto differ = [&](const char* what, const TextOf& of, const char* so) {
     const std::size_t count = count_of(groups, of);
     if (count > 1)

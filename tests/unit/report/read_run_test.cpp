@@ -231,6 +231,6 @@ TEST_CASE("what is no file is not waited for", "[report]") {
 TEST_CASE("a sweep's link rate comes from its recipe", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path() + "/run", {});
-  std::ofstream(folder.path() + "/run.recipe.json") << R"({"rate": "100mbit"})";
+  std::ofstream(folder.path() + "/run.recipe.json") << R"({"link": "100mbit"})";
   CHECK(read_run(folder.path() + "/run/").setting("link.rate") == "100mbit");
 }
