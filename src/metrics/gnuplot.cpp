@@ -56,11 +56,11 @@ std::string last_words(std::FILE* file) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::size_t first = text.find_first_not_of(" \t^", begin);
     if (first < end && text[begin] != '\t')
-      words += (words.empty() ? "" : " ") + text.substr(first, end - first);
+      words += fmt::format("{}{}", words.empty() ? "" : " ", text.substr(first, end - first));
     begin = end + 1;
   }
   constexpr std::size_t kMost = 300;
-  if (words.size() > kMost) words = "..." + words.substr(words.size() - kMost);
+  if (words.size() > kMost) words = fmt::format("...{}", words.substr(words.size() - kMost));
   return words.empty() ? "nothing" : words;
 }
 
@@ -151,7 +151,7 @@ bool plot_available() {
 void run_gnuplot(std::string_view script, const Plot& plot) {
   const std::string terminal = terminal_of(plot);
   if (!plot_available())
-    fail(Kind::usage,
+    fail(Kind::output,
          "plot: expected gnuplot on PATH to draw {}, found none; install it (Debian: gnuplot-nox) "
          "or leave the plot out",
          plot.path);

@@ -21,7 +21,7 @@ p, li { max-width: 60rem; overflow-wrap: anywhere; }
 ul { padding-left: 1.25rem; }
 .scroll { overflow-x: auto; }
 .scroll:focus-visible { outline: 2px solid #0072b2; }
-table { border-collapse: collapse; font-size: 0.9rem; margin: 0.75rem 0; }
+table { border-collapse: separate; border-spacing: 0; font-size: 0.9rem; margin: 0.75rem 0; }
 caption { text-align: left; font-weight: 600; padding: 0.25rem 0; }
 caption span { display: inline-block; position: sticky; left: 0; max-width: calc(100vw - 2.5rem); }
 th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid var(--line); text-align: left;

@@ -46,7 +46,7 @@ std::string point_style(std::size_t index) {
 
 std::string frame(std::string_view title, std::string_view x, std::string_view y) {
   return fmt::format(
-      "set title {}\nset xlabel {} offset 0,0.6\nset ylabel {}\n"
+      "set title {}\nset xlabel {} offset 0,0.9\nset ylabel {}\n"
       "set grid lc rgb 'gray' dt '.'\nset border 3\nset tics nomirror\n"
       "set key outside bottom center horizontal samplen 3 font ',12'\n",
       metrics::gnuplot_quoted(title), metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y));
