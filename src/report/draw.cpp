@@ -21,6 +21,9 @@ namespace {
 // gnuplot processes at a time; more do not help on the boards that this is made for.
 constexpr int kAtOnce = 2;
 
+// Pixels of a PNG for two units of an SVG, so that it can be printed.
+constexpr int kPngScale = 3;
+
 struct Result {
   std::optional<std::string> svg;
   std::string failure;
@@ -37,7 +40,8 @@ std::string contents_of(const std::string& path) {
 Result draw(const Drawing& drawing, const std::string& folder) {
   const std::string path = folder + "/" + drawing.name;
   try {
-    metrics::run_gnuplot(drawing.script, {path + ".png", drawing.width, drawing.height});
+    metrics::run_gnuplot(drawing.script, {path + ".png", kPngScale * drawing.width / 2,
+                                          kPngScale * drawing.height / 2});
     metrics::run_gnuplot(drawing.script, {path + ".svg", drawing.width, drawing.height});
   } catch (const Error& error) {
     return {{}, error.what()};

@@ -10,6 +10,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Records and configs have four levels. What lies deeper is dropped, before anything walks down it.
+constexpr int kDeepest = 32;
+
 /// `text` with the words that JSON has not got replaced, outside strings.
 std::string without_words(const std::string& text, std::size_t& replaced) {
   constexpr std::array<std::string_view, 3> kWords = {"-Infinity", "Infinity", "NaN"};
@@ -97,9 +100,10 @@ Members Members::inside(const char* key) const {
 }
 
 std::pair<Json, std::size_t> parse_lenient(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
+  const auto is_shallow = [](int depth, Json::parse_event_t, Json&) { return depth < kDeepest; };
+  Json json = Json::parse(text, is_shallow, false);
   std::size_t replaced = 0;
-  if (json.is_discarded()) json = Json::parse(without_words(text, replaced), nullptr, false);
+  if (json.is_discarded()) json = Json::parse(without_words(text, replaced), is_shallow, false);
   return {std::move(json), replaced};
 }
 

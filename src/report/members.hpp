@@ -41,7 +41,8 @@ class Members {
   std::string place_;
 };
 
-/// JSON text, and that of writers who put NaN and Infinity, which become null.
+/// JSON text, and that of writers who put NaN and Infinity, which become null. Members more than 32
+/// levels deep are dropped.
 /// @return whether it is JSON, and how many of them there were
 std::pair<nlohmann::json, std::size_t> parse_lenient(const std::string& text);
 

@@ -171,6 +171,19 @@ TEST_CASE("records that are none are refused with file and line", "[report]") {
   CHECK(says(error_of([&] { read_run(folder.path()); }), "record of the run first"));
 }
 
+TEST_CASE("a document of endless depth is no way to break the stack", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path(), {});
+  std::string deep;
+  for (int i = 0; i < 1000000; ++i) deep += "{\"a\":";
+  deep += "1" + std::string(1000000, '}');
+  std::ofstream(folder.path() + "/config.json") << "{\"seed\": 3, \"b\": " << deep << "}";
+  CHECK(read_run(folder.path()).seed == "3");
+  append(folder.path() + "/metrics.jsonl",
+         R"({"type":"epoch","epoch":3,"train_loss":)" + deep + "}\n");
+  CHECK(error_of([&] { read_run(folder.path()); }).kind() == Kind::data);
+}
+
 TEST_CASE("documents that are damaged are refused by name", "[report]") {
   const test::TemporaryFolder folder;
   for (const char* file : {"config.json", "summary.json"}) {
