@@ -58,7 +58,8 @@ std::vector<std::string> varying_keys(const std::vector<Settings>& all) {
 
 /// What tells runs apart best comes first in a label.
 std::size_t rank_in_labels(const std::string& key) {
-  constexpr std::array<std::string_view, 16> kFirst = {"model.name",
+  constexpr std::array<std::string_view, 17> kFirst = {"simulated",
+                                                       "model.name",
                                                        "synchronization.algorithm",
                                                        "compressor.name",
                                                        "optimizer.momentum_kind",
@@ -66,13 +67,13 @@ std::size_t rank_in_labels(const std::string& key) {
                                                        "compressor.coding",
                                                        "compressor.density",
                                                        "compressor.rank",
-                                                       "synchronization.collective",
                                                        "data.partition.skew",
                                                        "data.partition.alpha",
-                                                       "model.normalization",
-                                                       "model.precision",
                                                        "ranks",
                                                        "link.rate",
+                                                       "synchronization.collective",
+                                                       "model.normalization",
+                                                       "model.precision",
                                                        "optimizer.learning_rate"};
   return static_cast<std::size_t>(std::ranges::find(kFirst, key) - kFirst.begin());
 }
