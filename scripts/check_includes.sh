@@ -24,23 +24,24 @@ declare -A rooms=(
   [data]="core"
   [optim]="core"
   [metrics]="core"
+  [report]="core metrics"
   [model]="core data"
   [checkpoint]="core comm metrics"
   [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
-  [app]="core codec theory comm pipeline topology collective gossip data model optim metrics checkpoint train"
+  [app]="core codec theory comm pipeline topology collective gossip data model optim metrics report checkpoint train"
 )
 
 # Library -> rooms that may include it. System headers and the standard library are everybody's.
 declare -A libraries=(
   [mpi]="comm"
   [torch]="model"
-  [json]="metrics app"
+  [json]="metrics report app"
   [cli11]="app"
   [zlib]="data metrics"
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train app"
   [eigen]="topology"
-  [fmt]="core codec theory comm pipeline topology collective gossip data model optim metrics checkpoint train app"
+  [fmt]="core codec theory comm pipeline topology collective gossip data model optim metrics report checkpoint train app"
 )
 
 # library_of HEADER: whose header it is; "system" for the standard library, POSIX and the compiler.

@@ -90,6 +90,20 @@ void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
   app.add_flag("--json", doctor.json, "One JSON document");
 }
 
+void add_report_options(CLI::App& app, report::Request& request) {
+  app.add_option("DIR", request.folders, "Run folders, or folders that hold some, as sweeps make")
+      ->type_name("")
+      ->required();
+  app.add_option("--out", request.out, "Folder of the report [DIR/report, of the first DIR]")
+      ->type_name("FOLDER");
+  app.add_option("--table", request.tables,
+                 "A published table with our runs beside it; may be given again")
+      ->expected(1)
+      ->take_all()
+      ->check(CLI::IsMember(report::table_names()));
+  app.add_flag("--json", request.json, "One JSON document on stdout");
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -143,6 +157,11 @@ Command parse_command_line(int argc, char** argv) {
       "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
   add_doctor_options(*doctor_app, doctor);
 
+  ReportCommand report;
+  CLI::App* report_app = app.add_subcommand(
+      "report", "Tables, plots and one HTML page from run folders; seeds become mean ± deviation");
+  add_report_options(*report_app, report.request);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -154,6 +173,7 @@ Command parse_command_line(int argc, char** argv) {
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
   if (doctor_app->parsed()) return doctor;
+  if (report_app->parsed()) return report;
   if (bench_app->parsed()) {
     if (bench_app->get_subcommands().empty())
       fail_verb(*bench_app, "what to measure, codecs or collectives");

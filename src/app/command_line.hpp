@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/analyze_commands.hpp"
+#include "report/report.hpp"
 
 namespace eqt::app {
 
@@ -57,13 +58,18 @@ struct DoctorCommand {
   bool json = false;
 };
 
+struct ReportCommand {
+  report::Request request;
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
 };
 
 using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                             BenchCollectivesCommand, AnalyzeCommand, DoctorCommand, PrintCommand>;
+                             BenchCollectivesCommand, AnalyzeCommand, DoctorCommand, ReportCommand,
+                             PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

@@ -56,6 +56,9 @@ int main(int argc, char** argv) {
                    },
                    [](const AnalyzeCommand& analyze) { return run_analyze(analyze), 0; },
                    [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
+                   [](const ReportCommand& report) {
+                     return fmt::print("{}", eqt::report::make_report(report.request)), 0;
+                   },
                    [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
   } catch (const eqt::Error& error) {

@@ -1,0 +1,129 @@
+// Where a step's time went, and how many bits a value took: horizontal bars, one per group.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "report/drawing.hpp"
+#include "report/script.hpp"
+
+namespace eqt::report {
+namespace {
+
+using metrics::RoomSeconds;
+
+struct Room {
+  const char* name;
+  double RoomSeconds::*seconds;
+  const char* colour;
+};
+
+constexpr std::array kRooms = {
+    Room{"compute", &RoomSeconds::compute, "#56b4e9"},
+    Room{"encode", &RoomSeconds::encode, "#e69f00"},
+    Room{"transfer", &RoomSeconds::transfer, "#d55e00"},
+    Room{"decode", &RoomSeconds::decode, "#cc79a7"},
+    Room{"update", &RoomSeconds::update, "#009e73"},
+    Room{"data", &RoomSeconds::data, "#0072b2"},
+};
+
+struct Row {
+  std::string label;
+  std::array<double, kRooms.size()> seconds{};
+};
+
+std::vector<Row> rows_of(const std::vector<Group>& groups) {
+  std::vector<Row> rows;
+  for (const Group& group : groups) {
+    Row row{group.label};
+    double sum = 0;
+    for (std::size_t i = 0; i < kRooms.size(); ++i) {
+      const Spread spread = group.spread(
+          [&](const Run& run) { return Figure(run.outcome.step_seconds.*kRooms[i].seconds); });
+      row.seconds[i] = spread.mean;
+      sum += spread.mean;
+    }
+    if (sum > 0) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<std::string> labels_of(const std::vector<Row>& rows) {
+  std::vector<std::string> labels;
+  for (const Row& row : rows) labels.push_back(row.label);
+  return labels;
+}
+
+std::string describe(const std::vector<Row>& rows) {
+  std::string text;
+  for (const Row& row : rows) {
+    text += fmt::format("{}{}: ", text.empty() ? "" : "; ", row.label);
+    for (std::size_t i = 0; i < kRooms.size(); ++i)
+      text += fmt::format("{}{} {:.3g} s", i == 0 ? "" : ", ", kRooms[i].name, row.seconds[i]);
+  }
+  return text;
+}
+
+void draw_rooms(const std::vector<Group>& groups, Drawings& drawings) {
+  const std::vector<Row> rows = rows_of(groups);
+  if (rows.empty()) {
+    drawings.left_out.push_back("No plot of time by room: no run finished an epoch.");
+    return;
+  }
+  const std::string title = "Seconds of a step by room";
+  std::string data;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    double sum = 0;
+    data += fmt::format("{} 0", i);
+    for (const double seconds : rows[i].seconds)
+      data += fmt::format(" {}", data_text(sum += seconds));
+    data += "\n";
+  }
+  std::string bars;
+  for (std::size_t i = 0; i < kRooms.size(); ++i)
+    bars += fmt::format(
+        "{}$d using {}:1:{}:{}:($1-0.36):($1+0.36) with boxxyerror fs solid noborder lc rgb '{}' "
+        "title \"{}\"",
+        i == 0 ? "" : ", \\\n", i + 2, i + 2, i + 3, kRooms[i].colour, kRooms[i].name);
+  drawings.all.push_back({"seconds-by-room", title,
+                          "Mean seconds of a step, of the slowest rank in each room; transfer is "
+                          "what is not hidden behind computing. " +
+                              describe(rows) + ".",
+                          frame(title, "seconds per step", "") + bar_rows(labels_of(rows)) +
+                              "$d << end\n" + data + "end\nplot " + bars + "\n",
+                          640, height_of_bars(rows.size())});
+}
+
+void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
+  std::vector<std::string> labels;
+  std::string data, text;
+  for (const Group& group : groups) {
+    const Spread bits = group.spread([](const Run& run) { return run.outcome.bits_per_value; });
+    if (bits.known == 0) continue;
+    data += fmt::format("{} {} {}\n", labels.size(), data_text(bits.mean),
+                        data_text(bits.deviation.value_or(0)));
+    text += fmt::format("{}{}: {:.4g}", text.empty() ? "" : "; ", group.label, bits.mean);
+    labels.push_back(group.label);
+  }
+  if (labels.empty()) {
+    drawings.left_out.push_back("No plot of bits per value: no run recorded them.");
+    return;
+  }
+  const std::string title = "Bits per gradient value";
+  drawings.all.push_back(
+      {"bits-per-value", title, "Bits of a message per value that it carries: " + text + ".",
+       frame(title, "bits per value", "") + bar_rows(labels) + "$d << end\n" + data +
+           "end\nset key off\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs "
+           "solid noborder lc rgb '#0072b2', $d using 2:1:3 with xerrorbars pt -1 lc rgb 'gray'\n",
+       640, height_of_bars(labels.size())});
+}
+
+}  // namespace
+
+void draw_bars(const std::vector<Group>& groups, Drawings& drawings) {
+  draw_rooms(groups, drawings);
+  draw_bits(groups, drawings);
+}
+
+}  // namespace eqt::report

@@ -1,0 +1,91 @@
+// Which classes each rank trained on: a stacked bar per rank.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "report/drawing.hpp"
+#include "report/script.hpp"
+
+namespace eqt::report {
+namespace {
+
+constexpr std::size_t kMostRanks = 64;
+constexpr std::size_t kMostKeys = 20;       // classes with a name in the key
+constexpr std::size_t kMostPartitions = 6;  // plots
+
+/// "cifar10, skew 0.8, 4 ranks".
+std::string partition_of(const Run& run) {
+  std::string kind = run.setting("data.partition.kind", "iid");
+  if (kind == "skew") kind += fmt::format(" {}", run.setting("data.partition.skew"));
+  if (kind == "dirichlet") kind += fmt::format(", alpha {}", run.setting("data.partition.alpha"));
+  return fmt::format("{}, {}, {} ranks", run.dataset, kind, run.class_histogram.size());
+}
+
+/// How much of its samples a rank has of its most frequent class, the most over ranks [%].
+double greatest_share(const std::vector<std::vector<std::uint64_t>>& ranks) {
+  double greatest = 0;
+  for (const auto& classes : ranks) {
+    double sum = 0, most = 0;
+    for (const std::uint64_t n : classes) {
+      sum += static_cast<double>(n);
+      most = std::max(most, static_cast<double>(n));
+    }
+    if (sum > 0) greatest = std::max(greatest, 100 * most / sum);
+  }
+  return greatest;
+}
+
+Drawing drawing_of(const Run& run, const std::string& partition, std::size_t number) {
+  const auto& ranks = run.class_histogram;
+  const std::size_t classes = ranks.front().size();
+  std::vector<std::string> labels;
+  std::string data;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    labels.push_back(fmt::format("rank {}", i));
+    std::uint64_t sum = 0;
+    data += fmt::format("{} 0", i);
+    for (const std::uint64_t n : ranks[i]) data += fmt::format(" {}", sum += n);
+    data += "\n";
+  }
+  const std::string title = "Classes by rank: " + partition;
+  std::string script =
+      frame(title, "samples", "") + bar_rows(labels) + "$d << end\n" + data + "end\n";
+  if (classes > kMostKeys) script += "set key off\n";
+  // Hues around the circle; every second one paler, so that neighbours differ.
+  script += fmt::format(
+      "plot for [c=0:{}] $d using c+2:1:c+2:c+3:($1-0.4):($1+0.4) with boxxyerror fs solid "
+      "noborder lc rgb hsv2rgb(1.0 * c / {}, 0.45 + 0.35 * (c % 2), 0.9) title sprintf(\"class "
+      "%d\", c)\n",
+      classes - 1, classes);
+  const int key = classes > kMostKeys ? 0 : 22 * static_cast<int>(classes / 6 + 1);
+  return {fmt::format("classes-{}", number),
+          title,
+          fmt::format("Samples of each class on each rank; the most frequent class of a rank makes "
+                      "up to {:.0f} % of its samples.",
+                      greatest_share(ranks)),
+          script,
+          640,
+          height_of_bars(ranks.size()) + key};
+}
+
+}  // namespace
+
+void draw_classes(const std::vector<Group>& groups, Drawings& drawings) {
+  std::set<std::string> seen;
+  for (const Group& group : groups) {
+    const Run& run = group.first();
+    if (run.class_histogram.empty() || run.class_histogram.front().empty()) continue;
+    const std::string partition = partition_of(run);
+    if (!seen.insert(partition).second) continue;
+    if (run.class_histogram.size() > kMostRanks || seen.size() > kMostPartitions) {
+      drawings.left_out.push_back(
+          fmt::format("Classes by rank are not drawn for {}: too many.", partition));
+      continue;
+    }
+    drawings.all.push_back(drawing_of(run, partition, seen.size()));
+  }
+}
+
+}  // namespace eqt::report

@@ -1,0 +1,34 @@
+// The tables that every report has.
+
+#pragma once
+
+#include <vector>
+
+#include "report/group.hpp"
+#include "report/table.hpp"
+
+namespace eqt::report {
+
+/// A row per group: mean and deviation over seeds of the main quantities(), and who is on the
+/// pareto_front().
+Table comparison_table(const std::vector<Group>& groups);
+/// The same of all other quantities().
+Table details_table(const std::vector<Group>& groups);
+
+/// A row per setting in which groups differ; nothing when there is one group.
+Table settings_table(const std::vector<Group>& groups);
+
+/// A row per run: folder, seed, how it ended, hash, remarks.
+Table runs_table(const std::vector<Group>& groups);
+
+/// What all runs have in common, and the range of what they have not: "key" and "value".
+Table conditions_table(const std::vector<Run>& runs);
+
+/// For each group whether it is on the Pareto front: no other one has at most its bytes per rank
+/// and at least its accuracy, and one of the two better. Groups without either are not.
+std::vector<bool> pareto_front(const std::vector<Group>& groups);
+
+/// What a reader must know before he believes the tables, a sentence each.
+std::vector<std::string> warnings_of(const std::vector<Group>& groups);
+
+}  // namespace eqt::report

@@ -1,0 +1,223 @@
+// Figures of epochs as lines, one per group, with a band of one deviation over seeds.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "report/drawing.hpp"
+#include "report/script.hpp"
+
+namespace eqt::report {
+namespace {
+
+/// What stands on the horizontal axis, after each epoch of a run.
+struct Axis {
+  const char* name;
+  const char* label;
+  bool may_be_logarithmic;
+  std::vector<double> (*of)(const Run&);
+};
+
+std::vector<double> epochs_of(const Run& run) {
+  std::vector<double> x;
+  for (const Epoch& epoch : run.epochs) x.push_back(static_cast<double>(epoch.epoch));
+  return x;
+}
+
+std::vector<double> seconds_of(const Run& run) {
+  std::vector<double> x;
+  double sum = 0;
+  for (const Epoch& epoch : run.epochs) x.push_back(sum += epoch.seconds.total);
+  return x;
+}
+
+std::vector<double> megabytes_of(const Run& run) {
+  std::vector<double> x;
+  double sum = 0;
+  for (const Epoch& epoch : run.epochs)
+    x.push_back(sum += static_cast<double>(epoch.sent_bytes) / run.ranks / 1e6);
+  return x;
+}
+
+constexpr Axis kEpochs{"epochs", "epoch", false, epochs_of};
+constexpr Axis kSeconds{"seconds", "seconds of training", true, seconds_of};
+constexpr Axis kBytes{"bytes", "sent per rank [MB]", true, megabytes_of};
+
+/// What stands on the vertical axis.
+struct Height {
+  const char* name;
+  const char* title;
+  const char* label;
+  Figure Epoch::*figure;
+  double scale;
+  bool gaps;         // an epoch without a value breaks the line; otherwise it was not evaluated
+  bool logarithmic;  // if all values are positive
+};
+
+constexpr Height kAccuracy{
+    "accuracy", "Test accuracy", "test accuracy [%]", &Epoch::test_accuracy, 100, false, false};
+constexpr Height kLoss{"loss", "Training loss", "training loss", &Epoch::train_loss, 1, true,
+                       false};
+constexpr Height kTestLoss{"test-loss", "Test loss", "test loss", &Epoch::test_loss,
+                           1,           false,       false};
+constexpr Height kVariance{"variance",
+                           "Quantization variance",
+                           "|decoded - exact|^2 / |exact|^2",
+                           &Epoch::quantization_variance,
+                           1,
+                           true,
+                           true};
+constexpr Height kConsensus{"consensus",
+                            "Consensus distance",
+                            "root mean square of |x_i - mean|",
+                            &Epoch::consensus_distance,
+                            1,
+                            true,
+                            true};
+
+struct Point {
+  double x;
+  Spread y;
+};
+
+std::vector<Point> points_of(const Group& group, const Axis& axis, const Height& height) {
+  struct Epochs {
+    std::vector<Figure> x, y;
+  };
+  std::map<std::uint64_t, Epochs> by_epoch;
+  for (const Run* run : group.runs) {
+    const std::vector<double> x = axis.of(*run);
+    for (std::size_t i = 0; i < run->epochs.size(); ++i) {
+      Epochs& epochs = by_epoch[run->epochs[i].epoch];
+      epochs.x.push_back(x[i]);
+      epochs.y.push_back(run->epochs[i].*height.figure);
+    }
+  }
+  std::vector<Point> points;
+  for (const auto& [epoch, values] : by_epoch) {
+    const Spread x = spread_of(values.x), y = spread_of(values.y);
+    if (x.known > 0 && (y.known > 0 || height.gaps)) points.push_back({x.mean, y});
+  }
+  return points;
+}
+
+struct Curve {
+  std::string label;
+  std::size_t style;
+  std::vector<Point> points;
+};
+
+std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
+                             const Height& height) {
+  std::vector<Curve> curves;
+  for (std::size_t i = 0; i < std::min(groups.size(), kMostCurves); ++i) {
+    Curve curve{groups[i].label, i, points_of(groups[i], axis, height)};
+    if (std::ranges::any_of(curve.points, [](const Point& p) { return p.y.known > 0; }))
+      curves.push_back(curve);
+  }
+  return curves;
+}
+
+/// Epochs are whole: at most about ten tics, each at one.
+std::string epoch_tics(const std::vector<Curve>& curves) {
+  constexpr double kMostTics = 10;
+  double last = 1;
+  for (const Curve& curve : curves)
+    for (const Point& p : curve.points) last = std::max(last, p.x);
+  return fmt::format("set xtics {}\n", std::ceil(last / kMostTics));
+}
+
+/// Lines "x y low high".
+std::string data_of(const Curve& curve, const Height& height) {
+  std::string lines;
+  for (const Point& p : curve.points) {
+    const Figure y = p.y.known > 0 ? Figure(p.y.mean * height.scale) : Figure();
+    const double deviation = p.y.deviation.value_or(0) * height.scale;
+    lines += fmt::format("{:.9g} {} {} {}\n", p.x, data_text(y),
+                         data_text(y ? Figure(*y - deviation) : y),
+                         data_text(y ? Figure(*y + deviation) : y));
+  }
+  return lines;
+}
+
+bool has_band(const Curve& curve) {
+  return std::ranges::any_of(curve.points,
+                             [](const Point& p) { return p.y.deviation.value_or(0) > 0; });
+}
+
+/// "none: 69.2; qsgd: 68.4".
+std::string last_values(const std::vector<Curve>& curves, const Height& height) {
+  std::string text;
+  for (const Curve& curve : curves) {
+    const auto last = std::find_if(curve.points.rbegin(), curve.points.rend(),
+                                   [](const Point& p) { return p.y.known > 0; });
+    text += fmt::format("{}{}: {:.4g} at {:.4g}", text.empty() ? "" : "; ", curve.label,
+                        last->y.mean * height.scale, last->x);
+  }
+  return text;
+}
+
+std::string logarithms(const std::vector<Curve>& curves, const Axis& axis, const Height& height) {
+  std::vector<double> x, y;
+  for (const Curve& curve : curves) {
+    for (const Point& p : curve.points) {
+      x.push_back(p.x);
+      if (p.y.known > 0) y.push_back(p.y.mean - p.y.deviation.value_or(0));
+    }
+  }
+  std::string script;
+  if (axis.may_be_logarithmic && wants_logarithm(x)) script += "set logscale x\n";
+  if (height.logarithmic && wants_logarithm(y)) script += "set logscale y\nset format y '%g'\n";
+  return script;
+}
+
+void draw(const std::vector<Group>& groups, const Axis& axis, const Height& height,
+          Drawings& drawings) {
+  const std::vector<Curve> curves = curves_of(groups, axis, height);
+  const std::string title = fmt::format("{} against {}", height.title, axis.name);
+  if (curves.empty()) {
+    drawings.left_out.push_back(fmt::format("No plot of {}: no run recorded it.", title));
+    return;
+  }
+  Drawing drawing{fmt::format("{}-{}", height.name, axis.name), title, "", "", 640, 0};
+  drawing.script = frame(title, axis.label, height.label) + logarithms(curves, axis, height);
+  if (axis.of == kEpochs.of) drawing.script += epoch_tics(curves);
+  std::string bands, lines;
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    const Curve& curve = curves[i];
+    labels.push_back(curve.label);
+    drawing.script += fmt::format("$c{} << end\n{}end\n", i, data_of(curve, height));
+    const std::string style = line_style(curve.style);
+    if (has_band(curve))
+      bands += fmt::format(
+          "$c{} using 1:3:4 with filledcurves fs transparent solid 0.15 noborder {} notitle, \\\n",
+          i, style);
+    lines += fmt::format("{}$c{} using 1:2 with linespoints lw 2 ps 0.7 {} {} title {}",
+                         i == 0 ? "" : ", \\\n", i, style, point_style(curve.style),
+                         label_text(curve.label));
+  }
+  drawing.script += "plot " + bands + lines + "\n";
+  drawing.height = height_with_key(labels);
+  drawing.description = fmt::format("{} over {}, the last of each line: {}.", height.label,
+                                    axis.label, last_values(curves, height));
+  drawings.all.push_back(drawing);
+}
+
+}  // namespace
+
+void draw_curves(const std::vector<Group>& groups, Drawings& drawings) {
+  for (const Height& height : {kAccuracy, kLoss})
+    for (const Axis& axis : {kEpochs, kSeconds, kBytes}) draw(groups, axis, height, drawings);
+  for (const Height& height : {kTestLoss, kVariance, kConsensus})
+    draw(groups, kEpochs, height, drawings);
+  if (groups.size() > kMostCurves)
+    drawings.left_out.push_back(
+        fmt::format("Lines and points are those of the first {} of {} rows: more cannot be told "
+                    "apart.",
+                    kMostCurves, groups.size()));
+}
+
+}  // namespace eqt::report

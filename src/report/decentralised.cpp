@@ -1,0 +1,167 @@
+// Table 3 of Aketi, Kodge and Roy (2022): test accuracy by graph, compression and skew.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <tuple>
+
+#include "report/paper_names.hpp"
+#include "report/paper_tables.hpp"
+#include "report/published.hpp"
+#include "report/quantities.hpp"
+
+namespace eqt::report {
+namespace {
+
+using Type = Column::Type;
+constexpr Digits kPercent{2}, kGigabytes{-1, 4};
+constexpr double kGiga = 1e9;
+
+/// A row: where and on what; its cells are one group per method.
+struct Row {
+  std::string network, graph, compressor, variant;
+  int nodes;
+  double left_out, skew;
+  std::map<std::string, const Group*> groups;
+
+  auto key() const {
+    return std::tuple(network, graph, nodes, std::round(left_out), compressor, skew, variant);
+  }
+};
+
+/// "choco-sgd fp32".
+std::string method_of(const Run& run) {
+  return run.algorithm + " " + run.setting("model.precision", "fp32");
+}
+
+Row row_of(const Run& run) {
+  Row row{paper_network(run.model),
+          paper_graph(run),
+          run.compressor,
+          "",
+          run.ranks,
+          paper_left_out(run),
+          0,
+          {}};
+  if (run.setting("data.partition.kind") == "skew")
+    row.skew = std::strtod(run.setting("data.partition.skew", "0").c_str(), nullptr);
+  row.variant = run.setting("model.normalization");
+  if (run.setting("optimizer.momentum_kind", "local") != "local")
+    row.variant += ", " + run.setting("optimizer.momentum_kind") + " momentum";
+  return row;
+}
+
+/// Groups that differ in what the layout has no room for get rows of their own.
+std::vector<Row> rows_of(const std::vector<Group>& groups) {
+  std::vector<Row> rows;
+  for (const Group& group : groups) {
+    const Row row = row_of(group.first());
+    const std::string method = method_of(group.first());
+    const auto has_room = [&](const Row& other) {
+      return other.key() == row.key() && !other.groups.contains(method);
+    };
+    auto found = std::ranges::find_if(rows, has_room);
+    if (found == rows.end()) found = rows.insert(rows.end(), row);
+    found->groups[method] = &group;
+  }
+  std::ranges::stable_sort(rows, {}, [](const Row& row) { return row.key(); });
+  return rows;
+}
+
+/// Methods of the published table, then ours that it has not got.
+std::vector<std::string> methods_of(const std::vector<Row>& rows) {
+  std::vector<std::string> methods = {"deep-squeeze fp32", "deep-squeeze int8", "choco-sgd fp32",
+                                      "choco-sgd int8"};
+  for (const Row& row : rows)
+    for (const auto& [method, group] : row.groups)
+      if (std::ranges::find(methods, method) == methods.end()) methods.push_back(method);
+  return methods;
+}
+
+/// The published row of the same network, graph, share left out and skew, nearest in nodes. Only
+/// whole values are left out there.
+const PublishedRow* published_of(const Row& row) {
+  const PublishedRow* nearest = nullptr;
+  double distance = 0;
+  if (row.compressor != "none" && row.compressor != "topk") return nullptr;
+  for (const PublishedRow& published : published_table("decentralised").rows) {
+    const auto near = [&](const char* column, double value, double most) {
+      return std::abs(*published_number(published, column) - value) < most;
+    };
+    if (published.at("network") != row.network || published.at("graph") != row.graph ||
+        !near("left_out", row.left_out, 0.5) || !near("skew", row.skew, 1e-6))
+      continue;
+    const double found = std::abs(*published_number(published, "nodes") - row.nodes);
+    if (nearest == nullptr || found < distance) {
+      nearest = &published;
+      distance = found;
+    }
+  }
+  return nearest;
+}
+
+Figure published_figure(const PublishedRow* row, const std::string& column) {
+  return row != nullptr && row->contains(column) ? published_number(*row, column) : Figure();
+}
+
+std::vector<Cell> cells_of(const Row& row, const std::vector<std::string>& methods) {
+  const PublishedRow* published = published_of(row);
+  const Group& any = *row.groups.begin()->second;
+  const Figure counted = any.first().outcome.paper_sent_bytes_per_node;
+  std::vector<Cell> cells = {text_cell(row.network),
+                             text_cell(row.graph),
+                             number_cell(row.nodes, {0}),
+                             text_cell(row.compressor),
+                             number_cell(row.left_out, {0}),
+                             number_cell(row.skew, {-1, 2}),
+                             text_cell(row.variant),
+                             spread_cell(any.spread(bytes_per_rank), kGigabytes, 1 / kGiga),
+                             number_cell(counted, kGigabytes, 1 / kGiga),
+                             number_cell(published_figure(published, "data_gb"), kGigabytes)};
+  for (const std::string& method : methods) {
+    const auto found = row.groups.find(method);
+    const auto accuracy = [](const Run& run) { return run.outcome.test_accuracy; };
+    cells.push_back(found == row.groups.end()
+                        ? text_cell("")
+                        : spread_cell(found->second->spread(accuracy), kPercent, 100));
+    cells.push_back(number_cell(published_figure(published, method), kPercent));
+  }
+  cells.push_back(number_cell(published_figure(published, "nodes"), {0}));
+  return cells;
+}
+
+}  // namespace
+
+Table decentralised_table(const std::vector<Group>& groups) {
+  Table table{"decentralised",
+              "Decentralised training: test accuracy [%], ours and published",
+              {{"network", "network"},
+               {"graph", "graph"},
+               {"nodes", "nodes", Type::number},
+               {"compressor", "compressor"},
+               {"left_out_percent", "left out [%]", Type::number},
+               {"skew", "skew", Type::number},
+               {"variant", "variant"},
+               {"sent_bytes_per_node", "sent per node [GB]", Type::spread},
+               {"paper_sent_bytes_per_node", "as papers count [GB]", Type::number},
+               {"published_gigabytes", "published data [GB]", Type::number}},
+              {},
+              {"Left out: values that are not sent, of quantizers bits. A published value stands "
+               "beside the same network, graph, share left out and skew, the one with the nearest "
+               "number of nodes. Accuracy is the mean model's on the whole test set."}};
+  const std::vector<Row> rows = rows_of(groups);
+  const std::vector<std::string> methods = methods_of(rows);
+  for (const std::string& method : methods) {
+    table.columns.push_back({method, method, Type::spread});
+    table.columns.push_back({method + " published", method + ", published", Type::number});
+  }
+  table.columns.push_back({"published_nodes", "its nodes", Type::number});
+  for (const Row& row : rows) table.rows.push_back(cells_of(row, methods));
+  drop_empty_columns(table);
+  return table;
+}
+
+}  // namespace eqt::report

@@ -1,0 +1,92 @@
+#include "report/draw.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "metrics/gnuplot.hpp"
+#include "metrics/output_file.hpp"
+#include "report/inline_svg.hpp"
+#include "report/text.hpp"
+
+namespace eqt::report {
+namespace {
+
+// gnuplot processes at a time; more do not help on the boards that this is made for.
+constexpr int kAtOnce = 2;
+
+// Pixels of a PNG for two units of an SVG, so that it can be printed.
+constexpr int kPngScale = 3;
+
+struct Result {
+  std::optional<std::string> svg;
+  std::string failure;
+};
+
+std::string contents_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) fail(Kind::output, "cannot read {} back; check the folder", visible(path));
+  return text.str();
+}
+
+Result draw(const Drawing& drawing, const std::string& folder) {
+  const std::string path = folder + "/" + drawing.name;
+  try {
+    metrics::run_gnuplot(drawing.script, {path + ".png", kPngScale * drawing.width / 2,
+                                          kPngScale * drawing.height / 2});
+    metrics::run_gnuplot(drawing.script, {path + ".svg", drawing.width, drawing.height});
+  } catch (const Error& error) {
+    return {{}, error.what()};
+  }
+  Result result{contents_of(path + ".svg"), ""};
+  metrics::write_atomically(path + ".svg",
+                            described_svg(*result.svg, drawing.title, drawing.description));
+  return result;
+}
+
+/// All drawings, some at a time, in their order.
+std::vector<Result> results_of(const std::vector<Drawing>& drawings, const std::string& folder) {
+  std::vector<Result> results(drawings.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < drawings.size();) results[i] = draw(drawings[i], folder);
+  };
+  std::vector<std::future<void>> workers;
+  for (int i = 1; i < kAtOnce; ++i) workers.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& worker : workers) worker.get();
+  return results;
+}
+
+}  // namespace
+
+Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder) {
+  Drawn drawn;
+  if (!metrics::plot_available()) {
+    drawn.failed.push_back(
+        "No plots: gnuplot was not found; install it (Debian: gnuplot-nox) and report again.");
+    return drawn;
+  }
+  const std::vector<Result> results = results_of(drawings, folder);
+  for (std::size_t i = 0; i < drawings.size(); ++i) {
+    if (!results[i].svg) {
+      drawn.failed.push_back(
+          fmt::format("No plot of {}: {}.", drawings[i].title, visible(results[i].failure)));
+      continue;
+    }
+    drawn.pictures.push_back({drawings[i], *results[i].svg});
+    for (const std::string_view ending : {".svg", ".png"})
+      drawn.files.push_back(drawings[i].name + std::string(ending));
+  }
+  return drawn;
+}
+
+}  // namespace eqt::report

@@ -1,0 +1,14 @@
+#include "report/drawing.hpp"
+
+namespace eqt::report {
+
+Drawings drawings_of(const std::vector<Group>& groups) {
+  Drawings drawings;
+  draw_pareto(groups, drawings);
+  draw_curves(groups, drawings);
+  draw_bars(groups, drawings);
+  draw_classes(groups, drawings);
+  return drawings;
+}
+
+}  // namespace eqt::report

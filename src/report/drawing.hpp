@@ -1,0 +1,39 @@
+// Plots of a report, as scripts for gnuplot.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/group.hpp"
+
+namespace eqt::report {
+
+struct Drawing {
+  std::string name;         // of its files: letters, digits and hyphens
+  std::string title;        // what it shows
+  std::string description;  // the same for who cannot see it: the figures that matter
+  std::string script;       // see metrics::run_gnuplot()
+  int width = 640, height = 420;
+};
+
+struct Drawings {
+  std::vector<Drawing> all;
+  std::vector<std::string> left_out;  // what is not drawn, and why: sentences
+};
+
+/// Every plot for which the runs have figures.
+Drawings drawings_of(const std::vector<Group>& groups);
+
+// The kinds, each appending to `drawings`.
+
+/// Accuracy and losses against epochs, seconds and bytes; variance and consensus distance by epoch.
+void draw_curves(const std::vector<Group>& groups, Drawings& drawings);
+/// Seconds of a step by room, stacked, and bits per value.
+void draw_bars(const std::vector<Group>& groups, Drawings& drawings);
+/// Accuracy against bytes, with the front of those that nobody beats.
+void draw_pareto(const std::vector<Group>& groups, Drawings& drawings);
+/// Which classes each rank trained on, once for each kind of partition.
+void draw_classes(const std::vector<Group>& groups, Drawings& drawings);
+
+}  // namespace eqt::report

@@ -1,0 +1,166 @@
+#include "report/group.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace eqt::report {
+namespace {
+
+using Settings = std::map<std::string, std::string>;
+constexpr std::string_view kAbsent = "-";
+constexpr const char* kState = "state";  // not a config's key: how far a run came
+
+/// Whether a key says where and how results are written, not what is computed.
+bool is_irrelevant(std::string_view key) {
+  constexpr std::array<std::string_view, 5> kKeys = {"name", "seed", "data.path", "train.paranoid",
+                                                     "synchronization.timeout_seconds"};
+  constexpr std::array<std::string_view, 2> kRooms = {"output.", "checkpoint."};
+  const auto begins = [&](std::string_view room) { return key.starts_with(room); };
+  return std::ranges::find(kKeys, key) != kKeys.end() || std::ranges::any_of(kRooms, begins);
+}
+
+/// "finished", or as far as it came.
+std::string state_of(const Run& run) {
+  if (run.finished) return "finished";
+  std::string text = fmt::format("unfinished, epoch {}", run.outcome.epochs);
+  if (run.planned_epochs > 0) text += fmt::format(" of {}", run.planned_epochs);
+  return text;
+}
+
+std::string value_of(const Settings& settings, const std::string& key) {
+  const auto found = settings.find(key);
+  return found == settings.end() ? std::string(kAbsent) : found->second;
+}
+
+Settings relevant_settings(const Run& run) {
+  Settings settings;
+  for (const auto& [key, value] : run.settings)
+    if (!is_irrelevant(key)) settings[key] = value;
+  settings[kState] = state_of(run);
+  return settings;
+}
+
+/// Keys with at least two values among those that have them.
+std::vector<std::string> varying_keys(const std::vector<Settings>& all) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const Settings& settings : all)
+    for (const auto& [key, value] : settings) values[key].insert(value);
+  std::vector<std::string> keys;
+  for (const auto& [key, found] : values)
+    if (found.size() > 1) keys.push_back(key);
+  return keys;
+}
+
+/// What tells runs apart best comes first in a label.
+std::size_t rank_in_labels(const std::string& key) {
+  constexpr std::array<std::string_view, 17> kFirst = {"simulated",
+                                                       "model.name",
+                                                       "synchronization.algorithm",
+                                                       "compressor.name",
+                                                       "optimizer.momentum_kind",
+                                                       "compressor.bits",
+                                                       "compressor.coding",
+                                                       "compressor.density",
+                                                       "compressor.rank",
+                                                       "data.partition.skew",
+                                                       "data.partition.alpha",
+                                                       "ranks",
+                                                       "link.rate",
+                                                       "synchronization.collective",
+                                                       "model.normalization",
+                                                       "model.precision",
+                                                       "optimizer.learning_rate"};
+  return static_cast<std::size_t>(std::ranges::find(kFirst, key) - kFirst.begin());
+}
+
+/// "qsgd", "bits 4", "ranks 2"; empty for what is usual or not there.
+std::string label_part(const std::string& key, const std::string& value) {
+  if (value == kAbsent) return "";
+  constexpr std::array<std::string_view, 8> kSpeakForThemselves = {"simulated",
+                                                                   "model.name",
+                                                                   "synchronization.algorithm",
+                                                                   "compressor.name",
+                                                                   "synchronization.collective",
+                                                                   "model.normalization",
+                                                                   "model.precision",
+                                                                   kState};
+  if (std::ranges::find(kSpeakForThemselves, key) != kSpeakForThemselves.end()) return value;
+  if (key == "link.rate") return value;
+  if (key == "optimizer.momentum_kind") return value == "local" ? "" : value + " momentum";
+  return fmt::format("{} {}", key.substr(key.rfind('.') + 1), value);
+}
+
+void add_part(std::string& label, const std::string& part) {
+  if (!label.empty() && !part.empty()) label += ", ";
+  label += part;
+}
+
+/// Labels that tell groups apart, a key at a time, each key only where it still does so.
+void add_labels(std::vector<Group*> alike, const std::vector<std::string>& keys, std::size_t next) {
+  if (alike.size() < 2) return;
+  for (; next < keys.size(); ++next) {
+    std::map<std::string, std::vector<Group*>> parts;
+    for (Group* group : alike) parts[group->differences[next].second].push_back(group);
+    if (parts.size() < 2) continue;
+    for (const auto& [value, groups] : parts) {
+      for (Group* group : groups) add_part(group->label, label_part(keys[next], value));
+      add_labels(groups, keys, next + 1);
+    }
+    return;
+  }
+}
+
+void label(std::vector<Group>& groups, const std::vector<std::string>& keys) {
+  std::vector<Group*> all;
+  for (Group& group : groups) all.push_back(&group);
+  add_labels(all, keys, 0);
+  for (Group& group : groups) {
+    const std::string state = state_of(group.first());
+    if (group.label.empty()) group.label = group.first().compressor;
+    if (group.label.empty()) group.label = group.first().name;
+    if (!group.finished() && group.label.find(state) == std::string::npos)
+      group.label += " (" + state + ")";
+  }
+}
+
+}  // namespace
+
+std::vector<Group> groups_of(const std::vector<Run>& runs) {
+  std::vector<Settings> settings;
+  for (const Run& run : runs) settings.push_back(relevant_settings(run));
+  std::vector<std::string> keys = varying_keys(settings);
+  std::ranges::stable_sort(keys, {}, rank_in_labels);
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Group group{"", {&runs[i]}, {}};
+    for (const std::string& key : keys)
+      group.differences.emplace_back(key, value_of(settings[i], key));
+    const auto same = std::ranges::find(groups, group.differences, &Group::differences);
+    if (same == groups.end()) {
+      groups.push_back(group);
+    } else {
+      same->runs.push_back(&runs[i]);
+    }
+  }
+  label(groups, keys);
+  std::ranges::stable_sort(groups, {}, &Group::label);
+  return groups;
+}
+
+void check_one_data_set(const std::vector<Run>& runs) {
+  for (const Run& run : runs) {
+    const Run& first = runs.front();
+    if (run.dataset == first.dataset) continue;
+    fail(Kind::usage,
+         "report: expected runs of one data set, found {} in {} and {} in {}, whose losses and "
+         "accuracies cannot be compared; name the folders of one data set at a time",
+         first.dataset, first.folder, run.dataset, run.folder);
+  }
+}
+
+}  // namespace eqt::report

@@ -1,0 +1,39 @@
+// Runs that differ in nothing but their seed belong together.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/run.hpp"
+
+namespace eqt::report {
+
+/// Runs with equal settings, all finished or all as far as the same epoch.
+struct Group {
+  std::string label;             // as short as tells it from the others
+  std::vector<const Run*> runs;  // at least one
+  // Settings in which groups differ: key and value, "-" where this group has no such key.
+  std::vector<std::pair<std::string, std::string>> differences;
+
+  bool finished() const { return runs.front()->finished; }
+  const Run& first() const { return *runs.front(); }
+  /// One figure of all runs.
+  template <typename Of>
+  Spread spread(Of of) const {
+    std::vector<Figure> figures;
+    for (const Run* run : runs) figures.push_back(of(*run));
+    return spread_of(figures);
+  }
+};
+
+/// Groups in the order of their labels. What a run is called, its seed, where its data and
+/// results lie and how it reports do not tell runs apart; nor does a key that only some runs have,
+/// as those of an older program, while all that have it agree.
+/// `runs` must outlive the groups.
+std::vector<Group> groups_of(const std::vector<Run>& runs);
+
+/// @throws Error{usage} for runs of different data sets: their accuracies are not comparable
+void check_one_data_set(const std::vector<Run>& runs);
+
+}  // namespace eqt::report

@@ -1,0 +1,49 @@
+// Members of JSON objects from outside: typed, checked, with the place in every complaint.
+
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "report/statistics.hpp"
+
+namespace eqt::report {
+
+/// Reads members of one object; a member that is absent or null is empty, 0 or "".
+class Members {
+ public:
+  /// @param place names file and line in errors
+  /// @throws Error{data} unless `object` is one
+  Members(const nlohmann::json& object, std::string place);
+
+  /// @throws Error{data} unless a number; empty if it is not finite
+  Figure figure(const char* key) const;
+  /// @throws Error{data} unless a whole number from 0
+  std::uint64_t count(const char* key) const;
+  /// visible(). @throws Error{data} unless a string
+  std::string text(const char* key) const;
+  bool flag(const char* key) const;
+  /// Whether it is there and null: a figure that was not finite, or did not apply.
+  bool is_null(const char* key) const;
+  /// An object inside; an empty one if it is absent.
+  Members inside(const char* key) const;
+
+  const nlohmann::json& object() const { return object_; }
+  [[noreturn]] void fail_member(const char* key, const char* expected) const;
+
+ private:
+  const nlohmann::json* find(const char* key) const;
+
+  const nlohmann::json& object_;
+  std::string place_;
+};
+
+/// JSON text, and that of writers who put NaN and Infinity, which become null. Members more than 32
+/// levels deep are dropped.
+/// @return whether it is JSON, and how many of them there were
+std::pair<nlohmann::json, std::size_t> parse_lenient(const std::string& text);
+
+}  // namespace eqt::report

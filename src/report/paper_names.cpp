@@ -1,0 +1,88 @@
+#include "report/paper_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+namespace eqt::report {
+namespace {
+
+using Names = std::pair<std::string_view, std::string_view>;
+
+/// PREFIX and digits become NAME-digits.
+std::string with_depth(std::string_view text, std::string_view prefix, std::string_view name) {
+  return fmt::format("{}-{}", name, text.substr(prefix.size()));
+}
+
+bool is_sparse(const Run& run) {
+  constexpr std::array<std::string_view, 3> kSparse = {"topk", "randomk", "dgc"};
+  return std::ranges::find(kSparse, run.compressor) != kSparse.end();
+}
+
+double number_setting(const Run& run, const char* key) {
+  return std::strtod(run.setting(key, "0").c_str(), nullptr);
+}
+
+}  // namespace
+
+std::string paper_network(std::string_view model) {
+  constexpr std::array<Names, 2> kFamilies = {Names{"resnet", "ResNet"}, Names{"vgg", "VGG"}};
+  for (const auto& [prefix, name] : kFamilies)
+    if (model.starts_with(prefix)) return with_depth(model, prefix, name);
+  return model == "alexnet" ? "AlexNet" : std::string(model);
+}
+
+std::string paper_data(std::string_view dataset) {
+  constexpr std::array<Names, 3> kNames = {Names{"cifar10", "CIFAR-10"},
+                                           Names{"cifar100", "CIFAR-100"},
+                                           Names{"fashion-mnist", "Fashion-MNIST"}};
+  for (const auto& [key, name] : kNames)
+    if (dataset == key) return std::string(name);
+  return std::string(dataset);
+}
+
+std::string paper_scheme(const Run& run, std::string_view baseline) {
+  constexpr std::array<Names, 7> kNames = {Names{"e-elastiquant", "E-ElastiQuant"},
+                                           Names{"terngrad", "TernGrad"},
+                                           Names{"atomo", "ATOMO"},
+                                           Names{"dgc", "DGC"},
+                                           Names{"qsgd", "QSGD"},
+                                           Names{"qsgd-v", "QSGD-V"},
+                                           Names{"ef-signsgd", "EF-SignSGD"}};
+  if (run.compressor == "none") return std::string(baseline);
+  if (run.compressor == "elastiquant")
+    return run.setting("compressor.bits", "4") + "-bit-ElastiQuant";
+  for (const auto& [key, name] : kNames)
+    if (run.compressor == key) return std::string(name);
+  return run.compressor;
+}
+
+std::string paper_tuning(const Run& run) {
+  if (run.compressor == "dgc") return run.setting("compressor.density") + " CR";
+  if (is_sparse(run)) return "density " + run.setting("compressor.density");
+  if (run.compressor == "qsgd" || run.compressor == "qsgd-v" || run.compressor == "nuqsgd")
+    return run.setting("compressor.bits") + " bits";
+  return "default";
+}
+
+std::string paper_graph(const Run& run) {
+  if (run.algorithm == "allreduce" || run.algorithm == "local-sgd") return "all to all";
+  const std::string kind = run.setting("synchronization.topology.kind");
+  const bool directed = run.setting("synchronization.topology.directed") == "true";
+  if (kind == "ring") return directed ? "directed ring" : "undirected ring";
+  if (kind == "torus" && run.ranks == 16) return "undirected torus 4x4";
+  return kind.empty() ? "-" : kind;
+}
+
+double paper_left_out(const Run& run) {
+  if (run.compressor == "none") return 0;
+  if (is_sparse(run)) return 100 * (1 - number_setting(run, "compressor.density"));
+  constexpr double kFullBits = 32;
+  return std::max(0.0, 100 * (1 - run.outcome.bits_per_value.value_or(kFullBits) / kFullBits));
+}
+
+}  // namespace eqt::report

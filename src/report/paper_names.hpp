@@ -1,0 +1,25 @@
+// What papers call the things that configs name.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "report/run.hpp"
+
+namespace eqt::report {
+
+/// "ResNet-34" for resnet34, "VGG-11" for vgg11; other names as they are.
+std::string paper_network(std::string_view model);
+/// "CIFAR-10" for cifar10; other names as they are.
+std::string paper_data(std::string_view dataset);
+/// "4-bit-ElastiQuant", "E-ElastiQuant", "QSGD-V", ...; float32 is `baseline`.
+std::string paper_scheme(const Run& run, std::string_view baseline);
+/// "0.01 CR" for DGC, a density or bits where the scheme has them, "default" otherwise.
+std::string paper_tuning(const Run& run);
+/// "directed ring", "undirected torus 4x4", "all to all".
+std::string paper_graph(const Run& run);
+/// Values, or bits, that are not sent [%].
+double paper_left_out(const Run& run);
+
+}  // namespace eqt::report

@@ -1,0 +1,26 @@
+// Tables of papers in their own layout, our runs beside what was published.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/group.hpp"
+#include "report/table.hpp"
+
+namespace eqt::report {
+
+/// The tables of these names, each followed by the one of its conditions, published and ours.
+std::vector<Table> published_tables(const std::vector<std::string>& names,
+                                    const std::vector<Group>& groups);
+
+/// Seconds of a step (Cp, En, De, Tx, T; Sp: what more boards changed in T) beside published
+/// minutes of an epoch.
+Table scalability_table(const std::vector<Group>& groups);
+/// Test accuracy by network, data, scheme, its setting and boards.
+Table accuracy_table(const std::vector<Group>& groups);
+/// Test accuracy by network, graph, nodes, share left out and skew; a column per algorithm and
+/// precision.
+Table decentralised_table(const std::vector<Group>& groups);
+
+}  // namespace eqt::report

@@ -1,0 +1,33 @@
+// The figures of published tables, as data files of this repository (published/*.csv).
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/statistics.hpp"
+
+namespace eqt::report {
+
+/// A line: column -> field.
+using PublishedRow = std::map<std::string, std::string, std::less<>>;
+
+struct PublishedTable {
+  std::string source;  // whose table it is, with its number
+  std::vector<std::pair<std::string, std::string>> conditions;  // what and how, as stated there
+  std::vector<PublishedRow> rows;
+};
+
+/// "scalability", "accuracy" or "decentralised". @throws Error{bug} for another one
+const PublishedTable& published_table(std::string_view name);
+
+/// Parses such a file: "# source: ..." and "# WHAT: ..." lines, a header line, rows without quotes.
+/// @throws Error{bug} if a row has another number of fields than the header
+PublishedTable parse_published(std::string_view text);
+
+/// A field as a number; empty if it is empty. @throws Error{bug} if it is none
+Figure published_number(const PublishedRow& row, std::string_view column);
+
+}  // namespace eqt::report

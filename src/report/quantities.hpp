@@ -1,0 +1,27 @@
+// The figures that a report compares, each with its unit and how many digits mean something.
+
+#pragma once
+
+#include <span>
+
+#include "report/run.hpp"
+#include "report/table.hpp"
+
+namespace eqt::report {
+
+struct Quantity {
+  const char* key;   // in CSV and JSON, SI units and fractions
+  const char* head;  // in tables for people
+  Digits digits;
+  double scale;  // from the key's unit to the head's
+  bool main;     // of the first table; the others are details
+  Figure (*of)(const Run&);
+};
+
+/// All of them, the most asked for first.
+std::span<const Quantity> quantities();
+
+/// Bytes that a rank sent on average.
+Figure bytes_per_rank(const Run& run);
+
+}  // namespace eqt::report

@@ -1,0 +1,292 @@
+#include "report/read_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <system_error>
+
+#include "core/error.hpp"
+#include "report/members.hpp"
+#include "report/outcome.hpp"
+#include "report/text.hpp"
+
+namespace eqt::report {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+// The schema of metrics.jsonl that this program writes and reads (metrics/folder_sink.cpp).
+constexpr std::uint64_t kSchema = 1;
+
+constexpr std::size_t kMaxDocumentBytes = std::size_t{16} << 20;
+
+/// The text of a document; empty if there is no such file.
+std::string read_document(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return "";
+  if (fs::file_size(path, error) > kMaxDocumentBytes)
+    fail(Kind::data, "{}: expected at most {} MiB, found more; leave the run out",
+         visible(path.string()), kMaxDocumentBytes >> 20);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file)
+    fail(Kind::data, "{}: expected a readable file, but reading failed; check its permissions",
+         visible(path.string()));
+  return text.str();
+}
+
+Json parse_document(const std::string& text, const std::string& place) {
+  Json json = parse_lenient(text).first;
+  if (json.is_discarded())
+    fail(Kind::data, "{}: expected JSON, found something else; make the run again or leave it out",
+         place);
+  return json;
+}
+
+/// Dotted keys of all members that are no objects.
+void flatten(const Json& json, const std::string& prefix,
+             std::map<std::string, std::string>& settings) {
+  for (const auto& [key, value] : json.items()) {
+    const std::string path = fmt::format("{}{}{}", prefix, prefix.empty() ? "" : ".", visible(key));
+    if (value.is_object()) {
+      flatten(value, path, settings);
+    } else {
+      settings[path] = visible(value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+}
+
+double number_or_nan(Figure figure) {
+  return figure.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+metrics::RoomSeconds seconds_of(const Members& record) {
+  const Members seconds = record.inside("seconds");
+  metrics::RoomSeconds rooms;
+  rooms.data = number_or_nan(seconds.figure("data"));
+  rooms.compute = number_or_nan(seconds.figure("compute"));
+  rooms.encode = number_or_nan(seconds.figure("encode"));
+  rooms.transfer = number_or_nan(seconds.figure("transfer"));
+  rooms.decode = number_or_nan(seconds.figure("decode"));
+  rooms.update = number_or_nan(seconds.figure("update"));
+  rooms.total = number_or_nan(seconds.figure("total"));
+  return rooms;
+}
+
+Epoch epoch_of(const Members& record) {
+  Epoch epoch;
+  epoch.epoch = record.count("epoch");
+  epoch.step = record.count("step");
+  epoch.train_loss = record.figure("train_loss");
+  epoch.test_accuracy = record.figure("test_accuracy");
+  epoch.test_loss = record.figure("test_loss");
+  epoch.images_per_second = record.figure("images_per_second");
+  epoch.compression_ratio = record.figure("compression_ratio");
+  epoch.bits_per_value = record.figure("bits_per_value");
+  epoch.quantization_variance = record.figure("quantization_variance");
+  epoch.node_accuracy_mean = record.figure("node_test_accuracy_mean");
+  epoch.node_accuracy_min = record.figure("node_test_accuracy_min");
+  epoch.consensus_distance = record.figure("consensus_distance");
+  epoch.seconds = seconds_of(record);
+  epoch.sent_bytes = record.count("sent_bytes");
+  return epoch;
+}
+
+void read_histogram(const Members& record, Run& run) {
+  if (record.is_null("class_histogram") || !record.object().contains("class_histogram")) return;
+  const Json& ranks = record.object()["class_histogram"];
+  const char* expected = "a list of samples by class for each rank";
+  if (!ranks.is_array()) record.fail_member("class_histogram", expected);
+  for (const Json& classes : ranks) {
+    if (!classes.is_array() || classes.size() != ranks[0].size() ||
+        !std::ranges::all_of(classes, [](const Json& n) { return n.is_number_unsigned(); }))
+      record.fail_member("class_histogram", expected);
+    run.class_histogram.push_back(classes.get<std::vector<std::uint64_t>>());
+  }
+}
+
+void check_schema(const Members& record, const std::string& place) {
+  const std::uint64_t schema = record.count("schema");
+  if (schema != kSchema)
+    fail(Kind::data,
+         "{}: expected records of schema {}, found {}; report the run with the program that made "
+         "it",
+         place, kSchema, schema == 0 ? "none" : fmt::format("{}", schema));
+}
+
+void read_run_record(const Members& record, const std::string& place, Run& run) {
+  check_schema(record, place);
+  run.name = record.text("name");
+  run.version = record.text("version");
+  run.host = record.text("host");
+  run.torch = record.text("torch");
+  run.simd = record.text("simd");
+  run.model = record.text("model");
+  run.dataset = record.text("dataset");
+  run.compressor = record.text("compressor");
+  run.collective = record.text("collective");
+  run.algorithm = record.text("algorithm");
+  const std::uint64_t ranks = record.count("ranks");
+  constexpr std::uint64_t kMostRanks = 1u << 20;
+  if (ranks < 1 || ranks > kMostRanks) record.fail_member("ranks", "a number of ranks");
+  run.ranks = static_cast<int>(ranks);
+  run.threads_per_rank = static_cast<int>(std::min(record.count("threads_per_rank"), kMostRanks));
+  run.parameters = record.count("parameters");
+  run.train_samples = record.count("train_samples");
+  run.test_samples = record.count("test_samples");
+  run.steps_per_epoch = record.count("steps_per_epoch");
+  run.total_steps = record.count("total_steps");
+  run.emulated = record.flag("emulated");
+  run.simulated = record.flag("simulated");
+  read_histogram(record, run);
+  if (run.settings.empty() && record.object().contains("config"))
+    flatten(record.object()["config"], "", run.settings);
+}
+
+/// Reads metrics.jsonl line by line.
+class RecordReader {
+ public:
+  RecordReader(const fs::path& path, Run& run) : path_(path), run_(run) {}
+
+  void read() {
+    std::error_code error;
+    if (!fs::is_regular_file(path_, error)) return;
+    std::ifstream file(path_, std::ios::binary);
+    for (std::string line; std::getline(file, line);) {
+      ++number_;
+      const bool cut = file.eof();  // no newline: the writer did not get to it
+      if (!line.empty()) take(line, cut);
+    }
+    if (file.bad())
+      fail(Kind::data, "{}: expected a readable file, but reading failed after line {}",
+           visible(path_.string()), number_);
+    if (run_.epochs.empty() && has_run_) read_steps();
+    if (words_ > 0)
+      run_.remarks.push_back(fmt::format("{} figures are NaN or infinite: gaps", words_));
+  }
+
+ private:
+  static constexpr std::string_view kStepBegin = "{\"type\":\"step\"";
+
+  std::string place() const { return fmt::format("{}:{}", visible(path_.string()), number_); }
+
+  void take(const std::string& line, bool cut) {
+    // Steps are nearly all of a file and say nothing that epochs do not, once there is one.
+    if (!cut && has_run_ && line.starts_with(kStepBegin)) return;
+    const auto [json, words] = parse_lenient(line);
+    if (json.is_discarded()) {
+      if (!cut)
+        fail(Kind::data, "{}: expected a record in JSON, found \"{}\"; leave the run out", place(),
+             shortened(visible(line), 40));
+      run_.remarks.push_back("the last record was cut off and is left out");
+      return;
+    }
+    words_ += words;
+    const Members record(json, place());
+    const std::string type = record.text("type");
+    if (type == "run") {
+      read_run_record(record, place(), run_);
+      has_run_ = true;
+    } else if (!has_run_) {
+      fail(Kind::data, "{}: expected the record of the run first, found {}; leave the run out",
+           place(), type.empty() ? "none" : '"' + type + '"');
+    } else if (type == "epoch") {
+      add_epoch(record);
+    }
+  }
+
+  void add_epoch(const Members& record) {
+    const Epoch epoch = epoch_of(record);
+    if (!run_.epochs.empty() && epoch.epoch <= run_.epochs.back().epoch)
+      fail(Kind::data, "{}: expected an epoch after {}, found {}; leave the run out", place(),
+           run_.epochs.back().epoch, epoch.epoch);
+    if (!epoch.train_loss && record.is_null("train_loss") && !run_.emulated)
+      run_.remarks.push_back(
+          fmt::format("the training loss of epoch {} was not finite: a gap", epoch.epoch));
+    run_.epochs.push_back(epoch);
+  }
+
+  /// A run that has no epoch yet shows what its steps have.
+  void read_steps() {
+    std::ifstream file(path_, std::ios::binary);
+    Epoch epoch;
+    std::vector<Figure> losses;
+    for (std::string line; std::getline(file, line) && !file.eof();) {
+      if (!line.starts_with(kStepBegin)) continue;
+      const Json json = parse_lenient(line).first;
+      if (json.is_discarded()) continue;
+      const Members record(json, visible(path_.string()));
+      epoch.step = record.count("step");
+      epoch.seconds += seconds_of(record);
+      epoch.sent_bytes += record.count("sent_bytes");
+      losses.push_back(record.figure("loss"));
+    }
+    const Spread loss = spread_of(losses);
+    if (loss.known > 0) epoch.train_loss = loss.mean;
+    if (epoch.step > 0) run_.epochs.push_back(epoch);
+  }
+
+  fs::path path_;
+  Run& run_;
+  std::size_t number_ = 0, words_ = 0;
+  bool has_run_ = false;
+};
+
+/// What a sweep set beside the config: its recipe lies beside the run folder.
+void read_recipe(const fs::path& folder, Run& run) {
+  fs::path name = folder;
+  if (name.filename().empty()) name = name.parent_path();
+  const std::string text = read_document(name.string() + ".recipe.json");
+  if (text.empty()) return;
+  const Json recipe = parse_lenient(text).first;
+  if (recipe.is_object() && recipe.contains("link") && recipe["link"].is_string())
+    run.settings["link.rate"] = visible(recipe["link"].get<std::string>());
+}
+
+}  // namespace
+
+std::string Run::setting(const std::string& key, const std::string& otherwise) const {
+  const auto found = settings.find(key);
+  return found == settings.end() ? otherwise : found->second;
+}
+
+bool is_empty(const Run& run) { return run.version.empty() && run.epochs.empty(); }
+
+Run read_run(const std::string& folder) {
+  const fs::path path(folder);
+  Run run;
+  run.folder = visible(folder);
+  const std::string config = read_document(path / "config.json");
+  if (!config.empty()) {
+    const Json json = parse_document(config, visible((path / "config.json").string()));
+    flatten(Members(json, visible((path / "config.json").string())).object(), "", run.settings);
+  }
+  RecordReader(path / "metrics.jsonl", run).read();
+  run.seed = run.setting("seed", "?");
+  if (run.name.empty()) run.name = run.setting("name", "run");
+  const std::string epochs = run.setting("train.epochs", "0");
+  run.planned_epochs = std::strtoull(epochs.c_str(), nullptr, 10);
+  read_recipe(path, run);
+  run.settings["ranks"] = fmt::format("{}", run.ranks);
+  run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";
+  const std::string place = visible((path / "summary.json").string());
+  const std::string summary = read_document(path / "summary.json");
+  run.finished = !summary.empty();
+  if (!run.finished) {
+    run.outcome = outcome_so_far(run);
+    return run;
+  }
+  const Json json = parse_document(summary, place);
+  const Members members(json, place);
+  run.outcome = outcome_of(members, run);
+  if (json.value("replicas_identical", Json()) == Json(false))
+    run.remarks.push_back("replicas differ at the end though they should be identical");
+  return run;
+}
+
+}  // namespace eqt::report

@@ -1,0 +1,114 @@
+#include "report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "core/error.hpp"
+#include "metrics/output_file.hpp"
+#include "report/comparison.hpp"
+#include "report/draw.hpp"
+#include "report/group.hpp"
+#include "report/page.hpp"
+#include "report/paper_tables.hpp"
+#include "report/read_run.hpp"
+#include "report/report_json.hpp"
+#include "report/text.hpp"
+
+namespace eqt::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Reads all runs; those that recorded nothing are left out and named.
+std::vector<Run> read_runs(const std::vector<std::string>& folders,
+                           std::vector<std::string>& warnings) {
+  std::vector<Run> runs;
+  for (const std::string& folder : run_folders(folders)) {
+    Run run = read_run(folder);
+    if (is_empty(run)) {
+      warnings.push_back(fmt::format("{} holds no record of a run and is left out.", run.folder));
+    } else {
+      runs.push_back(std::move(run));
+    }
+  }
+  if (runs.empty())
+    fail(Kind::data,
+         "report: expected a run with records, found {} in which none had begun; wait for a first "
+         "epoch",
+         visible(folders.front()));
+  return runs;
+}
+
+void write_table(const fs::path& out, const Table& table) {
+  metrics::write_atomically((out / (table.name + ".txt")).string(), as_text(table));
+  metrics::write_atomically((out / (table.name + ".csv")).string(), as_csv(table));
+  metrics::write_atomically((out / (table.name + ".md")).string(), as_markdown(table));
+}
+
+fs::path prepare_folder(const Request& request) {
+  const fs::path out =
+      request.out.empty() ? fs::path(request.folders.front()) / "report" : fs::path(request.out);
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error)
+    fail(Kind::output, "report: cannot make the folder {}: {}; choose another with --out",
+         visible(out.string()), error.message());
+  return out;
+}
+
+Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
+             const std::vector<std::string>& warnings, const std::vector<Table>& published) {
+  Page page;
+  page.title = fmt::format("{} of {} on {}",
+                           runs.size() == 1 ? "A run" : fmt::format("{} runs", runs.size()),
+                           runs.front().model, runs.front().dataset);
+  page.warnings = warnings;
+  page.results = {comparison_table(groups), details_table(groups)};
+  page.published = published;
+  page.background = {conditions_table(runs)};
+  if (groups.size() > 1) page.background.push_back(settings_table(groups));
+  page.background.push_back(runs_table(groups));
+  return page;
+}
+
+/// What a terminal shows: the first table, published ones, warnings, and where the rest is.
+std::string answer_of(const Page& page, const fs::path& out, std::size_t plots) {
+  std::string text = as_text(page.results.front());
+  for (const Table& table : page.published) text += fmt::format("\n{}", as_text(table));
+  if (!page.warnings.empty()) text += "\n";
+  for (const std::string& warning : page.warnings) text += warning + "\n";
+  return text + fmt::format("\n{}: report.html, tables as .txt, .csv and .md, {} plots\n",
+                            visible(out.string()), plots);
+}
+
+std::string write_report(Page page, const std::vector<Group>& groups, const Request& request) {
+  const fs::path out = prepare_folder(request);
+  for (const auto* tables : {&page.results, &page.published, &page.background})
+    for (const Table& table : *tables) write_table(out, table);
+  const Drawings drawings = drawings_of(groups);
+  Drawn drawn = draw_all(drawings.all, out.string());
+  page.warnings.insert(page.warnings.end(), drawn.failed.begin(), drawn.failed.end());
+  page.pictures = std::move(drawn.pictures);
+  page.left_out = drawings.left_out;
+  metrics::write_atomically((out / "report.html").string(), as_html(page));
+  const std::string json = as_json(groups, page.published, drawn.files, page.warnings);
+  metrics::write_atomically((out / "report.json").string(), json);
+  return request.json ? json : answer_of(page, out, page.pictures.size());
+}
+
+}  // namespace
+
+std::string make_report(const Request& request) {
+  std::vector<std::string> warnings;
+  const std::vector<Run> runs = read_runs(request.folders, warnings);
+  check_one_data_set(runs);
+  const std::vector<Group> groups = groups_of(runs);
+  for (const std::string& warning : warnings_of(groups)) warnings.push_back(warning);
+  const std::vector<Table> published = published_tables(request.tables, groups);
+  const Page page = page_of(groups, runs, warnings, published);
+  return write_report(page, groups, request);
+}
+
+}  // namespace eqt::report

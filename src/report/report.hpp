@@ -1,0 +1,27 @@
+// From run folders to tables, plots and one page.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace eqt::report {
+
+struct Request {
+  std::vector<std::string> folders;  // run folders, or folders that hold some
+  std::string out;                   // "" = "report" in the first folder
+  std::vector<std::string> tables;   // published tables to stand beside, of table_names()
+  bool json = false;                 // the answer is JSON
+};
+
+/// Published tables by name: "scalability", "accuracy", "decentralised".
+std::vector<std::string> table_names();
+
+/// Reads the runs, writes report.html, tables (.txt, .csv, .md) and plots (.svg, .png) to the
+/// request's folder, and returns what to print: the tables and where the rest lies, or JSON.
+/// Without gnuplot there are no plots, and the answer says so.
+/// @throws Error{usage} for folders that are none and runs of different data sets, Error{data} for
+/// runs that cannot be read, Error{output} if a file cannot be written
+std::string make_report(const Request& request);
+
+}  // namespace eqt::report

@@ -1,0 +1,67 @@
+#include "report/report_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "report/quantities.hpp"
+
+namespace eqt::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Raised when a key changes its meaning or goes.
+constexpr int kSchema = 1;
+
+Json json_of(const Figure& figure) { return figure ? Json(*figure) : Json(nullptr); }
+
+Json json_of(const Run& run) {
+  return {{"folder", run.folder},       {"seed", run.seed},
+          {"finished", run.finished},   {"epochs", run.outcome.epochs},
+          {"steps", run.outcome.steps}, {"parameter_hash", run.outcome.parameter_hash},
+          {"remarks", run.remarks}};
+}
+
+Json json_of(const Group& group) {
+  Json settings = Json::object(), figures = Json::object(), runs = Json::array();
+  for (const auto& [key, value] : group.differences) settings[key] = value;
+  for (const Quantity& q : quantities()) {
+    const Spread spread = group.spread(q.of);
+    if (spread.known == 0) continue;
+    figures[q.key] = {
+        {"mean", spread.mean}, {"deviation", json_of(spread.deviation)}, {"count", spread.known}};
+  }
+  for (const Run* run : group.runs) runs.push_back(json_of(*run));
+  return {{"label", group.label}, {"finished", group.finished()}, {"ranks", group.first().ranks},
+          {"settings", settings}, {"figures", figures},           {"runs", runs}};
+}
+
+Json json_of(const Table& table) {
+  Json rows = Json::array();
+  for (const auto& cells : table.rows) {
+    Json row = Json::object();
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const Column& column = table.columns[i];
+      row[column.key] =
+          column.type == Column::Type::text ? Json(cells[i].text) : json_of(cells[i].value);
+      if (column.type == Column::Type::spread)
+        row[column.key + "_deviation"] = json_of(cells[i].deviation);
+    }
+    rows.push_back(row);
+  }
+  return {{"name", table.name}, {"caption", table.caption}, {"rows", rows}, {"notes", table.notes}};
+}
+
+}  // namespace
+
+std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& published,
+                    const std::vector<std::string>& plots,
+                    const std::vector<std::string>& warnings) {
+  Json document = {{"schema", kSchema}, {"groups", Json::array()}, {"tables", Json::array()}};
+  for (const Group& group : groups) document["groups"].push_back(json_of(group));
+  for (const Table& table : published) document["tables"].push_back(json_of(table));
+  document["plots"] = plots;
+  document["warnings"] = warnings;
+  return document.dump(2) + "\n";
+}
+
+}  // namespace eqt::report

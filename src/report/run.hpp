@@ -1,0 +1,61 @@
+// A run as its folder tells it: plain structs, filled by read_run.hpp.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "metrics/records.hpp"
+#include "report/statistics.hpp"
+
+namespace eqt::report {
+
+/// An epoch record. Figures are empty where the record has null or no such key.
+struct Epoch {
+  std::uint64_t epoch = 0, step = 0;  // completed
+  Figure train_loss, test_accuracy, test_loss;
+  Figure images_per_second, compression_ratio, bits_per_value, quantization_variance;
+  Figure node_accuracy_mean, node_accuracy_min, consensus_distance;
+  metrics::RoomSeconds seconds;  // summed over the epoch, maximum over ranks
+  std::uint64_t sent_bytes = 0;  // of all ranks
+};
+
+/// How a run ended, or stands: from its summary, or from the epochs that there are.
+struct Outcome {
+  std::uint64_t epochs = 0, steps = 0;
+  Figure train_loss, test_accuracy, best_test_accuracy, test_loss;
+  Figure wall_seconds, images_per_second, compression_ratio, bits_per_value, quantization_variance;
+  Figure node_accuracy_mean, node_accuracy_min, consensus_distance, peak_rss_mib;
+  Figure paper_sent_bytes_per_node;
+  metrics::RoomSeconds step_seconds;  // mean step [seconds]
+  std::uint64_t sent_bytes = 0;       // of all ranks
+  std::string parameter_hash;
+};
+
+/// All texts are visible(), see text.hpp.
+struct Run {
+  std::string folder;  // as found
+  std::string name, version, host, torch, simd;
+  std::string model, dataset, compressor, collective, algorithm;
+  std::string seed;
+  int ranks = 1;
+  int threads_per_rank = 0;
+  std::uint64_t parameters = 0, train_samples = 0, test_samples = 0;
+  std::uint64_t steps_per_epoch = 0, total_steps = 0, planned_epochs = 0;
+  bool finished = false;
+  bool emulated = false;   // computing was a wait
+  bool simulated = false;  // one process played all ranks
+  // The resolved config: dotted keys and JSON values, and what was set beside it ("ranks").
+  std::map<std::string, std::string> settings;
+  std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]
+  std::vector<Epoch> epochs;
+  Outcome outcome;
+  std::vector<std::string> remarks;  // what a reader should know, a sentence each
+
+  /// A setting as it stands in the config, strings without quotes; `otherwise` if it is not there.
+  std::string setting(const std::string& key, const std::string& otherwise = "") const;
+};
+
+}  // namespace eqt::report

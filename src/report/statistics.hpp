@@ -1,0 +1,30 @@
+// Means and deviations over runs that differ in nothing but their seed.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace eqt::report {
+
+/// A figure of a run; empty: not recorded, or not finite when it was.
+using Figure = std::optional<double>;
+
+/// What several runs say about one figure.
+struct Spread {
+  std::size_t known = 0;            // runs that have the figure
+  std::size_t asked = 0;            // all of them
+  double mean = 0;                  // of those known
+  std::optional<double> deviation;  // sample standard deviation, n - 1; empty: fewer than two
+  bool operator==(const Spread&) const = default;
+};
+
+/// Mean and sample standard deviation sqrt(sum (x - mean)^2 / (n - 1)) of the figures that are
+/// there and finite.
+Spread spread_of(std::span<const Figure> figures);
+
+/// A figure that is there and finite.
+Figure finite(Figure figure);
+
+}  // namespace eqt::report

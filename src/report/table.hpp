@@ -1,0 +1,60 @@
+// A table, made once and written in four ways.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/statistics.hpp"
+
+namespace eqt::report {
+
+struct Column {
+  enum class Type { text, number, spread };
+  std::string key;   // in CSV; a spread has KEY and KEY_deviation
+  std::string head;  // with unit, for people
+  Type type = Type::text;
+};
+
+struct Cell {
+  std::string text;             // for people; visible(), not escaped
+  Figure value{}, deviation{};  // for CSV; of columns of numbers
+};
+
+struct Table {
+  std::string name;     // of its files: letters, digits and hyphens
+  std::string caption;  // one sentence
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;  // each as long as columns; the first cell names the row
+  std::vector<std::string> notes;       // sentences below it
+};
+
+/// How a number is shown: as many digits after the point, or significant ones.
+struct Digits {
+  int after_point = -1;  // -1: `significant` digits instead
+  int significant = 3;
+};
+
+std::string number_text(double value, Digits digits);
+
+inline constexpr const char* kNothing = "-";  // what a cell without a value shows
+
+Cell text_cell(std::string text);
+/// "-" if empty.
+Cell number_cell(Figure value, Digits digits, double scale = 1);
+/// "69.35 ± 0.21" of several runs, "69.35" of one; "(1 of 2)" when some have no value. `scale`
+/// turns the figure into the unit of the column's head; CSV has the figure itself.
+Cell spread_cell(const Spread& spread, Digits digits, double scale = 1);
+
+/// Drops columns of numbers in which no row has a value.
+void drop_empty_columns(Table& table);
+
+/// Aligned for a terminal, caption and notes included.
+std::string as_text(const Table& table);
+/// A header line and the rows, numbers with all their digits (RFC 4180, newlines only).
+std::string as_csv(const Table& table);
+std::string as_markdown(const Table& table);
+/// A <table> with caption and scopes.
+std::string as_html(const Table& table);
+
+}  // namespace eqt::report

@@ -1,0 +1,34 @@
+#include "report/values.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace eqt::report {
+
+std::string values_of(const std::vector<const Run*>& runs, const TextOf& of) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> values;
+  for (const Run* run : runs) {
+    const std::string value = of(*run);
+    if (!value.empty() && std::ranges::find(values, value) == values.end()) values.push_back(value);
+  }
+  std::string text;
+  const bool with_commas = std::ranges::any_of(
+      values, [](const std::string& value) { return value.find(',') != std::string::npos; });
+  for (std::size_t i = 0; i < std::min(values.size(), kShown); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : with_commas ? "; " : ", ", values[i]);
+  if (values.size() > kShown) text += fmt::format(" and {} more", values.size() - kShown);
+  return text;
+}
+
+TextOf setting(const char* key) {
+  return [key](const Run& run) { return run.setting(key); };
+}
+
+std::string samples_of(const Run& run) {
+  if (run.train_samples == 0) return "none: gradients are drawn, no network is run";
+  return fmt::format("{} training, {} test", run.train_samples, run.test_samples);
+}
+
+}  // namespace eqt::report

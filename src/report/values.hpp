@@ -1,0 +1,25 @@
+// What runs have in common, in words.
+
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "report/run.hpp"
+
+namespace eqt::report {
+
+using TextOf = std::function<std::string(const Run&)>;
+
+/// The values of all runs, each once, in order of appearance: "a, b and 3 more";
+/// values with commas of their own have semicolons between them.
+std::string values_of(const std::vector<const Run*>& runs, const TextOf& of);
+
+/// A key of the config.
+TextOf setting(const char* key);
+
+/// "20000 training, 10000 test", or that there are none.
+std::string samples_of(const Run& run);
+
+}  // namespace eqt::report

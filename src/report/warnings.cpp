@@ -1,0 +1,102 @@
+// What keeps the rows of a report from being comparable, and what the runs have in common.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "report/comparison.hpp"
+#include "report/values.hpp"
+
+namespace eqt::report {
+namespace {
+
+std::size_t count_of(const std::vector<Group>& groups, const TextOf& of) {
+  std::set<std::string> values;
+  for (const Group& group : groups)
+    for (const Run* run : group.runs) values.insert(of(*run));
+  return values.size();
+}
+
+void warn_of_repeats(const Group& group, std::vector<std::string>& warnings) {
+  std::set<std::string> seeds;
+  for (const Run* run : group.runs) seeds.insert(run->seed);
+  if (seeds.size() < group.runs.size())
+    warnings.push_back(
+        fmt::format("{}: {} runs have {} different seeds; the deviation is not over seeds alone.",
+                    group.label, group.runs.size(), seeds.size()));
+}
+
+void warn_of_run(const Run& run, std::vector<std::string>& warnings) {
+  if (!run.finished)
+    warnings.push_back(
+        fmt::format("{} is unfinished (no summary.json): its last epoch, {}, is used.", run.folder,
+                    run.outcome.epochs));
+  for (const std::string& remark : run.remarks)
+    warnings.push_back(fmt::format("{}: {}.", run.folder, remark));
+}
+
+}  // namespace
+
+Table conditions_table(const std::vector<Run>& runs) {
+  Table table{
+      "conditions", "How the runs were made", {{"what", "what"}, {"value", "value"}}, {}, {}};
+  std::vector<const Run*> all;
+  for (const Run& run : runs) all.push_back(&run);
+  const auto add = [&](const char* what, const TextOf& of) {
+    const std::string value = values_of(all, of);
+    if (!value.empty()) table.rows.push_back({text_cell(what), text_cell(value)});
+  };
+  add("data set", [](const Run& run) { return run.dataset; });
+  add("samples", samples_of);
+  add("network",
+      [](const Run& run) { return fmt::format("{} ({} parameters)", run.model, run.parameters); });
+  add("normalization", setting("model.normalization"));
+  add("algorithm", [](const Run& run) { return run.algorithm; });
+  add("ranks", [](const Run& run) { return fmt::format("{}", run.ranks); });
+  add("batch per rank", setting("train.batch_size"));
+  add("epochs", setting("train.epochs"));
+  add("learning rate", setting("optimizer.learning_rate"));
+  add("schedule", setting("schedule.kind"));
+  add("emulated computing [s per step]", [](const Run& run) {
+    return run.emulated ? run.setting("train.emulate_compute") : std::string();
+  });
+  add("link rate", setting("link.rate"));
+  add("seeds", [](const Run& run) { return run.seed; });
+  add("hosts", [](const Run& run) { return run.host; });
+  add("threads per rank", [](const Run& run) { return fmt::format("{}", run.threads_per_rank); });
+  add("instruction set", [](const Run& run) { return run.simd; });
+  add("LibTorch", [](const Run& run) { return run.torch; });
+  add("version", [](const Run& run) { return run.version; });
+  return table;
+}
+
+std::vector<std::string> warnings_of(const std::vector<Group>& groups) {
+  std::vector<std::string> warnings;
+  for (const Group& group : groups) {
+    for (const Run* run : group.runs) warn_of_run(*run, warnings);
+    warn_of_repeats(group, warnings);
+  }
+  if (groups.front().first().emulated)
+    warnings.push_back(
+        "Emulated: computing is a wait and gradients are drawn; nothing was learned.");
+  if (count_of(groups, [](const Run& run) { return run.simulated ? "yes" : "no"; }) > 1 ||
+      groups.front().first().simulated)
+    warnings.push_back(
+        "Simulated runs: one process played all ranks, so seconds are its own and no byte "
+        "travelled.");
+  const auto differ = [&](const char* what, const TextOf& of, const char* so) {
+    const std::size_t count = count_of(groups, of);
+    if (count > 1)
+      warnings.push_back(fmt::format("The runs have {} different {}: {}.", count, what, so));
+  };
+  differ(
+      "versions of the program", [](const Run& run) { return run.version; },
+      "what changed between them is among the differences");
+  differ(
+      "hosts", [](const Run& run) { return run.host; }, "seconds are not comparable");
+  differ("numbers of samples", samples_of, "accuracies and epochs are not of the same data");
+  return warnings;
+}
+
+}  // namespace eqt::report

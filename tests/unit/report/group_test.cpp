@@ -1,0 +1,132 @@
+#include "report/group.hpp"
+
+#include "core/error.hpp"
+#include "report/comparison.hpp"
+#include "support/catch.hpp"
+
+using namespace eqt;
+using namespace eqt::report;
+
+namespace {
+
+Run run_with(const std::string& seed, std::map<std::string, std::string> settings,
+             bool finished = true) {
+  Run run;
+  run.folder = "runs/" + seed;
+  run.seed = seed;
+  run.dataset = "cifar10";
+  run.settings = std::move(settings);
+  run.settings["seed"] = seed;
+  run.compressor = run.setting("compressor.name");
+  run.finished = finished;
+  return run;
+}
+
+std::vector<std::string> labels_of(const std::vector<Group>& groups) {
+  std::vector<std::string> labels;
+  for (const Group& group : groups) labels.push_back(group.label);
+  return labels;
+}
+
+using Labels = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("runs that differ only in seed, name and places are one group", "[report]") {
+  const std::vector<Run> runs = {
+      run_with("1", {{"compressor.name", "qsgd"}, {"name", "a"}, {"data.path", "/x"}}),
+      run_with("2", {{"compressor.name", "qsgd"}, {"name", "b"}, {"output.progress", "off"}}),
+      run_with("1", {{"compressor.name", "none"}, {"name", "b"}, {"data.path", "/y"}})};
+  const std::vector<Group> groups = groups_of(runs);
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[1].runs.size() == 2);
+  CHECK(labels_of(groups) == Labels{"none", "qsgd"});
+}
+
+TEST_CASE("labels name a key only where it tells groups apart", "[report]") {
+  const std::vector<Run> runs = {
+      run_with("1", {{"compressor.name", "elastiquant"}, {"compressor.bits", "4"}}),
+      run_with("1", {{"compressor.name", "elastiquant"}, {"compressor.bits", "8"}}),
+      run_with("1", {{"compressor.name", "none"}, {"compressor.bits", "8"}})};
+  CHECK(labels_of(groups_of(runs)) == Labels{"elastiquant, bits 4", "elastiquant, bits 8", "none"});
+}
+
+TEST_CASE("ranks and link rates tell groups apart", "[report]") {
+  const std::vector<Run> runs = {run_with("1", {{"ranks", "2"}, {"link.rate", "1gbit"}}),
+                                 run_with("1", {{"ranks", "4"}, {"link.rate", "1gbit"}}),
+                                 run_with("1", {{"ranks", "4"}, {"link.rate", "100mbit"}})};
+  CHECK(labels_of(groups_of(runs)) == Labels{"ranks 2", "ranks 4, 100mbit", "ranks 4, 1gbit"});
+}
+
+TEST_CASE("a key that an older program does not write keeps no runs apart", "[report]") {
+  const std::vector<Run> same = {run_with("1", {{"ranks", "2"}}),
+                                 run_with("2", {{"ranks", "2"}, {"train.new", "0"}})};
+  CHECK(groups_of(same).size() == 1);
+  // Where those that have it differ, who has none is a third.
+  std::vector<Run> differ = same;
+  differ.push_back(run_with("3", {{"ranks", "2"}, {"train.new", "1"}}));
+  CHECK(groups_of(differ).size() == 3);
+}
+
+TEST_CASE("unfinished runs are no part of a finished group's mean", "[report]") {
+  std::vector<Run> runs = {run_with("1", {{"compressor.name", "qsgd"}}),
+                           run_with("2", {{"compressor.name", "qsgd"}}, false)};
+  runs[1].planned_epochs = 5;
+  runs[1].outcome.epochs = 3;
+  const std::vector<Group> groups = groups_of(runs);
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[1].label == "unfinished, epoch 3 of 5");
+  CHECK(warnings_of(groups).at(0).find("unfinished") != std::string::npos);
+}
+
+TEST_CASE("a seed that comes twice is said to be no second seed", "[report]") {
+  const std::vector<Run> runs = {run_with("1", {}), run_with("1", {})};
+  const std::vector<std::string> warnings = warnings_of(groups_of(runs));
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("2 runs have 1 different seeds") != std::string::npos);
+}
+
+TEST_CASE("different data sets are not mixed", "[report]") {
+  std::vector<Run> runs = {run_with("1", {}), run_with("2", {})};
+  CHECK_NOTHROW(check_one_data_set(runs));
+  runs[1].dataset = "fashion-mnist";
+  try {
+    check_one_data_set(runs);
+    FAIL("mixed");
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::usage);
+    const std::string words = error.what();
+    CHECK(words.find("cifar10 in runs/1") != std::string::npos);
+    CHECK(words.find("fashion-mnist in runs/2") != std::string::npos);
+  }
+}
+
+TEST_CASE("the Pareto front is of those that nobody beats in both", "[report]") {
+  // (bytes, accuracy): the second is beaten by the first, the fourth has equal bytes and less.
+  const std::vector<std::pair<std::uint64_t, Figure>> points = {{100, 0.7},  {200, 0.6}, {300, 0.8},
+                                                                {300, 0.75}, {50, 0.1},  {10, {}}};
+  std::vector<Run> runs;
+  for (const auto& [bytes, accuracy] : points) {
+    Run run = run_with("1", {{"compressor.name", std::to_string(runs.size())}});
+    run.outcome.sent_bytes = bytes;
+    run.outcome.test_accuracy = accuracy;
+    runs.push_back(run);
+  }
+  // Groups stand in the order of their labels, "0" to "5" here.
+  const std::vector<bool> expected = {true, false, true, false, true, false};
+  CHECK(pareto_front(groups_of(runs)) == expected);
+}
+
+TEST_CASE("the comparison has mean and deviation of each figure, in both units", "[report]") {
+  std::vector<Run> runs = {run_with("1", {}), run_with("2", {})};
+  runs[0].outcome.test_accuracy = 0.5;
+  runs[1].outcome.test_accuracy = 0.75;
+  runs[0].ranks = runs[1].ranks = 4;
+  runs[0].outcome.sent_bytes = runs[1].outcome.sent_bytes = 8000000;
+  const Table table = comparison_table(groups_of(runs));
+  const std::string text = as_text(table), csv = as_csv(table);
+  CHECK(text.find("62.50 ± 17.68") != std::string::npos);
+  CHECK(text.find("2 ± 0 ") != std::string::npos);  // MB of each of four ranks
+  CHECK(csv.find("0.625,0.1767766952966369") != std::string::npos);
+  CHECK(csv.find("2000000,0,") != std::string::npos);
+}

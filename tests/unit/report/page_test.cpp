@@ -1,0 +1,100 @@
+#include "report/page.hpp"
+
+#include "core/error.hpp"
+#include "report/inline_svg.hpp"
+#include "support/catch.hpp"
+#include "support/html_check.hpp"
+
+using namespace eqt;
+using namespace eqt::report;
+
+namespace {
+
+// As gnuplot 5.4 writes it, shortened.
+const std::string kSvg = R"svg(<?xml version="1.0" encoding="utf-8"  standalone="no"?>
+<svg 
+ width="640" height="420"
+ viewBox="0 0 640 420"
+ xmlns="http://www.w3.org/2000/svg"
+ xmlns:xlink="http://www.w3.org/1999/xlink"
+>
+
+<title>Gnuplot</title>
+<desc>Produced by GNUPLOT 5.4 patchlevel 4 </desc>
+
+<g id="gnuplot_canvas">
+<rect x="0" y="0" width="640" height="420" fill="#ffffff"/>
+<defs>
+	<circle id='gpDot' r='0.5' stroke-width='0.5' stroke='currentColor'/>
+	<use xlink:href='#gpDot' id='gpPt6' fill='currentColor' stroke='none'/>
+</defs>
+<g fill="none" filter="url(#textbox)"><title>gnuplot_plot_1</title>
+<text>say id='x' &lt;b></text></g>
+</g>
+</svg>
+)svg";
+
+Page small_page() {
+  Page page;
+  page.title = "runs of <script>alert(1)</script>";
+  page.warnings = {"one & \"two\""};
+  Table table{"t<1", "a caption", {{"a", "a"}}, {{text_cell("<img alt=x>")}}, {"a note"}};
+  page.results = {table};
+  page.pictures = {{{"p", "a plot <i>", "its words", "", 640, 420}, kSvg},
+                   {{"q", "another", "more words", "", 640, 420}, kSvg}};
+  page.left_out = {"no plot of x"};
+  return page;
+}
+
+}  // namespace
+
+TEST_CASE("a drawing in a page has names of its own, words and no white paper", "[report]") {
+  const std::string svg = inline_svg(kSvg, "p3-", "a < b", "more");
+  CHECK(svg.find("viewBox=\"0 0 640 420\" role=\"img\" aria-labelledby=\"p3-title p3-desc\"") !=
+        std::string::npos);
+  CHECK(svg.find("<title id=\"p3-title\">a &lt; b</title>") != std::string::npos);
+  CHECK(svg.find("id='p3-gpDot'") != std::string::npos);
+  CHECK(svg.find(" href='#p3-gpDot'") != std::string::npos);
+  CHECK(svg.find("url(#p3-textbox)") != std::string::npos);
+  CHECK(svg.find("say id='x' &lt;b>") != std::string::npos);  // a label is no attribute
+  CHECK(svg.find("http") == std::string::npos);
+  CHECK(svg.find("#ffffff") == std::string::npos);
+  CHECK(svg.find("gnuplot_plot_1") == std::string::npos);
+}
+
+TEST_CASE("a drawing's file says what it shows", "[report]") {
+  const std::string svg = described_svg(kSvg, "a < b", "more");
+  CHECK(svg.starts_with("<?xml"));
+  CHECK(svg.find("<title>a &lt; b</title>\n<desc>more</desc>") != std::string::npos);
+  CHECK(svg.find("Gnuplot") == std::string::npos);
+  CHECK(test::unbalanced_tag(svg.substr(svg.find("<svg"))) == "");
+}
+
+TEST_CASE("a drawing that is none is a bug, not a page", "[report]") {
+  CHECK_THROWS_AS(inline_svg("<svg", "p", "", ""), Error);
+  CHECK_THROWS_AS(inline_svg("", "p", "", ""), Error);
+  CHECK_THROWS_AS(inline_svg("<svg><script></script></svg>", "p", "", ""), Error);
+}
+
+TEST_CASE("a page is balanced, needs nothing from elsewhere and runs no script", "[report]") {
+  const std::string html = as_html(small_page());
+  CHECK(test::unbalanced_tag(html) == "");
+  CHECK(test::repeated_id(html) == "");
+  for (const char* word : {"http", "<script", "src=", "<link", "@import", "url(h", "<img"})
+    CHECK(html.find(word) == std::string::npos);
+  CHECK(html.find("runs of &lt;script&gt;alert(1)") != std::string::npos);
+  CHECK(html.find("&lt;img alt=x&gt;") != std::string::npos);
+}
+
+TEST_CASE("a page can be read on a telephone, in the dark and by a screen reader", "[report]") {
+  const std::string html = as_html(small_page());
+  CHECK(html.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
+  CHECK(html.find("name=\"viewport\" content=\"width=device-width, initial-scale=1\"") !=
+        std::string::npos);
+  CHECK(html.find("prefers-color-scheme: dark") != std::string::npos);
+  CHECK(test::count_of(html, "<table>") == test::count_of(html, "<caption"));
+  CHECK(test::count_of(html, "<svg ") == 2);
+  CHECK(test::count_of(html, "role=\"img\"") == 2);
+  CHECK(test::count_of(html, "<th>") == 0);
+  CHECK(test::count_of(html, "<h1>") == 1);
+}

@@ -1,0 +1,249 @@
+#include "report/read_run.hpp"
+
+#include <sys/stat.h>
+
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "support/run_folders.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace eqt;
+using namespace eqt::report;
+using test::MadeRun;
+namespace fs = std::filesystem;
+
+namespace {
+
+template <typename Act>
+Error error_of(Act act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error;
+  }
+  FAIL("no error");
+  throw 0;
+}
+
+bool says(const Error& error, const char* words) {
+  return std::string(error.what()).find(words) != std::string::npos;
+}
+
+bool remarks_on(const Run& run, const char* words) {
+  for (const std::string& remark : run.remarks)
+    if (remark.find(words) != std::string::npos) return true;
+  return false;
+}
+
+void append(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::app) << text;
+}
+
+}  // namespace
+
+TEST_CASE("a finished run is read with config, epochs and summary", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made{.compressor = "qsgd", .seed = "7", .ranks = 4};
+  made.run = {{"class_histogram", {{1, 2}, {3, 4}}}};
+  test::make_run(folder.path(), made);
+  const Run run = read_run(folder.path());
+  CHECK(run.finished);
+  CHECK(run.ranks == 4);
+  CHECK(run.seed == "7");
+  CHECK(run.setting("compressor.name") == "qsgd");
+  CHECK(run.setting("train.batch_size") == "64");
+  REQUIRE(run.epochs.size() == 2);
+  CHECK(run.epochs[1].train_loss == 1.0);
+  CHECK(run.outcome.test_accuracy == 0.5);
+  CHECK(run.outcome.sent_bytes == 8000000);
+  // Two epochs of ten steps and ten seconds each.
+  CHECK(run.outcome.step_seconds.total == Approx(1.0));
+  CHECK(run.outcome.step_seconds.encode == Approx(0.125));
+  CHECK(run.class_histogram[1][0] == 3);
+  CHECK(run.remarks.empty());
+}
+
+TEST_CASE("an unfinished run stands where its last epoch left it", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made{.finished = false};
+  made.losses = {3.0, 2.0, 1.5};
+  made.accuracies = {0.1, 0.3, nullptr};
+  made.settings = {{"train", {{"epochs", 5}}}};
+  test::make_run(folder.path(), made);
+  append(folder.path() + "/metrics.jsonl", R"({"type":"epoch","epoch":4,"st)");
+  const Run run = read_run(folder.path());
+  CHECK_FALSE(run.finished);
+  CHECK(run.planned_epochs == 5);
+  CHECK(run.outcome.epochs == 3);
+  CHECK(run.outcome.train_loss == 1.5);
+  CHECK(run.outcome.test_accuracy == 0.3);  // the last that was evaluated
+  CHECK(run.outcome.sent_bytes == 12000000);
+  CHECK(run.outcome.compression_ratio == 2.0);
+  CHECK_FALSE(run.outcome.wall_seconds);
+  CHECK(remarks_on(run, "cut off"));
+}
+
+TEST_CASE("a run in its first epoch shows the steps that there are", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made{.finished = false};
+  made.losses = nlohmann::json::array();
+  made.accuracies = nlohmann::json::array();
+  test::make_run(folder.path(), made);
+  for (const char* loss : {"3", "null", "2"})
+    append(folder.path() + "/metrics.jsonl",
+           fmt::format(R"({{"type":"step","step":2,"loss":{},"seconds":{{"total":4}},)"
+                       R"("sent_bytes":10}})"
+                       "\n",
+                       loss));
+  const Run run = read_run(folder.path());
+  REQUIRE(run.epochs.size() == 1);
+  CHECK(run.outcome.epochs == 0);
+  CHECK(run.outcome.steps == 2);
+  CHECK(run.outcome.train_loss == 2.5);
+  CHECK(run.outcome.sent_bytes == 30);
+  CHECK(run.outcome.step_seconds.total == Approx(6));
+}
+
+TEST_CASE("figures that are not finite are gaps, and said to be", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  made.losses = {2.0, nullptr};
+  test::make_run(folder.path(), made);
+  const Run run = read_run(folder.path());
+  CHECK_FALSE(run.epochs[1].train_loss);
+  CHECK(remarks_on(run, "epoch 2 was not finite"));
+
+  // Python's json writes words that JSON has not got.
+  append(folder.path() + "/metrics.jsonl",
+         R"({"type":"epoch","epoch":3,"step":30,"train_loss":NaN,"test_loss":-Infinity,)"
+         R"("note":"NaN \" Infinity","seconds":{}})"
+         "\n");
+  const Run again = read_run(folder.path());
+  REQUIRE(again.epochs.size() == 3);
+  CHECK_FALSE(again.epochs[2].train_loss);
+  CHECK_FALSE(again.epochs[2].test_loss);
+  CHECK(remarks_on(again, "2 figures are NaN or infinite"));
+}
+
+TEST_CASE("replicas that differ are remarked on", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  made.summary = {{"replicas_identical", false}};
+  test::make_run(folder.path(), made);
+  CHECK(remarks_on(read_run(folder.path()), "replicas differ"));
+}
+
+TEST_CASE("another schema is refused", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  made.run = {{"schema", 2}};
+  test::make_run(folder.path(), made);
+  const Error newer = error_of([&] { read_run(folder.path()); });
+  CHECK(newer.kind() == Kind::data);
+  CHECK(says(newer, "schema 1, found 2"));
+  made.run = {{"schema", nullptr}};
+  test::make_run(folder.path(), made);
+  CHECK(says(error_of([&] { read_run(folder.path()); }), "found none"));
+}
+
+TEST_CASE("records that are none are refused with file and line", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path(), {});
+  const std::string records = folder.path() + "/metrics.jsonl";
+  for (const char* line : {"{\"type\":\n", "[1]\n",
+                           R"({"type":3})"
+                           "\n",
+                           R"({"type":"epoch","epoch":-1})"
+                           "\n",
+                           R"({"type":"epoch","epoch":9,"train_loss":"2"})"
+                           "\n",
+                           R"({"type":"epoch","epoch":2,"step":20})"
+                           "\n"}) {
+    test::make_run(folder.path(), {});
+    append(records, line);
+    const Error error = error_of([&] { read_run(folder.path()); });
+    INFO(line << error.what());
+    CHECK(error.kind() == Kind::data);
+    CHECK(says(error, "metrics.jsonl:6"));
+  }
+  std::ofstream(records) << R"({"type":"epoch","epoch":1})"
+                         << "\n";
+  CHECK(says(error_of([&] { read_run(folder.path()); }), "record of the run first"));
+}
+
+TEST_CASE("a document of endless depth is no way to break the stack", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path(), {});
+  std::string deep;
+  for (int i = 0; i < 1000000; ++i) deep += "{\"a\":";
+  deep += "1" + std::string(1000000, '}');
+  std::ofstream(folder.path() + "/config.json") << "{\"seed\": 3, \"b\": " << deep << "}";
+  CHECK(read_run(folder.path()).seed == "3");
+  append(folder.path() + "/metrics.jsonl",
+         R"({"type":"epoch","epoch":3,"train_loss":)" + deep + "}\n");
+  CHECK(error_of([&] { read_run(folder.path()); }).kind() == Kind::data);
+}
+
+TEST_CASE("documents that are damaged are refused by name", "[report]") {
+  const test::TemporaryFolder folder;
+  for (const char* file : {"config.json", "summary.json"}) {
+    test::make_run(folder.path(), {});
+    std::ofstream(folder.path() + "/" + file) << "{\"epochs\": 2";
+    const Error error = error_of([&] { read_run(folder.path()); });
+    CHECK(error.kind() == Kind::data);
+    CHECK(says(error, file));
+  }
+  MadeRun made;
+  for (const nlohmann::json& histogram :
+       {nlohmann::json({{1, 2}, {3}}), nlohmann::json({{1, -2}}), nlohmann::json(5)}) {
+    made.run = {{"class_histogram", histogram}};
+    test::make_run(folder.path(), made);
+    CHECK(says(error_of([&] { read_run(folder.path()); }), "class_histogram"));
+  }
+  made.run = {{"ranks", 0}};
+  test::make_run(folder.path(), made);
+  CHECK(says(error_of([&] { read_run(folder.path()); }), "ranks"));
+}
+
+TEST_CASE("texts from a folder have no control characters left", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path(), {.name = "a\x1b[2Jb\n"});
+  const Run run = read_run(folder.path());
+  CHECK(run.name.find('\x1b') == std::string::npos);
+  CHECK(run.name.find('\n') == std::string::npos);
+}
+
+TEST_CASE("run folders are found below, each once, reports and checkpoints are none", "[report]") {
+  const test::TemporaryFolder folder;
+  const fs::path root = folder.path();
+  test::make_run(root / "sweep" / "b", {});
+  test::make_run(root / "sweep" / "a", {});
+  fs::create_directories(root / "sweep" / "a" / "checkpoints");
+  std::ofstream(root / "sweep" / "a" / "checkpoints" / "config.json") << "{}";
+  fs::create_directories(root / "sweep" / "report");
+  const std::vector<std::string> found =
+      run_folders({root.string(), (root / "sweep" / "a").string(), (root / "sweep").string()});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].ends_with("sweep/a"));
+  CHECK(found[1].ends_with("sweep/b"));
+}
+
+TEST_CASE("a path that is no folder, or has no run, is refused", "[report]") {
+  const test::TemporaryFolder folder;
+  CHECK(error_of([&] { run_folders({folder.path() + "/nowhere"}); }).kind() == Kind::usage);
+  CHECK(error_of([&] { run_folders({folder.path()}); }).kind() == Kind::data);
+}
+
+TEST_CASE("what is no file is not waited for", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path(), {.finished = false});
+  REQUIRE(mkfifo((folder.path() + "/summary.json").c_str(), 0600) == 0);
+  CHECK_FALSE(read_run(folder.path()).finished);
+}
+
+TEST_CASE("a sweep's link rate comes from its recipe", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path() + "/run", {});
+  std::ofstream(folder.path() + "/run.recipe.json") << R"({"link": "100mbit"})";
+  CHECK(read_run(folder.path() + "/run/").setting("link.rate") == "100mbit");
+}

@@ -1,0 +1,44 @@
+#include "report/statistics.hpp"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace eqt::report;
+
+TEST_CASE("mean and sample deviation are those worked by hand", "[report]") {
+  // Sum 40, mean 5; squares around it 9+1+1+1+0+0+4+16 = 32; sqrt(32 / 7).
+  const std::vector<Figure> eight = {2, 4, 4, 4, 5, 5, 7, 9};
+  const Spread spread = spread_of(eight);
+  CHECK(spread.mean == Approx(5.0).epsilon(1e-15));
+  REQUIRE(spread.deviation);
+  CHECK(*spread.deviation == Approx(2.138089935299395).epsilon(1e-14));
+  CHECK(spread.known == 8);
+
+  // Two values: half their distance times sqrt(2).
+  CHECK(*spread_of(std::vector<Figure>{1, 2}).deviation == Approx(std::sqrt(0.5)).epsilon(1e-15));
+}
+
+TEST_CASE("one figure has no deviation, none has no mean", "[report]") {
+  const Spread one = spread_of(std::vector<Figure>{3});
+  CHECK(one.mean == 3);
+  CHECK_FALSE(one.deviation);
+  CHECK(spread_of({}).known == 0);
+}
+
+TEST_CASE("figures that are missing or not finite are left out and counted", "[report]") {
+  const std::vector<Figure> figures = {
+      1, {}, std::numeric_limits<double>::quiet_NaN(), 3, std::numeric_limits<double>::infinity()};
+  const Spread spread = spread_of(figures);
+  CHECK(spread.known == 2);
+  CHECK(spread.asked == 5);
+  CHECK(spread.mean == 2);
+  CHECK(*spread.deviation == Approx(std::sqrt(2.0)));
+}
+
+TEST_CASE("a deviation far from zero does not cancel", "[report]") {
+  const std::vector<Figure> figures = {1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16};  // variance 30
+  CHECK(*spread_of(figures).deviation == Approx(std::sqrt(30.0)).epsilon(1e-9));
+}
