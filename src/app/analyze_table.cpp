@@ -62,8 +62,8 @@ std::string axes_script(const Axes& axes) {
   std::string script =
       "reset\nset grid back linetype 1 linewidth 0.5 linecolor rgb '#d8d8d8'\nset border 3\n"
       "set tics nomirror\nset key below\n";
-  script += fmt::format("set title {}\nset xlabel {}\nset ylabel {}\n", gnuplot_quoted(axes.title),
-                        gnuplot_quoted(axes.x), gnuplot_quoted(axes.y));
+  script += fmt::format("set title {}\nset xlabel {} offset 0,0.4\nset ylabel {}\n",
+                        gnuplot_quoted(axes.title), gnuplot_quoted(axes.x), gnuplot_quoted(axes.y));
   if (axes.log_x) script += "set logscale x\nset format x '%g'\n";
   if (axes.log_y) script += "set logscale y\nset format y '%g'\n";
   return script;
