@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kTableColumns = 80;
 constexpr std::size_t kLabelColumns = 19;
-constexpr std::size_t kBarCells = 20;
+constexpr std::size_t kBarCells = 20, kShortBarCells = 10;
+constexpr std::size_t kFewColumns = 90;  // where a short bar leaves room for the bytes
 
 using Out = std::back_insert_iterator<std::string>;
 
@@ -64,13 +65,14 @@ std::string joined(std::initializer_list<std::string> parts, std::size_t columns
   return text;
 }
 
-/// "[######--------------]  30 %"
-std::string bar_of(std::uint64_t part, std::uint64_t whole) {
+/// "[######--------------]  30 %", or half of the cells where columns are few.
+std::string bar_of(std::uint64_t part, std::uint64_t whole, std::size_t columns) {
   const double done =
       whole == 0 ? 0.0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
-  const auto cells = static_cast<std::size_t>(done * kBarCells);
-  return fmt::format("[{}{}] {:3.0f} %", std::string(cells, '#'),
-                     std::string(kBarCells - cells, '-'), std::floor(done * 100));
+  const std::size_t all = columns < kFewColumns ? kShortBarCells : kBarCells;
+  const auto cells = static_cast<std::size_t>(done * static_cast<double>(all));
+  return fmt::format("[{}{}] {:3.0f} %", std::string(cells, '#'), std::string(all - cells, '-'),
+                     std::floor(done * 100));
 }
 
 /// The pieces of an evaluation's text; empty where nothing is known.
@@ -237,7 +239,7 @@ std::string progress_text(const Progress& p) {
 }
 
 std::string bar_text(const Progress& p, std::size_t columns) {
-  const std::string bar = bar_of(p.step, p.total_steps);
+  const std::string bar = bar_of(p.step, p.total_steps, columns);
   const Parts parts(p);
   return fitted(joined({bar, parts.epoch, parts.loss, parts.speed, parts.eta, parts.sent,
                         parts.ratio, parts.step},
@@ -258,7 +260,8 @@ std::string evaluation_bar_text(const EvaluationProgress& p, std::uint64_t epoch
                                 std::size_t columns) {
   const EvaluationParts parts(p, epochs, taken);
   return fitted(
-      joined({bar_of(p.done, p.samples), parts.what, parts.epoch, parts.speed, parts.eta}, columns),
+      joined({bar_of(p.done, p.samples, columns), parts.what, parts.epoch, parts.speed, parts.eta},
+             columns),
       columns);
 }
 

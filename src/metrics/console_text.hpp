@@ -29,7 +29,8 @@ struct Progress {
 std::string progress_text(const Progress& progress);
 
 /// "[######--------------]  30 %" and as many parts of progress_text() as `columns` hold, what a
-/// watcher asks first (epoch, loss, speed, ETA) before the rest.
+/// watcher asks first (epoch, loss, speed, ETA, bytes) before the rest; half the bar below 90
+/// columns.
 std::string bar_text(const Progress& progress, std::size_t columns);
 
 /// "evaluating  epoch 1/3  40 %  812 images/s  ETA 0:07", without what is unknown.

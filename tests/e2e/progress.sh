@@ -42,7 +42,7 @@ bars = [re.split(r"[\r\n]", part)[0] for part in before.split(clear)[1:]]
 bars = [bar for bar in bars if bar]
 late = [re.split(r"[\r\n]", part)[0] for part in after.split(clear)[1:]]
 late = [bar for bar in late if bar.startswith("[")][1:]  # one may have been under way
-assert bars and all(re.match(r"\[[#-]{20}\] +\d+ %", bar) for bar in bars), bars
+assert bars and all(re.match(r"\[[#-]{10}\] +\d+ %", bar) for bar in bars), bars
 assert all(len(bar) < 70 for bar in bars), [len(bar) for bar in bars]
 assert max(len(bar) for bar in bars) >= 45, bars
 assert late and all(len(bar) < 45 for bar in late), late

@@ -19,8 +19,34 @@ namespace {
 struct Log final : metrics::Sink {
   std::vector<metrics::StepRecord> steps;
   std::vector<metrics::EpochRecord> epochs;
+  std::vector<metrics::EvaluationProgress> evaluations;
+  void write(const metrics::EvaluationProgress& record) override { evaluations.push_back(record); }
   void write(const metrics::StepRecord& record) override { steps.push_back(record); }
   void write(const metrics::EpochRecord& record) override { epochs.push_back(record); }
+};
+
+/// Looks at every second step and copies slices as they come.
+struct Watch final : train::GradientWatch {
+  test::ToyReplica* replica = nullptr;
+  std::vector<train::WatchedStep> steps;
+  std::vector<std::size_t> slices;  // of the last step that was looked at
+  std::vector<float> gradient;
+  int finished = 0;
+
+  bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
+    CHECK(batch.size() > 0);
+    steps.push_back(step);
+    slices.clear();
+    return step.done % 2 == 1;
+  }
+  void slice_ready(std::size_t slice) override {
+    const TensorSlice& s = replica->layout()[slice];
+    const auto values = replica->gradient().subspan(s.offset, s.count);
+    gradient.resize(replica->gradient().size());
+    std::ranges::copy(values, gradient.begin() + static_cast<std::ptrdiff_t>(s.offset));
+    slices.push_back(slice);
+  }
+  void finish() override { ++finished; }
 };
 
 struct Result {
@@ -30,7 +56,7 @@ struct Result {
 };
 
 Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
-               std::size_t batch_size, const train::Plan& base) {
+               std::size_t batch_size, const train::Plan& base, Watch* watch = nullptr) {
   Result result;
   const test::Blobs blobs;
   const data::IidPartition partition(blobs.size(), comm.rank(), comm.size(), 1);
@@ -52,6 +78,7 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
   const auto synchronizer =
       train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
                                      replica.layout(), replica.gradient(), options);
+  if (watch != nullptr) watch->replica = &replica;
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
   const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});
   train::Trainer trainer({.comm = comm,
@@ -61,7 +88,8 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
                           .optimizer = *optimizer,
                           .schedule = *schedule,
                           .synchronizer = *synchronizer,
-                          .sink = result.log},
+                          .sink = result.log,
+                          .watch = watch},
                          plan);
   result.summary = trainer.run();
   result.parameters.assign(replica.parameters().begin(), replica.parameters().end());
@@ -130,5 +158,60 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
     CHECK(static_cast<double>(result.parameters[i]) ==
           Approx(static_cast<double>(alone.parameters()[i] - 0.02f * alone.gradient()[i]))
               .margin(1e-6));
+  }
+}
+
+TEST_CASE("a watch sees each rank's own gradient, which nobody has averaged yet", "[trainer]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  train::Plan plan = two_epochs();
+  plan.total_steps = 1;
+  Watch watch;
+  const Result result = run_toy(comm, *none, true, 10, plan, &watch);
+  CHECK(watch.finished == 1);
+  std::ranges::sort(watch.slices);
+  CHECK(watch.slices == std::vector<std::size_t>{0, 1});
+  // Their mean moved what all ranks began with.
+  test::ToyReplica initial(12, 2, 1);
+  const std::vector<float> own = watch.gradient;
+  comm.allreduce_sum(watch.gradient);
+  const auto n = static_cast<float>(comm.size());
+  for (std::size_t i = 0; i < result.parameters.size(); ++i) {
+    CHECK(static_cast<double>(result.parameters[i]) ==
+          Approx(static_cast<double>(initial.parameters()[i] - 0.02f * watch.gradient[i] / n))
+              .margin(1e-6));
+  }
+  std::vector<float> first = own;
+  comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
+  CHECK((first == own) == (comm.rank() == 0));  // shards differ
+}
+
+TEST_CASE("a watch is asked in every step and called in those it wants", "[trainer]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  Watch watch;
+  const Result result = run_toy(comm, *none, true, 10, two_epochs(), &watch);
+  const std::size_t steps = result.summary.steps;
+  CHECK(watch.steps.size() == steps);
+  CHECK(watch.finished == static_cast<int>(steps / 2));
+  for (std::size_t i = 0; i < watch.steps.size(); ++i) {
+    CHECK(watch.steps[i].done == i + 1);
+    CHECK(watch.steps[i].epoch == (i < steps / 2 ? 1 : 2));
+    CHECK(watch.steps[i].ends_epoch == (i + 1 == steps / 2 || i + 1 == steps));
+  }
+  CHECK(watch.slices.empty());  // the last step has an even number
+}
+
+TEST_CASE("rank 0 tells how far an evaluation has come", "[trainer]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_none();
+  const Result result = run_toy(comm, *none, true, 10, two_epochs());
+  const auto& told = result.log.evaluations;
+  CHECK(told.size() == (comm.rank() == 0 ? 4 : 0));  // two epochs, a batch each
+  const std::uint64_t share = 240 / static_cast<std::uint64_t>(comm.size());
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    CHECK(told[i].epoch == i / 2 + 1);
+    CHECK(told[i].done == (i % 2 == 0 ? 0 : share));
+    CHECK(told[i].samples == share);
   }
 }

@@ -167,13 +167,14 @@ TEST_CASE("a bar shows its share", "[console]") {
   Progress p;
   p.total_steps = 200;
   p.step = 100;
-  CHECK_THAT(bar_text(p, 80), StartsWith("[##########----------]  50 %"));
+  CHECK_THAT(bar_text(p, 90), StartsWith("[##########----------]  50 %"));
   p.step = 199;
-  CHECK_THAT(bar_text(p, 80), StartsWith("[###################-]  99 %"));
+  CHECK_THAT(bar_text(p, 90), StartsWith("[###################-]  99 %"));
   p.step = 200;
-  CHECK_THAT(bar_text(p, 80), StartsWith("[####################] 100 %"));
+  CHECK_THAT(bar_text(p, 90), StartsWith("[####################] 100 %"));
+  CHECK_THAT(bar_text(p, 89), StartsWith("[##########] 100 %"));
   p.total_steps = 0;
-  CHECK_THAT(bar_text(p, 80), StartsWith("[--------------------]   0 %"));
+  CHECK_THAT(bar_text(p, 90), StartsWith("[--------------------]   0 %"));
 }
 
 TEST_CASE("a bar drops whole parts that do not fit, the speed and ETA last", "[console]") {
@@ -187,11 +188,15 @@ TEST_CASE("a bar drops whole parts that do not fit, the speed and ETA last", "[c
   p.sent_bytes = 1500;
   p.compression_ratio = 8;
   p.remaining_seconds = 42;
-  const std::string start = "[######--------------]  30 %  epoch 1/3  loss 2.5000  812 images/s";
-  CHECK(bar_text(p, 79) == start + "  ETA 0:42");
+  const std::string start = "[###-------]  30 %  epoch 1/3  loss 2.5000  812 images/s";
+  CHECK(bar_text(p, 79) == start + "  ETA 0:42  sent 1.5 kB");
+  CHECK(bar_text(p, 78) == start + "  ETA 0:42");
   CHECK(bar_text(p, start.size() + 9) == start);
-  CHECK(bar_text(p, 200) == start + "  ETA 0:42  sent 1.5 kB  ratio 8.00  step 60/200");
-  CHECK(bar_text(p, 10) == "[######...");
+  CHECK(
+      bar_text(p, 200) ==
+      "[######--------------]  30 %  epoch 1/3  loss 2.5000  812 images/s  ETA 0:42  sent 1.5 kB  "
+      "ratio 8.00  step 60/200");
+  CHECK(bar_text(p, 10) == "[###---...");
 }
 
 TEST_CASE("the table holds every result within 80 columns", "[console]") {
