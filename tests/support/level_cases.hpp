@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -31,7 +33,7 @@ inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t buck
   std::vector<LevelCase> cases;
   for (int bits = 2; bits <= 8; ++bits) {
     const int n = (1 << (bits - 1)) - 1;
-    const std::string suffix = " " + std::to_string(bits) + " bits";
+    const std::string suffix = fmt::format(" {} bits", bits);
     const codec::QsgdOptions uniform{bits, bucket_size, coding};
     cases.push_back({"qsgd" + suffix,
                      codec::make_qsgd(uniform),
