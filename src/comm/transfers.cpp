@@ -83,15 +83,21 @@ struct Transfers::State {
     open.reserve(kExpected);
     ready.reserve(kExpected);
     for (Peer& peer : peers) peer.queued.reserve(kExpected);
+    // How many are under way at once depends on timing: none shall be the first of its kind in a
+    // late step.
+    constexpr std::size_t kStreamsOfPeer = 16;
+    while (streams.size() < kStreamsOfPeer * peers.size()) add_stream();
+  }
+
+  void add_stream() {
+    unused.push_back(static_cast<std::uint32_t>(streams.size()));
+    streams.emplace_back();
   }
 
   Peer& peer(Rank r) { return peers[static_cast<std::size_t>(r)]; }
 
   std::uint32_t take_stream(Exchange& exchange, std::size_t index) {
-    if (unused.empty()) {
-      unused.push_back(static_cast<std::uint32_t>(streams.size()));
-      streams.emplace_back();
-    }
+    if (unused.empty()) add_stream();
     const std::uint32_t at = unused.back();
     unused.pop_back();
     streams[at] = {.exchange = &exchange, .index = index};
