@@ -26,7 +26,9 @@ PY
 expect_equal 7 "$(summary steps)" "steps of the smaller shard"
 grep -q 'partition skew 0.8: 6 samples left over' "$ERR" || wrong "the console does not name the partition"
 grep -q 'rank 1 .* 123 samples  class' "$ERR" || wrong "the console does not show rank 1"
-awk '/ (partition|rank) / && length > 80 { exit 1 }' "$ERR" || wrong "a line is wider than 80 columns"
+# A terminal has no time stamp, a log is wider by one.
+awk '{ sub(/^[0-9-]+ [0-9:]+  /, "") } /^(partition|rank) / { seen = 1; if (length > 80) exit 1 } END { if (!seen) exit 1 }' "$ERR" ||
+  wrong "a line is wider than 80 columns"
 hash=$(summary parameter_hash)
 skewed=$RUN
 train 2 repeated "${skew[@]}" --set train.steps=0
