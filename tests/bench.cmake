@@ -21,7 +21,7 @@ endif()
 
 if(TARGET eqt_collective)
   eqt_test(bench_unit LABEL unit LINK eqt_collective SOURCES
-    unit/app/measure_codec_test.cpp ${PROJECT_SOURCE_DIR}/src/app/measure_codec.cpp)
+    unit/app/measure_codec_test.cpp ${PROJECT_SOURCE_DIR}/src/app/bench/measure_codec.cpp)
 endif()
 
 add_executable(integer_speed EXCLUDE_FROM_ALL bench/integer_speed.cpp support/mpi_main.cpp)

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/graph_file.hpp"
+#include "app/config/graph_file.hpp"
 #include "app/same_facts.hpp"
 
 namespace eqt::app {

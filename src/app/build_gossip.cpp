@@ -5,8 +5,8 @@
 #include <array>
 
 #include "app/agree_on_topology.hpp"
-#include "app/gossip_checks.hpp"
-#include "app/paper_volume.hpp"
+#include "app/analyze/paper_volume.hpp"
+#include "app/config/gossip_checks.hpp"
 #include "core/error.hpp"
 #include "gossip/consensus_step.hpp"
 #include "topology/spectrum.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "comm/communicator.hpp"
 #include "core/layout.hpp"

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "data/partition_plan.hpp"
 #include "metrics/records.hpp"
 

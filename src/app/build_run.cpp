@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "app/build_partition.hpp"
+#include "app/config/gossip_checks.hpp"
 #include "app/early_stop.hpp"
-#include "app/gossip_checks.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "codec/levels/adaptive_codec.hpp"

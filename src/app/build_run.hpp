@@ -10,7 +10,7 @@
 #include "app/build_gossip.hpp"
 #include "app/build_simulation.hpp"
 #include "app/choose_by_measure.hpp"
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "collective/memory.hpp"
 #include "collective/worker_mean.hpp"

@@ -1,6 +1,6 @@
 #include "app/build_topology.hpp"
 
-#include "app/graph_file.hpp"
+#include "app/config/graph_file.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "topology/topology.hpp"
 
 namespace eqt::app {

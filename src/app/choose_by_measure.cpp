@@ -8,10 +8,10 @@
 #include <set>
 #include <tuple>
 
+#include "app/bench/measure_codec.hpp"
+#include "app/bench/measure_collective.hpp"
 #include "app/build_run.hpp"
-#include "app/config_checks.hpp"
-#include "app/measure_codec.hpp"
-#include "app/measure_collective.hpp"
+#include "app/config/checks.hpp"
 #include "app/values_at_hand.hpp"
 #include "codec/message.hpp"
 #include "collective/collective.hpp"

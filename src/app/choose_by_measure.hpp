@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "comm/communicator.hpp"
 #include "pipeline/plan.hpp"
 

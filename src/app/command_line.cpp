@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "app/analyze_options.hpp"
-#include "app/run_config.hpp"
+#include "app/analyze/options.hpp"
+#include "app/config/run_config.hpp"
 #include "app/verbs.hpp"
 #include "core/error.hpp"
 

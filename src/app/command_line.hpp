@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "app/analyze_commands.hpp"
+#include "app/analyze/commands.hpp"
 #include "report/report.hpp"
 
 namespace eqt::app {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "app/field.hpp"
+#include "app/config/field.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {

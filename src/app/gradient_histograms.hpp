@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "metrics/sink.hpp"
 #include "model/replica.hpp"

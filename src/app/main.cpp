@@ -7,11 +7,11 @@
 #include <system_error>
 #include <variant>
 
-#include "app/analyze.hpp"
-#include "app/bench_codecs.hpp"
-#include "app/bench_collectives.hpp"
+#include "app/analyze/analyze.hpp"
+#include "app/bench/codecs.hpp"
+#include "app/bench/collectives.hpp"
 #include "app/command_line.hpp"
-#include "app/doctor.hpp"
+#include "app/doctor/doctor.hpp"
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
 #include "comm/session.hpp"

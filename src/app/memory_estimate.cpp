@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "app/build_run.hpp"
-#include "app/gossip_checks.hpp"
+#include "app/config/gossip_checks.hpp"
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "comm/communicator.hpp"
 
 namespace eqt::app {

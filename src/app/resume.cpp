@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/field.hpp"
+#include "app/config/field.hpp"
 #include "checkpoint/restoring_visitor.hpp"
 #include "core/error.hpp"
 

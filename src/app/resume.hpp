@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/build_run.hpp"
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "comm/communicator.hpp"
 #include "train/folder_checkpointer.hpp"
 

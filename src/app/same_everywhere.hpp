@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
 

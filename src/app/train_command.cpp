@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "app/build_run.hpp"
+#include "app/config/run_config.hpp"
 #include "app/early_stop.hpp"
 #include "app/gradient_dump.hpp"
 #include "app/gradient_histograms.hpp"
 #include "app/memory_estimate.hpp"
 #include "app/resume.hpp"
-#include "app/run_config.hpp"
 #include "app/run_folder.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"

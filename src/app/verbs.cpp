@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "app/config_document.hpp"
+#include "app/config/document.hpp"
+#include "app/config/run_config.hpp"
 #include "app/memory_estimate.hpp"
-#include "app/run_config.hpp"
 #include "app/version.hpp"
 #include "codec/simd.hpp"
 #include "comm/session.hpp"

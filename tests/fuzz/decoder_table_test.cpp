@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/hostile_bytes.hpp"

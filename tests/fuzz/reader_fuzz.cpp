@@ -20,10 +20,10 @@
 #include <string_view>
 #include <vector>
 
-#include "app/dumped_gradient.hpp"
-#include "app/graph_file.hpp"
-#include "app/npy_file.hpp"
-#include "app/run_config.hpp"
+#include "app/analyze/dumped_gradient.hpp"
+#include "app/analyze/npy_file.hpp"
+#include "app/config/graph_file.hpp"
+#include "app/config/run_config.hpp"
 #include "core/error.hpp"
 #include "data/formats.hpp"
 #include "topology/topology.hpp"

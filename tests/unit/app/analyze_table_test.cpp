@@ -1,6 +1,6 @@
 // Plot scripts of analyses: data, axes and names as gnuplot must get them.
 
-#include "app/analyze_table.hpp"
+#include "app/analyze/table.hpp"
 
 #include <cmath>
 #include <string>

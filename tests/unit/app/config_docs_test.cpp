@@ -4,7 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "app/field.hpp"
+#include "app/config/field.hpp"
 #include "config_support.hpp"
 
 using namespace eqt::app;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/doctor_facts.hpp"
+#include "app/doctor/facts.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 

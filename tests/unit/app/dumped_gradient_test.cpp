@@ -1,6 +1,6 @@
 // Gradient files from outside: what is read, and the sentence for each way of being wrong.
 
-#include "app/dumped_gradient.hpp"
+#include "app/analyze/dumped_gradient.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "app/npy_file.hpp"
+#include "app/analyze/npy_file.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,13 +1,13 @@
 // Graph files: what they say, and every way in which they may be wrong.
 
-#include "app/graph_file.hpp"
+#include "app/config/graph_file.hpp"
 
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "app/config_document.hpp"
+#include "app/config/document.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 

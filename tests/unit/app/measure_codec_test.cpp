@@ -1,7 +1,7 @@
 // The checks in front of a measurement see a compressor that breaks its promise, and the figures
 // are those of the codec.
 
-#include "app/measure_codec.hpp"
+#include "app/bench/measure_codec.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 #include "data/dataset.hpp"
 #include "model/replica.hpp"
 #include "support/catch.hpp"

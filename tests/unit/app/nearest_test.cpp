@@ -1,4 +1,4 @@
-#include "app/nearest.hpp"
+#include "app/config/nearest.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 // The tables' accounting by hand, on small layouts.
 
-#include "app/paper_volume.hpp"
+#include "app/analyze/paper_volume.hpp"
 
 #include "core/error.hpp"
 #include "support/catch.hpp"

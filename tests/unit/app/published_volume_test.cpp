@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "app/paper_volume.hpp"
+#include "app/analyze/paper_volume.hpp"
 #include "model/replica.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 // What a config says when it is right: defaults, values, --set, resolution.
 
-#include "app/run_config.hpp"
+#include "app/config/run_config.hpp"
 
 #include <limits>
 #include <nlohmann/json.hpp>

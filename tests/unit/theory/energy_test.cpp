@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "app/paper_energy.hpp"
+#include "app/analyze/paper_energy.hpp"
 #include "support/catch.hpp"
 #include "theory/memory.hpp"
 

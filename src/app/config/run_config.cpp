@@ -1,0 +1,107 @@
+#include "app/config/run_config.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "app/config/checks.hpp"
+#include "app/config/field.hpp"
+#include "app/config/nearest.hpp"
+#include "core/error.hpp"
+
+namespace eqt::app {
+namespace {
+
+/// A value that somebody gave for a key, and who.
+struct Given {
+  Json value;
+  std::string where;
+};
+
+using GivenByKey = std::map<std::string, Given, std::less<>>;
+
+[[noreturn]] void unknown_key(const std::string& key, bool holds_object, const std::string& where) {
+  std::vector<std::string> candidates;
+  if (holds_object)
+    for (const Choice& section : sections()) candidates.push_back(section.name);
+  else
+    for (const Field& field : fields()) candidates.push_back(field.key);
+  fail(Kind::usage,
+       "unknown key {} in {}; the nearest is \"{}\", and \"equant-train schema\" shows all keys",
+       shown_text(key), where, nearest_key(key, candidates));
+}
+
+/// Collects the leaves of `object`, whose dotted name is `prefix` ("" at the top).
+void read_object(const Json& object, const std::string& prefix, const std::string& origin,
+                 GivenByKey& given) {
+  for (const auto& [name, value] : object.items()) {
+    const std::string key = prefix.empty() ? name : prefix + "." + name;
+    if (name.find('.') != std::string::npos && (find_field(key) || is_section(key)))
+      fail(Kind::usage,
+           "{}: expected nested objects, found the dotted key {}; write one object for each part",
+           origin, shown_text(key));
+    if (is_section(key)) {
+      if (!value.is_object())
+        fail(Kind::usage, "{} in {}: expected an object with keys, found {}", key, origin,
+             shown(value));
+      read_object(value, key, origin, given);
+    } else if (find_field(key)) {
+      given[key] = {value, origin};
+    } else {
+      unknown_key(key, value.is_object(), origin);
+    }
+  }
+}
+
+/// The value that `text` stands for: JSON if it is JSON, else a string. A text key takes `text` as
+/// it is unless it is a JSON string, so that a name made of digits needs no second pair of quotes.
+Json set_value(const Field& field, const std::string& text, const std::string& where) {
+  Json value = parse_value(text, where);
+  if (value.is_discarded()) return text;
+  if (field.type != FieldType::text || value.is_string()) return value;
+  if (field.nullable && value.is_null()) return value;
+  return text;
+}
+
+void read_set(const std::string& set, GivenByKey& given) {
+  const std::string where = "--set " + shown_text(set);
+  const std::size_t equals = set.find('=');
+  if (equals == std::string::npos || equals == 0)
+    fail(Kind::usage, "{}: expected KEY=VALUE, as in --set optimizer.learning_rate=0.05", where);
+  const std::string key = set.substr(0, equals);
+  if (is_section(key))
+    fail(Kind::usage,
+         "{}: expected the name of one key, found the section \"{}\"; write {}.KEY=VALUE", where,
+         key, key);
+  const Field* field = find_field(key);
+  if (!field) unknown_key(key, false, where);
+  given[key] = {set_value(*field, set.substr(equals + 1), where), where};
+}
+
+RunConfig config_of(const GivenByKey& given) {
+  RunConfig config;
+  for (const Field& field : fields()) {
+    const auto found = given.find(field.key);
+    if (found == given.end()) continue;
+    check_value(field, found->second.value, found->second.where);
+    field.write(config, found->second.value);
+  }
+  // Fixed-width codes are what e-elastiquant exists to avoid.
+  if (config.compressor.name == "e-elastiquant" && !given.contains("compressor.coding"))
+    config.compressor.coding = "auto";
+  return config;
+}
+
+}  // namespace
+
+RunConfig parse_config(const std::string& json_text, const std::string& origin,
+                       const std::vector<std::string>& sets) {
+  GivenByKey given;
+  read_object(parse_document(json_text, origin), "", origin, given);
+  for (const std::string& set : sets) read_set(set, given);
+  const RunConfig config = config_of(given);
+  check_combinations(config, sets.empty() ? origin : origin + " with --set");
+  return config;
+}
+
+}  // namespace eqt::app
