@@ -55,10 +55,10 @@ if(TARGET equant-train)
   eqt_e2e_test(netlab 120)
   eqt_e2e_test(without_threads 120)
 
-  # Two tests run beside each other, since most wait for a start or a deadline most of the time. Not
-  # those that measure, or share a name outside their folder.
+  # Two tests run beside each other, since most wait for starts most of the time. Not those that
+  # measure, have deadlines of seconds, or share a name outside their folder.
   foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
-          elastic netlab)
+          elastic netlab chaos signals divergence fails_fast collective_failures gossip_failures)
     set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
   endforeach()
 

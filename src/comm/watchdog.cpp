@@ -127,7 +127,7 @@ void Watchdog::check_exchange() {
   const char* operation = operation_.load(std::memory_order_acquire);
   // It may be armed again between the two loads; then its start is newer and the wait short.
   if (operation == nullptr || seconds_since(started_ns_) < timeout_seconds_) return;
-  end(fmt::format("{} made no progress for {} s{}; {} {}", where(operation), timeout_seconds_,
+  end(fmt::format("{} made no progress for {:g} s{}; {} {}", where(operation), timeout_seconds_,
                   awaited(), suspicion(), kKey));
 }
 
