@@ -34,6 +34,6 @@ if(EQT_FUZZ)
   endif()
 elseif(NOT EQT_ONLY_PORTABLE AND NOT EQT_SANITIZE)
   add_test(NAME fuzz COMMAND ${PROJECT_SOURCE_DIR}/scripts/fuzz.sh --quick)
-  set_tests_properties(fuzz PROPERTIES LABELS fuzz TIMEOUT 900 PROCESSORS 2
+  set_tests_properties(fuzz PROPERTIES LABELS "fuzz;long" TIMEOUT 900 PROCESSORS 2
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endif()
