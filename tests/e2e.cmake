@@ -62,6 +62,11 @@ if(TARGET equant-train)
     set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
   endforeach()
 
+  # Most of a minute each with the machine to themselves: what they show has shorter tests, too.
+  foreach(name IN ITEMS asynchronous bench_collectives elastic)
+    set_tests_properties(e2e.${name} PROPERTIES LABELS "e2e;long")
+  endforeach()
+
   if(NOT EQT_SANITIZE)  # a sanitizer wants to be loaded first
     add_library(mpi_without_threads MODULE support/mpi_without_threads.cpp)
     target_link_libraries(mpi_without_threads PRIVATE MPI::MPI_CXX)
