@@ -2,11 +2,13 @@
 # Installs the Debian packages that are missing, builds everything and runs every test that CI runs:
 # all labels but bench and long, in build/release. Run it again: nothing is rebuilt.
 #
-#   scripts/test.sh [--label REGEX] [--asan] [-- ctest arguments]
+#   scripts/test.sh [--label REGEX] [--asan | --tsan] [-- ctest arguments]
 #
-#   --label REGEX   only tests whose label matches: unit property golden mpi e2e lint fuzz bench long
-#   --asan          unit, property and golden tests under AddressSanitizer and
+#   --label REGEX   only tests whose label matches:
+#                   unit property golden mpi e2e lint fuzz threads bench long
+#   --asan          unit, property, golden and mpi tests under AddressSanitizer and
 #                   UndefinedBehaviorSanitizer, in build/asan
+#   --tsan          tests of what starts threads, under ThreadSanitizer, in build/tsan
 #   --help          this text
 #
 #   scripts/test.sh --label mpi -- -R collective
@@ -18,11 +20,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$EQT_ROOT/scripts/lib/packages.sh"
 
 preset=release
+target=all
 label=""
 while [[ $# -gt 0 ]]; do
   case $1 in
     --label) value_of "$1" $#; label=$2; shift 2 ;;
     --asan) preset=asan; shift ;;
+    --tsan) preset=tsan target=threads; shift ;;
     --help | -h) usage; exit 0 ;;
     --) shift; break ;;
     *) fail 2 "unknown argument \"$1\"; see --help." ;;
@@ -33,14 +37,16 @@ selection=(-LE "^(bench|long)$")
 if [[ -n $label ]]; then
   selection=(-L "$label")
 elif [[ $preset == asan ]]; then
-  selection=(-L "^(unit|property|golden)$")
+  selection=(-L "^(unit|property|golden|mpi)$")
+elif [[ $preset == tsan ]]; then
+  selection=(-L "^threads$")
 fi
 
 packages=("${EQT_BUILD_PACKAGES[@]}" "${EQT_DATA_PACKAGES[@]}" "${EQT_TEST_PACKAGES[@]}")
 [[ $label != *bench* ]] || packages+=("${EQT_BENCH_PACKAGES[@]}")
 install_packages "${packages[@]}"
 installed=$SECONDS
-build "$preset" all
+build "$preset" "$target"
 built=$SECONDS
 
 say "Testing in build/$preset: ctest ${selection[*]} $*"

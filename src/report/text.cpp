@@ -46,7 +46,7 @@ bool is_shown(std::uint32_t code) {
   return !control && !breaks_line && !turns;
 }
 
-/// `text` with each character that stands in `marks` replaced.
+/// `text` with each character replaced for which there is a replacement.
 template <typename Replace>
 std::string replaced(std::string_view text, Replace replacement) {
   std::string result;
@@ -61,7 +61,8 @@ std::string replaced(std::string_view text, Replace replacement) {
   return result;
 }
 
-std::string_view html_entity(char c) {
+/// What would begin a tag or an entity, in HTML and in Markdown alike.
+std::string_view tag_entity(char c) {
   switch (c) {
     case '&':
       return "&amp;";
@@ -69,23 +70,24 @@ std::string_view html_entity(char c) {
       return "&lt;";
     case '>':
       return "&gt;";
-    case '"':
-      return "&quot;";
-    case '\'':
-      return "&#39;";
     default:
       return "";
   }
 }
 
+std::string_view html_entity(char c) {
+  switch (c) {
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    default:
+      return tag_entity(c);
+  }
+}
+
 std::string_view markdown_escape(char c) {
   switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
     case '|':
       return "\\|";
     case '\\':
@@ -97,7 +99,7 @@ std::string_view markdown_escape(char c) {
     case '[':
       return "\\[";
     default:
-      return "";
+      return tag_entity(c);
   }
 }
 

@@ -6,21 +6,31 @@ add_library(eqt_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp)
 target_link_libraries(eqt_test_main PUBLIC Catch2::Catch2)
 target_compile_features(eqt_test_main PUBLIC cxx_std_20)
 
+# Sanitized programs are slow, and libraries that are built without one leak and race in their eyes.
+set(EQT_TEST_SLOWDOWN 1)
+set(EQT_SANITIZER_ENVIRONMENT "")
+if(EQT_SANITIZE)
+  set(EQT_TEST_SLOWDOWN 10)
+  set(EQT_SANITIZER_ENVIRONMENT
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
+    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp:print_suppressions=0")
+elseif(CMAKE_CROSSCOMPILING)  # an emulator runs them
+  set(EQT_TEST_SLOWDOWN 10)
+endif()
+
 function(eqt_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  if(CMAKE_CROSSCOMPILING)  # an emulator runs it
-    math(EXPR ARG_TIMEOUT "10 * ${ARG_TIMEOUT}")
-  endif()
+  math(EXPR ARG_TIMEOUT "${EQT_TEST_SLOWDOWN} * ${ARG_TIMEOUT}")
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_test_main eqt_options)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "OMP_NUM_THREADS=1" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
+    ENVIRONMENT "OMP_NUM_THREADS=1;${EQT_SANITIZER_ENVIRONMENT}" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endfunction()
 
 # Open MPI wants to be asked before it runs as root or with more ranks than cores; other MPIs ignore
@@ -28,14 +38,22 @@ endfunction()
 set(EQT_MPI_ENVIRONMENT
   "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
 
+if(NOT EQT_ONLY_PORTABLE)
+  add_library(eqt_mpi_test_main STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  target_include_directories(eqt_mpi_test_main PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(eqt_mpi_test_main PUBLIC Catch2::Catch2 eqt_comm MPI::MPI_CXX)
+  target_compile_features(eqt_mpi_test_main PUBLIC cxx_std_20)
+endif()
+
 function(eqt_mpi_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
-  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  math(EXPR ARG_TIMEOUT "${EQT_TEST_SLOWDOWN} * ${ARG_TIMEOUT}")
+  add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} Catch2::Catch2 eqt_comm MPI::MPI_CXX eqt_options)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_mpi_test_main eqt_options)
   foreach(ranks IN LISTS ARG_RANKS)
     set(processors 2)
     if(ranks EQUAL 1)
@@ -44,6 +62,6 @@ function(eqt_mpi_test name)
     add_test(NAME ${name}.${ranks}ranks
       COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.${ranks}ranks PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT}
-      PROCESSORS ${processors} ENVIRONMENT "${EQT_MPI_ENVIRONMENT}")
+      PROCESSORS ${processors} ENVIRONMENT "${EQT_MPI_ENVIRONMENT};${EQT_SANITIZER_ENVIRONMENT}")
   endforeach()
 endfunction()

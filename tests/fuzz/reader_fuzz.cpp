@@ -15,6 +15,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +29,13 @@
 #include "app/config/run_config.hpp"
 #include "core/error.hpp"
 #include "data/formats.hpp"
+#include "report/comparison.hpp"
+#include "report/drawing.hpp"
+#include "report/page.hpp"
+#include "report/paper_tables.hpp"
+#include "report/read_run.hpp"
+#include "report/report.hpp"
+#include "report/report_json.hpp"
 #include "topology/topology.hpp"
 #ifdef EQT_FUZZ_CHECKPOINT
 #include <cstring>
@@ -58,16 +68,22 @@ void expect(Kind kind, const Work& work) {
 
 std::string text_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// A config, then what --set gives: each part ends with a byte 0. What is taken comes back from its
-/// own resolved text.
-void read_config(Bytes bytes) {
+/// At most `most` texts, at least one: each ends with a byte 0.
+std::vector<std::string> texts_of(Bytes bytes, std::size_t most) {
   const std::string all = text_of(bytes);
   std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= all.size() && parts.size() < 8;) {
+  for (std::size_t begin = 0; begin <= all.size() && parts.size() < most;) {
     const std::size_t end = std::min(all.find('\0', begin), all.size());
     parts.push_back(all.substr(begin, end - begin));
     begin = end + 1;
   }
+  return parts;
+}
+
+/// A config, then what --set gives, a text each. What is taken comes back from its own resolved
+/// text.
+void read_config(Bytes bytes) {
+  const std::vector<std::string> parts = texts_of(bytes, 8);
   const std::vector<std::string> sets(parts.begin() + 1, parts.end());
   expect(Kind::usage, [&] {
     const std::string resolved = app::resolved_json(app::parse_config(parts.front(), "fuzz", sets));
@@ -177,6 +193,65 @@ void read_layout(Bytes bytes) {
   });
 }
 
+/// A folder of which each file is in memory.
+class MemoryFolder {
+ public:
+  explicit MemoryFolder(const std::vector<std::string>& names) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "eqt-fuzz-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) breach("expected to make a folder");
+    path_ = pattern;
+    for (const std::string& name : names)
+      std::filesystem::create_symlink(files_[name].path(), path_ / name);
+  }
+  ~MemoryFolder() {
+    std::error_code left;
+    std::filesystem::remove_all(path_, left);
+  }
+  MemoryFolder(const MemoryFolder&) = delete;
+  MemoryFolder& operator=(const MemoryFolder&) = delete;
+
+  std::string path() const { return path_.string(); }
+  void hold(const std::string& name, const std::string& text) const {
+    const auto bytes = std::as_bytes(std::span(text));
+    files_.at(name).hold({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::map<std::string, MemoryFile> files_;
+};
+
+/// What a report says of a run, in every form: no markup of the run's own, and JSON that is some.
+void check_report(const std::vector<report::Run>& runs) {
+  const std::vector<report::Group> groups = report::groups_of(runs);
+  report::Page page;
+  page.title = runs.front().name;
+  page.warnings = report::warnings_of(groups);
+  page.results = {report::comparison_table(groups), report::details_table(groups)};
+  page.published = report::published_tables(report::table_names(), groups);
+  page.background = {report::conditions_table(runs), report::settings_table(groups),
+                     report::runs_table(groups)};
+  for (const report::Table& table : page.results)
+    (void)(report::as_text(table) + report::as_csv(table) + report::as_markdown(table));
+  if (report::as_html(page).find("<script") != std::string::npos) breach("expected no script");
+  (void)report::drawings_of(groups);
+  if (!nlohmann::json::accept(report::as_json(groups, page.published, {}, page.warnings)))
+    breach("expected JSON");
+}
+
+/// A run's config, records and summary, a text each.
+void read_run(Bytes bytes) {
+  static const std::vector<std::string> names = {"config.json", "metrics.jsonl", "summary.json"};
+  static const MemoryFolder folder(names);
+  std::vector<std::string> texts = texts_of(bytes, names.size());
+  texts.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) folder.hold(names[i], texts[i]);
+  expect(Kind::data, [&] {
+    const report::Run run = report::read_run(folder.path());
+    if (!report::is_empty(run)) check_report({run});
+  });
+}
+
 #ifdef EQT_FUZZ_CHECKPOINT
 /// A number of the file, see checkpoint/FORMAT.md.
 template <typename T>
@@ -236,8 +311,13 @@ struct Reader {
   void (*read)(Bytes);
 };
 constexpr Reader kReaders[] = {
-    {"config", read_config},         {"graph", read_graph}, {"idx", read_idx},
-    {"cifar", read_cifar},           {"array", read_array}, {"layout", read_layout},
+    {"config", read_config},
+    {"graph", read_graph},
+    {"idx", read_idx},
+    {"cifar", read_cifar},
+    {"array", read_array},
+    {"layout", read_layout},
+    {"run", read_run},
 #ifdef EQT_FUZZ_CHECKPOINT
     {"checkpoint", read_checkpoint},
 #endif

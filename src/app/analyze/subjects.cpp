@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "app/build_run.hpp"
+#include "app/config/compressor_settings.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
@@ -33,24 +34,11 @@ std::optional<theory::LevelScheme> scheme_of(const Subject& subject, std::size_t
 
 Subject make_subject(const std::string& name, const CompressorQuestion& question,
                      std::size_t values, const char* about) {
-  const nlohmann::json document = {{"compressor", {{"name", name}}}};
   Subject subject;
-  subject.config = parse_config(document.dump(), about, question.sets);
+  subject.config = compressor_config(name, question.sets, about);
   subject.compressor = make_compressor(subject.config.compressor);
   subject.scheme = scheme_of(subject, values);
   return subject;
-}
-
-void check_sets(const std::vector<std::string>& sets) {
-  for (const std::string& set : sets) {
-    if (!set.starts_with("compressor."))
-      fail(Kind::usage,
-           "--set \"{}\": expected a key of the section compressor, as in --set "
-           "compressor.bits=8",
-           set);
-    if (set.starts_with("compressor.name="))
-      fail(Kind::usage, "--set \"{}\": expected --compressor for the name", set);
-  }
 }
 
 }  // namespace
@@ -83,23 +71,10 @@ std::vector<Column> subject_columns() {
 std::vector<Subject> analyzed_compressors(const CompressorQuestion& question,
                                           std::span<const std::string_view> usual,
                                           std::size_t values, const char* about) {
-  check_sets(question.sets);
-  std::vector<Subject> subjects;
-  for (const std::string& name : question.names)
-    subjects.push_back(make_subject(name, question, values, about));
-  if (!question.names.empty()) return subjects;
-  std::string refusal;
-  for (const std::string_view name : usual) {
-    try {
-      subjects.push_back(make_subject(std::string(name), question, values, about));
-    } catch (const Error& error) {
-      if (error.kind() != Kind::usage) throw;
-      refusal = error.what();
-    }
-  }
-  if (subjects.empty())
-    fail(Kind::usage, "no compressor takes these settings; the last said: {}", refusal);
-  return subjects;
+  check_compressor_sets(question.sets);
+  return asked_or_usual(question.names, {usual.begin(), usual.end()}, [&](const std::string& name) {
+    return make_subject(name, question, values, about);
+  });
 }
 
 }  // namespace eqt::app

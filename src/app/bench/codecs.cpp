@@ -9,6 +9,7 @@
 
 #include "app/bench/measure_codec.hpp"
 #include "app/build_run.hpp"
+#include "app/config/compressor_settings.hpp"
 #include "app/config/run_config.hpp"
 #include "codec/simd.hpp"
 #include "core/error.hpp"
@@ -24,8 +25,7 @@ struct Contestant {
 };
 
 RunConfig::Compressor configure(const std::string& name, const std::vector<std::string>& sets) {
-  const nlohmann::json document = {{"compressor", {{"name", name}}}};
-  return parse_config(document.dump(), "bench codecs", sets).compressor;
+  return compressor_config(name, sets, "bench codecs").compressor;
 }
 
 std::vector<std::byte> probe_payload(const codec::Compressor& compressor) {
@@ -60,38 +60,14 @@ Contestant make_contestant(const std::string& name, const std::vector<std::strin
   return contestant;
 }
 
-void check_sets(const std::vector<std::string>& sets) {
-  constexpr std::string_view kSection = "compressor.";
-  for (const std::string& set : sets) {
-    if (!set.starts_with(kSection))
-      fail(Kind::usage,
-           "--set \"{}\": expected a key of the section compressor, as in --set "
-           "compressor.bits=8",
-           set);
-    if (set.starts_with("compressor.name="))
-      fail(Kind::usage, "--set \"{}\": expected --compressor for the name", set);
-  }
-}
-
 /// With every compressor asked for, a setting that some of them refuse leaves those out.
 std::vector<Contestant> contestants(const BenchCommand& command) {
-  check_sets(command.sets);
-  std::vector<Contestant> found;
-  for (const std::string& name : command.compressors)
-    found.push_back(make_contestant(name, command.sets));
-  if (!command.compressors.empty()) return found;
-  std::string refusal;
-  for (const Choice& choice : config_choices("compressor.name")) {
-    try {
-      found.push_back(make_contestant(choice.name, command.sets));
-    } catch (const Error& error) {
-      if (error.kind() != Kind::usage) throw;
-      refusal = error.what();
-    }
-  }
-  if (found.empty())
-    fail(Kind::usage, "no compressor takes these settings; the last said: {}", refusal);
-  return found;
+  check_compressor_sets(command.sets);
+  std::vector<std::string> all;
+  for (const Choice& choice : config_choices("compressor.name")) all.push_back(choice.name);
+  return asked_or_usual(command.compressors, all, [&](const std::string& name) {
+    return make_contestant(name, command.sets);
+  });
 }
 
 template <typename T>

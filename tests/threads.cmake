@@ -1,0 +1,11 @@
+# Tests of what starts threads, for the preset tsan: label and target `threads`.
+
+set(threaded codec_parallel data_unit watchdog_unit comm_unit train_unit pairs_unit report_draw
+             comm engine trainer oversight damage folder_checkpointer asynchronous_gossip)
+add_custom_target(threads DEPENDS ${threaded})
+string(JOIN "|" names ${threaded})
+get_property(tests DIRECTORY PROPERTY TESTS)
+list(FILTER tests INCLUDE REGEX "^(${names})([.][0-9]+ranks)?$")
+foreach(test IN LISTS tests)
+  set_property(TEST ${test} APPEND PROPERTY LABELS threads)
+endforeach()
