@@ -24,11 +24,11 @@ if(TARGET eqt_collective)
     unit/app/measure_codec_test.cpp ${PROJECT_SOURCE_DIR}/src/app/bench/measure_codec.cpp)
 endif()
 
-add_executable(integer_speed EXCLUDE_FROM_ALL bench/integer_speed.cpp)
+add_executable(integer_speed bench/integer_speed.cpp)
 target_include_directories(integer_speed PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(integer_speed PRIVATE eqt_collective eqt_mpi_test_main eqt_options)
 
-add_executable(guard_cost EXCLUDE_FROM_ALL bench/guard_cost.cpp)
+add_executable(guard_cost bench/guard_cost.cpp)
 target_include_directories(guard_cost PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(guard_cost PRIVATE eqt_train eqt_codec eqt_xxhash eqt_mpi_test_main
   eqt_options)
