@@ -113,8 +113,8 @@ void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
   const std::string title = "Bits per gradient value";
   drawings.all.push_back(
       {"bits-per-value", title, "Bits of a message per value that it carries: " + text + ".",
-       frame(title, "bits per value", "") + bar_rows(labels) + "$d << end\n" + data +
-           "end\nset key off\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs "
+       frame(title, "bits per value", "", Key::none) + bar_rows(labels) + "$d << end\n" + data +
+           "end\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs "
            "solid noborder lc rgb '#0072b2', $d using 2:1:3 with xerrorbars pt -1 lc rgb 'gray'\n",
        640, height_of_bars(labels.size())});
 }

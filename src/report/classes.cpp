@@ -50,16 +50,16 @@ Drawing drawing_of(const Run& run, const std::string& partition, std::size_t num
     data += "\n";
   }
   const std::string title = "Classes by rank: " + partition;
+  const Key key = classes > kMostKeys ? Key::none : Key::above;
   std::string script =
-      frame(title, "samples", "") + bar_rows(labels) + "$d << end\n" + data + "end\n";
-  if (classes > kMostKeys) script += "set key off\n";
+      frame(title, "samples", "", key) + bar_rows(labels) + "$d << end\n" + data + "end\n";
   // Hues around the circle; every second one paler, so that neighbours differ.
   script += fmt::format(
       "plot for [c=0:{}] $d using c+2:1:c+2:c+3:($1-0.4):($1+0.4) with boxxyerror fs solid "
       "noborder lc rgb hsv2rgb(1.0 * c / {}, 0.45 + 0.35 * (c % 2), 0.9) title sprintf(\"class "
       "%d\", c)\n",
       classes - 1, classes);
-  const int key = classes > kMostKeys ? 0 : 22 * static_cast<int>(classes / 6 + 1);
+  const int key_height = key == Key::none ? 0 : 22 * static_cast<int>(classes / 6 + 1);
   return {fmt::format("classes-{}", number),
           title,
           fmt::format("Samples of each class on each rank; the most frequent class of a rank makes "
@@ -67,7 +67,7 @@ Drawing drawing_of(const Run& run, const std::string& partition, std::size_t num
                       greatest_share(ranks)),
           script,
           640,
-          height_of_bars(ranks.size()) + key};
+          height_of_bars(ranks.size()) + key_height};
 }
 
 }  // namespace

@@ -44,12 +44,16 @@ std::string point_style(std::size_t index) {
   return fmt::format("pt {}", kShapes[index % kShapes.size()]);
 }
 
-std::string frame(std::string_view title, std::string_view x, std::string_view y) {
+std::string frame(std::string_view title, std::string_view x, std::string_view y, Key key) {
+  // The title is the key's own where there is one: gnuplot would put the key above any other.
+  const char* form = key == Key::none
+                         ? "set key off\nset title {}\n"
+                         : "set key tmargin center horizontal samplen 3 font ',12' title {}\n";
   return fmt::format(
-      "set title {}\nset xlabel {} offset 0,0.9\nset ylabel {}\n"
-      "set grid lc rgb 'gray' dt '.'\nset border 3\nset tics nomirror\n"
-      "set key outside bottom center horizontal samplen 3 font ',12'\n",
-      metrics::gnuplot_quoted(title), metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y));
+      "set xlabel {}\nset ylabel {}\n"
+      "set grid lc rgb 'gray' dt '.'\nset border 3\nset tics nomirror\n{}",
+      metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y),
+      fmt::format(fmt::runtime(form), metrics::gnuplot_quoted(title)));
 }
 
 int height_with_key(const std::vector<std::string>& labels) {

@@ -25,8 +25,11 @@ std::string line_style(std::size_t index);
 /// "pt 7": with the colour, no two of the first 66 are alike.
 std::string point_style(std::size_t index);
 
-/// Title, axis labels, grid and a key below the plot.
-std::string frame(std::string_view title, std::string_view x, std::string_view y);
+enum class Key { above, none };
+
+/// Title, axis labels and grid; a key stands between title and plot.
+std::string frame(std::string_view title, std::string_view x, std::string_view y,
+                  Key key = Key::above);
 
 /// Height of a plot whose key has these labels [pixels].
 int height_with_key(const std::vector<std::string>& labels);
