@@ -7,8 +7,8 @@ add_test(NAME lint.format COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_format.sh)
 set_tests_properties(lint.includes lint.include_rules lint.format PROPERTIES
   LABELS lint TIMEOUT 60 SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 
-# Each header of src/ alone in a source file. Headers that include LibTorch are private to the model
-# room and take many seconds each; their own sources include them first, which checks the same.
+# Each header of src/ alone in a source file, but for those that a source of their name includes
+# before all else, which checks the same, and those that include LibTorch, which takes many seconds.
 function(eqt_lone_headers)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
        ${PROJECT_SOURCE_DIR}/src/*.hpp)
@@ -28,7 +28,12 @@ function(eqt_lone_headers)
 
   set(sources "")
   foreach(header IN LISTS headers)
-    if(NOT "\"${header}\"" IN_LIST torch_headers)
+    string(REGEX REPLACE "hpp$" "cpp" own ${PROJECT_SOURCE_DIR}/src/${header})
+    set(first "")
+    if(EXISTS ${own})
+      file(STRINGS ${own} first REGEX "^ *# *include" LIMIT_COUNT 1)
+    endif()
+    if(NOT "\"${header}\"" IN_LIST torch_headers AND NOT first STREQUAL "#include \"${header}\"")
       string(MAKE_C_IDENTIFIER ${header} identifier)
       set(source ${CMAKE_CURRENT_BINARY_DIR}/lone_headers/${identifier}.cpp)
       file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n")
