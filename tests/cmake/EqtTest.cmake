@@ -33,8 +33,9 @@ function(eqt_test name)
     ENVIRONMENT "OMP_NUM_THREADS=1;${EQT_SANITIZER_ENVIRONMENT}" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endfunction()
 
-# Open MPI wants to be asked before it runs as root or with more ranks than cores; other MPIs ignore
-# the environment.
+# Open MPI wants to be asked before it runs as root or with more ranks than cores, and in a folder that
+# jobs share for its files, one that ends removes what another just made. Other MPIs ignore the
+# environment.
 set(EQT_MPI_ENVIRONMENT
   "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
 
@@ -62,6 +63,7 @@ function(eqt_mpi_test name)
     add_test(NAME ${name}.${ranks}ranks
       COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.${ranks}ranks PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT}
-      PROCESSORS ${processors} ENVIRONMENT "${EQT_MPI_ENVIRONMENT};${EQT_SANITIZER_ENVIRONMENT}")
+      PROCESSORS ${processors} ENVIRONMENT
+      "${EQT_MPI_ENVIRONMENT};OMPI_MCA_orte_tmpdir_base=${CMAKE_CURRENT_BINARY_DIR}/mpi/${name}.${ranks};${EQT_SANITIZER_ENVIRONMENT}")
   endforeach()
 endfunction()

@@ -14,13 +14,13 @@ refuse() {
 }
 
 refuse 2 'compressor\.bits' "misspelt key" --set compressor.bts=4
-refuse 2 'optimizer\.learning_rate' "misspelt key of another section" --set optimizer.learning_rat=0.1
-refuse 2 'elastiquant' "misspelt compressor" --set compressor.name=elastiqant
-refuse 2 'train\.epochs' "word where a number belongs" --set train.epochs=many
-refuse 2 'compressor\.bits' "number out of range" --set compressor.bits=77
+refuse_config 'optimizer\.learning_rate' "misspelt key of another section" --set optimizer.learning_rat=0.1
+refuse_config 'elastiquant' "misspelt compressor" --set compressor.name=elastiqant
+refuse_config 'train\.epochs' "word where a number belongs" --set train.epochs=many
+refuse_config 'compressor\.bits' "number out of range" --set compressor.bits=77
 refuse 2 'more ranks|sample' "more ranks than samples" --set data.limit_train=1 --set train.batch_size=1
 refuse 2 'batch_size|batch' "batch larger than a shard" --set train.batch_size=129
-refuse 2 'topk.*qsgd' "a dense compressor on the sparse collective" \
+refuse_config 'topk.*qsgd' "a dense compressor on the sparse collective" \
   --set synchronization.collective=sparse --set compressor.name=qsgd
 refuse 3 "$WORK/nowhere" "data folder that is not there" \
   --set data.name=cifar10 --set "data.path=$WORK/nowhere"
@@ -32,15 +32,15 @@ refuse 3 'data_batch_1\.bin.*1000|1000.*data_batch_1\.bin|data_batch_2\.bin|test
   "truncated data file" --set data.name=cifar10 --set "data.path=$WORK/short"
 
 # What a key may not be: nested without end, of any length, two things at once, no text.
-refuse 2 'levels of nesting' "--set nested without end" \
+refuse_config 'levels of nesting' "--set nested without end" \
   --set "schedule.milestones=$(printf '[%.0s' {1..5000})$(printf ']%.0s' {1..5000})"
-refuse 2 'twice' "a key twice in --set" --set 'schedule.milestones={"a": 1, "a": 2}'
-refuse 2 'data\.path' "a path of two lines" --set "data.path=a
+refuse_config 'twice' "a key twice in --set" --set 'schedule.milestones={"a": 1, "a": 2}'
+refuse_config 'data\.path' "a path of two lines" --set "data.path=a
 b"
-refuse 2 'train\.steps' "a number of 21 digits" --set train.steps=184467440737095516160
-refuse 2 'seed' "a seed below 0" --set seed=-1
-refuse 2 'name' "a name that leaves its folder" --set name=../escaped
-refuse 2 'data\.path' "a path that is not UTF-8" --set "data.path=$(printf 'a\377')"
+refuse_config 'train\.steps' "a number of 21 digits" --set train.steps=184467440737095516160
+refuse_config 'seed' "a seed below 0" --set seed=-1
+refuse_config 'name' "a name that leaves its folder" --set name=../escaped
+refuse_config 'data\.path' "a path that is not UTF-8" --set "data.path=$(printf 'a\377')"
 
 # Names that a shell would act on are names.
 awkward="$WORK/a b;'\$(touch escaped)\`touch escaped\`\"&|*"

@@ -8,13 +8,6 @@ kind() { echo "--set=$S.topology.kind=$1"; }
 DIRECTED="--set=$S.topology.directed=true"
 PLAIN=(--set=optimizer.momentum=0)  # what d2 and gradient-tracking need
 
-# refuse_config REGEX WHAT ARGUMENTS: wrong whatever the number of ranks, so `check` says it.
-refuse_config() {
-  local text=$1 what=$2
-  shift 2
-  program check --config tiny.json "$@"
-  expect_failure 2 "$text" "$what"
-}
 accept_config() {
   local what=$1
   shift

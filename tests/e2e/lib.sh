@@ -46,12 +46,13 @@ finish() {
   echo "all checks hold"
 }
 
-# run COMMAND...: leaves CODE, SECONDS_TAKEN and the files OUT and ERR; never ends the test.
+# run COMMAND...: leaves CODE, SECONDS_TAKEN and the files OUT and ERR; never ends the test. Open MPI's
+# own files lie below $WORK: in a folder that jobs share, one that ends removes what another just made.
 run() {
   local start
   OUT=$WORK/stdout ERR=$WORK/stderr CODE=0
   start=$(date +%s.%N)
-  timeout --kill-after=5 "${RUN_LIMIT:-120}" "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
+  OMPI_MCA_orte_tmpdir_base=$WORK/mpi timeout --kill-after=5 "${RUN_LIMIT:-120}" "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
   SECONDS_TAKEN=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
 }
 
@@ -119,4 +120,12 @@ expect_different() { [[ $1 != "$2" ]] || wrong "$3: expected two values, both ar
 expect_number() {
   awk -v a="$1" -v b="$3" "BEGIN { exit !((a + 0 == a) && (a $2 b)) }" ||
     wrong "$4: expected a number $2 $3, found $1"
+}
+
+# refuse_config REGEX WHAT [ARGUMENTS]: wrong whatever the number of ranks, so `check` says it.
+refuse_config() {
+  local text=$1 what=$2
+  shift 2
+  program check --config "$WORK/tiny.json" "$@"
+  expect_failure 2 "$text" "$what"
 }
