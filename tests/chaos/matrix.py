@@ -158,6 +158,8 @@ def run(cell, program, folder):
     environment = dict(os.environ, EQT_FAULT=cell.fault(), EQT_FAULT_MARK=mark, OMP_NUM_THREADS="1",
                        OMPI_MCA_mpi_yield_when_idle="1",
                        OMPI_MCA_btl_vader_single_copy_mechanism="none",
+                       # In a shared folder, a job that ends removes what another just made.
+                       OMPI_MCA_orte_tmpdir_base=os.path.join(place, "mpi"),
                        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     key, value = tag.split("=")
     environment[key] = value
