@@ -8,11 +8,11 @@ eqt_test(codec_levels_unit LABEL unit LINK eqt_codec PkgConfig::hwy SOURCES
 eqt_test(codec_levels_property LABEL property TIMEOUT 300 LINK eqt_codec PkgConfig::hwy SOURCES
   property/codec/level_laws_test.cpp
   property/codec/level_malformed_test.cpp)
-eqt_test(codec_levels_golden LABEL golden LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
+eqt_test_library(eqt_level_vectors SOURCES support/level_vectors.cpp
+  LINK eqt_codec nlohmann_json::nlohmann_json)
+eqt_test(codec_levels_golden LABEL golden LINK eqt_level_vectors PkgConfig::hwy
   SOURCES
   golden/levels_test.cpp
-  golden/level_vectors_test.cpp
-  support/level_vectors.cpp)
-eqt_test(codec_levels_reference LABEL golden LINK eqt_codec nlohmann_json::nlohmann_json SOURCES
-  golden/level_reference_test.cpp
-  support/level_vectors.cpp)
+  golden/level_vectors_test.cpp)
+eqt_test(codec_levels_reference LABEL golden LINK eqt_level_vectors SOURCES
+  golden/level_reference_test.cpp)

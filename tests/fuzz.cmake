@@ -1,9 +1,8 @@
 # Decoders against bytes that no encoder made. One table of them, support/decoder_table.cpp, serves
 # the damaged messages here, the fuzzer, the hashes of encoded bytes and the speed rows.
 
-add_library(eqt_decoders STATIC EXCLUDE_FROM_ALL support/decoder_table.cpp support/hostile_bytes.cpp)
-target_include_directories(eqt_decoders PUBLIC ${PROJECT_SOURCE_DIR}/tests)
-target_link_libraries(eqt_decoders PUBLIC eqt_codec PRIVATE eqt_options)
+eqt_test_library(eqt_decoders SOURCES support/decoder_table.cpp support/hostile_bytes.cpp
+  LINK eqt_codec)
 
 eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_app SOURCES fuzz/decoder_table_test.cpp)
 

@@ -5,9 +5,9 @@ eqt_test(theory_unit LABEL unit LINK eqt_theory eqt_app SOURCES
   unit/theory/level_bounds_test.cpp)
 eqt_test(theory_laws LABEL property LINK eqt_theory SOURCES
   property/theory/variance_laws_test.cpp)
-eqt_test(theory_golden LABEL golden LINK eqt_theory nlohmann_json::nlohmann_json SOURCES
-  golden/theory_vectors_test.cpp
-  support/theory_vectors.cpp)
-eqt_test(theory_reference LABEL golden LINK eqt_theory nlohmann_json::nlohmann_json SOURCES
-  golden/theory_reference_test.cpp
-  support/theory_vectors.cpp)
+eqt_test_library(eqt_theory_vectors SOURCES support/theory_vectors.cpp
+  LINK eqt_theory nlohmann_json::nlohmann_json)
+eqt_test(theory_golden LABEL golden LINK eqt_theory_vectors SOURCES
+  golden/theory_vectors_test.cpp)
+eqt_test(theory_reference LABEL golden LINK eqt_theory_vectors SOURCES
+  golden/theory_reference_test.cpp)

@@ -1,4 +1,5 @@
 # eqt_test(NAME LABEL SOURCES ... LINK ... [ARGS ...]): one Catch2 program, one CTest entry.
+# eqt_test_library(NAME SOURCES ... LINK ...): what several tests share.
 # eqt_mpi_test(NAME RANKS 1 2 3 4 SOURCES ... LINK ...): one Catch2 program with the MPI runner, one
 # CTest entry per rank count, named NAME.Nranks.
 
@@ -39,11 +40,16 @@ endfunction()
 set(EQT_MPI_ENVIRONMENT
   "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
 
+function(eqt_test_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} Catch2::Catch2 PRIVATE eqt_options)
+endfunction()
+
 if(NOT EQT_ONLY_PORTABLE)
-  add_library(eqt_mpi_test_main STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
-  target_include_directories(eqt_mpi_test_main PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(eqt_mpi_test_main PUBLIC Catch2::Catch2 eqt_comm MPI::MPI_CXX)
-  target_compile_features(eqt_mpi_test_main PUBLIC cxx_std_20)
+  eqt_test_library(eqt_mpi_test_main SOURCES ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp
+    LINK eqt_comm MPI::MPI_CXX)
 endif()
 
 function(eqt_mpi_test name)
