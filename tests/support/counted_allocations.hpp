@@ -18,5 +18,10 @@ void* operator new(std::size_t bytes) {
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
+// AddressSanitizer's own would not come from the one above.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++eqt::test::g_allocations;
+  return std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
