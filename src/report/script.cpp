@@ -46,14 +46,13 @@ std::string point_style(std::size_t index) {
 
 std::string frame(std::string_view title, std::string_view x, std::string_view y, Key key) {
   // The title is the key's own where there is one: gnuplot would put the key above any other.
-  const char* form = key == Key::none
-                         ? "set key off\nset title {}\n"
-                         : "set key tmargin center horizontal samplen 3 font ',12' title {}\n";
+  const char* head = key == Key::none
+                         ? "set key off\nset title"
+                         : "set key tmargin center horizontal samplen 3 font ',12' title";
   return fmt::format(
       "set xlabel {}\nset ylabel {}\n"
-      "set grid lc rgb 'gray' dt '.'\nset border 3\nset tics nomirror\n{}",
-      metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y),
-      fmt::format(fmt::runtime(form), metrics::gnuplot_quoted(title)));
+      "set grid lc rgb 'gray' dt '.'\nset border 3\nset tics nomirror\n{} {}\n",
+      metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y), head, metrics::gnuplot_quoted(title));
 }
 
 int height_with_key(const std::vector<std::string>& labels) {
