@@ -80,27 +80,10 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
                                const std::optional<train::Fault>& fault = {},
                                const std::optional<SavedPosition>& from = {}, int simulate = 0);
 
-std::unique_ptr<codec::Compressor> make_compressor(const RunConfig::Compressor& config);
-
 /// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
 /// less; config.threads_per_rank if that is set. Who plays ranks in turn computes with as many
 /// threads as one of them on this host: another number would round otherwise.
 int threads_for(const RunConfig& config, const comm::Communicator& comm, int simulate = 0);
-
-/// What a run with this config remembers of `count` values; null: nothing.
-std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config, int ranks,
-                                                        const codec::Compressor& compressor,
-                                                        std::size_t count);
-
-/// Which values travel together in a run with this config.
-std::vector<pipeline::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
-                                              const codec::Compressor& compressor);
-
-/// The collective that config.synchronization.collective names or, if that is `auto`, the chosen
-/// one. Reads run.compressor, which the collective keeps, and whether there is a run.memory.
-std::unique_ptr<collective::Collective> make_collective(
-    const RunConfig& config, comm::Communicator& comm, const Run& run,
-    const std::vector<pipeline::FusionBucket>& plan);
 
 /// What the run record says about this run.
 metrics::RunRecord describe(const RunConfig& config, const Run& run,

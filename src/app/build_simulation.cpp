@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "app/build_run.hpp"
+#include "app/build_synchronization.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {

@@ -11,6 +11,7 @@
 #include "app/bench/measure_codec.hpp"
 #include "app/bench/measure_collective.hpp"
 #include "app/build_run.hpp"
+#include "app/build_synchronization.hpp"
 #include "app/config/checks.hpp"
 #include "app/values_at_hand.hpp"
 #include "codec/message.hpp"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/build_run.hpp"
+#include "app/make_compressor.hpp"
 #include "app/sample_grid.hpp"
 #include "codec/finite.hpp"
 #include "codec/levels/adaptive_codec.hpp"

@@ -1,4 +1,5 @@
-#include "app/build_run.hpp"
+#include "app/make_compressor.hpp"
+
 #include "codec/codecs.hpp"
 #include "core/error.hpp"
 

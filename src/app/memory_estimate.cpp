@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "app/build_run.hpp"
+#include "app/build_synchronization.hpp"
 #include "app/config/gossip_checks.hpp"
+#include "app/make_compressor.hpp"
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"

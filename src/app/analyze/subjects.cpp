@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "app/build_run.hpp"
 #include "app/config/compressor_settings.hpp"
+#include "app/make_compressor.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {

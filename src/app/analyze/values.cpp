@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "app/build_run.hpp"
+#include "app/build_synchronization.hpp"
 #include "theory/sampling.hpp"
 #include "theory/sources.hpp"
 

@@ -7,7 +7,8 @@
 
 #include "app/analyze/paper_volume.hpp"
 #include "app/bench/measure_codec.hpp"
-#include "app/build_run.hpp"
+#include "app/build_synchronization.hpp"
+#include "app/make_compressor.hpp"
 #include "codec/frame.hpp"
 #include "codec/message.hpp"
 #include "core/error.hpp"

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "app/bench/measure_codec.hpp"
-#include "app/build_run.hpp"
 #include "app/config/compressor_settings.hpp"
 #include "app/config/run_config.hpp"
+#include "app/make_compressor.hpp"
 #include "codec/simd.hpp"
 #include "core/error.hpp"
 

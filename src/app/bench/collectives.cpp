@@ -7,7 +7,9 @@
 
 #include "app/bench/measure_collective.hpp"
 #include "app/build_run.hpp"
+#include "app/build_synchronization.hpp"
 #include "app/config/run_config.hpp"
+#include "app/make_compressor.hpp"
 #include "codec/parallel.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
