@@ -25,7 +25,7 @@ label=""
 while [[ $# -gt 0 ]]; do
   case $1 in
     --label) value_of "$1" $#; label=$2; shift 2 ;;
-    --asan) preset=asan; shift ;;
+    --asan) preset=asan target=test_programs; shift ;;
     --tsan) preset=tsan target=threads; shift ;;
     --help | -h) usage; exit 0 ;;
     --) shift; break ;;

@@ -9,11 +9,13 @@ eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_app SOURCES fuzz/decoder
 # As a property it also runs under the sanitizers; by hand with --count 1000000.
 add_executable(malformed fuzz/malformed.cpp)
 target_link_libraries(malformed PRIVATE eqt_decoders eqt_options)
+add_dependencies(test_programs malformed)
 add_test(NAME malformed COMMAND malformed --count 100000)
 set_tests_properties(malformed PROPERTIES LABELS property TIMEOUT 600)
 
 add_executable(codec_bytes fuzz/codec_bytes.cpp)
 target_link_libraries(codec_bytes PRIVATE eqt_decoders PkgConfig::hwy eqt_options)
+add_dependencies(test_programs codec_bytes)
 add_test(NAME codec_bytes COMMAND codec_bytes)
 set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 600)
 

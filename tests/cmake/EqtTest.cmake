@@ -2,6 +2,9 @@
 # eqt_test_library(NAME SOURCES ... LINK ...): what several tests share.
 # eqt_mpi_test(NAME RANKS 1 2 3 4 SOURCES ... LINK ...): one Catch2 program with the MPI runner, one
 # CTest entry per rank count, named NAME.Nranks.
+# Target test_programs: what tests run, without the program itself, benchmarks and fuzzers.
+
+add_custom_target(test_programs)
 
 add_library(eqt_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp)
 target_link_libraries(eqt_test_main PUBLIC Catch2::Catch2)
@@ -28,6 +31,7 @@ function(eqt_test name)
   endif()
   math(EXPR ARG_TIMEOUT "${EQT_TEST_SLOWDOWN} * ${ARG_TIMEOUT}")
   add_executable(${name} ${ARG_SOURCES})
+  add_dependencies(test_programs ${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_test_main eqt_options)
@@ -61,6 +65,7 @@ function(eqt_mpi_test name)
   endif()
   math(EXPR ARG_TIMEOUT "${EQT_TEST_SLOWDOWN} * ${ARG_TIMEOUT}")
   add_executable(${name} ${ARG_SOURCES})
+  add_dependencies(test_programs ${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_mpi_test_main eqt_options)
   foreach(ranks IN LISTS ARG_RANKS)
