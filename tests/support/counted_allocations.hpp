@@ -1,5 +1,5 @@
-// Counts what C++ code allocates; MPI's C code uses malloc and is not counted. For one source file
-// of a test program: it replaces the global operators.
+// Counts what C++ code allocates, and keeps the largest; MPI's C code uses malloc and is not
+// counted. For one source file of a test program: it replaces the global operators.
 
 #pragma once
 
@@ -10,17 +10,25 @@
 
 namespace eqt::test {
 inline std::atomic<std::size_t> g_allocations{0};
+inline std::atomic<std::size_t> g_largest_allocation{0};  // since it was set to 0 [bytes]
 inline std::size_t allocations() { return g_allocations; }
+
+inline void note_allocation(std::size_t bytes) {
+  ++g_allocations;
+  std::size_t largest = g_largest_allocation;
+  while (bytes > largest && !g_largest_allocation.compare_exchange_weak(largest, bytes)) {
+  }
+}
 }  // namespace eqt::test
 
 void* operator new(std::size_t bytes) {
-  ++eqt::test::g_allocations;
+  eqt::test::note_allocation(bytes);
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
 // AddressSanitizer's own would not come from the one above.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  ++eqt::test::g_allocations;
+  eqt::test::note_allocation(bytes);
   return std::malloc(bytes);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

@@ -2,31 +2,19 @@
 // inner codec's bytes and bits for any number of threads.
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <set>
 #include <thread>
 
 #include "codec/parallel.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
+#include "support/counted_allocations.hpp"
 #include "support/parallel_cases.hpp"
 
 using namespace eqt;
 using namespace eqt::test;
-
-namespace {
-std::atomic<std::size_t> g_allocations{0};
-}
-void* operator new(std::size_t bytes) {
-  ++g_allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -257,12 +245,12 @@ TEST_CASE("after the first calls nothing is allocated", "[parallel]") {
     Workspace workspace;
     std::size_t before = 0;
     for (int round = 0; round < 6; ++round) {
-      if (round == 2) before = g_allocations;
+      if (round == 2) before = allocations();
       const std::size_t bytes = compressor->encode(values, context_at(0), workspace, payload);
       compressor->decode_add(std::span(payload).first(bytes), 1, workspace, sum);
     }
-    const std::size_t allocations = g_allocations - before;
+    const std::size_t made = allocations() - before;
     INFO(parallel.name);
-    CHECK(allocations == 0);
+    CHECK(made == 0);
   }
 }

@@ -3,31 +3,13 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
-
-namespace {
-
-std::atomic<std::size_t> g_largest{0};  // allocation since it was set to 0 [bytes]
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  std::size_t largest = g_largest;
-  while (bytes > largest && !g_largest.compare_exchange_weak(largest, bytes)) {
-  }
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "support/counted_allocations.hpp"
 
 using namespace eqt;
 using namespace eqt::checkpoint;
@@ -179,9 +161,9 @@ TEST_CASE("lengths that lie under good hashes are refused before anything is all
   put(forged.back(), std::size_t{48}, std::uint64_t{1} << 40);
   for (Bytes& bytes : forged) {
     seal(bytes);
-    g_largest = 0;
+    test::g_largest_allocation = 0;
     expect_refused(bytes);
-    CHECK(g_largest < 4096);  // a sentence
+    CHECK(test::g_largest_allocation < 4096);  // a sentence
   }
 }
 

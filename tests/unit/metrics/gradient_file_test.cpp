@@ -1,6 +1,5 @@
 #include "metrics/gradient_file.hpp"
 
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -44,7 +43,8 @@ TEST_CASE("an array file is as NumPy's format 1.0 says", "[npy]") {
     CHECK(text.substr(0, text.find_last_not_of(" \n") + 1) ==
           "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(count) + ",), }");
     REQUIRE(bytes.size() == 10 + header + 4 * count);
-    CHECK(std::memcmp(bytes.data() + 10 + header, values.data(), 4 * count) == 0);
+    CHECK(bytes.substr(10 + header) ==
+          std::string(reinterpret_cast<const char*>(values.data()), 4 * count));
   }
 }
 
