@@ -223,7 +223,8 @@ TEST_CASE("updates that land during an exchange are kept", "[asynchronous]") {
         1e-4 * expected[0] + 1e-6);
 }
 
-TEST_CASE("quadratics with other minima on each rank meet near the mean", "[asynchronous]") {
+TEST_CASE("quadratics with other minima on each rank meet near their mean by steps",
+          "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
   const auto none = codec::make_none();
   const double middle = (comm.size() - 1) / 2.0;
@@ -232,12 +233,19 @@ TEST_CASE("quadratics with other minima on each rank meet near the mean", "[asyn
     const auto minimum = static_cast<float>(comm.rank() - middle);
     pairs.epoch(200, [&] {
       for (float& value : pairs.parameters) value -= 0.03f * (value - minimum);
-      pause(std::chrono::milliseconds(1));  // far more than the rest: ranks are about as fast
+      pause(std::chrono::milliseconds(1));
     });
     const auto mean = sum_over_ranks(comm, pairs.parameters)[0] / comm.size();
-    INFO(topology::name_of(kind));
+    // Who takes more steps pulls more, and on a busy machine who starts exchanges takes fewer.
+    const auto steps = comm.allgather(pairs.own_steps);
+    double pull = 0, all = 0;
+    for (std::size_t rank = 0; rank < steps.size(); ++rank) {
+      pull += static_cast<double>(steps[rank]) * (static_cast<double>(rank) - middle);
+      all += static_cast<double>(steps[rank]);
+    }
+    INFO(topology::name_of(kind) << ", " << pull / all << " by steps");
     // Alone a rank ends at its minimum, the outer ones `middle` away from 0.
-    CHECK(std::abs(mean) <= 0.5 * middle);
+    CHECK(std::abs(mean - pull / all) <= 0.5 * middle);
     CHECK(spread(comm, pairs.parameters) <= 0.5 * middle);
   }
 }
