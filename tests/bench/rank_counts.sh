@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Accuracy of a run that goes on from 4 ranks on 2 and from these on 3, beside runs that keep 4 and 3.
 #
-#   tests/bench/rank_counts.sh [SEEDS [EPOCHS]]     3 seeds; 2 epochs of each number of ranks
+#   tests/bench/rank_counts.sh [SEEDS [EPOCHS [FIRST]]]     3 seeds from 1 on; 2 epochs of each number of ranks
 #
 # ResNet-20 with top-k and error feedback on a part of Fashion-MNIST; every arm has the same epochs.
 # Prints a line per run, then each arm's mean and standard deviation.
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 RUN_LIMIT=3600
-seeds=${1:-3} part=${2:-2}
+part=${2:-2} first=${3:-1}
+last=$((first + ${1:-3} - 1))
 keys=(--set data.name=fashion-mnist --set data.augment=true --set data.limit_train=6000 --set data.limit_test=2000
   --set train.steps=0 --set compressor.name=topk --set compressor.density=0.01 --set checkpoint.every_epochs=1
   --set "train.evaluate_every=$part" --set data.path=null)
@@ -22,7 +23,7 @@ go() {
   expect_code 0 "$arm, seed $seed"
 }
 
-for ((seed = 1; seed <= seeds; ++seed)); do
+for ((seed = first; seed <= last; ++seed)); do
   go changing 4 "$part" "$seed"
   go changing 2 "$((2 * part))" "$seed" --resume
   go changing 3 "$((3 * part))" "$seed" --resume
@@ -33,10 +34,10 @@ for ((seed = 1; seed <= seeds; ++seed)); do
       "$(value "$WORK/$arm-$seed/summary.json" train_loss), steps $(value "$WORK/$arm-$seed/summary.json" steps)"
   done
 done
-python3 - "$WORK" "$seeds" <<'PY'
+python3 - "$WORK" "$first" "$last" <<'PY'
 import json, statistics, sys
 for arm in "changing", "four", "three":
-    found = [json.load(open(f"{sys.argv[1]}/{arm}-{s}/summary.json"))["test_accuracy"] for s in range(1, int(sys.argv[2]) + 1)]
+    found = [json.load(open(f"{sys.argv[1]}/{arm}-{s}/summary.json"))["test_accuracy"] for s in range(int(sys.argv[2]), int(sys.argv[3]) + 1)]
     print(f"{arm}: {statistics.mean(found):.4f} +- {statistics.stdev(found) if len(found) > 1 else 0:.4f}")
 PY
 finish

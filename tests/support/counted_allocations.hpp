@@ -31,5 +31,6 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   eqt::test::note_allocation(bytes);
   return std::malloc(bytes);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+// Inlined, free() beside the operators above looks mismatched to GCC.
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
