@@ -53,6 +53,11 @@ say "Testing in build/$preset: ctest ${selection[*]} $*"
 status=0
 ctest --test-dir "$EQT_ROOT/build/$preset" --no-tests=error --output-on-failure \
   --parallel "$(cores)" "${selection[@]}" "$@" || status=$?
+# What CTest keeps to its log: why a test was skipped, and which part of a matrix ran.
+awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 }
+  match($0, /\[eqt-(skip|note)\] /) {
+    print (substr($0, RSTART, 9) == "[eqt-skip" ? "skipped: " : "note: ") name ": " substr($0, RSTART + RLENGTH)
+  }' "$EQT_ROOT/build/$preset/Testing/Temporary/LastTest.log" 2>/dev/null || true
 say "$SECONDS s: installing $installed s, building $((built - installed)) s," \
   "testing $((SECONDS - built)) s"
 [[ $status -eq 0 ]] || fail 1 "tests failed, or none was found; ctest's list stands above."

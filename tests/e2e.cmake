@@ -14,6 +14,7 @@ if(TARGET equant-train)
   foreach(what IN ITEMS compressors algorithms)
     eqt_e2e_test(resume_matrix 900 ${what})
     set_tests_properties(e2e.resume_matrix.${what} PROPERTIES LABELS long)  # minutes: not for every change
+    eqt_e2e_test(resume_matrix 400 ${what} quarter)
   endforeach()
   eqt_e2e_test(reproducible 120)
   eqt_e2e_test(ranks 90)
