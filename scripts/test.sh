@@ -57,7 +57,7 @@ ctest --test-dir "$EQT_ROOT/build/$preset" --no-tests=error --output-on-failure 
 awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 }
   match($0, /\[eqt-(skip|note)\] /) {
     print (substr($0, RSTART, 9) == "[eqt-skip" ? "skipped: " : "note: ") name ": " substr($0, RSTART + RLENGTH)
-  }' "$EQT_ROOT/build/$preset/Testing/Temporary/LastTest.log" 2>/dev/null || true
+  }' "$EQT_ROOT/build/$preset/Testing/Temporary/LastTest.log" 2>/dev/null | uniq || true
 say "$SECONDS s: installing $installed s, building $((built - installed)) s," \
   "testing $((SECONDS - built)) s"
 [[ $status -eq 0 ]] || fail 1 "tests failed, or none was found; ctest's list stands above."
