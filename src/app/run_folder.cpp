@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt"};
+constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt", "preprocessing.json"};
 constexpr std::string_view kEvents = "events.out.tfevents.";
 
 /// Whether a run wrote it: the folder may hold files of its owner.

@@ -17,6 +17,7 @@
 #include "app/gradient_dump.hpp"
 #include "app/gradient_histograms.hpp"
 #include "app/memory_estimate.hpp"
+#include "app/preprocessing.hpp"
 #include "app/resume.hpp"
 #include "app/run_folder.hpp"
 #include "app/same_everywhere.hpp"
@@ -325,6 +326,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     if (run->plan.emulated) {
       note_emulation(config, summary, *sink);
     } else {
+      metrics::write_atomically(folder->file("preprocessing.json"),
+                                preprocessing_json(config.data.name, run->data));
       run->replica->save_weights(folder->file("model.pt"));
     }
     sink->write(summary);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "data/class_names.hpp"
 #include "data/files.hpp"
 #include "data/formats.hpp"
 #include "data/image_set.hpp"
@@ -146,7 +147,8 @@ DatasetPair open_dataset(const DatasetOptions& options) {
   keep_first(parts.train, options.limit_train, "data.limit_train");
   keep_first(parts.test, options.limit_test, "data.limit_test");
   return {std::make_unique<ImageSet>(std::move(parts.train), parts.normalization),
-          std::make_unique<ImageSet>(std::move(parts.test), parts.normalization)};
+          std::make_unique<ImageSet>(std::move(parts.test), parts.normalization),
+          parts.normalization, class_names(options.name)};
 }
 
 DatasetFacts dataset_facts(const std::string& name) { return find_entry(name).facts; }

@@ -54,10 +54,18 @@ class Dataset {
 /// The label of each sample (n).
 std::vector<int> labels_of(const Dataset& dataset);
 
+/// Mean and standard deviation of each channel of the training set, as fractions of 255.
+struct Normalization {
+  std::vector<double> mean;       // (c)
+  std::vector<double> deviation;  // (c)
+};
+
 /// Training and test set with one normalisation.
 struct DatasetPair {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;
+  Normalization normalization;
+  std::vector<std::string> class_names;  // (classes), by label
 };
 
 struct DatasetOptions {

@@ -24,12 +24,6 @@ struct LabelledBytes {
   int classes = 0;
 };
 
-/// Mean and standard deviation of each channel of the training set, as fractions of 255.
-struct Normalization {
-  std::vector<double> mean;       // (c)
-  std::vector<double> deviation;  // (c)
-};
-
 /// Pixels of black border on each side before the crop, as is usual for 32 x 32 images.
 inline constexpr int kCropPadding = 4;
 

@@ -159,15 +159,22 @@ ModelOptions published_options(const std::string& name) {
   return {.name = name, .input = {3, 224, 224}, .classes = 1000};
 }
 
+Frame frame_of(const data::ImageShape& images) {
+  const int rows = std::max(0, kLeastSide - images.height);
+  const int columns = std::max(0, kLeastSide - images.width);
+  return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
+}
+
 std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
   const Entry& entry = find_model(options.name);
   check_options(options, entry);
   return guarded("building a network", [&] {
-    auto replica = make_torch_replica(make_network(options, entry), {.images = options.input,
-                                                                     .least_side = kLeastSide,
-                                                                     .classes = options.classes,
-                                                                     .seed = options.seed,
-                                                                     .rank = options.rank});
+    auto replica =
+        make_torch_replica(make_network(options, entry), {.images = options.input,
+                                                          .frame = frame_of(options.input),
+                                                          .classes = options.classes,
+                                                          .seed = options.seed,
+                                                          .rank = options.rank});
     if (options.normalization == "range-evonorm") try_image(*replica, options.input);
     return replica;
   });

@@ -69,7 +69,15 @@ struct ModelOptions {
 /// @throws Error{usage} for an unknown name (lists all).
 ModelOptions published_options(const std::string& name);
 
-/// Images with a side below 32 pixels are framed with zeros to 32.
+/// Rows and columns of zeros that a network puts around an image that is already normalised.
+struct Frame {
+  int top = 0, bottom = 0, left = 0, right = 0;  // [pixels]
+  bool operator==(const Frame&) const = default;
+};
+/// What makes a side below 32 pixels one of 32; nothing for larger ones.
+Frame frame_of(const data::ImageShape& images);
+
+/// Small images get the frame that frame_of() says.
 /// @throws Error{usage} for an unknown name (lists all) or an input that the network cannot
 /// take.
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);

@@ -227,11 +227,9 @@ class TorchReplica final : public Replica {
                        batch.shape.width, batch.shape.channels},
                       at::kFloat)
             .permute({0, 3, 1, 2});
-    const int rows = std::max(0, input_.least_side - batch.shape.height);
-    const int columns = std::max(0, input_.least_side - batch.shape.width);
-    if (rows == 0 && columns == 0) return images;
-    return at::constant_pad_nd(images,
-                               {columns / 2, columns - columns / 2, rows / 2, rows - rows / 2});
+    const Frame& frame = input_.frame;
+    if (frame == Frame{}) return images;
+    return at::constant_pad_nd(images, {frame.left, frame.right, frame.top, frame.bottom});
   }
 
   at::Tensor labels_of(const data::Batch& batch) const {

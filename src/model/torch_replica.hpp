@@ -12,7 +12,7 @@ namespace eqt::model {
 /// What the network is fed with.
 struct ReplicaInput {
   data::ImageShape images;  // of the batches
-  int least_side = 0;       // [pixels] smaller images are framed with zeros
+  Frame frame;              // around each of them
   int classes = 0;
   std::uint64_t seed = 1;  // of what the network draws while it trains
   Rank rank = 0;           // ranks draw independently

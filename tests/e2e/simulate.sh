@@ -21,6 +21,8 @@ same_as_job() {
   expect_code 0 "$what: ranks that are played"
   train "$ranks" "job-$what" "${small[@]}" "$@"
   expect_code 0 "$what: ranks"
+  cmp -s "$WORK/played-$what/preprocessing.json" "$WORK/job-$what/preprocessing.json" ||
+    wrong "$what: preprocessing.json is missing or differs"
   python3 - "$WORK/played-$what" "$WORK/job-$what" <<'PY' || wrong "$what: the two runs differ"
 import json, sys
 played, job = (json.load(open(f"{folder}/summary.json")) for folder in sys.argv[1:3])

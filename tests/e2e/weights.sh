@@ -44,6 +44,18 @@ for key in given:
         assert torch.equal(found[key], given[key]), key
 PY
 
+# What a run leaves is enough to find its accuracy again, on pictures that training frames.
+mnist=/usr/share/datasets/fashion-mnist
+if [[ -r $mnist/t10k-images-idx3-ubyte.gz ]]; then
+  train 1 grey --set data.name=fashion-mnist --set data.limit_train=1024 --set data.limit_test=200 \
+    --set train.batch_size=32 --set train.steps=30
+  expect_code 0 "a run on small pictures"
+  /usr/bin/python3 "$EQT_ROOT/tests/e2e/accuracy_in_python.py" "$RUN" "$mnist/t10k-images-idx3-ubyte.gz" \
+    "$mnist/t10k-labels-idx1-ubyte.gz" || wrong "Python finds another accuracy"
+else
+  echo "dataset-fashion-mnist is not installed: the accuracy in Python is not compared"
+fi
+
 echo "not a pickle" >"$WORK/garbage.pt"
 train 1 garbage --set train.steps=1 --set "model.weights=$WORK/garbage.pt"
 expect_failure 3 'garbage\.pt' "weights that are no weights"

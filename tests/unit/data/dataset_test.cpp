@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 
 #include "core/error.hpp"
+#include "data/class_names.hpp"
 #include "support/catch.hpp"
 #include "unit/data/temporary_folder.hpp"
 
@@ -176,4 +178,16 @@ TEST_CASE("Debian's Fashion-MNIST is read whole and normalised", "[dataset]") {
   std::array<int, 10> counts{};
   for (const auto label : batch.labels) ++counts.at(static_cast<std::size_t>(label));
   for (const int class_count : counts) REQUIRE(class_count == 6000);  // Xiao et al., section 2
+}
+
+TEST_CASE("every class of every set has a name of its own", "[dataset]") {
+  for (const DatasetInfo& info : list_datasets()) {
+    CAPTURE(info.name);
+    const std::vector<std::string> names = class_names(info.name);
+    const auto classes = static_cast<std::size_t>(dataset_facts(info.name).classes);
+    CHECK(names.size() == classes);
+    CHECK(std::set(names.begin(), names.end()).size() == classes);
+  }
+  CHECK(open_dataset({"synthetic", "", 10, 10, 1}).class_names.front() == "0 degrees, 4 pixels");
+  CHECK_THROWS_AS(class_names("no such set"), Error);
 }

@@ -1,0 +1,17 @@
+// What a network expects of its input, as a file beside its weights.
+
+#pragma once
+
+#include <string>
+
+#include "data/dataset.hpp"
+
+namespace eqt::app {
+
+/// preprocessing.json: how a picture of the set, bytes from 0 to 255, becomes the network's input.
+/// A JSON object: `shape` of the picture and `input_shape` of the input (channels, height, width),
+/// `scale`, `mean` and `deviation` by channel, `framing` in pixels with its value after
+/// normalisation, `class_names` by label, `steps` in words.
+std::string preprocessing_json(const std::string& dataset, const data::DatasetPair& data);
+
+}  // namespace eqt::app
