@@ -227,7 +227,7 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     build_compressor(config, comm, *run);
     plan = make_plan(config, run->replica->layout(), *run->compressor);
   });
-  if (averages(config)) run->choice = choose_by_measure(config, comm, *run, plan);
+  if (averages(config)) run->choice = choose_by_cost(config, comm, *run, plan);
   require_no_stop(comm);
   if (gossip_traits(config.synchronization.algorithm).mixes) {
     run->buckets = std::move(plan);
@@ -270,7 +270,6 @@ metrics::RunRecord describe(const RunConfig& config, const Run& run,
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm;
   record.config_json = resolved_json(settled_config(config, run));
-  if (run.choice) record.collective_predicted_ms = 1e3 * run.choice->seconds;
   record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(record.ranks);
   return record;
 }

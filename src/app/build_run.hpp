@@ -9,7 +9,7 @@
 
 #include "app/build_gossip.hpp"
 #include "app/build_simulation.hpp"
-#include "app/choose_by_measure.hpp"
+#include "app/choose_by_cost.hpp"
 #include "app/config/run_config.hpp"
 #include "codec/compressor.hpp"
 #include "collective/adaptation.hpp"
@@ -50,7 +50,7 @@ struct Run {
   std::unique_ptr<train::Synchronizer> synchronizer;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Schedule> schedule;
-  std::optional<MeasuredChoice> choice;  // of the collective, if `auto` had one to make
+  std::optional<CostedChoice> choice;  // of the collective, if `auto` had one to make
   std::unique_ptr<train::Divergence> divergence;
   train::Plan plan;
   int threads = 1;
@@ -66,7 +66,7 @@ struct SavedPosition {
   std::uint64_t batches = 1;  // of an epoch
 };
 
-/// `config` with the collective that was chosen by measurement or for a simulation, so that it
+/// `config` with the collective that `auto` chose or for a simulation, so that it
 /// repeats this run.
 RunConfig settled_config(const RunConfig& config, const Run& run);
 

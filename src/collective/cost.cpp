@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "codec/frame.hpp"
 #include "codec/integer/integer_codec.hpp"
@@ -162,39 +161,26 @@ Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBuck
   return volume;
 }
 
-Machine coarse(const Machine& machine) {
-  // To the nearest power, half a step up or down.
-  const auto rounded = [](double value, double base) {
-    return value > 0 ? std::pow(base, std::round(std::log(value) / std::log(base))) : 0.0;
-  };
-  constexpr double kTen = 10, kRootOfTen = 3.1622776601683795;
-  Machine result = machine;
-  for (double* const seconds :
-       {&result.encode_seconds, &result.decode_seconds, &result.add_seconds}) {
-    *seconds = rounded(*seconds, kTen);
-  }
-  auto& link = result.between_hosts;
-  link.latency_seconds = rounded(link.latency_seconds, kTen);
-  link.bytes_per_second = rounded(link.bytes_per_second, kRootOfTen);
-  result.within_host = {.latency_seconds = 1e-6, .bytes_per_second = 1e10};
-  return result;
+double abroad_bytes(const CostCard& card, const Machine& machine) {
+  if (card.abroad_bytes) return *card.abroad_bytes;
+  if (machine.hosts <= 1) return 0;
+  const double mates = static_cast<double>(machine.ranks) / machine.hosts;
+  return card.sent_bytes * (machine.ranks - mates) / (machine.ranks - 1.0);
 }
 
 double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
                        std::size_t slots) {
   EQT_CHECK(pieces > 0 && slots > 0, "a prediction for {} pieces in {} slots", pieces, slots);
   const double mates = static_cast<double>(machine.ranks) / machine.hosts;
-  const double abroad =
-      machine.hosts > 1 ? (machine.ranks - mates) / (machine.ranks - 1.0) : 0;  // share of peers
   const auto seconds_of = [](double bytes, const Machine::Wire& wire) {
     return bytes > 0 && wire.bytes_per_second > 0 ? bytes / wire.bytes_per_second : 0;
   };
-  const double abroad_bytes = card.abroad_bytes.value_or(card.sent_bytes * abroad);
-  const double wire = seconds_of(abroad_bytes * mates, machine.between_hosts);
+  const double abroad = abroad_bytes(card, machine);
+  const double wire = seconds_of(abroad * mates, machine.between_hosts);
   const double cpu = card.encoded_values * machine.encode_seconds +
                      card.decoded_values * machine.decode_seconds +
                      card.added_values * machine.add_seconds +
-                     seconds_of(card.sent_bytes - abroad_bytes, machine.within_host);
+                     seconds_of(card.sent_bytes - abroad, machine.within_host);
   const double latency = machine.hosts > 1 ? machine.between_hosts.latency_seconds
                                            : machine.within_host.latency_seconds;
   const auto turns = static_cast<double>((pieces + slots - 1) / slots);

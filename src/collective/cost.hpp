@@ -55,8 +55,8 @@ struct CostCard {
 /// @pre volume.ranks >= 1
 std::optional<CostCard> cost_card(std::string_view collective, const Volume& volume);
 
-/// What a job's machine was measured to do; of ranks and links that differ, the slowest. A speed of
-/// 0 bytes/s stands for links that do not exist.
+/// What a job's machine does; of ranks and links that differ, the slowest. A speed of 0 bytes/s
+/// stands for links that do not exist.
 struct Machine {
   int ranks = 1, hosts = 1;                                        // as many ranks on each host
   double encode_seconds = 0, decode_seconds = 0, add_seconds = 0;  // per value, on one rank
@@ -66,11 +66,8 @@ struct Machine {
   } between_hosts, within_host;
 };
 
-/// The machine with every figure rounded, so that measuring it once more gives the same: speeds of
-/// links to half powers of ten (which 1, 10, 100 Mb/s, 1, 2.5, 10, 40 Gb/s are far from being
-/// between), latencies and the cores' speeds to powers of ten. Links within a host count as 1 us
-/// and 10 GB/s.
-Machine coarse(const Machine& machine);
+/// Of the card's bytes those that a rank sends to other hosts.
+double abroad_bytes(const CostCard& card, const Machine& machine);
 
 /// Seconds of one synchronization whose `pieces` pass through the engine, `slots` of them at a
 /// time:
@@ -86,7 +83,7 @@ struct Candidate {
   double seconds = 0;
 };
 /// The first of `candidates`, which stand in the order of preference, that takes at most 1 + `tie`
-/// times as long as the fastest: so that noise does not decide between equals.
+/// times as long as the fastest.
 /// @pre not empty
 std::size_t choose_first_fast(std::span<const Candidate> candidates, double tie);
 

@@ -79,7 +79,6 @@ Json json_of(const RunRecord& r) {
           {"dataset", r.dataset},
           {"compressor", r.compressor},
           {"collective", r.collective},
-          {"collective_predicted_ms", number(r.collective_predicted_ms)},
           {"algorithm", r.algorithm},
           {"parameters", r.parameters},
           {"train_samples", r.train_samples},

@@ -59,8 +59,6 @@ struct RunRecord {
   StepId steps_per_epoch = 0;
   StepId total_steps = 0;
   std::string model, dataset, compressor, collective, algorithm;
-  // What one synchronization was expected to take; empty where `auto` had nothing to choose.
-  std::optional<double> collective_predicted_ms;
   std::string config_json;  // the resolved config
   bool emulated = false;    // no network was run; sinks say so with every record
   bool simulated = false;   // one process played all ranks; sinks say so with every record

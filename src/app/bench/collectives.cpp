@@ -120,7 +120,7 @@ bool prepare(const RunConfig& config, std::size_t values, bool named, comm::Comm
       plan = make_plan(config, bench_layout(values), *run.compressor);
       run.memory = make_memory(config, comm.size(), *run.compressor, values);
     });
-    run.choice = choose_by_measure(config, comm, run, plan);
+    run.choice = choose_by_cost(config, comm, run, plan);
     comm.agree_after(
         [&] { run.collective = make_collective(settled_config(config, run), comm, run, plan); });
   } catch (const comm::AgreedError& error) {

@@ -212,22 +212,22 @@ std::vector<Field> synchronization_fields() {
                    {"none", "no synchronization: each rank trains alone"}})
           .says("what ranks exchange"),
       EQT_FIELD(synchronization.collective, must_stay)
-          .one_of({{"auto",
-                    "the fastest that suits the compressor, by measurement; config.json names it"},
-                   {"dense", "float32 by a full-duplex pipeline; only for the compressor none"},
-                   {"mpi-allreduce", "float32 by MPI_Allreduce; only for the compressor none"},
-                   {"allgather", "every rank sends its message to all and adds what it receives"},
-                   {"scatter-reduce", "each rank adds one chunk, then all gather the sums"},
-                   {"ring", "partial sums go round a ring of ranks, encoded anew at each hop"},
-                   {"recursive-doubling",
-                    "partners exchange partial sums in log2 rounds; for small models"},
-                   {"sparse",
-                    "each rank adds the survivors of its values, then all gather the largest sums; "
-                    "only for topk, threshold, randomk and dgc"},
-                   {"integer",
-                    "as scatter-reduce, but ranks share scales and codes are added as integers; "
-                    "for terngrad, qsgd-v and int8"},
-                   {"hierarchical", "float32 within a host, messages of the sums between hosts"}})
+          .one_of(
+              {{"auto", "the cheapest by formula that suits the compressor; config.json names it"},
+               {"dense", "float32 by a full-duplex pipeline; only for the compressor none"},
+               {"mpi-allreduce", "float32 by MPI_Allreduce; only for the compressor none"},
+               {"allgather", "every rank sends its message to all and adds what it receives"},
+               {"scatter-reduce", "each rank adds one chunk, then all gather the sums"},
+               {"ring", "partial sums go round a ring of ranks, encoded anew at each hop"},
+               {"recursive-doubling",
+                "partners exchange partial sums in log2 rounds; for small models"},
+               {"sparse",
+                "each rank adds the survivors of its values, then all gather the largest sums; "
+                "only for topk, threshold, randomk and dgc"},
+               {"integer",
+                "as scatter-reduce, but ranks share scales and codes are added as integers; "
+                "for terngrad, qsgd-v and int8"},
+               {"hierarchical", "float32 within a host, messages of the sums between hosts"}})
           .says("how gradients are averaged"),
       EQT_FIELD(synchronization.overlap, may_change)
           .says("communicate while the backward pass still computes"),

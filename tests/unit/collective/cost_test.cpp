@@ -115,21 +115,6 @@ TEST_CASE("the first of equals is taken, and a clearly faster one before it", "[
   CHECK(choose_first_fast(far, 0.3) == 1);
 }
 
-TEST_CASE("a coarse machine is the same when it is measured a little differently", "[cost]") {
-  constexpr double kBitsPerByte = 8;
-  // What links carry of their nominal rates, within a fifth either way.
-  for (const double rate : {1e6, 1e7, 1e8, 1e9, 2.5e9, 1e10, 4e10, 1e11}) {
-    Machine machine = wire_of(0.95 * rate / kBitsPerByte, 4, 4);
-    const double usual = collective::coarse(machine).between_hosts.bytes_per_second;
-    for (const double noise : {0.85, 1.05}) {
-      machine.between_hosts.bytes_per_second = noise * 0.95 * rate / kBitsPerByte;
-      INFO(rate << " bit/s times " << noise);
-      CHECK(collective::coarse(machine).between_hosts.bytes_per_second == usual);
-    }
-    CHECK(usual == Approx(rate / kBitsPerByte).epsilon(0.8));
-  }
-}
-
 TEST_CASE("message bytes are expected from the plan", "[cost]") {
   const auto qsgd = codec::make_qsgd({.bits = 4, .bucket_size = 8192});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}, {"bias", {10}, 65536, 10}};
