@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -18,8 +19,9 @@ using pipeline::FusionBucket;
 /// The engine's work on a model: mixing every bucket of a buffer in place.
 class MixWork final : public pipeline::Work {
  public:
-  MixWork(gossip::Mixer& mixer, Rank rank, const std::optional<Fault>& fault)
-      : mixer_(mixer), rank_(rank), fault_(fault) {}
+  /// @param buckets how many the plan has
+  MixWork(gossip::Mixer& mixer, Rank rank, std::size_t buckets, const std::optional<Fault>& fault)
+      : mixer_(mixer), rank_(rank), fault_(fault), errors_(buckets) {}
 
   /// @param background the job that this is part of: only waits that its owner shares count; null:
   /// all do
@@ -27,7 +29,7 @@ class MixWork final : public pipeline::Work {
     context_ = context;
     values_ = values;
     background_ = background;
-    total = {};
+    traffic = {};
   }
 
   std::size_t slots() const noexcept override { return mixer_.slots(); }
@@ -41,18 +43,26 @@ class MixWork final : public pipeline::Work {
     mix.result = {};
     return mixer_.mix(bucket, mix.context, values_, mix.result);
   }
-  void done(const FusionBucket&, std::size_t slot) override {
+  void done(const FusionBucket& bucket, std::size_t slot) override {
     const gossip::MixResult& result = mixes_.at(slot).result;
-    total.traffic += result.traffic;
-    total.message.error += result.message.error;
-    total.message.exact += result.message.exact;
+    traffic += result.traffic;
+    errors_.at(bucket.index) = result.message;
   }
   void waited(double seconds) override {
-    total.traffic.transfer_seconds +=
-        background_ != nullptr ? background_->exposed(seconds) : seconds;
+    traffic.transfer_seconds += background_ != nullptr ? background_->exposed(seconds) : seconds;
   }
 
-  gossip::MixResult total;
+  /// Of all buckets, added in the plan's order: the order in which they are done depends on timing.
+  gossip::MessageError message_error() const {
+    gossip::MessageError sum;
+    for (const gossip::MessageError& bucket : errors_) {
+      sum.error += bucket.error;
+      sum.exact += bucket.exact;
+    }
+    return sum;
+  }
+
+  Traffic traffic;
 
  private:
   struct Mix {
@@ -66,6 +76,7 @@ class MixWork final : public pipeline::Work {
   gossip::MixContext context_;
   std::span<float> values_;
   Background* background_ = nullptr;
+  std::vector<gossip::MessageError> errors_;  // by the bucket's index
   std::array<Mix, pipeline::kMostSlots> mixes_;
 };
 
@@ -76,12 +87,12 @@ class GossipAveraging final : public Synchronizer {
         options_(options),
         edges_(parts.comm),
         engine_(parts.comm, parts.plan),
-        work_(parts.mixer, parts.comm.rank(), options.fault) {
+        work_(parts.mixer, parts.comm.rank(), parts.plan.size(), options.fault) {
     const std::size_t count = p_.parameters.size();
     if (p_.direction != nullptr && !p_.direction->mixed().empty()) {
       EQT_CHECK(p_.direction_mixer != nullptr && !options.combine_first,
                 "{} mixes a buffer of its own", p_.direction->name());
-      direction_work_.emplace(*p_.direction_mixer, p_.comm.rank(), std::nullopt);
+      direction_work_.emplace(*p_.direction_mixer, p_.comm.rank(), parts.plan.size(), std::nullopt);
     }
     if (p_.direction != nullptr || options.combine_first) before_ = FlatBuffer(count);
     if (!options.combine_first) return;
@@ -125,11 +136,11 @@ class GossipAveraging final : public Synchronizer {
     }
     take_numerator();
     if (p_.direction != nullptr) p_.direction->observe(before_.span(), p_.parameters, rate);
-    SyncResult result{work_.total.traffic, {}, {}};
+    SyncResult result{work_.traffic, {}, {}};
     if (adapting_) adapt(result);
-    if (direction_work_) result.traffic += direction_work_->total.traffic;
+    if (direction_work_) result.traffic += direction_work_->traffic;
     edges_.close(result.traffic);
-    const gossip::MessageError& message = work_.total.message;
+    const gossip::MessageError message = work_.message_error();
     if (message.exact > 0) result.quantization_variance = message.error / message.exact;
     return result;
   }
@@ -139,7 +150,7 @@ class GossipAveraging final : public Synchronizer {
     edges_.open();
     mix_parameters();
     take_numerator();
-    SyncResult result{work_.total.traffic, {}, {}};
+    SyncResult result{work_.traffic, {}, {}};
     edges_.close(result.traffic);
     return result;
   }
