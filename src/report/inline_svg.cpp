@@ -14,15 +14,18 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
   return text;
 }
 
-/// `text` without its elements of one name.
-std::string without_elements(std::string text, const std::string& name) {
+/// `text` without its elements of one name. One pass: a drawing may have thousands of them.
+std::string without_elements(std::string_view text, const std::string& name) {
   const std::string begin = "<" + name + ">", end = "</" + name + ">";
-  for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos;) {
-    const std::size_t last = text.find(end, at);
-    EQT_CHECK(last != std::string::npos, "SVG: an open {}", name);
-    text.erase(at, last + end.size() - at);
+  std::string kept;
+  for (std::size_t at = 0;;) {
+    const std::size_t first = text.find(begin, at);
+    kept += text.substr(at, first - at);
+    if (first == std::string_view::npos) return kept;
+    const std::size_t last = text.find(end, first);
+    EQT_CHECK(last != std::string_view::npos, "SVG: an open {}", name);
+    at = last + end.size();
   }
-  return text;
 }
 
 /// A tag for a page: names of its own, no white paper below.
@@ -58,8 +61,8 @@ std::string_view view_box_of(std::string_view open_tag) {
 std::string inline_svg(std::string_view file, std::string_view prefix, std::string_view title,
                        std::string_view description) {
   std::string_view open_tag;
-  std::string content(content_of(file, open_tag));
-  content = without_elements(without_elements(content, "title"), "desc");
+  const std::string content =
+      without_elements(without_elements(content_of(file, open_tag), "title"), "desc");
   EQT_CHECK(content.find("<script") == std::string::npos, "gnuplot's SVG has a script");
   std::string svg = fmt::format(
       "<svg {0} role=\"img\" aria-labelledby=\"{1}title {1}desc\">\n<title "
@@ -83,7 +86,7 @@ std::string described_svg(std::string_view file, std::string_view title,
   std::string svg(file.substr(0, static_cast<std::size_t>(content.data() - file.data())));
   svg += fmt::format("\n<title>{}</title>\n<desc>{}</desc>\n", html_text(title),
                      html_text(description));
-  svg += without_elements(without_elements(std::string(content), "title"), "desc");
+  svg += without_elements(without_elements(content, "title"), "desc");
   return svg + "</svg>\n";
 }
 

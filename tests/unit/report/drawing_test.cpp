@@ -46,6 +46,25 @@ TEST_CASE("bars stack the rooms of a step", "[report]") {
   CHECK(has(named(drawings, "classes-1").description, "up to 67 %"));  // 20 of 30
 }
 
+TEST_CASE("more classes than pixels share bars, so that a plot's work is bounded", "[report]") {
+  std::vector<Run> runs = test::made_runs("qsgd");
+  // 5000 classes of one sample each: 250 bars of 20.
+  for (Run& run : runs) run.class_histogram = {std::vector<std::uint64_t>(5000, 1)};
+  const Drawings drawings = drawings_of(groups_of(runs));
+  const Drawing& drawing = named(drawings, "classes-1");
+  CHECK(has(drawing.script, "\n0 0 20 40 60 "));
+  CHECK(has(drawing.script, " 4980 5000\n"));
+  CHECK(has(drawing.script, "[c=0:249]"));
+  CHECK(has(drawing.description, "5000 classes in 250 bars"));
+  // As many classes as bars, and one more: a bar of two classes.
+  for (Run& run : runs) run.class_histogram = {std::vector<std::uint64_t>(250, 1)};
+  CHECK(has(named(drawings_of(groups_of(runs)), "classes-1").script, "\n0 0 1 2 3 "));
+  for (Run& run : runs) run.class_histogram = {std::vector<std::uint64_t>(251, 1)};
+  const Drawings more = drawings_of(groups_of(runs));
+  CHECK(has(named(more, "classes-1").script, "\n0 0 2 3 4 "));
+  CHECK(has(named(more, "classes-1").script, " 250 251\n"));
+}
+
 TEST_CASE("what no run recorded is not drawn, and said so", "[report]") {
   const std::vector<Run> runs = test::made_runs("qsgd");
   const Drawings drawings = drawings_of(groups_of(runs));
