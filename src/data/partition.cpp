@@ -29,4 +29,25 @@ IidPartition::IidPartition(std::size_t samples, int rank, int ranks, std::uint64
     : ShardPartition(plan_iid(samples, ranks, seed).shards.at(static_cast<std::size_t>(rank)), rank,
                      seed) {}
 
+ReshuffledPartition::ReshuffledPartition(std::size_t samples, int rank, int ranks,
+                                         std::uint64_t seed)
+    : samples_(samples),
+      rank_(static_cast<std::size_t>(rank)),
+      ranks_(static_cast<std::size_t>(ranks)),
+      seed_(seed) {
+  EQT_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, "rank {} of {}", rank, ranks);
+  require_sample_each(samples, ranks);
+}
+
+std::size_t ReshuffledPartition::size() const { return (samples_ - rank_ + ranks_ - 1) / ranks_; }
+
+std::vector<std::size_t> ReshuffledPartition::order(std::uint64_t epoch) const {
+  const auto all =
+      random_permutation(make_key(seed_, epoch, 0, RandomPurpose::partition), samples_);
+  std::vector<std::size_t> own;
+  own.reserve(size());
+  for (std::size_t i = rank_; i < samples_; i += ranks_) own.push_back(all[i]);
+  return own;
+}
+
 }  // namespace eqt::data

@@ -40,6 +40,23 @@ class IidPartition : public ShardPartition {
   IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed);
 };
 
+/// Every epoch deals a permutation of the whole set, a pure function of (seed, epoch), to the ranks
+/// in turn: rank r has its elements r, r + ranks, r + 2 ranks, ... So every epoch's shards tile the
+/// set, and what ranks have visited after equally many samples each is a beginning of the
+/// permutation: other ranks that go on in the middle of an epoch visit the rest of it.
+class ReshuffledPartition : public Partition {
+ public:
+  /// @throws Error{usage} if ranks > samples
+  ReshuffledPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed);
+  std::size_t size() const override;
+  std::vector<std::size_t> order(std::uint64_t epoch) const override;
+
+ private:
+  std::size_t samples_;
+  std::size_t rank_, ranks_;
+  std::uint64_t seed_;
+};
+
 /// Rank r's half-open range of [0, count) when it is cut into `ranks` runs that differ by at most
 /// one in length, longer ones first.
 struct Range {

@@ -34,14 +34,24 @@ ClassHistogram PartitionPlan::class_histogram(std::span<const int> labels, int c
   return histogram;
 }
 
+void require_sample_each(std::size_t samples, int ranks) {
+  if (static_cast<std::size_t>(ranks) <= samples) return;
+  fail(Kind::usage,
+       "expected at least one training sample per rank, found {} samples for {} ranks; start "
+       "fewer ranks or raise data.limit_train",
+       samples, ranks);
+}
+
+PartitionPlan plan_reshuffled(std::size_t samples, int ranks, std::uint64_t seed) {
+  PartitionPlan plan;
+  for (int rank = 0; rank < ranks; ++rank)
+    plan.shards.push_back(ReshuffledPartition(samples, rank, ranks, seed).order(0));
+  return plan;
+}
+
 PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed) {
   EQT_CHECK(ranks >= 1, "{} ranks", ranks);
-  if (static_cast<std::size_t>(ranks) > samples) {
-    fail(Kind::usage,
-         "expected at least one training sample per rank, found {} samples for {} ranks; start "
-         "fewer ranks or raise data.limit_train",
-         samples, ranks);
-  }
+  require_sample_each(samples, ranks);
   const auto all = random_permutation(make_key(seed, 0, 0, RandomPurpose::partition), samples);
   PartitionPlan plan;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -29,10 +29,17 @@ struct PartitionPlan {
   ClassHistogram class_histogram(std::span<const int> labels, int classes) const;
 };
 
+/// @throws Error{usage} if ranks > samples
+void require_sample_each(std::size_t samples, int ranks);
+
 /// IID: a seeded permutation of the whole set cut into consecutive shards that differ by at most
 /// one in size. Nothing is left over.
 /// @throws Error{usage} if ranks > samples
 PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed);
+
+/// As plan_iid() for the first epoch of ReshuffledPartition: every rank's order, one by one.
+/// @throws Error{usage} if ranks > samples
+PartitionPlan plan_reshuffled(std::size_t samples, int ranks, std::uint64_t seed);
 
 /// Degree of skew s in [0, 1] (S. A. Aketi, S. Kodge, K. Roy, "Low precision decentralized
 /// distributed training over IID and non-IID data", 2022): of each class the first int(s size)

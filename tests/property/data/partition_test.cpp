@@ -1,9 +1,12 @@
 // Laws of partitions over many sizes, classes, rank counts and degrees of skew.
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "core/random.hpp"
+#include "data/partition.hpp"
 #include "data/partition_plan.hpp"
 #include "support/catch.hpp"
 #include "support/partitions.hpp"
@@ -125,4 +128,79 @@ TEST_CASE("Dirichlet partitions of any sizes give equal shards", "[partition]") 
     REQUIRE(plan.leftover_samples <
             2 * static_cast<std::size_t>(c.ranks));  // 1 / n itself may round down
   }
+}
+
+namespace {
+
+using Orders = std::vector<std::vector<std::size_t>>;  // by rank
+
+Orders orders_of(std::size_t samples, int ranks, std::uint64_t seed, std::uint64_t epoch) {
+  Orders orders;
+  for (int rank = 0; rank < ranks; ++rank)
+    orders.push_back(ReshuffledPartition(samples, rank, ranks, seed).order(epoch));
+  return orders;
+}
+
+/// What the ranks together have visited after `each` samples of every rank, sorted.
+std::vector<std::size_t> visited(const Orders& orders, std::size_t each) {
+  std::vector<std::size_t> all;
+  for (const auto& order : orders)
+    std::copy_n(order.begin(), std::min(each, order.size()), std::back_inserter(all));
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("every epoch's reshuffled shards tile the set, as its seed and number say",
+          "[partition]") {
+  for (std::uint64_t i = 0; i < kCases; ++i) {
+    const RandomStream stream({.run_seed = 13, .step = i});
+    const int ranks = 1 + static_cast<int>(stream.bounded(0, 12));
+    const std::size_t samples = static_cast<std::size_t>(ranks) + stream.bounded(1, 300);
+    const std::uint64_t seed = stream.bits(2);
+    CAPTURE(i, samples, ranks);
+    CHECK(plan_reshuffled(samples, ranks, seed).shards == orders_of(samples, ranks, seed, 0));
+    for (const std::uint64_t epoch : {0u, 1u, stream.bits(3)}) {
+      const Orders orders = orders_of(samples, ranks, seed, epoch);
+      require_no_sample_twice({.shards = orders}, samples, ranks);
+      for (const auto& order : orders) {
+        CHECK(order.size() >= samples / static_cast<std::size_t>(ranks));
+        CHECK(order.size() <= samples / static_cast<std::size_t>(ranks) + 1);
+      }
+      // Whatever was asked for before.
+      const ReshuffledPartition last(samples, ranks - 1, ranks, seed);
+      (void)last.order(epoch + 1);
+      CHECK(last.order(epoch) == orders.back());
+      CHECK(last.size() == orders.back().size());
+    }
+  }
+  CHECK(orders_of(300, 2, 5, 1)[0] != orders_of(300, 2, 5, 2)[0]);
+  CHECK(orders_of(300, 2, 5, 1)[0] != orders_of(300, 2, 6, 1)[0]);
+}
+
+TEST_CASE("any number of ranks goes on where others stopped in a reshuffled epoch", "[partition]") {
+  constexpr std::size_t kSamples = 240;
+  const std::vector<std::size_t> by_one = orders_of(kSamples, 1, 7, 3)[0];
+  for (const int ranks : {2, 3, 4, 6, 8}) {
+    const Orders orders = orders_of(kSamples, ranks, 7, 3);
+    for (std::size_t seen = 0; seen <= kSamples; seen += 24) {
+      std::vector<std::size_t> expected(by_one.begin(),
+                                        by_one.begin() + static_cast<std::ptrdiff_t>(seen));
+      std::sort(expected.begin(), expected.end());
+      CHECK(visited(orders, seen / static_cast<std::size_t>(ranks)) == expected);
+    }
+  }
+}
+
+TEST_CASE("over the epochs a sample visits every rank equally often", "[partition]") {
+  constexpr int kRanks = 4, kEpochs = 800;
+  std::vector<int> visits(kRanks, 0);
+  for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    const Orders orders = orders_of(40, kRanks, 1, epoch);
+    for (std::size_t r = 0; r < kRanks; ++r)
+      visits[r] += static_cast<int>(std::count(orders[r].begin(), orders[r].end(), 17u));
+  }
+  // Binomial with p = 1/4: 200 of 800 +- 12.2; five of them.
+  for (const int n : visits) CHECK(std::abs(n - kEpochs / kRanks) < 5 * 12.3);
 }
