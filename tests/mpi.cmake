@@ -21,7 +21,7 @@ eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
   SOURCES mpi/power_sgd_test.cpp)
 target_compile_definitions(power_sgd PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 eqt_mpi_test(hierarchical RANKS 1 2 3 4 5 8 LINK eqt_collective SOURCES mpi/hierarchical_test.cpp)
-eqt_mpi_test(vote RANKS 1 2 3 4 5 LINK eqt_collective SOURCES mpi/vote_test.cpp)
+eqt_mpi_test(vote RANKS 1 2 3 4 5 LINK eqt_collective eqt_optim SOURCES mpi/vote_test.cpp)
 eqt_mpi_test(sparse RANKS 1 2 3 4 5 8 LINK eqt_train SOURCES mpi/sparse_test.cpp)
 
 eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES

@@ -5,6 +5,17 @@
 #include "codec/message.hpp"
 
 namespace eqt::collective {
+namespace {
+
+/// Sign codecs' own rule: -1 below zero, else +1. A NaN stays one, for whoever looks for it.
+void take_signs(std::span<float> mean) {
+  for (float& value : mean) {
+    if (value < 0) value = -1;
+    if (value >= 0) value = 1;
+  }
+}
+
+}  // namespace
 
 void propose_scales(const codec::Compressor& compressor, const FusionBucket& bucket,
                     std::span<const float> values, std::vector<float>& scales) {
@@ -40,7 +51,12 @@ void mean_of_messages(const codec::Compressor& compressor, const FusionBucket& b
                              workspace, values);
   if (!compressor.properties().votes) return;
   for (const codec::Segment& segment : bucket.segments) {
-    if (segment.compressed) compressor.finish_mean(values.subspan(segment.begin, segment.count));
+    const auto mean = values.subspan(segment.begin, segment.count);
+    if (segment.compressed) {
+      compressor.finish_mean(mean);
+    } else {
+      take_signs(mean);  // one learning rate cannot suit signs and gradients
+    }
   }
 }
 

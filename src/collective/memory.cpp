@@ -104,14 +104,11 @@ class SignumMemory final : public GradientMemory {
   SignumMemory(std::size_t count, float beta) : beta_(beta), momentum_(count) {}
 
   void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
-    for (const codec::Segment& segment : bucket.segments) {
-      if (!segment.compressed) continue;
-      float* __restrict m = momentum_.data() + segment.begin;
-      float* __restrict g = gradient.data() + segment.begin;
-      for (std::size_t i = 0; i < segment.count; ++i) {
-        m[i] = beta_ * m[i] + (1 - beta_) * g[i];
-        g[i] = m[i];
-      }
+    float* __restrict m = momentum_.data();
+    float* __restrict g = gradient.data();
+    for (std::size_t i = bucket.begin; i < bucket.end; ++i) {
+      m[i] = beta_ * m[i] + (1 - beta_) * g[i];
+      g[i] = m[i];
     }
   }
 

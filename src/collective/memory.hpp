@@ -41,8 +41,8 @@ struct DgcOptions {
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options);
 
 /// Signum's momentum (Bernstein et al. 2019, algorithm 1): m <- beta m + (1 - beta) g takes the
-/// place of g in compressed segments; raw ones pass unchanged (their momentum stays in the
-/// optimizer). What the vote drops is not remembered.
+/// place of g, also in segments that travel raw: the sign of their mean is the update. What the
+/// vote drops is not remembered.
 /// @param beta in [0, 1)
 std::unique_ptr<GradientMemory> make_signum_memory(std::size_t count, float beta);
 

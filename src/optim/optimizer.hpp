@@ -28,8 +28,8 @@ struct SgdOptions {
   bool nesterov = false;
   float weight_decay = 0;
   /// Ranges of the flat buffer whose gradient already carries momentum (the compressed slices of
-  /// DGC and Signum): there the momentum buffer collects only the weight decay. In any order; they
-  /// do not overlap.
+  /// DGC): there the momentum buffer collects only the weight decay. In any order; they do not
+  /// overlap.
   std::vector<TensorSlice> momentum_corrected;
 };
 

@@ -1,8 +1,13 @@
 // signSGD's majority vote over real ranks, and Signum's momentum before it.
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "codec/codecs.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
+#include "optim/optimizer.hpp"
 #include "pipeline/engine.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
@@ -30,7 +35,10 @@ TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote
   const auto collective = make_allgather(comm, *compressor, plan);
   std::vector<float> values(kCount + 4);
   for (std::size_t c = 0; c < kCount; ++c) values[c] = ballot(c, comm.rank());
-  for (std::size_t i = 0; i < 4; ++i) values[kCount + i] = static_cast<float>(comm.rank());
+  // Raw: the ranks' mean is a little below 0, 0, a little above it, and far above it.
+  const float last = comm.rank() + 1 == comm.size() ? 1.0f : 0.0f;
+  const std::array<float, 4> raw = {-1e-6f * last, 0.0f, 1e-6f * last, 100.0f * last};
+  std::ranges::copy(raw, values.begin() + kCount);
   for (const FusionBucket& bucket : plan) {
     (void)mean_of(*collective, comm, bucket, {.run_seed = 1, .step = 0, .density = {}}, values);
   }
@@ -41,10 +49,9 @@ TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote
     wrong += values[c] != (2 * against > comm.size() ? -1.0f : 1.0f);
   }
   CHECK(wrong == 0);
-  // Segments that travel raw keep their mean.
-  for (std::size_t i = kCount; i < kCount + 4; ++i) {
-    CHECK(values[i] == Approx((comm.size() - 1) / 2.0));
-  }
+  // Segments that travel raw: their mean's sign, however small it is.
+  CHECK(std::vector<float>(values.begin() + kCount, values.end()) ==
+        std::vector<float>{-1, 1, 1, 1});
 }
 
 TEST_CASE("Signum votes on each rank's own momentum", "[vote]") {
@@ -66,7 +73,36 @@ TEST_CASE("Signum votes on each rank's own momentum", "[vote]") {
       memory->remember(bucket, result.contribution);
     }
     votes.push_back(values[0] < 0 ? -1 : 1);
-    CHECK(values[kCount] == (step == 0 ? 10.0f : -1.0f));  // raw: no momentum here
+    CHECK(values[kCount] == values[0]);  // raw: the same momentum, and the sign of its mean
   }
   for (std::size_t step = 0; step < votes.size(); ++step) CHECK(votes[step] == (step < 7 ? 1 : -1));
+}
+
+TEST_CASE("Signum moves every value by rate (sign + decay x), raw ones too", "[vote]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto compressor = codec::make_signsgd();
+  constexpr std::size_t kCount = 64;
+  const auto plan = pipeline::plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
+  const auto collective = make_allgather(comm, *compressor, plan);
+  const auto memory = make_signum_memory(kCount + 4, 0.9f);
+  // Bernstein et al. 2018, algorithm 2 (Signum): x <- x - rate (sign(m) + decay x); the decay is in
+  // no momentum.
+  constexpr double kRate = 0.01, kDecay = 0.5;
+  const auto optimizer = optim::make_sgd(
+      kCount + 4,
+      {.momentum = 0, .weight_decay = static_cast<float>(kDecay), .momentum_corrected = {}});
+  std::vector<float> parameters(kCount + 4, 1.0f);
+  double expected = 1;
+  for (StepId step = 0; step < 20; ++step) {
+    std::vector<float> values(kCount + 4, step == 0 ? 10.0f : -1.0f);
+    for (const FusionBucket& bucket : plan) {
+      memory->compensate(bucket, values);
+      (void)mean_of(*collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}},
+                    values);
+    }
+    optimizer->step(parameters, values, static_cast<float>(kRate));
+    expected -= kRate * ((step < 7 ? 1 : -1) + kDecay * expected);
+    for (const float value : parameters)
+      CHECK(static_cast<double>(value) == Approx(expected).margin(1e-6));
+  }
 }

@@ -75,26 +75,24 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
   }
 }
 
-TEST_CASE("Signum's momentum is (1 - beta) sum beta^k g_k, in compressed segments only",
+TEST_CASE("Signum's momentum is (1 - beta) sum beta^k g_k, in segments that travel raw as well",
           "[memory]") {
   FusionBucket bucket;
   bucket.end = 6;
   bucket.segments = {{.slice = 0, .begin = 0, .count = 4, .compressed = true},
                      {.slice = 1, .begin = 4, .count = 2, .compressed = false}};
   const auto memory = make_signum_memory(6, 0.9f);
-  std::vector<double> expected(4);
+  std::vector<double> expected(6);
   for (StepId step = 0; step < 20; ++step) {
     const auto given = test::gaussian(6, {.run_seed = 8, .step = step});
     auto g = given;
     memory->compensate(bucket, g);
     memory->remember(bucket, {});
-    for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < 6; ++i) {
       expected[i] = 0.9 * expected[i] + 0.1 * static_cast<double>(given[i]);
       CHECK(static_cast<double>(g[i]) == Approx(expected[i]).margin(1e-6));
       CHECK(test::state_of(*memory)[i] == g[i]);
     }
-    CHECK(g[4] == given[4]);
-    CHECK(g[5] == given[5]);
   }
   CHECK(test::state_of(*memory).size() == 6);
 }
