@@ -47,8 +47,9 @@ done
 settings() {
   echo
   case $1 in
-    qsgd | elastiquant) printf '%s\n' bucket_size=512 bits=8 bits=2 ;;
-    qsgd-v) echo bucket_size=512 ;;
+    qsgd) printf '%s\n' bucket_size=8192 'bits=8 bucket_size=8192' 'bits=2 bucket_size=8192' ;;
+    elastiquant) printf '%s\n' bucket_size=512 bits=8 bits=2 ;;
+    qsgd-v) echo bucket_size=8192 ;;
     e-elastiquant) codings | grep -vxE 'fixed|auto' | sed 's/^/coding=/' ;;
     topk) echo density=0.001 ;;
   esac

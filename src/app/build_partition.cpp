@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -15,6 +16,7 @@ data::PartitionPlan make_plan(const RunConfig& config, std::span<const int> labe
     return data::plan_skew(labels, classes, partition.skew, ranks, config.seed);
   if (partition.kind == "dirichlet")
     return data::plan_dirichlet(labels, classes, partition.alpha, ranks, config.seed);
+  if (partition.reshuffle) return data::plan_reshuffled(labels.size(), ranks, config.seed);
   return data::plan_iid(labels.size(), ranks, config.seed);
 }
 
@@ -47,11 +49,21 @@ data::PartitionPlan plan_partition(const RunConfig& config, std::span<const int>
   return plan;
 }
 
+std::unique_ptr<data::Partition> make_partition(const RunConfig& config, data::PartitionPlan& plan,
+                                                std::size_t samples, int rank) {
+  const auto ranks = static_cast<int>(plan.shards.size());
+  if (config.data.partition.reshuffle)
+    return std::make_unique<data::ReshuffledPartition>(samples, rank, ranks, config.seed);
+  return std::make_unique<data::ShardPartition>(
+      std::move(plan.shards.at(static_cast<std::size_t>(rank))), rank, config.seed);
+}
+
 metrics::PartitionRecord describe_partition(const RunConfig::Data::Partition& config,
                                             const data::PartitionPlan& plan,
                                             std::span<const int> labels, int classes) {
   metrics::PartitionRecord record;
   record.kind = config.kind;
+  if (config.kind == "iid") record.reshuffle = config.reshuffle;
   if (config.kind == "skew") record.skew = config.skew;
   if (config.kind == "dirichlet") record.alpha = config.alpha;
   record.leftover_samples = plan.leftover_samples;

@@ -34,12 +34,15 @@ void build_batches(const RunConfig& config, const comm::Communicator& comm, int 
                                               .batches_per_epoch = run.plan.steps_per_epoch,
                                               .augment = config.data.augment,
                                               .seed = config.seed};
+  const std::size_t samples = run.data.train->size();
   if (simulate > 0) {
-    run.simulation = make_simulation(std::move(plan), *run.data.train, options);
+    std::vector<std::unique_ptr<data::Partition>> partitions;
+    for (int w = 0; w < simulate; ++w)
+      partitions.push_back(make_partition(config, plan, samples, w));
+    run.simulation = make_simulation(std::move(partitions), *run.data.train, options);
     return;
   }
-  run.partition = std::make_unique<data::ShardPartition>(
-      std::move(plan.shards[static_cast<std::size_t>(comm.rank())]), comm.rank(), config.seed);
+  run.partition = make_partition(config, plan, samples, comm.rank());
   run.batches = std::make_unique<data::BatchLoader>(*run.data.train, *run.partition, options);
 }
 
@@ -144,16 +147,10 @@ void build_model(const RunConfig& config, const comm::Communicator& comm, int si
   if (run.simulation != nullptr) seat_workers(*run.replica, *run.simulation);
 }
 
-bool has_memory(const Run& run) {
-  if (run.simulation != nullptr) return run.simulation->memories.front() != nullptr;
-  return run.memory != nullptr;
-}
-
-/// Slices whose gradient comes with DGC's or Signum's momentum in it.
+/// Slices whose gradient comes with DGC's momentum in it.
 std::vector<TensorSlice> momentum_corrected(const RunConfig& config, const Run& run) {
   std::vector<TensorSlice> corrected;
-  const std::string& name = config.compressor.name;
-  if ((name != "dgc" && name != "signsgd") || !has_memory(run)) return corrected;
+  if (config.compressor.name != "dgc") return corrected;
   const bool whole_model = config.compressor.granularity == "model";
   for (const TensorSlice& slice : run.replica->layout()) {
     if (whole_model || pipeline::is_compressed(slice, config.compressor.skip_below)) {
@@ -167,9 +164,11 @@ void build_update(const RunConfig& config, Run& run) {
   // A direction brings its own momentum and weight decay.
   const bool plain =
       run.direction != nullptr || (run.gossip != nullptr && run.gossip->direction != nullptr);
+  // Signum's momentum comes before the vote, and its weight decay is in none.
+  const bool votes = run.compressor->properties().votes;
   run.optimizer = optim::make_sgd(
       run.replica->parameters().size(),
-      {.momentum = plain ? 0.0f : static_cast<float>(config.optimizer.momentum),
+      {.momentum = plain || votes ? 0.0f : static_cast<float>(config.optimizer.momentum),
        .nesterov = !plain && config.optimizer.nesterov,
        .weight_decay = plain ? 0.0f : static_cast<float>(config.optimizer.weight_decay),
        .momentum_corrected = momentum_corrected(config, run)});

@@ -43,16 +43,13 @@ void require_simulable(const RunConfig& config, int workers, const comm::Communi
   require_simulable_collective(config);
 }
 
-std::unique_ptr<Simulation> make_simulation(data::PartitionPlan plan, const data::Dataset& set,
-                                            const data::BatchLoader::Options& options) {
+std::unique_ptr<Simulation> make_simulation(
+    std::vector<std::unique_ptr<data::Partition>> partitions, const data::Dataset& set,
+    const data::BatchLoader::Options& options) {
   auto simulation = std::make_unique<Simulation>();
-  for (std::vector<std::size_t>& shard : plan.shards) {
-    const auto worker = static_cast<Rank>(simulation->partitions.size());
-    simulation->partitions.push_back(
-        std::make_unique<data::ShardPartition>(std::move(shard), worker, options.seed));
-    simulation->batches.push_back(
-        std::make_unique<data::BatchLoader>(set, *simulation->partitions.back(), options));
-  }
+  simulation->partitions = std::move(partitions);
+  for (const auto& partition : simulation->partitions)
+    simulation->batches.push_back(std::make_unique<data::BatchLoader>(set, *partition, options));
   return simulation;
 }
 

@@ -14,7 +14,6 @@
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
 #include "data/partition.hpp"
-#include "data/partition_plan.hpp"
 #include "model/replica.hpp"
 #include "pipeline/plan.hpp"
 #include "train/averaging_in_turn.hpp"
@@ -37,9 +36,10 @@ struct Simulation {
 /// @throws Error{usage}: which key stands in the way, or that there are several processes
 void require_simulable(const RunConfig& config, int workers, const comm::Communicator& comm);
 
-/// The workers' shards and loaders. Keeps a reference to the set.
-std::unique_ptr<Simulation> make_simulation(data::PartitionPlan plan, const data::Dataset& set,
-                                            const data::BatchLoader::Options& options);
+/// The workers' loaders over what each visits. Keeps a reference to the set.
+std::unique_ptr<Simulation> make_simulation(
+    std::vector<std::unique_ptr<data::Partition>> partitions, const data::Dataset& set,
+    const data::BatchLoader::Options& options);
 
 /// All workers begin with what the replica has. Keeps a reference.
 void seat_workers(model::Replica& replica, Simulation& simulation);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/build_run.hpp"
+#include "app/config/feedback_checks.hpp"
 #include "app/config/gossip_checks.hpp"
 #include "app/make_compressor.hpp"
 #include "codec/levels/adaptive_codec.hpp"
@@ -46,10 +47,9 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
     if (config.optimizer.momentum == 0) return nullptr;
     return collective::make_signum_memory(count, static_cast<float>(config.optimizer.momentum));
   }
-  const std::string& wanted = config.synchronization.error_feedback;
-  if (wanted == "ef14" || (wanted == "auto" && compressor.properties().needs_feedback))
-    return collective::make_error_feedback(count);
-  return nullptr;
+  return has_error_feedback(config, compressor.properties())
+             ? collective::make_error_feedback(count)
+             : nullptr;
 }
 
 std::vector<pipeline::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,

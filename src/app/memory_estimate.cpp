@@ -132,9 +132,11 @@ MemoryEstimate estimate_memory(const RunConfig& config, int ranks, int threads, 
   const auto compressor = make_compressor(config.compressor);
   const std::uint64_t flat = total_count(network.layout) * kFloat;
   MemoryEstimate estimate;
+  estimate.layout = network.layout;
   estimate.program = resident_bytes();
   estimate.model = 2 * flat + network.buffer_values * kFloat;
-  estimate.optimizer = config.optimizer.momentum != 0 ? flat : 0;
+  const bool votes = compressor->properties().votes;  // their momentum is the algorithm's memory
+  estimate.optimizer = config.optimizer.momentum != 0 && !votes ? flat : 0;
   estimate.memories = models_remembered(config, ranks, *compressor) * flat;
   if (config.output.dump_gradients > 0) estimate.memories += flat;
   estimate.messages = message_bytes(config, ranks, network.layout, *compressor);

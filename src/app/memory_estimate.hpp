@@ -7,6 +7,7 @@
 
 #include "app/config/run_config.hpp"
 #include "comm/communicator.hpp"
+#include "core/layout.hpp"
 
 namespace eqt::app {
 
@@ -19,6 +20,7 @@ struct MemoryEstimate {
   std::uint64_t messages = 0;     // buffers of the collective or of gossip, and MPI's own
   std::uint64_t data_set = 0;     // as bytes, and the batches that wait
   std::uint64_t activations = 0;  // of a training step or of the test, whichever holds more
+  Layout layout{};                // of the network that was looked at
   std::uint64_t total() const {
     return program + model + optimizer + memories + messages + data_set + activations;
   }

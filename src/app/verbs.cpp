@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "app/compressor_notes.hpp"
 #include "app/config/document.hpp"
 #include "app/config/run_config.hpp"
 #include "app/memory_estimate.hpp"
@@ -94,6 +95,8 @@ void run_check(const CheckCommand& command) {
       estimate_memory(config, command.ranks, std::max(1, config.threads_per_rank));
   fmt::print("{}", resolved_json(config));
   fmt::print(stderr, "{}\n", memory_text(estimate, command.ranks));
+  for (const std::string& note : compressor_notes(config, estimate.layout))
+    fmt::print(stderr, "{}\n", note);
 }
 
 std::string read_config_file(const std::string& path) {

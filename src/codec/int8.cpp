@@ -5,8 +5,9 @@
 // Symbols  B values v of a bucket, s = max |v| / 127 the step
 // Payload  per bucket: s float32, then B integers q = round(v / s), one byte each
 // Size     n + 4 ceil(n / B) bytes
-// Error    |out - in| <= s (1/2 + 2^-15); deterministic, so biased, but by less than half a step:
-//          like the 16-bit casts it needs no error feedback
+// Error    |out - in| <= s (1/2 + 2^-15); deterministic, so biased: what stays below max |v| / 254
+//          is 0 in every step. Needs error feedback, other than the 16-bit casts, whose steps
+//          shrink with the value.
 // Differs  from max |v| / 127 to nearest: s is rounded upwards, so that |q| <= 127 without clipping
 //          and a bucket of denormals keeps a step above 0; and s is lowered where 127 s would be
 //          infinite, which takes less than 2^-22 of the largest floats
@@ -174,7 +175,7 @@ class Int8 final : public Compressor {
   CodecId id() const noexcept override { return CodecId::int8; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override {
-    return {.granule = bucket_size_, .concatenates = true};
+    return {.needs_feedback = true, .granule = bucket_size_, .concatenates = true};
   }
   /// Each value errs by (1/2 + 2^-15) steps of max|g| / 127 at most, and |g|^2 >= max|g|^2.
   std::optional<double> variance_bound(std::size_t count) const override {

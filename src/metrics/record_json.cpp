@@ -31,6 +31,7 @@ Json json_of(const PartitionRecord& r) {
   Json partition = {{"kind", r.kind}};
   if (r.skew) partition["skew"] = number(*r.skew);
   if (r.alpha) partition["alpha"] = number(*r.alpha);
+  if (r.reshuffle) partition["reshuffle"] = *r.reshuffle;
   return partition;
 }
 

@@ -39,8 +39,9 @@ struct RoomSeconds {
 struct PartitionRecord {
   std::string kind;  // of data.partition.kind; empty: no data set is read (emulated)
   std::optional<double> skew{}, alpha{};                      // only what the kind reads
+  std::optional<bool> reshuffle{};                            // likewise: iid
   std::uint64_t leftover_samples = 0;                         // in no rank's shard
-  std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes) [samples]
+  std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes), first epoch
 };
 
 struct RunRecord {

@@ -20,9 +20,9 @@ for name, row in rows.items():
 assert rows["none"]["bits_per_value"] == 32 and rows["none"]["variance"] == 0
 assert rows["none"]["bits"] is None and rows["none"]["bucket_size"] is None
 assert rows["fp16"]["bits_per_value"] == 16
-qsgd = rows["qsgd"]  # two buckets: 4 bits a value and a norm each
-assert qsgd["bits_per_value"] == 4 + 32 / 8192, qsgd
-assert (qsgd["bits"], qsgd["bucket_size"], qsgd["coding"]) == (4, 8192, "fixed"), qsgd
+qsgd = rows["qsgd"]  # 32 buckets: 4 bits a value and a norm each
+assert qsgd["bits_per_value"] == 4 + 32 / 512, qsgd
+assert (qsgd["bits"], qsgd["bucket_size"], qsgd["coding"]) == (4, 512, "fixed"), qsgd
 PY
 
 program bench codecs --values 5120 --compressor qsgd --compressor elastiquant --json \

@@ -31,7 +31,7 @@ PY
 # 65536 values of 4 bits with a norm for each 8192: 32768 + 32 bytes; a frame header of 32 and a length
 # of 4 bytes for each piece. Allgather: 1 to 8 pieces of whole runs. Scatter-reduce: 8 runs over 3 owners,
 # in 3 messages or more.
-bench 3 --values 65536 --set compressor.name=qsgd --json
+bench 3 --values 65536 --set compressor.name=qsgd --set compressor.bucket_size=8192 --json
 expect_code 0 "bench collectives of qsgd"
 python3 - "$OUT" <<'PY' || wrong "bench collectives of qsgd: see the exception"
 import json, sys

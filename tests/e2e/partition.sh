@@ -48,12 +48,20 @@ train 2 even --set output.progress=lines
 python3 - "$RUN/metrics.jsonl" <<'PY' || wrong "IID: histogram or leftovers"
 import json, sys
 run = json.loads(open(sys.argv[1]).readline())
-assert run["partition"] == {"kind": "iid"} and run["leftover_samples"] == 0, run
+assert run["partition"] == {"kind": "iid", "reshuffle": True} and run["leftover_samples"] == 0, run
 assert [sum(counts) for counts in zip(*run["class_histogram"])] == [26] * 6 + [25] * 4, run
 PY
 ! grep -q 'rank 0' "$ERR" || wrong "IID: the console speaks of the partition"
 
+# Fixed shards are other batches from the first step on, and no less whole.
+hash=$(summary parameter_hash)
+train 2 fixed --set data.partition.reshuffle=false
+expect_code 0 "fixed shards"
+[[ $(summary parameter_hash) != "$hash" ]] || wrong "data.partition.reshuffle changes nothing"
+
 # Wrong from the start.
+program check --config "$WORK/tiny.json" "${skew[@]}" --set data.partition.reshuffle=true
+expect_failure 2 'data\.partition\.reshuffle.*skew' "skewed shards that are dealt anew"
 program check --config "$WORK/tiny.json" --set data.partition.skew=0.8
 expect_failure 2 'data\.partition\.kind.*skew.*iid' "a skew without the kind"
 program check --config "$WORK/tiny.json" --set data.partition.kind=skewed

@@ -88,7 +88,7 @@ compressors)
   done
   same adaptive 2 --set compressor.name=elastiquant --set compressor.levels=adaptive \
     --set compressor.adapt_every=3
-  feedback=(--set compressor.name=qsgd-v --set synchronization.error_feedback=ef14)
+  feedback=(--set compressor.name=qsgd-v --set compressor.bits=8 --set synchronization.error_feedback=ef14)
   for collective in allgather scatter-reduce ring recursive-doubling; do
     same "$collective" 3 "${feedback[@]}" --set "synchronization.collective=$collective"
   done

@@ -46,6 +46,23 @@ expect_equal '"tiny"' "\"$(value "$WORK/resolved.json" name)\"" "check shows the
 program check --config "$WORK/resolved.json"
 expect_code 0 "check of a resolved config"
 cmp -s "$OUT" "$WORK/resolved.json" || wrong "the resolved config of a resolved config differs"
+# What a compressor's choice implies: sqrt(512) / 7 - 1 for QSGD's own buckets, 4 bits.
+program check --config "$WORK/tiny.json" --set compressor.name=qsgd
+expect_code 0 "check of a compressor"
+expect_equal 512 "$(value "$OUT" compressor.bucket_size)" "the bucket of QSGD's paper"
+grep -q '^compressor: qsgd, unbiased; error feedback: none; variance .*: at most 2\.23$' "$ERR" ||
+  wrong "check does not tell QSGD's variance bound: $(cat "$ERR")"
+grep -q '^warning: compressor qsgd: .*at most 1 without error feedback, found 2\.23: ' "$ERR" ||
+  wrong "check does not warn of a variance above 1"
+program check --config "$WORK/tiny.json" --set compressor.name=elastiquant
+grep -q '^compressor: elastiquant, .*: at most 0\.234$' "$ERR" || wrong "check: ElastiQuant's bound"
+program check --config "$WORK/tiny.json" --set compressor.name=int8
+grep -q '^compressor: int8, biased; error feedback: ef14; ' "$ERR" || wrong "check: int8 has no memory"
+program check --config "$WORK/tiny.json" --set compressor.name=signsgd --set optimizer.learning_rate=0.1
+grep -q '^warning: compressor signsgd: .*learning_rate' "$ERR" || wrong "check: a rate of no sign"
+program check --config "$WORK/tiny.json" --set compressor.name=qsgd --set synchronization.error_feedback=ef14
+expect_failure 2 'error_feedback.*ef14.*qsgd.* 2\.23 ' "error feedback of a compressor that loses more than it is given"
+
 program check --config "$WORK/tiny.json" --set no.such.key=1
 expect_failure 2 'no\.such\.key' "check with an unknown key"
 [[ ! -d $WORK/runs ]] || wrong "check made a run folder"

@@ -68,7 +68,8 @@ void add_compressors(CLI::App& verb, CompressorQuestion& question) {
       ->expected(1)
       ->take_all();
   add_setting(verb, question, "--bits", "bits", "Of a value, sign included [4]");
-  add_setting(verb, question, "--bucket", "bucket_size", "Values that share a norm [8192]");
+  add_setting(verb, question, "--bucket", "bucket_size",
+              "Values that share a norm [the compressor's own]");
   add_setting(verb, question, "--norm", "norm", "Of a bucket: l2 or max, where it is free [l2]");
   add_setting(verb, question, "--coding", "coding", "fixed, elias, huffman, rans or auto [fixed]");
 }

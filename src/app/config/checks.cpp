@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "app/build_topology.hpp"
+#include "app/config/feedback_checks.hpp"
 #include "app/config/gossip_checks.hpp"
 #include "codec/codecs.hpp"
 #include "codec/levels/levels.hpp"
@@ -46,6 +47,11 @@ void check_training(const RunConfig& config, const std::string& origin) {
 
 void check_partition(const RunConfig::Data::Partition& partition, const std::string& origin) {
   const RunConfig::Data::Partition defaults;
+  if (partition.kind != "iid" && partition.reshuffle)
+    fail(Kind::usage,
+         "{}: expected data.partition.kind \"iid\" for data.partition.reshuffle true, found "
+         "\"{}\", whose ranks keep their classes; leave one of the two out",
+         origin, partition.kind);
   if (partition.kind != "skew" && partition.skew != defaults.skew)
     fail(Kind::usage,
          "{}: expected data.partition.kind \"skew\" for data.partition.skew {}, found \"{}\"; set "
@@ -183,29 +189,6 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          origin, compressor);
 }
 
-void check_error_feedback(const RunConfig& config, const std::string& origin) {
-  if (config.synchronization.error_feedback != "ef14") return;
-  const std::string& compressor = config.compressor.name;
-  if (compressor == "none")
-    fail(Kind::usage,
-         "{}: expected a lossy compressor for synchronization.error_feedback \"ef14\", found "
-         "\"none\"; "
-         "set synchronization.error_feedback to \"auto\"",
-         origin);
-  if (compressor == "dgc")
-    fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor dgc, "
-         "which keeps what it did not send by itself, found \"ef14\"; set it to \"auto\"",
-         origin);
-  if (compressor == "signsgd")
-    fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "
-         "signsgd, whose votes have no magnitude to subtract, found \"ef14\"; set compressor.name "
-         "to "
-         "\"ef-signsgd\"",
-         origin);
-}
-
 void check_signum(const RunConfig& config, const std::string& origin) {
   if (config.compressor.name == "signsgd" && config.optimizer.nesterov)
     fail(Kind::usage,
@@ -295,22 +278,14 @@ void check_levels(const RunConfig::Compressor& compressor, const std::string& or
          origin, *compressor.elasticity);
 }
 
-void check_sparse(const RunConfig& config, const std::string& origin) {
-  const RunConfig::Compressor& compressor = config.compressor;
+void check_sparse(const RunConfig::Compressor& compressor, const std::string& origin) {
   if (compressor.value_bits != 16 && compressor.value_bits != 32)
     fail(Kind::usage, "{}: expected compressor.value_bits 16 or 32, found {}; leave it out for 32",
          origin, compressor.value_bits);
-  if (!compressor.unbiased) return;
-  if (compressor.name != "randomk")
+  if (compressor.unbiased && compressor.name != "randomk")
     fail(Kind::usage,
          "{}: expected the compressor randomk for compressor.unbiased, found \"{}\"; leave it out",
          origin, compressor.name);
-  if (config.synchronization.error_feedback == "ef14")
-    fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" or \"none\" with "
-         "compressor.unbiased, whose scaling by 1 / density a residual would amplify, found "
-         "\"ef14\"; set it to \"auto\"",
-         origin);
 }
 
 void check_low_rank(const RunConfig::Compressor& compressor, const std::string& origin) {
@@ -330,14 +305,14 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_schedule(config.schedule, origin);
   check_collective(config, origin);
   check_partial_sums(config, origin);
-  check_error_feedback(config, origin);
   check_signum(config, origin);
   check_coding(config.compressor, origin);
   check_levels(config.compressor, origin);
-  check_sparse(config, origin);
+  check_sparse(config.compressor, origin);
   check_low_rank(config.compressor, origin);
   check_topology(config.synchronization.topology, origin);
   check_gossip(config, origin);
+  check_error_feedback(config, origin);
 }
 
 }  // namespace eqt::app

@@ -103,6 +103,10 @@ std::vector<Field> data_fields() {
       EQT_FIELD(data.partition.alpha, must_stay)
           .within({0, 1e9, true, false})
           .says("dirichlet: concentration of a class's shares; 10 is mild skew, 0.1 strong"),
+      EQT_FIELD(data.partition.reshuffle, must_stay)
+          .says("iid: each epoch permutes the whole set and deals it to the ranks anew; unless "
+                "given, true with allreduce and local-sgd, false with other algorithms and kinds, "
+                "where a rank keeps its shard"),
       EQT_FIELD(data.limit_train, must_stay)
           .from(0, kMany)
           .in("samples")
@@ -236,7 +240,11 @@ std::vector<Field> synchronization_fields() {
           .in("MiB")
           .says("gradients are exchanged in groups of about this size"),
       EQT_FIELD(synchronization.error_feedback, must_stay)
-          .one_of({{"auto", "ef14 for biased compressors without a memory of their own, else none"},
+          .one_of({{"auto",
+                    "ef14 for biased compressors (int8, topk, randomk, threshold, ef-signsgd, "
+                    "onebit, powersgd); none for unbiased ones, for casts (fp16, bf16), whose "
+                    "error is a small part of each value, and for dgc and signsgd, which remember "
+                    "by themselves"},
                    {"none", "what is not sent is lost"},
                    {"ef14", "what is not sent is added to the next gradient (Seide et al. 2014)"}})
           .says("memory of what compression left out"),
@@ -339,7 +347,9 @@ std::vector<Field> compressor_fields() {
       EQT_FIELD(compressor.bucket_size, must_stay)
           .from(1, 16777216)
           .in("values")
-          .says("int8 and level compressors: values that share one norm"),
+          .says("int8 and level compressors: values that share one norm; unless given, the "
+                "compressor's own: 512 for qsgd, qsgd-v and the elastiquant families with norm "
+                "max, 8192 for the others"),
       EQT_FIELD(compressor.norm, must_stay)
           .one_of(
               {{"l2", "Euclidean norm of the bucket"}, {"max", "largest magnitude in the bucket"}})

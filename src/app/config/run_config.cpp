@@ -7,6 +7,7 @@
 #include "app/config/checks.hpp"
 #include "app/config/field.hpp"
 #include "app/config/nearest.hpp"
+#include "codec/codecs.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
@@ -17,6 +18,8 @@ struct Given {
   Json value;
   std::string where;
 };
+
+constexpr std::size_t kMaxNormBucketSize = 512;  // a long bucket's maximum is far above its rest
 
 using GivenByKey = std::map<std::string, Given, std::less<>>;
 
@@ -78,6 +81,30 @@ void read_set(const std::string& set, GivenByKey& given) {
   given[key] = {set_value(*field, set.substr(equals + 1), where), where};
 }
 
+/// Values that share a norm, as the compressor's paper has them; 8192 where none says a number
+/// (src/codec/COMPRESSORS.md, "Defaults").
+std::size_t own_bucket_size(const RunConfig::Compressor& compressor) {
+  const std::string& name = compressor.name;
+  if (name == "qsgd" || name == "qsgd-v") return codec::QsgdOptions{}.bucket_size;
+  const bool elastic = name == "elastiquant" || name == "e-elastiquant";
+  if (elastic && compressor.norm == "max") return kMaxNormBucketSize;
+  return RunConfig::Compressor{}.bucket_size;
+}
+
+/// What depends on other keys where nobody gave it.
+void resolve(const GivenByKey& given, RunConfig& config) {
+  // Fixed-width codes are what e-elastiquant exists to avoid.
+  if (config.compressor.name == "e-elastiquant" && !given.contains("compressor.coding"))
+    config.compressor.coding = "auto";
+  if (!given.contains("compressor.bucket_size"))
+    config.compressor.bucket_size = own_bucket_size(config.compressor);
+  // Studies of gossip are about what ranks own; where all share a model, the data is everyone's.
+  const std::string& algorithm = config.synchronization.algorithm;
+  if (!given.contains("data.partition.reshuffle"))
+    config.data.partition.reshuffle = config.data.partition.kind == "iid" &&
+                                      (algorithm == "allreduce" || algorithm == "local-sgd");
+}
+
 RunConfig config_of(const GivenByKey& given) {
   RunConfig config;
   for (const Field& field : fields()) {
@@ -86,9 +113,7 @@ RunConfig config_of(const GivenByKey& given) {
     check_value(field, found->second.value, found->second.where);
     field.write(config, found->second.value);
   }
-  // Fixed-width codes are what e-elastiquant exists to avoid.
-  if (config.compressor.name == "e-elastiquant" && !given.contains("compressor.coding"))
-    config.compressor.coding = "auto";
+  resolve(given, config);
   return config;
 }
 

@@ -42,6 +42,7 @@ struct RunConfig {
       std::string kind = "iid";  // iid skew dirichlet
       double skew = 0;           // degree, 0 ... 1
       double alpha = 1;          // dirichlet
+      bool reshuffle = true;     // iid: the whole set is dealt anew each epoch; see parse_config
 
       bool operator==(const Partition&) const = default;
     } partition;
@@ -115,7 +116,7 @@ struct RunConfig {
   struct Compressor {
     std::string name = "none";
     int bits = 4;
-    std::size_t bucket_size = 8192;    // [values]
+    std::size_t bucket_size = 8192;    // [values]; if not given, the compressor's own
     std::string norm = "l2";           // l2 max
     std::string coding = "fixed";      // fixed elias huffman rans auto; e-elastiquant: auto
     std::string levels = "sinh";       // sinh exponential mulaw general adaptive
@@ -164,9 +165,10 @@ struct Choice {
 };
 
 /// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string; a key of type
-/// string takes the text as it stands unless it is a JSON string) in order, validates and resolves:
-/// with e-elastiquant an unset compressor.coding becomes "auto". `origin` names the document in
-/// messages.
+/// string takes the text as it stands unless it is a JSON string) in order, validates and resolves
+/// keys that nobody gave: compressor.bucket_size and compressor.coding become the compressor's own,
+/// data.partition.reshuffle is true where ranks share one model and data is iid. `origin` names the
+/// document in messages.
 /// @throws Error{usage}: malformed JSON (with line and column), a key that stands twice, unknown
 /// key or name (with the nearest), wrong type, out of range, impossible combination.
 RunConfig parse_config(const std::string& json_text, const std::string& origin,

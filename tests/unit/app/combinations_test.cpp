@@ -39,6 +39,9 @@ TEST_CASE("keys of a partition go with its kind", "[config]") {
   for (const std::string other : {"iid", "skew"})
     CHECK_THAT(rejection("{}", {kind(other), alpha}),
                Contains("data.partition.alpha 0.1") && Contains("\"" + other + "\""));
+  for (const std::string other : {"skew", "dirichlet"})
+    CHECK_THAT(rejection("{}", {kind(other), "data.partition.reshuffle=true"}),
+               Contains("data.partition.reshuffle") && Contains("\"" + other + "\""));
   CHECK_NOTHROW(parse("{}", {"data.partition.skew=0.0", "data.partition.alpha=1"}));
   for (const std::string wrong : {"data.partition.skew=1.1", "data.partition.skew=-0.1",
                                   "data.partition.alpha=0", "data.partition.alpha=-1"})
@@ -168,12 +171,31 @@ TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
 TEST_CASE("error feedback needs a loss and one memory", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
-    if (name == "none" || name == "dgc" || name == "signsgd")
+    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo"};
+    if (std::count(refused.begin(), refused.end(), name) > 0)
       CHECK_THAT(rejection("{}", sets), Contains("synchronization.error_feedback"));
     else
       CHECK_NOTHROW(parse("{}", sets));
     CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.error_feedback=none"}));
   }
+}
+
+TEST_CASE("error feedback is for compressors that lose less than they are given", "[config]") {
+  // Bounds: COMPRESSORS.md, "Best table"; qsgd's is A - 1, or A^2 / 4 up to A = 2, for A = sqrt(B)
+  // / n.
+  const auto fed_back = [](const std::string& name, Sets sets = {}) {
+    sets.insert(sets.end(), {compressor(name), "synchronization.error_feedback=ef14"});
+    return sets;
+  };
+  CHECK_THAT(rejection("{}", fed_back("qsgd")), Contains("2.23") && Contains("compressor.bits"));
+  CHECK_THAT(rejection("{}", fed_back("qsgd-v")), Contains("1.19"));
+  CHECK_THAT(rejection("{}", fed_back("elastiquant", {"compressor.bits=3"})), Contains("1.64"));
+  CHECK_THAT(rejection("{}", fed_back("terngrad", {"compressor.clip=0"})), Contains("times"));
+  CHECK_THAT(rejection("{}", fed_back("terngrad")), Contains("without a bound"));
+  CHECK_NOTHROW(parse("{}", fed_back("qsgd", {"compressor.bits=8"})));
+  CHECK_NOTHROW(parse("{}", fed_back("qsgd", {"compressor.bucket_size=64"})));  // 0.33
+  CHECK_NOTHROW(
+      parse("{}", fed_back("elastiquant", {"compressor.bits=3", "compressor.bucket_size=512"})));
 }
 
 TEST_CASE("votes have no residual, scaled signs do; Signum is not Nesterov's", "[config]") {

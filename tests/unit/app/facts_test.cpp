@@ -45,9 +45,9 @@ TEST_CASE("a config's facts are its keys, and tell two configs apart by the keys
           "[facts]") {
   const Facts defaults = config_facts(parse("{}"));
   const Facts others = config_facts(parse(
-      "{}", {"seed=2", "compressor.name=qsgd", "train.steps=3", "train.emulate_compute=[1, 2]"}));
+      "{}", {"seed=2", "compressor.name=nuqsgd", "train.steps=3", "train.emulate_compute=[1, 2]"}));
   CHECK(others.size() == defaults.size());
   CHECK(differences(defaults, others) ==
         "seed 2 instead of 1, train.steps 3 instead of 0, train.emulate_compute [1.0,2.0] instead "
-        "of null, compressor.name \"qsgd\" instead of \"none\"");
+        "of null, compressor.name \"nuqsgd\" instead of \"none\"");
 }

@@ -17,7 +17,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "model": {"name": "resnet20", "normalization": "batchnorm", "norm_groups": 0,
               "precision": "fp32", "shortcut": "projection", "weights": null},
     "data": {"name": "fashion-mnist", "path": null, "augment": true,
-             "partition": {"kind": "iid", "skew": 0, "alpha": 1},
+             "partition": {"kind": "iid", "skew": 0, "alpha": 1, "reshuffle": true},
              "limit_train": 0, "limit_test": 0},
     "train": {"epochs": 1, "steps": 0, "batch_size": 64, "evaluate_every": 1,
               "emulate_compute": null, "on_divergence": "stop", "rollback_factor": 0.5,
@@ -59,7 +59,7 @@ TEST_CASE("every value reaches its member", "[config]") {
                         "error_feedback": "ef14", "timeout_seconds": 2,
                         "topology": {"kind": "graph", "weights": "given", "rows": 2, "file": "g"}},
     "compressor": {"name": "elastiquant", "bits": 8, "bucket_size": 512, "norm": "max",
-                   "coding": "huffman", "levels": "exponential", "elasticity": 0.5, "adapt_every": 9, "density": 1,
+                   "coding": "huffman", "levels": "exponential", "elasticity": 0.9, "adapt_every": 9, "density": 1,
                    "clip": 0, "warmup_epochs": 1, "clip_norm": 2, "skip_below": 0,
                    "granularity": "model"},
     "output": {"progress": "off", "step_records": false, "tensorboard": false,
@@ -106,7 +106,7 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.compressor.norm == "max");
   CHECK(c.compressor.coding == "huffman");
   CHECK(c.compressor.levels == "exponential");
-  CHECK(c.compressor.elasticity == 0.5);
+  CHECK(c.compressor.elasticity == 0.9);
   CHECK(c.compressor.adapt_every == 9);
   CHECK(c.compressor.density == 1);
   CHECK(c.compressor.clip == 0);
@@ -129,6 +129,8 @@ TEST_CASE("feeding the resolved config back gives an equal config", "[config]") 
       {"compressor.name=e-elastiquant"},
       {"compressor.name=elastiquant", "compressor.elasticity=0.1"},
       {"compressor.name=qsgd", "compressor.coding=elias"},
+      {"compressor.name=elastiquant", "compressor.norm=max"},
+      {"data.partition.kind=skew"},
       {"compressor.name=topk", "compressor.density=0.001"},
       {"compressor.name=dgc"},
       {"data.path=/a \"b\"\\c", "name=\xC3\xA4"},
@@ -151,6 +153,38 @@ TEST_CASE("the coding of e-elastiquant is auto unless it is given", "[config]") 
   CHECK(
       parse("{}", {"compressor.name=e-elastiquant", "compressor.coding=elias"}).compressor.coding ==
       "elias");
+}
+
+TEST_CASE("buckets are the compressor's own unless they are given", "[config]") {
+  const auto bucket = [](const std::string& name, std::vector<std::string> sets = {}) {
+    sets.insert(sets.begin(), "compressor.name=" + name);
+    return parse("{}", sets).compressor.bucket_size;
+  };
+  // QSGD: Alistarh et al. 2017, section 5 (4 and 8 bits). NUQSGD: JMLR 22, 2021; ALQ and AMQ:
+  // Faghri et al. 2020. ElastiQuant: 8192 under the L2 norm, 512 under the maximum.
+  for (const std::string name : {"qsgd", "qsgd-v"}) CHECK(bucket(name) == 512);
+  for (const std::string name : {"nuqsgd", "alq", "amq", "elastiquant", "e-elastiquant", "int8"})
+    CHECK(bucket(name) == 8192);
+  for (const std::string name : {"elastiquant", "e-elastiquant"})
+    CHECK(bucket(name, {"compressor.norm=max"}) == 512);
+  CHECK(bucket("qsgd", {"compressor.bucket_size=8192"}) == 8192);
+  CHECK(bucket("elastiquant", {"compressor.norm=max", "compressor.bucket_size=8192"}) == 8192);
+}
+
+TEST_CASE("ranks that share a model reshuffle the whole set unless told otherwise", "[config]") {
+  const auto reshuffles = [](const std::vector<std::string>& sets) {
+    return parse("{}", sets).data.partition.reshuffle;
+  };
+  const std::string algorithm = "synchronization.algorithm=", key = "data.partition.reshuffle=";
+  CHECK(reshuffles({}));
+  CHECK(reshuffles({algorithm + "local-sgd", "synchronization.local_steps=4"}));
+  for (const std::string name : {"none", "d-psgd", "choco-sgd", "ad-psgd"}) {
+    CHECK_FALSE(reshuffles({algorithm + name}));
+    CHECK(reshuffles({algorithm + name, key + "true"}));
+  }
+  for (const std::string kind : {"skew", "dirichlet"})
+    CHECK_FALSE(reshuffles({"data.partition.kind=" + kind}));
+  CHECK_FALSE(reshuffles({key + "false"}));
 }
 
 TEST_CASE("elasticity is a number or auto", "[config]") {

@@ -1,0 +1,82 @@
+#include "app/compressor_notes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "app/build_synchronization.hpp"
+#include "app/config/feedback_checks.hpp"
+#include "app/make_compressor.hpp"
+
+namespace eqt::app {
+namespace {
+
+// A step moves every value by the learning rate; that of stochastic gradient descent is far more.
+constexpr double kLargestSignRate = 0.01;
+
+struct Promise {
+  std::optional<double> variance;  // the largest bound of a tensor's; nothing: one has none
+  std::size_t tensors = 0;         // that are compressed
+};
+
+Promise promise_of(const RunConfig& config, const Layout& layout,
+                   const codec::Compressor& compressor) {
+  Promise promise{.variance = 0.0};
+  for (const pipeline::FusionBucket& bucket : make_plan(config, layout, compressor)) {
+    for (const codec::Segment& segment : bucket.segments) {
+      if (!segment.compressed) continue;
+      ++promise.tensors;
+      const auto bound = compressor.variance_bound(segment.count);
+      if (!bound || !promise.variance) {
+        promise.variance.reset();
+      } else {
+        promise.variance = std::max(*promise.variance, *bound);
+      }
+    }
+  }
+  return promise;
+}
+
+std::string memory_of(const RunConfig& config, const codec::Properties& properties) {
+  if (!averages(config)) return "by the algorithm " + config.synchronization.algorithm;
+  if (config.compressor.name == "dgc" || config.compressor.name == "signsgd") return "its own";
+  return has_error_feedback(config, properties) ? "ef14" : "none";
+}
+
+}  // namespace
+
+std::vector<std::string> compressor_notes(const RunConfig& config, const Layout& layout) {
+  const auto compressor = make_compressor(config.compressor);
+  const codec::Properties properties = compressor->properties();
+  if (properties.lossless) return {};
+  const Promise promise = promise_of(config, layout, *compressor);
+  const std::string& name = config.compressor.name;
+  if (promise.tensors == 0)
+    return {
+        fmt::format("compressor: {}: every tensor is below compressor.skip_below {} or has one "
+                    "dimension, and travels as float32",
+                    name, config.compressor.skip_below)};
+  const std::string memory = memory_of(config, properties);
+  const std::string variance = promise.variance ? fmt::format("at most {:.3g}", *promise.variance)
+                                                : std::string("no bound is known");
+  std::vector<std::string> notes = {
+      fmt::format("compressor: {}, {}; error feedback: {}; variance of a message, relative to the "
+                  "gradient's square: {}",
+                  name, properties.unbiased ? "unbiased" : "biased", memory, variance)};
+  if (promise.variance && *promise.variance > 1 && memory == "none")
+    notes.push_back(fmt::format(
+        "warning: compressor {}: expected a variance bound of at most 1 without error feedback, "
+        "found {:.3g}: a message may be further from the gradient than no message is; try more "
+        "compressor.bits, a smaller compressor.bucket_size, or elastiquant, whose bound at equal "
+        "bits is lower",
+        name, *promise.variance));
+  if (properties.votes && config.optimizer.learning_rate > kLargestSignRate)
+    notes.push_back(fmt::format(
+        "warning: compressor {}: expected optimizer.learning_rate of at most {}, by which every "
+        "value moves in a step, found {}; try 0.001",
+        name, kLargestSignRate, config.optimizer.learning_rate));
+  return notes;
+}
+
+}  // namespace eqt::app
