@@ -25,10 +25,11 @@ declare -A rooms=(
   [optim]="core"
   [metrics]="core"
   [report]="core metrics"
-  [model]="core data"
+  [weights]="core"
+  [model]="core data weights"
   [checkpoint]="core comm metrics"
   [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
-  [app]="core codec theory comm pipeline topology collective gossip data model optim metrics report checkpoint train"
+  [app]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train"
 )
 
 # Library -> rooms that may include it. System headers and the standard library are everybody's.
@@ -37,11 +38,11 @@ declare -A libraries=(
   [torch]="model"
   [json]="metrics report app"
   [cli11]="app"
-  [zlib]="data metrics"
+  [zlib]="data metrics weights"
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train app"
   [eigen]="topology"
-  [fmt]="core codec theory comm pipeline topology collective gossip data model optim metrics report checkpoint train app"
+  [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train app"
 )
 
 # library_of HEADER: whose header it is; "system" for the standard library, POSIX and the compiler.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzzers with Clang in build/fuzz (AddressSanitizer, UndefinedBehaviorSanitizer) and lets
 # them loose on every reader of bytes from outside: decoders, config, graph, IDX, CIFAR,
-# NumPy arrays and their layouts, checkpoints, run folders.
+# NumPy arrays and their layouts, weights, checkpoints, run folders.
 #
 #   scripts/fuzz.sh [--runs N] [TARGET...]
 #

@@ -25,7 +25,9 @@ if(EQT_FUZZ)
   target_link_libraries(codec_fuzz PRIVATE eqt_decoders eqt_options)
   target_link_options(codec_fuzz PRIVATE -fsanitize=fuzzer)
   add_executable(reader_fuzz fuzz/reader_fuzz.cpp)
-  target_link_libraries(reader_fuzz PRIVATE eqt_app eqt_data eqt_report eqt_topology eqt_options)
+  target_include_directories(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(reader_fuzz PRIVATE eqt_app eqt_data eqt_report eqt_topology eqt_weights
+    ZLIB::ZLIB eqt_options)
   target_link_options(reader_fuzz PRIVATE -fsanitize=fuzzer)
   # The reader alone: its room writes through others that need MPI.
   if(EXISTS ${PROJECT_SOURCE_DIR}/src/checkpoint/state_file.cpp)

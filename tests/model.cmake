@@ -1,5 +1,5 @@
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
-  SOURCES unit/model/archive_test.cpp unit/model/emulated_replica_test.cpp unit/model/norm_kernels_test.cpp
+  SOURCES unit/model/emulated_replica_test.cpp unit/model/norm_kernels_test.cpp
           unit/model/plain_network_test.cpp unit/model/replica_test.cpp
           unit/model/weights_test.cpp)
 # Apart, because it looks behind the torch-free interface.

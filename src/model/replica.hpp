@@ -48,7 +48,7 @@ class Replica {
   /// Writes a dict of tensors that Python's torch.load reads; parameters, then buffers.
   /// @throws Error{output}
   virtual void save_weights(const std::string& path) const = 0;
-  /// Reads a dict of tensors written by Python's torch.save or by save_weights.
+  /// Reads what Python's torch.save writes of a state dict, or what save_weights writes.
   /// @throws Error{data} naming the first tensor that is missing, unknown or of another shape.
   virtual void load_weights(const std::string& path) = 0;
 };

@@ -207,9 +207,9 @@ def check_refusals(folder, network):
             "conv1.weight", "[16, 3, 3, 3]", "[16, 1, 3, 3]")
     refused({**weights, "bn1.weight": torch.ones(16, dtype=torch.int64)}, "bn1.weight")
     refused({**weights, "bn1.bias": torch.full((16,), math.nan)}, "bn1.bias")
-    refused({"model": weights}, "dict(model.state_dict())")
+    refused({"weights": weights}, '"weights" with a dict', "torch.save(model.state_dict(), path)")
     refused([1, 2, 3], "dict")
-    refused(network, "dict(model.state_dict())")
+    refused(network, "torch.save(model.state_dict(), path)")
     refuse_overreach(path, weights, refused)
     for name in [k for k in weights if k.endswith("num_batches_tracked")]:
         del weights[name]  # older files have none
@@ -233,15 +233,63 @@ def refuse_overreach(path, weights, refused):
     refused(None, "fc.bias", "part")
 
 
-def check_state_dict(folder, network):
-    """The OrderedDict of state_dict() is read, or refused with the way out."""
-    path = os.path.join(folder, "ordered.pt")
-    torch.save(network.state_dict(), path)
-    done = subprocess.run([TOOL, "load", "resnet20", path, os.path.join(folder, "none")],
-                          capture_output=True, text=True)
-    assert done.returncode in (0, 3), done.stderr
-    assert done.returncode == 0 or "dict(model.state_dict())" in done.stderr, done.stderr
-    print("state_dict() itself:", "read" if done.returncode == 0 else done.stderr.strip())
+def check_forms(folder, network):
+    """Everything that people save of one network is read, and all of it as the same parameters."""
+    path, out = os.path.join(folder, "form.pt"), os.path.join(folder, "form")
+    state = network.float().state_dict()
+    adam = torch.optim.Adam(network.parameters())
+    network(fixed_batch()[0]).sum().backward()
+    adam.step()
+    state = network.state_dict()
+    wrapped = {"module." + name: tensor for name, tensor in state.items()}
+    # No tensor lies row by row, and all lie somewhere in one storage.
+    pool = torch.cat([tensor.flatten().float() for tensor in state.values()])
+    views, begin = {}, 0
+    for name, tensor in state.items():
+        if tensor.is_floating_point():
+            views[name] = pool[begin:begin + tensor.numel()].view(tensor.shape)
+        begin += tensor.numel()
+    strided = {name: tensor.transpose(0, -1).contiguous().transpose(0, -1)
+               for name, tensor in state.items()}
+    last = {name: tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4
+            else tensor for name, tensor in state.items()}
+    forms = {
+        "state_dict()": state,
+        "dict": dict(state),
+        "checkpoint": {"state_dict": state, "epoch": 3, "best": 0.5, "optimizer": adam.state_dict(),
+                       "arch": "resnet20", "none": None, "shape": torch.Size([1, 2])},
+        "tutorial's checkpoint": {"epoch": 3, "model_state_dict": state},
+        "model": {"model": state, "seen": [1, (2, -3, 2**40, True)]},
+        "DDP": wrapped,
+        "checkpoint of DDP": {"state_dict": wrapped},
+        "parameters": {**state, **dict(network.named_parameters())},
+        "views": {**state, **views},
+        "strides": strided,
+        "channels last": last,
+        "float64": {name: tensor.double() if tensor.is_floating_point() else tensor
+                    for name, tensor in state.items()},
+    }
+    assert not strided["fc.weight"].is_contiguous() and not last["conv1.weight"].is_contiguous()
+
+    def parameters_of(content, **options):
+        torch.save(content, path, **options)
+        tool("load", "resnet20", path, out)
+        with open(out + ".f32", "rb") as gradient, open(out + ".json") as facts:
+            return gradient.read() + facts.read().encode()
+
+    expected = parameters_of(dict(state))
+    for name, content in forms.items():
+        assert parameters_of(content) == expected, name
+    for name in ("state_dict()", "checkpoint", "strides"):
+        for options in ({"pickle_protocol": 4}, {"_use_new_zipfile_serialization": False}):
+            assert parameters_of(forms[name], **options) == expected, (name, options)
+    for kind in (torch.float16, torch.bfloat16):
+        rounded = {name: tensor.to(kind) if tensor.is_floating_point() else tensor
+                   for name, tensor in state.items()}
+        again = {name: tensor.float() if tensor.is_floating_point() else tensor
+                 for name, tensor in rounded.items()}
+        assert parameters_of(rounded) == parameters_of(again), kind
+    print(len(forms), "forms of one network are read as one")
 
 
 def main():
@@ -253,7 +301,7 @@ def main():
         check_plain(folder, "alexnet", alexnet())
         network = check_reading(folder, "resnet20", [3, 3, 3])
         check_refusals(folder, network)
-        check_state_dict(folder, network)
+        check_forms(folder, network)
     print("ok")
 
 

@@ -36,7 +36,9 @@
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "report/report_json.hpp"
+#include "support/torch_bytes.hpp"
 #include "topology/topology.hpp"
+#include "weights/state_dict.hpp"
 #ifdef EQT_FUZZ_CHECKPOINT
 #include <cstring>
 
@@ -252,6 +254,33 @@ void read_run(Bytes bytes) {
   });
 }
 
+/// Row by row in memory of its own, unless the sizes ask for more than a file of this length has.
+void copy_tensor(const weights::Tensor& tensor, std::size_t most_bytes) {
+  std::size_t bytes = weights::element_bytes(tensor.type);
+  for (const std::int64_t size : tensor.sizes) {
+    if (size < 0) breach("expected sizes from 0 on");
+    const auto side = static_cast<std::size_t>(size);
+    if (side != 0 && bytes > most_bytes / side) return;
+    bytes *= side;
+  }
+  std::vector<std::byte> out(bytes);
+  weights::copy_row_major(tensor, out);
+}
+
+/// A byte, then a file of weights if it is even, else a pickle for an archive with right checksums
+/// and two storages.
+void read_weights(Bytes bytes) {
+  if (bytes.empty()) return;
+  std::string file = text_of(bytes.subspan(1));
+  if (bytes[0] % 2 == 1)
+    file = support::torch_archive(file, {std::string(24, '\1'), std::string(80, '\2')});
+  expect(Kind::data, [&] {
+    const auto held = std::as_bytes(std::span(file));
+    const weights::StateDict dict({held.begin(), held.end()}, "fuzz");
+    for (const weights::Tensor& tensor : dict.tensors()) copy_tensor(tensor, 16 * file.size());
+  });
+}
+
 #ifdef EQT_FUZZ_CHECKPOINT
 /// A number of the file, see checkpoint/FORMAT.md.
 template <typename T>
@@ -318,6 +347,7 @@ constexpr Reader kReaders[] = {
     {"array", read_array},
     {"layout", read_layout},
     {"run", read_run},
+    {"weights", read_weights},
 #ifdef EQT_FUZZ_CHECKPOINT
     {"checkpoint", read_checkpoint},
 #endif

@@ -114,10 +114,10 @@ TEST_CASE("a file that is missing, cut or garbage is refused in one sentence") {
        {std::size_t{0}, std::size_t{3}, bytes.size() / 2, bytes.size() - 1}) {
     CAPTURE(size);
     write(bytes.substr(0, size));
-    CHECK_THAT(refusal(), Contains("dict(model.state_dict())"));
+    CHECK_THAT(refusal(), Contains("torch.save(model.state_dict(), path)"));
   }
   write(std::string(5000, 'x'));
-  CHECK_THAT(refusal(), Contains("dict(model.state_dict())"));
+  CHECK_THAT(refusal(), Contains("torch.save(model.state_dict(), path)"));
 }
 
 TEST_CASE("a file that cannot be written is an output error") {

@@ -1,0 +1,30 @@
+// What one element of a tensor in a file is.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace eqt::weights {
+
+enum class ElementType : std::uint8_t {
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  uint8,
+  int8,
+  int16,
+  int32,
+  int64,
+  boolean,
+};
+
+/// [bytes]
+std::size_t element_bytes(ElementType type) noexcept;
+
+/// "float32", as Python's torch says it.
+std::string_view element_name(ElementType type) noexcept;
+
+}  // namespace eqt::weights

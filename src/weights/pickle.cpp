@@ -1,0 +1,399 @@
+#include "weights/pickle.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "weights/little_endian.hpp"
+#include "weights/pickle_globals.hpp"
+#include "weights/refuse.hpp"
+
+namespace eqt::weights {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr std::size_t kMost = std::size_t{1} << 19;  // of values, stack, marks and memo
+constexpr std::size_t kMostDimensions = 16, kMostArguments = 8, kLongestKey = 64;
+
+/// The operations' bytes, by pickletools' names.
+enum Operation : std::uint8_t {
+  kMark = '(',
+  kStop = '.',
+  kAppend = 'a',
+  kBuild = 'b',
+  kGlobal = 'c',
+  kAppends = 'e',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kSetItem = 's',
+  kTuple = 't',
+  kSetItems = 'u',
+  kBinFloat = 'G',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kNone = 'N',
+  kBinPersistentId = 'Q',
+  kReduce = 'R',
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kBinUnicode = 'X',
+  kEmptyList = ']',
+  kEmptyDict = '}',
+  kEmptyTuple = ')',
+  kProtocol = 0x80,
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kLong1 = 0x8a,
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kStackGlobal = 0x93,
+  kMemoize = 0x94,
+  kFrame = 0x95,
+};
+
+/// The machine that a pickle is a program for.
+class Machine {
+ public:
+  Machine(std::span<const std::byte> bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+
+  ValueId run() {
+    if (take_number(1) != kProtocol) refuse(path_, "its pickle has no protocol");
+    const std::uint64_t protocol = take_number(1);
+    if (protocol < 2 || protocol > 5)
+      refuse(path_, "its pickle is of protocol {} instead of 2 to 5", protocol);
+    for (;;) {
+      const auto operation = static_cast<Operation>(take_number(1));
+      if (operation == kStop) return pop();
+      if (!push_constant(operation) && !remember(operation) && !combine(operation))
+        refuse(path_, "its pickle has the operation 0x{:02x}, which weights do not need",
+               static_cast<unsigned>(operation));
+    }
+  }
+
+  std::vector<PickleValue> take_values() { return std::move(values_); }
+  std::size_t bytes_used() const { return at_; }
+
+ private:
+  std::span<const std::byte> take(std::uint64_t count) {
+    if (count > bytes_.size() - at_) refuse(path_, "its pickle ends too early");
+    const auto taken = bytes_.subspan(at_, count);
+    at_ += count;
+    return taken;
+  }
+  std::uint64_t take_number(std::size_t count) { return little_endian(take(count), 0, count); }
+  std::string_view take_text(std::uint64_t count) {
+    const auto taken = take(count);
+    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
+  }
+  std::string_view take_line() {
+    const auto rest = bytes_.subspan(at_);
+    const auto end = std::ranges::find(rest, std::byte{'\n'});
+    const std::string_view line = take_text(static_cast<std::uint64_t>(end - rest.begin()));
+    take(1);
+    return line;
+  }
+  /// Two's complement of `count` bytes.
+  std::int64_t take_signed(std::size_t count) {
+    if (count == 0) return 0;
+    if (count > 8) refuse(path_, "its pickle has a number of more than 64 bits");
+    const auto shift = static_cast<unsigned>(64 - 8 * count);
+    return static_cast<std::int64_t>(take_number(count) << shift) >> shift;
+  }
+
+  void limit(std::size_t count, std::string_view what) const {
+    if (count >= kMost) refuse(path_, "its pickle has more than {} {}", kMost, what);
+  }
+
+  ValueId make(PickleValue value) {
+    limit(values_.size(), "values");
+    values_.push_back(std::move(value));
+    return static_cast<ValueId>(values_.size() - 1);
+  }
+  void push(ValueId id) {
+    limit(stack_.size(), "values on its stack");
+    stack_.push_back(id);
+  }
+  void push(PickleValue value) { push(make(std::move(value))); }
+  void push_number(std::int64_t number) { push({.kind = Kind::number, .number = number}); }
+  void push_text(std::string_view text) { push({.kind = Kind::text, .text = text}); }
+
+  void need(std::size_t count) const {
+    const std::size_t bottom = marks_.empty() ? 0 : marks_.back();
+    if (stack_.size() - bottom < count) refuse(path_, "its pickle takes values that are not there");
+  }
+  ValueId pop() {
+    need(1);
+    const ValueId id = stack_.back();
+    stack_.pop_back();
+    return id;
+  }
+  PickleValue& top(Kind kind) {
+    need(1);
+    PickleValue& value = values_[stack_.back()];
+    if (value.kind != kind)
+      refuse(path_, "its pickle takes {} for {}", kind_name(value.kind), kind_name(kind));
+    return value;
+  }
+  /// What lies above the last `count` values.
+  std::vector<ValueId> pop_many(std::size_t count) {
+    need(count);
+    std::vector<ValueId> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
+    stack_.resize(stack_.size() - count);
+    return items;
+  }
+  std::vector<ValueId> pop_to_mark() {
+    if (marks_.empty()) refuse(path_, "its pickle takes a mark that is not there");
+    std::vector<ValueId> items = pop_many(stack_.size() - marks_.back());
+    marks_.pop_back();
+    return items;
+  }
+
+  /// Operations that make a value of their own bytes.
+  bool push_constant(Operation operation) {
+    switch (operation) {
+      case kNone:
+        return push({.kind = Kind::none}), true;
+      case kNewTrue:
+      case kNewFalse:
+        return push({.kind = Kind::truth, .number = operation == kNewTrue}), true;
+      case kBinInt:
+        return push_number(take_signed(4)), true;
+      case kBinInt1:
+        return push_number(static_cast<std::int64_t>(take_number(1))), true;
+      case kBinInt2:
+        return push_number(static_cast<std::int64_t>(take_number(2))), true;
+      case kLong1:
+        return push_number(take_signed(take_number(1))), true;
+      case kBinFloat:  // of an optimizer; its value is not asked for
+        return take(8), push({.kind = Kind::real}), true;
+      case kShortBinString:
+      case kShortBinUnicode:
+        return push_text(take_text(take_number(1))), true;
+      case kBinString:
+      case kBinUnicode:
+        return push_text(take_text(take_number(4))), true;
+      case kBinUnicode8:
+        return push_text(take_text(take_number(8))), true;
+      case kEmptyList:
+        return push({.kind = Kind::list}), true;
+      case kEmptyDict:
+        return push({.kind = Kind::dict}), true;
+      case kEmptyTuple:
+        return push({.kind = Kind::tuple}), true;
+      case kGlobal: {
+        const std::string_view module = take_line();
+        return push_global(module, take_line()), true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  /// Operations on the stack's marks and the memo.
+  bool remember(Operation operation) {
+    switch (operation) {
+      case kFrame:  // a hint for readers of streams
+        return take_number(8), true;
+      case kMark:
+        limit(marks_.size(), "marks");
+        return marks_.push_back(stack_.size()), true;
+      case kBinPut:
+        return memoize(take_number(1)), true;
+      case kLongBinPut:
+        return memoize(take_number(4)), true;
+      case kMemoize:
+        return memoize(memo_.size()), true;
+      case kBinGet:
+        return push(recall(take_number(1))), true;
+      case kLongBinGet:
+        return push(recall(take_number(4))), true;
+      default:
+        return false;
+    }
+  }
+  void memoize(std::uint64_t place) {
+    need(1);
+    limit(memo_.size(), "memoised values");
+    memo_[place] = stack_.back();
+  }
+  ValueId recall(std::uint64_t place) const {
+    const auto found = memo_.find(place);
+    if (found == memo_.end()) refuse(path_, "its pickle takes a value that it did not memoise");
+    return found->second;
+  }
+
+  /// Operations that make a value of others.
+  bool combine(Operation operation) {
+    switch (operation) {
+      case kTuple:
+        return push({.kind = Kind::tuple, .items = pop_to_mark()}), true;
+      case kTuple1:
+      case kTuple2:
+      case kTuple3:
+        return push({.kind = Kind::tuple, .items = pop_many(operation - kTuple1 + 1u)}), true;
+      case kAppend:
+        return add(Kind::list, pop_many(1)), true;
+      case kAppends:
+        return add(Kind::list, pop_to_mark()), true;
+      case kSetItem:
+        return add(Kind::dict, pop_many(2)), true;
+      case kSetItems:
+        return add(Kind::dict, pop_to_mark()), true;
+      case kBuild:
+        return pop(), void(top(Kind::dict)), true;
+      case kStackGlobal: {
+        const std::vector<ValueId> names = pop_many(2);
+        return push_global(text_of(names[0]), text_of(names[1])), true;
+      }
+      case kReduce: {
+        const ValueId arguments = pop();
+        return push(call(pop(), arguments)), true;
+      }
+      case kBinPersistentId:
+        return push_storage(pop()), true;
+      default:
+        return false;
+    }
+  }
+  void add(Kind kind, const std::vector<ValueId>& items) {
+    if (kind == Kind::dict && items.size() % 2 != 0)
+      refuse(path_, "its pickle has a key without a value");
+    std::vector<ValueId>& all = top(kind).items;
+    all.insert(all.end(), items.begin(), items.end());
+  }
+
+  const PickleValue& value_of(ValueId id, Kind kind) const {
+    if (values_[id].kind != kind)
+      refuse(path_, "its pickle takes {} for {}", kind_name(values_[id].kind), kind_name(kind));
+    return values_[id];
+  }
+  std::string_view text_of(ValueId id) const { return value_of(id, Kind::text).text; }
+  std::int64_t count_of(ValueId id) const {
+    const std::int64_t number = value_of(id, Kind::number).number;
+    if (number < 0) refuse(path_, "its pickle has the count {}", number);
+    return number;
+  }
+
+  void push_global(std::string_view module, std::string_view name) {
+    const std::optional<KnownGlobal> known = find_global(module, name);
+    if (!known)
+      refuse(path_, "it names {}.{}, which a dict of tensors does not need", printable(module),
+             printable(name));
+    push({.kind = Kind::global,
+          .global = static_cast<std::uint8_t>(known->global),
+          .type = known->type,
+          .text = known->name});
+  }
+
+  ValueId call(ValueId callable, ValueId argument_tuple) {
+    const auto global = static_cast<Global>(value_of(callable, Kind::global).global);
+    const std::size_t count = value_of(argument_tuple, Kind::tuple).items.size();
+    const auto least = [&]() -> std::size_t {
+      if (global == Global::ordered_dict) return 0;
+      return global == Global::tensor ? 4 : 1;
+    }();
+    if (count < least || count > kMostArguments)
+      refuse(path_, "its pickle calls {} with {} arguments", value_of(callable, Kind::global).text,
+             count);
+    // A copy: making a value may move the others.
+    const std::vector<ValueId> arguments = values_[argument_tuple].items;
+    switch (global) {
+      case Global::ordered_dict:
+        return make_dict(arguments);
+      case Global::tensor:
+        return make_tensor(arguments);
+      case Global::parameter:
+        return (void)value_of(arguments[0], Kind::tensor), arguments[0];
+      case Global::size:
+        return (void)value_of(arguments[0], Kind::tuple), arguments[0];
+      case Global::type_tag:
+        return arguments[0];
+      case Global::storage:
+        break;
+    }
+    refuse(path_, "its pickle calls {}", value_of(callable, Kind::global).text);
+  }
+
+  /// OrderedDict(), or, as Python 2 wrote it, OrderedDict([[key, value], ...]).
+  ValueId make_dict(const std::vector<ValueId>& arguments) {
+    PickleValue dict{.kind = Kind::dict};
+    if (!arguments.empty()) {
+      // One list can be given many times.
+      const std::vector<ValueId>& pairs = value_of(arguments[0], Kind::list).items;
+      copied_pairs_ += pairs.size();
+      limit(copied_pairs_, "pairs in lists");
+      for (const ValueId pair : pairs) {
+        const PickleValue& both = values_[pair];
+        if ((both.kind != Kind::list && both.kind != Kind::tuple) || both.items.size() != 2)
+          refuse(path_, "its pickle makes an OrderedDict of what are no pairs");
+        dict.items.insert(dict.items.end(), both.items.begin(), both.items.end());
+      }
+    }
+    return make(std::move(dict));
+  }
+
+  /// (storage, offset, sizes, strides, ...)
+  ValueId make_tensor(const std::vector<ValueId>& arguments) {
+    (void)value_of(arguments[0], Kind::storage);
+    (void)count_of(arguments[1]);
+    const std::vector<ValueId>& sizes = value_of(arguments[2], Kind::tuple).items;
+    const std::vector<ValueId>& strides = value_of(arguments[3], Kind::tuple).items;
+    if (sizes.size() != strides.size() || sizes.size() > kMostDimensions)
+      refuse(path_, "it has a tensor of {} sizes and {} strides", sizes.size(), strides.size());
+    for (const std::vector<ValueId>* const counts : {&sizes, &strides})
+      for (const ValueId count : *counts) (void)count_of(count);
+    return make({.kind = Kind::tensor, .items = {arguments.begin(), arguments.begin() + 4}});
+  }
+
+  /// ("storage", class, key, device, elements[, None])
+  void push_storage(ValueId id) {
+    const std::vector<ValueId>& parts = value_of(id, Kind::tuple).items;
+    const bool fits = (parts.size() == 5 || parts.size() == 6) && text_of(parts[0]) == "storage";
+    if (!fits) refuse(path_, "its pickle refers to what is no storage");
+    const PickleValue& type = value_of(parts[1], Kind::global);
+    if (type.global != static_cast<std::uint8_t>(Global::storage))
+      refuse(path_, "its pickle has a storage of {}", type.text);
+    if (parts.size() == 6 && values_[parts[5]].kind != Kind::none)
+      refuse(path_, "it has a storage that is a part of another");
+    const std::string_view key = text_of(parts[2]);
+    if (key.size() > kLongestKey) refuse(path_, "it has a storage named {}", printable(key));
+    push({.kind = Kind::storage, .type = type.type, .number = count_of(parts[4]), .text = key});
+  }
+
+  std::span<const std::byte> bytes_;
+  const std::string& path_;
+  std::size_t at_ = 0;
+  std::vector<PickleValue> values_;
+  std::vector<ValueId> stack_;
+  std::vector<std::size_t> marks_;  // sizes of the stack
+  std::unordered_map<std::uint64_t, ValueId> memo_;
+  std::size_t copied_pairs_ = 0;
+};
+
+}  // namespace
+
+std::string_view kind_name(Kind kind) noexcept {
+  constexpr std::array<std::string_view, 11> kNames = {
+      "None",    "a truth value", "a number", "a floating-point number", "a text",
+      "a tuple", "a list",        "a dict",   "a class or function",     "a storage",
+      "a tensor"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Pickle::Pickle(std::span<const std::byte> bytes, const std::string& path) {
+  Machine machine(bytes, path);
+  root_ = machine.run();
+  values_ = machine.take_values();
+  bytes_used_ = machine.bytes_used();
+}
+
+}  // namespace eqt::weights

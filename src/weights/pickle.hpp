@@ -1,0 +1,70 @@
+// Pickles of tensors: the few operations and names that weights need, and no others.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weights/element_type.hpp"
+
+namespace eqt::weights {
+
+/// A value's place in a Pickle.
+using ValueId = std::uint32_t;
+
+struct PickleValue {
+  enum class Kind : std::uint8_t {
+    none,
+    truth,
+    number,
+    real,
+    text,
+    tuple,
+    list,
+    dict,
+    global,
+    storage,
+    tensor
+  };
+  Kind kind = Kind::none;
+  std::uint8_t global = 0;          // which one; known to pickle.cpp
+  ElementType type = {};            // of a storage or of a storage's class
+  std::int64_t number = 0;          // number, truth; of a storage, its elements
+  std::string_view text = {};       // text; of a storage, its key; of a global, its name
+  std::vector<ValueId> items = {};  // tuple, list; dict: keys and values in turn; tensor: its
+                                    // storage, offset, tuple of sizes, tuple of strides
+};
+
+/// "a tensor", "a number", ... for sentences.
+std::string_view kind_name(PickleValue::Kind kind) noexcept;
+
+/// What a pickle holds. Nothing is called or imported: the names that stand for tensors, storages,
+/// parameters and OrderedDict are known here, any other is refused. A dict's attributes, such as a
+/// state dict's _metadata, are left out. Values may refer to each other in circles.
+/// Memory and time are linear in the bytes: at most some hundred thousand values, marks, memoised
+/// values, and values on the stack.
+/// Format: Python's Lib/pickletools.py, protocols 2 to 5; what torch's classes reduce to:
+/// torch/_utils.py.
+class Pickle {
+ public:
+  /// The pickle that `bytes` begins with. Keeps references into `bytes`.
+  /// @param path for sentences
+  /// @throws Error{data}
+  Pickle(std::span<const std::byte> bytes, const std::string& path);
+
+  std::size_t bytes_used() const { return bytes_used_; }
+  const PickleValue& root() const { return at(root_); }
+  const PickleValue& at(ValueId id) const { return values_[id]; }
+  std::span<const PickleValue> values() const { return values_; }
+
+ private:
+  std::vector<PickleValue> values_;
+  ValueId root_ = 0;
+  std::size_t bytes_used_ = 0;
+};
+
+}  // namespace eqt::weights

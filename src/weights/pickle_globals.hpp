@@ -1,0 +1,31 @@
+// The names that a pickle of tensors may refer to. Private to this room.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "weights/element_type.hpp"
+
+namespace eqt::weights {
+
+enum class Global : std::uint8_t {
+  ordered_dict,
+  tensor,     // a function that makes one of (storage, offset, sizes, strides, ...)
+  parameter,  // one that makes one of (tensor, ...)
+  type_tag,   // one that returns its first argument
+  size,       // torch.Size: a tuple of one
+  storage,    // a class of storages
+};
+
+struct KnownGlobal {
+  std::string_view name;
+  Global global;
+  ElementType type = {};  // of a class of storages
+};
+
+/// Nothing: not on the list.
+std::optional<KnownGlobal> find_global(std::string_view module, std::string_view name);
+
+}  // namespace eqt::weights

@@ -1,0 +1,23 @@
+#include "weights/refuse.hpp"
+
+#include <algorithm>
+
+namespace eqt::weights {
+
+void refuse_file(const std::string& path, const std::string& reason) {
+  fail(Kind::data,
+       "expected a dict of tensors, as torch.save writes it, in the weights file {}, but {}; in "
+       "Python, write it with torch.save(model.state_dict(), path)",
+       path, reason);
+}
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t kLongest = 120;
+  std::string shown(text.substr(0, kLongest));
+  if (text.size() > kLongest) shown += "...";
+  std::ranges::replace_if(
+      shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return shown;
+}
+
+}  // namespace eqt::weights

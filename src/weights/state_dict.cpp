@@ -1,0 +1,165 @@
+#include "weights/state_dict.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+
+#include "weights/refuse.hpp"
+#include "weights/torch_file.hpp"
+
+namespace eqt::weights {
+namespace {
+
+using ValueKind = PickleValue::Kind;
+
+constexpr std::size_t kMostTensors = std::size_t{1} << 16;
+
+std::string shown(const PickleValue& value) {
+  if (value.kind == ValueKind::text) return fmt::format("\"{}\"", printable(value.text));
+  return std::string(kind_name(value.kind));
+}
+
+/// The dict of tensors: the root, or what it has under a usual name.
+const PickleValue& find_dict(const Pickle& pickle, const std::string& path) {
+  const PickleValue& root = pickle.root();
+  if (root.kind != ValueKind::dict) refuse(path, "found {}", kind_name(root.kind));
+  for (const std::string_view name : {"state_dict", "model_state_dict", "model"}) {
+    for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
+      const PickleValue& value = pickle.at(root.items[i + 1]);
+      const PickleValue& key = pickle.at(root.items[i]);
+      if (key.kind == ValueKind::text && key.text == name && value.kind == ValueKind::dict)
+        return value;
+    }
+  }
+  return root;
+}
+
+std::vector<std::int64_t> numbers_of(const Pickle& pickle, ValueId tuple) {
+  std::vector<std::int64_t> numbers;
+  for (const ValueId id : pickle.at(tuple).items) numbers.push_back(pickle.at(id).number);
+  return numbers;
+}
+
+/// Whether the storage holds what the sizes and strides reach.
+bool lies_in_storage(const Tensor& tensor, std::int64_t elements) {
+  if (std::ranges::find(tensor.sizes, 0) != tensor.sizes.end()) return true;
+  std::int64_t left = elements - 1 - tensor.offset;  // [elements] behind the first one
+  if (tensor.offset >= elements) return false;
+  for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
+    const std::int64_t steps = tensor.sizes[i] - 1, stride = tensor.strides[i];
+    if (steps == 0 || stride == 0) continue;
+    if (steps > left / stride) return false;
+    left -= steps * stride;
+  }
+  return true;
+}
+
+Tensor make_tensor(const TorchFile& file, std::string_view name, const PickleValue& value,
+                   const std::string& path) {
+  const Pickle& pickle = file.pickle();
+  const PickleValue& storage = pickle.at(value.items[0]);
+  Tensor tensor{.name = name,
+                .type = storage.type,
+                .sizes = numbers_of(pickle, value.items[2]),
+                .strides = numbers_of(pickle, value.items[3]),
+                .offset = pickle.at(value.items[1]).number,
+                .storage = file.bytes_of(storage)};
+  const std::size_t held = tensor.storage.size() / element_bytes(tensor.type);
+  if (std::cmp_greater(storage.number, held) || !lies_in_storage(tensor, storage.number)) {
+    fail(Kind::data, "expected the whole of tensor {} in the weights file {}, found a part",
+         printable(name), path);
+  }
+  return tensor;
+}
+
+/// Takes a prefix of all names from them.
+void strip(std::vector<Tensor>& tensors, std::string_view prefix) {
+  const auto has = [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); };
+  if (tensors.empty() || !std::ranges::all_of(tensors, has)) return;
+  for (Tensor& tensor : tensors) tensor.name.remove_prefix(prefix.size());
+}
+
+std::vector<Tensor> tensors_of(const TorchFile& file, const std::string& path) {
+  const Pickle& pickle = file.pickle();
+  const PickleValue& dict = find_dict(pickle, path);
+  std::vector<Tensor> tensors;
+  std::unordered_set<std::string_view> names;
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const PickleValue& key = pickle.at(dict.items[i]);
+    const PickleValue& value = pickle.at(dict.items[i + 1]);
+    if (key.kind != ValueKind::text || value.kind != ValueKind::tensor)
+      refuse(path, "found {} with {}", shown(key), shown(value));
+    if (!names.insert(key.text).second) refuse(path, "found {} twice", shown(key));
+    if (tensors.size() == kMostTensors) refuse(path, "found more than {} tensors", kMostTensors);
+    tensors.push_back(make_tensor(file, key.text, value, path));
+  }
+  for (const std::string_view prefix : {"module.", "_orig_mod.", "module."}) strip(tensors, prefix);
+  return tensors;
+}
+
+}  // namespace
+
+void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
+  const std::size_t bytes = element_bytes(tensor.type);
+  std::size_t room = out.size();
+  for (const std::int64_t size : tensor.sizes) {
+    if (size == 0) return;
+    EQT_CHECK(room % static_cast<std::size_t>(size) == 0, "{} bytes for a side of {}", room, size);
+    room /= static_cast<std::size_t>(size);
+  }
+  EQT_CHECK(room == bytes, "room for elements of {} bytes instead of {}", room, bytes);
+  // Trailing dimensions that lie row by row already are one run.
+  std::size_t outer = tensor.sizes.size();
+  std::int64_t run = 1;  // [elements]
+  while (outer > 0 && (tensor.strides[outer - 1] == run || tensor.sizes[outer - 1] == 1))
+    run *= tensor.sizes[--outer];
+  const std::size_t run_bytes = static_cast<std::size_t>(run) * bytes;
+  std::vector<std::int64_t> index(outer, 0);
+  // [elements] Unsigned: behind the last one a step may leave the storage, and the next comes back.
+  auto from = static_cast<std::size_t>(tensor.offset);
+  for (std::size_t done = 0; done < out.size(); done += run_bytes) {
+    std::memcpy(out.data() + done, tensor.storage.data() + from * bytes, run_bytes);
+    for (std::size_t axis = outer; axis-- > 0;) {
+      const auto stride = static_cast<std::size_t>(tensor.strides[axis]);
+      from += stride;
+      if (++index[axis] < tensor.sizes[axis]) break;
+      from -= stride * static_cast<std::size_t>(tensor.sizes[axis]);
+      index[axis] = 0;
+    }
+  }
+}
+
+StateDict::StateDict(std::vector<std::byte> file, const std::string& path)
+    : file_(std::move(file)), tensors_(tensors_of(TorchFile(file_, path), path)) {}
+
+StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) {
+    fail(Kind::data, "expected a weights file at {}, but {}; check model.weights", path,
+         error.message());
+  }
+  if (size > most_bytes) {
+    fail(
+        Kind::data,
+        "expected a weights file of this network, of at most {} bytes, found {} bytes at {}; check "
+        "model.name and model.weights",
+        most_bytes, size, path);
+  }
+  std::vector<std::byte> bytes(size);
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
+  if (!file)
+    fail(Kind::data,
+         "expected a readable weights file at {}, but it cannot be read; check its "
+         "permissions",
+         path);
+  return StateDict(std::move(bytes), path);
+}
+
+}  // namespace eqt::weights

@@ -1,0 +1,132 @@
+#include "weights/torch_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "weights/little_endian.hpp"
+#include "weights/refuse.hpp"
+#include "weights/zip_archive.hpp"
+
+namespace eqt::weights {
+namespace {
+
+using ValueKind = PickleValue::Kind;
+
+// Pickles of 0x1950a86a20f9469cfc6c and of the protocol 1001.
+constexpr std::array<std::uint8_t, 21> kStreamHead = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
+                                                      0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19,
+                                                      0x2e, 0x80, 0x02, 0x4d, 0xe9, 0x03, 0x2e};
+constexpr std::uint8_t kPickle = 0x80;  // its first byte
+
+bool begins_with(std::span<const std::byte> file, std::span<const std::uint8_t> head) {
+  return file.size() >= head.size() &&
+         std::ranges::equal(file.first(head.size()), head, {},
+                            [](std::byte byte) { return std::to_integer<std::uint8_t>(byte); });
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The value of a text key in a dict; null if there is none.
+const PickleValue* find(const Pickle& pickle, const PickleValue& dict, std::string_view key) {
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const PickleValue& found = pickle.at(dict.items[i]);
+    if (found.kind == ValueKind::text && found.text == key) return &pickle.at(dict.items[i + 1]);
+  }
+  return nullptr;
+}
+
+const ZipArchive::Record& pickle_record(const ZipArchive& archive, const std::string& path) {
+  constexpr std::string_view kEnd = "/data.pkl";
+  const ZipArchive::Record* found = nullptr;
+  for (const ZipArchive::Record& record : archive.records()) {
+    const bool fits =
+        record.name.ends_with(kEnd) && record.name.find('/') == record.name.size() - kEnd.size();
+    if (fits && found != nullptr) refuse(path, "the archive has more than one record data.pkl");
+    if (fits) found = &record;
+  }
+  if (found == nullptr) refuse(path, "the archive has no record data.pkl");
+  return *found;
+}
+
+}  // namespace
+
+TorchFile::TorchFile(std::span<const std::byte> file, const std::string& path)
+    : TorchFile(read_parts(file, path)) {}
+
+TorchFile::TorchFile(Parts parts)
+    : pickle_(std::move(parts.pickle)), storages_(std::move(parts.storages)) {}
+
+std::span<const std::byte> TorchFile::bytes_of(const PickleValue& storage) const {
+  return storages_.at(storage.text);
+}
+
+TorchFile::Parts TorchFile::read_parts(std::span<const std::byte> file, const std::string& path) {
+  if (begins_with(file, kStreamHead)) return read_stream(file, path);
+  if (begins_with(file, std::array{kPickle}))
+    refuse(path, "it is a pickle of other things than torch.save's");
+  return read_archive(file, path);
+}
+
+TorchFile::Parts TorchFile::read_archive(std::span<const std::byte> file, const std::string& path) {
+  const ZipArchive archive(file, path);
+  const ZipArchive::Record& record = pickle_record(archive, path);
+  const std::string stem(record.name.substr(0, record.name.find('/') + 1));
+  if (const auto* const order = archive.find(stem + "byteorder"))
+    if (text_of(order->bytes) != "little") refuse(path, "its bytes are in another order");
+  archive.check(record);
+  Parts parts{Pickle(record.bytes, path), {}};
+  for (const PickleValue& value : parts.pickle.values()) {
+    if (value.kind != ValueKind::storage || parts.storages.contains(value.text)) continue;
+    const std::string name = fmt::format("{}data/{}", stem, value.text);
+    const ZipArchive::Record* const data = archive.find(name);
+    if (data == nullptr) refuse(path, "the archive has no record {}", printable(name));
+    archive.check(*data);
+    parts.storages.emplace(value.text, data->bytes);
+  }
+  return parts;
+}
+
+TorchFile::Parts TorchFile::read_stream(std::span<const std::byte> file, const std::string& path) {
+  std::span<const std::byte> rest = file.subspan(kStreamHead.size());
+  const auto next_pickle = [&] {
+    Pickle pickle(rest, path);
+    rest = rest.subspan(pickle.bytes_used());
+    return pickle;
+  };
+  const Pickle machine = next_pickle();
+  const PickleValue* const little = find(machine, machine.root(), "little_endian");
+  if (little == nullptr || little->kind != ValueKind::truth || little->number == 0)
+    refuse(path, "its bytes are in another order");
+  Parts parts{next_pickle(), {}};
+
+  std::unordered_map<std::string_view, const PickleValue*> wanted;
+  for (const PickleValue& value : parts.pickle.values())
+    if (value.kind == ValueKind::storage) wanted.emplace(value.text, &value);
+  const Pickle keys = next_pickle();
+  if (keys.root().kind != ValueKind::list) refuse(path, "it has no list of storages");
+  for (const ValueId id : keys.root().items) {
+    const auto storage = wanted.find(keys.at(id).text);
+    if (storage == wanted.end()) refuse(path, "it has a storage that it does not use");
+    const PickleValue& value = *storage->second;
+    constexpr std::size_t kCountBytes = 8;
+    if (rest.size() < kCountBytes) refuse(path, "it ends too early");
+    const std::uint64_t count = little_endian(rest, 0, kCountBytes);
+    rest = rest.subspan(kCountBytes);
+    if (std::cmp_not_equal(count, value.number))
+      refuse(path, "it has a storage of {} elements instead of {}", count, value.number);
+    if (count > rest.size() / element_bytes(value.type)) refuse(path, "it ends too early");
+    const std::size_t bytes = count * element_bytes(value.type);
+    if (!parts.storages.emplace(value.text, rest.first(bytes)).second)
+      refuse(path, "it has a storage twice");
+    rest = rest.subspan(bytes);
+  }
+  if (parts.storages.size() != wanted.size())
+    refuse(path, "it lacks {} of {} storages", wanted.size() - parts.storages.size(),
+           wanted.size());
+  return parts;
+}
+
+}  // namespace eqt::weights

@@ -1,0 +1,45 @@
+// Files that torch.save writes: a pickle and the bytes of its storages. Private to this room.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "weights/pickle.hpp"
+
+namespace eqt::weights {
+
+/// Either format: a zip archive with the records STEM/data.pkl and STEM/data/KEY, or, before
+/// torch 1.6, pickles of a magic number, the protocol, the machine and the object, followed by the
+/// storages: a pickled list of keys, then the elements of each (torch/serialization.py, _save and
+/// _legacy_save).
+class TorchFile {
+ public:
+  /// Keeps references into `file`.
+  /// @param path for sentences
+  /// @throws Error{data}; every storage that the pickle names is there, whole and undamaged
+  TorchFile(std::span<const std::byte> file, const std::string& path);
+
+  const Pickle& pickle() const { return pickle_; }
+  /// All bytes of a storage of the pickle. Fewer than it has elements of: the file holds no more.
+  std::span<const std::byte> bytes_of(const PickleValue& storage) const;
+
+ private:
+  using Storages = std::unordered_map<std::string_view, std::span<const std::byte>>;
+  struct Parts {
+    Pickle pickle;
+    Storages storages;  // by key
+  };
+  explicit TorchFile(Parts parts);
+  static Parts read_parts(std::span<const std::byte> file, const std::string& path);
+  static Parts read_archive(std::span<const std::byte> file, const std::string& path);
+  static Parts read_stream(std::span<const std::byte> file, const std::string& path);
+
+  Pickle pickle_;
+  Storages storages_;
+};
+
+}  // namespace eqt::weights

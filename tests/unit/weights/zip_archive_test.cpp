@@ -1,0 +1,117 @@
+#include "weights/zip_archive.hpp"
+
+#include <string>
+
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "support/zip_bytes.hpp"
+
+using namespace eqt;
+using support::number_bytes;
+using support::zip_bytes;
+
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// The sentence that refuses these bytes, or a record of them; "" if all are taken.
+std::string refusal(const std::string& bytes) {
+  const std::string path = "test.zip";
+  try {
+    const weights::ZipArchive archive(bytes_of(bytes), path);
+    for (const auto& record : archive.records()) archive.check(record);
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::data);
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    return error.what();
+  }
+  return "";
+}
+
+void says(const std::string& sentence, const std::string& part) {
+  INFO(sentence);
+  CHECK(sentence.find(part) != std::string::npos);
+}
+
+/// `text` with the bytes at `at` replaced.
+std::string with(std::string text, std::size_t at, const std::string& bytes) {
+  return text.replace(at, bytes.size(), bytes);
+}
+
+const std::string kTwo = zip_bytes({{"a", "12345"}, {"bc", "678"}});
+const std::size_t kEntry = kTwo.find("PK\1\2");  // of a
+const std::size_t kSecondEntry = kTwo.rfind("PK\1\2");
+const std::size_t kEnd = kTwo.rfind("PK\5\6");
+
+}  // namespace
+
+TEST_CASE("stored records are found by name", "[zip_archive]") {
+  const std::string path = "test.zip";
+  const weights::ZipArchive archive(bytes_of(kTwo), path);
+  REQUIRE(archive.records().size() == 2);
+  REQUIRE(archive.find("bc") != nullptr);
+  CHECK(std::ranges::equal(archive.find("bc")->bytes, bytes_of("678")));
+  CHECK(archive.find("b") == nullptr);
+  CHECK(refusal(with(kTwo, kEnd + 20, number_bytes(4, 2)) + "note").empty());
+  CHECK(refusal(zip_bytes({})).empty());
+}
+
+TEST_CASE("a record that could grow, overlap or lie elsewhere is refused", "[zip_archive]") {
+  says(refusal(with(kTwo, kEntry + 10, number_bytes(8, 2))), "compressed");
+  says(refusal(with(kTwo, kEntry + 8, number_bytes(1, 2))), "encrypted");
+  says(refusal(with(kTwo, kEntry + 24, number_bytes(5000, 4))), "not as long as it says");
+  says(refusal(with(kTwo, kEntry + 20, number_bytes(5000, 4) + number_bytes(5000, 4))),
+       "longer than the file");
+  says(refusal(with(kTwo, kEntry + 20, number_bytes(6, 4) + number_bytes(6, 4))), "overlap");
+  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(0, 4))), "another name");
+  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(1, 4))), "header");
+  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(0xFFFFFFF0, 4))), "does not lie");
+  says(refusal(with(kTwo, kEntry + 16, number_bytes(1, 4))), "checksum");
+  says(refusal(with(kTwo, kTwo.find("12345"), "2")), "record a is damaged");
+  says(refusal(zip_bytes({{"a", "1"}, {"a", "2"}})), "two records named a");
+}
+
+TEST_CASE("lengths and places of 64 bits are read", "[zip_archive]") {
+  constexpr std::uint64_t kIn64 = 0xFFFFFFFF;
+  // 4.5.3: what is 0xFFFFFFFF in the entry stands in the extra field, the length in memory first.
+  const auto archive = [&](const std::string& extra) {
+    const std::string one = zip_bytes({{"a", "12345"}});
+    const std::size_t entry = one.find("PK\1\2"), end = one.rfind("PK\5\6");
+    std::string directory =
+        with(one.substr(entry, end - entry), 20, number_bytes(kIn64, 4) + number_bytes(kIn64, 4));
+    directory = with(directory, 30, number_bytes(extra.size(), 2)) + extra;
+    return one.substr(0, entry) + directory +
+           with(one.substr(end), 12, number_bytes(directory.size(), 4));
+  };
+  const std::string field = number_bytes(1, 2) + number_bytes(16, 2);
+  CHECK(refusal(archive(field + number_bytes(5, 8) + number_bytes(5, 8))).empty());
+  says(refusal(archive(field + number_bytes(1ull << 62, 8) + number_bytes(5, 8))), "not as long");
+  says(refusal(archive(field + number_bytes(5, 8))), "damaged");
+  says(refusal(archive("")), "longer than the file");
+
+  // 4.3.14 and 4.3.15: a directory of 64 bits in front of the end.
+  const auto long_directory = [&](std::uint64_t begin, std::uint64_t entries, std::uint64_t place) {
+    const std::string end64 = "PK\6\6" + number_bytes(44, 8) + number_bytes(0, 12) +
+                              number_bytes(entries, 8) + number_bytes(entries, 8) +
+                              number_bytes(kEnd - kEntry, 8) + number_bytes(begin, 8);
+    return kTwo.substr(0, kEnd) + end64 + "PK\6\7" + number_bytes(0, 4) + number_bytes(place, 8) +
+           number_bytes(1, 4) + with(kTwo.substr(kEnd), 10, std::string(10, '\xFF'));
+  };
+  CHECK(refusal(long_directory(kEntry, 2, kEnd)).empty());
+  says(refusal(long_directory(kEntry, 3, kEnd)), "2 records instead of 3");
+  says(refusal(long_directory(~0ull, 2, kEnd)), "does not lie in the file");
+  says(refusal(long_directory(kEntry, 2, ~0ull)), "does not lie in the file");
+  says(refusal(long_directory(kEntry, 2, kEnd + 1)), "damaged");
+}
+
+TEST_CASE("what is cut or no archive is refused", "[zip_archive]") {
+  says(refusal(""), "no whole zip archive");
+  says(refusal("not an archive at all, however long it may be"), "no whole zip archive");
+  for (std::size_t cut = 1; cut < kTwo.size(); ++cut) {
+    INFO("cut by " << cut);
+    CHECK(!refusal(kTwo.substr(0, kTwo.size() - cut)).empty());
+    CHECK(!refusal(kTwo.substr(cut)).empty());
+  }
+}
