@@ -32,23 +32,22 @@ class Tracker {
  public:
   void start(const RunRecord& run) {
     images_per_step_ = run.images_per_step;
+    ranks_ = static_cast<std::uint64_t>(std::max(run.ranks, 1));
     progress_ = {};
     progress_.total_steps = run.total_steps;
     if (run.steps_per_epoch > 0)
       progress_.epochs = (run.total_steps + run.steps_per_epoch - 1) / run.steps_per_epoch;
     seen_ = 0;
-    dense_bytes_ = 0;
   }
 
   void add(const StepRecord& record) {
     progress_.step = record.step;
     progress_.epoch = record.epoch;
     progress_.loss = record.loss;
-    progress_.sent_bytes += record.sent_bytes;
-    dense_bytes_ += record.dense_bytes;
-    if (progress_.sent_bytes > 0)
-      progress_.compression_ratio =
-          static_cast<double>(dense_bytes_) / static_cast<double>(progress_.sent_bytes);
+    progress_.sent_bytes = record.total_sent_bytes / ranks_;
+    if (record.total_sent_bytes > 0)
+      progress_.compression_ratio = static_cast<double>(record.total_dense_bytes) /
+                                    static_cast<double>(record.total_sent_bytes);
     // The first step warms caches and allocators up, so the second replaces it.
     ++seen_;
     pace_ =
@@ -65,7 +64,7 @@ class Tracker {
  private:
   Progress progress_;
   std::uint64_t images_per_step_ = 0;
-  std::uint64_t dense_bytes_ = 0;
+  std::uint64_t ranks_ = 1;
   std::uint64_t seen_ = 0;
   double pace_ = 0;  // [seconds per step]
 };
@@ -83,9 +82,11 @@ class ConsoleSink : public Sink {
     run_ = record;
     tracker_.start(record);
     label_ = record.emulated ? "EMULATED  " : record.simulated ? "SIMULATED  " : "";
-    say(fmt::format("{}: {} on {}, {} parameters, {} ranks, compressor {}, collective {}, {} steps",
-                    record.name, record.model, record.dataset, record.parameters, record.ranks,
-                    record.compressor, record.collective, record.total_steps));
+    say(fmt::format(
+        "{}: {} on {}, {} parameters, {} ranks, compressor {}, collective {}, {} steps; "
+        "sent: per rank, since the first step",
+        record.name, record.model, record.dataset, record.parameters, record.ranks,
+        record.compressor, record.collective, record.total_steps));
     for (const std::string& line : partition_lines(record.partition)) say(line);
   }
 
@@ -121,7 +122,7 @@ class ConsoleSink : public Sink {
   }
 
   void write(const EpochRecord& record) override {
-    say(epoch_text(record, tracker_.progress().epochs));
+    say(epoch_text(record, tracker_.progress().epochs, run_.ranks));
   }
 
   void write(const Summary& summary) override {

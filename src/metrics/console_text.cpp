@@ -18,10 +18,16 @@ constexpr std::size_t kLabelColumns = 19;
 constexpr std::size_t kBarCells = 20, kShortBarCells = 10;
 constexpr std::size_t kFewColumns = 90;  // where a short bar leaves room for the bytes
 
+constexpr const char* kSentPerRank = "sent per rank";
+
 using Out = std::back_insert_iterator<std::string>;
 
 std::string percent(const std::optional<double>& fraction) {
   return fraction && std::isfinite(*fraction) ? fmt::format("{:.2f} %", *fraction * 100) : "-";
+}
+
+std::uint64_t per_rank(std::uint64_t bytes, int ranks) {
+  return bytes / static_cast<std::uint64_t>(std::max(ranks, 1));
 }
 
 std::string or_dash(double x, const char* unit) {
@@ -124,7 +130,7 @@ std::vector<Row> node_bytes_rows(const Summary& s) {
   if (s.paper_sent_bytes_per_node) {
     text += fmt::format(" ({} by published counting)", bytes_text(*s.paper_sent_bytes_per_node));
   }
-  return {{"sent per node", text}};
+  return {{"range over ranks", text}};
 }
 
 void insert_behind(std::string_view label, const std::vector<Row>& more, std::vector<Row>& rows) {
@@ -144,8 +150,9 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"test accuracy", percent(s.test_accuracy) + (s.replicas.averaged ? ", averaged model" : "")},
       {"best test accuracy", percent(s.best_test_accuracy)},
       {"images/s", rate(s.images_per_second)},
-      {"sent",
-       fmt::format("{} (fp32 would send {})", bytes_text(s.sent_bytes), bytes_text(s.dense_bytes))},
+      {kSentPerRank,
+       fmt::format("{} (float32 would send {})", bytes_text(per_rank(s.sent_bytes, s.ranks)),
+                   bytes_text(per_rank(s.dense_bytes, s.ranks)))},
       {"compression ratio", or_dash(s.compression_ratio, "")},
       {"bits per value", or_dash(s.bits_per_value, "")},
       {"quantization error",
@@ -265,7 +272,7 @@ std::string evaluation_bar_text(const EvaluationProgress& p, std::uint64_t epoch
       columns);
 }
 
-std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {
+std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
   std::string text = fmt::format("epoch {} done", of_total(r.epoch, epochs));
   const Out out(text);
   if (!std::isnan(r.train_loss)) fmt::format_to(out, "  train loss {:.4f}", r.train_loss);
@@ -275,7 +282,8 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs) {
   if (r.replicas.consensus_distance)
     fmt::format_to(out, "  consensus {:.3g}", *r.replicas.consensus_distance);
   fmt::format_to(out, "  {} images/s", rate(r.images_per_second));
-  if (r.sent_bytes > 0) fmt::format_to(out, "  sent {}", bytes_text(r.sent_bytes));
+  if (r.total_sent_bytes > 0)
+    fmt::format_to(out, "  sent {}", bytes_text(per_rank(r.total_sent_bytes, ranks)));
   if (r.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", r.compression_ratio);
   return text;
 }
@@ -285,7 +293,7 @@ std::string summary_table(const RunRecord& run, const Summary& summary) {
   const Out out(table);
   std::vector<Row> rows = result_rows(run, summary);
   insert_behind("best test accuracy", replicas_rows(summary.replicas), rows);
-  insert_behind("sent", node_bytes_rows(summary), rows);
+  insert_behind(kSentPerRank, node_bytes_rows(summary), rows);
   if (run.emulated) {
     rows.insert(rows.begin(), {"EMULATED", "no network was run: ranks waited and drew gradients"});
   }

@@ -19,7 +19,7 @@ struct Progress {
   std::uint64_t epochs = 0;  // 0 = unknown
   double loss = 0;
   double images_per_second = 0;   // 0 = unknown
-  std::uint64_t sent_bytes = 0;   // since the start, all ranks
+  std::uint64_t sent_bytes = 0;   // of a mean rank, since the first step of the run
   double compression_ratio = 0;   // 0 = unknown
   double remaining_seconds = -1;  // negative = unknown
 };
@@ -42,8 +42,8 @@ std::string evaluation_text(const EvaluationProgress& progress, std::uint64_t ep
 std::string evaluation_bar_text(const EvaluationProgress& progress, std::uint64_t epochs,
                                 double taken, std::size_t columns);
 
-/// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."
-std::string epoch_text(const EpochRecord& record, std::uint64_t epochs);
+/// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."; what was sent as in Progress.
+std::string epoch_text(const EpochRecord& record, std::uint64_t epochs, int ranks);
 
 /// The final table: at most 80 columns wide.
 std::string summary_table(const RunRecord& run, const Summary& summary);

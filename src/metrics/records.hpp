@@ -76,6 +76,8 @@ struct StepRecord {
   std::uint64_t sent_bytes = 0;      // of all ranks
   std::uint64_t received_bytes = 0;  // of all ranks
   std::uint64_t dense_bytes = 0;     // what fp32 would have sent, ring formula; 0 = unknown
+  // Since the first step of the run, also in starts before this one; not part of the JSON.
+  std::uint64_t total_sent_bytes = 0, total_dense_bytes = 0;
 };
 
 /// Something that happened in a step and has no record of its own.
@@ -147,9 +149,10 @@ struct EpochRecord {
   double train_loss = 0;                // mean over the epoch and ranks
   std::optional<double> test_accuracy;  // fraction; empty when not evaluated
   std::optional<double> test_loss;
-  double images_per_second = 0;  // all ranks, training only
-  RoomSeconds seconds;           // summed over the epoch, maximum over ranks
-  std::uint64_t sent_bytes = 0;  // of all ranks
+  double images_per_second = 0;        // all ranks, training only
+  RoomSeconds seconds;                 // summed over the epoch, maximum over ranks
+  std::uint64_t sent_bytes = 0;        // of all ranks
+  std::uint64_t total_sent_bytes = 0;  // since the first step of the run; not part of the JSON
   double compression_ratio = 0;
   double bits_per_value = 0;
   std::optional<double> quantization_variance;

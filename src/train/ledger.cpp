@@ -65,9 +65,12 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
   if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
 }
 
-void Ledger::note_own_step(const metrics::StepRecord& record) {
+void Ledger::note_own_step(metrics::StepRecord record) {
   own_.steps += 1;
   own_.loss += record.loss;
+  // What the others sent in this epoch is not known yet: as much as this rank.
+  record.total_sent_bytes =
+      static_cast<std::uint64_t>(run_.sent_bytes + epoch_.sent_bytes + ranks() * own_.sent_bytes);
   if (comm_.rank() == 0) sink_.write(record);
 }
 
@@ -161,7 +164,6 @@ void Ledger::flush_steps() {
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);
     record.dense_bytes = static_cast<std::uint64_t>(dense);
-    if (comm_.rank() == 0) sink_.write(record);
     epoch_.steps += count;
     epoch_.mean_steps += 1;
     epoch_.loss += sums[0];
@@ -170,6 +172,9 @@ void Ledger::flush_steps() {
     epoch_.encoded_bytes += sums[3];
     epoch_.encoded_values += sums[4];
     epoch_.dense_bytes += dense;
+    record.total_sent_bytes = static_cast<std::uint64_t>(run_.sent_bytes + epoch_.sent_bytes);
+    record.total_dense_bytes = static_cast<std::uint64_t>(run_.dense_bytes + epoch_.dense_bytes);
+    if (comm_.rank() == 0) sink_.write(record);
   }
   const metrics::StepRecord& last = unflushed_.back().record;
   if (last.step >= kStepsBeforeTiming && flush_every_ == 1) {
@@ -233,6 +238,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
   record.seconds = slowest(epoch_.seconds);
   record.images_per_second = images_per_second(epoch_.steps, record.seconds.total);
   record.sent_bytes = static_cast<std::uint64_t>(epoch_.sent_bytes);
+  record.total_sent_bytes = static_cast<std::uint64_t>(run_.sent_bytes + epoch_.sent_bytes);
   record.compression_ratio = epoch_.compression_ratio();
   record.bits_per_value = epoch_.bits_per_value();
   record.quantization_variance = mean_variance(epoch_);

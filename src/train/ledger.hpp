@@ -80,7 +80,7 @@ class Ledger {
   };
 
   int ranks() const;
-  void note_own_step(const metrics::StepRecord& record);
+  void note_own_step(metrics::StepRecord record);
   void note_own_traffic(const SyncResult& result);
   void add_up_ranks();
   void settle();

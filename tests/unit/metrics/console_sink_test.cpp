@@ -102,17 +102,33 @@ TEST_CASE("a line tells where the run is, how fast and at what cost", "[console]
   const std::string line = lines_of(fake.progress.str()).back();
   // 128 images in 0.25 s; 249 steps of 0.25 s to go.
   CHECK_THAT(line, Contains("epoch 1/3") && Contains("step 1/250") && Contains("loss 2.5000") &&
-                       Contains("512 images/s") && Contains("sent 1 kB") &&
+                       Contains("512 images/s") && Contains("sent 500 B") &&
                        Contains("ratio 8.00") && Contains("ETA 1:03"));
 }
 
-TEST_CASE("bytes and ratio are those since the start", "[console]") {
+TEST_CASE("what was sent is a mean rank's since the first step, everywhere", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::lines, false);
   sink->write(run_record());
   for (StepId step = 1; step <= 26; ++step) sink->write(step_record(step));
+  // Two ranks, 1 kB of both a step.
+  CHECK_THAT(lines_of(fake.progress.str()).front(),
+             Contains("; sent: per rank, since the first step"));
   CHECK_THAT(lines_of(fake.progress.str()).back(),
-             Contains("sent 26 kB") && Contains("ratio 8.00"));
+             Contains("sent 13 kB") && Contains("ratio 8.00"));
+  // An epoch's line likewise: its record has 100 kB of its own and 300 kB of the run.
+  CHECK_THAT(epoch_text(epoch_record(), 3, 2), Contains("  sent 150 kB"));
+  CHECK_THAT(summary_table(run_record(), summary()),
+             Contains("sent per rank      6.15 MB (float32 would send 49.2 MB)\n"));
+}
+
+TEST_CASE("a run that goes on shows what it sent before, too", "[console]") {
+  Fake fake;
+  const auto sink = fake.sink(ProgressStyle::lines, false);
+  sink->write(run_record());
+  sink->write(step_record(101));
+  CHECK_THAT(lines_of(fake.progress.str()).back(),
+             Contains("sent 50.5 kB") && Contains("ratio 8.00"));
 }
 
 TEST_CASE("what is unknown is left out", "[console]") {
@@ -210,7 +226,7 @@ TEST_CASE("the table holds every result within 80 columns", "[console]") {
   const std::string table = fake.table.str();
   for (const std::string& line : lines_of(table)) CHECK(line.size() <= 80);
   for (const char* shown :
-       {"87.50 %", "90.00 %", "812", "12.3 MB", "98.4 MB", "8.00", "4.50", "0.25",
+       {"87.50 %", "90.00 %", "812", "6.15 MB", "49.2 MB", "8.00", "4.50", "0.25",
         "identical on all ranks", "0123456789abcdef", "512 MiB", "1:02", "compute", "transfer",
         "12345", "24690", "259245", "resnet20", "fashion-mnist"})
     CHECK_THAT(table, Contains(shown));
@@ -256,16 +272,16 @@ TEST_CASE("the table of replicas that differ has rows more, others have none of 
   CHECK_THAT(table, Contains("test accuracy      87.50 %, averaged model") &&
                         Contains("node test accuracy mean 50.00 %, from 25.00 % to 75.00 %") &&
                         Contains("consensus distance 1.23e-30, 1.23e-30 of the mean") &&
-                        Contains("sent per node      1 kB to 123 PB (123 PB by published"));
+                        Contains("range over ranks   1 kB to 123 PB (123 PB by published"));
   s.sent_bytes_by_edge[1].bytes = kMuch + 1;
-  CHECK_THAT(summary_table(run_record(), s), Contains("sent per node      123 PB (123 PB"));
+  CHECK_THAT(summary_table(run_record(), s), Contains("range over ranks   123 PB (123 PB"));
 }
 
 TEST_CASE("an epoch's line tells of nodes only if there are", "[console]") {
   EpochRecord epoch = epoch_record();
-  CHECK_THAT(epoch_text(epoch, 3), !Contains("nodes") && !Contains("consensus"));
+  CHECK_THAT(epoch_text(epoch, 3, 2), !Contains("nodes") && !Contains("consensus"));
   epoch.replicas = differing_replicas();
-  CHECK_THAT(epoch_text(epoch, 3), Contains("  nodes 50.00 %  consensus 1.5  "));
+  CHECK_THAT(epoch_text(epoch, 3, 2), Contains("  nodes 50.00 %  consensus 1.5  "));
 }
 
 TEST_CASE("a table that cannot be written is an output error", "[console]") {

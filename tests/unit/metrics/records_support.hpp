@@ -63,6 +63,8 @@ inline StepRecord step_record(StepId step) {
   r.sent_bytes = 1000;
   r.received_bytes = 1001;
   r.dense_bytes = 8000;
+  r.total_sent_bytes = 1000 * r.step;
+  r.total_dense_bytes = 8000 * r.step;
   return r;
 }
 
@@ -76,6 +78,7 @@ inline EpochRecord epoch_record() {
   r.images_per_second = 812;
   r.seconds = room_seconds(10);
   r.sent_bytes = 100000;
+  r.total_sent_bytes = 300000;
   r.compression_ratio = 8;
   r.bits_per_value = 4.5;
   r.quantization_variance = 0.25;
