@@ -120,8 +120,8 @@ std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunC
     sinks.push_back(
         metrics::make_folder_sink(folder->path(), config.output.step_records, goes_on_after));
     if (config.output.tensorboard)
-      sinks.push_back(
-          metrics::make_event_sink(folder->path(), config.output.step_records, goes_on_after));
+      sinks.push_back(metrics::make_event_sink(folder->path(), config.output.step_records,
+                                               resolved_json({}), goes_on_after));
     if (!command.quiet)
       sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
   }

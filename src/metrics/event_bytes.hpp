@@ -33,6 +33,8 @@ struct Setting {
   enum class Type { number, text, flag } type = Type::number;
   double number = 0;  // also 0 and 1 of a flag
   std::string text = {};
+
+  bool operator==(const Setting&) const = default;
 };
 
 /// length uint64, masked CRC-32C of it, the bytes, masked CRC-32C of them; little-endian.

@@ -109,7 +109,9 @@ class EventSink final : public Sink {
     run.erase("config");
     append(text_event(now, "config", block(config)));
     append(text_event(now, "run", block(marked(std::move(run)))));
-    append(settings_event(now.wall, settings_of(config)));
+    const std::string& defaults = options_.default_config_json;
+    append(settings_event(
+        now.wall, settings_of(config, defaults.empty() ? Json::object() : Json::parse(defaults))));
   }
 
   void write(const StepRecord& record) override {
@@ -178,9 +180,13 @@ std::vector<Scalar> scalars_of(const Json& record, const std::string& prefix) {
   return scalars;
 }
 
-std::vector<Setting> settings_of(const Json& config) {
-  std::vector<Setting> settings;
+std::vector<Setting> settings_of(const Json& config, const Json& defaults) {
+  std::vector<Setting> settings, usual;
   add_settings(config, "", settings);
+  add_settings(defaults, "", usual);
+  std::ranges::stable_partition(settings, [&](const Setting& setting) {
+    return std::ranges::find(usual, setting) == usual.end();
+  });
   return settings;
 }
 
@@ -189,8 +195,10 @@ std::unique_ptr<Sink> make_event_sink(const std::string& folder, EventSinkOption
 }
 
 std::unique_ptr<Sink> make_event_sink(const std::string& folder, bool step_records,
+                                      const std::string& default_config_json,
                                       std::optional<StepId> goes_on_after) {
   return make_event_sink(folder, {.step_records = step_records,
+                                  .default_config_json = default_config_json,
                                   .goes_on_after = goes_on_after,
                                   .host = host_name(),
                                   .wall = seconds_since_1970});

@@ -16,6 +16,7 @@ namespace eqt::metrics {
 
 struct EventSinkOptions {
   bool step_records = true;
+  std::string default_config_json = {};  // "" = unknown
   std::optional<StepId> goes_on_after = {};
   std::string host;
   std::function<double()> wall;  // [seconds since 1970]
@@ -33,7 +34,8 @@ inline constexpr const char* kEventFiles = "events.out.tfevents.";
 std::vector<Scalar> scalars_of(const Json& record, const std::string& prefix);
 
 /// Every number, text and truth value of a config, lists as JSON: {"train": {"epochs": 1}} gives
-/// "train.epochs".
-std::vector<Setting> settings_of(const Json& config);
+/// "train.epochs". Those that differ from `defaults` come first: a run knows no others, but what a
+/// sweep varies is among them.
+std::vector<Setting> settings_of(const Json& config, const Json& defaults = Json::object());
 
 }  // namespace eqt::metrics

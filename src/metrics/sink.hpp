@@ -40,8 +40,10 @@ std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_reco
 /// An events.out.tfevents.* file for TensorBoard: a scalar for every number of the records, the
 /// config and notes as text, histograms, images. The file sorts behind those of earlier starts of
 /// the run; TensorBoard then forgets what they tell of steps after `goes_on_after`.
+/// @param default_config_json settings that differ from these stand first in the table of runs
 /// @throws Error{output}
 std::unique_ptr<Sink> make_event_sink(const std::string& folder, bool step_records,
+                                      const std::string& default_config_json,
                                       std::optional<StepId> goes_on_after = {});
 
 /// Progress on stderr and the final table on stdout. A bar only where stderr is a terminal: a file

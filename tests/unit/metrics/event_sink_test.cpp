@@ -181,3 +181,11 @@ TEST_CASE("scalars of emulated runs say so", "[events]") {
   });
   CHECK(events.back().scalars.at("step/emulated") == 1.0f);
 }
+
+TEST_CASE("settings that differ from the defaults come first", "[events]") {
+  const Json config = {{"a", 1}, {"b", {{"c", "x"}, {"d", true}}}, {"e", 2.5}, {"f", "new"}};
+  const Json defaults = {{"a", 1}, {"b", {{"c", "y"}, {"d", true}}}, {"e", 2}};
+  std::vector<std::string> names;
+  for (const Setting& setting : settings_of(config, defaults)) names.push_back(setting.name);
+  CHECK(names == std::vector<std::string>{"b.c", "e", "f", "a", "b.d"});
+}
