@@ -101,7 +101,11 @@ void add_report_options(CLI::App& app, report::Request& request) {
       ->expected(1)
       ->take_all()
       ->check(CLI::IsMember(report::table_names()));
-  app.add_flag("--json", request.json, "One JSON document on stdout");
+  CLI::Option* json = app.add_flag("--json", request.json, "One JSON document on stdout");
+  app.add_option("--format", request.format, "Notation of the tables on stdout")
+      ->capture_default_str()
+      ->check(CLI::IsMember(report::answer_formats()))
+      ->excludes(json);
 }
 
 }  // namespace

@@ -75,8 +75,10 @@ std::string terminal_of(const Plot& plot) {
         "set terminal svg size {},{} enhanced font 'sans-serif,14' background '#ffffff'\n",
         plot.width, plot.height);
   if (ends_with(plot.path, ".png"))
-    return fmt::format("set terminal pngcairo size {},{} enhanced font 'sans,11'\n", plot.width,
-                       plot.height);
+    return fmt::format(
+        "set terminal pngcairo size {},{} enhanced font 'sans,11' fontscale {} linewidth {} "
+        "pointscale {}\n",
+        plot.width * plot.scale, plot.height * plot.scale, plot.scale, plot.scale, plot.scale);
   fail(Kind::usage, "plot: expected a file that ends in .svg or .png, found {}", plot.path);
 }
 

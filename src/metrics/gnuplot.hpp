@@ -14,7 +14,8 @@ bool plot_available();
 /// Where a plot goes and how large it is.
 struct Plot {
   std::string path;               // its ending says how it is drawn: .svg or .png
-  int width = 900, height = 600;  // [pixels; of svg, units]
+  int width = 900, height = 600;  // [units of svg; pixels of png, times `scale`]
+  int scale = 1;                  // of png: letters, lines and points grow with it
   std::chrono::seconds deadline{60};
 };
 

@@ -16,16 +16,13 @@ using metrics::RoomSeconds;
 struct Room {
   const char* name;
   double RoomSeconds::*seconds;
-  const char* colour;
 };
 
+// In an order that gives neighbours colours far apart.
 constexpr std::array kRooms = {
-    Room{"compute", &RoomSeconds::compute, "#56b4e9"},
-    Room{"encode", &RoomSeconds::encode, "#e69f00"},
-    Room{"transfer", &RoomSeconds::transfer, "#d55e00"},
-    Room{"decode", &RoomSeconds::decode, "#cc79a7"},
-    Room{"update", &RoomSeconds::update, "#009e73"},
-    Room{"data", &RoomSeconds::data, "#0072b2"},
+    Room{"compute", &RoomSeconds::compute},   Room{"encode", &RoomSeconds::encode},
+    Room{"transfer", &RoomSeconds::transfer}, Room{"decode", &RoomSeconds::decode},
+    Room{"update", &RoomSeconds::update},     Room{"data", &RoomSeconds::data},
 };
 
 struct Row {
@@ -85,14 +82,14 @@ void draw_rooms(const std::vector<Group>& groups, Drawings& drawings) {
     bars += fmt::format(
         "{}$d using {}:1:{}:{}:($1-0.36):($1+0.36) with boxxyerror fs solid noborder lc rgb '{}' "
         "title \"{}\"",
-        i == 0 ? "" : ", \\\n", i + 2, i + 2, i + 3, kRooms[i].colour, kRooms[i].name);
+        i == 0 ? "" : ", \\\n", i + 2, i + 2, i + 3, colour(i), kRooms[i].name);
   drawings.all.push_back({"seconds-by-room", title,
                           "Mean seconds of a step, of the slowest rank in each room; transfer is "
                           "what is not hidden behind computing. " +
                               describe(rows) + ".",
                           frame(title, "seconds per step", "") + bar_rows(labels_of(rows)) +
                               "$d << end\n" + data + "end\nplot " + bars + "\n",
-                          640, height_of_bars(rows.size())});
+                          height_of_bars(labels_of(rows))});
 }
 
 void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
@@ -106,17 +103,15 @@ void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
     text += fmt::format("{}{}: {:.4g}", text.empty() ? "" : "; ", group.label, bits.mean);
     labels.push_back(group.label);
   }
-  if (labels.empty()) {
-    drawings.left_out.push_back("No plot of bits per value: no run recorded them.");
-    return;
-  }
+  if (labels.empty()) return;  // nothing was sent
   const std::string title = "Bits per gradient value";
   drawings.all.push_back(
       {"bits-per-value", title, "Bits of a message per value that it carries: " + text + ".",
        frame(title, "bits per value", "", Key::none) + bar_rows(labels) + "$d << end\n" + data +
-           "end\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs "
-           "solid noborder lc rgb '#0072b2', $d using 2:1:3 with xerrorbars pt -1 lc rgb 'gray'\n",
-       640, height_of_bars(labels.size())});
+           fmt::format("end\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs solid "
+                       "noborder lc rgb '{}', $d using 2:1:3 with xerrorbars pt -1 lc rgb '{}'\n",
+                       colour(0), kNeutral),
+       height_of_bars(labels)});
 }
 
 }  // namespace

@@ -64,24 +64,22 @@ Drawing drawing_of(const Run& run, const std::string& partition, std::size_t num
   const Key key = classes > kMostKeys ? Key::none : Key::above;
   std::string script =
       frame(title, "samples", "", key) + bar_rows(labels) + "$d << end\n" + data + "end\n";
-  // Hues around the circle; every second one paler, so that neighbours differ.
+  std::string palette;
+  for (const std::string_view one : colours()) palette += fmt::format("{} ", one);
   script += fmt::format(
+      "colours = '{}'\n"
       "plot for [c=0:{}] $d using c+2:1:c+2:c+3:($1-0.4):($1+0.4) with boxxyerror fs solid "
-      "noborder lc rgb hsv2rgb(1.0 * c / {}, 0.45 + 0.35 * (c % 2), 0.9) title sprintf(\"class "
-      "%d\", c)\n",
-      bars - 1, bars);
-  const int key_height = key == Key::none ? 0 : 22 * static_cast<int>(classes / 6 + 1);
-  return {fmt::format("classes-{}", number),
-          title,
+      "noborder lc rgb word(colours, 1 + c % {}) title sprintf(\"class %d\", c)\n",
+      palette, bars - 1, colours().size());
+  const int key_height = key == Key::none ? 0 : 20 * static_cast<int>(classes / 4 + 1);
+  return {fmt::format("classes-{}", number), title,
           fmt::format("Samples of {} on each rank; the most frequent class of a rank makes up to "
                       "{:.0f} % of its samples.",
                       bars == classes ? "each class"
                                       : fmt::format("{} classes in {} bars of neighbouring ones",
                                                     classes, bars),
                       greatest_share(ranks)),
-          script,
-          640,
-          height_of_bars(ranks.size()) + key_height};
+          script, height_of_bars(labels) + key_height};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "report/quantities.hpp"
 
@@ -19,43 +20,95 @@ std::string epochs_text(const Run& run) {
   return fmt::format("{} of {}", epochs, run.planned_epochs);
 }
 
-/// A row per group of the quantities that are main ones, or of the others.
+constexpr const char* kErrorKey = "test_accuracy_error";
+
+/// What a column of a quantity holds: one of spreads, and for the accuracy its standard error.
+void add_quantity(const std::vector<Group>& groups, const Quantity& q, Table& table) {
+  const bool with_error = std::string_view(q.key) == "test_accuracy";
+  table.columns.push_back({q.key, q.head, Type::spread});
+  if (with_error) table.columns.push_back({kErrorKey, "standard error", Type::number});
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const Spread spread = groups[i].spread(q.of);
+    table.rows[i].push_back(spread_cell(spread, q.digits, q.scale));
+    if (with_error) table.rows[i].push_back(error_cell(spread, q.scale));
+  }
+}
+
+/// A row per group of the quantities that are main ones, the first of them in the second column, or
+/// of the others.
 Table table_of(const std::vector<Group>& groups, bool main) {
-  Table table{
-      "", "", {{"run", "runs"}, {"seeds", "seeds", Type::number}, {"epochs", "epochs"}}, {}, {}};
-  for (const Group& group : groups)
-    table.rows.push_back({text_cell(group.label),
-                          number_cell(static_cast<double>(group.runs.size()), {0}),
-                          text_cell(epochs_text(group.first()))});
+  Table table{"", "", {{"run", "runs"}}, {}, {}};
+  for (const Group& group : groups) table.rows.push_back({text_cell(group.label)});
+  const auto add_counts = [&] {
+    table.columns.insert(table.columns.end(),
+                         {{"seeds", "seeds", Type::number}, {"epochs", "epochs"}});
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      table.rows[i].push_back(number_cell(static_cast<double>(groups[i].runs.size()), {0}));
+      table.rows[i].push_back(text_cell(epochs_text(groups[i].first())));
+    }
+  };
+  bool counted = false;
   for (const Quantity& q : quantities()) {
     if (q.main != main) continue;
-    table.columns.push_back({q.key, q.head, Type::spread});
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      table.rows[i].push_back(spread_cell(groups[i].spread(q.of), q.digits, q.scale));
+    add_quantity(groups, q, table);
+    if (!counted) add_counts();
+    counted = true;
   }
   drop_empty_columns(table);
   return table;
 }
 
+/// Who is on the front, if anyone can be.
+void add_pareto(const std::vector<Group>& groups, Table& table) {
+  const std::vector<Standing> front = pareto_front(groups);
+  if (groups.size() < 2 || std::ranges::none_of(front, &Standing::on_front)) return;
+  table.columns.push_back({"pareto", "Pareto front"});
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    table.rows[i].push_back(text_cell(!front[i].certain   ? "uncertain"
+                                      : front[i].on_front ? "yes"
+                                                          : kNothing));
+  table.notes.push_back(
+      "Pareto front: no other row sent less and was as accurate; uncertain where that depends on "
+      "where in their deviations the rows lie. A row of one seed has no deviation.");
+}
+
 }  // namespace
 
-std::vector<bool> pareto_front(const std::vector<Group>& groups) {
+std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
+  struct Place {
+    double bytes, accuracy;
+  };
   struct Point {
     Spread bytes, accuracy;
     bool known() const { return bytes.known > 0 && accuracy.known > 0; }
+    /// By `luck` deviations better than the means.
+    Place at(double luck) const {
+      return {bytes.mean - luck * bytes.deviation.value_or(0),
+              accuracy.mean + luck * accuracy.deviation.value_or(0)};
+    }
   };
   std::vector<Point> points;
   for (const Group& group : groups)
     points.push_back({group.spread(bytes_per_rank), group.spread(accuracy_of)});
-  const auto beats = [](const Point& a, const Point& b) {
-    return a.known() && a.bytes.mean <= b.bytes.mean && a.accuracy.mean >= b.accuracy.mean &&
-           (a.bytes.mean < b.bytes.mean || a.accuracy.mean > b.accuracy.mean);
+  const auto beats = [](const Place& a, const Place& b) {
+    return a.bytes <= b.bytes && a.accuracy >= b.accuracy &&
+           (a.bytes < b.bytes || a.accuracy > b.accuracy);
   };
-  std::vector<bool> front;
-  for (const Point& point : points)
-    front.push_back(point.known() && std::ranges::none_of(points, [&](const Point& other) {
-                      return beats(other, point);
-                    }));
+  // Whether another group, by so much luck, beats this one by as much bad luck.
+  const auto is_beaten = [&](const Point& point, double luck) {
+    return std::ranges::any_of(points, [&](const Point& other) {
+      return &other != &point && other.known() && beats(other.at(luck), point.at(-luck));
+    });
+  };
+  std::vector<Standing> front;
+  for (const Point& point : points) {
+    if (!point.known()) {
+      front.push_back({});
+      continue;
+    }
+    const bool on_front = !is_beaten(point, 0);
+    front.push_back({on_front, on_front ? !is_beaten(point, 1) : is_beaten(point, -1)});
+  }
   return front;
 }
 
@@ -63,16 +116,15 @@ Table comparison_table(const std::vector<Group>& groups) {
   Table table = table_of(groups, true);
   table.name = "comparison";
   table.caption = "Runs compared: mean ± sample standard deviation over seeds";
-  const std::vector<bool> front = pareto_front(groups);
-  if (std::ranges::find(front, true) != front.end()) {
-    table.columns.push_back({"pareto", "Pareto front"});
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      table.rows[i].push_back(text_cell(front[i] ? "yes" : kNothing));
-    table.notes = {"Pareto front: no other row sent less and was as accurate."};
-  }
-  table.notes.insert(table.notes.begin(),
-                     "Sent bytes are those of a mean rank in the whole run; seconds per step are a "
-                     "mean over all steps, of the slowest rank.");
+  table.notes = {
+      "Sent: bytes of a mean rank from the first step to the last; seconds per step are a mean "
+      "over "
+      "all steps, of the slowest rank."};
+  const bool has_error =
+      std::ranges::find(table.columns, kErrorKey, &Column::key) != table.columns.end();
+  if (has_error)
+    table.notes.push_back("Standard error: of the mean test accuracy, deviation / sqrt(seeds).");
+  add_pareto(groups, table);
   return table;
 }
 
@@ -99,10 +151,10 @@ Table runs_table(const std::vector<Group>& groups) {
   Table table{"runs",
               "Every run",
               {{"folder", "folder"},
+               {"test_accuracy", "test accuracy [%]", Type::number},
                {"run", "row above"},
                {"seed", "seed"},
                {"state", "state"},
-               {"test_accuracy", "test accuracy [%]", Type::number},
                {"version", "version"},
                {"host", "host"},
                {"parameter_hash", "parameter hash"},
@@ -115,11 +167,11 @@ Table runs_table(const std::vector<Group>& groups) {
       for (const std::string& remark : run->remarks)
         remarks += (remarks.empty() ? "" : "; ") + remark;
       const Figure accuracy = run->outcome.test_accuracy;
-      table.rows.push_back({text_cell(run->folder), text_cell(group.label), text_cell(run->seed),
+      table.rows.push_back({text_cell(run->folder), number_cell(accuracy, {2}, 100),
+                            text_cell(group.label), text_cell(run->seed),
                             text_cell(run->finished ? "finished" : "unfinished"),
-                            number_cell(accuracy, {2}, 100), text_cell(run->version),
-                            text_cell(run->host), text_cell(run->outcome.parameter_hash),
-                            text_cell(remarks)});
+                            text_cell(run->version), text_cell(run->host),
+                            text_cell(run->outcome.parameter_hash), text_cell(remarks)});
     }
   }
   return table;

@@ -15,6 +15,11 @@ Table comparison_table(const std::vector<Group>& groups);
 /// The same of all other quantities().
 Table details_table(const std::vector<Group>& groups);
 
+/// A row per group that has a baseline, the float32 runs nearest to it in their settings: the
+/// difference of test accuracies and Welch's test of it. No rows where no two groups have several
+/// runs.
+Table significance_table(const std::vector<Group>& groups);
+
 /// A row per setting in which groups differ; nothing when there is one group.
 Table settings_table(const std::vector<Group>& groups);
 
@@ -24,9 +29,17 @@ Table runs_table(const std::vector<Group>& groups);
 /// What all runs have in common, and the range of what they have not: "key" and "value".
 Table conditions_table(const std::vector<Run>& runs);
 
-/// For each group whether it is on the Pareto front: no other one has at most its bytes per rank
-/// and at least its accuracy, and one of the two better. Groups without either are not.
-std::vector<bool> pareto_front(const std::vector<Group>& groups);
+/// Where a group stands towards the Pareto front.
+struct Standing {
+  bool on_front = false;  // by the means: no other group has at most its bytes per rank and at
+                          // least its accuracy, and one of the two better
+  bool certain = true;    // and so it is wherever in their bars, mean ± deviation, all of them lie
+  bool operator==(const Standing&) const = default;
+};
+
+/// For each group; those without bytes or accuracy are certainly not on the front. A group of one
+/// run has no bar: it lies where its mean does.
+std::vector<Standing> pareto_front(const std::vector<Group>& groups);
 
 /// What a reader must know before he believes the tables, a sentence each.
 std::vector<std::string> warnings_of(const std::vector<Group>& groups);

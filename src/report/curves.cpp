@@ -105,15 +105,16 @@ std::vector<Point> points_of(const Group& group, const Axis& axis, const Height&
 
 struct Curve {
   std::string label;
-  std::size_t style;
+  Style style;
   std::vector<Point> points;
 };
 
 std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
                              const Height& height) {
+  const std::vector<Style> styles = styles_of(groups);
   std::vector<Curve> curves;
   for (std::size_t i = 0; i < std::min(groups.size(), kMostCurves); ++i) {
-    Curve curve{groups[i].label, i, points_of(groups[i], axis, height)};
+    Curve curve{groups[i].label, styles[i], points_of(groups[i], axis, height)};
     if (std::ranges::any_of(curve.points, [](const Point& p) { return p.y.known > 0; }))
       curves.push_back(curve);
   }
@@ -129,25 +130,18 @@ std::string epoch_tics(const std::vector<Curve>& curves) {
   return fmt::format("set xtics {}\n", std::ceil(last / kMostTics));
 }
 
-/// Lines "x y low high".
-std::string data_of(const Curve& curve, const Height& height) {
-  std::string lines;
+Line line_of(const Curve& curve, const Height& height) {
+  Line line{curve.label, curve.style, {}};
   for (const Point& p : curve.points) {
-    const Figure y = p.y.known > 0 ? Figure(p.y.mean * height.scale) : Figure();
+    const double y = p.y.mean * height.scale;
     const double deviation = p.y.deviation.value_or(0) * height.scale;
-    lines += fmt::format("{:.9g} {} {} {}\n", p.x, data_text(y),
-                         data_text(y ? Figure(*y - deviation) : y),
-                         data_text(y ? Figure(*y + deviation) : y));
+    const auto known = [&](double value) { return p.y.known > 0 ? Figure(value) : Figure(); };
+    line.points.push_back({p.x, known(y), known(y - deviation), known(y + deviation)});
   }
-  return lines;
+  return line;
 }
 
-bool has_band(const Curve& curve) {
-  return std::ranges::any_of(curve.points,
-                             [](const Point& p) { return p.y.deviation.value_or(0) > 0; });
-}
-
-/// "none: 69.2; qsgd: 68.4".
+/// "float32: 69.2 at 5; qsgd: 68.4 at 5".
 std::string last_values(const std::vector<Curve>& curves, const Height& height) {
   std::string text;
   for (const Curve& curve : curves) {
@@ -167,48 +161,55 @@ std::string logarithms(const std::vector<Curve>& curves, const Axis& axis, const
       if (p.y.known > 0) y.push_back(p.y.mean - p.y.deviation.value_or(0));
     }
   }
-  std::string script;
-  if (axis.may_be_logarithmic && wants_logarithm(x)) script += "set logscale x\n";
-  if (height.logarithmic && wants_logarithm(y)) script += "set logscale y\nset format y '%g'\n";
-  return script;
+  return logarithmic(axis.may_be_logarithmic && wants_logarithm(x),
+                     height.logarithmic && wants_logarithm(y));
 }
 
+/// Nothing where no run has such figures.
 void draw(const std::vector<Group>& groups, const Axis& axis, const Height& height,
           Drawings& drawings) {
   const std::vector<Curve> curves = curves_of(groups, axis, height);
   const std::string title = fmt::format("{} against {}", height.title, axis.name);
-  if (curves.empty()) {
-    drawings.left_out.push_back(fmt::format("No plot of {}: no run recorded it.", title));
-    return;
-  }
-  Drawing drawing{fmt::format("{}-{}", height.name, axis.name), title, "", "", 640, 0};
+  if (curves.empty()) return;
+  Drawing drawing{.name = fmt::format("{}-{}", height.name, axis.name), .title = title};
   drawing.script = frame(title, axis.label, height.label) + logarithms(curves, axis, height);
   if (axis.of == kEpochs.of) drawing.script += epoch_tics(curves);
-  std::string bands, lines;
+  std::vector<Line> lines;
   std::vector<std::string> labels;
-  for (std::size_t i = 0; i < curves.size(); ++i) {
-    const Curve& curve = curves[i];
+  for (const Curve& curve : curves) {
     labels.push_back(curve.label);
-    drawing.script += fmt::format("$c{} << end\n{}end\n", i, data_of(curve, height));
-    const std::string style = line_style(curve.style);
-    if (has_band(curve))
-      bands += fmt::format(
-          "$c{} using 1:3:4 with filledcurves fs transparent solid 0.15 noborder {} notitle, \\\n",
-          i, style);
-    lines += fmt::format("{}$c{} using 1:2 with linespoints lw 2 ps 0.7 {} {} title {}",
-                         i == 0 ? "" : ", \\\n", i, style, point_style(curve.style),
-                         label_text(curve.label));
+    lines.push_back(line_of(curve, height));
   }
-  drawing.script += "plot " + bands + lines + "\n";
+  drawing.script += lines_script(lines);
   drawing.height = height_with_key(labels);
   drawing.description = fmt::format("{} over {}, the last of each line: {}.", height.label,
                                     axis.label, last_values(curves, height));
   drawings.all.push_back(drawing);
 }
 
+/// Of figures that a run could have recorded: emulated ones have neither loss nor accuracy, and
+/// where nothing is lossy or nobody gossips there is nothing to say.
+void say_what_is_missing(const std::vector<Group>& groups, Drawings& drawings) {
+  const auto any = [&](Figure Epoch::*figure) {
+    return std::ranges::any_of(groups, [&](const Group& group) {
+      return std::ranges::any_of(group.runs, [&](const Run* run) {
+        return std::ranges::any_of(run->epochs,
+                                   [&](const Epoch& epoch) { return (epoch.*figure).has_value(); });
+      });
+    });
+  };
+  if (groups.front().first().emulated) return;
+  if (!any(&Epoch::train_loss)) {
+    drawings.left_out.push_back("No plots of losses and accuracies: no run finished an epoch.");
+  } else if (!any(&Epoch::test_accuracy)) {
+    drawings.left_out.push_back("No plots of test accuracy: no run was evaluated.");
+  }
+}
+
 }  // namespace
 
 void draw_curves(const std::vector<Group>& groups, Drawings& drawings) {
+  say_what_is_missing(groups, drawings);
   for (const Height& height : {kAccuracy, kLoss})
     for (const Axis& axis : {kEpochs, kSeconds, kBytes}) draw(groups, axis, height, drawings);
   for (const Height& height : {kTestLoss, kVariance, kConsensus})

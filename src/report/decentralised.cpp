@@ -12,6 +12,7 @@
 #include "report/paper_tables.hpp"
 #include "report/published.hpp"
 #include "report/quantities.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
@@ -114,7 +115,7 @@ std::vector<Cell> cells_of(const Row& row, const std::vector<std::string>& metho
   std::vector<Cell> cells = {text_cell(row.network),
                              text_cell(row.graph),
                              number_cell(row.nodes, {0}),
-                             text_cell(row.compressor),
+                             text_cell(compressor_words(row.compressor)),
                              number_cell(row.left_out, {0}),
                              number_cell(row.skew, {-1, 2}),
                              text_cell(row.variant),

@@ -13,6 +13,7 @@
 #include "metrics/gnuplot.hpp"
 #include "metrics/output_file.hpp"
 #include "report/inline_svg.hpp"
+#include "report/script.hpp"
 #include "report/text.hpp"
 
 namespace eqt::report {
@@ -21,8 +22,8 @@ namespace {
 // gnuplot processes at a time; more do not help on the boards that this is made for.
 constexpr int kAtOnce = 2;
 
-// Pixels of a PNG for two units of an SVG, so that it can be printed.
-constexpr int kPngScale = 3;
+// Pixels of a PNG for a unit of an SVG, so that it can be printed.
+constexpr int kPngScale = 2;
 
 struct Result {
   std::optional<std::string> svg;
@@ -40,16 +41,12 @@ std::string contents_of(const std::string& path) {
 Result draw(const Drawing& drawing, const std::string& folder) {
   const std::string path = folder + "/" + drawing.name;
   try {
-    metrics::run_gnuplot(drawing.script, {path + ".png", kPngScale * drawing.width / 2,
-                                          kPngScale * drawing.height / 2});
-    metrics::run_gnuplot(drawing.script, {path + ".svg", drawing.width, drawing.height});
+    draw_file(drawing, path + ".png");
+    draw_file(drawing, path + ".svg");
   } catch (const Error& error) {
     return {{}, error.what()};
   }
-  Result result{contents_of(path + ".svg"), ""};
-  metrics::write_atomically(path + ".svg",
-                            described_svg(*result.svg, drawing.title, drawing.description));
-  return result;
+  return {contents_of(path + ".svg"), ""};
 }
 
 /// All drawings, some at a time, in their order.
@@ -67,6 +64,15 @@ std::vector<Result> results_of(const std::vector<Drawing>& drawings, const std::
 }
 
 }  // namespace
+
+void draw_file(const Drawing& drawing, const std::string& path) {
+  metrics::run_gnuplot(
+      drawing.script,
+      {.path = path, .width = kPlotWidth, .height = drawing.height, .scale = kPngScale});
+  if (path.ends_with(".svg"))
+    metrics::write_atomically(path,
+                              described_svg(contents_of(path), drawing.title, drawing.description));
+}
 
 Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder) {
   Drawn drawn;

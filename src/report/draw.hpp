@@ -16,6 +16,11 @@ struct Drawn {
   std::vector<std::string> failed;  // sentences: what was not drawn, and why
 };
 
+/// Draws one at `path`, by whose ending it is .svg, with its title and description in the file, or
+/// .png.
+/// @throws Error{usage} for another ending, Error{output} see metrics::run_gnuplot()
+void draw_file(const Drawing& drawing, const std::string& path);
+
 /// Draws each as NAME.svg and NAME.png in the folder, which is there. Without gnuplot nothing is
 /// drawn and one sentence says so; a drawing that gnuplot fails at is left out with its words.
 /// @throws Error{output} if a file cannot be read back

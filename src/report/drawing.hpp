@@ -14,12 +14,12 @@ struct Drawing {
   std::string title;        // what it shows
   std::string description;  // the same for who cannot see it: the figures that matter
   std::string script;       // see metrics::run_gnuplot()
-  int width = 640, height = 420;
+  int height = 420;         // for a width of kPlotWidth [pixels]
 };
 
 struct Drawings {
   std::vector<Drawing> all;
-  std::vector<std::string> left_out;  // what is not drawn, and why: sentences
+  std::vector<std::string> left_out;  // what could be drawn, but is not, and why: sentences
 };
 
 /// Every plot for which the runs have figures.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
@@ -81,10 +82,11 @@ std::size_t rank_in_labels(const std::string& key) {
 /// "qsgd", "bits 4", "ranks 2"; empty for what is usual or not there.
 std::string label_part(const std::string& key, const std::string& value) {
   if (value == kAbsent) return "";
-  constexpr std::array<std::string_view, 8> kSpeakForThemselves = {"simulated",
+  if (key == "compressor.name") return compressor_words(value);
+  if (key == "synchronization.algorithm" && value == "none") return "no communication";
+  constexpr std::array<std::string_view, 7> kSpeakForThemselves = {"simulated",
                                                                    "model.name",
                                                                    "synchronization.algorithm",
-                                                                   "compressor.name",
                                                                    "synchronization.collective",
                                                                    "model.normalization",
                                                                    "model.precision",
@@ -121,7 +123,7 @@ void label(std::vector<Group>& groups, const std::vector<std::string>& keys) {
   add_labels(all, keys, 0);
   for (Group& group : groups) {
     const std::string state = state_of(group.first());
-    if (group.label.empty()) group.label = group.first().compressor;
+    if (group.label.empty()) group.label = compressor_words(group.first().compressor);
     if (group.label.empty()) group.label = group.first().name;
     if (!group.finished() && group.label.find(state) == std::string::npos)
       group.label += " (" + state + ")";

@@ -9,6 +9,10 @@
 namespace eqt::report {
 namespace {
 
+// Shown on narrow screens.
+const std::string kScrollHint =
+    "<p class=\"hint\">Tables wider than the screen scroll sideways.</p>\n";
+
 void add_section(std::string& html, std::string_view id, std::string_view heading,
                  const std::string& content) {
   if (content.empty()) return;
@@ -26,15 +30,14 @@ std::string list_of(const std::vector<std::string>& sentences) {
 std::string tables_of(const std::vector<Table>& tables) {
   std::string html;
   for (const Table& table : tables) html += as_html(table);
-  return html;
+  return html.empty() ? "" : kScrollHint + html;
 }
 
 std::string figure_of(const Picture& picture, std::size_t number) {
   const Drawing& drawing = picture.drawing;
   return fmt::format(
-      "<figure>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
-      "aria-label=\"{0}\">\n{1}</div>"
-      "\n<figcaption><details><summary>{0}: in words</summary><p>{2}</p></details></figcaption>\n"
+      "<figure>\n{1}<figcaption><details><summary>{0}: in "
+      "words</summary><p>{2}</p></details></figcaption>\n"
       "</figure>\n",
       html_text(drawing.title),
       inline_svg(picture.svg, fmt::format("p{}-", number), drawing.title, drawing.description),
@@ -42,10 +45,10 @@ std::string figure_of(const Picture& picture, std::size_t number) {
 }
 
 std::string pictures_of(const Page& page) {
-  std::string html = page.pictures.empty() ? "" : "<div class=\"plots\">\n";
+  if (page.pictures.empty()) return "";
+  std::string html = "<div class=\"plots\">\n";
   for (std::size_t i = 0; i < page.pictures.size(); ++i) html += figure_of(page.pictures[i], i + 1);
-  if (!page.pictures.empty()) html += "</div>\n";
-  return html + list_of(page.left_out);
+  return html + "</div>\n" + list_of(page.left_out);
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ struct Page {
   std::vector<Table> results;    // what was compared
   std::vector<Table> published;  // with published values beside ours
   std::vector<Picture> pictures;
-  std::vector<std::string> left_out;  // plots that are not there, and why
+  std::vector<std::string> left_out;  // plots that could have been there, and why they are not
   std::vector<Table> background;      // how the runs were made
 };
 
 /// HTML with all of it inline: style, drawings, tables; no script, no link, no font from elsewhere.
-/// It follows the reader's light or dark scheme and fits 360 pixels.
+/// It follows the reader's light or dark scheme and fits 360 pixels; no section without content.
 std::string as_html(const Page& page);
 
 }  // namespace eqt::report

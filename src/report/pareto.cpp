@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "report/comparison.hpp"
 #include "report/drawing.hpp"
@@ -12,24 +13,28 @@
 namespace eqt::report {
 namespace {
 
+constexpr double kMega = 1e6;
+
 struct Point {
   std::string label;
-  std::size_t style;
-  double megabytes;
-  Spread accuracy;
-  bool on_front;
+  Style style;
+  Spread bytes, accuracy;
+  Standing standing;
+
+  double megabytes() const { return bytes.mean / kMega; }
 };
 
 std::vector<Point> points_of(const std::vector<Group>& groups) {
-  const std::vector<bool> front = pareto_front(groups);
+  const std::vector<Standing> front = pareto_front(groups);
+  const std::vector<Style> styles = styles_of(groups);
   std::vector<Point> points;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const Spread bytes = groups[i].spread(bytes_per_rank);
     const Spread accuracy =
         groups[i].spread([](const Run& run) { return run.outcome.test_accuracy; });
-    const bool shown = i < kMostCurves || front[i];
+    const bool shown = i < kMostCurves || front[i].on_front;
     if (bytes.known > 0 && accuracy.known > 0 && shown)
-      points.push_back({groups[i].label, i, bytes.mean / 1e6, accuracy, front[i]});
+      points.push_back({groups[i].label, styles[i], bytes, accuracy, front[i]});
   }
   return points;
 }
@@ -37,46 +42,58 @@ std::vector<Point> points_of(const std::vector<Group>& groups) {
 /// The front's data, by bytes, and the plot's description.
 std::string front_of(std::vector<Point> points, std::string& text) {
   std::ranges::sort(points, {}, &Point::megabytes);
-  std::string data;
+  std::string data, uncertain;
   for (const Point& p : points) {
-    if (!p.on_front) continue;
-    data += fmt::format("{:.9g} {:.9g}\n", p.megabytes, 100 * p.accuracy.mean);
-    text += fmt::format("{}{}: {:.4g} MB, {:.4g} %", text.empty() ? "" : "; ", p.label, p.megabytes,
-                        100 * p.accuracy.mean);
+    if (!p.standing.certain) uncertain += (uncertain.empty() ? "" : "; ") + p.label;
+    if (!p.standing.on_front) continue;
+    data += fmt::format("{:.9g} {:.9g}\n", p.megabytes(), 100 * p.accuracy.mean);
+    text += fmt::format("{}{}: {:.4g} MB, {:.4g} %", text.empty() ? "" : "; ", p.label,
+                        p.megabytes(), 100 * p.accuracy.mean);
   }
+  text += uncertain.empty() ? "." : ". Uncertain, since bars overlap: " + uncertain + ".";
   return data;
+}
+
+/// A point's data "x y deviation-of-x deviation-of-y", and how it is drawn: with bars where there
+/// are deviations.
+std::string data_of(const Point& p) {
+  return fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", p.megabytes(), 100 * p.accuracy.mean,
+                     p.bytes.deviation.value_or(0) / kMega, 100 * p.accuracy.deviation.value_or(0));
+}
+std::string_view bars_of(const Point& p) {
+  const bool of_bytes = p.bytes.deviation.value_or(0) > 0;
+  if (of_bytes) return ":3:4 with xyerrorbars";
+  return p.accuracy.deviation ? ":4 with yerrorbars" : " with points";
 }
 
 }  // namespace
 
 void draw_pareto(const std::vector<Group>& groups, Drawings& drawings) {
   const std::vector<Point> points = points_of(groups);
-  if (points.empty()) {
-    drawings.left_out.push_back("No plot of accuracy by bytes: no run has both.");
-    return;
-  }
+  if (points.size() < 2) return;  // a front of one
   const std::string title = "Final test accuracy by bytes sent";
   std::string text, script = frame(title, "sent per rank [MB]", "test accuracy [%]");
   std::vector<double> megabytes;
   std::vector<std::string> labels = {"Pareto front"};
   script += "$front << end\n" + front_of(points, text) + "end\n";
-  std::string plots =
-      "plot $front using 1:2 with steps lw 2 lc rgb 'gray' dt '-' title \"Pareto front\"";
+  std::string plots = fmt::format(
+      "plot $front using 1:2 with steps lw 2 lc rgb '{}' dt '-' title \"Pareto front\"", kNeutral);
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point& p = points[i];
-    megabytes.push_back(p.megabytes);
+    megabytes.push_back(p.megabytes());
     labels.push_back(p.label);
-    script += fmt::format("$p{} << end\n{:.9g} {:.9g} {:.9g}\nend\n", i, p.megabytes,
-                          100 * p.accuracy.mean, 100 * p.accuracy.deviation.value_or(0));
-    plots += fmt::format(", \\\n$p{} using 1:2{} {} {} title {}", i,
-                         p.accuracy.deviation ? ":3 with yerrorbars ps 1.2" : " with points ps 1.2",
+    script += fmt::format("$p{} << end\n{}end\n", i, data_of(p));
+    plots += fmt::format(", \\\n$p{} using 1:2{} ps 1.2 {} {} title {}", i, bars_of(p),
                          line_style(p.style), point_style(p.style), label_text(p.label));
   }
-  if (wants_logarithm(megabytes)) script += "set logscale x\n";
+  script += logarithmic(wants_logarithm(megabytes), false);
   script += "set offsets graph 0.05, graph 0.05, graph 0.05, graph 0.05\n";
-  drawings.all.push_back({"pareto", title,
-                          "Accuracy against megabytes sent per rank. Nothing beats " + text + ".",
-                          script + plots + "\n", 640, height_with_key(labels)});
+  drawings.all.push_back(
+      {"pareto", title,
+       "Accuracy against megabytes sent per rank, bars of a deviation over seeds. Nothing "
+       "beats " +
+           text,
+       script + plots + "\n", height_with_key(labels)});
 }
 
 }  // namespace eqt::report

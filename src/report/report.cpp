@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "core/error.hpp"
@@ -45,6 +48,7 @@ void write_table(const fs::path& out, const Table& table) {
   metrics::write_atomically((out / (table.name + ".txt")).string(), as_text(table));
   metrics::write_atomically((out / (table.name + ".csv")).string(), as_csv(table));
   metrics::write_atomically((out / (table.name + ".md")).string(), as_markdown(table));
+  metrics::write_atomically((out / (table.name + ".tex")).string(), as_latex(table));
 }
 
 fs::path prepare_folder(const Request& request) {
@@ -65,7 +69,10 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
                            runs.size() == 1 ? "A run" : fmt::format("{} runs", runs.size()),
                            runs.front().model, runs.front().dataset);
   page.warnings = warnings;
-  page.results = {comparison_table(groups), details_table(groups)};
+  page.results = {comparison_table(groups)};
+  const Table significance = significance_table(groups);
+  if (!significance.rows.empty()) page.results.push_back(significance);
+  page.results.push_back(details_table(groups));
   page.published = published;
   page.background = {conditions_table(runs)};
   if (groups.size() > 1) page.background.push_back(settings_table(groups));
@@ -73,14 +80,31 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
   return page;
 }
 
-/// What a terminal shows: the first table, published ones, warnings, and where the rest is.
-std::string answer_of(const Page& page, const fs::path& out, std::size_t plots) {
-  std::string text = as_text(page.results.front());
-  for (const Table& table : page.published) text += fmt::format("\n{}", as_text(table));
+struct Format {
+  std::string_view name;
+  std::string (*of)(const Table&);
+  std::string_view remark;  // before a sentence between tables
+};
+
+constexpr std::array kFormats = {Format{"text", as_text, ""}, Format{"markdown", as_markdown, "- "},
+                                 Format{"latex", as_latex, "% "}};
+
+/// What a terminal shows: results but for details, published tables, warnings, and where the rest
+/// is.
+std::string answer_of(const Page& page, const fs::path& out, std::size_t plots,
+                      const std::string& name) {
+  const Format& format = *std::ranges::find(kFormats, name, &Format::name);
+  std::string text;
+  const auto add = [&](const Table& table) {
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", format.of(table));
+  };
+  for (std::size_t i = 0; i + 1 < page.results.size(); ++i) add(page.results[i]);
+  for (const Table& table : page.published) add(table);
   if (!page.warnings.empty()) text += "\n";
-  for (const std::string& warning : page.warnings) text += warning + "\n";
-  return text + fmt::format("\n{}: report.html, tables as .txt, .csv and .md, {} plots\n",
-                            visible(out.string()), plots);
+  for (const std::string& warning : page.warnings)
+    text += fmt::format("{}{}\n", format.remark, warning);
+  return text + fmt::format("\n{}{}: report.html, tables as .txt, .csv, .md and .tex, {} plots\n",
+                            format.remark, visible(out.string()), plots);
 }
 
 std::string write_report(Page page, const std::vector<Group>& groups, const Request& request) {
@@ -92,13 +116,21 @@ std::string write_report(Page page, const std::vector<Group>& groups, const Requ
   page.warnings.insert(page.warnings.end(), drawn.failed.begin(), drawn.failed.end());
   page.pictures = std::move(drawn.pictures);
   page.left_out = drawings.left_out;
+  if (drawings.all.empty())  // no section of plots: said above
+    page.warnings.insert(page.warnings.end(), page.left_out.begin(), page.left_out.end());
   metrics::write_atomically((out / "report.html").string(), as_html(page));
   const std::string json = as_json(groups, page.published, drawn.files, page.warnings);
   metrics::write_atomically((out / "report.json").string(), json);
-  return request.json ? json : answer_of(page, out, page.pictures.size());
+  return request.json ? json : answer_of(page, out, page.pictures.size(), request.format);
 }
 
 }  // namespace
+
+std::vector<std::string> answer_formats() {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) names.emplace_back(format.name);
+  return names;
+}
 
 std::string make_report(const Request& request) {
   std::vector<std::string> warnings;

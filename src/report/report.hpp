@@ -12,12 +12,16 @@ struct Request {
   std::string out;                   // "" = "report" in the first folder
   std::vector<std::string> tables;   // published tables to stand beside, of table_names()
   bool json = false;                 // the answer is JSON
+  std::string format = "text";       // of the answer otherwise, of answer_formats()
 };
+
+/// Notations of tables by name: "text", "markdown", "latex".
+std::vector<std::string> answer_formats();
 
 /// Published tables by name: "scalability", "accuracy", "decentralised".
 std::vector<std::string> table_names();
 
-/// Reads the runs, writes report.html, tables (.txt, .csv, .md) and plots (.svg, .png) to the
+/// Reads the runs, writes report.html, tables (.txt, .csv, .md, .tex) and plots (.svg, .png) to the
 /// request's folder, and returns what to print: the tables and where the rest lies, or JSON.
 /// Without gnuplot there are no plots, and the answer says so.
 /// @throws Error{usage} for folders that are none and runs of different data sets, Error{data} for

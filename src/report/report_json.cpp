@@ -27,8 +27,10 @@ Json json_of(const Group& group) {
   for (const Quantity& q : quantities()) {
     const Spread spread = group.spread(q.of);
     if (spread.known == 0) continue;
-    figures[q.key] = {
-        {"mean", spread.mean}, {"deviation", json_of(spread.deviation)}, {"count", spread.known}};
+    figures[q.key] = {{"mean", spread.mean},
+                      {"deviation", json_of(spread.deviation)},
+                      {"standard_error", json_of(spread.standard_error())},
+                      {"count", spread.known}};
   }
   for (const Run* run : group.runs) runs.push_back(json_of(*run));
   return {{"label", group.label}, {"finished", group.finished()}, {"ranks", group.first().ranks},
@@ -43,8 +45,10 @@ Json json_of(const Table& table) {
       const Column& column = table.columns[i];
       row[column.key] =
           column.type == Column::Type::text ? Json(cells[i].text) : json_of(cells[i].value);
-      if (column.type == Column::Type::spread)
-        row[column.key + "_deviation"] = json_of(cells[i].deviation);
+      if (column.type != Column::Type::spread) continue;
+      row[column.key + "_deviation"] = json_of(cells[i].deviation);
+      row[column.key + "_standard_error"] = json_of(cells[i].standard_error);
+      row[column.key + "_count"] = cells[i].count;
     }
     rows.push_back(row);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "metrics/gnuplot.hpp"
 #include "report/text.hpp"
@@ -11,19 +12,47 @@
 namespace eqt::report {
 namespace {
 
-// M. Okabe, K. Ito, "Color Universal Design" (2008), without black and yellow: they vanish on a
-// dark or a light page.
-constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
-// As many as share no factor with the colours: no two of the first 66 points look alike.
 constexpr std::array kShapes = {7, 5, 9, 11, 13, 6, 4, 8, 10, 12, 2};
 constexpr std::array kDashes = {"1", "'-'", "'.'", "'-.'"};
 
 constexpr std::size_t kLongestLabel = 44;
-constexpr int kPlotHeight = 400;    // without key
-constexpr int kKeyRow = 22;         // [pixels]
-constexpr int kKeyWidth = 560;      // [pixels], of a plot of 640
-constexpr std::size_t kLetter = 8;  // [pixels]
-constexpr std::size_t kSample = 60;
+constexpr std::size_t kLongestBarLabel = 24;  // of a line; a label has several
+constexpr int kPlotHeight = 330;              // without key
+constexpr int kKeyRow = 20;                   // [pixels]
+constexpr int kKeyWidth = kPlotWidth - 60;    // [pixels]
+constexpr std::size_t kLetter = 7;            // [pixels]
+constexpr std::size_t kSample = 56;
+constexpr int kBarFrame = 130, kBarRow = 26, kBarLine = 15;  // [pixels]
+
+/// A label in lines, broken behind its commas.
+std::vector<std::string> lines_of(std::string_view label) {
+  std::vector<std::string> lines = {""};
+  while (!label.empty()) {
+    const std::size_t comma = label.find(", ");
+    const std::size_t length = comma == std::string_view::npos ? label.size() : comma + 2;
+    const std::string part(label.substr(0, length));
+    if (!lines.back().empty() && width_of(lines.back()) + width_of(part) > kLongestBarLabel)
+      lines.emplace_back();
+    lines.back() += part;
+    label.remove_prefix(length);
+  }
+  return lines;
+}
+
+/// A label of several lines as a quoted string.
+std::string bar_label(std::string_view label) {
+  std::string text = "\"";
+  for (const std::string& line : lines_of(label)) {
+    const std::string quoted = metrics::gnuplot_quoted(shortened(line, kLongestBarLabel));
+    text += (text.size() > 1 ? "\\n" : "") + quoted.substr(1, quoted.size() - 2);
+  }
+  return text + '"';
+}
+
+bool has_band(const Line& line) {
+  return std::ranges::any_of(
+      line.points, [](const Line::Point& p) { return p.low && p.high && *p.low < *p.high; });
+}
 
 }  // namespace
 
@@ -35,24 +64,31 @@ std::string label_text(std::string_view label) {
   return metrics::gnuplot_quoted(shortened(label, kLongestLabel));
 }
 
-std::string line_style(std::size_t index) {
-  return fmt::format("lc rgb '{}' dt {}", kColours[index % kColours.size()],
-                     kDashes[index / kColours.size() % kDashes.size()]);
+std::string line_style(const Style& style) {
+  return fmt::format("lc rgb '{}' dt {}", style.colour, kDashes[style.dash % kDashes.size()]);
 }
 
-std::string point_style(std::size_t index) {
-  return fmt::format("pt {}", kShapes[index % kShapes.size()]);
+std::string point_style(const Style& style) {
+  return fmt::format("pt {}", kShapes[style.shape % kShapes.size()]);
 }
 
 std::string frame(std::string_view title, std::string_view x, std::string_view y, Key key) {
   // The title is the key's own where there is one: gnuplot would put the key above any other.
   const char* head = key == Key::none
                          ? "set key off\nset title"
-                         : "set key tmargin center horizontal samplen 3 font ',12' title";
+                         : "set key tmargin center horizontal samplen 2.5 font ',12' title";
   return fmt::format(
-      "set xlabel {}\nset ylabel {}\n"
-      "set grid lc rgb 'gray' dt '.'\nset border 3\nset tics nomirror\n{} {}\n",
-      metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y), head, metrics::gnuplot_quoted(title));
+      "unset logscale\nset xlabel {}\nset ylabel {}\n"
+      "set grid lw 0.5 lc rgb '{}' dt '.'\nset border 3\nset tics nomirror\n{} {}\n",
+      metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y), kNeutral, head,
+      metrics::gnuplot_quoted(title));
+}
+
+std::string logarithmic(bool x, bool y) {
+  std::string script;
+  if (x) script += "set logscale x\nset format x '%g'\n";
+  if (y) script += "set logscale y\nset format y '%g'\n";
+  return script;
 }
 
 int height_with_key(const std::vector<std::string>& labels) {
@@ -71,14 +107,74 @@ bool wants_logarithm(const std::vector<double>& values) {
   return least > 0 && most > kWide * least;
 }
 
+std::string lines_script(const std::vector<Line>& lines) {
+  std::string script, bands, curves;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    script += fmt::format("$c{} << end\n", i);
+    for (const Line::Point& p : line.points)
+      script += fmt::format("{:.9g} {} {} {}\n", p.x, data_text(p.y), data_text(p.low),
+                            data_text(p.high));
+    script += "end\n";
+    const std::string style = line_style(line.style);
+    if (has_band(line))
+      bands += fmt::format(
+          "$c{} using 1:3:4 with filledcurves fs transparent solid 0.15 noborder {} notitle, \\\n",
+          i, style);
+    curves += fmt::format("{}$c{} using 1:2 with linespoints lw 2 ps 0.7 {} {} title {}",
+                          i == 0 ? "" : ", \\\n", i, style, point_style(line.style),
+                          label_text(line.label));
+  }
+  return script + "plot " + bands + curves + "\n";
+}
+
 std::string bar_rows(const std::vector<std::string>& labels) {
   std::string tics;
   for (std::size_t i = 0; i < labels.size(); ++i)
-    tics += fmt::format("{}{} {}", i == 0 ? "" : ", ", label_text(labels[i]), i);
-  return fmt::format("set ytics ({}) scale 0\nset yrange [{}:-0.5]\nset xrange [0:*]\n", tics,
-                     static_cast<double>(labels.size()) - 0.5);
+    tics += fmt::format("{}{} {}", i == 0 ? "" : ", ", bar_label(labels[i]), i);
+  return fmt::format("set ytics ({}) scale 0 font ',12'\nset yrange [{}:-0.5]\nset xrange [0:*]\n",
+                     tics, static_cast<double>(labels.size()) - 0.5);
 }
 
-int height_of_bars(std::size_t rows) { return 150 + 26 * static_cast<int>(rows); }
+int height_of_bars(const std::vector<std::string>& labels, std::size_t bars_in_a_row) {
+  constexpr int kBar = 12;
+  std::size_t lines = 1;
+  for (const std::string& label : labels) lines = std::max(lines, lines_of(label).size());
+  const int row = std::max({kBarRow, kBarLine * static_cast<int>(lines) + 8,
+                            kBar * static_cast<int>(bars_in_a_row) + 8});
+  return kBarFrame + row * static_cast<int>(labels.size());
+}
+
+std::string bars_script(const std::vector<std::string>& series, const std::vector<BarRow>& rows,
+                        bool logarithmic) {
+  constexpr double kShare = 0.8;  // of a row
+  std::vector<std::string> labels;
+  std::string data;
+  double least = 0;  // of all that are positive
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    labels.push_back(rows[i].first);
+    data += fmt::format("{}", i);
+    for (const double value : rows[i].second) {
+      data += ' ' + data_text(value);
+      if (value > 0 && std::isfinite(value)) least = least > 0 ? std::min(least, value) : value;
+    }
+    data += '\n';
+  }
+  std::string script = bar_rows(labels) + "$bars << end\n" + data + "end\n";
+  // On a logarithmic axis bars begin at half of the shortest one, for want of a zero.
+  const double begin = logarithmic && least > 0 ? least / 2 : 0;
+  if (begin > 0)
+    script += fmt::format("set logscale x\nset format x '%g'\nset xrange [{:.9g}:*]\n", begin);
+  const double height = kShare / static_cast<double>(series.size());
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const double top = -kShare / 2 + height * static_cast<double>(i);
+    script += fmt::format(
+        "{}$bars using {}:1:({:.9g}):{}:($1{:+.4g}):($1{:+.4g}) with boxxyerror fs solid noborder "
+        "lc rgb '{}' title {}",
+        i == 0 ? "plot " : ", \\\n", i + 2, begin, i + 2, top, top + 0.9 * height, colour(i),
+        label_text(series[i]));
+  }
+  return script + "\n";
+}
 
 }  // namespace eqt::report

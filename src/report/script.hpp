@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "report/colours.hpp"
 #include "report/statistics.hpp"
 
 namespace eqt::report {
@@ -14,22 +16,28 @@ namespace eqt::report {
 // More lines than these cannot be told apart.
 inline constexpr std::size_t kMostCurves = 24;
 
+// Of every drawing: narrow enough that a telephone shows its letters in a size to read [pixels].
+inline constexpr int kPlotWidth = 480;
+
 /// A number as data; "NaN", which leaves a gap, if there is none.
 std::string data_text(Figure value);
 
 /// A label as a quoted string, shortened.
 std::string label_text(std::string_view label);
 
-/// "lc rgb '#0072b2' dt 1": colours that also colour-blind people tell apart, then dashes.
-std::string line_style(std::size_t index);
-/// "pt 7": with the colour, no two of the first 66 are alike.
-std::string point_style(std::size_t index);
+/// "lc rgb '#0072b2' dt 1".
+std::string line_style(const Style& style);
+/// "pt 7": eleven shapes, round and round.
+std::string point_style(const Style& style);
 
 enum class Key { above, none };
 
-/// Title, axis labels and grid; a key stands between title and plot.
+/// Title, axis labels and grid, no axis logarithmic; a key stands between title and plot.
 std::string frame(std::string_view title, std::string_view x, std::string_view y,
                   Key key = Key::above);
+
+/// Axes that are logarithmic, with plain numbers on them.
+std::string logarithmic(bool x, bool y);
 
 /// Height of a plot whose key has these labels [pixels].
 int height_with_key(const std::vector<std::string>& labels);
@@ -37,8 +45,30 @@ int height_with_key(const std::vector<std::string>& labels);
 /// Whether positive values are spread so widely that only a logarithmic axis shows them.
 bool wants_logarithm(const std::vector<double>& values);
 
+/// A curve. A point without y breaks it; low and high, where given, are a band around it.
+struct Line {
+  struct Point {
+    double x;
+    Figure y, low, high;
+  };
+  std::string label;
+  Style style;
+  std::vector<Point> points;
+};
+
+/// Data and the command that plots them: bands below lines with points. Behind frame().
+std::string lines_script(const std::vector<Line>& lines);
+
 /// Rows of horizontal bars, the first on top, named by labels on the axis.
 std::string bar_rows(const std::vector<std::string>& labels);
-int height_of_bars(std::size_t rows);
+int height_of_bars(const std::vector<std::string>& labels, std::size_t bars_in_a_row = 1);
+
+/// A row of bars: one for each series; NaN: none.
+using BarRow = std::pair<std::string, std::vector<double>>;
+
+/// Data and the command that plots them: in each row a bar for each series, under one another.
+/// Behind frame().
+std::string bars_script(const std::vector<std::string>& series, const std::vector<BarRow>& rows,
+                        bool logarithmic);
 
 }  // namespace eqt::report

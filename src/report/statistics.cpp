@@ -5,6 +5,11 @@
 
 namespace eqt::report {
 
+std::optional<double> Spread::standard_error() const {
+  if (!deviation) return {};
+  return *deviation / std::sqrt(static_cast<double>(known));
+}
+
 Figure finite(Figure figure) { return figure && std::isfinite(*figure) ? figure : Figure(); }
 
 Spread spread_of(std::span<const Figure> figures) {

@@ -17,6 +17,10 @@ struct Spread {
   std::size_t asked = 0;            // all of them
   double mean = 0;                  // of those known
   std::optional<double> deviation;  // sample standard deviation, n - 1; empty: fewer than two
+
+  /// Of the mean: deviation / sqrt(known).
+  std::optional<double> standard_error() const;
+
   bool operator==(const Spread&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "report/measured.hpp"
 #include "report/text.hpp"
 
 namespace eqt::report {
@@ -46,15 +47,21 @@ Cell number_cell(Figure value, Digits digits, double scale) {
 
 Cell spread_cell(const Spread& spread, Digits digits, double scale) {
   if (spread.known == 0) return {kNothing};
-  Cell cell{number_text(spread.mean * scale, digits), spread.mean};
-  if (spread.deviation) {
-    cell.deviation = spread.deviation;
-    if (digits.after_point < 0) digits.significant = 2;
-    cell.text += " ± " + number_text(*spread.deviation * scale, digits);
-  }
+  Cell cell{number_text(spread.mean * scale, digits), spread.mean, spread.deviation,
+            spread.standard_error(), spread.known};
+  if (spread.deviation)
+    cell.text = *spread.deviation > 0
+                    ? measured_text(spread.mean * scale, *spread.deviation * scale)
+                    : cell.text + " ± 0";
   if (spread.known < spread.asked)
     cell.text += fmt::format(" ({} of {})", spread.known, spread.asked);
   return cell;
+}
+
+Cell error_cell(const Spread& spread, double scale) {
+  const Figure error = spread.standard_error();
+  if (!error) return {kNothing};
+  return {*error > 0 ? deviation_text(*error * scale) : "0", error};
 }
 
 void drop_empty_columns(Table& table) {
@@ -92,14 +99,18 @@ std::string as_csv(const Table& table) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const Column& column = table.columns[i];
     add(i, csv_text(column.key));
-    if (column.type == Column::Type::spread) csv += ',' + csv_text(column.key + "_deviation");
+    if (column.type != Column::Type::spread) continue;
+    for (const char* ending : {"_deviation", "_standard_error", "_count"})
+      csv += ',' + csv_text(column.key + ending);
   }
   csv += '\n';
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
       const bool number = is_number(table.columns[i]);
       add(i, number ? csv_number(row[i].value) : csv_text(row[i].text));
-      if (table.columns[i].type == Column::Type::spread) csv += ',' + csv_number(row[i].deviation);
+      if (table.columns[i].type != Column::Type::spread) continue;
+      csv += fmt::format(",{},{},{}", csv_number(row[i].deviation),
+                         csv_number(row[i].standard_error), row[i].count);
     }
     csv += '\n';
   }
@@ -118,6 +129,24 @@ std::string as_markdown(const Table& table) {
   text += '\n';
   for (const std::string& note : table.notes) text += '\n' + markdown_text(note) + '\n';
   return text;
+}
+
+std::string as_latex(const Table& table) {
+  std::string text =
+      "\\begin{table}\n\\caption{" + latex_text(table.caption) + "}\n\\begin{tabular}{";
+  for (const Column& column : table.columns) text += is_number(column) ? 'r' : 'l';
+  text += "}\n\\hline\n";
+  const auto add_line = [&](auto cell_text) {
+    for (std::size_t i = 0; i < table.columns.size(); ++i)
+      text += (i == 0 ? "" : " & ") + latex_text(cell_text(i));
+    text += " \\\\\n";
+  };
+  add_line([&](std::size_t i) { return table.columns[i].head; });
+  text += "\\hline\n";
+  for (const auto& row : table.rows) add_line([&](std::size_t i) { return row[i].text; });
+  text += "\\hline\n\\end{tabular}\n";
+  for (const std::string& note : table.notes) text += "\n" + latex_text(note) + "\n";
+  return text + "\\end{table}\n";
 }
 
 std::string as_html(const Table& table) {

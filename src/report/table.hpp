@@ -1,4 +1,4 @@
-// A table, made once and written in four ways.
+// A table, made once and written in five ways.
 
 #pragma once
 
@@ -11,14 +11,16 @@ namespace eqt::report {
 
 struct Column {
   enum class Type { text, number, spread };
-  std::string key;   // in CSV; a spread has KEY and KEY_deviation
+  std::string key;   // in CSV; a spread has KEY, KEY_deviation, KEY_standard_error and KEY_count
   std::string head;  // with unit, for people
   Type type = Type::text;
 };
 
 struct Cell {
-  std::string text;             // for people; visible(), not escaped
-  Figure value{}, deviation{};  // for CSV; of columns of numbers
+  std::string text;  // for people; visible(), not escaped
+  // For CSV; of columns of numbers.
+  Figure value{}, deviation{}, standard_error{};
+  std::size_t count = 0;  // runs that have the figure, of columns of spreads
 };
 
 struct Table {
@@ -42,9 +44,12 @@ inline constexpr const char* kNothing = "-";  // what a cell without a value sho
 Cell text_cell(std::string text);
 /// "-" if empty.
 Cell number_cell(Figure value, Digits digits, double scale = 1);
-/// "69.35 ± 0.21" of several runs, "69.35" of one; "(1 of 2)" when some have no value. `scale`
-/// turns the figure into the unit of the column's head; CSV has the figure itself.
+/// measured_text() of several runs, "69.4 ± 0.5"; of one "69.35", and "69.35 ± 0" where several
+/// agree; "(1 of 2)" when some have no value. `scale` turns the figure into the unit of the
+/// column's head; CSV has the figure itself.
 Cell spread_cell(const Spread& spread, Digits digits, double scale = 1);
+/// The standard error of a mean: its own digits, "-" of fewer than two runs.
+Cell error_cell(const Spread& spread, double scale = 1);
 
 /// Drops columns of numbers in which no row has a value.
 void drop_empty_columns(Table& table);
@@ -54,6 +59,8 @@ std::string as_text(const Table& table);
 /// A header line and the rows, numbers with all their digits (RFC 4180, newlines only).
 std::string as_csv(const Table& table);
 std::string as_markdown(const Table& table);
+/// A table environment with a plain tabular, which needs no package.
+std::string as_latex(const Table& table);
 /// A <table> with caption and scopes.
 std::string as_html(const Table& table);
 

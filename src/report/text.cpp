@@ -1,6 +1,8 @@
 #include "report/text.hpp"
 
 #include <cstdint>
+#include <initializer_list>
+#include <utility>
 
 namespace eqt::report {
 namespace {
@@ -103,6 +105,48 @@ std::string_view markdown_escape(char c) {
   }
 }
 
+/// Also what ligatures would change, and "[", which ends a row's "\\\\" where it stands behind it.
+std::string_view latex_escape(char c) {
+  switch (c) {
+    case '\\':
+      return "\\textbackslash{}";
+    case '{':
+      return "\\{";
+    case '}':
+      return "\\}";
+    case '$':
+      return "\\$";
+    case '&':
+      return "\\&";
+    case '#':
+      return "\\#";
+    case '%':
+      return "\\%";
+    case '_':
+      return "\\_";
+    case '^':
+      return "\\textasciicircum{}";
+    case '~':
+      return "\\textasciitilde{}";
+    case '<':
+      return "$<$";
+    case '>':
+      return "$>$";
+    case '|':
+      return "$|$";
+    case '"':
+      return "\\textquotedbl{}";
+    case '`':
+      return "\\textasciigrave{}";
+    case '[':
+      return "{[}";
+    case '-':
+      return "{-}";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 std::string visible(std::string_view text) {
@@ -135,6 +179,17 @@ std::string shortened(std::string_view text, std::size_t most) {
 std::string html_text(std::string_view text) { return replaced(text, html_entity); }
 
 std::string markdown_text(std::string_view text) { return replaced(text, markdown_escape); }
+
+std::string latex_text(std::string_view text) {
+  // Old engines know no U+FFFD and no U+2026; "±" is none of the text's own letters either.
+  std::string latex = replaced(text, latex_escape);
+  for (const auto& [from, to] :
+       std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"±", "$\\pm$"}, {kReplacement, "?"}, {kEllipsis, "..."}})
+    for (std::size_t at = 0; (at = latex.find(from, at)) != std::string::npos; at += to.size())
+      latex.replace(at, from.size(), to);
+  return latex;
+}
 
 std::string csv_text(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);

@@ -22,6 +22,8 @@ std::string shortened(std::string_view text, std::size_t most);
 std::string html_text(std::string_view text);
 /// As a cell of a Markdown table.
 std::string markdown_text(std::string_view text);
+/// As text of LaTeX that any engine reads, with no package.
+std::string latex_text(std::string_view text);
 /// As a field of CSV (RFC 4180), quoted where needed.
 std::string csv_text(std::string_view text);
 

@@ -26,6 +26,8 @@ TextOf setting(const char* key) {
   return [key](const Run& run) { return run.setting(key); };
 }
 
+std::string compressor_words(const std::string& name) { return name == "none" ? "float32" : name; }
+
 std::string samples_of(const Run& run) {
   if (run.train_samples == 0) return "none: gradients are drawn, no network is run";
   return fmt::format("{} training, {} test", run.train_samples, run.test_samples);

@@ -73,21 +73,23 @@ import csv, json, math, statistics, sys
 sweep = sys.argv[1]
 report = json.load(open(f"{sweep}/report/report.json"))
 groups = {group["label"]: group for group in report["groups"]}
-assert len(groups) == 2 and "none" in groups, groups.keys()
-[hostile] = set(groups) - {"none"}
+assert len(groups) == 2 and "float32" in groups, groups.keys()
+[hostile] = set(groups) - {"float32"}
 assert hostile.startswith("<b>\ufffd[31m`touch pwned`\ufffd'"), hostile
 runs = [json.load(open(f"{sweep}/none-{seed}/summary.json")) for seed in (1, 2)]
 rows = {row["run"]: row for row in csv.DictReader(open(f"{sweep}/report/details.csv"))}
 for key in ("wall_seconds", "images_per_second", "peak_rss_mib"):
     values = [run[key] for run in runs]
-    figure = groups["none"]["figures"][key]
+    figure = groups["float32"]["figures"][key]
     assert math.isclose(figure["mean"], statistics.fmean(values), rel_tol=1e-12), key
     assert math.isclose(figure["deviation"], statistics.stdev(values), rel_tol=1e-9, abs_tol=1e-12), key
-    assert float(rows["none"][key]) == figure["mean"], key
-    assert float(rows["none"][key + "_deviation"]) == figure["deviation"], key
+    assert float(rows["float32"][key]) == figure["mean"], key
+    assert float(rows["float32"][key + "_deviation"]) == figure["deviation"], key
+    assert math.isclose(figure["standard_error"], figure["deviation"] / math.sqrt(2), rel_tol=1e-12), key
+    assert int(rows["float32"][key + "_count"]) == figure["count"] == 2, key
 assert groups[hostile]["figures"]["wall_seconds"]["deviation"] is None
-assert groups["none"]["figures"]["sent_bytes_per_rank"]["mean"] == runs[0]["sent_bytes"] / 2
-assert {run["seed"] for run in groups["none"]["runs"]} == {"1", "2"}
+assert groups["float32"]["figures"]["sent_bytes_per_rank"]["mean"] == runs[0]["sent_bytes"] / 2
+assert {run["seed"] for run in groups["float32"]["runs"]} == {"1", "2"}
 PY
 if command -v gnuplot >/dev/null; then
   [[ -s $report/seconds-by-room.svg && -s $report/bits-per-value.png ]] || wrong "plots are missing"
@@ -98,6 +100,21 @@ program report "$sweep/none-1" --json --out "$WORK/elsewhere"
 expect_code 0 "report --json"
 python3 -m json.tool <"$OUT" >/dev/null || wrong "report --json: not JSON"
 [[ -s $WORK/elsewhere/report.html ]] || wrong "report --out writes somewhere else"
+
+# A table in LaTeX: compiled where there is a TeX, otherwise looked at.
+program report "$sweep" --format latex --out "$WORK/latex"
+expect_code 0 "report --format latex"
+grep -q '^\\begin{tabular}{l' "$OUT" || wrong "report --format latex prints no tabular"
+! grep -v '^%' "$OUT" | grep -q '[_#&%]touch' || wrong "report --format latex does not escape"
+if command -v pdflatex >/dev/null; then
+  { printf '\\documentclass{article}\\begin{document}\n' && cat "$OUT" "$WORK"/latex/*.tex && printf '\\end{document}\n'; } \
+    >"$WORK/tables.tex"
+  (cd "$WORK" && pdflatex -interaction=nonstopmode -halt-on-error tables.tex >tables.out) || wrong "LaTeX refuses the tables"
+fi
+program report "$sweep" --format latex --json
+expect_failure 2 'format' "two formats of one answer"
+program report "$sweep" --format word
+expect_failure 2 'word' "an unknown format"
 
 run env PATH=/nowhere "$EQT_PROGRAM" report "$sweep" --out "$WORK/unplotted"
 expect_code 0 "report without gnuplot"

@@ -164,10 +164,10 @@ void print_subject(const Subject& subject, const Row& row) {
     fmt::print("published estimate, o(1) dropped: {:.4g}\n", published["nuqsgd"].get<double>());
 }
 
-std::string plot_of(const std::vector<Row>& rows, const std::string& about) {
+report::Drawing plot_of(const std::vector<Row>& rows, const std::string& about) {
   Bars bars{.title = fmt::format("Bits per value: {}", about),
-            .y = "bits",
-            .log_y = false,
+            .unit = "bits",
+            .logarithmic = false,
             .series = {"fixed", "Elias", "Huffman", "rANS", "auto", "entropy and signs"},
             .groups = {}};
   for (const Row& row : rows) {
@@ -176,7 +176,7 @@ std::string plot_of(const std::vector<Row>& rows, const std::string& about) {
     values.push_back(row["expected"]["entropy"]);
     bars.groups.push_back({row["compressor"], values});
   }
-  return bars_script(bars);
+  return bars_drawing(bars);
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ void run_analyze_bits(const AnalyzeBitsCommand& command) {
     if (!command.output.json) print_subject(subject, rows.back());
   }
   if (command.output.json) print_rows(rows, {}, true);
-  draw(command.output, plot_of(rows, about));
+  draw(command.output, [&] { return plot_of(rows, about); });
 }
 
 }  // namespace eqt::app

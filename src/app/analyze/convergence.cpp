@@ -218,8 +218,8 @@ Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixin
   return row;
 }
 
-std::string plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
-                    const std::vector<Row>& rows) {
+report::Drawing plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
+                        const std::vector<Row>& rows) {
   std::vector<Curve> curves;
   for (const Row& row : rows) {
     const Theorem theorem(command, mixing, row["variance_bound"]);
@@ -230,7 +230,7 @@ std::string plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixi
       curve.points.emplace_back(steps * bits / 8e9, theorem.after(steps).bound);
     curves.push_back(std::move(curve));
   }
-  return curves_script(
+  return curves_drawing(
       {.title = fmt::format("Guarantee against traffic: {}", command.setting),
        .x = "GB that a rank encodes",
        .y = is_convex(command.setting) ? "f - minimum, at most" : "mean of |gradient|^2, at most",
@@ -286,7 +286,7 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
   print_rows(rows, columns, command.output.json);
   if (!command.output.json && !left_out.empty())
     fmt::print("\nNot covered, for their variance: {}\n", left_out);
-  draw(command.output, plot_of(command, mixing, rows));
+  draw(command.output, [&] { return plot_of(command, mixing, rows); });
 }
 
 }  // namespace eqt::app

@@ -123,8 +123,13 @@ Row honest_memory_row(const PublishedCost& cost, const AnalyzeMemoryCommand& com
   return row;
 }
 
-std::string plot_of(const std::vector<Row>& rows, bool paper, const char* title, const char* unit) {
-  Bars bars{.title = title, .y = unit, .log_y = true, .series = {"float32", "int8"}, .groups = {}};
+report::Drawing plot_of(const std::vector<Row>& rows, bool paper, const char* title,
+                        const char* unit) {
+  Bars bars{.title = title,
+            .unit = unit,
+            .logarithmic = true,
+            .series = {"float32", "int8"},
+            .groups = {}};
   const bool published = paper && rows.front().contains("published_float32") &&
                          rows.front()["published_float32"].is_number();
   if (published) bars.series.insert(bars.series.end(), {"published float32", "published int8"});
@@ -140,7 +145,7 @@ std::string plot_of(const std::vector<Row>& rows, bool paper, const char* title,
                      row["norm"].get<std::string>().substr(6), row["phase"].get<std::string>()),
          values});
   }
-  return bars_script(bars);
+  return bars_drawing(bars);
 }
 
 template <typename RowOf>
@@ -245,7 +250,7 @@ void run_analyze_energy(const AnalyzeEnergyCommand& command) {
   } else {
     print_honest_energy(rows, command.batch_size);
   }
-  draw(command.output, plot_of(rows, command.paper, "Energy of a batch", "mJ"));
+  draw(command.output, [&] { return plot_of(rows, command.paper, "Energy of a batch", "mJ"); });
 }
 
 void run_analyze_memory(const AnalyzeMemoryCommand& command) {
@@ -260,7 +265,7 @@ void run_analyze_memory(const AnalyzeMemoryCommand& command) {
   } else {
     print_honest_memory(rows, command);
   }
-  draw(command.output, plot_of(rows, command.paper, "Memory", "MiB"));
+  draw(command.output, [&] { return plot_of(rows, command.paper, "Memory", "MiB"); });
 }
 
 }  // namespace eqt::app

@@ -69,7 +69,7 @@ void print_levels(const Subject& subject, const Row& row) {
              worst["bodies"].get<std::size_t>(), worst["body"].get<double>());
 }
 
-std::string plot_of(const std::vector<Subject>& subjects) {
+report::Drawing plot_of(const std::vector<Subject>& subjects) {
   std::vector<Curve> curves;
   for (const Subject& subject : subjects) {
     Curve curve{.title = subject.label(), .points = {}};
@@ -77,12 +77,12 @@ std::string plot_of(const std::vector<Subject>& subjects) {
       curve.points.emplace_back(static_cast<double>(j), subject.scheme->levels[j]);
     curves.push_back(std::move(curve));
   }
-  return curves_script({.title = "Levels",
-                        .x = "index",
-                        .y = "level, in parts of the bucket's norm",
-                        .log_x = false,
-                        .log_y = true},
-                       curves);
+  return curves_drawing({.title = "Levels",
+                         .x = "index",
+                         .y = "level, in parts of the bucket's norm",
+                         .log_x = false,
+                         .log_y = true},
+                        curves);
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ void run_analyze_levels(const AnalyzeLevelsCommand& command) {
   print_rows(rows, columns, command.output.json);
   if (!command.output.json)
     for (std::size_t i = 0; i < subjects.size(); ++i) print_levels(subjects[i], rows[i]);
-  draw(command.output, plot_of(subjects));
+  draw(command.output, [&] { return plot_of(subjects); });
 }
 
 }  // namespace eqt::app

@@ -6,12 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "metrics/gnuplot.hpp"
-
 namespace eqt::app {
 namespace {
-
-using metrics::gnuplot_quoted;
 
 Row::json_pointer place_of(const Column& column) {
   return Row::json_pointer(fmt::format("/{}", column.key));
@@ -53,25 +49,17 @@ void print_table(const std::vector<Row>& rows, const std::vector<Column>& column
   }
 }
 
-/// A number as gnuplot reads it.
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.9g}", value) : "NaN";
+/// "QSGD, NUQSGD".
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
 }
 
-std::string axes_script(const Axes& axes) {
-  std::string script =
-      "reset\nset grid back linetype 1 linewidth 0.5 linecolor rgb '#d8d8d8'\nset border 3\n"
-      "set tics nomirror\nset key below\n";
-  script += fmt::format("set title {}\nset xlabel {} offset 0,0.4\nset ylabel {}\n",
-                        gnuplot_quoted(axes.title), gnuplot_quoted(axes.x), gnuplot_quoted(axes.y));
-  if (axes.log_x) script += "set logscale x\nset format x '%g'\n";
-  if (axes.log_y) script += "set logscale y\nset format y '%g'\n";
-  return script;
+bool has_colour(const std::string& name) {
+  const auto known = report::coloured_compressors();
+  return std::ranges::find(known, name) != known.end();
 }
-
-// Told apart by eyes that see no colour, too: by the points' shapes.
-constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                    "#56b4e9", "#e69f00", "#444444", "#8c564b"};
 
 }  // namespace
 
@@ -80,50 +68,46 @@ void print_rows(const std::vector<Row>& rows, const std::vector<Column>& columns
   for (const Row& row : rows) fmt::print("{}\n", row.dump());
 }
 
-std::string curves_script(const Axes& axes, const std::vector<Curve>& curves) {
-  std::string script = axes_script(axes);
+report::Drawing curves_drawing(const Axes& axes, const std::vector<Curve>& curves) {
+  std::vector<report::Line> lines;
+  std::vector<std::string> labels;
+  for (const Curve& curve : curves) labels.push_back(curve.title);
+  const bool of_compressors = std::ranges::all_of(labels, has_colour);
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    script += fmt::format("$curve{} << end_of_curve\n", i);
+    const std::string_view colour =
+        of_compressors ? report::colour_of(labels[i]) : report::colour(i);
+    report::Line line{labels[i], {colour, i / report::colours().size(), i}, {}};
     for (const auto& [x, y] : curves[i].points)
-      script += fmt::format("{} {}\n", number(x), number(y));
-    script += "end_of_curve\n";
+      line.points.push_back({x, report::finite(y), {}, {}});
+    lines.push_back(std::move(line));
   }
-  script += "plot ";
-  for (std::size_t i = 0; i < curves.size(); ++i)
-    script += fmt::format(
-        "{}$curve{} using 1:2 with linespoints linewidth 2 pointsize 0.6 linecolor rgb '{}' "
-        "pointtype {} title {}",
-        i > 0 ? ", " : "", i, kColours[i % std::size(kColours)], 4 + i % 10,
-        gnuplot_quoted(curves[i].title));
-  script += '\n';
-  return script;
+  return {.name = "",
+          .title = axes.title,
+          .description = fmt::format("{} over {}: {}.", axes.y, axes.x, joined(labels)),
+          .script = report::frame(axes.title, axes.x, axes.y) +
+                    report::logarithmic(axes.log_x, axes.log_y) + report::lines_script(lines),
+          .height = report::height_with_key(labels)};
 }
 
-std::string bars_script(const Bars& bars) {
-  Axes axes{.title = bars.title, .x = "", .y = bars.y, .log_x = false, .log_y = bars.log_y};
-  std::string script = axes_script(axes);
-  script +=
-      "set style data histograms\nset style histogram clustered gap 1\n"
-      "set style fill solid 0.9\nset boxwidth 0.9\nset xtics rotate by -30 scale 0\n";
-  if (!bars.log_y) script += "set yrange [0:*]\n";
-  script += "$bars << end_of_bars\n";
-  for (const auto& [name, values] : bars.groups) {
-    script += gnuplot_quoted(name);
-    for (const double value : values) script += fmt::format(" {}", number(value));
-    script += '\n';
-  }
-  script += "end_of_bars\nplot ";
-  for (std::size_t i = 0; i < bars.series.size(); ++i)
-    script += fmt::format("{}$bars using {}:xtic(1) linecolor rgb '{}' title {}", i > 0 ? ", " : "",
-                          i + 2, kColours[i % std::size(kColours)], gnuplot_quoted(bars.series[i]));
-  script += '\n';
-  return script;
+report::Drawing bars_drawing(const Bars& bars) {
+  std::vector<std::string> labels;
+  for (const auto& [name, values] : bars.groups) labels.push_back(name);
+  return {
+      .name = "",
+      .title = bars.title,
+      .description = fmt::format("{} of {}: {}.", bars.unit, joined(labels), joined(bars.series)),
+      .script = report::frame(bars.title, bars.unit, "") +
+                report::bars_script(bars.series, bars.groups, bars.logarithmic),
+      .height = report::height_of_bars(labels, bars.series.size())};
 }
 
-void draw(const AnalyzeOutput& output, const std::string& script, int width, int height) {
-  if (output.plot.empty()) return;
-  (void)std::fflush(stdout);
-  metrics::run_gnuplot(script, {.path = output.plot, .width = width, .height = height});
+report::Drawing stacked(const report::Drawing& above, const report::Drawing& below) {
+  return {
+      .name = "",
+      .title = above.title + "; " + below.title,
+      .description = above.description + " " + below.description,
+      .script = "set multiplot layout 2,1\n" + above.script + below.script + "unset multiplot\n",
+      .height = above.height + below.height};
 }
 
 }  // namespace eqt::app

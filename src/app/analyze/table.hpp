@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "app/analyze/commands.hpp"
+#include "report/draw.hpp"
+#include "report/script.hpp"
 
 namespace eqt::app {
 
@@ -36,21 +39,28 @@ struct Axes {
   bool log_x = false, log_y = false;
 };
 
-/// gnuplot's commands that draw curves with points.
-std::string curves_script(const Axes& axes, const std::vector<Curve>& curves);
+/// Curves with points, in compressors' own colours where all are named by one.
+report::Drawing curves_drawing(const Axes& axes, const std::vector<Curve>& curves);
 
 /// Bars in groups: a value per series and group.
 struct Bars {
-  std::string title, y;
-  bool log_y = false;
+  std::string title, unit;
+  bool logarithmic = false;
   std::vector<std::string> series;
-  std::vector<std::pair<std::string, std::vector<double>>> groups;
+  std::vector<report::BarRow> groups;
 };
-std::string bars_script(const Bars& bars);
+report::Drawing bars_drawing(const Bars& bars);
 
-/// Draws `script` if a plot was asked for, after what was printed has left.
+/// One above the other.
+report::Drawing stacked(const report::Drawing& above, const report::Drawing& below);
+
+/// Draws what drawing_of() returns if a plot was asked for, after what was printed has left.
 /// @throws Error{output}
-void draw(const AnalyzeOutput& output, const std::string& script, int width = 900,
-          int height = 600);
+template <typename DrawingOf>
+void draw(const AnalyzeOutput& output, const DrawingOf& drawing_of) {
+  if (output.plot.empty()) return;
+  (void)std::fflush(stdout);
+  report::draw_file(drawing_of(), output.plot);
+}
 
 }  // namespace eqt::app

@@ -219,7 +219,7 @@ std::vector<GraphRow> asked_rows(const AnalyzeTopologyCommand& command) {
 }
 
 /// A curve per graph that exists for several numbers of ranks.
-std::string plot_of(const std::vector<GraphRow>& rows) {
+report::Drawing plot_of(const std::vector<GraphRow>& rows) {
   std::vector<Curve> curves;
   for (const GraphRow& row : rows) {
     const std::string name = row.config.directed ? "directed ring" : row.config.kind;
@@ -227,12 +227,12 @@ std::string plot_of(const std::vector<GraphRow>& rows) {
     if (curve == curves.end()) curve = curves.insert(curves.end(), {.title = name, .points = {}});
     curve->points.emplace_back(row.topology->ranks(), row.spectrum.spectral_gap);
   }
-  return curves_script({.title = "Spectral gap of a period",
-                        .x = "ranks",
-                        .y = "1 - |lambda_2|",
-                        .log_x = true,
-                        .log_y = true},
-                       curves);
+  return curves_drawing({.title = "Spectral gap of a period",
+                         .x = "ranks",
+                         .y = "1 - |lambda_2|",
+                         .log_x = true,
+                         .log_y = true},
+                        curves);
 }
 
 }  // namespace
@@ -247,7 +247,7 @@ void run_analyze_topology(const AnalyzeTopologyCommand& command) {
   if (text && !usual) print_graphs(rows);
   if (!text)
     for (const GraphRow& row : rows) fmt::print("{}\n", to_json(row).dump());
-  if (plots) draw(command.output, plot_of(rows));
+  draw(command.output, [&] { return plot_of(rows); });
 }
 
 }  // namespace eqt::app

@@ -119,10 +119,10 @@ std::vector<Part> parts_of(const std::vector<codec::Segment>& segments,
   return parts;
 }
 
-std::string plot_of(const std::vector<Row>& rows, const std::string& about) {
+report::Drawing plot_of(const std::vector<Row>& rows, const std::string& about) {
   Bars bars{.title = fmt::format("Relative variance: {}", about),
-            .y = "E|Q(v) - v|^2 / |v|^2",
-            .log_y = true,
+            .unit = "E|Q(v) - v|^2 / |v|^2",
+            .logarithmic = true,
             .series = {"exact", "measured", "worst case", "theorem 2"},
             .groups = {}};
   for (const Row& row : rows) {
@@ -134,7 +134,7 @@ std::string plot_of(const std::vector<Row>& rows, const std::string& about) {
     bars.groups.push_back(
         {name, {value("exact"), value("measured"), value("worst_case"), value("theorem2")}});
   }
-  return bars_script(bars);
+  return bars_drawing(bars);
 }
 
 void check(const AnalyzeVarianceCommand& command, const DumpedGradient& gradient) {
@@ -182,7 +182,7 @@ void run_analyze_variance(const AnalyzeVarianceCommand& command) {
                                  {"theorem2", "theorem 2", 5},
                                  {"promised", "codec's bound", 5}});
   print_rows(rows, columns, command.output.json);
-  draw(command.output, plot_of(rows, about));
+  draw(command.output, [&] { return plot_of(rows, about); });
 }
 
 }  // namespace eqt::app

@@ -55,28 +55,26 @@ std::vector<Curve> curves_of(const std::vector<theory::WorstCaseRow>& rows, cons
   return curves;
 }
 
-std::string plot_of(std::size_t bucket) {
+report::Drawing plot_of(std::size_t bucket) {
   std::vector<theory::WorstCaseRow> by_bits, by_bucket;
   for (int bits = 2; bits <= 8; ++bits) by_bits.push_back(theory::worst_case_row(bits, bucket));
   for (int power = kFirstPower; power <= kLastPower; ++power)
     by_bucket.push_back(theory::worst_case_row(kPlottedBits, std::size_t{1} << power));
   const std::string y = "worst-case relative variance";
-  return "set multiplot layout 2,1\n" +
-         curves_script({.title = fmt::format("Buckets of {} values", bucket),
-                        .x = "bits per value, sign included",
-                        .y = y,
-                        .log_x = false,
-                        .log_y = true},
-                       curves_of(by_bits, [](const auto& row) { return row.bits; })) +
-         curves_script(
-             {.title = fmt::format("{} bits per value", kPlottedBits),
-              .x = "values in a bucket",
-              .y = y,
-              .log_x = true,
-              .log_y = true},
-             curves_of(by_bucket,
-                       [](const auto& row) { return static_cast<double>(row.bucket_size); })) +
-         "unset multiplot\n";
+  return stacked(curves_drawing({.title = fmt::format("Buckets of {} values", bucket),
+                                 .x = "bits per value, sign included",
+                                 .y = y,
+                                 .log_x = false,
+                                 .log_y = true},
+                                curves_of(by_bits, [](const auto& row) { return row.bits; })),
+                 curves_drawing({.title = fmt::format("{} bits per value", kPlottedBits),
+                                 .x = "values in a bucket",
+                                 .y = y,
+                                 .log_x = true,
+                                 .log_y = true},
+                                curves_of(by_bucket, [](const auto& row) {
+                                  return static_cast<double>(row.bucket_size);
+                                })));
 }
 
 }  // namespace
@@ -110,7 +108,7 @@ void run_analyze_worst_case(const AnalyzeWorstCaseCommand& command) {
               {"theta_max", "theta* max", 5},
               {"elastiquant_max", "ElastiQuant max"}},
              command.output.json);
-  if (!command.output.plot.empty()) draw(command.output, plot_of(buckets.back()), 900, 1000);
+  draw(command.output, [&] { return plot_of(buckets.back()); });
 }
 
 }  // namespace eqt::app

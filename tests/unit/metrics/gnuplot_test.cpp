@@ -92,7 +92,7 @@ TEST_CASE("a gnuplot that hangs is ended at the deadline, one that fails is quot
   const std::string plot = folder.path() + "/plot.svg";
   pretend_gnuplot(folder.path(), "exec sleep 1000");
   const Error slow = error_of([&] {
-    run_gnuplot(kLine, {plot, 900, 600, std::chrono::seconds(1)});
+    run_gnuplot(kLine, {plot, 900, 600, 1, std::chrono::seconds(1)});
   });
   CHECK(slow.kind() == Kind::output);
   CHECK(std::string(slow.what()).find("within 1 s") != std::string::npos);

@@ -1,8 +1,15 @@
 #include "report/drawing.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <tuple>
 
+#include "report/page_style.hpp"
+#include "report/script.hpp"
 #include "support/catch.hpp"
+#include "support/html_check.hpp"
 #include "support/made_runs.hpp"
 
 using namespace eqt;
@@ -25,7 +32,7 @@ bool has(const std::string& text, const std::string& part) {
 TEST_CASE("curves have means, bands of a deviation and gaps", "[report]") {
   const std::vector<Run> runs = test::made_runs("qsgd");
   const Drawings drawings = drawings_of(groups_of(runs));
-  // none: 4 and 4.1, mean 4.05, deviation 0.1 / sqrt(2) = 0.0707106781.
+  // float32: 4 and 4.1, mean 4.05, deviation 0.1 / sqrt(2) = 0.0707106781.
   CHECK(has(named(drawings, "loss-epochs").script, "\n1 4.05 3.97928932 4.12071068\n"));
   CHECK(has(named(drawings, "loss-epochs").script, "\n2 NaN NaN NaN\n"));
   // Epochs without evaluation are left out, so that the line goes on.
@@ -34,7 +41,7 @@ TEST_CASE("curves have means, bands of a deviation and gaps", "[report]") {
   // 2 MB an epoch are 1 MB for each of two ranks; 5 s an epoch.
   CHECK(has(named(drawings, "accuracy-bytes").script, "\n3 60.5 "));
   CHECK(has(named(drawings, "accuracy-seconds").script, "\n15 60.5 "));
-  CHECK(has(named(drawings, "accuracy-epochs").description, "none: 60.5 at 3; qsgd: 62.5 at 3"));
+  CHECK(has(named(drawings, "accuracy-epochs").description, "float32: 60.5 at 3; qsgd: 62.5 at 3"));
 }
 
 TEST_CASE("bars stack the rooms of a step", "[report]") {
@@ -65,11 +72,101 @@ TEST_CASE("more classes than pixels share bars, so that a plot's work is bounded
   CHECK(has(named(more, "classes-1").script, " 250 251\n"));
 }
 
-TEST_CASE("what no run recorded is not drawn, and said so", "[report]") {
-  const std::vector<Run> runs = test::made_runs("qsgd");
+TEST_CASE("what cannot be drawn is not spoken of, what could have been is", "[report]") {
+  std::vector<Run> runs = test::made_runs("qsgd");
   const Drawings drawings = drawings_of(groups_of(runs));
   CHECK(std::ranges::find(drawings.all, "consensus-epochs", &Drawing::name) == drawings.all.end());
-  CHECK(std::ranges::any_of(drawings.left_out, [](const std::string& sentence) {
-    return has(sentence, "Consensus distance");
-  }));
+  CHECK(drawings.left_out.empty());
+  for (Run& run : runs)
+    for (Epoch& epoch : run.epochs) epoch.test_accuracy = {};
+  const std::vector<std::string> left_out = drawings_of(groups_of(runs)).left_out;
+  REQUIRE(left_out.size() == 1);
+  CHECK(has(left_out[0], "no run was evaluated"));
+  for (Run& run : runs) run.emulated = true;
+  CHECK(drawings_of(groups_of(runs)).left_out.empty());
+}
+
+TEST_CASE("a front of one is no plot", "[report]") {
+  std::vector<Run> runs = test::made_runs("qsgd");
+  runs.resize(2);  // of one compressor
+  const Drawings drawings = drawings_of(groups_of(runs));
+  CHECK(std::ranges::find(drawings.all, "pareto", &Drawing::name) == drawings.all.end());
+}
+
+TEST_CASE("points of the Pareto plot have bars of a deviation", "[report]") {
+  const std::vector<Run> runs = test::made_runs("qsgd");
+  const Drawing& pareto = named(drawings_of(groups_of(runs)), "pareto");
+  // float32: 60 and 61 %, 3 MB each of two ranks; deviation 1 / sqrt(2).
+  CHECK(has(pareto.script, "$p0 << end\n3 60.5 0 0.707106781\nend\n"));
+  CHECK(has(pareto.script, "using 1:2:4 with yerrorbars"));
+  // qsgd: 62 and 63 %: bars of 60.5 and 62.5 do not meet.
+  CHECK_FALSE(has(pareto.description, "Uncertain"));
+}
+
+TEST_CASE("a compressor has one colour in every report", "[report]") {
+  const std::vector<Run> some = test::made_runs("qsgd"), others = test::made_runs("topk");
+  const auto some_groups = groups_of(some), other_groups = groups_of(others);
+  CHECK(styles_of(some_groups)[0].colour == colour_of("none"));
+  CHECK(styles_of(other_groups)[0].colour == colour_of("none"));
+  CHECK(styles_of(some_groups)[1].colour == colour_of("qsgd"));
+  // Groups of one compressor: told apart by dashes and shapes, or by colours if there is no other.
+  std::vector<Run> alike = test::made_runs("qsgd");
+  for (Run& run : alike) run.settings["ranks"] = run.seed;
+  const std::vector<Style> styles = styles_of(groups_of(alike));
+  REQUIRE(styles.size() == 4);
+  std::set<std::tuple<std::string_view, std::size_t>> looks;
+  std::set<std::size_t> shapes;
+  for (const Style& style : styles) {
+    looks.insert({style.colour, style.dash});
+    shapes.insert(style.shape);
+  }
+  CHECK(looks.size() == 4);
+  CHECK(shapes.size() == 4);
+  alike.resize(2);
+  CHECK(styles_of(groups_of(alike))[0].colour != styles_of(groups_of(alike))[1].colour);
+}
+
+namespace {
+
+/// Relative luminance of "#rrggbb": Web Content Accessibility Guidelines 2.2.
+double luminance(std::string_view colour) {
+  double sum = 0;
+  constexpr std::array kWeights = {0.2126, 0.7152, 0.0722};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double c = std::stoi(std::string(colour.substr(1 + 2 * i, 2)), nullptr, 16) / 255.0;
+    sum += kWeights[i] * (c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
+  }
+  return sum;
+}
+
+double contrast(std::string_view a, std::string_view b) {
+  const auto [dark, light] = std::minmax({luminance(a), luminance(b)});
+  return (light + 0.05) / (dark + 0.05);
+}
+
+}  // namespace
+
+TEST_CASE("every colour of every plot has a contrast of 3 to 1 on a light and a dark page",
+          "[report]") {
+  CHECK(contrast("#000000", "#ffffff") == Approx(21.0));  // the guidelines' own extreme
+  CHECK(std::string(kPageStyle).find("--paper: #fff;") != std::string::npos);
+  CHECK(std::string(kPageStyle).find(kDarkPage) != std::string::npos);
+  std::vector<Run> runs = test::made_runs("qsgd");
+  for (Run& run : runs)
+    for (Epoch& epoch : run.epochs) epoch.consensus_distance = epoch.quantization_variance = 0.5;
+  std::string scripts = "'" + std::string(kNeutral) + "'";
+  for (const std::string_view one : colours()) scripts += std::string(one);
+  for (const Drawing& drawing : drawings_of(groups_of(runs)).all) {
+    INFO(drawing.name);
+    CHECK(test::count_of(drawing.script, "rgb '") == test::count_of(drawing.script, "rgb '#"));
+    scripts += drawing.script;
+  }
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = scripts.find('#', at)) != std::string::npos; ++at, ++found) {
+    const std::string one = scripts.substr(at, 7);
+    INFO(one);
+    CHECK(contrast(one, kLightPage) >= 3);
+    CHECK(contrast(one, kDarkPage) >= 3);
+  }
+  CHECK(found > 50);
 }

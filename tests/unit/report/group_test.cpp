@@ -40,7 +40,7 @@ TEST_CASE("runs that differ only in seed, name and places are one group", "[repo
   const std::vector<Group> groups = groups_of(runs);
   REQUIRE(groups.size() == 2);
   CHECK(groups[1].runs.size() == 2);
-  CHECK(labels_of(groups) == Labels{"none", "qsgd"});
+  CHECK(labels_of(groups) == Labels{"float32", "qsgd"});
 }
 
 TEST_CASE("labels name a key only where it tells groups apart", "[report]") {
@@ -48,7 +48,8 @@ TEST_CASE("labels name a key only where it tells groups apart", "[report]") {
       run_with("1", {{"compressor.name", "elastiquant"}, {"compressor.bits", "4"}}),
       run_with("1", {{"compressor.name", "elastiquant"}, {"compressor.bits", "8"}}),
       run_with("1", {{"compressor.name", "none"}, {"compressor.bits", "8"}})};
-  CHECK(labels_of(groups_of(runs)) == Labels{"elastiquant, bits 4", "elastiquant, bits 8", "none"});
+  CHECK(labels_of(groups_of(runs)) ==
+        Labels{"elastiquant, bits 4", "elastiquant, bits 8", "float32"});
 }
 
 TEST_CASE("ranks and link rates tell groups apart", "[report]") {
@@ -113,8 +114,57 @@ TEST_CASE("the Pareto front is of those that nobody beats in both", "[report]") 
     runs.push_back(run);
   }
   // Groups stand in the order of their labels, "0" to "5" here.
-  const std::vector<bool> expected = {true, false, true, false, true, false};
-  CHECK(pareto_front(groups_of(runs)) == expected);
+  const Standing on{true, true}, beaten{false, true};
+  CHECK(pareto_front(groups_of(runs)) == std::vector<Standing>{on, beaten, on, beaten, on, beaten});
+}
+
+TEST_CASE("who is on the Pareto front is uncertain where deviations overlap", "[report]") {
+  // Accuracies of two seeds at equal bytes: 0.70 and 0.80 (mean 0.75, deviation 0.071), 0.74 and
+  // 0.78 (0.76, 0.028), 0.10 and 0.12; and with twice the bytes 0.95 and 0.96, far above all.
+  const std::vector<std::pair<std::uint64_t, std::pair<double, double>>> points = {
+      {100, {0.70, 0.80}}, {100, {0.74, 0.78}}, {100, {0.10, 0.12}}, {200, {0.95, 0.96}}};
+  std::vector<Run> runs;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (const int seed : {1, 2}) {
+      Run run = run_with(std::to_string(seed), {{"compressor.name", std::to_string(i)}});
+      run.outcome.sent_bytes = points[i].first;
+      run.outcome.test_accuracy = seed == 1 ? points[i].second.first : points[i].second.second;
+      runs.push_back(run);
+    }
+  }
+  const std::vector<Group> groups = groups_of(runs);
+  CHECK(pareto_front(groups) ==
+        std::vector<Standing>{{false, false}, {true, false}, {false, true}, {true, true}});
+  const std::string csv = as_csv(comparison_table(groups));
+  CHECK(csv.find(",uncertain\n1,") != std::string::npos);
+  CHECK(csv.find(",-\n3,") != std::string::npos);
+}
+
+TEST_CASE("accuracies are tested against the nearest float32", "[report]") {
+  // Two graphs of each compressor; the nearest float32 is that of the same graph.
+  std::vector<Run> runs;
+  for (const char* graph : {"ring", "star"}) {
+    for (const char* compressor : {"none", "qsgd"}) {
+      for (const int seed : {1, 2, 3}) {
+        Run run = run_with(std::to_string(seed), {{"compressor.name", compressor},
+                                                  {"compressor.bits", compressor},
+                                                  {"synchronization.topology.kind", graph}});
+        run.algorithm = "allreduce";
+        run.outcome.test_accuracy = 0.5 + 0.01 * seed * seed + (compressor[0] == 'q' ? 0.1 : 0);
+        runs.push_back(run);
+      }
+    }
+  }
+  const Table table = significance_table(groups_of(runs));
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0].back().text == "float32, kind ring");
+  CHECK(table.rows[1].back().text == "float32, kind star");
+  CHECK(*table.rows[0][1].value == Approx(0.1));
+  // Equal deviations of three runs each: four degrees of freedom.
+  CHECK(*table.rows[0][3].value == Approx(4.0));
+  CHECK(as_text(table).find("against 0.025 (Bonferroni)") != std::string::npos);
+  for (Run& run : runs) run.settings["compressor.name"] = run.compressor = "qsgd";
+  CHECK(significance_table(groups_of(runs)).rows.empty());
 }
 
 TEST_CASE("the comparison has mean and deviation of each figure, in both units", "[report]") {
@@ -125,8 +175,9 @@ TEST_CASE("the comparison has mean and deviation of each figure, in both units",
   runs[0].outcome.sent_bytes = runs[1].outcome.sent_bytes = 8000000;
   const Table table = comparison_table(groups_of(runs));
   const std::string text = as_text(table), csv = as_csv(table);
-  CHECK(text.find("62.50 ± 17.68") != std::string::npos);
-  CHECK(text.find("2 ± 0 ") != std::string::npos);  // MB of each of four ranks
-  CHECK(csv.find("0.625,0.1767766952966369") != std::string::npos);
-  CHECK(csv.find("2000000,0,") != std::string::npos);
+  CHECK(text.find("62 ± 18") != std::string::npos);
+  CHECK(text.find("2 ± 0\n") != std::string::npos);  // MB of each of four ranks
+  CHECK(csv.starts_with("run,test_accuracy,test_accuracy_deviation,"));
+  CHECK(csv.find("0.625,0.1767766952966369,0.125,2,") != std::string::npos);
+  CHECK(csv.find("2000000,0,0,2\n") != std::string::npos);
 }

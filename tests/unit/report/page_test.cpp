@@ -40,8 +40,8 @@ Page small_page() {
   page.warnings = {"one & \"two\""};
   Table table{"t<1", "a caption", {{"a", "a"}}, {{text_cell("<img alt=x>")}}, {"a note"}};
   page.results = {table};
-  page.pictures = {{{"p", "a plot <i>", "its words", "", 640, 420}, kSvg},
-                   {{"q", "another", "more words", "", 640, 420}, kSvg}};
+  page.pictures = {{{"p", "a plot <i>", "its words", "", 420}, kSvg},
+                   {{"q", "another", "more words", "", 420}, kSvg}};
   page.left_out = {"no plot of x"};
   return page;
 }
@@ -97,4 +97,16 @@ TEST_CASE("a page can be read on a telephone, in the dark and by a screen reader
   CHECK(test::count_of(html, "role=\"img\"") == 2);
   CHECK(test::count_of(html, "<th>") == 0);
   CHECK(test::count_of(html, "<h1>") == 1);
+  // Plots shrink to the width; where tables do not, a sentence says that they scroll.
+  CHECK(html.find("min-width: 30rem") == std::string::npos);
+  CHECK(html.find("figure svg { display: block; width: 100%; height: auto; }") !=
+        std::string::npos);
+  CHECK(html.find("<p class=\"hint\">") != std::string::npos);
+}
+
+TEST_CASE("there is no heading of plots where there are none", "[report]") {
+  Page page = small_page();
+  CHECK(as_html(page).find(">Plots</h2>") != std::string::npos);
+  page.pictures.clear();
+  CHECK(as_html(page).find("Plots") == std::string::npos);
 }

@@ -1,0 +1,58 @@
+#include "report/colours.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace eqt::report {
+namespace {
+
+// Found by taking again and again, from all colours of enough contrast on both pages, the one whose
+// least distance from those before is greatest: in OKLab (B. Ottosson, 2020), as seen with and
+// without colour blindness (G. Machado, M. Oliveira, L. Fernandes, IEEE TVCG 15, 2009).
+constexpr std::array<std::string_view, 24> kColours = {
+    "#0072b2", "#d55e00", "#ff00f0", "#00a500", "#c31e78", "#872dff", "#a587a5", "#69694b",
+    "#6987ff", "#ff4b87", "#a55ac3", "#009687", "#d2001e", "#005af0", "#87873c", "#875a87",
+    "#1e7800", "#e100b4", "#c35a69", "#c35aff", "#3c96c3", "#b400d2", "#ff0f3c", "#d269c3"};
+
+// In the order of kColours: those that are compared most have colours that differ most.
+constexpr std::array<std::string_view, 22> kCompressors = {
+    "none",   "e-elastiquant", "powersgd", "bf16",      "nuqsgd", "elastiquant",
+    "fp16",   "terngrad",      "natural",  "onebit",    "alq",    "topk",
+    "qsgd",   "threshold",     "signsgd",  "amq",       "int8",   "dgc",
+    "qsgd-v", "atomo",         "randomk",  "ef-signsgd"};
+
+}  // namespace
+
+std::span<const std::string_view> colours() { return kColours; }
+
+std::string_view colour(std::size_t index) { return kColours[index % kColours.size()]; }
+
+std::span<const std::string_view> coloured_compressors() { return kCompressors; }
+
+std::string_view colour_of(std::string_view compressor) {
+  const auto found = std::ranges::find(kCompressors, compressor);
+  if (found != kCompressors.end())
+    return kColours[static_cast<std::size_t>(found - kCompressors.begin())];
+  std::size_t sum = 0;
+  for (const char c : compressor) sum = 31 * sum + static_cast<unsigned char>(c);
+  return colour(sum);
+}
+
+std::vector<Style> styles_of(const std::vector<Group>& groups) {
+  std::map<std::string_view, std::size_t> seen;
+  for (const Group& group : groups) seen[group.first().compressor] = 0;
+  const bool one_compressor = seen.size() == 1;
+  std::vector<Style> styles;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::string& compressor = groups[i].first().compressor;
+    if (one_compressor && groups.size() > 1) {
+      styles.push_back({colour(i), i / kColours.size(), i});
+    } else {
+      styles.push_back({colour_of(compressor), seen[compressor]++, i});
+    }
+  }
+  return styles;
+}
+
+}  // namespace eqt::report

@@ -1,0 +1,40 @@
+// The colours of plots: each has a contrast of at least 3 to 1 on a white page and on a dark one.
+
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "report/group.hpp"
+
+namespace eqt::report {
+
+// "#rrggbb". Both pages are those of page_style.hpp.
+inline constexpr std::string_view kLightPage = "#ffffff", kDarkPage = "#16181b";
+
+// Grids, and what belongs to no group.
+inline constexpr std::string_view kNeutral = "#7b7b7b";
+
+/// Colours that also colour-blind people tell apart, best among the first few.
+std::span<const std::string_view> colours();
+
+/// One for each index, round and round.
+std::string_view colour(std::size_t index);
+
+/// The compressors that have a colour of their own, the same in every plot.
+std::span<const std::string_view> coloured_compressors();
+
+/// A compressor's own colour; of one that has none, such as a plugin, always the same of colours().
+std::string_view colour_of(std::string_view compressor);
+
+/// How a group looks in every plot of a report.
+struct Style {
+  std::string_view colour;
+  std::size_t dash = 0;   // tells lines of one colour apart
+  std::size_t shape = 0;  // of points
+};
+
+/// By group: its compressor's colour, or one of its own where all groups have the same compressor.
+std::vector<Style> styles_of(const std::vector<Group>& groups);
+
+}  // namespace eqt::report

@@ -1,0 +1,73 @@
+// Whether test accuracies differ from float32's by more than seeds do.
+
+#include <fmt/format.h>
+
+#include "report/baseline.hpp"
+#include "report/comparison.hpp"
+#include "report/measured.hpp"
+#include "report/welch.hpp"
+
+namespace eqt::report {
+namespace {
+
+using Type = Column::Type;
+constexpr double kPercent = 100;
+constexpr double kLevel = 0.05;
+
+Figure accuracy_of(const Run& run) { return run.outcome.test_accuracy; }
+
+/// "-0.5 ± 0.7": with the standard error of the difference.
+Cell difference_cell(double difference, double error) {
+  return {measured_text(kPercent * difference, kPercent * error), difference};
+}
+
+std::vector<Cell> cells_of(const Group& group, const Group& baseline, const Welch& test) {
+  const Spread ours = group.spread(accuracy_of), theirs = baseline.spread(accuracy_of);
+  return {text_cell(group.label),
+          difference_cell(ours.mean - theirs.mean, test.error),
+          number_cell(test.t, {2}),
+          number_cell(test.degrees, {1}),
+          number_cell(test.p, {-1, 2}),
+          spread_cell(ours, {2}, kPercent),
+          number_cell(static_cast<double>(ours.known), {0}),
+          spread_cell(theirs, {2}, kPercent),
+          number_cell(static_cast<double>(theirs.known), {0}),
+          text_cell(baseline.label)};
+}
+
+}  // namespace
+
+Table significance_table(const std::vector<Group>& groups) {
+  Table table{"significance",
+              "Test accuracy against float32: Welch's t-test",
+              {{"run", "runs"},
+               {"difference", "difference [points]", Type::number},
+               {"t", "t", Type::number},
+               {"degrees_of_freedom", "degrees of freedom", Type::number},
+               {"p", "p", Type::number},
+               {"test_accuracy", "test accuracy [%]", Type::spread},
+               {"seeds", "seeds", Type::number},
+               {"baseline_accuracy", "baseline [%]", Type::spread},
+               {"baseline_seeds", "its seeds", Type::number},
+               {"baseline", "baseline"}},
+              {},
+              {}};
+  for (const Group& group : groups) {
+    const Group* baseline = baseline_of(group, groups);
+    if (baseline == nullptr) continue;
+    const auto test = welch_test(group.spread(accuracy_of), baseline->spread(accuracy_of));
+    if (test) table.rows.push_back(cells_of(group, *baseline, *test));
+  }
+  if (table.rows.empty()) return table;
+  table.notes = {
+      "Difference ± its standard error. p: how often equal means would give so large a t, of "
+      "either "
+      "sign."};
+  if (table.rows.size() > 1)
+    table.notes.push_back(
+        fmt::format("Of {} tests at {} some fail by chance: hold p against {:.2g} (Bonferroni).",
+                    table.rows.size(), kLevel, kLevel / static_cast<double>(table.rows.size())));
+  return table;
+}
+
+}  // namespace eqt::report
