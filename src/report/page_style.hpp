@@ -6,7 +6,7 @@
 
 namespace eqt::report {
 
-// gnuplot writes black as an attribute; rules are stronger than attributes.
+// gnuplot writes black and white as attributes; rules are stronger than attributes.
 inline constexpr std::string_view kPageStyle = R"css(
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --soft: #f2f4f6; --line: #c6ccd2;
   --shade: #0005; }
@@ -49,12 +49,13 @@ figure svg { display: block; width: 100%; height: auto; }
 figure svg [fill="black"] { fill: var(--ink); }
 figure svg [stroke="black"] { stroke: var(--ink); }
 figure svg [color="black"] { color: var(--ink); }
+figure svg [color="#FFFFFF"] { color: var(--paper); }
 figcaption { font-size: 0.85rem; }
 @media (max-width: 40rem) {
   main { padding: 0.6rem; }
   .hint { display: block; }
   th, td { padding: 0.3rem 0.4rem; }
-  tbody th { min-width: 6rem; max-width: 9rem; }
+  tbody th { min-width: 8rem; max-width: 9rem; overflow-wrap: break-word; }
   figure { padding: 0.25rem; }
 }
 @media print { .scroll { overflow: visible; } }

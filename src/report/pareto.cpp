@@ -83,7 +83,7 @@ void draw_pareto(const std::vector<Group>& groups, Drawings& drawings) {
     megabytes.push_back(p.megabytes());
     labels.push_back(p.label);
     script += fmt::format("$p{} << end\n{}end\n", i, data_of(p));
-    plots += fmt::format(", \\\n$p{} using 1:2{} ps 1.2 {} {} title {}", i, bars_of(p),
+    plots += fmt::format(", \\\n$p{} using 1:2{} ps 0.8 lw 1.5 {} {} title {}", i, bars_of(p),
                          line_style(p.style), point_style(p.style), label_text(p.label));
   }
   script += logarithmic(wants_logarithm(megabytes), false);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "report/measured.hpp"
@@ -27,6 +28,9 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
   return right ? space + text : text + space;
 }
 
+// Of a deviation, as a part of its mean: what is less comes from sums of doubles, not from runs.
+constexpr double kSmallest = 1e-12;
+
 std::string csv_number(Figure value) { return value ? fmt::format("{}", *value) : ""; }
 
 }  // namespace
@@ -50,7 +54,7 @@ Cell spread_cell(const Spread& spread, Digits digits, double scale) {
   Cell cell{number_text(spread.mean * scale, digits), spread.mean, spread.deviation,
             spread.standard_error(), spread.known};
   if (spread.deviation)
-    cell.text = *spread.deviation > 0
+    cell.text = *spread.deviation > kSmallest * std::abs(spread.mean)
                     ? measured_text(spread.mean * scale, *spread.deviation * scale)
                     : cell.text + " ± 0";
   if (spread.known < spread.asked)
