@@ -9,8 +9,11 @@ MEANS = FIGURES[:4]  # what the table of means over seeds shows
 ROOMS = ["data", "compute", "encode", "transfer", "decode", "update", "total"]
 COLUMNS = (["config", "sets", "seed"] + FIGURES + [f"{room}_seconds" for room in ROOMS]
            + ["wall_seconds", "ranks", "link", "state"])
+# Fractions in the CSV, percent in the text table.
+PERCENT = {"test_accuracy", "node_test_accuracy_mean", "test_accuracy_deviation"}
+HEADS = {"gb_per_node": "GB sent per rank", "paper_gb_per_node": "GB as papers count"}
 # Digits after the point in the text table [3]; the CSV keeps them all.
-DIGITS = {"test_accuracy": 4, "node_test_accuracy_mean": 4, "test_accuracy_deviation": 4,
+DIGITS = {"test_accuracy": 2, "node_test_accuracy_mean": 2, "test_accuracy_deviation": 2,
           "gb_per_node": 4, "paper_gb_per_node": 4, "seeds": 0, "ranks": 0, "compression_ratio": 2,
           "bits_per_value": 2, "images_per_second": 1, "wall_seconds": 1}
 
@@ -19,13 +22,15 @@ def text_cell(column, value):
     if value is None or value == "":
         return "-"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = 100 * value if column in PERCENT else value
         return f"{value:.{DIGITS.get(column, 3)}f}"
     return str(value)
 
 
 def text_table(rows, columns=COLUMNS):
     """Aligned columns: words to the left, numbers to the right; columns that hold nothing are left out."""
-    heads = {name: name.replace("_seconds", " s").replace("_", " ") for name in columns}
+    heads = {name: HEADS.get(name, name.replace("_seconds", " s").replace("_", " ")) for name in columns}
+    heads.update((name, heads[name] + " %") for name in columns if name in PERCENT)
     cells = {name: [text_cell(name, row[name]) for row in rows] for name in columns}
     shown = [name for name in columns
              if name in ("config", "state") or any(cell != "-" for cell in cells[name])]

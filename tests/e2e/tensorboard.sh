@@ -50,5 +50,36 @@ read_back whole "an overwritten run"
 train 1 without --set output.tensorboard=false
 expect_code 0 "a run without events"
 expect_equal 0 "$(event_files without)" "event files of a run without"
+# The same run for MLflow and Weights & Biases: handed to stand-ins that write what they get, and to the
+# packages themselves where they are at hand.
+trackers=$EQT_ROOT/tests/e2e/read_trackers.py
+python3 "$trackers" write-stand-in "$WORK/stand-in"
+tracker_python=${EQT_TRACKER_PYTHON:-python3}
+unset EQT_TRACKER_PYTHON
+for tracker in mlflow wandb; do
+  HANDED=$WORK/$tracker.json PYTHONPATH=$WORK/stand-in run "$EQT_ROOT/scripts/export_runs.sh" --to $tracker "$WORK/whole"
+  expect_code 0 "export_runs.sh --to $tracker"
+  python3 "$trackers" stand-in "$WORK/whole" "$WORK/$tracker.json" 2>"$ERR" ||
+    wrong "export_runs.sh --to $tracker hands over something else than the records"
+done
+run "$EQT_ROOT/scripts/export_runs.sh" --to mlflow "$WORK/stand-in"
+expect_failure 3 'expected runs' "export_runs.sh of a folder without runs"
+run "$EQT_ROOT/scripts/export_runs.sh" --to mlflow "$WORK/absent"
+expect_failure 2 'no folder' "export_runs.sh of nothing"
+export EQT_TRACKER_PYTHON=$tracker_python MLFLOW_TRACKING_URI=sqlite:///$WORK/mlflow.db MLFLOW_ALLOW_FILE_STORE=true
+export WANDB_MODE=offline WANDB_SILENT=true WANDB_DIR=$WORK/offline
+mkdir "$WORK/offline"
+if "$tracker_python" -c 'import sqlalchemy' 2>/dev/null; then :; else MLFLOW_TRACKING_URI=file://$WORK/mlruns; fi
+for tracker in mlflow wandb; do
+  "$tracker_python" -c "import $tracker" 2>/dev/null || {
+    echo "$tracker itself was left out: $tracker_python has no module $tracker (EQT_TRACKER_PYTHON names another)"
+    continue
+  }
+  run "$EQT_ROOT/scripts/export_runs.sh" --to $tracker "$WORK/whole"
+  expect_code 0 "export_runs.sh --to $tracker, the package itself"
+  [[ $tracker == wandb ]] || run "$EQT_ROOT/scripts/export_runs.sh" --to mlflow "$WORK/whole"  # twice is once
+  "$tracker_python" "$trackers" $tracker "$WORK/whole" "$WORK/offline" 2>"$ERR" ||
+    wrong "$tracker holds something else than the records"
+done
 [[ $real -eq 1 ]] || echo "TensorBoard's own reader was left out: $python has no module tensorboard (EQT_TENSORBOARD_PYTHON names another)"
 finish
