@@ -4,13 +4,14 @@
     read_trackers.py write-stand-in FOLDER        modules mlflow and wandb that write what they are handed
     read_trackers.py stand-in FOLDER HANDED...    what those wrote, a file each
     read_trackers.py mlflow FOLDER -              from MLFLOW_TRACKING_URI, with MLflow's own reader
-    read_trackers.py wandb FOLDER OFFLINE         an offline run's file, with wandb's own reader
+    read_trackers.py wandb FOLDER OFFLINE         an offline run's file, with wandb's own messages
 
 Exit code 77: the package is not there. An exception names what differs.
 """
 import glob
 import json
 import math
+import struct
 import sys
 
 STAND_IN = {
@@ -113,16 +114,30 @@ def mlflow(folder, _):
     assert run.info.status == "FINISHED", run.info.status
 
 
+def log_records(path):
+    """Of a .wandb file: seven bytes, then LevelDB's log format, blocks of 32 KiB with records of checksum,
+    length, type (1 whole, 2 first, 3 middle, 4 last) and bytes."""
+    data, at, record = open(path, "rb").read(), 7, b""
+    assert data.startswith(b":W&B"), path
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+            continue
+        size, kind = struct.unpack_from("<HB", data, at + 4)
+        record = data[at + 7:at + 7 + size] if kind in (1, 2) else record + data[at + 7:at + 7 + size]
+        at += 7 + size
+        if kind in (1, 4):
+            yield record
+
+
 def wandb(folder, offline):
     try:
         from wandb.proto import wandb_internal_pb2
-        from wandb.sdk.internal.datastore import DataStore
     except ImportError:
         sys.exit(77)
     [path] = glob.glob(offline + "/wandb/offline-run-*/*.wandb")
-    store, found, summary, config = DataStore(), {}, {}, {}
-    store.open_for_scan(path)
-    while (data := store.scan_data()) is not None:
+    found, summary, config = {}, {}, {}
+    for data in log_records(path):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
         for item in record.history.item:
