@@ -9,7 +9,9 @@
 #   --rate RATE          what a host may send, and what it may receive, per second: 100mbit,
 #                        2.5gbit, ..., or unlimited [100mbit]
 #   --rate-of RANK=RATE  another rate for that rank's host; may be repeated
-#   --burst BYTES        what a rested link passes at once: a number, or 32k, 1m [128k]
+#   --burst BYTES        what a rested link passes at once, before its rate holds: a number, or 32k, 1m
+#                        [4k up to 50 Mb/s, 8k up to 200, 32k up to 1000, 96k above: a few packets, and
+#                        the least that reaches the rate while both cores compute]
 #   --latency TIME       the longest wait in a link's queue; what comes then is dropped [200ms]
 #   --mca KEY VALUE      passed on to mpirun; may be repeated
 #   --no-mpi             start CMD once per rank without mpirun; RANK, WORLD_SIZE, LOCAL_RANK,
@@ -37,7 +39,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 ranks=2
 per_host=1
 rate=100mbit
-burst=128k
+burst=""
 latency=200ms
 mpi=1
 once=0
@@ -60,6 +62,35 @@ bytes() {
   [[ $1 =~ ^([1-9][0-9]{0,9})([km]?)b?$ ]] || return 0
   case ${BASH_REMATCH[2]} in k) unit=1024 ;; m) unit=1048576 ;; esac
   echo $((BASH_REMATCH[1] * unit))
+}
+
+# bits RATE: bits per second as a whole number; nothing for "unlimited".
+bits() {
+  awk -v rate="$1" 'BEGIN {
+    if (rate !~ /bit$/) exit
+    unit = substr(rate, length(rate) - 3, 1)
+    printf "%.0f", rate * (unit == "g" ? 1e9 : unit == "m" ? 1e6 : unit == "k" ? 1e3 : 1)
+  }'
+}
+
+# burst_for RATE: the bytes of its token bucket; 0 where nothing is shaped. A bucket holds a batch of
+# packets and what falls due while a timer is late, some 150 us.
+burst_for() {
+  local rate
+  rate=$(bits "$1")
+  if [[ -z $rate ]]; then
+    echo 0
+  elif [[ -n $burst ]]; then
+    bytes "$burst"
+  elif [[ $rate -le 50000000 ]]; then
+    echo 4096
+  elif [[ $rate -le 200000000 ]]; then
+    echo 8192
+  elif [[ $rate -le 1000000000 ]]; then
+    echo 32768
+  else
+    echo 98304
+  fi
 }
 
 inside=0
@@ -102,8 +133,7 @@ hosts=$(((ranks + per_host - 1) / per_host))
 [[ $hosts -le 250 ]] || fail 2 "--ranks $ranks makes $hosts hosts; there are addresses for 250."
 [[ -z $cut_host || $cut_host -lt $hosts ]] ||
   fail 2 "--cut $cut_host names a host that is not there; hosts are 0 to $((hosts - 1))."
-burst_bytes=$(bytes "$burst")
-[[ ${burst_bytes:-0} -ge 1600 ]] ||
+[[ -z $burst || $(bytes "$burst") -ge 1600 ]] ||
   fail 2 "--burst needs a number of bytes that holds a packet (at least 1600), found \"$burst\"."
 [[ $latency =~ ^[1-9][0-9]*(us|ms|s)$ ]] ||
   fail 2 "--latency needs a time such as 200ms, found \"$latency\"."
@@ -114,6 +144,8 @@ for entry in ${rates_of[@]+"${rates_of[@]}"}; do
     fail 2 "--rate-of $entry names a rank that is not there; ranks are 0 to $((ranks - 1))."
   host_rates[${entry%%=*} / per_host]=${entry#*=}
 done
+host_bursts=()
+for ((host = 0; host < hosts; host++)); do host_bursts+=("$(burst_for "${host_rates[host]}")"); done
 
 if [[ $inside -eq 1 ]]; then
   # shellcheck source=scripts/lib/netlab_inside.sh

@@ -17,17 +17,18 @@ gone() {
   wrong "$1: processes are left: $(pgrep -af -- "$2" | tr '\n' ';')"
 }
 
-# Rank 1 sends 2 MB to rank 0 through links of 80 and 16 Mb/s: 1 s at the slower one.
+# Rank 1 sends 2 MB to rank 0 through links of 80 and 16 Mb/s: 1 s at the slower one. Hosts share
+# a clock, so that the first bytes can say when they left.
 cat >"$WORK/transfer.py" <<'PY'
-import os, socket, sys, time
+import os, socket, struct, sys, time
 rank = int(os.environ["RANK"])
 if rank == 0:
     listener = socket.create_server(("", 5000))
     peer, _ = listener.accept()
-    start, got = time.monotonic(), 0
+    got = b""
     while chunk := peer.recv(1 << 16):
-        got += len(chunk)
-    print(got, time.monotonic() - start)
+        got += chunk
+    print(len(got), time.monotonic() - struct.unpack("d", got[:8])[0])
 elif rank == 1:
     for attempt in range(100):
         try:
@@ -35,21 +36,22 @@ elif rank == 1:
             break
         except ConnectionRefusedError:
             time.sleep(0.1)
-    peer.sendall(bytes(2_000_000))
+    peer.sendall(struct.pack("d", time.monotonic()) + bytes(1_999_992))
 sizes = os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]
 print(rank, *sizes, socket.gethostname(), file=sys.stderr)
 PY
-run "$netlab" --ranks 3 --rate 80mbit --rate-of 1=16mbit --burst 32k --no-mpi \
+run "$netlab" --ranks 3 --rate 80mbit --rate-of 1=16mbit --no-mpi \
   --counters "$WORK/counters" -- python3 "$WORK/transfer.py"
 expect_code 0 "a transfer between two hosts"
 read -r got seconds <"$OUT"
 expect_equal 2000000 "$got" "bytes that arrived"
-# 32 KiB pass at once at each of the four shapers; everything else waits for the slowest.
-expect_number "$seconds" '>=' 0.9 "seconds that 2 MB take at 16 Mb/s"
+# On the wire 66 bytes come to every 1448, and a burst of 4 KiB passes at once: 1.04 s.
+expect_number "$seconds" '>=' 1.04 "seconds that 2 MB take at 16 Mb/s"
 expect_equal "0 3 0 board0,1 3 0 board1,2 3 0 board2" "$(sort "$ERR" | paste -sd,)" \
   "ranks and hosts"
 expect_equal 3 "$(wc -l <"$WORK/counters")" "lines of counters"
 expect_equal 16mbit "$(counter 1 rate)" "rate of board1"
+expect_equal 4096 "$(counter 1 burst_bytes)" "default burst of a slow link"
 expect_equal 80mbit "$(counter 2 rate)" "rate of board2"
 # At most 1448 payload bytes in a packet of 1514, and a lost packet is sent again.
 least=$((2000000 * 1514 / 1448))
@@ -58,6 +60,47 @@ expect_number "$(counter 0 received_wire_bytes)" '>=' "$least" "received by boar
 expect_number "$(counter 0 received_wire_bytes)" '<=' 2200000 "received by board0"
 expect_equal "$(counter 1 sent_bytes)" "$(counter 0 received_bytes)" "board1 to board0"
 expect_equal 0 "$(counter 2 sent_bytes)" "bytes sent by a host with nothing to say"
+
+# Physics: one message after a rest arrives no sooner than its bytes, less the burst, take at the
+# link's rate. A larger burst would pass a message of its size at once.
+cat >"$WORK/messages.py" <<'PY'
+import os, socket, struct, time
+rank, sizes, found = int(os.environ["RANK"]), [1 << power for power in range(10, 21)], []
+if rank == 0:
+    peer, _ = socket.create_server(("", 5000)).accept()
+else:
+    for attempt in range(100):
+        try:
+            peer = socket.create_connection((os.environ["MASTER_ADDR"], 5000))
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+for repeat in range(2):  # a young connection is slow
+    for size in sizes:
+        if rank == 1:
+            peer.sendall(struct.pack("d", time.monotonic()) + bytes(size - 8))
+            peer.recv(1)
+            time.sleep(0.002)
+            continue
+        message = b""
+        while len(message) < size:
+            message += peer.recv(size - len(message))
+        seconds = time.monotonic() - struct.unpack("d", message[:8])[0]
+        peer.sendall(b"x")
+        rate, burst = float(os.environ["RATE"]), int(os.environ["BURST"])
+        wire = size + 66 * -(-size // 1448)
+        least = (wire - burst) * 8 / rate
+        if seconds < least:
+            found.append(f"{size} bytes in {1e3 * seconds:.3f} ms, least {1e3 * least:.3f}")
+if rank == 0:
+    print("; ".join(found) or "none is too fast")
+PY
+RATE=100e6 BURST=8192 run "$netlab" --rate 100mbit --no-mpi -- python3 "$WORK/messages.py"
+expect_code 0 "messages of many sizes"
+expect_equal "none is too fast" "$(<"$OUT")" "messages at 100 Mb/s against the time of their bytes on the wire"
+RATE=1e9 BURST=32768 run "$netlab" --rate 1gbit --no-mpi -- python3 "$WORK/messages.py"
+expect_equal "none is too fast" "$(<"$OUT")" "messages at 1 Gb/s against the time of their bytes on the wire"
 
 # Under mpirun: 3 ranks on two hosts. The exit code has a run of its own: a rank that fails ends the
 # others, and what these had yet to print is lost.
