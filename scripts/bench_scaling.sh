@@ -12,7 +12,7 @@
 #   --compute S      seconds of computing per step on 2 boards; N boards take 2 S / N
 #                    [0 = as long as 2 boards need to send the float32 gradient at that rate]
 #   --schemes LIST   [sgd-mpi,sgd,8-bit,4-bit,e-elastiquant]
-#                      sgd-mpi        float32, MPI_Allreduce
+#                      sgd-mpi        float32, one blocking MPI_Allreduce of the whole gradient (64 MiB at a time)
 #                      sgd            float32, our pipeline
 #                      8-bit, 4-bit   elastiquant with so many bits, fixed length
 #                      e-elastiquant  elastiquant with entropy coding
@@ -56,7 +56,8 @@ trap 'rm -rf "$work"' EXIT
 # arguments SCHEME: the settings that make it.
 arguments() {
   case $1 in
-    sgd-mpi) printf '%s\n' --set compressor.name=none --set synchronization.collective=mpi-allreduce ;;
+    sgd-mpi) printf '%s\n' --set compressor.name=none --set synchronization.collective=mpi-allreduce \
+      --set synchronization.bucket_mib=1024 ;;
     sgd) printf '%s\n' --set compressor.name=none --set synchronization.collective=dense ;;
     8-bit) printf '%s\n' --set compressor.name=elastiquant --set compressor.bits=8 ;;
     4-bit) printf '%s\n' --set compressor.name=elastiquant --set compressor.bits=4 ;;
@@ -87,7 +88,7 @@ run() {
   seconds=$(per_board "$1" "$3")
   printf '{"name":"scaling","model":{"name":"%s"},"train":{"emulate_compute":%s,"steps":%d}}\n' \
     "$1" "$seconds" $((steps + 1)) >"$work/config.json"
-  "$EQT_ROOT/scripts/netlab.sh" --ranks "$3" --rate "$rate" --counters /dev/null -- \
+  "$EQT_ROOT/scripts/netlab.sh" --ranks "$3" --rate "$rate" --counters "$work/counters" -- \
     "$program" --config "$work/config.json" --quiet --out "$work/run" --overwrite \
     --set synchronization.overlap=false --set threads_per_rank=1 "${extra[@]}" >"$work/log" 2>&1 || {
     tail -n 5 "$work/log" >&2
@@ -114,13 +115,14 @@ for model in ${models//,/ }; do
   done
 done
 
-"$python" - "$work/steps.csv" "$rate" >"$work/table" <<'PYTHON'
-import collections, csv, statistics, sys
+"$python" - "$work/steps.csv" "$rate" "$work/counters" >"$work/table" <<'PYTHON'
+import collections, csv, json, statistics, sys
 rows = collections.defaultdict(list)
 for row in csv.DictReader(open(sys.argv[1])):
     rows[row["model"], row["scheme"], int(row["boards"])].append(row)
 median = lambda key, column: statistics.median(float(row[column]) for row in rows[key])
-print(f"Links of {sys.argv[2]}, seconds per step\n")
+burst = json.loads(open(sys.argv[3]).readline())["burst_bytes"]
+print(f"Links of {sys.argv[2]}, which pass {burst} bytes at once; seconds per step\n")
 print("| model | scheme | boards | Cp | En | De | Tx | T | Sp | En / T |")
 print("|---|---|---|---|---|---|---|---|---|---|")
 before = {}

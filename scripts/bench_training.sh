@@ -1,98 +1,115 @@
 #!/usr/bin/env bash
-# Measures training behind slow links: images per second of several ways to synchronise at several
-# link rates, every rank on a host of its own (netlab.sh), beside PyTorch DDP on Gloo on the same
-# links. Writes a Markdown table and a CSV file.
+# Measures training behind slow links: seconds per step of several ways to synchronise, every rank on
+# a host of its own (netlab.sh), beside PyTorch DDP on Gloo on the same links. Prints a Markdown
+# table, ready for a document, with its machine, bursts and what it is measured against.
 #
-#   scripts/bench_training.sh --config FILE [options] [-- --set KEY=JSON ...]
+#   scripts/bench_training.sh [options] [-- --set KEY=JSON ...]
 #
-#   --config FILE    whose model, batch and compressor are used; its compressor is the row "best"
+#   --config FILE    whose compressor, optimizer and so on are used; its compressor is the way "best"
+#                    [configs/cifar10_resnet20/e-elastiquant.json]
+#   --rows LIST      comma-separated MODEL:BATCH@RATE: network, images a rank and step, rate of netlab.sh
+#                    [resnet18:8@100mbit,resnet18:16@100mbit,resnet18:16@1gbit,resnet20:4@100mbit,
+#                    resnet20:4@1gbit,resnet20:64@100mbit]
 #   --ranks N        [2]
-#   --rates LIST     comma-separated rates for netlab.sh [100mbit,1gbit]
-#   --ways LIST      comma-separated rows [mpi,none,bf16-blocking,bf16,best,alone,ddp]:
-#                      mpi            float32, MPI_Allreduce, after backward
-#                      none           float32, our pipeline, hidden behind backward
+#   --ways LIST      comma-separated columns [all of these]:
+#                      mpi            float32, one blocking MPI_Allreduce of the whole gradient, after backward
+#                      mpi-buckets    float32, a blocking MPI_Allreduce for each fusion bucket, beside backward
+#                      ddp            PyTorch DistributedDataParallel on Gloo, float32, channels_last
+#                      none           float32, our pipeline, beside backward
 #                      bf16-blocking  bf16, after backward
-#                      bf16           bf16, hidden behind backward
-#                      best-blocking  the config's compressor, after backward
-#                      best           the config's compressor, hidden behind backward
+#                      bf16           bf16, beside backward
+#                      best           the config's compressor, beside backward
 #                      alone          no communication: what the links can cost at most
-#                      ddp            PyTorch DistributedDataParallel on Gloo, float32
 #   --steps S        measured steps of a run, after 2 that are not [6]
-#   --rounds R       every row is run R times, in turns [1]
+#   --rounds R       every way is run R times, in turns [1]
 #   --out FILE       the table goes to FILE and the steps to FILE.csv [stdout only]
+#   --add            to the steps that FILE.csv holds already: a long table in several short calls
 #   --help           this text
 #
-# A row's figure is images over the median step time; a step lasts as long as its slowest rank's. Images
-# are synthetic, one thread computes per rank. What stands behind -- goes to equant-train.
+# A figure is the median of all steps; a step lasts as long as its slowest rank's. Images are synthetic.
+# One thread computes per rank, DDP's included. What stands behind -- goes to equant-train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-config=""
+config=$EQT_ROOT/configs/cifar10_resnet20/e-elastiquant.json
+rows=resnet18:8@100mbit,resnet18:16@100mbit,resnet18:16@1gbit
+rows+=,resnet20:4@100mbit,resnet20:4@1gbit,resnet20:64@100mbit
 ranks=2
-rates=100mbit,1gbit
-ways=mpi,none,bf16-blocking,bf16,best,alone,ddp
+ways=mpi,mpi-buckets,ddp,none,bf16-blocking,bf16,best,alone
 steps=6
 rounds=1
 out=""
+add=0
 while [[ $# -gt 0 ]]; do
   case $1 in
     --config) value_of "$1" $#; config=$2; shift 2 ;;
+    --rows) value_of "$1" $#; rows=$2; shift 2 ;;
     --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
-    --rates) value_of "$1" $#; rates=$2; shift 2 ;;
     --ways) value_of "$1" $#; ways=$2; shift 2 ;;
     --steps) value_of "$1" $#; natural "$1" "$2"; steps=$2; shift 2 ;;
     --rounds) value_of "$1" $#; natural "$1" "$2"; rounds=$2; shift 2 ;;
     --out) value_of "$1" $#; out=$2; shift 2 ;;
+    --add) add=1; shift ;;
     --help | -h) usage; exit 0 ;;
     --) shift; break ;;
     *) fail 2 "unknown argument \"$1\"; see --help." ;;
   esac
 done
 sets=("$@")
-[[ -n $config ]] || fail 2 "--config FILE is missing; see --help."
 [[ -r $config ]] || fail 2 "cannot read the config \"$config\"."
+[[ $add -eq 0 || -n $out ]] || fail 2 "--add needs --out FILE, whose FILE.csv it adds to."
+for row in ${rows//,/ }; do
+  [[ $row =~ ^[a-z0-9-]+:[1-9][0-9]*@[0-9.]+[kmg]?bit$ ]] ||
+    fail 2 "--rows needs MODEL:BATCH@RATE such as resnet18:16@100mbit, found \"$row\"."
+done
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
 [[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."
 python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$program" check --config "$config" ${sets[0]+"${sets[@]}"} >"$work/config.json"
-field() { "$python" -c 'import functools, json, sys
-print(functools.reduce(lambda node, key: node[key], sys.argv[2].split("."), json.load(open(sys.argv[1]))))' "$work/config.json" "$1"; }
-batch=$(field train.batch_size)
-model=$(field model.name)
+# Every way's gradients stay in memory alike, and no data set is needed.
+"$program" check --config "$config" ${sets[0]+"${sets[@]}"} --set data.name=synthetic --set data.path=null \
+  >"$work/config.json" 2>"$work/log" || { cat "$work/log" >&2; exit 2; }
+compressor=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["compressor"]["name"])' "$work/config.json")
 raw=(--set compressor.name=none --set compressor.coding=fixed --set compressor.levels=sinh
   --set compressor.elasticity=auto --set synchronization.error_feedback=auto)
 
-# arguments WAY: the settings that make it.
+# arguments WAY: the settings that make it. 64 MiB: more than any of these gradients.
 arguments() {
+  local mpi=("${raw[@]}" --set synchronization.collective=mpi-allreduce)
   case $1 in
-    mpi) printf '%s\n' "${raw[@]}" --set synchronization.collective=mpi-allreduce --set synchronization.overlap=false ;;
+    mpi) printf '%s\n' "${mpi[@]}" --set synchronization.overlap=false --set synchronization.bucket_mib=64 ;;
+    mpi-buckets) printf '%s\n' "${mpi[@]}" ;;
     none) printf '%s\n' "${raw[@]}" --set synchronization.collective=dense ;;
     bf16-blocking) printf '%s\n' "${raw[@]}" --set compressor.name=bf16 --set synchronization.overlap=false ;;
     bf16) printf '%s\n' "${raw[@]}" --set compressor.name=bf16 ;;
-    best-blocking) printf '%s\n' --set synchronization.overlap=false ;;
     best) ;;
     alone) printf '%s\n' "${raw[@]}" --set synchronization.algorithm=none ;;
     *) fail 2 "unknown way \"$1\"; see --help." ;;
   esac
 }
 
-# ours WAY RATE ROUND: appends "WAY,RATE,ROUND,STEP,SECONDS" lines.
+# burst_used: prints the burst of the links of the last run.
+burst_used() {
+  "$python" -c 'import json, sys; print(json.loads(open(sys.argv[1]).readline())["burst_bytes"])' "$work/counters"
+}
+
+# ours MODEL BATCH RATE WAY ROUND: appends a line for each step.
 ours() {
-  local extra=()
-  mapfile -t extra < <(arguments "$1")
-  OMP_NUM_THREADS=1 "$EQT_ROOT/scripts/netlab.sh" --ranks "$ranks" --rate "$2" --counters /dev/null -- \
-    "$program" --config "$work/config.json" --quiet --out "$work/run" --overwrite \
-    --set data.name=synthetic --set data.path=null --set data.limit_train=0 --set data.limit_test=0 \
+  local extra=() images
+  mapfile -t extra < <(arguments "$4")
+  images=$((2 * ranks * $2 * (steps + 2)))
+  OMP_NUM_THREADS=1 "$EQT_ROOT/scripts/netlab.sh" --ranks "$ranks" --rate "$3" --counters "$work/counters" -- \
+    "$program" --config "$work/config.json" --quiet --out "$work/run" --overwrite --set "model.name=$1" \
+    --set "train.batch_size=$2" --set "data.limit_train=$images" --set data.limit_test=16 \
     --set train.steps=$((steps + 2)) --set train.evaluate_every=0 --set threads_per_rank=1 \
     --set output.progress=off ${extra[0]+"${extra[@]}"} >"$work/log" 2>&1 || {
     tail -n 5 "$work/log" >&2
-    fail 1 "training with \"$1\" at $2 failed; its last words stand above."
+    fail 1 "training $1 with \"$4\" at $3 failed; its last words stand above."
   }
-  "$python" - "$work/run/metrics.jsonl" "$1,$2,$3" >>"$work/steps.csv" <<'PYTHON'
+  "$python" - "$work/run/metrics.jsonl" "$1,$2,$3,$(burst_used),$4,$5" >>"$work/steps.csv" <<'PYTHON'
 import json, sys
 for line in open(sys.argv[1]):
     record = json.loads(line)
@@ -101,15 +118,15 @@ for line in open(sys.argv[1]):
 PYTHON
 }
 
-# theirs RATE ROUND: the same by DDP.
+# theirs MODEL BATCH RATE ROUND: the same by DDP.
 theirs() {
-  OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 "$EQT_ROOT/scripts/netlab.sh" --no-mpi --ranks "$ranks" --rate "$1" \
-    --counters /dev/null -- "$python" "$EQT_ROOT/tests/bench/ddp_baseline.py" --model "$model" --batch "$batch" \
-    --ranks "$ranks" --warmup 2 --steps "$steps" --join >"$work/ddp" 2>"$work/log" || {
+  OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 "$EQT_ROOT/scripts/netlab.sh" --no-mpi --ranks "$ranks" --rate "$3" \
+    --counters "$work/counters" -- "$python" "$EQT_ROOT/tests/bench/ddp_baseline.py" --model "$1" --batch "$2" \
+    --ranks "$ranks" --warmup 2 --steps "$steps" --channels-last --join >"$work/ddp" 2>"$work/log" || {
     tail -n 5 "$work/log" >&2
-    fail 1 "DDP at $1 failed; its last words stand above."
+    fail 1 "DDP with $1 at $3 failed; its last words stand above."
   }
-  "$python" - "$work/ddp" "ddp,$1,$2" >>"$work/steps.csv" <<'PYTHON'
+  "$python" - "$work/ddp" "$1,$2,$3,$(burst_used),ddp,$4" >>"$work/steps.csv" <<'PYTHON'
 import json, sys
 for line in open(sys.argv[1]):
     if line.startswith("{"):
@@ -118,33 +135,24 @@ for line in open(sys.argv[1]):
 PYTHON
 }
 
-echo "way,rate,round,step,seconds" >"$work/steps.csv"
+echo "model,batch,rate,burst_bytes,way,round,step,seconds" >"$work/steps.csv"
+[[ $add -eq 0 || ! -e $out.csv ]] || cp "$out.csv" "$work/steps.csv"
 for ((round = 1; round <= rounds; ++round)); do
-  for rate in ${rates//,/ }; do
+  for row in ${rows//,/ }; do
+    model=${row%%:*} rate=${row#*@} batch=${row#*:}
+    batch=${batch%@*}
     for way in ${ways//,/ }; do
-      say "round $round, $rate, $way" >&2
-      if [[ $way == ddp ]]; then theirs "$rate" "$round"; else ours "$way" "$rate" "$round"; fi
+      say "round $round, $model, batch $batch, $rate, $way" >&2
+      if [[ $way == ddp ]]; then
+        theirs "$model" "$batch" "$rate" "$round"
+      else
+        ours "$model" "$batch" "$rate" "$way" "$round"
+      fi
     done
   done
 done
 
-"$python" - "$work/steps.csv" "$ranks" "$batch" "$model" "$(field compressor.name)" >"$work/table" <<'PYTHON'
-import collections, csv, statistics, sys
-steps = collections.defaultdict(list)
-for row in csv.DictReader(open(sys.argv[1])):
-    steps[row["rate"], row["way"]].append(float(row["seconds"]))
-images = int(sys.argv[2]) * int(sys.argv[3])
-rate_of = lambda key: images / statistics.median(steps[key]) if key in steps else None
-ratio = lambda a, b: "-" if a is None or b is None else f"{a / b:.2f}"
-print(f"{sys.argv[4]}, batch {sys.argv[3]} a rank, {sys.argv[2]} ranks, best = {sys.argv[5]}\n")
-print("| link | way | s/step | images/s | over mpi | over bf16-blocking | slower than alone |")
-print("|---|---|---|---|---|---|---|")
-for (rate, way), seconds in steps.items():
-    mine = rate_of((rate, way))
-    print(f"| {rate} | {way} | {statistics.median(seconds):.3f} | {mine:.1f} "
-          f"| {ratio(mine, rate_of((rate, 'mpi')))} | {ratio(mine, rate_of((rate, 'bf16-blocking')))} "
-          f"| {ratio(rate_of((rate, 'alone')), mine)} |")
-PYTHON
+"$python" "$EQT_ROOT/scripts/lib/training_table.py" "$work/steps.csv" --compressor "$compressor" --ranks "$ranks" >"$work/table"
 cat "$work/table"
 if [[ -n $out ]]; then
   cp "$work/table" "$out"

@@ -90,7 +90,8 @@ def train(rank, options, port, report):
                             world_size=options.ranks)
     layout = torch.channels_last if options.channels_last else torch.contiguous_format
     model = nn.parallel.DistributedDataParallel(
-        build(options.model, options.classes).to(memory_format=layout))
+        build(options.model, options.classes).to(memory_format=layout),
+        gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(options.batch, 3, 32, 32).contiguous(memory_format=layout)
     labels = torch.randint(0, options.classes, (options.batch,))

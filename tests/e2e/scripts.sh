@@ -86,4 +86,19 @@ expect_failure 2 'bad\.rows:1.*short 2' "half a row"
 echo 'lost 2 absent.json' >"$WORK/bad.rows"
 run "$sweep" --out "$WORK/rows" --rows "$WORK/bad.rows" --dry-run
 expect_failure 2 'bad\.rows:1.*absent\.json' "a row without its config"
+# The table of bench_training.sh: speed-ups are against the fastest float32 column, which is named.
+{
+  echo model,batch,rate,burst_bytes,way,round,step,seconds
+  for step in 3 4 5; do
+    printf 'resnet18,16,100mbit,8192,%s,1,%d,%s\n' mpi $step 5.0 ddp $step 4.0 none $step 4.2 bf16 $step 2.5 \
+      best $step 1.0 alone $step 0.8
+  done
+} >"$WORK/steps.csv"
+run python3 "$EQT_ROOT/scripts/lib/training_table.py" "$WORK/steps.csv" --compressor e-elastiquant --ranks 2 --machine here
+expect_code 0 "the table of measured steps"
+for text in '| ResNet-18, 16 | 100 Mb/s (8 KiB) | 5.00 | *4.00* | 4.20 | 2.50 | **1.00** | 0.80 | 4.00 | 5.00 | 25 % |' \
+  'e-elastiquant, overlapped is 4.00 times as fast as the fastest float32 column, PyTorch DDP + Gloo' \
+  'no communication at all would be 5.00 times as fast (80 % of that factor is reached)'; do
+  grep -qF -- "$text" "$OUT" || wrong "the table of measured steps: expected \"$text\""
+done
 finish

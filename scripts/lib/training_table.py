@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Makes of bench_training.sh's steps a Markdown table and the sentences that may be quoted from it.
+
+usage: training_table.py STEPS.csv --compressor NAME --ranks N [--machine TEXT]
+
+Every speed-up is against the fastest float32 column of its row, which is named.
+"""
+
+import argparse
+import collections
+import csv
+import os
+import platform
+import statistics
+
+FLOAT32 = {
+    "mpi": "MPI_Allreduce, fp32",
+    "mpi-buckets": "MPI_Allreduce per bucket, fp32",
+    "ddp": "PyTorch DDP + Gloo",
+    "none": "our fp32, overlapped",
+}
+OTHERS = {
+    "bf16-blocking": "bf16, after backward",
+    "bf16": "bf16, overlapped",
+    "best": "{}, overlapped",
+    "alone": "no communication",
+}
+UNITS = {"k": ("kb/s", 1e3), "m": ("Mb/s", 1e6), "g": ("Gb/s", 1e9)}
+
+
+def machine():
+    name = platform.processor()
+    try:
+        for line in open("/proc/cpuinfo"):
+            if line.startswith("model name"):
+                name = line.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores of {name}, Linux {platform.release()}"
+
+
+def rate_text(rate):
+    number = rate.removesuffix("bit")
+    unit = UNITS.get(number[-1:], ("b/s", 1))[0]
+    return f"{number.rstrip('kmg')} {unit}"
+
+
+def bytes_text(count):
+    return f"{count / 1024:g} KiB" if count % 256 == 0 else f"{count} bytes"
+
+
+def model_text(name):
+    return name.replace("resnet", "ResNet-").replace("vgg", "VGG-")
+
+
+def digits(seconds):
+    return f"{seconds:.2f}" if seconds >= 0.2 else f"{seconds:.3f}"
+
+
+def read(path):
+    """(model, batch, rate, burst) -> way -> median seconds, in the order of the file; counts of steps."""
+    steps = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in csv.DictReader(open(path, newline="")):
+        key = row["model"], int(row["batch"]), row["rate"], int(row["burst_bytes"])
+        steps[key][row["way"]].append(float(row["seconds"]))
+    medians = {key: {way: statistics.median(s) for way, s in ways.items()} for key, ways in steps.items()}
+    counts = sorted({len(s) for ways in steps.values() for s in ways.values()})
+    return medians, counts
+
+
+def fastest_float32(ways):
+    there = [way for way in FLOAT32 if way in ways]
+    return min(there, key=ways.get) if there else None
+
+
+def table(medians, names):
+    """Markdown: a row for each network, batch and link."""
+    columns = [way for way in names if any(way in ways for ways in medians.values())]
+    head = ["model, batch of a rank", "link (burst)", *(names[way] for way in columns)]
+    relative = any(fastest_float32(ways) and "best" in ways for ways in medians.values())
+    if relative:
+        head += ["over the fastest fp32", "no communication over it"]
+    if any({"best", "alone"} <= set(ways) for ways in medians.values()):
+        head.append("slower than without communication")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for (model, batch, rate, burst), ways in medians.items():
+        fastest = fastest_float32(ways)
+        cells = [f"{model_text(model)}, {batch}", f"{rate_text(rate)} ({bytes_text(burst)})"]
+        for way in columns:
+            text = digits(ways[way]) if way in ways else "–"
+            cells.append(f"**{text}**" if way == "best" else f"*{text}*" if way == fastest else text)
+        if relative:
+            cells += [ratio(ways, fastest, "best"), ratio(ways, fastest, "alone")]
+        if "slower than without communication" in head:
+            both = {"best", "alone"} <= set(ways)
+            cells.append(f"{100 * (ways['best'] / ways['alone'] - 1):.0f} %" if both else "–")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def ratio(ways, slow, fast):
+    return f"{ways[slow] / ways[fast]:.2f}" if slow in ways and fast in ways else "–"
+
+
+def sentences(medians, names):
+    """What may be quoted: each speed-up with the column that it is against."""
+    for (model, batch, rate, _), ways in medians.items():
+        fastest = fastest_float32(ways)
+        if fastest is None or "best" not in ways:
+            continue
+        text = (f"{model_text(model)}, batch {batch}, {rate_text(rate)}: {names['best']} is "
+                f"{ratio(ways, fastest, 'best')} times as fast as the fastest float32 column, {names[fastest]}")
+        if "alone" in ways:
+            text += (f"; no communication at all would be {ratio(ways, fastest, 'alone')} times as fast "
+                     f"({100 * ways['alone'] / ways['best']:.0f} % of that factor is reached)")
+        yield "* " + text + "."
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("steps")
+    parser.add_argument("--compressor", required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--machine", default=None)
+    options = parser.parse_args()
+    medians, counts = read(options.steps)
+    if not medians:
+        raise SystemExit(f"training_table.py: expected steps in {options.steps}, found none")
+    names = {**FLOAT32, **{way: name.format(options.compressor) for way, name in OTHERS.items()}}
+    steps = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    print(f"Seconds per step, medians of {steps} steps; {options.ranks} ranks with one thread each on "
+          f"{options.machine or machine()}.")
+    print("The burst is what a rested link passes at once. In italics: the fastest float32 of the row; "
+          "DDP runs with channels_last.\n")
+    print("\n".join(table(medians, names)))
+    print()
+    print("\n".join(sentences(medians, names)))
+
+
+if __name__ == "__main__":
+    main()
