@@ -39,6 +39,22 @@ int flushed(int code) {
             "redirected to and the space left");
 }
 
+/// Of the exception that is being handled. What fmt throws of printing is a system_error like
+/// others and told apart by the stream's state.
+eqt::comm::Failure failure_of_this_process() {
+  try {
+    throw;
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) == 0) return eqt::comm::current_failure();
+    return {eqt::Kind::output,
+            fmt::format("expected standard output to take the result, but {}; check what it is "
+                        "redirected to and the space left",
+                        error.what())};
+  } catch (...) {
+    return eqt::comm::current_failure();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,14 +77,9 @@ int main(int argc, char** argv) {
                    },
                    [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
-  } catch (const eqt::Error& error) {
-    eqt::comm::print_error(error.kind(), error.what());
-    return error.exit_code();
-  } catch (const std::system_error& error) {  // fmt's, of printing
-    eqt::comm::print_error(eqt::Kind::output,
-                           fmt::format("expected standard output to take the result, but {}; check "
-                                       "what it is redirected to and the space left",
-                                       error.what()));
-    return static_cast<int>(eqt::Kind::output);
+  } catch (...) {
+    const eqt::comm::Failure failure = failure_of_this_process();
+    eqt::comm::print_error(failure.kind, failure.sentence);
+    return static_cast<int>(failure.kind);
   }
 }

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <new>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -102,25 +104,44 @@ void Session::set_timeout(double seconds) const {
   watchdog_ = std::make_unique<Watchdog>(seconds, launched_rank(), launched_size());
 }
 
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return {error.kind(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {Kind::usage,
+            "out of memory; try a smaller train.batch_size or model.name, fewer ranks on this "
+            "host, fewer --values, or a higher limit (ulimit -v)"};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return {Kind::output,
+            fmt::format("expected to use {}, but {}; check the path and its permissions",
+                        error.path1().string(), error.code().message())};
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again)
+      return {
+          Kind::usage,
+          "expected to start a thread, but the system allows no more; try a smaller "
+          "threads_per_rank, fewer ranks on this host or a higher limit (ulimit -u, ulimit -v)"};
+    return {Kind::bug, fmt::format("the system refused a call: {}", error.what())};
+  } catch (const std::exception& error) {
+    return {Kind::bug, error.what()};
+  } catch (...) {
+    return {Kind::bug, "an exception of an unknown type"};
+  }
+}
+
 int run_guarded(const Session&, const std::function<int()>& body) {
-  Kind kind = Kind::bug;
-  std::string sentence;
   try {
     return body();
   } catch (const AgreedError& error) {
     if (world_rank() == 0) print_error(error.kind(), error.what());
     return error.exit_code();
-  } catch (const Error& error) {
-    kind = error.kind();
-    sentence = error.what();
-  } catch (const std::bad_alloc&) {
-    sentence =
-        "out of memory; try a smaller batch_size, fewer ranks on this host or a smaller model";
-  } catch (const std::exception& error) {
-    sentence = error.what();
+  } catch (...) {
+    const Failure failure = current_failure();
+    print_error(failure.kind, where() + failure.sentence);
+    abort_world(failure.kind);
   }
-  print_error(kind, where() + sentence);
-  abort_world(kind);
 }
 
 std::string mpi_description() {

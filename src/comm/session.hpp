@@ -43,9 +43,18 @@ class Session {
 int launched_rank() noexcept;
 int launched_size() noexcept;
 
+/// What ended the program, for its user.
+struct Failure {
+  Kind kind;
+  std::string sentence;
+};
+/// Of the exception that is being handled: an Error's own; a sentence of its own for memory,
+/// threads and files that the system does not give; Error{bug} for any other.
+Failure current_failure();
+
 /// Runs `body` and returns its result. An AgreedError is printed by rank 0 and its exit code
-/// returned; any other exception is printed with rank and host and the world is aborted with its
-/// exit code (Error{bug} for what is not an Error). The only catch in a training run.
+/// returned; any other exception is printed with rank and host and the world is aborted with the
+/// exit code that current_failure() says. The only catch in a training run.
 int run_guarded(const Session& session, const std::function<int()>& body);
 
 /// "Open MPI v4.1.4, ..." in one line.

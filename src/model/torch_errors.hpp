@@ -4,6 +4,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -17,12 +18,20 @@ inline std::string first_line(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Runs `work`; a c10::Error in it becomes Error{bug} that says what was being done.
+/// Whether LibTorch found no memory, which it tells like any other error.
+inline bool lacks_memory(const std::string& text) {
+  return text.find("can't allocate memory") != std::string::npos ||
+         text.find("not enough memory") != std::string::npos;
+}
+
+/// Runs `work`; a c10::Error in it becomes Error{bug} that says what was being done, or
+/// std::bad_alloc.
 template <class Work>
 decltype(auto) guarded(std::string_view doing, const Work& work) {
   try {
     return work();
   } catch (const c10::Error& error) {
+    if (lacks_memory(first_line(error))) throw std::bad_alloc();
     fail(Kind::bug, "LibTorch failed while {}: {}", doing, first_line(error));
   }
 }

@@ -17,6 +17,10 @@ run bash -c '"$EQT_PROGRAM" schema | true; exit "${PIPESTATUS[0]}"'
 run bash -c 'ulimit -f 4 && exec "$EQT_PROGRAM" schema >"$WORK/limited"'
 expect_failure 74 'standard output' "a schema beyond the limit of a file"
 
+# Memory that is not there.
+run bash -c 'ulimit -v 1000000 && exec "$EQT_PROGRAM" bench codecs --compressor none --values 268435456'
+expect_failure 2 'out of memory.*--values' "more values than memory"
+
 # The last word of a run has nowhere to go.
 run bash -c 'exec "$EQT_PROGRAM" --config "$WORK/tiny.json" --out "$WORK/unread" \
   --set train.emulate_compute=0 --set train.steps=2 >/dev/full'
