@@ -24,6 +24,9 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
     --help | -h) usage; exit 0 ;;
+    --set | --out) value_of "$1" $#; arguments+=("$1" "$2"); shift 2 ;;
+    --config | --set=* | --out=* | --config=* | --quiet | --resume | --overwrite) arguments+=("$1"); shift ;;
+    -*) fail 2 "unknown option \"$1\"; see --help, and build/release/equant-train --help for the program's." ;;
     *) arguments+=("$1"); shift ;;
   esac
 done

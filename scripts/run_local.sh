@@ -52,6 +52,8 @@ if [[ -n $threads && $1 == -* && " $* " == *" --config"* ]]; then
 fi
 share=$(($(cores) / ranks))
 threads=${threads:-$((share > 1 ? share : 1))}
+[[ $bind == none || $((ranks * threads)) -le $(cores) ]] ||
+  fail 2 "--bind core: $ranks ranks with $threads threads each need $((ranks * threads)) cores, this machine has $(cores); use fewer, or --bind none."
 export OMP_NUM_THREADS=$threads
 
 mpirun=(mpirun -np "$ranks")

@@ -21,6 +21,8 @@ import math
 import os
 import sys
 
+from arguments import refuse_unknown
+
 
 def fail(code, sentence):
     print(f"export_runs.sh: {sentence}", file=sys.stderr)
@@ -192,6 +194,7 @@ def main():
     parser.add_argument("--steps", action="store_true", help="the records of single steps, too")
     parser.add_argument("--files", action="store_true",
                         help="config.json, summary.json, preprocessing.json and model.pt as artifacts, too")
+    refuse_unknown(parser, sys.argv[1:])
     arguments = parser.parse_args()
     runs = [Run(folder, arguments.steps) for folder in run_folders(arguments.folders)]
     try:

@@ -13,6 +13,7 @@ import sys
 import time
 
 import sweep_estimate
+from arguments import refuse_unknown
 from sweep_file import Row, SweepError, SweepFile, fitting, read_rows
 from sweep_run import PROGRAM, ROOT, Run
 from sweep_tables import write_tables
@@ -95,6 +96,7 @@ def parse_arguments(words):
                         help="run nothing more after a run that failed")
     parser.add_argument("--dry-run", action="store_true", help="list the runs; run none")
     split = words.index("--") if "--" in words else len(words)
+    refuse_unknown(parser, words[:split])
     options = parser.parse_args(words[:split])
     options.extra = words[split + 1:]
     for item in options.sets:

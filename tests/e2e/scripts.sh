@@ -29,6 +29,40 @@ expect_failure 2 'absent' "a program that is not there"
 run "$launch" --ranks two -- --show
 expect_failure 2 'ranks' "a rank count that is no number"
 
+run "$launch" --program "$WORK/stand-in" --bind core --ranks 999 --threads 7 -- --show
+expect_failure 2 'need 6993 cores' "more cores than there are"
+
+# Several hosts: what is wrong with one is said before Open MPI is asked, which would say it in a page.
+hosts=$EQT_ROOT/scripts/run_hosts.sh
+refused_hosts() {
+  local code=$1 text=$2
+  shift 2
+  run "$hosts" --program "$WORK/stand-in" "$@" -- --show
+  expect_failure "$code" "$text" "run_hosts.sh $*"
+}
+refused_hosts 6 'host nosuch\.invalid does not answer' --hosts localhost,nosuch.invalid --shell "$(command -v false)"
+refused_hosts 2 'localhost has no network interface nosuch0, but .*lo' --hosts localhost --interface nosuch0
+refused_hosts 2 'at most 2 ranks on 1 hosts, found 3' --hosts localhost:2 --ranks 3
+refused_hosts 2 'has no executable /nosuch' --hosts localhost --program /nosuch
+refused_hosts 2 'fewer than a rank.s --threads 9999' --hosts localhost --bind core --threads 9999
+refused_hosts 2 'needs --threads' --hosts localhost --bind core
+refused_hosts 2 'found both' --hosts localhost --hostfile "$WORK/hosts"
+refused_hosts 2 'readable file' --hostfile "$WORK/nosuch"
+refused_hosts 2 'hosts such as' --hosts 'a;b'
+printf '%s\n' '# the rack' 'localhost slots=2  # this one' >"$WORK/hosts"
+run env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM "$hosts" --program "$WORK/stand-in" \
+  --hostfile "$WORK/hosts" --interface lo --threads 5 -- --show
+expect_equal 2 "$(grep -c '^threads 5$' "$OUT")" "ranks of a host file"
+run "$hosts" --program "$WORK/stand-in" --hosts localhost:2 -- --code 4
+expect_code 4 "run_hosts.sh passes 4 on"
+
+# Every script refuses an option that it does not know, before it does anything.
+for script in "$EQT_ROOT"/scripts/*.sh; do
+  run "$script" --no-such-option
+  expect_code 2 "$(basename "$script") --no-such-option"
+  grep -q -- '--no-such-option' "$ERR" || wrong "$(basename "$script") does not name what it does not know"
+done
+
 sed 's/"resnet20"/"resnet999"/' "$WORK/tiny.json" >"$WORK/broken.json"
 arguments=(--out "$WORK/sweep" --ranks 2 --config "$WORK/tiny.json" --config "$WORK/broken.json"
   --seed 1 --seed 2)

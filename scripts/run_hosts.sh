@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Runs equant-train on several hosts under Open MPI and passes its exit code on. Looks first whether
+# every host answers and has the program and the interface, and says in a sentence what is wrong.
+#
+#   scripts/run_hosts.sh [options] CONFIG.json [equant-train arguments]
+#   scripts/run_hosts.sh [options] -- equant-train arguments
+#
+#   --hosts LIST      host names with commas between them; NAME:K has K ranks
+#   --hostfile FILE   in its place: a line NAME or NAME slots=K for each host
+#   --ranks N         MPI processes, at most the ranks of all hosts [all of them]
+#   --threads T       threads per rank [as many as the program chooses]
+#   --interface NAME  the network that bytes take: eth0, or 192.168.1.0/24 [all that Open MPI finds]
+#   --bind WHAT       none: the system places threads [default]
+#                     core: T cores of its own for each rank; needs --threads
+#   --answer SECONDS  how long a host may take to answer before the start [5]
+#   --shell COMMAND   reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
+#   --mca KEY VALUE   passed on to mpirun; may be repeated
+#   --program FILE    the executable, at the same place on every host [$EQT_PROGRAM, or
+#                     build/release/equant-train]
+#   --help            this text
+#
+#   scripts/run_hosts.sh --hosts pi0,pi1,pi2,pi3 --interface eth0 configs/quickstart.json
+#
+# A host that is cut off ends the job with exit code 205. To start again on those that are left:
+# scripts/run_elastic.sh.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+list=""
+hostfile=""
+ranks=""
+threads=""
+interface=""
+bind=none
+answer=5
+shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
+program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+# mpirun's connection to a host that was cut off ends after 5 seconds of silence, not never.
+mca=(--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3)
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --hosts) value_of "$1" $#; list=$2; shift 2 ;;
+    --hostfile) value_of "$1" $#; hostfile=$2; shift 2 ;;
+    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
+    --threads) value_of "$1" $#; natural "$1" "$2"; threads=$2; shift 2 ;;
+    --interface) value_of "$1" $#; interface=$2; shift 2 ;;
+    --bind) value_of "$1" $#; bind=$2; shift 2 ;;
+    --answer) value_of "$1" $#; natural "$1" "$2"; answer=$2; shift 2 ;;
+    --shell) value_of "$1" $#; shell=$2; shift 2 ;;
+    --mca)
+      [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help."
+      mca+=(--mca "$2" "$3"); shift 3 ;;
+    --program) value_of "$1" $#; program=$2; shift 2 ;;
+    --help | -h) usage; exit 0 ;;
+    --) shift; break ;;
+    -*) fail 2 "unknown option \"$1\"; the program's own arguments come after -- or a config file." ;;
+    *) config=$1; shift; set -- --config "$config" "$@"; break ;;
+  esac
+done
+[[ $# -gt 0 ]] || fail 2 "a config file or -- and arguments are missing; see --help."
+[[ -n $list || -n $hostfile ]] || fail 2 "--hosts or --hostfile is missing; see --help."
+[[ -z $list || -z $hostfile ]] || fail 2 "expected --hosts or --hostfile, found both."
+[[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."
+[[ $bind == none || -n $threads ]] || fail 2 "--bind core needs --threads: how many cores a rank gets."
+command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
+
+if [[ -n $hostfile ]]; then
+  [[ -r $hostfile ]] || fail 2 "--hostfile: expected a readable file, found none at $hostfile."
+  list=$(sed 's/#.*//; s/[[:space:]]*slots[[:space:]]*=[[:space:]]*/:/; s/[[:space:]]*$//' "$hostfile" |
+    grep -v '^$' | paste -sd,) || fail 2 "--hostfile: expected a line NAME slots=K for each host, found none in $hostfile."
+fi
+IFS=, read -r -a hosts <<<"$list"
+slots=0
+for host in "${hosts[@]}"; do
+  [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(:[1-9][0-9]*)?$ ]] ||
+    fail 2 "expected hosts such as pi0, or pi0:2 (in a file pi0 slots=2), found \"$host\"."
+  [[ $host == *:* ]] && slots=$((slots + ${host##*:})) || slots=$((slots + 1))
+done
+ranks=${ranks:-$slots}
+[[ $ranks -le $slots ]] ||
+  fail 2 "expected at most $slots ranks on ${#hosts[@]} hosts, found $ranks; give hosts more of them: NAME:K, or slots=K."
+
+# on HOST WORDS...: runs WORDS there, within the time that a host may take.
+on() {
+  local host=$1
+  shift
+  case $host in
+    localhost | 127.0.0.1 | "$(hostname)") "$@" </dev/null ;;
+    # shellcheck disable=SC2086  # the shell's command has words
+    *) timeout "$answer" $shell "$host" "$@" </dev/null ;;
+  esac
+}
+
+for host in "${hosts[@]%%:*}"; do
+  on "$host" true >/dev/null 2>&1 ||
+    fail 6 "host $host does not answer to \"$shell $host true\" within $answer s; check its name, that it is up, and that it lets you in without a password."
+  on "$host" test -x "$program" >/dev/null 2>&1 ||
+    fail 2 "host $host has no executable $program; build or copy it there, or name it with --program."
+  if [[ $bind == core ]]; then
+    has=$(on "$host" nproc 2>/dev/null || echo 0)
+    [[ $has -ge $threads ]] || fail 2 "host $host has $has cores, fewer than a rank's --threads $threads; use fewer, or --bind none."
+  fi
+  if [[ -n $interface && $interface != */* ]]; then
+    on "$host" test -e "/sys/class/net/$interface" >/dev/null 2>&1 ||
+      fail 2 "host $host has no network interface $interface, but $(on "$host" ls /sys/class/net 2>/dev/null | paste -sd' '); see --interface."
+  fi
+done
+
+[[ -z $interface ]] || mca+=(--mca btl_tcp_if_include "$interface" --mca oob_tcp_if_include "$interface")
+mpirun=(mpirun -np "$ranks" --host "$list" --quiet "${mca[@]}")
+if [[ $bind == core ]]; then
+  mpirun+=(--map-by "slot:PE=$threads" --bind-to core)
+else
+  mpirun+=(--bind-to none)
+fi
+if [[ -n $threads ]]; then
+  mpirun+=(-x "OMP_NUM_THREADS=$threads")
+  [[ " $* " != *" --config"* ]] || set -- --set "threads_per_rank=$threads" "$@"
+fi
+[[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+code=0
+run_gracefully "${mpirun[@]}" "$program" "$@" || code=$?
+# mpirun's own: before a rank began, when a host was lost, when it could not reach one.
+case $code in
+  1 | 213 | 255) fail "$code" "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..." ;;
+  205) fail "$code" "mpirun lost a host: it was cut off or is down; scripts/run_elastic.sh goes on without it." ;;
+esac
+exit "$code"
