@@ -37,4 +37,36 @@ assert sent == summary["sent_bytes"] > 0, (sent, summary["sent_bytes"])
 ratio = summary["dense_bytes"] / summary["sent_bytes"]
 assert abs(ratio / summary["compression_ratio"] - 1) < 1e-6, ratio
 PY
+
+# Signum: whatever travels as signs or as float32, every parameter moves by the learning rate, up or down.
+signs=(--set compressor.name=signsgd --set optimizer.learning_rate=0.0009765625 --set optimizer.weight_decay=0)
+train 2 sign-one "${signs[@]}" --set train.steps=1
+expect_code 0 "a step of signsgd"
+train 2 sign-two "${signs[@]}" --set train.steps=2
+expect_code 0 "two steps of signsgd"
+python3 - "$WORK/sign-one/model.pt" "$WORK/sign-two/model.pt" <<'PY' || wrong "signsgd: a parameter did not move by the rate"
+import array, collections, pickle, sys, zipfile
+
+class Reader(pickle.Unpickler):
+    def find_class(self, module, name):
+        if name == "restore_type_tag":
+            return lambda value, tag: value
+        return collections.OrderedDict if name == "OrderedDict" else lambda *parts: parts
+    def persistent_load(self, storage):
+        return storage[2]  # its file
+
+def parameters(path):
+    with zipfile.ZipFile(path) as archive:
+        pickled = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+        tensors = Reader(archive.open(pickled)).load()
+        folder = pickled.removesuffix(".pkl")
+        return {name: array.array("f", archive.read(f"{folder}/{tensor[0]}"))
+                for name, tensor in tensors.items() if "running" not in name and "num_batches" not in name}
+
+before, after = map(parameters, sys.argv[1:])
+assert before.keys() == after.keys() and len(before) > 50, before.keys()
+for name in before:
+    steps = [abs(a - b) for a, b in zip(after[name], before[name])]
+    assert steps and all(abs(step * 1024 - 1) < 1e-3 for step in steps), (name, min(steps), max(steps))
+PY
 finish
