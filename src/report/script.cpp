@@ -16,7 +16,7 @@ constexpr std::array kShapes = {7, 5, 9, 11, 13, 6, 4, 8, 10, 12, 2};
 constexpr std::array kDashes = {"1", "'-'", "'.'", "'-.'"};
 
 constexpr std::size_t kLongestLabel = 44;
-constexpr std::size_t kLongestBarLabel = 24;  // of a line; a label has several
+constexpr std::size_t kLongestBarLabel = 28;  // of a line; a label has several
 constexpr int kPlotHeight = 330;              // without key
 constexpr int kKeyRow = 20;                   // [pixels]
 constexpr int kKeyWidth = kPlotWidth - 60;    // [pixels]

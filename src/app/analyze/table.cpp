@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 namespace eqt::app {
 namespace {
@@ -56,9 +57,17 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-bool has_colour(const std::string& name) {
+/// "qsgd" of "qsgd, 4 bits".
+std::string first_name(const std::string& label) { return label.substr(0, label.find(", ")); }
+
+/// Whether each is of a compressor with a colour of its own, and none of the same as another.
+bool are_compressors(const std::vector<std::string>& labels) {
   const auto known = report::coloured_compressors();
-  return std::ranges::find(known, name) != known.end();
+  std::set<std::string> names;
+  for (const std::string& label : labels) names.insert(first_name(label));
+  return names.size() == labels.size() && std::ranges::all_of(names, [&](const std::string& name) {
+           return std::ranges::find(known, name) != known.end();
+         });
 }
 
 }  // namespace
@@ -72,10 +81,10 @@ report::Drawing curves_drawing(const Axes& axes, const std::vector<Curve>& curve
   std::vector<report::Line> lines;
   std::vector<std::string> labels;
   for (const Curve& curve : curves) labels.push_back(curve.title);
-  const bool of_compressors = std::ranges::all_of(labels, has_colour);
+  const bool of_compressors = are_compressors(labels);
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const std::string_view colour =
-        of_compressors ? report::colour_of(labels[i]) : report::colour(i);
+        of_compressors ? report::colour_of(first_name(labels[i])) : report::colour(i);
     report::Line line{labels[i], {colour, i / report::colours().size(), i}, {}};
     for (const auto& [x, y] : curves[i].points)
       line.points.push_back({x, report::finite(y), {}, {}});

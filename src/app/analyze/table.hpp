@@ -39,7 +39,8 @@ struct Axes {
   bool log_x = false, log_y = false;
 };
 
-/// Curves with points, in compressors' own colours where all are named by one.
+/// Curves with points, in compressors' own colours where each is of another one, as their titles
+/// begin.
 report::Drawing curves_drawing(const Axes& axes, const std::vector<Curve>& curves);
 
 /// Bars in groups: a value per series and group.

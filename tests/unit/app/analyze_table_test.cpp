@@ -34,8 +34,8 @@ TEST_CASE("a drawing of curves holds every point, in data blocks of their own") 
 
 TEST_CASE("curves of compressors have the colours that a report gives them") {
   const std::string script =
-      curves_drawing({.title = "t", .x = "x", .y = "y"},
-                     {{"qsgd", {{1, 0.5}, {2, 0.25}}}, {"e-elastiquant", {{1, 0.5}, {2, 0.2}}}})
+      curves_drawing({.title = "t", .x = "x", .y = "y"}, {{"qsgd, 4 bits", {{1, 0.5}, {2, 0.25}}},
+                                                          {"e-elastiquant", {{1, 0.5}, {2, 0.2}}}})
           .script;
   const auto style = [](const char* name) {
     return "'" + std::string(eqt::report::colour_of(name)) + "'";
