@@ -123,6 +123,10 @@ TEST_CASE("the loop learns, counts and keeps replicas equal", "[trainer]") {
     CHECK(result.log.epochs.size() == 2);
     CHECK(result.log.steps.back().loss < result.log.steps.front().loss);
     CHECK(result.log.steps.back().step == result.summary.steps);
+    // Before the last epoch's buffer.
+    CHECK(result.log.steps.back().total_dense_bytes ==
+          8 * (n - 1) * (26 * result.summary.steps + 1));
+    CHECK(result.log.epochs.back().total_sent_bytes == result.summary.sent_bytes);
   } else {
     CHECK(result.log.steps.empty());
   }
