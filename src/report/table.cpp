@@ -149,7 +149,7 @@ std::string as_latex(const Table& table) {
   text += "\\hline\n";
   for (const auto& row : table.rows) add_line([&](std::size_t i) { return row[i].text; });
   text += "\\hline\n\\end{tabular}\n";
-  for (const std::string& note : table.notes) text += "\n" + latex_text(note) + "\n";
+  for (const std::string& note : table.notes) text += fmt::format("\n{}\n", latex_text(note));
   return text + "\\end{table}\n";
 }
 
