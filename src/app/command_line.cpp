@@ -4,6 +4,7 @@
 
 #include "app/analyze/options.hpp"
 #include "app/config/run_config.hpp"
+#include "app/unknown_arguments.hpp"
 #include "app/verbs.hpp"
 #include "core/error.hpp"
 
@@ -21,15 +22,8 @@ void add_config_options(CLI::App& app, std::string& path, std::vector<std::strin
       ->take_all();
 }
 
-/// A verb without one of its own verbs. @param expected "what to measure, codecs or collectives"
-[[noreturn]] void fail_verb(const CLI::App& verb, const char* expected) {
-  const std::vector<std::string> found = verb.remaining();
-  fail(Kind::usage, "{}: expected {}, found {}; try equant-train {} --help", verb.get_name(),
-       expected, found.empty() ? "nothing" : found.front(), verb.get_name());
-}
-
 void add_bench_options(CLI::App& app, BenchCommand& bench) {
-  app.require_subcommand(0, 1)->allow_extras();
+  app.require_subcommand(0, 1);
   CLI::App* codecs = app.add_subcommand(
       "codecs", "Per compressor: encode, decode-and-add, bits per value, variance and its bound");
   codecs->add_option("--values", bench.values, "Size of the gradient [25557032]")
@@ -171,8 +165,10 @@ Command parse_command_line(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     return PrintCommand{app.help()};
   } catch (const CLI::ParseError& error) {
+    require_known_arguments(app);
     fail(Kind::usage, "command line: {}; try equant-train --help", error.what());
   }
+  require_known_arguments(app);
   if (version) return PrintCommand{version_text()};
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
@@ -180,7 +176,10 @@ Command parse_command_line(int argc, char** argv) {
   if (report_app->parsed()) return report;
   if (bench_app->parsed()) {
     if (bench_app->get_subcommands().empty())
-      fail_verb(*bench_app, "what to measure, codecs or collectives");
+      fail(
+          Kind::usage,
+          "bench: expected what to measure, codecs or collectives, found nothing; try equant-train "
+          "bench --help");
     if (collectives_app->parsed()) return bench_collectives;
     return bench;
   }

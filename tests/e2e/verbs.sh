@@ -73,6 +73,63 @@ for file in "$EQT_ROOT"/configs/*.json "$EQT_ROOT"/configs/*/*.json; do
   expect_code 0 "check of ${file#"$EQT_ROOT"/}"
 done
 
+# Every verb refuses what it does not know: the word, and what was probably meant.
+cat >"$WORK/walk.py" <<'PY'
+import re, subprocess, sys
+program, wrong = sys.argv[1], 0
+
+def told(*words):
+    done = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+def refused(words, *named):
+    global wrong
+    code, out, err = told(*words)
+    if code != 2 or out or err.count("\n") != 1 or not all(name in err for name in named):
+        wrong += 1
+        print(f"equant-train {' '.join(words)}: expected exit code 2 and one sentence with {named}, "
+              f"found {code}, {out[:80]!r} and {err!r}")
+
+def walk(verb, has_verbs):
+    refused([*verb, "--no-such-option"], '"--no-such-option"', "its options are", "--help")
+    if not has_verbs:
+        return []
+    text = told(*verb, "--help")[1]
+    names = re.findall(r"^  ([a-z][a-z-]*) ", text.partition("Subcommands:")[2], re.M)
+    refused([*verb, "nosuchverb"], "nosuchverb", *names)
+    refused([*verb, names[-1] + names[-1][-1]], names[-1])
+    for name in names:
+        walk([*verb, name], name in ("bench", "analyze"))
+    return names
+
+for name in walk([], True):
+    rest = {"report": ["."], "bench": ["codecs"], "analyze": ["levels"]}.get(name, [])
+    refused(["--quiet", name, *rest], "--quiet", "in front")
+refused(["--epochs", "3"], "--set train.epochs=3")
+refused(["check", "--epochs=3"], "--set train.epochs=3")
+refused(["--batch-size", "8"], "--set train.batch_size=8")
+refused(["--lr", "0.1"], "--set optimizer.learning_rate=0.1")
+refused(["--compressor", "qsgd"], "--set compressor.name=qsgd")
+refused(["configs/quickstart.json"], "--config configs/quickstart.json")
+refused(["check", "configs/quickstart.json"], "--config configs/quickstart.json")
+refused(["--config", "a.json", "train.epochs=3"], "--set train.epochs=3")
+refused(["--config", "a.json", "--quite"], "--quiet")
+refused(["report", ".", "--tabel", "x"], "--table")
+refused(["--config", "a.json", "--ranks", "4"], "mpirun -np 4", "scripts/run_local.sh --ranks 4")
+refused(["bench", "codecs", "--bits", "3"], "--set compressor.bits=3")
+refused(["analyze", "levels", "--bist", "3"], "--bits")
+refused(["analyze", "levels", "codecs"], '"codecs"')
+refused(["list", "-x"], '"-x"')
+refused(["--config", "a.json", "check"], "--config", "in front")
+refused(["schema", "models"], '"models"')
+refused(["analyze", "volume", "--plot", "a.svg"], "--plot")
+refused(["analyze", "memory", "--paper", "--copies", "3"], "--paper", "--copies")
+refused(["analyze", "convergence", "nonconvex", "--momentum", "0.5"], "--momentum", "convex-momentum")
+sys.exit(wrong > 0)
+PY
+RUN_LIMIT=200 run python3 "$WORK/walk.py" "$EQT_PROGRAM"
+expect_code 0 "options and words that verbs do not know"
+
 program
 expect_code 2 "no argument at all"
 program --configure x

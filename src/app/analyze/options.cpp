@@ -1,6 +1,9 @@
 #include "app/analyze/options.hpp"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "app/config/run_config.hpp"
 #include "core/error.hpp"
@@ -124,6 +127,23 @@ void add_worst_case(CLI::App& verb, AnalyzeWorstCaseCommand& worst) {
   add_output(verb, worst.output);
 }
 
+/// An option and the settings whose theorems know it; given with another, it would be ignored.
+struct Belongs {
+  const char* option;
+  std::vector<std::string> settings;
+};
+
+void refuse_unless(CLI::App& verb, const std::string& setting, std::vector<Belongs> all) {
+  verb.parse_complete_callback([&verb, &setting, all = std::move(all)] {
+    for (const Belongs& one : all)
+      if (verb.count(one.option) > 0 &&
+          std::ranges::find(one.settings, setting) == one.settings.end())
+        fail(Kind::usage,
+             "analyze convergence: expected {} with {} only, found it with {}; leave it out",
+             one.option, fmt::join(one.settings, " and "), setting);
+  });
+}
+
 void add_convergence(CLI::App& verb, AnalyzeConvergenceCommand& question) {
   verb.add_option("setting", question.setting, "What is known of the loss [nonconvex]")
       ->check(
@@ -152,6 +172,11 @@ void add_convergence(CLI::App& verb, AnalyzeConvergenceCommand& question) {
       ->check(CLI::Range(std::size_t{1}, kMaxValues));
   add_compressors(verb, question.compressors);
   add_output(verb, question.output);
+  refuse_unless(verb, question.setting,
+                {{"--momentum", {"momentum", "convex-momentum"}},
+                 {"--nesterov", {"convex-momentum"}},
+                 {"--heterogeneity", {"decentralised"}},
+                 {"--topology", {"decentralised"}}});
 }
 
 constexpr int kMaxBatch = 1'000'000;
@@ -165,12 +190,14 @@ void add_energy(CLI::App& verb, AnalyzeEnergyCommand& energy) {
 }
 
 void add_memory(CLI::App& verb, AnalyzeMemoryCommand& memory) {
-  verb.add_flag("--paper", memory.paper, "The published accounting, beside the published figures");
+  CLI::Option* paper = verb.add_flag("--paper", memory.paper,
+                                     "The published accounting, beside the published figures");
   verb.add_option("--batch-size", memory.batch_size, "Images [32]")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxBatch));
   verb.add_option("--copies", memory.copies, "Models that the algorithm remembers [2, CHOCO]")
       ->type_name("N")
+      ->excludes(paper)  // which counts as papers do
       ->check(CLI::Range(0, 100));
   add_output(verb, memory.output);
 }
@@ -243,7 +270,7 @@ struct AnalyzeOptions::State {
 AnalyzeOptions::AnalyzeOptions(CLI::App& program) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.analyze = program.add_subcommand("analyze", "What theory says, and how near it comes");
-  state.analyze->require_subcommand(0, 1)->allow_extras();
+  state.analyze->require_subcommand(0, 1);
   state.add("levels", "Level tables: bounds, the worst vector and what it reaches, best tables",
             add_levels);
   state.add("variance", "Relative variance: exact, Monte-Carlo through the codec, and bounds",
@@ -271,11 +298,10 @@ bool AnalyzeOptions::parsed() const { return state_->analyze->parsed(); }
 AnalyzeCommand AnalyzeOptions::command() const {
   for (const auto& [verb, question] : state_->verbs)
     if (verb->parsed()) return question();
-  const std::vector<std::string> found = state_->analyze->remaining();
   fail(Kind::usage,
-       "analyze: expected what to analyze, one of {}, found {}; try equant-train "
-       "analyze --help",
-       state_->names, found.empty() ? "nothing" : found.front());
+       "analyze: expected what to analyze, one of {}, found nothing; try equant-train analyze "
+       "--help",
+       state_->names);
 }
 
 }  // namespace eqt::app

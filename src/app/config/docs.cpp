@@ -50,7 +50,10 @@ void add_text_rules(const Field& field, OrderedJson& schema) {
     schema["type"] = {"string", "null"};
   else
     schema["type"] = "string";
-  for (const Choice& choice : field.choices) schema["enum"].push_back(choice.name);
+  for (const Choice& choice : field.choices) {
+    schema["enum"].push_back(choice.name);
+    schema["enumDescriptions"].push_back(choice.about);  // shown by editors
+  }
   if (field.choices.empty()) schema["minLength"] = 1;
   if (field.text_rule == TextRule::path) schema["pattern"] = "^[^\\u0000-\\u001f\\u007f]+$";
   if (field.text_rule == TextRule::folder_name) {
@@ -151,6 +154,8 @@ std::string config_schema() {
                       {"title", "equant-train run config"},
                       {"type", "object"},
                       {"additionalProperties", false},
+                      // No key of a run: it tells an editor by which schema to check the file.
+                      {"patternProperties", {{"^\\$schema$", {{"type", "string"}}}}},
                       {"properties", OrderedJson::object()}};
   const auto step_into = [](OrderedJson& object, const std::string& name,
                             const std::string& key) -> OrderedJson& {

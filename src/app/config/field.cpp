@@ -61,8 +61,10 @@ void check_name(const Field& field, const std::string& name, const std::string& 
   if (names.size() == 1)
     fail(Kind::usage, "unknown name {} for {} in {}; the only name in this version is \"{}\"",
          shown_text(name), field.key, where, names.front());
-  fail(Kind::usage, "unknown name {} for {} in {}; the nearest is \"{}\", and all names are: {}",
-       shown_text(name), field.key, where, nearest_name(name, names), fmt::join(names, ", "));
+  const std::string* const near = close_name(name, names);
+  fail(Kind::usage, "unknown name {} for {} in {}; {}all names are: {}", shown_text(name),
+       field.key, where, near != nullptr ? fmt::format("the nearest is \"{}\", and ", *near) : "",
+       fmt::join(names, ", "));
 }
 
 bool is_number_list(const Json& value) {

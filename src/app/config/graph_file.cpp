@@ -1,5 +1,7 @@
 #include "app/config/graph_file.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -18,10 +20,13 @@ constexpr const char* kExample = "as in {\"ranks\": 3, \"edges\": [[0, 1], [1, 2
 
 void check_keys(const Json& document, const std::string& origin) {
   const std::vector<std::string> keys = {"ranks", "directed", "edges"};
-  for (const auto& [key, value] : document.items())
-    if (std::ranges::find(keys, key) == keys.end())
-      fail(Kind::usage, "{}: unknown key {} in a graph; the nearest is \"{}\"", origin,
-           shown_text(key), nearest_name(key, keys));
+  for (const auto& [key, value] : document.items()) {
+    if (std::ranges::find(keys, key) != keys.end()) continue;
+    const std::string* const near = close_name(key, keys);
+    fail(Kind::usage, "{}: unknown key {} in a graph; {}", origin, shown_text(key),
+         near != nullptr ? fmt::format("the nearest is \"{}\"", *near)
+                         : fmt::format("its keys are {}", fmt::join(keys, ", ")));
+  }
   for (const char* const key : {"ranks", "edges"})
     if (!document.contains(key))
       fail(Kind::usage, "{}: expected the key \"{}\" in a graph, found none; write it {}", origin,

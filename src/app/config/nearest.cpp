@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/error.hpp"
-
 namespace eqt::app {
 namespace {
 
@@ -59,20 +57,32 @@ std::size_t key_distance(std::string_view wrong, std::string_view key) {
   return leaves + section_distance(a.section, b.section);
 }
 
-template <typename Distance>
-const std::string& nearest(std::string_view wrong, const std::vector<std::string>& names,
-                           Distance distance) {
-  EQT_CHECK(!names.empty(), "no names to compare with");
+/// Whether so many edits of two words are typing errors rather than another word. Long words
+/// forgive more, as in compilers' suggestions.
+bool few_edits(std::size_t edits, std::string_view a, std::string_view b) {
+  return edits <= (std::max(a.size(), b.size()) + 2) / 3;
+}
+
+bool close_leaves(std::string_view wrong, std::string_view key) {
+  const std::string_view a = split(wrong).leaf, b = split(key).leaf;
+  return !a.empty() && (abbreviates(a, b) || few_edits(edit_distance(a, b), a, b));
+}
+
+template <typename Close, typename Distance>
+const std::string* nearest(std::string_view wrong, const std::vector<std::string>& names,
+                           Close close, Distance distance) {
   std::size_t best = std::numeric_limits<std::size_t>::max();
-  const std::string* found = &names.front();
+  const std::string* found = nullptr;
   for (const std::string& name : names) {
-    const std::size_t d = distance(wrong.substr(0, kCompared), name);
+    const std::string_view compared = wrong.substr(0, kCompared);
+    if (!close(compared, name)) continue;
+    const std::size_t d = distance(compared, name);
     if (d < best) {
       best = d;
       found = &name;
     }
   }
-  return *found;
+  return found;
 }
 
 }  // namespace
@@ -96,12 +106,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-const std::string& nearest_name(std::string_view wrong, const std::vector<std::string>& names) {
-  return nearest(wrong, names, edit_distance);
+const std::string* close_name(std::string_view wrong, const std::vector<std::string>& names) {
+  const auto close = [](std::string_view a, std::string_view b) {
+    return !a.empty() && few_edits(edit_distance(a, b), a, b);
+  };
+  return nearest(wrong, names, close, edit_distance);
 }
 
-const std::string& nearest_key(std::string_view wrong, const std::vector<std::string>& keys) {
-  return nearest(wrong, keys, key_distance);
+const std::string* close_key(std::string_view wrong, const std::vector<std::string>& keys) {
+  return nearest(wrong, keys, close_leaves, key_distance);
 }
 
 }  // namespace eqt::app

@@ -1,5 +1,7 @@
 #include "app/config/run_config.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -23,15 +25,35 @@ constexpr std::size_t kMaxNormBucketSize = 512;  // a long bucket's maximum is f
 
 using GivenByKey = std::map<std::string, Given, std::less<>>;
 
+/// The names that stand in a section ("" at the top): "name, bits, ...".
+std::string names_in(std::string_view section) {
+  std::vector<std::string> names;
+  const std::string prefix = section.empty() ? "" : std::string(section) + ".";
+  for (const Field& field : fields()) {
+    if (!field.key.starts_with(prefix)) continue;
+    const std::string name =
+        field.key.substr(prefix.size(), field.key.find('.', prefix.size()) - prefix.size());
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 [[noreturn]] void unknown_key(const std::string& key, bool holds_object, const std::string& where) {
   std::vector<std::string> candidates;
   if (holds_object)
     for (const Choice& section : sections()) candidates.push_back(section.name);
   else
     for (const Field& field : fields()) candidates.push_back(field.key);
+  if (const std::string* const near = close_key(key, candidates))
+    fail(Kind::usage,
+         "unknown key {} in {}; the nearest is \"{}\", and \"equant-train schema\" shows all keys",
+         shown_text(key), where, *near);
+  std::string section = key.substr(0, std::min(key.rfind('.'), key.size()));
+  if (!is_section(section)) section.clear();
   fail(Kind::usage,
-       "unknown key {} in {}; the nearest is \"{}\", and \"equant-train schema\" shows all keys",
-       shown_text(key), where, nearest_key(key, candidates));
+       "unknown key {} in {}; the keys {} are {}, and \"equant-train schema\" explains all",
+       shown_text(key), where, section.empty() ? "of a config" : "of " + section,
+       names_in(section));
 }
 
 /// Collects the leaves of `object`, whose dotted name is `prefix` ("" at the top).
@@ -39,6 +61,12 @@ void read_object(const Json& object, const std::string& prefix, const std::strin
                  GivenByKey& given) {
   for (const auto& [name, value] : object.items()) {
     const std::string key = prefix.empty() ? name : prefix + "." + name;
+    if (key == "$schema") {  // what editors check the file by
+      if (!value.is_string())
+        fail(Kind::usage, "$schema in {}: expected the place of a JSON Schema, found {}", origin,
+             shown(value));
+      continue;
+    }
     if (name.find('.') != std::string::npos && (find_field(key) || is_section(key)))
       fail(Kind::usage,
            "{}: expected nested objects, found the dotted key {}; write one object for each part",

@@ -77,6 +77,27 @@ TEST_CASE("the schema's defaults are those of an empty config", "[config]") {
   });
 }
 
+TEST_CASE("the schema describes each name of a key", "[config]") {
+  walk_leaves([&](const std::string& key, const Json& schema) {
+    INFO(key);
+    REQUIRE(schema.contains("enum") == schema.contains("enumDescriptions"));
+    if (!schema.contains("enum")) return;
+    const auto& choices = config_choices(key);
+    REQUIRE(schema.at("enumDescriptions").size() == choices.size());
+    for (std::size_t i = 0; i < choices.size(); ++i)
+      CHECK(schema.at("enumDescriptions")[i] == choices[i].about);
+  });
+}
+
+TEST_CASE("a config may name its schema", "[config]") {
+  CHECK(parse(R"({"$schema": "https://example.org/schema.json", "seed": 7})") ==
+        parse(R"({"seed": 7})"));
+  CHECK(Json::parse(config_schema()).at("patternProperties").contains("^\\$schema$"));
+  CHECK_THAT(test::rejection(R"({"$schema": 1})"), Catch::Matchers::Contains("$schema in a.json"));
+  CHECK_THAT(test::rejection(R"({"train": {"$schema": "a"}})"),
+             Catch::Matchers::Contains("train.$schema"));
+}
+
 TEST_CASE("the schema's bounds are those of the checks", "[config]") {
   int bounds = 0;
   walk_leaves([&](const std::string& key, const Json& leaf) {

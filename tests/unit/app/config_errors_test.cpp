@@ -22,6 +22,10 @@ TEST_CASE("an unknown key is named in full, with the nearest", "[config]") {
              Contains("--set") && Contains("\"train.epoch\"") && Contains("\"train.epochs\""));
   CHECK_THAT(rejection(R"({"name": {"x": 1}})"), Contains("name in a.json: expected"));
   CHECK_THAT(rejection(R"({"": 1})"), Contains("unknown key"));
+  CHECK_THAT(rejection(R"({"compressor": {"foo": 1}})"),
+             Contains("the keys of compressor are name, bits, ") && !Contains("nearest"));
+  CHECK_THAT(rejection(R"({"zzz": 1})"), Contains("the keys of a config are name, seed, ") &&
+                                             Contains("optimizer") && !Contains("nearest"));
 }
 
 TEST_CASE("a dotted key in the document is told how to nest", "[config]") {

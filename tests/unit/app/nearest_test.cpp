@@ -34,21 +34,37 @@ TEST_CASE("the nearest key is the one that was meant", "[nearest]") {
                                          "optimizer.weight_decay",
                                          "schedule.warmup_epochs",
                                          "compressor.warmup_epochs"};
-  CHECK(nearest_key("learning_rate", keys) == "optimizer.learning_rate");
-  CHECK(nearest_key("optimizer.lr", keys) == "optimizer.learning_rate");
-  CHECK(nearest_key("optimiser.learning_rate", keys) == "optimizer.learning_rate");
-  CHECK(nearest_key("optimizer.weigth_decay", keys) == "optimizer.weight_decay");
-  CHECK(nearest_key("wd", keys) == "optimizer.weight_decay");
-  CHECK(nearest_key("data.batch", keys) == "train.batch_size");
-  CHECK(nearest_key("epoch", keys) == "train.epochs");
-  CHECK(nearest_key("compressor.warmup", keys) == "compressor.warmup_epochs");
-  CHECK(nearest_key("train.warmup", keys) == "schedule.warmup_epochs");
-  CHECK(nearest_key("models.name", keys) == "model.name");
+  const auto meant = [&](const char* wrong) {
+    const std::string* const key = close_key(wrong, keys);
+    return key == nullptr ? std::string("none") : *key;
+  };
+  CHECK(meant("learning_rate") == "optimizer.learning_rate");
+  CHECK(meant("optimizer.lr") == "optimizer.learning_rate");
+  CHECK(meant("optimiser.learning_rate") == "optimizer.learning_rate");
+  CHECK(meant("optimizer.weigth_decay") == "optimizer.weight_decay");
+  CHECK(meant("wd") == "optimizer.weight_decay");
+  CHECK(meant("data.batch") == "train.batch_size");
+  CHECK(meant("epoch") == "train.epochs");
+  CHECK(meant("compressor.warmup") == "compressor.warmup_epochs");
+  CHECK(meant("train.warmup") == "schedule.warmup_epochs");
+  CHECK(meant("models.name") == "model.name");
+  // Another word is no typing error.
+  for (const char* other : {"foo", "optimizer.foo", "no-such-option", "train.images", ""})
+    CHECK(meant(other) == "none");
+}
+
+TEST_CASE("a name is near where at most a third of it is mistyped", "[nearest]") {
+  const std::vector<std::string> names = {"qsgd", "elastiquant", "ring"};
+  CHECK(*close_name("elastiqant", names) == "elastiquant");
+  CHECK(*close_name("QSDG", names) == "qsgd");
+  CHECK(*close_name("rin", names) == "ring");
+  for (const char* other : {"topk", "foo", "quick-silver", "", "r"})
+    CHECK(close_name(other, names) == nullptr);
 }
 
 TEST_CASE("a key of any length and content is compared", "[nearest]") {
   const std::vector<std::string> keys = {"name", "train.epochs"};
-  CHECK(nearest_key(std::string(1 << 20, 'x'), keys).size() > 0);
-  CHECK(nearest_key("", keys) == "name");
-  CHECK(nearest_key("...", keys).size() > 0);
+  CHECK(close_key(std::string(1 << 20, 'x'), keys) == nullptr);
+  CHECK(close_key("", keys) == nullptr);
+  CHECK(close_key("...", keys) == nullptr);
 }
