@@ -15,6 +15,7 @@ import time
 import sweep_estimate
 from arguments import refuse_unknown
 from sweep_file import Row, SweepError, SweepFile, fitting, read_rows
+from sweep_keys import check_keys
 from sweep_run import PROGRAM, ROOT, Run
 from sweep_tables import write_tables
 
@@ -206,6 +207,7 @@ def main():
     options = parse_arguments(sys.argv[1:])
     sweep = SweepFile(options.file, options.short) if options.file else None
     runs = all_runs(options, sweep)
+    check_keys(runs)
     todo = [run for run in runs if not run.check_finished()]
     print(f"{len(runs)} runs, {len(runs) - len(todo)} of them finished before")
     if options.dry_run:

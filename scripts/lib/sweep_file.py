@@ -11,9 +11,11 @@ import json
 import pathlib
 import re
 
+# configs/sweeps/schema/sweep.json says the same to editors.
 FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "set": dict,
         "seeds": list, "ranks": list, "link": list, "simulate": bool, "threads": int,
-        "timeout": int, "table": str, "short": dict}
+        "timeout": int, "table": str, "short": dict, "$schema": str}
+LISTS = ("seeds", "ranks", "link", "only")  # one value may stand for a list of one
 ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool}
 NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false",
          int: "a whole number of at least 1"}
@@ -85,6 +87,12 @@ def check_members(members, kinds, where):
             raise SweepError(f'{where}: expected {NAMES[kind]} for "{key}", found {shown(value)}.')
 
 
+def with_lists(members):
+    """The members, a value alone made a list where a list belongs."""
+    return {key: value if isinstance(value, (list, dict)) or key not in LISTS else [value]
+            for key, value in members.items()}
+
+
 def check_list(values, where, what, good):
     if not values or not all(good(value) for value in values):
         wrong = next((value for value in values if not good(value)), values)
@@ -139,6 +147,7 @@ def row_of(item, folder, where):
         return Row(None, None, config_at(folder, item, where), [])
     if not isinstance(item, dict):
         raise SweepError(f'{where}: expected files or objects in "configs", found {shown(item)}.')
+    item = with_lists(item)
     check_members(item, ITEM, f'{where}, in "configs"')
     if "name" not in item or "config" not in item:
         raise SweepError(f'{where}, in "configs": expected "name" and "config", found {shown(item)}.')
@@ -165,7 +174,10 @@ class SweepFile:
             raise SweepError(f"{path}: expected JSON, found {error}.") from error
         if not isinstance(flow, dict):
             raise SweepError(f"{path}: expected an object, found {shown(flow)}.")
+        flow = with_lists(flow)
         check_flow(flow, path)
+        if "short" in flow:
+            flow["short"] = with_lists(flow["short"])
         check_flow(flow.get("short", {}), f'{path}, in "short"')
         if "short" in flow.get("short", {}):
             raise SweepError(f'{path}: "short" has no "short" of its own.')

@@ -15,7 +15,14 @@ refuses() {
 refuses 'bad\.json: expected JSON' '{"configs":'
 refuses 'expected an object' '[]'
 refuses 'unknown key "seed".*did you mean "seeds"' '{"configs": ["tiny.json"], "seed": [1]}'
-refuses 'expected a list for "seeds", found 1' '{"configs": ["tiny.json"], "seeds": 1}'
+refuses 'unknown key "rank".*did you mean "ranks"' '{"configs": ["tiny.json"], "rank": 2}'
+refuses 'unknown key "zzz"; keys are .*"?configs' '{"configs": ["tiny.json"], "zzz": 1}'
+refuses 'unknown key "seeed"' '{"configs": [{"name": "a", "config": "tiny.json", "seeed": 1}]}'
+refuses 'expected a list for "seeds", found \{\}' '{"configs": ["tiny.json"], "seeds": {}}'
+refuses 'whole numbers in "seeds", found "1"' '{"configs": ["tiny.json"], "seeds": "1"}'
+refuses 'at least 1 in "ranks", found true' '{"configs": ["tiny.json"], "ranks": true}'
+refuses 'unknown config key "train.stepz"; did you mean "train.steps"' '{"configs": ["tiny.json"], "set": {"train.stepz": 1}}'
+refuses 'unknown config key "zzz"; .*schema' '{"configs": ["tiny.json"]}' --set zzz=1
 refuses 'whole numbers in "seeds", found -1' '{"configs": ["tiny.json"], "seeds": [1, -1]}'
 refuses 'at least 1 in "ranks", found 0' '{"configs": ["tiny.json"], "ranks": [2, 0]}'
 refuses 'at least 1 for "threads", found true' '{"configs": ["tiny.json"], "threads": true}'
@@ -38,6 +45,16 @@ printf '{"configs": ["tiny.json"], "set": {"train.stepz": 1}}' >"$WORK/bad.json"
 run "$sweep" "$WORK/bad.json" --out "$WORK/none"
 expect_failure 2 'refused.*train\.stepz.*train\.steps' "a key that the program does not know"
 [[ ! -e $WORK/none ]] || wrong "a refused sweep leaves a folder"
+
+# One value stands for a list of one.
+cat >"$WORK/lone.json" <<'JSON'
+{"$schema": "any.json", "configs": [{"name": "a", "config": "tiny.json", "ranks": 3}, {"name": "b", "config": "tiny.json"}],
+ "seeds": 4, "only": "a", "short": {"ranks": 2, "seeds": 5}}
+JSON
+run "$sweep" "$WORK/lone.json" --out "$WORK/lone" --dry-run
+expect_equal 'to run: a seed=4 on 3 ranks' "$(grep '^to run: ' "$OUT")" "a sweep without lists"
+run "$sweep" "$WORK/lone.json" --out "$WORK/lone" --dry-run --short
+expect_equal 'to run: a seed=5 on 2 ranks' "$(grep '^to run: ' "$OUT")" "a short sweep without lists"
 
 # The grid: rows with settings of their own, a list as a value, ranks, seeds.
 cat >"$WORK/grid.json" <<'JSON'
@@ -93,6 +110,41 @@ run "$sweep" "$WORK/two.json" --out "$WORK/estimated" --estimate --only played
 expect_code 0 "an estimate"
 grep -qE 'played .*: [0-9.]+ s a step' "$OUT" || wrong "--estimate does not say what a step takes"
 [[ ! -e $WORK/estimated ]] || wrong "--estimate leaves a folder"
+
+# The schema knows the keys that sweep_file.py takes, and takes every committed sweep.
+cat >"$WORK/schema.py" <<'PY'
+import json, pathlib, sys
+root = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(root / "scripts/lib"))
+import sweep_file
+schema = json.loads((root / "configs/sweeps/schema/sweep.json").read_text())
+parts = schema["$defs"]
+assert set(parts["flow"]["properties"]) | {"short"} == set(sweep_file.FLOW), "keys of a sweep"
+assert set(schema["properties"]) == set(sweep_file.FLOW), "keys of a sweep at the top"
+assert set(schema["properties"]["short"]["properties"]) == set(sweep_file.FLOW) - {"short"}, "keys of short"
+assert set(parts["item"]["properties"]) == set(sweep_file.ITEM), "keys of a row"
+try:
+    import jsonschema
+except ImportError:
+    print("skipped: sweeps by their schema, for Debian's python3-jsonschema is not installed")
+    sys.exit()
+validator = jsonschema.Draft202012Validator(schema)
+validator.check_schema(schema)
+for file in sorted((root / "configs/sweeps").glob("*.json")):
+    sweep = json.loads(file.read_text())
+    errors = [error.message for error in validator.iter_errors(sweep)]
+    assert not errors, (file, errors)
+for wrong in ({}, {"configs": ["a.json"], "rows": "b"}, {"configs": ["a.json"], "seed": 1}, {"configs": []},
+              {"configs": ["a.json"], "ranks": 0}, {"configs": ["a.json"], "ranks": []},
+              {"configs": ["a.json"], "link": "fast"}, {"configs": [{"config": "a.json"}]},
+              {"configs": ["a.json"], "short": {"short": {}}}, {"configs": ["a.json"], "threads": 1.5},
+              {"configs": ["a.json"], "set": {"a": []}}, {"configs": ["a.json"], "table": "b"}):
+    assert list(validator.iter_errors(wrong)), wrong
+for good in ({"configs": ["a.json"], "ranks": 2, "link": "10mbit"}, {"rows": "a.rows", "only": "b*", "short": {"seeds": 1}},
+             {"$schema": "schema/sweep.json", "configs": [{"name": "a", "config": "a.json", "ranks": 3}]}):
+    assert not list(validator.iter_errors(good)), good
+PY
+python3 "$WORK/schema.py" "$EQT_ROOT" || wrong "the schema of sweeps"
 
 # Every committed sweep can be read, whole and short.
 for file in "$EQT_ROOT"/configs/sweeps/*.json; do
