@@ -19,6 +19,7 @@ struct Console {
   std::function<std::size_t()> columns;  // of the terminal
   std::function<double()> seconds;       // since some moment, monotonic
   std::function<std::string()> time;     // what lines begin with: "12:34:56"
+  std::size_t table_columns = 80;        // at most, of the final table
 };
 
 /// See make_console_sink(style).

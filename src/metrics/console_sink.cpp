@@ -1,14 +1,11 @@
 // Progress and result for a person who watches.
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <iostream>
-#include <string_view>
 #include <utility>
 
 #include "core/clock.hpp"
@@ -16,6 +13,7 @@
 #include "metrics/console.hpp"
 #include "metrics/console_text.hpp"
 #include "metrics/partition_text.hpp"
+#include "metrics/terminal.hpp"
 
 namespace eqt::metrics {
 namespace {
@@ -25,7 +23,13 @@ constexpr double kLineShare = 0.1;    // of all steps
 constexpr double kBarSeconds = 0.1;   // faster than eyes read
 constexpr double kPaceWeight = 0.05;  // of the latest step: the pace of about the last 20
 
-constexpr const char* kClearLine = "\r\x1b[K";
+// The bar is left with the cursor at its beginning. Where a narrower terminal has broken it into
+// several lines the cursor stays with the first character, so clearing from there on leaves no
+// rest.
+constexpr const char* kClear = "\r\x1b[J";
+constexpr const char* kToBegin = "\r";
+
+constexpr std::size_t kTimeColumns = 10;  // "12:34:56  "
 
 /// Sums step records into what the progress shows.
 class Tracker {
@@ -127,7 +131,7 @@ class ConsoleSink : public Sink {
 
   void write(const Summary& summary) override {
     clear_bar();
-    console_.table << summary_table(run_, summary) << std::flush;
+    console_.table << summary_table(run_, summary, console_.table_columns) << std::flush;
     if (!console_.table)
       fail(Kind::output,
            "cannot write the result table to standard output; check what it is redirected to");
@@ -160,21 +164,31 @@ class ConsoleSink : public Sink {
   void say(const std::string& text) {
     if (style_ == ProgressStyle::off) return;
     clear_bar();
-    console_.progress << console_.time() << "  " << label_ << plain(text) << '\n' << std::flush;
+    const std::string line = console_.time() + "  " + label_ + plain(text);
+    if (!console_.is_terminal) {
+      console_.progress << line << '\n' << std::flush;
+      return;
+    }
+    std::string shown;
+    for (const std::string& part : wrapped(line, columns(), kTimeColumns)) shown += part + '\n';
+    console_.progress << shown << std::flush;
   }
 
-  /// @param text_of called with the columns that there are, one less than the terminal has: some
-  ///        wrap when the last one is written
+  /// One less than the terminal has: some wrap when the last one is written.
+  std::size_t columns() const { return std::max<std::size_t>(console_.columns(), 2) - 1; }
+
+  /// @param text_of called with the columns that are left for it
   template <typename TextOf>
   void draw(const TextOf& text_of) {
-    const std::size_t columns = std::max<std::size_t>(console_.columns(), 2) - 1;
-    const std::size_t left = columns - std::min(columns, label_.size());
-    console_.progress << kClearLine << fitted(label_, columns) << text_of(left) << std::flush;
+    const std::size_t all = columns();
+    const std::size_t left = all - std::min(all, label_.size());
+    // One piece, so that no other text comes between.
+    console_.progress << kClear + fitted(label_, all) + text_of(left) + kToBegin << std::flush;
     bar_shown_ = true;
   }
 
   void clear_bar() {
-    if (bar_shown_) console_.progress << kClearLine << std::flush;
+    if (bar_shown_) console_.progress << kClear << std::flush;
     bar_shown_ = false;
   }
 
@@ -189,16 +203,14 @@ class ConsoleSink : public Sink {
   double evaluation_begin_ = 0;  // by the console's clock
 };
 
-std::size_t terminal_columns() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
-}
+constexpr std::size_t kUsualColumns = 80;
 
-/// A terminal that understands the codes which clear a line.
-bool stderr_is_terminal() {
-  const char* kind = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+/// Of the terminal that the table goes to, as it is at the start; a file takes the usual.
+std::size_t table_columns() {
+  std::size_t columns = columns_of(STDOUT_FILENO);
+  if (columns == 0)
+    if (const auto terminal = find_terminal(STDOUT_FILENO, false)) columns = terminal->columns();
+  return columns == 0 ? kUsualColumns : columns;
 }
 
 /// "12:34:56" or, with the day, "2026-01-31 12:34:56".
@@ -219,14 +231,24 @@ std::unique_ptr<Sink> make_console_sink(ProgressStyle style, Console console) {
 }
 
 std::unique_ptr<Sink> make_console_sink(ProgressStyle style) {
-  const bool is_terminal = stderr_is_terminal();
+  const bool own = is_terminal(STDERR_FILENO);
+  const bool may_draw = style == ProgressStyle::bar || style == ProgressStyle::automatic;
+  std::shared_ptr<Terminal> terminal;
+  if (!own && may_draw) terminal = find_terminal(STDERR_FILENO, style == ProgressStyle::bar);
+  const bool shown = own || terminal != nullptr;
   // Whoever watches knows the day; a log may be read after many.
-  Console console{std::cerr,
-                  std::cout,
-                  is_terminal,
-                  terminal_columns,
-                  [clock = Stopwatch()] { return clock.seconds(); },
-                  [with_day = !is_terminal] { return local_time(with_day); }};
+  Console console{.progress = terminal ? terminal->stream() : std::cerr,
+                  .table = std::cout,
+                  .is_terminal = shown,
+                  .columns =
+                      [terminal] {
+                        if (terminal) return terminal->columns();
+                        const std::size_t columns = columns_of(STDERR_FILENO);
+                        return columns == 0 ? kUsualColumns : columns;
+                      },
+                  .seconds = [clock = Stopwatch()] { return clock.seconds(); },
+                  .time = [with_day = !shown] { return local_time(with_day); },
+                  .table_columns = table_columns()};
   return make_console_sink(style, std::move(console));
 }
 

@@ -8,12 +8,13 @@
 #include <initializer_list>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace eqt::metrics {
 namespace {
 
-constexpr std::size_t kTableColumns = 80;
+constexpr std::size_t kTableColumns = 80, kFewestTableColumns = 40;
 constexpr std::size_t kLabelColumns = 19;
 constexpr std::size_t kBarCells = 20, kShortBarCells = 10;
 constexpr std::size_t kFewColumns = 90;  // where a short bar leaves room for the bytes
@@ -165,7 +166,9 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
   };
 }
 
-void append_seconds(const RoomSeconds& s, Out out) {
+constexpr std::size_t kRoomColumns = 9, kRoomLabelColumns = 17;
+
+void append_seconds(const RoomSeconds& s, std::size_t columns_at_hand, Out out) {
   struct Column {
     const char* name;
     double seconds;
@@ -177,14 +180,31 @@ void append_seconds(const RoomSeconds& s, Out out) {
                                           {"decode", s.decode},
                                           {"update", s.update},
                                           {"total", s.total}}};
-  // 17 + 7 x 9 columns are the whole width.
-  fmt::format_to(out, "seconds per epoch");
-  for (const Column& column : columns) fmt::format_to(out, "{:>9}", column.name);
-  fmt::format_to(out, "\n{:17}", "");
-  for (const Column& column : columns)
-    fmt::format_to(out, "{:>9}",
-                   fmt::format("{:.{}f}", column.seconds, column.seconds < 1e4 ? 2 : 0));
-  fmt::format_to(out, "\n");
+  // 17 + 7 x 9 columns are the whole width; where there are fewer, so many rooms a line.
+  const std::size_t a_line = std::max<std::size_t>(
+      1, std::min(columns.size(), (columns_at_hand - kRoomLabelColumns) / kRoomColumns));
+  for (std::size_t first = 0; first < columns.size(); first += a_line) {
+    const auto some = std::span(columns).subspan(first, std::min(a_line, columns.size() - first));
+    fmt::format_to(out, "{:<{}}", first == 0 ? "seconds per epoch" : "", kRoomLabelColumns);
+    for (const Column& column : some) fmt::format_to(out, "{:>{}}", column.name, kRoomColumns);
+    fmt::format_to(out, "\n{:{}}", "", kRoomLabelColumns);
+    for (const Column& column : some)
+      fmt::format_to(out, "{:>{}}",
+                     fmt::format("{:.{}f}", column.seconds, column.seconds < 1e4 ? 2 : 0),
+                     kRoomColumns);
+    fmt::format_to(out, "\n");
+  }
+}
+
+}  // namespace
+
+namespace {
+
+bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }
+
+/// Of UTF-8 text.
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
 }
 
 }  // namespace
@@ -201,13 +221,29 @@ std::string plain(std::string_view text) {
   return shown;
 }
 
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t indent) {
+  if (characters(text) <= columns) return {std::string(text)};
+  std::vector<std::string> lines = {""};
+  std::size_t room = columns;  // of the line under way
+  while (!text.empty()) {
+    const std::size_t gap = std::min(text.find_first_not_of(' '), text.size());
+    const std::size_t end = std::min(text.find(' ', gap), text.size());
+    const std::size_t width = gap + characters(text.substr(gap, end - gap));
+    if (width > room && !lines.back().empty() && gap > 0) {
+      lines.emplace_back(indent, ' ');
+      lines.back() += text.substr(gap, end - gap);
+      room = columns - std::min(columns, indent + width - gap);
+    } else {
+      lines.back() += text.substr(0, end);
+      room -= std::min(room, width);
+    }
+    text.remove_prefix(end);
+  }
+  return lines;
+}
+
 std::string fitted(std::string_view text, std::size_t columns) {
-  const auto starts_character = [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
-  };
-  const auto characters =
-      static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_character));
-  if (characters <= columns) return std::string(text);
+  if (characters(text) <= columns) return std::string(text);
   const std::size_t dots = std::min<std::size_t>(3, columns);
   std::size_t kept = 0, end = 0;
   for (; end < text.size(); ++end)
@@ -288,7 +324,8 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
   return text;
 }
 
-std::string summary_table(const RunRecord& run, const Summary& summary) {
+std::string summary_table(const RunRecord& run, const Summary& summary, std::size_t columns) {
+  columns = std::clamp(columns, kFewestTableColumns, kTableColumns);
   std::string table;
   const Out out(table);
   std::vector<Row> rows = result_rows(run, summary);
@@ -300,10 +337,15 @@ std::string summary_table(const RunRecord& run, const Summary& summary) {
   if (run.simulated) {
     rows.insert(rows.begin(), {"SIMULATED", "one process played all ranks: seconds are its own"});
   }
-  for (const Row& row : rows)
-    fmt::format_to(out, "{:<{}}{}\n", row.label, kLabelColumns,
-                   fitted(plain(row.value), kTableColumns - kLabelColumns));
-  append_seconds(summary.epoch_seconds, out);
+  const std::size_t room = columns - kLabelColumns;
+  for (const Row& row : rows) {
+    std::string_view label = row.label;
+    for (const std::string& line : wrapped(plain(row.value), room, 0)) {
+      fmt::format_to(out, "{:<{}}{}\n", label, kLabelColumns, fitted(line, room));
+      label = "";
+    }
+  }
+  append_seconds(summary.epoch_seconds, columns, out);
   return table;
 }
 

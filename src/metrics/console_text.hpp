@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "metrics/records.hpp"
 
@@ -45,8 +46,10 @@ std::string evaluation_bar_text(const EvaluationProgress& progress, std::uint64_
 /// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."; what was sent as in Progress.
 std::string epoch_text(const EpochRecord& record, std::uint64_t epochs, int ranks);
 
-/// The final table: at most 80 columns wide.
-std::string summary_table(const RunRecord& run, const Summary& summary);
+/// The final table, in lines of at most `columns` that break between words; a word that is longer
+/// is cut, the last three of its characters dots.
+/// @param columns at least 40, at most 80 count
+std::string summary_table(const RunRecord& run, const Summary& summary, std::size_t columns = 80);
 
 /// "0:07", "12:34", "1:02:03", by rounding up.
 std::string duration_text(double seconds);
@@ -56,6 +59,10 @@ std::string bytes_text(std::uint64_t bytes);
 
 /// The text with a question mark for each control character, line breaks among them.
 std::string plain(std::string_view text);
+
+/// The text in lines of at most `columns` that break between words, those after the first indented;
+/// a longer word has a line of its own.
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t indent);
 
 /// The first `columns` characters of UTF-8 text, the last three of them dots if some are missing.
 std::string fitted(std::string_view text, std::size_t columns);

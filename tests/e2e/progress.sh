@@ -4,19 +4,21 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 short=(--config "$WORK/tiny.json")
 
-# One rank in a pseudo-terminal of 70 columns that is 45 wide after a while. Python says what it read.
+# A command in a pseudo-terminal whose width changes each time some bars were drawn. Prints, as JSON,
+# what was shown in each width, and what a terminal that breaks lines anew for a new width shows in the end.
 cat >"$WORK/terminal.py" <<'PY'
-import fcntl, os, pty, struct, sys, termios
+import fcntl, json, os, pty, re, select, struct, sys, termios
+widths = [int(width) for width in sys.argv[1].split(",")]
 pid, terminal = pty.fork()
 if pid == 0:
     os.environ["TERM"] = "xterm"
-    os.execv(sys.argv[1], sys.argv[1:])
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, widths[0], 0, 0))
+    os.execv(sys.argv[2], sys.argv[2:])
 
-def resize(columns):
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+def waits(seconds):
+    return not select.select([terminal], [], [], seconds)[0]
 
-resize(70)
-shown = b""
+shown = [b""]
 while True:
     try:
         some = os.read(terminal, 4096)
@@ -24,36 +26,75 @@ while True:
         break
     if not some:
         break
-    shown += some
-    if b"resized" not in shown and shown.count(b"\r\x1b[K") >= 3:
-        resize(45)
-        shown += b"\r\x1b[K<resized>"
-os.write(1, shown)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-PY
-run python3 "$WORK/terminal.py" "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar" --set output.progress=auto --set train.steps=12 --set data.limit_test=1200
-expect_code 0 "a run in a terminal"
-python3 - "$OUT" <<'PY' || wrong "a terminal is not shown what was promised"
-import re, sys
-text = open(sys.argv[1], "rb").read().decode()
-clear = "\r\x1b[K"
-before, after = text.split(clear + "<resized>")
-bars = [re.split(r"[\r\n]", part)[0] for part in before.split(clear)[1:]]
-bars = [bar for bar in bars if bar]
-late = [re.split(r"[\r\n]", part)[0] for part in after.split(clear)[1:]]
-late = [bar for bar in late if bar.startswith("[")][1:]  # one may have been under way
-assert bars and all(re.match(r"\[[#-]{10}\] +\d+ %", bar) for bar in bars), bars
-assert all(len(bar) < 70 for bar in bars), [len(bar) for bar in bars]
-assert max(len(bar) for bar in bars) >= 45, bars
-assert late and all(len(bar) < 45 for bar in late), late
-assert any("evaluating" in bar for bar in late), late
-assert "parameter hash" in text.split(clear)[-1], "the table comes last, on a clean line"
-table = text[text.index("run                tiny"):].replace("\r", "").splitlines()
-assert all(len(line) <= 80 for line in table), table
-assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]", text), "other control characters"
-assert set(re.findall(r"\x1b\[[0-9;]*[A-Za-z]", text)) == {"\x1b[K"}
+    shown[-1] += some
+    if len(shown) < len(widths) and shown[-1].count(b"\r\x1b[J[") >= 3 and waits(0.02):
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, widths[len(shown)], 0, 0))
+        shown.append(b"")
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+lines, line, at = [""], 0, 0  # characters of whole lines; the cursor's line and place in it
+for width, text in zip(widths, shown):
+    for piece in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|.", text.decode(), re.S):
+        if piece == "\n":
+            line, at = line + 1, at - at % width
+            if line == len(lines):
+                lines.append("")
+        elif piece == "\r":
+            at -= at % width  # of the line on the screen
+        elif piece == "\x1b[J":
+            lines[line] = lines[line][:at]
+            del lines[line + 1:]
+        else:
+            assert len(piece) == 1, piece
+            lines[line] = lines[line][:at].ljust(at) + piece + lines[line][at + 1:]
+            at += 1
+print(json.dumps({"shown": [[width, text.decode()] for width, text in zip(widths, shown)], "screen": lines}))
+sys.exit(code)
 PY
 
+# bars WIDTHS LABEL COMMAND...: what every terminal promises.
+bars() {
+  local widths=$1 label=$2
+  shift 2
+  run python3 "$WORK/terminal.py" "$widths" "$@"
+  expect_code 0 "$label: a run in a terminal"
+  python3 - "$OUT" <<'PY' || wrong "$label: a terminal is not shown what was promised"
+import json, re, sys
+told = json.load(open(sys.argv[1]))
+clear = "\r\x1b[J"
+text = "".join(part for _, part in told["shown"])
+for width, part in told["shown"]:
+    bars = [bar[:-1] for bar in part.split(clear) if bar.startswith("[") and bar.endswith("\r")]
+    assert bars and all(re.match(r"\[[#-]{10}\] +\d+ %" if width < 91 else r"\[[#-]{20}\] +\d+ %", bar) for bar in bars), (width, bars)
+    for bar in bars:
+        assert len(bar) < width, (width, bar)
+        for field in re.split("  +", bar)[1:]:  # whole parts
+            assert re.fullmatch(r"\d+ %|evaluating|epoch \d+/\d+|loss [\d.]+|[\d.e+]+ images/s|ETA [\d:-]+|sent [\d.]+ [kMG]?B|ratio [\d.]+|step \d+/\d+", field), bar
+assert "evaluating" in text
+assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]", text), "other control characters"
+assert set(re.findall(r"\x1b\[[0-9;]*[A-Za-z]", text)) == {"\x1b[J"}
+rests = [line for line in told["screen"] if "[#" in line or "[-" in line]
+assert not rests, rests
+screen = "\n".join(told["screen"])
+table = screen[screen.index("run                tiny"):].splitlines()
+last = told["shown"][0][0]
+assert all(len(line) <= min(80, last) for line in table), table  # of the width at the start
+assert "parameter hash" in screen
+for line in told["screen"]:  # what is said stands in words, later lines indented
+    assert not line or re.match(r"\d\d:\d\d:\d\d  |          |[a-z]|$", line), line
+PY
+}
+many=(--set output.progress=auto --set train.steps=60 --set train.epochs=9 --set data.limit_test=1200)
+bars 70,45,130,50,200 "one rank" "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar" "${many[@]}"
+# mpirun gives ranks pipes: the terminal is found through the script or through mpirun itself.
+bars 100,60 "run_local.sh" "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- "${short[@]}" --out "$WORK/bar2" "${many[@]}"
+bars 50,90 "mpirun" "$(command -v mpirun)" --oversubscribe -np 2 "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar3" "${many[@]}"
+# What mpirun's own standard error does not show is for no terminal.
+run python3 "$WORK/terminal.py" 80 /bin/bash -c '"$@" 2>log' bash "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- \
+  "${short[@]}" --out "$WORK/bar4" --set output.progress=auto
+expect_code 0 "a run with standard error in a file"
+! grep -q '\[[#-]' "$OUT" || wrong "a bar is drawn though standard error is a file"
+grep -q "epoch 1/[0-9]* done" log || wrong "the file has no lines of progress"
 # In a file or a pipe: lines with day and time, no control character, even if a bar was wished for and
 # a name has one.
 for style in auto bar; do

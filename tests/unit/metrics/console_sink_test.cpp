@@ -24,9 +24,13 @@ struct Fake {
   double now = 0;
 
   std::unique_ptr<Sink> sink(ProgressStyle style, bool is_terminal, std::size_t columns = 100) {
-    return make_console_sink(
-        style, Console{progress, table, is_terminal, [=] { return columns; },
-                       [this] { return now; }, [] { return std::string("12:34:56"); }});
+    return make_console_sink(style, Console{.progress = progress,
+                                            .table = table,
+                                            .is_terminal = is_terminal,
+                                            .columns = [=] { return columns; },
+                                            .seconds = [this] { return now; },
+                                            .time = [] { return std::string("12:34:56"); },
+                                            .table_columns = columns});
   }
 };
 
@@ -163,12 +167,13 @@ TEST_CASE("the bar stays on its line, in the terminal's width, and not too often
   }
   const std::string text = fake.progress.str().substr(before);
   CHECK(text.find('\n') == std::string::npos);
-  const std::string clear = "\r\x1b[K";
+  const std::string clear = "\r\x1b[J";
   int drawn = 0;
   for (std::size_t at = text.find(clear); at != std::string::npos;) {
     const std::size_t next = text.find(clear, at + 1);
     const std::string shown = text.substr(at + clear.size(), next - at - clear.size());
-    CHECK(shown.size() <= 59);
+    CHECK(shown.size() <= 60);
+    CHECK_THAT(shown, Catch::Matchers::EndsWith("\r"));  // the cursor waits where clearing begins
     CHECK_THAT(shown, StartsWith("["));
     at = next;
     ++drawn;
@@ -213,6 +218,73 @@ TEST_CASE("a bar drops whole parts that do not fit, the speed and ETA last", "[c
       "[######--------------]  30 %  epoch 1/3  loss 2.5000  812 images/s  ETA 0:42  sent 1.5 kB  "
       "ratio 8.00  step 60/200");
   CHECK(bar_text(p, 10) == "[###---...");
+}
+
+TEST_CASE("on 50 to 200 columns a bar is whole parts, more on wider ones", "[console]") {
+  Progress p;
+  p.total_steps = 12345678;
+  p.step = 1234567;
+  p.epoch = 123;
+  p.epochs = 456;
+  p.loss = 1234.5;
+  p.images_per_second = 81234;
+  p.sent_bytes = 999'000'000'000;
+  p.compression_ratio = 123.45;
+  p.remaining_seconds = 123456;
+  const EvaluationProgress evaluation{.epoch = 123, .done = 400, .samples = 10000};
+  for (const bool evaluating : {false, true}) {
+    const auto text_of = [&](std::size_t columns) {
+      return evaluating ? evaluation_bar_text(evaluation, 456, 0.01, columns)
+                        : bar_text(p, columns);
+    };
+    const std::string all = text_of(500).substr(text_of(500).find(']'));
+    std::size_t before = 0;
+    for (std::size_t columns = 50; columns <= 200; ++columns) {
+      const std::string bar = text_of(columns);
+      CHECK(bar.size() <= columns);
+      const std::string parts = bar.substr(bar.find(']'));
+      CHECK_THAT(all + "  ", StartsWith(parts + "  "));
+      CHECK(parts.find("epoch 123/456") != std::string::npos);
+      if (columns != 90) CHECK(parts.size() >= before);  // where the bar itself grows
+      before = parts.size();
+    }
+  }
+}
+
+TEST_CASE("lines break between words", "[console]") {
+  using Lines = std::vector<std::string>;
+  CHECK(wrapped("one two", 7, 2) == Lines{"one two"});
+  CHECK(wrapped("one two", 6, 2) == Lines{"one", "  two"});
+  CHECK(wrapped("one  two  three", 9, 2) == Lines{"one  two", "  three"});
+  CHECK(wrapped("one two three", 7, 4) == Lines{"one two", "    three"});
+  CHECK(wrapped("a longer-than-that b", 6, 0) == Lines{"a", "longer-than-that", "b"});
+  CHECK(wrapped("longer-than-that", 6, 0) == Lines{"longer-than-that"});
+  CHECK(wrapped("\xC3\xA4\xC3\xB6 \xC3\xBC", 4, 0) == Lines{"\xC3\xA4\xC3\xB6 \xC3\xBC"});
+  CHECK(wrapped("", 6, 2) == Lines{""});
+}
+
+TEST_CASE("on a narrow terminal words of lines and table stay whole", "[console]") {
+  const auto words_of = [](const std::string& text) {
+    std::istringstream stream(text);
+    std::vector<std::string> words;
+    for (std::string word; stream >> word;) words.push_back(word);
+    return words;
+  };
+  Fake wide;
+  run_all(wide, *wide.sink(ProgressStyle::lines, true, 1000), 0.001);
+  auto words = words_of(summary_table(run_record(), summary()));
+  std::ranges::sort(words);  // rooms of an epoch break into several lines
+  for (const std::size_t columns : {50, 60, 80}) {
+    Fake fake;
+    run_all(fake, *fake.sink(ProgressStyle::lines, true, columns), 0.001);
+    for (const std::string& line : lines_of(fake.progress.str() + fake.table.str()))
+      CHECK(line.size() <= columns);
+    CHECK(words_of(fake.progress.str()) == words_of(wide.progress.str()));
+    auto found = words_of(fake.table.str());
+    std::ranges::sort(found);
+    if (columns == 80) CHECK(found == words);
+    for (const std::string& word : words) CHECK(std::ranges::count(found, word) > 0);
+  }
 }
 
 TEST_CASE("the table holds every result within 80 columns", "[console]") {
@@ -343,7 +415,7 @@ TEST_CASE("whatever is shown of an emulated run says so, and no loss", "[console
     std::replace(text.begin(), text.end(), '\r', '\n');
     int lines = 0;
     for (const std::string& line : lines_of(text)) {
-      if (line.empty() || line == "\x1b[K") continue;
+      if (line.empty() || line == "\x1b[J") continue;
       ++lines;
       INFO(line);
       CHECK(line.find("EMULATED") != std::string::npos);
@@ -368,7 +440,7 @@ TEST_CASE("an evaluation has a bar of its own, with its speed and what is left",
   fake.now = 7;
   sink->write(EvaluationProgress{.epoch = 2, .done = 400, .samples = 1000});
   CHECK(fake.progress.str().substr(before) ==
-        "\r\x1b[K[########------------]  40 %  evaluating  epoch 2/3  200 images/s  ETA 0:03");
+        "\r\x1b[J[########------------]  40 %  evaluating  epoch 2/3  200 images/s  ETA 0:03\r");
 }
 
 TEST_CASE("a long evaluation has a line every ten seconds, a short one none", "[console]") {
