@@ -81,6 +81,10 @@ elif [[ $bind == core ]]; then
   mpirun+=(-bind-to "core:$threads")
 fi
 
+# Ranks get pipes from mpirun; this tells where their progress bar is seen.
+unset EQT_TERMINAL
+if [[ -t 2 ]] && EQT_TERMINAL=$(tty <&2); then export EQT_TERMINAL; fi
+
 # mpirun passes SIGUSR1 on to every rank, which then ends after a step with its state saved; of SIGTERM
 # it makes an end within a second. It gets a process group of its own, for Ctrl-C reaches a whole group.
 limit=()

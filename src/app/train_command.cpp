@@ -45,6 +45,11 @@ constexpr const char* kNoThreads =
     "this MPI library admits no calls from a second thread, so messages wait until computing is "
     "done; one with MPI_THREAD_SERIALIZED hides them";
 
+constexpr const char* kOneRank =
+    "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command (as "
+    "root "
+    "\"scripts/run_local.sh --ranks 2 --\" in place of the program)";
+
 /// [seconds per step]
 double slowest_rank(const PerRank& emulate_compute) {
   if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
@@ -289,9 +294,14 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     if (run->simulation != nullptr)
       sink->write(metrics::NoteRecord{.step = 0, .text = note_on_simulation(config, *run)});
     if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
+    if (comm.size() == 1 && comm::launched_size() == 0 && run->simulation == nullptr &&
+        config.synchronization.algorithm != "none")
+      sink->write(metrics::NoteRecord{.step = 0, .text = kOneRank});
     if (command.resume && !resume)
       sink->write(metrics::NoteRecord{
-          .step = 0, .text = fmt::format("{} has no complete checkpoint: the run begins", path)});
+          .step = 0,
+          .text =
+              fmt::format("--resume: {} has no complete checkpoint: the run begins anew", path)});
     if (resume && !resume->note.empty())
       sink->write(metrics::NoteRecord{.step = resume->position.step, .text = resume->note});
   });

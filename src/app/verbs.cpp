@@ -12,8 +12,10 @@
 #include "app/memory_estimate.hpp"
 #include "app/version.hpp"
 #include "codec/simd.hpp"
+#include "comm/host_facts.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
+#include "data/dataset.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::app {
@@ -88,6 +90,40 @@ void run_list(const ListCommand& command) {
 
 void run_schema() { fmt::print("{}\n", config_schema()); }
 
+namespace {
+
+void warn(const std::string& found) {
+  comm::print_warning(found + "; a run on this machine would be refused");
+}
+
+/// Files may lie on other machines than the one that checks, so what is absent is no error.
+void warn_of_files(const RunConfig& config) {
+  if (!config.train.is_emulated() && config.data.name != "synthetic") {
+    try {
+      data::open_dataset({.name = config.data.name, .path = config.data.path});
+    } catch (const Error& error) {
+      if (error.kind() != Kind::data) throw;
+      warn(error.what());
+    }
+  }
+  const std::string& weights = config.model.weights;
+  if (!weights.empty() && !std::ifstream(weights).is_open())
+    warn(fmt::format("model.weights: expected a readable file, found none at {}", weights));
+}
+
+void warn_of_memory(const MemoryEstimate& estimate, int ranks) {
+  constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+  const std::uint64_t needed = estimate.total() * static_cast<std::uint64_t>(ranks);
+  const std::uint64_t found = comm::memory().available_bytes;
+  if (found == 0 || needed <= found) return;
+  comm::print_warning(fmt::format(
+      "expected {} MiB of free memory for {} ranks on this machine, found {} MiB; try a smaller "
+      "train.batch_size or model.name, or ranks on several hosts",
+      needed / kMib, ranks, found / kMib));
+}
+
+}  // namespace
+
 void run_check(const CheckCommand& command) {
   const RunConfig config =
       parse_config(read_config_file(command.config_path), command.config_path, command.sets);
@@ -97,6 +133,8 @@ void run_check(const CheckCommand& command) {
   fmt::print(stderr, "{}\n", memory_text(estimate, command.ranks));
   for (const std::string& note : compressor_notes(config, estimate.layout))
     fmt::print(stderr, "{}\n", note);
+  warn_of_memory(estimate, command.ranks);
+  warn_of_files(config);
 }
 
 std::string read_config_file(const std::string& path) {

@@ -29,8 +29,6 @@ constexpr double kPaceWeight = 0.05;  // of the latest step: the pace of about t
 constexpr const char* kClear = "\r\x1b[J";
 constexpr const char* kToBegin = "\r";
 
-constexpr std::size_t kTimeColumns = 10;  // "12:34:56  "
-
 /// Sums step records into what the progress shows.
 class Tracker {
  public:
@@ -164,13 +162,16 @@ class ConsoleSink : public Sink {
   void say(const std::string& text) {
     if (style_ == ProgressStyle::off) return;
     clear_bar();
-    const std::string line = console_.time() + "  " + label_ + plain(text);
+    const std::string time = console_.time() + "  ";
     if (!console_.is_terminal) {
-      console_.progress << line << '\n' << std::flush;
+      console_.progress << time << label_ << plain(text) << '\n' << std::flush;
       return;
     }
+    // Later lines stand below the text, behind the label as well.
     std::string shown;
-    for (const std::string& part : wrapped(line, columns(), kTimeColumns)) shown += part + '\n';
+    const std::size_t begin = time.size(), room = columns() - std::min(columns(), label_.size());
+    for (const std::string& part : wrapped(time + plain(text), room, begin))
+      shown += part.substr(0, begin) + label_ + part.substr(begin) + '\n';
     console_.progress << shown << std::flush;
   }
 

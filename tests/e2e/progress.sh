@@ -107,6 +107,12 @@ for style in auto bar; do
   grep -q "parameter hash" "$OUT" || wrong "$style: expected the table on standard output"
 done
 
+# Who forgets mpirun is told, and what to type; who starts one rank on purpose is not.
+grep -q 'one rank, so nothing is sent; .*mpirun -np 2' "$WORK/log-auto/metrics.jsonl" || wrong "one rank without mpirun is not told"
+expect_text 'one rank, so nothing is sent; .*run_local.sh --ranks 2' "a run without mpirun"
+run "$EQT_PROGRAM" "${short[@]}" --out "$WORK/alone" --set synchronization.algorithm=none
+! grep -q 'nothing is sent' "$ERR" || wrong "a run that shall send nothing is told that it does"
+
 run "$EQT_PROGRAM" "${short[@]}" --out "$WORK/off" --set output.progress=off
 [[ ! -s $ERR ]] || wrong "progress off: expected nothing on stderr"
 grep -q "parameter hash" "$OUT" || wrong "progress off: expected the table"

@@ -69,7 +69,7 @@ expect_failure 2 "train.steps: expected at least the 14 steps" "fewer steps than
 # Nothing to go on from.
 train 2 nothing "${saves[@]}" --resume
 expect_code 0 "--resume in an empty folder"
-note_of nothing "has no complete checkpoint: the run begins"
+note_of nothing "has no complete checkpoint: the run begins anew"
 train 1 never
 train 1 never --resume
 expect_failure 2 "found a finished run without one" "a finished run without checkpoints"

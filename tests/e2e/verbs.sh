@@ -66,6 +66,14 @@ expect_failure 2 'error_feedback.*ef14.*qsgd.* 2\.23 ' "error feedback of a comp
 program check --config "$WORK/tiny.json" --set no.such.key=1
 expect_failure 2 'no\.such\.key' "check with an unknown key"
 [[ ! -d $WORK/runs ]] || wrong "check made a run folder"
+program check --config "$WORK/tiny.json" --set data.name=cifar10 --set "data.path=$WORK/nowhere" \
+  --set "model.weights=$WORK/absent.pt" --ranks 65536
+expect_code 0 "check of what lies on another machine"
+for what in "warning: .*$WORK/nowhere" "warning: .*absent\.pt" 'warning: .*MiB of free memory for 65536 ranks'; do
+  expect_text "$what" "check looks at paths and memory"
+done
+program check --config "$WORK/tiny.json"
+! grep -q warning: "$ERR" || wrong "check warns of a config that lacks nothing"
 for file in "$EQT_ROOT"/configs/*.json "$EQT_ROOT"/configs/*/*.json; do
   [[ $file != */sweeps/*.json ]] || continue  # of configs; see sweep.sh
   [[ -e $file ]] || continue
