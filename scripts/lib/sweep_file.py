@@ -11,7 +11,7 @@ import json
 import pathlib
 import re
 
-# configs/sweeps/schema/sweep.json says the same to editors.
+# configs/sweeps/sweep.jsonschema says the same to editors.
 FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "set": dict,
         "seeds": list, "ranks": list, "link": list, "simulate": bool, "threads": int,
         "timeout": int, "table": str, "short": dict, "$schema": str}

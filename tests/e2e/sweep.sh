@@ -117,7 +117,7 @@ import json, pathlib, sys
 root = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(root / "scripts/lib"))
 import sweep_file
-schema = json.loads((root / "configs/sweeps/schema/sweep.json").read_text())
+schema = json.loads((root / "configs/sweeps/sweep.jsonschema").read_text())
 parts = schema["$defs"]
 assert set(parts["flow"]["properties"]) | {"short"} == set(sweep_file.FLOW), "keys of a sweep"
 assert set(schema["properties"]) == set(sweep_file.FLOW), "keys of a sweep at the top"
@@ -141,7 +141,7 @@ for wrong in ({}, {"configs": ["a.json"], "rows": "b"}, {"configs": ["a.json"], 
               {"configs": ["a.json"], "set": {"a": []}}, {"configs": ["a.json"], "table": "b"}):
     assert list(validator.iter_errors(wrong)), wrong
 for good in ({"configs": ["a.json"], "ranks": 2, "link": "10mbit"}, {"rows": "a.rows", "only": "b*", "short": {"seeds": 1}},
-             {"$schema": "schema/sweep.json", "configs": [{"name": "a", "config": "a.json", "ranks": 3}]}):
+             {"$schema": "sweep.jsonschema", "configs": [{"name": "a", "config": "a.json", "ranks": 3}]}):
     assert not list(validator.iter_errors(good)), good
 PY
 python3 "$WORK/schema.py" "$EQT_ROOT" || wrong "the schema of sweeps"
