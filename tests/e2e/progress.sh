@@ -36,7 +36,7 @@ lines, line, at = [""], 0, 0  # characters of whole lines; the cursor's line and
 for width, text in zip(widths, shown):
     for piece in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|.", text.decode(), re.S):
         if piece == "\n":
-            line, at = line + 1, at - at % width
+            line, at = line + 1, at % width
             if line == len(lines):
                 lines.append("")
         elif piece == "\r":
@@ -77,8 +77,7 @@ rests = [line for line in told["screen"] if "[#" in line or "[-" in line]
 assert not rests, rests
 screen = "\n".join(told["screen"])
 table = screen[screen.index("run                tiny"):].splitlines()
-last = told["shown"][0][0]
-assert all(len(line) <= min(80, last) for line in table), table  # of the width at the start
+assert all(len(line) <= min(80, told["shown"][0][0]) for line in table), table  # the width at the start
 assert "parameter hash" in screen
 for line in told["screen"]:  # what is said stands in words, later lines indented
     assert not line or re.match(r"\d\d:\d\d:\d\d  |          |[a-z]|$", line), line
