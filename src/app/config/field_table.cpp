@@ -72,7 +72,8 @@ std::vector<Field> model_fields() {
       EQT_FIELD(model.weights, may_change)
           .text_is(TextRule::path)
           .or_null()
-          .says("file with initial weights: a dict of tensors, torchvision's names; null = random"),
+          .says("file with initial weights in torchvision's names: a state dict, or a dict with "
+                "one, as torch.save writes it; null = random"),
   };
 }
 
