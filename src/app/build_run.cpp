@@ -227,6 +227,11 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     plan = make_plan(config, run->replica->layout(), *run->compressor);
   });
   if (averages(config)) run->choice = choose_by_cost(config, comm, *run, plan);
+  if (run->choice) {
+    comm.agree_after([&] {
+      plan = make_plan(settled_config(config, *run), run->replica->layout(), *run->compressor);
+    });
+  }
   require_no_stop(comm);
   if (gossip_traits(config.synchronization.algorithm).mixes) {
     run->buckets = std::move(plan);

@@ -55,12 +55,16 @@ std::unique_ptr<collective::GradientMemory> make_memory(const RunConfig& config,
 std::vector<pipeline::FusionBucket> make_plan(const RunConfig& config, const Layout& layout,
                                               const codec::Compressor& compressor) {
   constexpr double kMib = 1024 * 1024;
+  // MPI takes a whole fusion bucket at once; cut only so that its deadline is that of a part.
+  constexpr std::size_t kMpiPiece = std::size_t{64} << 20;
+  const bool by_mpi = config.synchronization.collective == "mpi-allreduce";
   return pipeline::plan_buckets(
       layout, compressor,
       {.granularity = config.compressor.granularity == "model" ? pipeline::Granularity::model
                                                                : pipeline::Granularity::layer,
        .skip_below = config.compressor.skip_below,
-       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib)});
+       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib),
+       .piece_bytes = by_mpi ? kMpiPiece : 0});
 }
 
 std::unique_ptr<collective::Collective> make_collective(

@@ -36,7 +36,8 @@ class Dense final : public Collective {
   std::array<RankOrderMean, kMostSlots> average_;
 };
 
-/// MPI_Allreduce in place: the oracle for all others, and the fastest where ranks share memory.
+/// One blocking MPI_Allreduce a bucket, in place: what most programs do, and the oracle for all
+/// others. MPI keeps the thread, and a core, until the sum is there.
 class MpiAllreduce final : public Collective {
  public:
   explicit MpiAllreduce(comm::Communicator& comm) : comm_(comm) {}

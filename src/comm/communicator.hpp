@@ -65,7 +65,9 @@ class Communicator {
   static constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
   std::string broadcast(const std::string& text, Rank root);
 
-  /// Reductions are MPI's own: no checksum can watch sums that it makes on the way.
+  /// Reductions are MPI's own: no checksum can watch sums that it makes on the way. That of floats
+  /// is for gradients: one call of MPI_Allreduce, which keeps a core busy while it waits and which
+  /// cancel() does not end. The others are for a few numbers and wait asleep.
   void allreduce_sum(std::span<float> values);
   void allreduce_sum(std::span<double> values);
   void allreduce_max(std::span<float> values);
@@ -79,10 +81,6 @@ class Communicator {
   /// Every rank's text, by rank; lengths may differ.
   std::vector<std::string> allgather(const std::string& text);
 
-  /// MPI_Allreduce in place, blocking inside MPI, as most programs call it: what `bench
-  /// collectives` compares with. Neither bytes nor messages appear in byte_count(). For benchmarks
-  /// only: whoever waits keeps its core busy.
-  void bench_blocking_allreduce(std::span<float> values);
   /// MPI_Barrier, blocking inside MPI: ranks leave it within microseconds. For measuring only.
   void blocking_barrier();
 

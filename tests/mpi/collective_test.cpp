@@ -1,6 +1,8 @@
 #include "collective/collective.hpp"
 #include "pipeline/engine.hpp"
 
+#include <mpi.h>
+
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -17,6 +19,26 @@
 
 using namespace eqt;
 using namespace eqt::collective;
+
+namespace {
+
+// What the library asks of MPI, seen through MPI's own profiling interface.
+std::vector<int> g_blocking;  // counts of values of the calls of MPI_Allreduce
+int g_nonblocking = 0;        // calls of MPI_Iallreduce
+
+}  // namespace
+
+extern "C" int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op,
+                             MPI_Comm comm) {
+  g_blocking.push_back(count);
+  return PMPI_Allreduce(from, to, count, type, op, comm);
+}
+
+extern "C" int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op,
+                              MPI_Comm comm, MPI_Request* request) {
+  ++g_nonblocking;
+  return PMPI_Iallreduce(from, to, count, type, op, comm, request);
+}
 
 namespace {
 
@@ -136,6 +158,24 @@ TEST_CASE("lossless collectives agree with dense to float rounding", "[collectiv
     // n roundings of sums below n * 5 in float32.
     CHECK(worst < 1e-6 * comm.size());
   }
+}
+
+TEST_CASE("mpi-allreduce is one blocking call of MPI_Allreduce a bucket", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test::layout_of({{600, 1000}, {1000}, {400, 1000}});
+  const auto none = codec::make_none();
+  // The largest bucket and piece that there are: the whole gradient at once.
+  const auto plan = pipeline::plan_buckets(
+      layout, *none, {.bucket_bytes = std::size_t{64} << 20, .piece_bytes = std::size_t{64} << 20});
+  REQUIRE(plan.size() == 1);
+  const auto collective = make_mpi_allreduce(comm);
+  g_blocking.clear();
+  g_nonblocking = 0;
+  const Outcome out = run(comm, *collective, plan, total_count(layout));
+  const std::vector<int> expected(comm.size() > 1 ? 1 : 0, 1'001'000);
+  CHECK(g_blocking == expected);
+  CHECK(g_nonblocking == 0);
+  CHECK(out.values.size() == 1'001'000);
 }
 
 TEST_CASE("compressed means stay within the codec's variance", "[collective]") {

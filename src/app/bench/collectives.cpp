@@ -121,8 +121,11 @@ bool prepare(const RunConfig& config, std::size_t values, bool named, comm::Comm
       run.memory = make_memory(config, comm.size(), *run.compressor, values);
     });
     run.choice = choose_by_cost(config, comm, run, plan);
-    comm.agree_after(
-        [&] { run.collective = make_collective(settled_config(config, run), comm, run, plan); });
+    comm.agree_after([&] {
+      const RunConfig settled = settled_config(config, run);
+      plan = make_plan(settled, bench_layout(values), *run.compressor);
+      run.collective = make_collective(settled, comm, run, plan);
+    });
   } catch (const comm::AgreedError& error) {
     if (named || error.kind() != Kind::usage) throw;
     return false;
