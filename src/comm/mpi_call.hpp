@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <climits>
@@ -31,31 +32,43 @@ inline int checked_int(std::size_t count) {
   return static_cast<int>(count);
 }
 
-/// How a thread waits for messages. Those of other hosts it awaits asleep: a link brings a chunk in
-/// half a millisecond or more, and a thread that spins takes the core from computing and from the
-/// kernel's own network work. Those of this host come at the speed of memory: it looks again and
-/// again for a moment, giving way to others, and sleeps only then.
+/// How a thread waits for messages. Those of other hosts it awaits asleep: a thread that spins
+/// takes the core from computing and from the kernel's own network work. Each look costs some 20
+/// microseconds of that core (MPI polls its sockets), so a nap is a quarter of the wait so far, or
+/// of what such waits took before: a slow link is looked at a few times a chunk, a fast one every
+/// 100 microseconds. Messages of this host come at the speed of memory: it looks again and again
+/// for a moment, giving way to others, and sleeps only then.
 class Patience {
  public:
   void pause(bool within_host) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!started_) {
-      started_ = true;
+    const auto now = Clock::now();
+    if (!waiting_) {
+      waiting_ = true;
       since_ = now;
     }
-    if (within_host && now - since_ < kEager) {
+    const auto waited = now - since_;
+    if (within_host && waited < kEager) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(
+          std::clamp<Clock::duration>(std::max(waited, usual_) / 4, kShortest, kLongest));
     }
   }
-  /// Something moved.
-  void reset() { started_ = false; }
+  /// Something moved: a wait ends, if there was one.
+  void moved() {
+    const auto waited = waiting_ ? Clock::now() - since_ : Clock::duration::zero();
+    usual_ = std::max(waited, usual_ / 2);
+    waiting_ = false;
+  }
+  /// The next pause is the first of another wait.
+  void reset() { waiting_ = false; }
 
  private:
-  static constexpr std::chrono::microseconds kEager{200}, kNap{100};
-  std::chrono::steady_clock::time_point since_;
-  bool started_ = false;
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::microseconds kEager{200}, kShortest{100}, kLongest{500};
+  Clock::time_point since_;
+  Clock::duration usual_{0};  // of the waits before, lately
+  bool waiting_ = false;
 };
 
 }  // namespace eqt::comm

@@ -454,7 +454,7 @@ void Transfers::progress_or_pause() {
          s.open.empty() ? "waiting" : s.open.front()->operation);
   }
   if (s.progress()) {
-    s.patience.reset();
+    s.patience.moved();
   } else {
     s.patience.pause(s.awaits_this_host());
   }
