@@ -60,6 +60,9 @@ struct Contribution {
   bool everything_exact() const {
     return compressor == nullptr && approximated.empty() && own == nullptr;
   }
+  /// flat = what this rank's messages stand for: the sums where they carry those, 0 for values that
+  /// were never encoded, such as the chunk that this rank itself reduces.
+  void keep_encoded(std::span<float> flat, const FusionBucket& bucket) const;
   /// flat -= what was contributed, for every value of the bucket: turns the exact values into the
   /// error of this rank's own compression.
   void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace) const;

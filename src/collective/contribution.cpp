@@ -5,13 +5,11 @@
 
 namespace eqt::collective {
 
-void Contribution::subtract_from(std::span<float> flat, const FusionBucket& bucket,
-                                 Workspace& workspace) const {
+void Contribution::keep_encoded(std::span<float> flat, const FusionBucket& bucket) const {
   if (everything_exact()) {
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(bucket.begin), bucket.count(), 0.0f);
     return;
   }
-  if (own != nullptr) own->subtract_from(flat);
   const float* sum = sums.data();
   for (const codec::Segment& run : summed) {
     std::copy_n(sum, run.count, flat.begin() + static_cast<std::ptrdiff_t>(run.begin));
@@ -20,6 +18,13 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
   for (const codec::Segment& run : exact) {
     std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
   }
+}
+
+void Contribution::subtract_from(std::span<float> flat, const FusionBucket& bucket,
+                                 Workspace& workspace) const {
+  keep_encoded(flat, bucket);
+  if (everything_exact()) return;
+  if (own != nullptr) own->subtract_from(flat);
   for (const codec::Segment& run : approximated) {
     for (std::size_t i = run.begin; i < run.begin + run.count; ++i) flat[i] -= approximation[i];
   }

@@ -14,6 +14,7 @@
 #include "codec/levels/adaptive_levels.hpp"
 #include "collective/adaptation.hpp"
 #include "collective/messages.hpp"
+#include "core/checksum.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
@@ -63,10 +64,10 @@ class LevelAdaptation final : public Adaptation {
 
   Traffic traffic_among(int ranks) const override {
     const auto others = static_cast<std::uint64_t>(ranks - 1);
-    const std::uint64_t sums = others * codec::GradientStatistics::kSums * sizeof(double);
+    const std::uint64_t sums = codec::GradientStatistics::kSums * sizeof(double);
     const std::uint64_t levels = codec_.levels().size() * sizeof(double);
-    return {.sent_bytes = sums + (ranks > 1 ? levels : 0),
-            .received_bytes = sums + others * levels};
+    const std::uint64_t bytes = others * (sums + levels + 2 * kChecksumBytes);
+    return {.sent_bytes = bytes, .received_bytes = bytes};
   }
 
   /// The statistics are empty between two steps.

@@ -7,6 +7,7 @@
 #include "codec/message.hpp"
 #include "collective/allgather_steps.hpp"
 #include "collective/mean_kernel.hpp"
+#include "core/checksum.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -128,11 +129,11 @@ class WorkerAllgather final : public WorkerMean {
     count_sent(bytes, traffic);
   }
 
-  /// To everyone else.
+  /// To everyone else, with a checksum.
   void count_sent(std::size_t bytes, Traffic& traffic) const {
     const auto others = static_cast<std::uint64_t>(workers_ - 1);
-    traffic.sent_bytes += bytes * others;
-    traffic.received_bytes += bytes * others;
+    traffic.sent_bytes += (bytes + kChecksumBytes) * others;
+    traffic.received_bytes += (bytes + kChecksumBytes) * others;
     traffic.messages += others;
   }
 
@@ -169,10 +170,18 @@ class WorkerDense final : public WorkerMean {
                  values.subspan(bucket.begin, bucket.count()));
     traffic.decode_seconds += decode.seconds();
     // All values to their owners, all means to everyone: 2 * 4d * (n-1)/n per rank.
+    const auto others = static_cast<std::uint64_t>(workers_ - 1);
     const std::uint64_t bytes =
-        2 * sizeof(float) * bucket.count() * static_cast<std::uint64_t>(workers_ - 1);
+        2 * sizeof(float) * bucket.count() * others + kChecksumBytes * messages(bucket.count());
     traffic.sent_bytes += bytes;
     traffic.received_bytes += bytes;
+  }
+
+  /// Of all ranks: two send each other everything, more of them each owner's part there and back.
+  std::uint64_t messages(std::uint64_t values) const {
+    const auto ranks = static_cast<std::uint64_t>(workers_);
+    if (ranks == 2) return values > 0 ? 2 : 0;
+    return 2 * std::min(ranks, values) * (ranks - 1);
   }
 
   Contribution contribution(Rank, const FusionBucket&) const override { return {}; }

@@ -98,6 +98,7 @@ struct Communicator::State {
       check(MPI_Isend(&kNote, 1, MPI_CHAR, peer, kFirstChannelTag, notes, &request),
             "a note to stop");
       check(MPI_Request_free(&request), "a note to stop");
+      transfers->count_note(sizeof kNote, 0);
     }
   }
 
@@ -110,14 +111,22 @@ struct Communicator::State {
     check(
         MPI_Recv(&note, 1, MPI_CHAR, status.MPI_SOURCE, kFirstChannelTag, notes, MPI_STATUS_IGNORE),
         "a note to stop");
+    transfers->count_note(0, sizeof note);
     return true;
   }
 
-  /// What a ring allreduce of `bytes` sends per rank: 2 (n-1)/n of them.
+  /// What a ring allreduce of `bytes` sends per rank: 2 (n-1)/n of them. A reduction to one rank
+  /// and a broadcast of the result send as much, added up over ranks.
   void count_ring(std::size_t bytes) {
     const auto n = static_cast<std::uint64_t>(size);
     const std::uint64_t moved = 2 * bytes * (n - 1) / n;
     transfers->count(moved, moved, 2 * (n - 1));
+  }
+
+  /// Every rank but the root receives the bytes once, whoever passes them on.
+  void count_broadcast(std::size_t bytes, bool is_root) {
+    const auto others = static_cast<std::uint64_t>(size - 1);
+    transfers->count(is_root ? others * bytes : 0, is_root ? 0 : bytes, is_root ? others : 0);
   }
 
   void allreduce(void* values, std::size_t n, MPI_Datatype type, std::size_t value_bytes, MPI_Op op,
@@ -237,8 +246,8 @@ void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
     if (sends) forged = s.transfers->forge_for_mpi(piece);
     std::uint64_t expected = sends ? checksum(piece) : 0;
     s.broadcast(forged.empty() ? piece.data() : forged.data(), piece.size(), root, kOperation);
-    s.transfers->count(sends ? piece.size() : 0, sends ? 0 : piece.size(), 0);
     s.broadcast(&expected, sizeof expected, root, kOperation);
+    s.count_broadcast(piece.size() + sizeof expected, sends);
     require_undamaged({s.watchdog->step(), kOperation, root}, piece.size(), expected,
                       checksum(piece));
   }
@@ -291,6 +300,7 @@ void Communicator::start_max(std::span<double> values) {
   check(MPI_Iallreduce(MPI_IN_PLACE, values.data(), checked_int(values.size()), MPI_DOUBLE, MPI_MAX,
                        s.comm, &s.maximum),
         "agreement of ranks");
+  s.count_ring(values.size_bytes());
 }
 
 void Communicator::finish_max() {
@@ -325,6 +335,8 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
   check(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, s.comm,
                        &request),
         kOperation);
+  const std::uint64_t moved = (all.size() - 1) * sizeof mine;
+  s.transfers->count(moved, moved, all.size() - 1);
   s.wait(request, kOperation);
   for (std::size_t r = 0; r < all.size(); ++r) {
     require_undamaged({s.watchdog->step(), kOperation, static_cast<Rank>(r)}, sizeof value,

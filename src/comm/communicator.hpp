@@ -73,7 +73,7 @@ class Communicator {
   void allreduce_max(std::span<float> values);
   void allreduce_max(std::span<double> values);
   /// An allreduce_max that goes on beside other work: `values` belong to it until finish_max().
-  /// One at a time. Neither bytes nor messages appear in byte_count().
+  /// One at a time.
   void start_max(std::span<double> values);
   void finish_max();
   /// @throws Error{wire} on a rank where a value does not fit its checksum

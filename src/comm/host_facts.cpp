@@ -56,7 +56,7 @@ std::vector<InterfaceCount> interface_counts() {
 }
 
 std::vector<InterfaceCount> parse_interface_counts(std::string_view text) {
-  constexpr std::size_t kColumns = 16, kSentColumn = 8;
+  constexpr std::size_t kColumns = 16, kSentColumn = 8, kSentPacketsColumn = 9;
   std::vector<InterfaceCount> counts;
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
@@ -69,6 +69,7 @@ std::vector<InterfaceCount> parse_interface_counts(std::string_view text) {
     if (values.size() < kColumns) continue;
     count.received_bytes = values[0];
     count.sent_bytes = values[kSentColumn];
+    count.sent_packets = values[kSentPacketsColumn];
     counts.push_back(std::move(count));
   }
   return counts;
@@ -82,8 +83,8 @@ std::vector<InterfaceCount> carried_between(const std::vector<InterfaceCount>& b
                                    [&](const auto& count) { return count.name == now.name; });
     if (then == before.end()) continue;
     // Modulo 2^64, as counters wrap.
-    carried.push_back(
-        {now.name, now.received_bytes - then->received_bytes, now.sent_bytes - then->sent_bytes});
+    carried.push_back({now.name, now.received_bytes - then->received_bytes,
+                       now.sent_bytes - then->sent_bytes, now.sent_packets - then->sent_packets});
   }
   const auto total = [](const InterfaceCount& c) { return c.received_bytes + c.sent_bytes; };
   std::stable_sort(carried.begin(), carried.end(),

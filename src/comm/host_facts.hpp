@@ -14,6 +14,7 @@ struct InterfaceCount {
   std::string name;
   std::uint64_t received_bytes = 0;
   std::uint64_t sent_bytes = 0;
+  std::uint64_t sent_packets = 0;  // batches that the kernel hands over count as one
 };
 
 /// The counters of this process's network namespace; empty where the system shows none.

@@ -201,7 +201,13 @@ struct Transfers::State {
 
   /// It needs no place among the chunks in flight: it is as short as their headers.
   void send_checksum(std::uint32_t at) {
-    send(at, std::as_bytes(std::span(&streams[at].checksum, 1)), true);
+    const auto sum = std::as_bytes(std::span(&streams[at].checksum, 1));
+    const Rank to = streams[at].exchange->outgoing[streams[at].index].to;
+    send(at, sum, true);
+    count.sent_bytes += sum.size();
+    count.sent_checksum_bytes += sum.size();
+    sent_to[static_cast<std::size_t>(to)] += sum.size();
+    if (peer(to).within_host) count.sent_on_host_bytes += sum.size();
   }
 
   void send(std::uint32_t at, std::span<const std::byte> bytes, bool is_checksum) {
@@ -324,6 +330,8 @@ struct Transfers::State {
       fail_message(provenance(stream), fmt::format("a checksum of {} bytes, found {} bytes",
                                                    sizeof stream.theirs, checksum_bytes));
     }
+    count.received_bytes += checksum_bytes;
+    count.received_checksum_bytes += checksum_bytes;
     require_undamaged(provenance(stream), stream.moved, stream.theirs, stream.checksum);
     stream.exchange->incoming[stream.index].bytes = stream.moved;
     end(at);
@@ -470,6 +478,13 @@ void Transfers::count(std::uint64_t sent_bytes, std::uint64_t received_bytes,
   state_->count.sent_bytes += sent_bytes;
   state_->count.received_bytes += received_bytes;
   state_->count.messages += messages;
+  state_->count.estimated_bytes += sent_bytes;
+}
+
+void Transfers::count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes) {
+  state_->count.sent_bytes += sent_bytes;
+  state_->count.received_bytes += received_bytes;
+  state_->count.messages += sent_bytes > 0 ? 1 : 0;
 }
 
 }  // namespace eqt::comm

@@ -31,14 +31,20 @@ struct Incoming {
   std::size_t bytes = 0;  // received, set when the exchange is done
 };
 
-/// Bytes that this rank handed to and took from the network so far. Point-to-point messages count
-/// exactly; an MPI collective counts as its ring algorithm would send.
+/// Bytes that this rank handed to MPI and took from it so far, without the headers that MPI and TCP
+/// add. Point-to-point messages count exactly, with their checksums. What MPI's own collectives
+/// send is not to be seen from outside and counts by formula, right as the sum over ranks: an
+/// allreduce as a ring, a broadcast of b bytes as (n-1) b sent by its root, an allgather of b bytes
+/// a rank as (n-1) b sent by each.
 struct ByteCount {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
-  std::uint64_t messages = 0;
+  std::uint64_t messages = 0;  // chunks sent
   // Of sent_bytes: point-to-point to ranks of the same host, which no network carries.
   std::uint64_t sent_on_host_bytes = 0;
+  std::uint64_t sent_checksum_bytes = 0;      // of sent_bytes
+  std::uint64_t received_checksum_bytes = 0;  // of received_bytes
+  std::uint64_t estimated_bytes = 0;          // of sent_bytes: by formula
 };
 
 /// Where a message belongs and how urgent it is.
@@ -83,7 +89,7 @@ using Tamper =
 ///
 /// Every message is followed by a checksum of its bytes, sender and channel. A message that does
 /// not fit its checksum or its room is Error{wire}, which names sender, operation and step; no
-/// exchange is done() before all its messages fit. Checksums count as envelope, not as bytes sent.
+/// exchange is done() before all its messages fit.
 ///
 /// Large messages between hosts are cut into chunks, of which few are in MPI's hands at a time:
 /// both directions stay busy, and an urgent message overtakes the rest of a long one. A message
@@ -154,8 +160,10 @@ class Transfers {
   const ByteCount& byte_count() const noexcept;
   /// Of byte_count().sent_bytes: point-to-point, by receiver.
   std::span<const std::uint64_t> sent_bytes_by_peer() const noexcept;
-  /// For traffic that MPI moved by itself.
+  /// For traffic that MPI moved by itself, by formula.
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
+  /// For messages that its owner sends and receives outside of exchanges.
+  void count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes);
   /// For tests only. Messages without a byte stay whole.
   void spoil(Spoil how);
   /// For tests only: what goes out in place of bytes that MPI moves by itself, as many; mostly

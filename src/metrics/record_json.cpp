@@ -121,6 +121,7 @@ Json json_of(const EpochRecord& r) {
       {"compression_ratio", number(r.compression_ratio)},
       {"bits_per_value", number(r.bits_per_value)},
       {"quantization_variance", number(r.quantization_variance)},
+      {"mean_quantization_variance", number(r.mean_quantization_variance)},
       {"replicas_identical", r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
   add(r.replicas, epoch);
   return epoch;
@@ -146,9 +147,12 @@ Json json_of(const Summary& s) {
       {"sent_bytes", s.sent_bytes},
       {"received_bytes", s.received_bytes},
       {"dense_bytes", s.dense_bytes},
+      {"other_sent_bytes", s.other_sent_bytes},
+      {"estimated_sent_bytes", s.estimated_sent_bytes},
       {"compression_ratio", number(s.compression_ratio)},
       {"bits_per_value", number(s.bits_per_value)},
       {"quantization_variance", number(s.quantization_variance)},
+      {"mean_quantization_variance", number(s.mean_quantization_variance)},
       {"replicas_identical", s.replicas_identical ? Json(*s.replicas_identical) : Json(nullptr)},
       {"parameter_hash", s.parameter_hash},
       {"peak_rss_mib", number(s.peak_rss_mib)}};

@@ -155,7 +155,10 @@ struct EpochRecord {
   std::uint64_t total_sent_bytes = 0;  // since the first step of the run; not part of the JSON
   double compression_ratio = 0;
   double bits_per_value = 0;
+  // |decoded - exact|^2 / |exact|^2 of what a rank encoded of its own values.
   std::optional<double> quantization_variance;
+  // |applied - exact|^2 / |exact|^2 of the mean, all quantisations included.
+  std::optional<double> mean_quantization_variance;
   std::optional<bool> replicas_identical;  // empty: they need not be
   ReplicasRecord replicas;
 };
@@ -172,9 +175,14 @@ struct Summary {
   double images_per_second = 0;
   RoomSeconds epoch_seconds;  // mean over epochs
   std::uint64_t sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
+  // What all ranks handed to MPI beside sent_bytes since they were started: parameters at the
+  // start, evaluation, oversight, records, agreement on errors.
+  std::uint64_t other_sent_bytes = 0;
+  // Of both, what MPI's own collectives sent, which nobody can count: by formula.
+  std::uint64_t estimated_sent_bytes = 0;
   double compression_ratio = 0;
   double bits_per_value = 0;
-  std::optional<double> quantization_variance;
+  std::optional<double> quantization_variance, mean_quantization_variance;
   std::optional<bool> replicas_identical;
   std::string parameter_hash;  // 16 hex digits
   double peak_rss_mib = 0;     // of the largest rank

@@ -27,7 +27,8 @@ class AveragingInTurn final : public Synchronizer {
     own_.reserve(memories_.size());
     for (GradientMemory* const memory : memories_) {
       own_.emplace_back(layout, gradient, plan_.size(),
-                        OwnGradientOptions{.rank = static_cast<Rank>(own_.size()),
+                        OwnGradientOptions{.run_seed = options.run_seed,
+                                           .rank = static_cast<Rank>(own_.size()),
                                            .takes_residual = mean.takes_residual(),
                                            .lossy = options.lossy,
                                            .memory = memory,
@@ -63,7 +64,8 @@ class AveragingInTurn final : public Synchronizer {
   SyncResult finish() override {
     EQT_CHECK(ready_ == own_.size(), "{} of {} workers", ready_, own_.size());
     for (const FusionBucket& bucket : plan_) finish(bucket);
-    SyncResult result{.traffic = traffic_, .quantization_variance = mean_variance()};
+    SyncResult result{
+        .traffic = traffic_, .quantization_variance = mean_variance(), .mean_sketch = sketch()};
     if (own_.front().adapting()) {
       result.note = options_.adaptation->adapt(context_.step);
       result.traffic += options_.adaptation->traffic_among(static_cast<int>(own_.size()));
@@ -100,6 +102,13 @@ class AveragingInTurn final : public Synchronizer {
     }
     if (count == 0) return {};
     return sum / count;
+  }
+
+  /// Of all workers' gradients and of their mean.
+  std::optional<MeanSketch> sketch() const {
+    auto all = own_.front().sketch();
+    for (std::size_t w = 1; all && w < own_.size(); ++w) own_[w].add_sketch_to(*all);
+    return all;
   }
 
   collective::WorkerMean& mean_;

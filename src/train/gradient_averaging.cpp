@@ -39,7 +39,8 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
         gradient_(gradient),
         options_(options),
         own_(layout, gradient, plan_.size(),
-             {.rank = comm.rank(),
+             {.run_seed = options.run_seed,
+              .rank = comm.rank(),
               .takes_residual = collective.takes_residual(),
               .lossy = options.lossy,
               .memory = memory,
@@ -86,7 +87,10 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     count_bytes(bytes_before_, comm_.byte_count(), traffic_);
     std::optional<std::string> note;
     if (own_.adapting()) note = adapt();
-    return {traffic_, own_.variance(), std::move(note)};
+    return {.traffic = traffic_,
+            .quantization_variance = own_.variance(),
+            .mean_sketch = own_.sketch(),
+            .note = std::move(note)};
   }
 
   void visit_state(StateVisitor& visitor) override {

@@ -36,6 +36,8 @@ void Ledger::Totals::operator+=(const Totals& other) {
   encoded_values += other.encoded_values;
   variance += other.variance;
   variance_count += other.variance_count;
+  mean_variance += other.mean_variance;
+  mean_variance_count += other.mean_variance_count;
 }
 
 Ledger::Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options)
@@ -62,6 +64,7 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
     return;
   }
   unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values, result.skipped});
+  if (result.mean_sketch) sketches_.push_back(*result.mean_sketch);
   if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
 }
 
@@ -153,7 +156,10 @@ void Ledger::flush_steps() {
     reduction_.push_back(static_cast<double>(local.encoded_bytes));
     reduction_.push_back(static_cast<double>(local.encoded_values));
   }
+  for (const MeanSketch& sketch : sketches_)
+    reduction_.insert(reduction_.end(), sketch.exact.begin(), sketch.exact.end());
   comm_.allreduce_sum(reduction_);
+  note_errors_of_means(std::span<const double>(reduction_).subspan(unflushed_.size() * kColumns));
 
   const auto count = static_cast<StepId>(ranks());
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
@@ -181,6 +187,19 @@ void Ledger::flush_steps() {
     choose_flush_interval(last.seconds.total);
   }
   unflushed_.clear();
+}
+
+/// @param sums over ranks, of the sketches one after another
+void Ledger::note_errors_of_means(std::span<const double> sums) {
+  for (MeanSketch& sketch : sketches_) {
+    std::ranges::copy(sums.first(MeanSketch::kSums), sketch.exact.begin());
+    sums = sums.subspan(MeanSketch::kSums);
+    const auto error = sketch.relative_error(ranks());
+    if (!error) continue;
+    epoch_.mean_variance += *error;
+    epoch_.mean_variance_count += 1;
+  }
+  sketches_.clear();
 }
 
 /// By rank 0's clock, for all ranks.
@@ -242,6 +261,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
   record.compression_ratio = epoch_.compression_ratio();
   record.bits_per_value = epoch_.bits_per_value();
   record.quantization_variance = mean_variance(epoch_);
+  record.mean_quantization_variance = epoch_.error_of_means();
   record.replicas_identical = assessment.replicas_identical;
   if (comm_.rank() == 0) sink_.write(record);
 
@@ -273,106 +293,25 @@ metrics::Summary Ledger::summary() {
   summary.compression_ratio = run_.compression_ratio();
   summary.bits_per_value = run_.bits_per_value();
   summary.quantization_variance = mean_variance(run_);
+  summary.mean_quantization_variance = run_.error_of_means();
   summary.replicas = replicas_;
   std::array<double, 1> rss = {peak_rss_mib()};
   comm_.allreduce_max(rss);
   summary.peak_rss_mib = rss[0];
+  count_other_bytes(summary);
   return summary;
 }
 
-namespace {
-
-std::array<double, 7> in_order(const metrics::RoomSeconds& s) {
-  return {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
-}
-
-metrics::RoomSeconds from_order(const std::array<double, 7>& all) {
-  return {.data = all[0],
-          .compute = all[1],
-          .encode = all[2],
-          .transfer = all[3],
-          .decode = all[4],
-          .update = all[5],
-          .total = all[6]};
-}
-
-void visit_seconds(StateVisitor& visitor, Across across, metrics::RoomSeconds& s) {
-  std::array<double, 7> all = in_order(s);
-  visitor.doubles("seconds", all, across);
-  s = from_order(all);
-}
-
-/// NaN stands for what is not there.
-void visit_optional(StateVisitor& visitor, std::string_view name, std::optional<double>& value) {
-  double shown = value.value_or(std::numeric_limits<double>::quiet_NaN());
-  visitor.real(name, shown, Across::same);
-  value.reset();
-  if (!std::isnan(shown)) value = shown;
-}
-
-}  // namespace
-
-void Ledger::Totals::visit_state(StateVisitor& visitor) {
-  std::array<double, 8> all = {static_cast<double>(steps),
-                               mean_steps,
-                               loss,
-                               sent_bytes,
-                               received_bytes,
-                               dense_bytes,
-                               encoded_bytes,
-                               encoded_values};
-  std::array<double, 2> measured = {variance, variance_count};
-  visitor.doubles("totals", all, Across::same);
-  visitor.doubles("variance", measured, Across::sum);
-  visit_seconds(visitor, Across::own, seconds);
-  steps = static_cast<StepId>(all[0]);
-  mean_steps = all[1];
-  loss = all[2];
-  sent_bytes = all[3];
-  received_bytes = all[4];
-  dense_bytes = all[5];
-  encoded_bytes = all[6];
-  encoded_values = all[7];
-  variance = measured[0];
-  variance_count = measured[1];
-}
-
-void Ledger::visit_state(StateVisitor& visitor) {
-  if (visitor.restores()) {
-    unflushed_.clear();
-    own_ = {};
-  } else {
-    settle();
-  }
-  visit_in(visitor, "epoch", epoch_);
-  visit_in(visitor, "closed epochs", run_);
-  visit_seconds(visitor, Across::same, slowest_);
-  visit_results(visitor);
-}
-
-void Ledger::visit_results(StateVisitor& visitor) {
-  visitor.number("epochs", epochs_, Across::same);
-  visitor.real("train loss", train_loss_, Across::same);
-  visit_optional(visitor, "test accuracy", accuracy_);
-  visit_optional(visitor, "best test accuracy", best_accuracy_);
-  visit_optional(visitor, "consensus distance", replicas_.consensus_distance);
-  visit_optional(visitor, "relative consensus distance", replicas_.consensus_distance_relative);
-  std::uint64_t bytes = replicas_.evaluation_sent_bytes.value_or(0);
-  visitor.number("evaluation sent bytes", bytes, Across::same);
-  if (bytes > 0) replicas_.evaluation_sent_bytes = bytes;
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> nodes = replicas_.node_test_accuracy;
-  nodes.resize(static_cast<std::size_t>(comm_.size()), kUnknown);
-  if (visitor.restores()) std::ranges::fill(nodes, kUnknown);
-  visitor.doubles("test accuracy of ranks", nodes, Across::fresh);
-  replicas_.node_test_accuracy.clear();
-  if (!std::isnan(nodes[0])) replicas_.node_test_accuracy = std::move(nodes);
-}
-
-metrics::RoomSeconds Ledger::slowest(const metrics::RoomSeconds& s) {
-  std::array<double, 7> all = in_order(s);
-  comm_.allreduce_max(all);
-  return from_order(all);
+/// Of workers nothing is sent. What a rollback has undone was sent all the same.
+void Ledger::count_other_bytes(metrics::Summary& summary) {
+  if (options_.workers > 0) return;
+  const comm::ByteCount& own = comm_.byte_count();
+  std::array<double, 2> sums = {static_cast<double>(own.sent_bytes),
+                                static_cast<double>(own.estimated_bytes)};
+  comm_.allreduce_sum(sums);
+  const double noted = run_.sent_bytes - sent_before_start_;
+  summary.other_sent_bytes = static_cast<std::uint64_t>(std::max(0.0, sums[0] - noted));
+  summary.estimated_sent_bytes = static_cast<std::uint64_t>(sums[1]);
 }
 
 /// Over the measurements of all ranks.

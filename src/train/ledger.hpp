@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -72,9 +73,14 @@ class Ledger {
     double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
     double encoded_bytes = 0, encoded_values = 0;
     double variance = 0, variance_count = 0;
+    double mean_variance = 0, mean_variance_count = 0;  // of applied means, the same on all ranks
 
     void operator+=(const Totals& other);
     double compression_ratio() const { return dense_bytes / sent_bytes; }
+    std::optional<double> error_of_means() const {
+      if (mean_variance_count == 0) return {};
+      return mean_variance / mean_variance_count;
+    }
     double bits_per_value() const { return 8 * encoded_bytes / encoded_values; }
     void visit_state(StateVisitor& visitor);
   };
@@ -86,10 +92,12 @@ class Ledger {
   void settle();
   void visit_results(StateVisitor& visitor);
   void flush_steps();
+  void note_errors_of_means(std::span<const double> sums);
   double ring_bytes(double values) const;
   double dense_bytes_of_step() const;
   metrics::ReplicasRecord note_assessment(const Assessment& assessment);
   void choose_flush_interval(double step_seconds);
+  void count_other_bytes(metrics::Summary& summary);
   metrics::RoomSeconds slowest(const metrics::RoomSeconds& seconds);
   std::optional<double> mean_variance(const Totals& totals);
   double images_per_second(StepId steps, double seconds) const;
@@ -98,9 +106,11 @@ class Ledger {
   metrics::Sink& sink_;
   const LedgerOptions options_;
   std::vector<LocalStep> unflushed_;
+  std::vector<MeanSketch> sketches_;  // of unflushed steps that measured
   std::vector<double> reduction_;
   StepId flush_every_ = 1;
   Totals epoch_, run_;
+  double sent_before_start_ = 0;  // by all ranks of an earlier process, which a checkpoint knows of
   Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not in it yet
   metrics::RoomSeconds slowest_;  // summed over epochs
   std::uint64_t epochs_ = 0;

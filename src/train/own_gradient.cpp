@@ -14,11 +14,12 @@ void VarianceProbe::before(const FusionBucket& bucket, std::span<const float> gr
   if (!measuring_) return;
   const auto from = gradient.subspan(bucket.begin, bucket.count());
   std::copy(from.begin(), from.end(), part(bucket).begin());
-  squares_[bucket.index].exact = square_norm(from);
 }
 
 void VarianceProbe::after(const FusionBucket& bucket, const Contribution& contribution) {
   if (!measuring_) return;
+  contribution.keep_encoded(exact_, bucket);
+  squares_[bucket.index].exact = square_norm(part(bucket));
   contribution.subtract_from(exact_, bucket, workspace_);
   squares_[bucket.index].error = square_norm(part(bucket));
 }
@@ -51,6 +52,7 @@ OwnGradient::OwnGradient(const Layout& layout, std::span<float> gradient, std::s
 void OwnGradient::begin(StepId step) {
   step_ = step;
   probe_.begin(options_.lossy && step % kVarianceEvery == 0);
+  sketch_.exact.fill(0);
   adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
 }
 
@@ -63,12 +65,25 @@ void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& co
     options_.memory->compensate(bucket, gradient_);
   }
   probe_.before(bucket, gradient_);
+  if (probe_.measuring())
+    add_to_sketch(options_.run_seed, step_, gradient_, bucket.begin, bucket.end, sketch_.exact);
   if (adapting_) options_.adaptation->watch(bucket, gradient_);
 }
 
 void OwnGradient::after(const FusionBucket& bucket, const Contribution& contribution) {
   if (options_.memory != nullptr && !fused()) options_.memory->remember(bucket, contribution);
   probe_.after(bucket, contribution);
+}
+
+std::optional<MeanSketch> OwnGradient::sketch() const {
+  if (!probe_.measuring()) return {};
+  MeanSketch all = sketch_;
+  add_to_sketch(options_.run_seed, step_, gradient_, 0, gradient_.size(), all.applied);
+  return all;
+}
+
+void OwnGradient::add_sketch_to(MeanSketch& all) const {
+  for (std::size_t b = 0; b < MeanSketch::kSums; ++b) all.exact[b] += sketch_.exact[b];
 }
 
 void OwnGradient::require_finite(const FusionBucket& bucket, std::string_view what) const {

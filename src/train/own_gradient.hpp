@@ -13,10 +13,12 @@
 #include "core/workspace.hpp"
 #include "pipeline/plan.hpp"
 #include "train/divergence.hpp"
+#include "train/mean_sketch.hpp"
 
 namespace eqt::train {
 
-/// Relative squared error of the own message, summed over the buckets of a step.
+/// Relative squared error of what this rank has encoded, summed over the buckets of a step. Values
+/// that it never encodes count in neither square.
 class VarianceProbe {
  public:
   VarianceProbe(std::size_t count, std::size_t buckets) : exact_(count), squares_(buckets) {}
@@ -42,6 +44,7 @@ class VarianceProbe {
 };
 
 struct OwnGradientOptions {
+  std::uint64_t run_seed = 0;
   Rank rank = 0;                                 // for the sentences of errors
   bool takes_residual = false;                   // the collective does, if there is one
   bool lossy = false;                            // measure the variance every few steps
@@ -64,6 +67,10 @@ class OwnGradient {
   /// When the mean is there.
   void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
   std::optional<double> variance() const { return probe_.result(); }
+  /// When the means of all buckets are in the gradient's place; nothing if nothing is measured.
+  std::optional<MeanSketch> sketch() const;
+  /// Adds this rank's part of what shall be averaged.
+  void add_sketch_to(MeanSketch& all) const;
   bool adapting() const noexcept { return adapting_; }
 
   /// @param what "the gradient"
@@ -77,6 +84,7 @@ class OwnGradient {
   const OwnGradientOptions options_;
   std::span<float> residual_;  // the memory's, if the collective takes it
   VarianceProbe probe_;
+  MeanSketch sketch_;
   StepId step_ = 0;
   bool adapting_ = false;  // this step's gradients change the compressor
 };

@@ -13,6 +13,7 @@
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 #include "core/traffic.hpp"
+#include "train/mean_sketch.hpp"
 
 namespace eqt::train {
 
@@ -22,9 +23,11 @@ inline constexpr StepId kVarianceEvery = 8;
 
 struct SyncResult {
   Traffic traffic = {};
-  /// |decoded - exact|^2 / |exact|^2 of this rank's own message, where it was measured in this
-  /// step.
+  /// |decoded - exact|^2 / |exact|^2 of all that this rank encoded of its own values, where it was
+  /// measured in this step.
   std::optional<double> quantization_variance = {};
+  /// Of the gradients and of their applied mean, in the same steps on all ranks.
+  std::optional<MeanSketch> mean_sketch = {};
   /// Rank 0: one line about something that changed in this step.
   std::optional<std::string> note = {};
   /// No synchronization was due in this step, on any rank.
@@ -33,6 +36,7 @@ struct SyncResult {
   void add(SyncResult other) {
     traffic += other.traffic;
     if (other.quantization_variance) quantization_variance = other.quantization_variance;
+    if (other.mean_sketch) mean_sketch = other.mean_sketch;
     if (other.note) note = std::move(other.note);
     skipped |= other.skipped;
   }

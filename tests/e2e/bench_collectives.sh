@@ -24,19 +24,23 @@ for row in rows:
     assert row["median_ms"] <= row["p95_ms"] and row["repetitions"] >= 5, row
     assert math.isclose(row["ratio_vs_mpi"], row["mpi_allreduce_ms"] / row["median_ms"]), row
     assert row["relative_error"] < 1e-12, row
-    if row["collective"] == "dense":  # 2 * 4d * (n - 1) / n
-        assert row["wire_bytes"] == row["formula_bytes"] == 4 * row["values"], row
+    if row["collective"] == "dense":  # 2 * 4d * (n - 1) / n, and 8 bytes behind each of at most 17 messages
+        assert row["wire_bytes"] == row["formula_bytes"], row
+        assert 8 <= row["wire_bytes"] - 4 * row["values"] <= 17 * 8, row
+    # Only what MPI sends by itself is a formula, and one host has no wire.
+    assert row["estimated_bytes"] == (row["wire_bytes"] if row["collective"] == "mpi-allreduce" else 0), row
+    assert row["interface_bytes"] is None, row
 PY
 
 # 65536 values of 4 bits with a norm for each 8192: 32768 + 32 bytes; a frame header of 32 and a length
-# of 4 bytes for each piece. Allgather: 1 to 8 pieces of whole runs. Scatter-reduce: 8 runs over 3 owners,
+# of 4 bytes for each piece; behind each message a checksum of 8. Allgather: 1 to 8 pieces of whole runs. Scatter-reduce: 8 runs over 3 owners,
 # in 3 messages or more.
 bench 3 --values 65536 --set compressor.name=qsgd --set compressor.bucket_size=8192 --json
 expect_code 0 "bench collectives of qsgd"
 python3 - "$OUT" <<'PY' || wrong "bench collectives of qsgd: see the exception"
 import json, sys
 rows = {row["collective"]: row for row in map(json.loads, open(sys.argv[1]))}
-payload, header, length = 32768 + 32, 32, 4
+payload, header, length = 32768 + 32, 32 + 8, 4
 expected = {"allgather": [2 * (payload + n * (header + length)) for n in range(1, 9)],
             "scatter-reduce": [round(2 * (payload + n * header + 8 * length) * 2 / 3) for n in range(3, 9)]}
 for name, sent in expected.items():
@@ -72,6 +76,38 @@ expect_equal 2 "$(grep -cE '^(auto|allgather)' "$OUT")" "rows of the table"
 [[ $(wc -L <"$OUT") -le 100 ]] || wrong "the table is wider than 100 columns"
 bench 2 --values 1 --collective dense
 expect_code 0 "bench collectives of one value"
+
+# Between hosts the kernel's own counters say what was sent: within half a percent of what is counted, or
+# for MPI's own allreduce by formula.
+netlab=$EQT_ROOT/scripts/netlab.sh
+# on_wires RANKS PER_HOST COMPRESSOR ARGUMENTS...
+on_wires() {
+  local ranks=$1 per_host=$2 compressor=$3
+  shift 3
+  run "$netlab" --ranks "$ranks" --ranks-per-host "$per_host" --rate unlimited -- "$EQT_PROGRAM" bench collectives \
+    --seconds 0.01 --values 2000000 --json --set "compressor.name=$compressor" "$@"
+  expect_code 0 "bench collectives of $compressor between hosts"
+  cat "$OUT" >>"$WORK/on-wires"
+}
+if "$netlab" --check >"$WORK/check" 2>&1; then
+  on_wires 3 1 none
+  on_wires 4 2 none --collective hierarchical --collective dense
+  on_wires 3 1 bf16
+  on_wires 3 1 int8 --collective integer
+  on_wires 3 1 topk --set compressor.density=0.1
+  on_wires 3 1 powersgd --set compressor.rank=32 --collective auto
+  python3 - "$WORK/on-wires" <<'PY' || wrong "bytes on the wire: see the exception"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    counted = row["wire_bytes"] - row["on_host_bytes"]
+    row["off"] = row["interface_bytes"] / counted - 1
+    print(f'{row["ran"]:<20} {row["compressor"]:<10} counted {counted:>10} interface {row["interface_bytes"]:>10} {row["off"]:+.3%}')
+assert {row["ran"] for row in rows} >= {"dense", "mpi-allreduce", "allgather", "scatter-reduce", "ring", "recursive-doubling",
+                                        "hierarchical", "integer", "sparse", "power-sgd"}, rows
+assert all(abs(row["off"]) <= 0.005 for row in rows)
+PY
+fi
 
 program bench collectives
 expect_failure 2 'at least 2 ranks' "bench collectives alone"

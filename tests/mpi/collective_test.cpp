@@ -16,6 +16,7 @@
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
+#include "support/payload_bytes.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -66,7 +67,7 @@ std::vector<float> exact_mean(int ranks, std::size_t count) {
 struct Outcome {
   std::vector<float> values;
   Traffic traffic;
-  comm::ByteCount bytes;
+  test::PayloadBytes bytes;
 };
 
 Outcome run(comm::Communicator& comm, Collective& collective, std::span<const FusionBucket> plan,
@@ -79,9 +80,7 @@ Outcome run(comm::Communicator& comm, Collective& collective, std::span<const Fu
         mean_of(collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}}, out.values)
             .traffic;
   }
-  const auto after = comm.byte_count();
-  out.bytes = {after.sent_bytes - before.sent_bytes, after.received_bytes - before.received_bytes,
-               after.messages - before.messages};
+  out.bytes = test::payload_between(before, comm.byte_count());
   return out;
 }
 
@@ -248,20 +247,20 @@ TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   const std::uint64_t header = codec::kFrameHeaderBytes;
 
   const auto dense = make_dense(comm);
-  CHECK(run(comm, *dense, plan, count).bytes.sent_bytes == 2 * 4 * count * (n - 1) / n);
+  CHECK(run(comm, *dense, plan, count).bytes.sent == 2 * 4 * count * (n - 1) / n);
 
   const auto allgather = make_allgather(comm, *compressor, plan);
   const std::uint64_t message = header + 4 + 2 * count;
   const Outcome gathered = run(comm, *allgather, plan, count);
-  CHECK(gathered.bytes.sent_bytes == message * (n - 1));
-  CHECK(gathered.bytes.received_bytes == message * (n - 1));
+  CHECK(gathered.bytes.sent == message * (n - 1));
+  CHECK(gathered.bytes.received == message * (n - 1));
   CHECK(gathered.traffic.encoded_bytes == message);
 
   const auto scatter = make_scatter_reduce(comm, *compressor, plan, {});
   const std::uint64_t chunk = header + 16 * (4 + 2 * 8192);
   const Outcome scattered = run(comm, *scatter, plan, count);
-  CHECK(scattered.bytes.sent_bytes == 2 * chunk * (n - 1));
-  CHECK(scattered.bytes.received_bytes == 2 * chunk * (n - 1));
+  CHECK(scattered.bytes.sent == 2 * chunk * (n - 1));
+  CHECK(scattered.bytes.received == 2 * chunk * (n - 1));
 }
 
 TEST_CASE("a contribution subtracted from the exact values leaves the codec's error",

@@ -10,6 +10,7 @@
 
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
+#include "support/payload_bytes.hpp"
 
 using namespace eqt;
 using comm::Communicator;
@@ -64,7 +65,9 @@ TEST_CASE("exchange delivers messages of every length, shorter than their room",
       CHECK(equal);
       received += in.bytes;
     }
-    CHECK(comm.byte_count().received_bytes - before.received_bytes == received);
+    CHECK(test::payload_between(before, comm.byte_count()).received == received);
+    const auto peers = static_cast<std::uint64_t>(comm.size() - 1);
+    CHECK(comm.byte_count().received_bytes - before.received_bytes == received + 8 * peers);
   }
 }
 
@@ -123,4 +126,35 @@ TEST_CASE("a message that may come at any time has no deadline", "[comm]") {
   while (!listening.done()) comm.transfers().progress_or_pause();
   CHECK(incoming[0].bytes == message.size());
   CHECK(room[6] == std::byte{42});
+}
+
+TEST_CASE("what MPI moves by itself is counted, and said to be by formula", "[comm]") {
+  Communicator comm(test::session(), 30);
+  const auto n = static_cast<double>(comm.size());
+  const auto of_all_ranks = [&](const auto& work) {
+    const auto before = comm.byte_count();
+    work();
+    const auto now = comm.byte_count();
+    std::vector<double> sums = {static_cast<double>(now.sent_bytes - before.sent_bytes),
+                                static_cast<double>(now.received_bytes - before.received_bytes),
+                                static_cast<double>(now.estimated_bytes - before.estimated_bytes)};
+    comm.allreduce_sum(std::span<double>(sums));
+    CHECK(sums[0] == sums[1]);
+    CHECK(sums[0] == sums[2]);
+    return sums[0];
+  };
+  // Each rank but the root receives 1000 bytes and their checksum of 8, whatever tree they pass.
+  std::vector<std::byte> bytes(1000);
+  CHECK(of_all_ranks([&] { comm.broadcast(bytes, 0); }) == (n - 1) * 1008);
+  // A number and its checksum from each rank to each other one.
+  CHECK(of_all_ranks([&] { comm.allgather(std::uint64_t{7}); }) == n * (n - 1) * 16);
+  // A reduction to one rank and back, or a ring: n - 1 times the values there, and back. 12 doubles
+  // divide by 1 ... 4 ranks.
+  std::vector<double> values(12);
+  const double there_and_back = 2 * (n - 1) * 12 * 8;
+  CHECK(of_all_ranks([&] { comm.allreduce_sum(std::span<double>(values)); }) == there_and_back);
+  CHECK(of_all_ranks([&] {
+          comm.start_max(values);
+          comm.finish_max();
+        }) == there_and_back);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codec/codecs.hpp"
+#include "core/checksum.hpp"
 #include "pipeline/plan.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -178,7 +179,8 @@ TEST_CASE("every byte of a round has its edge", "[final-rounds]") {
     REQUIRE(sent.size() == static_cast<std::size_t>(n));
     std::vector<std::uint64_t> expected(sent.size());
     for (const topology::Neighbour& to : g.topology->at(0).out_neighbours(comm.rank())) {
-      expected[static_cast<std::size_t>(to.rank)] = traffic.encoded_bytes;
+      expected[static_cast<std::size_t>(to.rank)] =
+          traffic.encoded_bytes + 4 * g.buckets.size() * kChecksumBytes;
     }
     CHECK(std::vector<std::uint64_t>(sent.begin(), sent.end()) == expected);
     std::uint64_t sum = 0;

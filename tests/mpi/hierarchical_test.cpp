@@ -10,6 +10,7 @@
 #include "collective/collective.hpp"
 #include "collective/lanes.hpp"
 #include "collective/memory.hpp"
+#include "core/checksum.hpp"
 #include "pipeline/engine.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -210,16 +211,17 @@ TEST_CASE("hierarchical's counted bytes equal its cost formula", "[hierarchical]
 
     const std::uint64_t on_host = after.sent_on_host_bytes - before.sent_on_host_bytes;
     const std::uint64_t between = after.sent_bytes - before.sent_bytes - on_host;
-    CHECK(on_host == (has_lane ? 4 * count / lanes * (lanes - 1) + 4 * count / lanes * (mates - 1)
-                               : 4 * count));
+    const std::uint64_t sum = kChecksumBytes;  // behind each message
+    CHECK(on_host == (has_lane ? (4 * count / lanes + sum) * (lanes - 1 + mates - 1)
+                               : 4 * count + sum * lanes));
     if (!has_lane || hosts == 1) {
       CHECK(between == 0);
     } else if (scatter_pays(*compressor, count / lanes, hosts)) {
-      CHECK(between == 2 * (header + 4 * (4 + 2 * 8192)) * (hosts - 1));
+      CHECK(between == 2 * (header + 4 * (4 + 2 * 8192) + sum) * (hosts - 1));
     } else {
       // With one lane its runs join into one segment.
       const std::uint64_t segments = lanes == 1 ? 1 : runs / lanes;
-      CHECK(between == (header + 4 * segments + 2 * count / lanes) * (hosts - 1));
+      CHECK(between == (header + 4 * segments + 2 * count / lanes + sum) * (hosts - 1));
     }
   }
 }

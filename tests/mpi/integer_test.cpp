@@ -17,6 +17,7 @@
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
+#include "support/payload_bytes.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -67,7 +68,7 @@ Outcome run(comm::Communicator& comm, Collective& collective, std::span<const Fu
     (void)mean_of(collective, comm, bucket,
                   {.run_seed = 1, .step = step, .density = {}, .residual = residual}, values);
   }
-  return {std::move(values), comm.byte_count().sent_bytes - before.sent_bytes};
+  return {std::move(values), test::payload_between(before, comm.byte_count()).sent};
 }
 
 bool same_everywhere(comm::Communicator& comm, std::span<const float> values) {

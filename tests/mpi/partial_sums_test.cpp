@@ -9,6 +9,7 @@
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "support/partial_sums.hpp"
+#include "support/payload_bytes.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -151,8 +152,8 @@ TEST_CASE("the ring sends what its cost card says", "[partial-sums]") {
   average(comm, *ring, plan, 3, values, &traffic);
   const auto after = comm.byte_count();
   const std::uint64_t chunk = codec::kFrameHeaderBytes + 4 * (4 + 2 * 8192);
-  CHECK(after.sent_bytes - before.sent_bytes == 2 * (n - 1) * chunk);
-  CHECK(after.received_bytes - before.received_bytes == 2 * (n - 1) * chunk);
+  CHECK(test::payload_between(before, after).sent == 2 * (n - 1) * chunk);
+  CHECK(test::payload_between(before, after).received == 2 * (n - 1) * chunk);
   CHECK(traffic.encoded_bytes == n * chunk);
   CHECK(traffic.encoded_values == layout[0].count);
 }
@@ -179,8 +180,8 @@ TEST_CASE("recursive doubling sends what its cost card says", "[partial-sums]") 
     if (places.extra[last] >= 0) ++sent;
   }
   const std::uint64_t message = codec::kFrameHeaderBytes + 4 + 2 * layout[0].count;
-  CHECK(after.sent_bytes - before.sent_bytes == sent * message);
-  CHECK(after.received_bytes - before.received_bytes == received * message);
+  CHECK(test::payload_between(before, after).sent == sent * message);
+  CHECK(test::payload_between(before, after).received == received * message);
 }
 
 TEST_CASE("random-k sums are exact where all ranks chose", "[partial-sums]") {

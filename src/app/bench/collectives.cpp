@@ -80,9 +80,13 @@ void print_json(const Row& row, const CollectiveFigures& figures) {
                                  {"ratio_vs_mpi", figures.mpi_median_ms / figures.median_ms},
                                  {"ran", row.ran},
                                  {"mpi_allreduce_p95_ms", figures.mpi_p95_ms},
+                                 {"estimated_bytes", figures.estimated_bytes},
+                                 {"on_host_bytes", figures.on_host_bytes},
+                                 {"interface_bytes", nullptr},
                                  {"relative_error", nullptr},
                                  {"repetitions", figures.repetitions}};
   if (figures.formula_bytes) line["formula_bytes"] = *figures.formula_bytes;
+  if (figures.interface_bytes) line["interface_bytes"] = *figures.interface_bytes;
   if (figures.relative_error) line["relative_error"] = *figures.relative_error;
   fmt::print("{}\n", line.dump());
   std::fflush(stdout);
@@ -91,7 +95,8 @@ void print_json(const Row& row, const CollectiveFigures& figures) {
 void print_head(const RunConfig& config, const comm::Communicator& comm) {
   fmt::print(
       "{} ranks, compressor {}; milliseconds of the slowest rank, bytes that a rank sends (mean),\n"
-      "counted and by formula; MPI: blocking MPI_Allreduce of the float32 values, in turn with "
+      "counted (~ by MPI itself, so by formula too) and by formula; MPI: blocking MPI_Allreduce of "
+      "the float32 values, in turn with "
       "ours;\nratio: MPI's median / ours, above 1 is faster.\n\n"
       "{:<18} {:>9}  {:>9} {:>9}  {:>11} {:>11}  {:>9} {:>6}\n",
       comm.size(), config.compressor.name, "collective", "values", "median", "p95", "sent",
@@ -102,7 +107,8 @@ void print_row(const Row& row, const CollectiveFigures& figures) {
   const std::string& name = row.config.synchronization.collective;
   fmt::print("{:<18} {:>9}  {:>9.3f} {:>9.3f}  {:>11} {:>11}  {:>9.3f} {:>6.2f}\n",
              name == row.ran ? name : fmt::format("{}: {}", name, row.ran), row.values,
-             figures.median_ms, figures.p95_ms, figures.wire_bytes,
+             figures.median_ms, figures.p95_ms,
+             fmt::format("{}{}", figures.estimated_bytes > 0 ? "~" : "", figures.wire_bytes),
              figures.formula_bytes ? fmt::format("{}", *figures.formula_bytes) : std::string("-"),
              figures.mpi_median_ms, figures.mpi_median_ms / figures.median_ms);
   std::fflush(stdout);

@@ -10,6 +10,7 @@
 #include "app/values_at_hand.hpp"
 #include "codec/message.hpp"
 #include "collective/cost.hpp"
+#include "comm/host_facts.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/square_norm.hpp"
@@ -145,9 +146,9 @@ void CollectiveBench::verify() {
          comm_.rank());
 
   gradients_.copy(comm_.rank(), values_);
-  const std::uint64_t before = comm_.byte_count().sent_bytes;
+  const comm::ByteCount before = comm_.byte_count();
   run(0);
-  count_bytes(comm_.byte_count().sent_bytes - before, encoded_bytes_);
+  count_bytes(before, comm_.byte_count());
   comm_.require_same(XXH3_64bits(values_.data(), values_.size_bytes()),
                      fmt::format("bits from the collective {}", collective_.name()));
   const RankGradients::Distance found = gradients_.distance(values_);
@@ -241,11 +242,22 @@ double CollectiveBench::error_limit(double mean) {
   return error * error * (1 + kRounding) + kRounding * kRounding;
 }
 
-void CollectiveBench::count_bytes(std::uint64_t sent_bytes, std::uint64_t encoded_bytes) {
+void CollectiveBench::count_bytes(const comm::ByteCount& before, const comm::ByteCount& now) {
   const double ranks = comm_.size();
-  const double sent = sum_over_ranks(comm_, static_cast<double>(sent_bytes)) / ranks;
-  const double encoded = sum_over_ranks(comm_, static_cast<double>(encoded_bytes)) / ranks;
-  figures_.wire_bytes = static_cast<std::uint64_t>(std::llround(sent));
+  std::array<double, 5> sums = {
+      static_cast<double>(now.sent_bytes - before.sent_bytes),
+      static_cast<double>(now.sent_checksum_bytes - before.sent_checksum_bytes),
+      static_cast<double>(now.estimated_bytes - before.estimated_bytes),
+      static_cast<double>(now.sent_on_host_bytes - before.sent_on_host_bytes),
+      static_cast<double>(encoded_bytes_)};
+  comm_.allreduce_sum(sums);
+  const auto mean = [&](double sum) {
+    return static_cast<std::uint64_t>(std::llround(sum / ranks));
+  };
+  figures_.wire_bytes = mean(sums[0]);
+  figures_.estimated_bytes = mean(sums[2]);
+  figures_.on_host_bytes = mean(sums[3]);
+  const double checksums = sums[1] / ranks, encoded = sums[4] / ranks;
   collective::Volume volume =
       collective::volume_of(compressor_, plan_, comm_.size(), equal_hosts(comm_));
   auto card = collective::cost_card(collective_.name(), volume);
@@ -256,7 +268,32 @@ void CollectiveBench::count_bytes(std::uint64_t sent_bytes, std::uint64_t encode
     card = collective::cost_card(collective_.name(), volume);
   }
   figures_.formula_bytes.reset();
-  if (card) figures_.formula_bytes = static_cast<std::uint64_t>(std::llround(card->sent_bytes));
+  if (card) figures_.formula_bytes = mean(ranks * (card->sent_bytes + checksums));
+}
+
+/// What the kernel saw, which knows nothing of our counting.
+void CollectiveBench::look_at_interface() {
+  if (comm_.host_count() <= 1) return;
+  constexpr std::uint64_t kEnoughBytes = 8'000'000, kMostRuns = 64;
+  constexpr double kHeaderBytes = 14 + 20 + 32;  // Ethernet, IPv4, TCP with timestamps
+  const std::uint64_t runs = std::clamp<std::uint64_t>(
+      kEnoughBytes / std::max<std::uint64_t>(figures_.wire_bytes, 1), 1, kMostRuns);
+  comm_.blocking_barrier();
+  const auto before = comm::interface_counts();
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    gradients_.copy(comm_.rank(), values_);
+    run(i);
+  }
+  comm_.blocking_barrier();
+  auto carried = comm::carried_between(before, comm::interface_counts());
+  std::erase_if(carried, [](const auto& interface) { return interface.name == "lo"; });
+  double sent = 0;
+  if (!carried.empty() && comm_.ranks_on_this_host().front() == comm_.rank()) {
+    sent = static_cast<double>(carried.front().sent_bytes) -
+           kHeaderBytes * static_cast<double>(carried.front().sent_packets);
+  }
+  sent = sum_over_ranks(comm_, sent) / (static_cast<double>(runs) * comm_.size());
+  if (sent > 0) figures_.interface_bytes = static_cast<std::uint64_t>(std::llround(sent));
 }
 
 double CollectiveBench::timed(void (CollectiveBench::*work)(StepId), StepId step) {
@@ -268,6 +305,7 @@ double CollectiveBench::timed(void (CollectiveBench::*work)(StepId), StepId step
 }
 
 CollectiveFigures CollectiveBench::measure(double seconds) {
+  look_at_interface();
   constexpr std::size_t kLeast = 5, kMost = 2000;
   std::vector<double> ours, mpi;
   double spent = 0;

@@ -22,8 +22,12 @@ namespace eqt::app {
 struct CollectiveFigures {
   double median_ms = 0, p95_ms = 0;
   double mpi_median_ms = 0, mpi_p95_ms = 0;    // MPI_Allreduce of the same float32 values
-  std::uint64_t wire_bytes = 0;                // counted where it is sent
+  std::uint64_t wire_bytes = 0;                // counted where it is sent, with checksums
+  std::uint64_t estimated_bytes = 0;           // of wire_bytes: sent by MPI itself, by formula
+  std::uint64_t on_host_bytes = 0;             // of wire_bytes: to ranks of the same host
   std::optional<std::uint64_t> formula_bytes;  // by cost_card() from what was encoded
+  // What hosts' interfaces sent, less 66 bytes of headers for each packet; nothing on one host.
+  std::optional<std::uint64_t> interface_bytes;
   // |result - mean|^2 / mean over ranks of |gradient|^2; none for votes, which are no mean.
   std::optional<double> relative_error;
   std::size_t repetitions = 0;
@@ -85,7 +89,8 @@ class CollectiveBench {
   void time_mpi(StepId) { run_mpi(); }
   double largest_compression_error();
   double error_limit(double mean);
-  void count_bytes(std::uint64_t sent_bytes, std::uint64_t encoded_bytes);
+  void count_bytes(const comm::ByteCount& before, const comm::ByteCount& now);
+  void look_at_interface();
   void verify_votes();
 
   comm::Communicator& comm_;

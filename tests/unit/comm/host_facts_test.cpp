@@ -36,6 +36,7 @@ TEST_CASE("interface counters are read from the kernel's table", "[host]") {
   CHECK(counts[0].sent_bytes == 500);
   CHECK(counts[1].received_bytes == 18446744073709551000U);
   CHECK(counts[1].sent_bytes == 1611478);
+  CHECK(counts[1].sent_packets == 21621);
   CHECK(comm::parse_interface_counts("").empty());
   CHECK(comm::parse_interface_counts("nonsense\n: \n").empty());
 }

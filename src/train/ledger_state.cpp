@@ -1,0 +1,115 @@
+// What a ledger keeps in checkpoints.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "train/ledger.hpp"
+
+namespace eqt::train {
+namespace {
+
+std::array<double, 7> in_order(const metrics::RoomSeconds& s) {
+  return {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
+}
+
+metrics::RoomSeconds from_order(const std::array<double, 7>& all) {
+  return {.data = all[0],
+          .compute = all[1],
+          .encode = all[2],
+          .transfer = all[3],
+          .decode = all[4],
+          .update = all[5],
+          .total = all[6]};
+}
+
+void visit_seconds(StateVisitor& visitor, Across across, metrics::RoomSeconds& s) {
+  std::array<double, 7> all = in_order(s);
+  visitor.doubles("seconds", all, across);
+  s = from_order(all);
+}
+
+/// NaN stands for what is not there.
+void visit_optional(StateVisitor& visitor, std::string_view name, std::optional<double>& value) {
+  double shown = value.value_or(std::numeric_limits<double>::quiet_NaN());
+  visitor.real(name, shown, Across::same);
+  value.reset();
+  if (!std::isnan(shown)) value = shown;
+}
+
+}  // namespace
+
+void Ledger::Totals::visit_state(StateVisitor& visitor) {
+  std::array<double, 8> all = {static_cast<double>(steps),
+                               mean_steps,
+                               loss,
+                               sent_bytes,
+                               received_bytes,
+                               dense_bytes,
+                               encoded_bytes,
+                               encoded_values};
+  std::array<double, 2> measured = {variance, variance_count};
+  visitor.doubles("totals", all, Across::same);
+  std::array<double, 2> of_means = {mean_variance, mean_variance_count};
+  visitor.doubles("variance", measured, Across::sum);
+  visitor.doubles("variance of means", of_means, Across::same);
+  visit_seconds(visitor, Across::own, seconds);
+  steps = static_cast<StepId>(all[0]);
+  mean_steps = all[1];
+  loss = all[2];
+  sent_bytes = all[3];
+  received_bytes = all[4];
+  dense_bytes = all[5];
+  encoded_bytes = all[6];
+  encoded_values = all[7];
+  variance = measured[0];
+  variance_count = measured[1];
+  mean_variance = of_means[0];
+  mean_variance_count = of_means[1];
+}
+
+void Ledger::visit_state(StateVisitor& visitor) {
+  if (visitor.restores()) {
+    unflushed_.clear();
+    sketches_.clear();
+    own_ = {};
+  } else {
+    settle();
+  }
+  const double sent_so_far = epoch_.sent_bytes + run_.sent_bytes;
+  visit_in(visitor, "epoch", epoch_);
+  visit_in(visitor, "closed epochs", run_);
+  if (visitor.restores() && sent_so_far == 0)
+    sent_before_start_ = epoch_.sent_bytes + run_.sent_bytes;
+  visit_seconds(visitor, Across::same, slowest_);
+  visit_results(visitor);
+}
+
+void Ledger::visit_results(StateVisitor& visitor) {
+  visitor.number("epochs", epochs_, Across::same);
+  visitor.real("train loss", train_loss_, Across::same);
+  visit_optional(visitor, "test accuracy", accuracy_);
+  visit_optional(visitor, "best test accuracy", best_accuracy_);
+  visit_optional(visitor, "consensus distance", replicas_.consensus_distance);
+  visit_optional(visitor, "relative consensus distance", replicas_.consensus_distance_relative);
+  std::uint64_t bytes = replicas_.evaluation_sent_bytes.value_or(0);
+  visitor.number("evaluation sent bytes", bytes, Across::same);
+  if (bytes > 0) replicas_.evaluation_sent_bytes = bytes;
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> nodes = replicas_.node_test_accuracy;
+  nodes.resize(static_cast<std::size_t>(comm_.size()), kUnknown);
+  if (visitor.restores()) std::ranges::fill(nodes, kUnknown);
+  visitor.doubles("test accuracy of ranks", nodes, Across::fresh);
+  replicas_.node_test_accuracy.clear();
+  if (!std::isnan(nodes[0])) replicas_.node_test_accuracy = std::move(nodes);
+}
+
+metrics::RoomSeconds Ledger::slowest(const metrics::RoomSeconds& s) {
+  std::array<double, 7> all = in_order(s);
+  comm_.allreduce_max(all);
+  return from_order(all);
+}
+
+}  // namespace eqt::train
