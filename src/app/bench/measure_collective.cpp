@@ -280,6 +280,7 @@ void CollectiveBench::look_at_interface() {
       kEnoughBytes / std::max<std::uint64_t>(figures_.wire_bytes, 1), 1, kMostRuns);
   comm_.blocking_barrier();
   const auto before = comm::interface_counts();
+  comm_.blocking_barrier();  // nobody sends before all have looked
   for (std::uint64_t i = 0; i < runs; ++i) {
     gradients_.copy(comm_.rank(), values_);
     run(i);
