@@ -19,7 +19,7 @@
 #     --set checkpoint.every_steps=50 --set synchronization.timeout_seconds=30
 #
 # A start that ends with exit code 2, 3, 4, 70, 74 or 75 is the last: another host would not help, or
-# somebody has stopped the run. SIGTERM and Ctrl-C end the run after a step, with its state saved and
+# somebody has stopped the run. 205 is mpirun's for a host that it lost. SIGTERM and Ctrl-C end the run after a step, with its state saved and
 # exit code 75. Run this where it stays reachable; that host need not train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
@@ -52,7 +52,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ $# -gt 0 ]] || fail 2 "a config file is missing; see --help."
 [[ -n $list ]] || fail 2 "--hosts is missing; see --help."
-config=$1
+given=$1
 shift
 IFS=, read -r -a hosts <<<"$list"
 for host in "${hosts[@]}"; do
@@ -64,6 +64,8 @@ command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's o
 
 state=$(mktemp -d "${TMPDIR:-/tmp}/run_elastic.XXXXXX")
 trap 'rm -rf "$state"' EXIT
+config=$(readable_again "$given" "$state")
+open_mpi_keepalive
 
 # answering: prints the hosts that answer, in the order of --hosts; all are asked at once.
 answering() {

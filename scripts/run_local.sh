@@ -12,8 +12,9 @@
 #   --program FILE  the executable [$EQT_PROGRAM, or build/release/equant-train]
 #   --help          this text
 #
-# SIGTERM, SIGINT and Ctrl-C end the run after a step, with its state saved and exit code 75; --resume
-# goes on from there. A second one ends it at once.
+# SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and Ctrl-C end the run after a step, with its state saved and
+# exit code 75; --resume goes on from there. A second one ends it at once, as the first does before training.
+# CONFIG.json may be a pipe: <(COMMAND), or /dev/stdin.
 #
 #   scripts/run_local.sh --ranks 4 --threads 1 configs/quickstart.json --set train.epochs=2
 #   scripts/run_local.sh --ranks 2 -- list compressors
@@ -46,6 +47,27 @@ done
   "\"cmake --preset release && cmake --build --preset release\", or name it with --program."
 command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
 
+state=""
+arguments=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --config=*) set -- --config "${1#*=}" "${@:2}" ;;
+  esac
+  if [[ $1 == --config && $# -ge 2 ]]; then
+    if [[ -z $state ]]; then
+      state=$(mktemp -d "${TMPDIR:-/tmp}/run_local.XXXXXX")
+      trap 'rm -rf "$state"' EXIT
+    fi
+    path=$(readable_again "$2" "$state")
+    arguments+=(--config "$path")
+    shift 2
+  else
+    arguments+=("$1")
+    shift
+  fi
+done
+set -- "${arguments[@]}"
+
 # Threads asked for by name are part of the run, so its config.json says so; a later --set wins.
 if [[ -n $threads && $1 == -* && " $* " == *" --config"* ]]; then
   set -- --set "threads_per_rank=$threads" "$@"
@@ -61,6 +83,7 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
   # Open MPI counts physical cores and refuses more ranks than those, or to run as root. --quiet: a
   # rank that fails has said why; mpirun's own paragraphs about it would bury that sentence.
   mpirun+=(--oversubscribe --quiet)
+  open_mpi_keepalive
   if [[ $bind == core ]]; then
     mpirun+=(--map-by "slot:PE=$threads" --bind-to core)
   else

@@ -45,6 +45,27 @@ build() {
     fail 1 "The build of $target in build/$preset failed; the first error stands above."
 }
 
+# open_mpi_keepalive: for what is started from here on. Without it a mpirun whose host was cut off waits
+# for ever, as TCP does; with it, it ends the job after 5 seconds of silence with exit code 205.
+open_mpi_keepalive() {
+  export OMPI_MCA_oob_tcp_keepalive_time=${OMPI_MCA_oob_tcp_keepalive_time:-2}
+  export OMPI_MCA_oob_tcp_keepalive_intvl=${OMPI_MCA_oob_tcp_keepalive_intvl:-1}
+  export OMPI_MCA_oob_tcp_keepalive_probes=${OMPI_MCA_oob_tcp_keepalive_probes:-3}
+}
+
+# readable_again CONFIG FOLDER: prints a path under which ranks, and later starts, can read CONFIG: its
+# own, or that of a copy in FOLDER when it can be read only once or only by this script.
+readable_again() {
+  case $1 in
+    /dev/stdin | /dev/fd/* | /proc/*) ;;
+    *) [[ -e $1 && ! -f $1 && ! -d $1 ]] || { printf '%s\n' "$1"; return; } ;;
+  esac
+  # One byte more than the program takes, so that it says what is too long.
+  { head -c 1048577 "$1" >"$2/config.json"; } 2>/dev/null ||
+    fail 2 "expected a readable config at $1, found none; name a file."
+  printf '%s\n' "$2/config.json"
+}
+
 # run_gracefully COMMAND...: runs mpirun, passes on its exit code, and makes of the signals that end a
 # script the one that mpirun passes on to its ranks. A second one ends them at once. Where after_start
 # names a function, that runs beside it, told its process.
@@ -61,14 +82,14 @@ run_gracefully() {
     "$after_start" "$graceful_job" &
     beside=$!
   fi
-  trap pass_signal_on INT TERM HUP
+  trap pass_signal_on INT TERM HUP USR1 USR2 XCPU
   while :; do
     before=$signals_seen code=0
     wait "$graceful_job" || code=$?
     # A signal ends `wait`, not the job.
     [[ $signals_seen -ne $before ]] || break
   done
-  trap - INT TERM HUP
+  trap - INT TERM HUP USR1 USR2 XCPU
   [[ -z $beside ]] || kill "$beside" 2>/dev/null || true
   return "$code"
 }

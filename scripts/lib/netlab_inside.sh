@@ -164,6 +164,7 @@ start_under_mpi() {
   # tmpdir: the MPI's own files carry host names and process numbers, which two laboratories share.
   local -A settings=([plm_rsh_agent]=$state/agent [plm_rsh_no_tree_spawn]=1 [btl]=$btl
     [btl_tcp_if_include]=eth0 [oob_tcp_if_include]=eth0 [orte_tmpdir_base]=$state)
+  open_mpi_keepalive
   if [[ $once -eq 1 ]]; then
     start_once "$list" "$@"
     return
