@@ -9,7 +9,6 @@
 #include "app/build_partition.hpp"
 #include "app/build_synchronization.hpp"
 #include "app/config/gossip_checks.hpp"
-#include "app/early_stop.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "codec/simd.hpp"
@@ -213,15 +212,18 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     if (config.train.is_emulated()) {
       build_emulation(config, comm, *run);
     } else {
+      comm.beat("loading of the data");
       build_data(config, comm, simulate, *run);
+      comm.beat("building of the model");
       build_model(config, comm, simulate, *run);
     }
     plan_checkpoints(config, from, run->plan);
   });
+  comm.beat("comparison of the data");
   if (run->data.train != nullptr) require_same_data(run->data, comm);
   require_same_shards(run->shards_fingerprint, comm);
-  require_no_stop(comm);
   std::vector<pipeline::FusionBucket> plan;
+  comm.beat("building of the synchronization");
   comm.agree_after([&] {
     build_compressor(config, comm, *run);
     plan = make_plan(config, run->replica->layout(), *run->compressor);
@@ -232,7 +234,6 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
       plan = make_plan(settled_config(config, *run), run->replica->layout(), *run->compressor);
     });
   }
-  require_no_stop(comm);
   if (gossip_traits(config.synchronization.algorithm).mixes) {
     run->buckets = std::move(plan);
     build_gossip_averaging(config, comm, communication_thread, *run);

@@ -12,6 +12,7 @@
 #include "app/build_synchronization.hpp"
 #include "app/config/gossip_checks.hpp"
 #include "app/make_compressor.hpp"
+#include "app/room_to_start.hpp"
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
@@ -179,6 +180,7 @@ std::uint64_t require_memory(const RunConfig& config, int simulate, comm::Commun
          "try a smaller train.batch_size, fewer ranks on this host or a smaller model.name",
          comm::host_name(), ranks * (needed[1] / kMib), ranks, needed[0] / kMib, found / kMib);
   });
+  require_addresses(needed[1], comm);
   return needed[0];
 }
 

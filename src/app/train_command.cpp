@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -13,12 +12,13 @@
 
 #include "app/build_run.hpp"
 #include "app/config/run_config.hpp"
-#include "app/early_stop.hpp"
 #include "app/gradient_dump.hpp"
 #include "app/gradient_histograms.hpp"
+#include "app/job_config.hpp"
 #include "app/memory_estimate.hpp"
 #include "app/preprocessing.hpp"
 #include "app/resume.hpp"
+#include "app/room_to_start.hpp"
 #include "app/run_folder.hpp"
 #include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
@@ -34,7 +34,6 @@
 namespace eqt::app {
 namespace {
 
-constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read yet
 constexpr double kInitShare = 1.4;  // of a deadline for MPI_Init, where hosts load programs first
 
 // An emulated step may be this much late, for want of a core to wake up on.
@@ -50,45 +49,15 @@ constexpr const char* kOneRank =
     "root "
     "\"scripts/run_local.sh --ranks 2 --\" in place of the program)";
 
+constexpr const char* kHiddenProcessor =
+    "this system hides /proc/cpuinfo, so LibTorch computes with its plainest kernels: slower, and "
+    "the "
+    "last bits differ from a run that sees its processor";
+
 /// [seconds per step]
 double slowest_rank(const PerRank& emulate_compute) {
   if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
   return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
-}
-
-/// What a rank was told to run: rank 0's file, unless it was given another one that it can read.
-RunConfig config_of_this_rank(const TrainCommand& command, const std::string& first_path,
-                              const std::string& first_text) {
-  std::string text = first_text;
-  if (command.config_path != first_path && std::ifstream(command.config_path))
-    text = read_config_file(command.config_path);
-  return parse_config(text, command.config_path, command.sets);
-}
-
-/// All ranks run from the same bytes: rank 0 reads the file.
-RunConfig load_config(const TrainCommand& command, comm::Communicator& comm) {
-  std::string text;
-  comm.agree_after([&] {
-    if (comm.rank() == 0) text = read_config_file(command.config_path);
-  });
-  text = comm.broadcast(text, 0);
-  const std::string path = comm.broadcast(command.config_path, 0);
-  RunConfig config;
-  comm.agree_after([&] { config = config_of_this_rank(command, path, text); });
-  require_same_config(config, comm);
-  return config;
-}
-
-/// The deadline for starting, before ranks can talk: what this rank's own config says, if it has
-/// one.
-double start_timeout(const TrainCommand& command) {
-  try {
-    const RunConfig config =
-        parse_config(read_config_file(command.config_path), command.config_path, command.sets);
-    return config.synchronization.timeout_seconds;
-  } catch (const Error&) {
-    return kStartTimeoutSeconds;  // whatever is wrong is said when all can hear it
-  }
 }
 
 /// Faults of a process that is on its way into MPI.
@@ -238,20 +207,22 @@ std::unique_ptr<train::GradientWatch> make_watch(const RunConfig& config, const 
   return make_both_watches(std::move(dump), std::move(histograms));
 }
 
-int train_rank(const TrainCommand& command, const comm::Session& session) {
-  comm::Communicator comm(session, start_timeout(command));
+int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
+  comm::Communicator comm(session, own.timeout_seconds);
+  comm.beat("comparison of ranks");
   require_same_program(comm);
-  RunConfig config = load_config(command, comm);
+  RunConfig config = share_config(command, own, comm);
   comm.set_timeout(config.synchronization.timeout_seconds);
   session.set_timeout(config.synchronization.timeout_seconds);
   std::optional<train::Fault> fault = fault_from_environment(comm);
-  require_no_stop(comm);
+  comm.beat("the start");
   if (fault) fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
 
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<metrics::Sink> sink;
   const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
   if (fault) fault->run_folder = path;
+  comm.beat("opening of the run folder");
   comm.agree_after([&] {
     if (command.simulate > 0) require_simulable(config, command.simulate, comm);
     if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
@@ -265,6 +236,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     config = resume->config;
   }
 
+  comm.beat("start of the threads");
+  require_threads(threads_for(config, comm, command.simulate), std::max(1, command.simulate), comm);
+  comm.beat("estimate of memory");
   const std::uint64_t memory_bytes = require_memory(config, command.simulate, comm);
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault,
@@ -277,6 +251,9 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                       path, resume->position.step));
     return 0;
   }
+  // From here on there is something to wait for: records, then steps.
+  comm::note_signals(comm::OnSignal::finish_step);
+  comm.beat("opening of the records");
   std::unique_ptr<train::GradientWatch> watch;
   comm.agree_after([&] {
     sink = make_sink(command, config, folder.get(), resume);
@@ -289,6 +266,8 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
     sink->write(record);
     if (config.synchronization.overlap && comm.size() > 1 && !session.allows_communication_thread())
       sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
+    if (!model::sees_processor())
+      sink->write(metrics::NoteRecord{.step = 0, .text = kHiddenProcessor});
     if (run->gossip != nullptr && !run->gossip->note.empty())
       sink->write(metrics::NoteRecord{.step = 0, .text = run->gossip->note});
     if (run->simulation != nullptr)
@@ -330,7 +309,10 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
   summary.algorithm = config.synchronization.algorithm;
   summary.paper_sent_bytes_per_node =
       paper_sent_bytes(config, run->replica->layout(), summary.steps);
+  comm.beat("the mean model");
   trainer.adopt_mean_model();
+  comm.beat("writing of the results", true);
+  if (fault) fault->strike(train::Fault::Phase::end, comm.rank(), summary.steps, {});
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     if (run->plan.emulated) {
@@ -340,18 +322,22 @@ int train_rank(const TrainCommand& command, const comm::Session& session) {
                                 preprocessing_json(config.data.name, run->data));
       run->replica->save_weights(folder->file("model.pt"));
     }
+    comm.beat("writing of the summary", true);
     sink->write(summary);
   });
+  comm.beat("closing of the run folder");
   return 0;
 }
 
 }  // namespace
 
 int run_train(const TrainCommand& command, int argc, char** argv) {
-  comm::note_signals(comm::OnSignal::finish_step);
+  comm::note_signals(comm::OnSignal::stop_at_once);
+  require_room_to_start();
   strike_at_launch();
-  const comm::Session session(&argc, &argv, kInitShare * start_timeout(command));
-  return comm::run_guarded(session, [&] { return train_rank(command, session); });
+  const OwnConfig own = read_own_config(command);
+  const comm::Session session(&argc, &argv, kInitShare * own.timeout_seconds);
+  return comm::run_guarded(session, [&] { return train_rank(command, own, session); });
 }
 
 }  // namespace eqt::app

@@ -143,8 +143,10 @@ std::string read_config_file(const std::string& path) {
   std::string text(kMaxDocumentBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {
-    fail(Kind::usage, "--config: expected a readable file, found none at {}; try one of configs/",
-         path);
+    fail(Kind::usage, "--config: expected a readable file, found none at {}; try {}", path,
+         path.starts_with("/dev/fd/")
+             ? "--config /dev/stdin, for mpirun passes nothing else that is open on to rank 0"
+             : "one of configs/");
   }
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;

@@ -43,6 +43,7 @@ struct Communicator::State {
 
   /// The lowest rank that shares memory with this one.
   std::uint64_t lowest_on_host() const {
+    const Watchdog::Guard guard(*watchdog, "MPI_Comm_split_type");
     MPI_Comm host = MPI_COMM_NULL;
     check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
           "MPI_Comm_split_type");

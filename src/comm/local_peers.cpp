@@ -3,22 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <system_error>
 
 namespace eqt::comm {
 namespace {
 
 constexpr char kGone = '-';
 
-/// As proc(5) has it: R running, S asleep, T stopped, Z ended but not fetched yet.
-char state_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
+/// As proc(5) has it: R running, S asleep, D asleep beyond signals, T stopped, Z ended but not
+/// fetched yet.
+char state_in(const std::string& folder) {
+  std::ifstream file(folder + "/stat");
   std::string line;
   if (!std::getline(file, line)) return kGone;
   const std::size_t name_ends = line.rfind(") ");  // a name may hold anything
   return name_ends == std::string::npos || name_ends + 2 >= line.size() ? kGone
                                                                         : line[name_ends + 2];
 }
+
+char state_of(pid_t process) { return state_in(fmt::format("/proc/{}", process)); }
 
 const char* trouble_of(char state) {
   switch (state) {
@@ -54,6 +60,13 @@ std::string describe_troubled(std::span<const LocalPeer> peers) {
     text += fmt::format("{}rank {} {}", text.empty() ? "" : ", ", peer.rank, trouble);
   }
   return text;
+}
+
+bool has_unkillable_thread() {
+  std::error_code none;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", none))
+    if (state_in(thread.path().string()) == 'D') return true;
+  return false;
 }
 
 }  // namespace eqt::comm

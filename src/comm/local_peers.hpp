@@ -26,4 +26,8 @@ std::vector<LocalPeer> visible_peers(std::span<const std::uint64_t> processes,
 /// "rank 1 is stopped (SIGSTOP), rank 2 has ended": those that cannot answer; "" if all could.
 std::string describe_troubled(std::span<const LocalPeer> peers);
 
+/// Whether a thread of this process waits for a device or a file system in a way that no signal
+/// ends: whoever waits for the process to die then waits as long.
+bool has_unkillable_thread();
+
 }  // namespace eqt::comm

@@ -50,17 +50,6 @@ int launched(std::initializer_list<const char*> names, int otherwise) {
   return otherwise;
 }
 
-/// MPI_Abort may itself wait for what is stuck.
-[[noreturn]] void abort_world(Kind kind) {
-  constexpr std::chrono::seconds kPatience(3);
-  std::thread([=] {
-    std::this_thread::sleep_for(kPatience);
-    std::_Exit(static_cast<int>(kind));
-  }).detach();
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(kind));
-  std::_Exit(static_cast<int>(kind));
-}
-
 void print(std::string_view kind, const std::string& sentence) {
   const std::string line = fmt::format("equant-train: {}: {}\n", kind, sentence);
   // One write, so that the sentences of several ranks do not interleave; a lost one has no remedy.
@@ -68,6 +57,20 @@ void print(std::string_view kind, const std::string& sentence) {
 }
 
 }  // namespace
+
+void abort_world(Kind kind) {
+  constexpr std::chrono::seconds kPatience(3);
+  int runs = 0, is_over = 0;
+  MPI_Initialized(&runs);
+  MPI_Finalized(&is_over);
+  if (runs == 0 || is_over != 0) std::_Exit(static_cast<int>(kind));
+  std::thread([=] {
+    std::this_thread::sleep_for(kPatience);
+    std::_Exit(static_cast<int>(kind));
+  }).detach();
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(kind));
+  std::_Exit(static_cast<int>(kind));
+}
 
 int launched_rank() noexcept {
   return launched({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, Watchdog::kNobody);

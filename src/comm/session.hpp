@@ -57,6 +57,10 @@ Failure current_failure();
 /// exit code that current_failure() says. The only catch in a training run.
 int run_guarded(const Session& session, const std::function<int()>& body);
 
+/// Ends the job with the kind's exit code: MPI_Abort, and this process alone where that waits for
+/// what is stuck, or where MPI does not run. Callable from any thread.
+[[noreturn]] void abort_world(Kind kind);
+
 /// "Open MPI v4.1.4, ..." in one line.
 std::string mpi_description();
 

@@ -2,18 +2,23 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <string_view>
+
+#include "comm/session.hpp"
+#include "comm/watchdog.hpp"
 
 namespace eqt::comm {
 namespace {
 
-constexpr std::array<int, 4> kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+constexpr std::array<int, 6> kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP};
 // One request often comes twice: to a group of processes and through mpirun.
 constexpr std::int64_t kSameRequestNs = 500'000'000;
 
@@ -23,6 +28,7 @@ std::atomic<OnSignal> g_meaning{OnSignal::end};
 std::atomic<int> g_number{0};
 std::atomic<std::int64_t> g_since_ns{0};
 std::atomic<bool> g_launched{false};  // the parent is mpirun's
+std::atomic<int> g_rank{Watchdog::kNobody}, g_size{0};
 std::atomic<bool> g_from_launcher{false};
 static_assert(std::atomic<std::int64_t>::is_always_lock_free &&
               std::atomic<OnSignal>::is_always_lock_free);
@@ -33,15 +39,60 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+/// A sentence put together without memory from the heap: for a handler.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) {
+    const std::size_t count = std::min(text.size(), bytes_.size() - used_);
+    std::memcpy(bytes_.data() + used_, text.data(), count);
+    used_ += count;
+    return *this;
+  }
+  Line& operator<<(int number) {
+    std::array<char, 12> digits{};
+    std::size_t at = digits.size();
+    do {
+      digits[--at] = static_cast<char>('0' + number % 10);
+    } while ((number /= 10) > 0);
+    return *this << std::string_view(&digits[at], digits.size() - at);
+  }
+  void print() const {
+    // A lost sentence has no remedy.
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, bytes_.data(), used_);
+  }
+
+ private:
+  std::array<char, 400> bytes_{};
+  std::size_t used_ = 0;
+};
+
+/// mpirun tells all ranks of the job: the first one speaks for them.
+[[noreturn]] void stop_at_once(int number, bool all_ranks) {
+  const int rank = g_rank.load();
+  if (!all_ranks || rank <= 0) {
+    Line line;
+    line << "equant-train: interrupted: ";
+    if (rank >= 0) line << "[rank " << rank << "/" << g_size.load() << "] ";
+    line << last_activity() << ": this rank was told to stop by " << signal_name(number)
+         << " before the first step; there is nothing to save\n";
+    line.print();
+  }
+  _exit(static_cast<int>(Kind::interrupted));
+}
+
 extern "C" void note_signal(int number, siginfo_t* info, void*) {
   const int saved = errno;
   const std::int64_t now = now_ns();
+  const bool from_launcher = g_launched.load() && info->si_pid == getppid();
+  // mpirun's SIGTERM says that another rank has died: the watchdog tells what this one waited for.
+  if (g_meaning.load() == OnSignal::stop_at_once && !(from_launcher && number == SIGTERM))
+    stop_at_once(number, from_launcher);
   int none = 0;
   if (g_since_ns.load() == 0) {
-    g_from_launcher.store(g_launched.load() && info->si_pid == getppid());
+    g_from_launcher.store(from_launcher);
     g_since_ns.store(now);
     g_number.compare_exchange_strong(none, number);
-  } else if (now - g_since_ns.load() >= kSameRequestNs) {
+  } else if (now - g_since_ns.load() >= kSameRequestNs && number != SIGXCPU) {
     constexpr std::string_view kSentence =
         "equant-train: interrupted: a second signal ends this rank at once, without a checkpoint\n";
     [[maybe_unused]] const auto written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
@@ -56,6 +107,8 @@ void note_signals(OnSignal meaning) {
   g_meaning.store(meaning);
   if (g_noted.exchange(true)) return;
   g_launched.store(std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr);
+  g_rank.store(launched_rank());
+  g_size.store(launched_size());
   struct sigaction action {};
   action.sa_sigaction = note_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -90,6 +143,10 @@ const char* signal_name(int number) noexcept {
       return "SIGINT";
     case SIGUSR1:
       return "SIGUSR1";
+    case SIGUSR2:
+      return "SIGUSR2";
+    case SIGXCPU:
+      return "SIGXCPU";
     case SIGHUP:
       return "SIGHUP";
     default:

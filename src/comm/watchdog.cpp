@@ -8,9 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "comm/local_peers.hpp"
 #include "comm/session.hpp"
-#include "comm/signals.hpp"
-#include "core/error.hpp"
 
 namespace eqt::comm {
 namespace {
@@ -18,6 +17,7 @@ namespace {
 constexpr const char* kKey = "(synchronization.timeout_seconds sets the limit)";
 constexpr double kShortestSleep = 1;  // [seconds] a busy machine does not count
 constexpr double kHeartShare = 0.9;   // of the deadline: before those of peers end
+constexpr double kLastWriting = 30;   // [seconds] that a signal leaves for the last files
 
 /// What is left of the time between mpirun's SIGTERM and its SIGKILL for a rank to say why it ends.
 double last_words_seconds() {
@@ -113,10 +113,11 @@ void Watchdog::notice_sleep(double slept) {
   started_ns_.store(now, std::memory_order_relaxed);
   moved_ns_.store(now, std::memory_order_relaxed);
   beat_ns_.store(now, std::memory_order_relaxed);
-  print_error(Kind::timeout,
-              fmt::format("{} for {:.1f} s, by SIGSTOP or by a machine that slept or was "
-                          "overloaded, and goes on now",
-                          where("this rank was stopped"), slept));
+  // No error: whoever reads "timeout" may end a job that is well again.
+  print_warning(
+      fmt::format("{} for {:.1f} s, by SIGSTOP or by a machine that slept or was overloaded, and "
+                  "goes on now",
+                  where("this rank was stopped"), slept));
 }
 
 double Watchdog::seconds_since(const std::atomic<std::int64_t>& start) const {
@@ -152,7 +153,9 @@ void Watchdog::check_heart() {
 void Watchdog::check_signals() {
   const auto signal = first_signal();
   if (!signal) return;
-  const bool graceful = meaning_of_signals() == OnSignal::finish_step;
+  const OnSignal meaning = meaning_of_signals();
+  const bool graceful = meaning == OnSignal::finish_step || meaning == OnSignal::finish_writing;
+  if (meaning == OnSignal::finish_writing) check_last_writing(*signal);
   if (graceful && !signal->from_launcher) return;
   const char* operation = operation_.load(std::memory_order_acquire);
   if (graceful) {
@@ -169,10 +172,25 @@ void Watchdog::check_signals() {
   end_by(signal->number);
 }
 
-void Watchdog::end(const std::string& sentence) const {
-  print_error(Kind::timeout, sentence);
+/// The steps are done, so there is no next one to stop after: a signal waits for the last files, as
+/// long as a file system may need that still moves.
+void Watchdog::check_last_writing(const Signal& signal) {
+  const char* activity = activity_.load(std::memory_order_acquire);
+  const double patience = std::min(kLastWriting, kHeartShare * timeout_seconds_ / 2);
+  if (activity == nullptr || signal.seconds_ago < patience) return;
+  end(fmt::format(
+          "{} is not done {:.1f} s after {} told this rank to stop; look at the file system "
+          "of the run folder",
+          where(activity), signal.seconds_ago, signal_name(signal.number)),
+      Kind::interrupted);
+}
+
+void Watchdog::end(const std::string& sentence, Kind kind) const {
+  print_error(kind, sentence);
+  // mpirun hears of an exit only when all threads are gone.
+  if (has_unkillable_thread()) abort_world(kind);
   // Not exit(): its handlers would run beside a thread that is stuck inside MPI.
-  std::_Exit(static_cast<int>(Kind::timeout));
+  std::_Exit(static_cast<int>(kind));
 }
 
 std::string Watchdog::where(const char* operation) const {

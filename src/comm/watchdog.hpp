@@ -10,6 +10,9 @@
 #include <string>
 #include <thread>
 
+#include "comm/signals.hpp"
+#include "core/error.hpp"
+
 namespace eqt::comm {
 
 /// What any watchdog of this process heard last of, for messages.
@@ -75,7 +78,8 @@ class Watchdog {
   void check_exchange();
   void check_heart();
   void check_signals();
-  [[noreturn]] void end(const std::string& sentence) const;
+  void check_last_writing(const Signal& signal);
+  [[noreturn]] void end(const std::string& sentence, Kind kind = Kind::timeout) const;
   std::string where(const char* operation) const;
   std::string awaited() const;
   std::string suspicion() const;

@@ -46,6 +46,7 @@ bool is_up_to(StepId step, const Json& record) {
 
 /// Cuts what was written after the step. @return whether a run's record is among the rest
 bool cut_records(const std::string& path, StepId step) {
+  require_no_pipe(path);
   std::ifstream file(path, std::ios::binary);
   std::string kept, line;
   bool has_run = false;

@@ -1,6 +1,7 @@
 #include "metrics/output_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,10 +26,23 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
+void require_no_pipe(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return;
+  if (!S_ISFIFO(found.st_mode) && !S_ISSOCK(found.st_mode)) return;
+  fail(Kind::output,
+       "{}: expected a regular file or nothing, found a pipe or a socket; remove it or choose "
+       "another folder",
+       path);
+}
+
 OutputFile::OutputFile(std::string path, Begin begin) : path_(std::move(path)) {
-  const int how = begin == Begin::empty ? O_TRUNC : O_APPEND;
+  // O_NONBLOCK: to open a pipe would wait for its reader.
+  const int how = O_NONBLOCK | (begin == Begin::empty ? O_TRUNC : O_APPEND);
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
-  if (descriptor_ < 0) cannot("open for writing", path_, errno);
+  const int error = errno;
+  if (descriptor_ >= 0 || error == ENXIO) require_no_pipe(path_);
+  if (descriptor_ < 0) cannot("open for writing", path_, error);
 }
 
 OutputFile::~OutputFile() {
@@ -62,7 +76,7 @@ void OutputFile::write_past_cache(std::string_view bytes) {
 }
 
 void OutputFile::sync() {
-  // EINVAL: a pipe or a device, which has nothing to sync.
+  // EINVAL: a device, which has nothing to sync.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) cannot("sync", path_, errno);
 }
 

@@ -13,7 +13,8 @@ class OutputFile {
  public:
   enum class Begin { empty, at_end };
 
-  /// Creates `path`; one that is there is emptied, or goes on. @throws Error{output}
+  /// Creates `path`; one that is there is emptied, or goes on. @throws Error{output}, also for a
+  /// pipe
   explicit OutputFile(std::string path, Begin begin = Begin::empty);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -35,6 +36,10 @@ class OutputFile {
   std::string path_;
   int descriptor_ = -1;
 };
+
+/// Before a file is opened: a pipe may wait for its other end for ever.
+/// @throws Error{output} if a pipe or a socket is called `path`
+void require_no_pipe(const std::string& path);
 
 struct AtomicWrite {
   std::string suffix = ".tmp";  // of the temporary file; of its own for each process that may write

@@ -93,6 +93,10 @@ std::vector<ModelInfo> list_models();
 /// replica.
 void set_threads(int threads);
 
+/// Whether LibTorch can tell what processor this is; where it cannot it computes with its plainest
+/// kernels, whose last bits differ.
+bool sees_processor();
+
 /// LibTorch's version and how its linear algebra was built, for --version and the run record.
 std::string torch_description();
 

@@ -1,6 +1,8 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <mutex>
 #include <string>
@@ -25,14 +27,29 @@ void keep_freed_memory() {
 #endif
 }
 
+/// LibTorch's own way to set them starts a pool for mobile devices, which fails where it cannot
+/// read what processor this is. There the threads of OpenMP come from the environment.
+void set_torch_threads(int threads) {
+  if (sees_processor()) {
+    at::set_num_threads(threads);
+    return;
+  }
+  const std::string text = std::to_string(threads);
+  EQT_CHECK(setenv("OMP_NUM_THREADS", text.c_str(), 1) == 0, "no room for {} threads", threads);
+  EQT_CHECK(unsetenv("MKL_NUM_THREADS") == 0, "no room for {} threads", threads);
+  at::init_num_threads();
+}
+
 }  // namespace
+
+bool sees_processor() { return static_cast<bool>(std::ifstream("/proc/cpuinfo")); }
 
 void set_threads(int threads) {
   EQT_CHECK(threads >= 1, "{} threads", threads);
   guarded("setting the number of threads", [&] {
     keep_freed_memory();
     at::globalContext().setFlushDenormal(true);
-    at::set_num_threads(threads);
+    set_torch_threads(threads);
     static std::once_flag once;  // LibTorch refuses a second call
     std::call_once(once, [] { at::set_num_interop_threads(1); });
   });

@@ -50,11 +50,12 @@ struct NamedPhase {
   std::string_view name;
   Phase phase;
 };
-constexpr std::array<NamedPhase, 5> kPhases = {{{"launch", Phase::launch},
+constexpr std::array<NamedPhase, 6> kPhases = {{{"launch", Phase::launch},
                                                 {"start", Phase::start},
                                                 {"step", Phase::step},
                                                 {"evaluation", Phase::evaluation},
-                                                {"checkpoint", Phase::checkpoint}}};
+                                                {"checkpoint", Phase::checkpoint},
+                                                {"end", Phase::end}}};
 
 /// For tests that measure how long the job takes to end: the file's time is the fault's.
 void leave_mark() {
@@ -112,7 +113,7 @@ void act_alone(const Fault& fault, StepId step) {
 /// Evaluations and checkpoints follow few steps; being slow lasts.
 bool is_due(const Fault& fault, StepId step) {
   const bool from_then_on = fault.phase == Phase::evaluation || fault.phase == Phase::checkpoint ||
-                            fault.act == Act::slow;
+                            fault.phase == Phase::end || fault.act == Act::slow;
   return from_then_on ? step >= fault.step : step == fault.step;
 }
 
@@ -157,7 +158,8 @@ bool fits(const Fault& fault, Place place) {
     case Place::anywhere:
       return true;
     case Place::models:  // poisoned between steps
-      return !in_bucket && fault.phase != Phase::launch && fault.phase != Phase::start;
+      return !in_bucket && fault.phase != Phase::launch && fault.phase != Phase::start &&
+             fault.phase != Phase::end;
     case Place::buckets:
       return in_bucket;
     case Place::messages:

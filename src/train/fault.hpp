@@ -33,7 +33,8 @@ struct Fault {
     start,       // when all know the config; nothing is built yet
     step,        // begins
     evaluation,  // the first after so many steps
-    checkpoint   // likewise
+    checkpoint,  // likewise
+    end          // when all steps are done: before the weights and the summary are written
   };
   Act act = Act::raise;
   Rank rank = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "comm/signals.hpp"
 #include "core/error.hpp"
 #include "train/edge_count.hpp"
 
@@ -47,7 +48,12 @@ metrics::Summary Trainer::run() {
   } else {
     run_in_step();
   }
+  // A signal has no step left to stop after: it waits for what is still written.
+  if (comm::meaning_of_signals() == comm::OnSignal::finish_step)
+    comm::note_signals(comm::OnSignal::finish_writing);
+  p_.comm.beat("writing of the last checkpoint", true);
   if (p_.checkpointer != nullptr) p_.checkpointer->finish();
+  p_.comm.beat("comparison of the results");
 
   metrics::Summary summary = ledger_.summary();
   summary.parameters = p_.replica.parameters().size();
@@ -59,6 +65,7 @@ metrics::Summary Trainer::run() {
   }
   summary.sent_bytes_by_edge = gather_edges(p_.comm, p_.synchronizer.sent_bytes_by_peer());
   summary.wall_seconds = wall_before_ + wall_.seconds();
+  p_.comm.rest();
   return summary;
 }
 
@@ -106,6 +113,7 @@ void Trainer::train_until_pause() {
 void Trainer::begin() {
   const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
   EQT_CHECK(!may_go_back || p_.checkpointer != nullptr, "a rollback without checkpoints");
+  p_.comm.beat("the state to begin with");
   if (!plan_.resumes) {
     share_initial_state();
     if (may_go_back) p_.checkpointer->save_and_wait(0);
@@ -298,8 +306,9 @@ bool Trainer::finish_epoch() {
     compare_replicas();
     assessment.replicas_identical = true;
   }
-  p_.comm.rest();
+  p_.comm.beat("records of an epoch", true);
   ledger_.close_epoch(plan_.epoch_of(done_ - 1) + 1, done_, assessment);
+  p_.comm.rest();
   epoch_open_ = false;
   return true;
 }

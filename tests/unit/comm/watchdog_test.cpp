@@ -134,7 +134,10 @@ TEST_CASE("a process that was stopped blames nobody", "[watchdog]") {
     sleep_seconds(0.7);
   });
   CHECK(end.code == 0);
-  CHECK(holds(end, "this rank was stopped"));
+  // A launcher that reads "timeout" would end the job, though it is well again.
+  CHECK(holds(end, "equant-train: warning: [rank 1/2] step 0: this rank was stopped"));
+  CHECK(holds(end, "goes on now"));
+  CHECK_FALSE(holds(end, "equant-train: timeout"));
 }
 
 TEST_CASE("the first signal is noted, the second ends the process", "[signals]") {
@@ -157,6 +160,59 @@ TEST_CASE("the first signal is noted, the second ends the process", "[signals]")
   });
   CHECK(second.signal == SIGTERM);
   CHECK(holds(second, "a second signal ends this rank at once"));
+}
+
+TEST_CASE("before training a first signal ends the process, whatever it waits for", "[signals]") {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP}) {
+    const ChildEnd end = run_child([number] {
+      note_signals(OnSignal::stop_at_once);
+      Watchdog watchdog(kTimeout, Watchdog::kNobody, 0);
+      watchdog.beat("reading of the config");
+      (void)raise(number);
+      std::_Exit(1);
+    });
+    CHECK(end.code == 75);
+    CHECK(holds(end, "equant-train: interrupted: "));
+    CHECK(holds(end, "reading of the config: this rank was told to stop by SIG"));
+    CHECK(holds(end, signal_name(number)));
+  }
+}
+
+TEST_CASE("the system's SIGXCPU comes each second and is one request", "[signals]") {
+  const ChildEnd end = run_child([] {
+    note_signals(OnSignal::finish_step);
+    (void)raise(SIGXCPU);
+    sleep_seconds(0.6);
+    (void)raise(SIGXCPU);
+    const auto signal = first_signal();
+    if (!signal || signal->number != SIGXCPU) std::_Exit(2);
+  });
+  CHECK(end.code == 0);
+  CHECK(end.said.empty());
+}
+
+TEST_CASE("after the last step a signal waits for the last files, but not for ever", "[signals]") {
+  const ChildEnd stuck = run_child([] {
+    note_signals(OnSignal::finish_writing);
+    Watchdog watchdog(2, 0, 2);
+    watchdog.beat("writing of the summary", true);
+    (void)raise(SIGTERM);
+    sleep_seconds(10);
+  });
+  CHECK(stuck.code == 75);
+  CHECK(holds(stuck, "[rank 0/2] step 0: writing of the summary is not done"));
+  CHECK(holds(stuck, "SIGTERM"));
+  const ChildEnd done = run_child([] {
+    note_signals(OnSignal::finish_writing);
+    Watchdog watchdog(2, 0, 2);
+    watchdog.beat("writing of the summary", true);
+    (void)raise(SIGTERM);
+    sleep_seconds(0.3);
+    watchdog.rest();
+    sleep_seconds(1.5);
+  });
+  CHECK(done.code == 0);
+  CHECK(done.said.empty());
 }
 
 TEST_CASE("a signal that was ignored stays ignored", "[signals]") {

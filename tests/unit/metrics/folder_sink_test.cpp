@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -297,6 +301,22 @@ TEST_CASE("a run folder that cannot be made is an output error", "[metrics]") {
   fs::create_directory(folder.path() / "metrics.jsonl");
   CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
              Catch::Matchers::Contains("metrics.jsonl"));
+}
+
+TEST_CASE("records are not written to a pipe, whose reader may never come", "[metrics]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "metrics.jsonl";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const char* const expected = "metrics.jsonl: expected a regular file or nothing, found a pipe";
+  CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
+             Catch::Matchers::Contains(expected));
+  CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true, 3); }),
+             Catch::Matchers::Contains(expected));
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
+             Catch::Matchers::Contains(expected));
+  ::close(reader);
 }
 
 TEST_CASE("a full disk is an output error", "[metrics]") {

@@ -30,6 +30,9 @@ TEST_CASE("a fault of an evaluation or a checkpoint strikes the first after its 
   const Fault checkpoint = parse_fault("nan:phase=checkpoint,step=0,rank=2");
   CHECK(checkpoint.strike(Phase::checkpoint, 2, 8, parameters));
   CHECK(std::isnan(parameters[0]));
+  const Fault end = parse_fault("throw:rank=0,step=2,phase=end");
+  CHECK_THROWS_AS(end.strike(Phase::end, 0, 4, {}), Error);  // whenever training ends
+  CHECK_FALSE(end.strike(Phase::step, 0, 2, {}));
   CHECK_THROWS_AS(parse_fault("throw:rank=1,step=0,phase=start").strike(Phase::start, 1, 0, {}),
                   Error);
 }
@@ -78,6 +81,7 @@ TEST_CASE("a fault that cannot be read is a usage error", "[fault]") {
                            "throw:rank=1,step=3,phase=dinner",
                            "throw:rank=1,step=3,phase=evaluation,bucket=1",
                            "nan:rank=1,step=0,phase=start",
+                           "nan:rank=1,step=0,phase=end",
                            "flip:rank=1,step=0,phase=launch",
                            "truncate-checkpoint:rank=0,step=1"}) {
     try {

@@ -1,0 +1,31 @@
+// The config of a job: read once, by rank 0, so that it may come from a pipe; all ranks run from
+// its bytes.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/command_line.hpp"
+#include "app/config/run_config.hpp"
+#include "comm/communicator.hpp"
+#include "core/error.hpp"
+
+namespace eqt::app {
+
+/// What this rank itself knows of the config before MPI starts.
+struct OwnConfig {
+  std::optional<std::string> text;  // rank 0's; of other ranks only where it is a regular file
+  std::optional<Error> error;       // why rank 0 could not read it; told when all can hear it
+  double timeout_seconds = 0;       // for starting: what the text says, or 300
+};
+
+/// Reads the file under a deadline. Not collective, before MPI starts.
+OwnConfig read_own_config(const TrainCommand& command);
+
+/// Rank 0's config on all ranks. A rank that was given another file, and can read it, must have
+/// been given the same settings. Collective.
+/// @throws comm::AgreedError{usage}
+RunConfig share_config(const TrainCommand& command, const OwnConfig& own, comm::Communicator& comm);
+
+}  // namespace eqt::app
