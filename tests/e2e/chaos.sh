@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Six cells of tests/chaos/matrix.py, which people run as a whole.
+# Ten cells of tests/chaos/matrix.py, which people run as a whole.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 code=0

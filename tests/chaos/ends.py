@@ -1,0 +1,449 @@
+"""Cells of matrix.py for what is no step: starts, ends, and what surrounds a job.
+
+Each plays a whole job and judges it by itself: how long it took after the fault, its exit code, what
+it said, and that no process is left.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT = 10.0  # seconds from the fault to the end
+START = 60.0  # until a fault can strike, on a busy machine
+CRASH = re.compile(r"terminate called|Signal:|Backtrace|Segmentation|Sanitizer|#0 ")
+CONFIG = {
+    "name": "chaos", "threads_per_rank": 1,
+    "model": {"name": "resnet20"},
+    "data": {"name": "synthetic", "augment": False, "limit_train": 32, "limit_test": 8},
+    "train": {"epochs": 1, "steps": 4, "batch_size": 2},
+    "synchronization": {"timeout_seconds": 5},
+    "output": {"progress": "off"},
+}
+LONG = ["--set", "train.steps=100000", "--set", "train.epochs=100000"]
+
+
+class Job:
+    """One start, its folder, and the processes that carry its mark."""
+
+    def __init__(self, program, place):
+        self.program, self.place = program, place
+        self.config, self.out = os.path.join(place, "config.json"), os.path.join(place, "run")
+        self.errors, self.mark = os.path.join(place, "stderr"), os.path.join(place, "struck")
+        self.tag = f"EQT_CHAOS_CELL={uuid.uuid4()}"
+        self.process, self.struck = None, None
+        with open(self.config, "w", encoding="utf-8") as file:
+            json.dump(CONFIG, file)
+
+    def arguments(self, *more, config=None):
+        return ["--config", config or self.config, "--out", self.out, *more]
+
+    def mpirun(self, *command, ranks=2):
+        return ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *command]
+
+    def train(self, *more, config=None, ranks=2):
+        return self.mpirun(self.program, *self.arguments(*more, config=config), ranks=ranks)
+
+    def script(self, name, *arguments):
+        return [os.path.join(ROOT, "scripts", name), *arguments]
+
+    def start(self, command, stdin=subprocess.DEVNULL, **environment):
+        key, value = self.tag.split("=")
+        environment = {"OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+                       "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+                       "OMPI_MCA_orte_tmpdir_base": os.path.join(self.place, "mpi"),
+                       "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                       "EQT_PROGRAM": self.program, "EQT_FAULT_MARK": self.mark, key: value,
+                       **environment}
+        with open(self.errors, "wb") as sink, open(self.errors + ".out", "wb") as out:
+            self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=stdin,
+                                            stdout=out, stderr=sink, start_new_session=True)
+        self.struck = time.time()  # unless a fault comes later
+
+    def processes(self, name=None):
+        """{rank: process} of this job; those called `name` only."""
+        found = {}
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    words = file.read().decode(errors="replace").split("\0")
+                with open(f"/proc/{entry}/comm", encoding="utf-8") as file:
+                    comm = file.read().strip()
+            except OSError:
+                continue
+            if self.tag in words and (name is None or comm == name):
+                rank = [w.split("=")[1] for w in words if w.startswith("OMPI_COMM_WORLD_RANK=")]
+                found[int(rank[0]) if rank else -int(entry)] = int(entry)
+        return found
+
+    def until(self, condition):
+        """Waits for it; the job may end before."""
+        deadline = time.time() + START
+        while self.process.poll() is None and time.time() < deadline:
+            if condition():
+                return True
+            time.sleep(0.02)
+        return False
+
+    def until_ranks(self, ranks=2):
+        """Until so many ranks note signals."""
+        def noted():
+            found = self.processes("equant-train").values()
+            return sum(catches(process, signal.SIGUSR1) for process in found) >= ranks
+        return self.until(noted)
+
+    def until_steps(self):
+        def begun():
+            try:
+                with open(os.path.join(self.out, "metrics.jsonl"), encoding="utf-8") as file:
+                    return '"type":"step"' in file.read()
+            except OSError:
+                return False
+        return self.until(begun)
+
+    def strike(self):
+        self.struck = time.time()
+
+    def signal(self, number, rank=None):
+        """To mpirun, or to one rank."""
+        self.strike()
+        target = self.process.pid if rank is None else self.processes("equant-train").get(rank)
+        if target is not None:
+            os.kill(target, number)
+
+    def end(self, limit):
+        """(seconds after the fault, exit code, what was said, what is wrong)"""
+        wrong = []
+        while self.process.poll() is None and time.time() < self.struck + 3 * limit:
+            time.sleep(0.02)
+        seconds = time.time() - self.struck
+        if self.process.poll() is None:
+            wrong.append("hung")
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        elif seconds > limit:
+            wrong.append(f"took {seconds:.1f} s")
+        deadline = time.time() + 2
+        while self.processes() and time.time() < deadline:
+            time.sleep(0.1)
+        left = self.processes()
+        if left:
+            wrong.append(f"{len(left)} processes left")
+        for process in left.values():
+            try:
+                os.kill(process, signal.SIGKILL)
+            except OSError:
+                pass
+        with open(self.errors, encoding="utf-8", errors="replace") as file:
+            said = file.read()
+        if CRASH.search(said):
+            wrong.append("a stack trace")
+        return seconds, self.process.returncode, said, wrong
+
+
+def catches(process, number):
+    try:
+        with open(f"/proc/{process}/status", encoding="utf-8") as file:
+            caught = re.search(r"SigCgt:\s*([0-9a-f]+)", file.read())
+    except OSError:
+        return False
+    return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
+
+
+class Cell:
+    """`play` starts the job and lets the fault strike; `check` returns what is wrong afterwards."""
+
+    def __init__(self, act, phase, algorithm, codes, said, play, check=None, limit=LIMIT):
+        self.act, self.phase, self.algorithm = act, phase, algorithm
+        self.name = f"{act} {phase} {algorithm}"
+        self.codes, self.said, self.starts, self.check, self.limit = codes, said, play, check, limit
+
+    def play(self, program, folder):
+        place = os.path.join(folder, re.sub(r"[^a-z0-9-]", "-", self.name))
+        os.makedirs(place)
+        os.chmod(folder, 0o755)
+        job = Job(program, place)
+        ended = self.starts(job)  # some end the job themselves, to clean up
+        seconds, code, said, wrong = ended or job.end(self.limit)
+        lines = [line for line in said.splitlines() if line.startswith("equant-train: ")]
+        named = [line for line in lines if re.search(self.said, line)]
+        if code not in self.codes:
+            wrong.append(f"exit code {code}, expected {' or '.join(map(str, sorted(self.codes)))}")
+        if self.said and not named:
+            wrong.append(f"nothing says \"{self.said}\"")
+        if self.check:
+            wrong += self.check(job)
+        best = named[0] if named else (lines[0] if lines else said.strip()[:160])
+        return seconds, code, best.removeprefix("equant-train: "), wrong
+
+
+def finished(job):
+    return [] if os.path.exists(os.path.join(job.out, "summary.json")) else ["no summary"]
+
+
+def saved(job):
+    found = [name for _, _, names in os.walk(os.path.join(job.out, "checkpoints")) for name in names]
+    return [] if found else ["no checkpoint"]
+
+
+def pipe(job, name="config.pipe"):
+    path = os.path.join(job.place, name)
+    os.mkfifo(path)
+    return path
+
+
+# Before training: a signal ends the job at once, whatever it waits for.
+
+def stopped_while_reading(number):
+    def play(job):
+        job.start(job.train(config=pipe(job)))
+        job.until_ranks()
+        job.signal(number)
+    return play
+
+
+def stopped_alone(job):
+    job.start([job.program, *job.arguments(config=pipe(job))])
+    job.until_ranks(1)
+    job.signal(signal.SIGTERM)
+
+
+def stopped_in(fault, number, rank):
+    def play(job):
+        job.start(job.train(), EQT_FAULT=fault)
+        job.until(lambda: os.path.exists(job.mark))
+        job.signal(number, rank)
+    return play
+
+
+def interrupted_script(job):
+    job.start(job.script("run_local.sh", "--ranks", "2", "--", *job.arguments()),
+              EQT_FAULT="stall:rank=1,step=0,phase=start")
+    job.until(lambda: os.path.exists(job.mark))
+    job.signal(signal.SIGTERM)
+
+
+# What can be read only once, and what cannot be written.
+
+def config_from_pipe(job):
+    path = pipe(job)
+    job.start(job.train(config=path))
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(CONFIG, file)
+
+
+def config_from_input(job):
+    with open(job.config, "rb") as file:
+        job.start(job.train(config="/dev/stdin"), stdin=file)
+
+
+def config_from_substitution(job):
+    line = 'exec "$1" --ranks 2 <(cat "$2") --out "$3"'
+    job.start(["bash", "-c", line, "bash", *job.script("run_local.sh"), job.config, job.out])
+
+
+def records_are_a_pipe(*more):
+    def play(job):
+        os.makedirs(job.out)
+        os.mkfifo(os.path.join(job.out, "metrics.jsonl"))
+        job.start(job.train(*more))
+    return play
+
+
+# Limits of the system.
+
+def limited(limit, *more):
+    def play(job):
+        line = f'{limit} && exec "$@"'
+        job.start(job.mpirun("bash", "-c", line, "bash", job.program, *job.arguments(*more)))
+    return play
+
+
+def few_processes(job):
+    """A limit that root does not have."""
+    os.chmod(job.place, 0o777)
+    command = ["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups", "prlimit", "--nproc=3",
+               job.program, *job.arguments()]
+    job.start(command, OPENBLAS_NUM_THREADS="1")
+
+
+def many_threads(job):
+    job.start(job.train("--set", "threads_per_rank=1024"))
+
+
+def hidden_processes(mount):
+    def play(job):
+        line = f'{mount} && exec "$@"'
+        job.start(job.mpirun("unshare", "--mount", "bash", "-c", line, "bash", job.program,
+                             *job.arguments()))
+    return play
+
+
+# The end.
+
+def killed_at_end(job):
+    job.start(job.train(), EQT_FAULT="kill:rank=0,step=0,phase=end")
+    job.until(lambda: os.path.exists(job.mark))
+    job.strike()
+
+
+def stalled_at_end(job):
+    job.start(job.train(), EQT_FAULT="stall:rank=0,step=0,phase=end")
+    job.until(lambda: os.path.exists(job.mark))
+    job.strike()
+
+
+def frozen(ranks, when):
+    """The run folder's file system freezes, when rank 0 has come to the start or the end."""
+    def play(job):
+        image, disk = os.path.join(job.place, "image"), os.path.join(job.place, "disk")
+        os.makedirs(disk)
+        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with open(image, "wb") as file:
+            file.truncate(32 << 20)
+        subprocess.run(["mkfs.ext4", "-q", image], **quiet)
+        subprocess.run(["mount", "-o", "loop", image, disk], **quiet)
+        thawed = True
+        try:
+            job.out = os.path.join(disk, "run")
+            job.start(job.train(ranks=ranks), EQT_FAULT=f"stop:rank=0,step=0,phase={when}")
+            if job.until(lambda: os.path.exists(job.mark)):
+                time.sleep(0.2)
+                subprocess.run(["fsfreeze", "--freeze", disk], **quiet)
+                thawed = False
+                job.signal(signal.SIGCONT, 0)
+            while job.process.poll() is None and time.time() < job.struck + 2 * LIMIT:
+                time.sleep(0.05)
+            ended = time.time()
+            # A process that waits for a frozen disk cannot die.
+            subprocess.run(["fsfreeze", "--unfreeze", disk], **quiet)
+            thawed = True
+            seconds, code, said, wrong = job.end(3 * LIMIT)
+            if ended - job.struck > LIMIT:
+                wrong.append(f"took {ended - job.struck:.1f} s")
+            return min(seconds, ended - job.struck), code, said, wrong
+        finally:
+            if not thawed:
+                subprocess.run(["fsfreeze", "--unfreeze", disk], check=False)
+            subprocess.run(["umount", "-l", disk], check=False)
+    return play
+
+
+# Signals and pauses while it trains.
+
+def stopped_by(number):
+    def play(job):
+        job.start(job.train(*LONG))
+        job.until_steps()
+        job.signal(number)
+    return play
+
+
+def out_of_time(job):
+    """The system's own SIGXCPU, each second from the limit on."""
+    line = 'ulimit -St 8 && exec "$@"'
+    job.start(job.mpirun("bash", "-c", line, "bash", job.program, *job.arguments(*LONG)))
+    job.until(lambda: job.processes("equant-train").get(0) and cpu_seconds(
+        job.processes("equant-train").get(0)) >= 8)
+    job.strike()
+
+
+def cpu_seconds(process):
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+            fields = file.read().rsplit(") ", 1)[1].split()
+    except OSError:
+        return 0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def paused(job):
+    """A rank sleeps for 3.5 of 5 seconds and goes on: run_elastic.sh must leave the job alone."""
+    job.start(job.script("run_elastic.sh", "--hosts", "localhost:2", "--shell", "sh -c true", "--patience",
+                         "1", "--mca", "rmaps_base_oversubscribe", "1", job.config, "--out", job.out,
+                         "--set", "train.steps=60", "--set", "train.epochs=60"),
+              EQT_FAULT="stop:rank=1,step=3")
+    if job.until(lambda: os.path.exists(job.mark)):
+        time.sleep(3.5)
+        job.signal(signal.SIGCONT, 1)
+
+
+def one_start(job):
+    with open(job.errors + ".out", encoding="utf-8") as file:
+        starts = file.read().count("== Start")
+    return finished(job) + ([] if starts == 1 else [f"{starts} starts"])
+
+
+def cut_off(job):
+    """A host's cable is pulled under a plain mpirun."""
+    job.start(job.script("netlab.sh", "--ranks", "3", "--rate", "100mbit", "--cut", "2=8", "--",
+                         job.program, *job.arguments(*LONG)))
+    job.until(lambda: time.time() - job.struck > 8)
+    job.strike()
+
+
+def has_root_disks():
+    tools = all(shutil.which(tool) or os.path.exists(f"/usr/sbin/{tool}")
+                for tool in ("mkfs.ext4", "fsfreeze", "mount"))
+    return os.geteuid() == 0 and tools and os.path.exists("/dev/loop-control")
+
+
+def has_netlab():
+    return subprocess.run([os.path.join(ROOT, "scripts/netlab.sh"), "--check"], check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def cells():
+    """([cells], {why: [names that cannot be played here]})"""
+    stop = r"interrupted: .*told to stop"
+    found = [
+        Cell("sigterm", "reading", "alone", {75}, stop, stopped_alone),
+        Cell("sigusr1", "reading", "mpirun", {75}, stop + " by SIGUSR1", stopped_while_reading(signal.SIGUSR1)),
+        Cell("sigusr2", "reading", "mpirun", {75}, stop + " by SIGUSR2", stopped_while_reading(signal.SIGUSR2)),
+        Cell("sigterm", "start", "rank-0", {75}, r"rank 0/2.*told to stop by SIGTERM",
+             stopped_in("stall:rank=0,step=0,phase=start", signal.SIGTERM, 0)),
+        Cell("sigint", "start", "rank-1", {75}, r"rank 1/2.*told to stop by SIGINT",
+             stopped_in("stall:rank=0,step=0,phase=start", signal.SIGINT, 1)),
+        Cell("sigterm", "start", "run_local", {75}, stop, interrupted_script),
+        Cell("pipe", "reading", "config", {0}, "", config_from_pipe, finished, 20),
+        Cell("stdin", "reading", "config", {0}, "", config_from_input, finished, 20),
+        Cell("substitution", "reading", "config", {0}, "", config_from_substitution, finished, 20),
+        Cell("pipe", "start", "records", {2}, "another run's metrics.jsonl", records_are_a_pipe()),
+        Cell("pipe", "start", "resumed-records", {74}, "metrics.jsonl: expected a regular file",
+             records_are_a_pipe("--resume")),
+        Cell("addresses-650", "launch", "limit", {2}, "expected room", limited("ulimit -v 650000")),
+        Cell("addresses-850", "launch", "limit", {2}, "expected room", limited("ulimit -v 850000")),
+        Cell("addresses-1000", "launch", "limit", {2}, "expected room", limited("ulimit -v 1000000")),
+        Cell("addresses-1250", "launch", "limit", {0, 2}, "", limited("ulimit -v 1250000")),
+        Cell("data-500", "launch", "limit", {2}, "expected room", limited("ulimit -d 500000")),
+        Cell("threads-1024", "start", "limit", {2}, "threads_per_rank: expected at most", many_threads),
+        Cell("no-proc", "start", "hidden", {0}, "", hidden_processes("mount -t tmpfs none /proc"), finished, 20),
+        Cell("hidepid", "start", "hidden", {0}, "", hidden_processes(
+            "mount -t proc -o hidepid=2 none /proc"), finished, 20),
+        Cell("kill", "end", "rank-0", {137, 7}, "rank 1/2.*step 3", killed_at_end),
+        Cell("stall", "end", "rank-0", {7}, r"rank 0/2.*writing of the results has been stuck", stalled_at_end),
+        Cell("sigterm", "end", "rank-0", {75}, r"rank 0/2.*writing of the results is not done.*SIGTERM",
+             stopped_in("stall:rank=0,step=0,phase=end", signal.SIGTERM, 0)),
+        Cell("sigusr2", "step", "mpirun", {75}, stop + ".* its state is saved", stopped_by(signal.SIGUSR2), saved),
+        Cell("sigxcpu", "step", "limit", {75}, stop + ".* its state is saved", out_of_time, saved),
+        Cell("pause", "step", "run_elastic", {0}, "goes on now", paused, one_start, 30),
+    ]
+    left_out = {}
+    disks = [Cell("freeze", when, f"{ranks}-ranks", {7}, "has been stuck|made no progress", frozen(ranks, when))
+             for when in ("start", "end") for ranks in (1, 2)]
+    network = [Cell("cut", "step", "mpirun", {7, 205}, "made no progress|was ended", cut_off, None, 15)]
+    threads = [Cell("processes-3", "launch", "limit", {2}, "expected the system to grant", few_processes)]
+    for some, can, why in (
+            (disks, has_root_disks(), "a disk to freeze needs root, loop devices and fsfreeze"),
+            (threads, os.geteuid() == 0, "a limit of processes is tried as another user, by root"),
+            (network, has_netlab(), "this machine has no rights for scripts/netlab.sh")):
+        if can:
+            found += some
+        else:
+            left_out[why] = [cell.name for cell in some]
+    return found, left_out
