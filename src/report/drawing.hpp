@@ -10,11 +10,11 @@
 namespace eqt::report {
 
 struct Drawing {
-  std::string name;         // of its files: letters, digits and hyphens
-  std::string title;        // what it shows
-  std::string description;  // the same for who cannot see it: the figures that matter
-  std::string script;       // see metrics::run_gnuplot()
-  int height = 420;         // for a width of kPlotWidth [pixels]
+  std::string name;              // of its files: letters, digits and hyphens
+  std::string title;             // what it shows
+  std::string description = {};  // the same for who cannot see it: the figures that matter
+  std::string script = {};       // see metrics::run_gnuplot()
+  int height = 420;              // for a width of kPlotWidth [pixels]
 };
 
 struct Drawings {

@@ -274,7 +274,7 @@ TEST_CASE("on a narrow terminal words of lines and table stay whole", "[console]
   run_all(wide, *wide.sink(ProgressStyle::lines, true, 1000), 0.001);
   auto words = words_of(summary_table(run_record(), summary()));
   std::ranges::sort(words);  // rooms of an epoch break into several lines
-  for (const std::size_t columns : {50, 60, 80}) {
+  for (const std::size_t columns : {50U, 60U, 80U}) {
     Fake fake;
     run_all(fake, *fake.sink(ProgressStyle::lines, true, columns), 0.001);
     for (const std::string& line : lines_of(fake.progress.str() + fake.table.str()))
