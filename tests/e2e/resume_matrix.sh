@@ -26,12 +26,14 @@ next_cell() {
   RAN+=("$1")
 }
 
-# without_seconds FOLDER: its records and summary, less times, memory and notes, one key a line.
+# without_seconds FOLDER: its records and summary, less times, memory, notes and what a start of the
+# program sends beside synchronization, one key a line.
 without_seconds() {
   python3 - "$1" <<'PY'
 import json, pathlib, sys
 folder = pathlib.Path(sys.argv[1])
-gone = {"seconds", "epoch_seconds", "wall_seconds", "images_per_second", "peak_rss_mib"}
+gone = {"seconds", "epoch_seconds", "wall_seconds", "images_per_second", "peak_rss_mib",
+        "other_sent_bytes", "estimated_sent_bytes"}
 def show(record):
     print(json.dumps({k: v for k, v in record.items() if k not in gone}, sort_keys=True))
 for line in (folder / "metrics.jsonl").read_text().splitlines():
