@@ -47,6 +47,7 @@ struct Communicator::State {
     MPI_Comm host = MPI_COMM_NULL;
     check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
           "MPI_Comm_split_type");
+    check(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     int lowest = rank;
     check(MPI_Bcast(&lowest, 1, MPI_INT, 0, host), "MPI_Bcast");
     check(MPI_Comm_free(&host), "MPI_Comm_free");
@@ -141,12 +142,12 @@ struct Communicator::State {
   }
 };
 
-Communicator::Communicator(const Session&, double timeout_seconds,
+Communicator::Communicator(const Session& session, double timeout_seconds,
                            std::span<const int> pretended_hosts)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  check(MPI_Comm_rank(MPI_COMM_WORLD, &s.rank), "MPI_Comm_rank");
-  check(MPI_Comm_size(MPI_COMM_WORLD, &s.size), "MPI_Comm_size");
+  s.rank = session.rank();
+  s.size = session.size();
   s.watchdog = std::make_unique<Watchdog>(timeout_seconds, s.rank, s.size);
   for (MPI_Comm* comm : {&s.comm, &s.notes}) {
     const Watchdog::Guard guard(*s.watchdog, "MPI_Comm_dup");
@@ -175,8 +176,8 @@ Communicator::~Communicator() {
   // Freeing is collective: while an error unwinds on one rank the others will not come.
   if (std::uncaught_exceptions() > 0) return;
   const Watchdog::Guard guard(*state_->watchdog, "MPI_Comm_free");
-  MPI_Comm_free(&state_->notes);
-  MPI_Comm_free(&state_->comm);
+  check_quietly(MPI_Comm_free(&state_->notes), "MPI_Comm_free");
+  check_quietly(MPI_Comm_free(&state_->comm), "MPI_Comm_free");
 }
 
 Rank Communicator::rank() const noexcept { return state_->rank; }

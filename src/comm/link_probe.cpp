@@ -29,7 +29,7 @@ class ProbeWorld {
   }
   ~ProbeWorld() {
     // Freeing is collective: while an error unwinds on one rank the others will not come.
-    if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+    if (std::uncaught_exceptions() == 0) check_quietly(MPI_Comm_free(&comm_), "MPI_Comm_free");
   }
   ProbeWorld(const ProbeWorld&) = delete;
   ProbeWorld& operator=(const ProbeWorld&) = delete;

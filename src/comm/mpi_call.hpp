@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <thread>
 
+#include "comm/session.hpp"
 #include "core/error.hpp"
 
 namespace eqt::comm {
@@ -25,6 +26,15 @@ inline void check(int code, const char* call) {
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
   fail(Kind::mpi, "{} failed: {}", call, text.data());
+}
+
+/// Likewise a warning, for destructors, which cannot throw.
+inline void check_quietly(int code, const char* call) noexcept {
+  try {
+    check(code, call);
+  } catch (const Error& error) {
+    print_warning(error.what());
+  }
 }
 
 inline int checked_int(std::size_t count) {

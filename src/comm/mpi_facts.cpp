@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "comm/mpi_call.hpp"
 #include "comm/session.hpp"
 
 namespace eqt::comm {
@@ -11,7 +12,7 @@ namespace {
 
 std::string thread_level() {
   int level = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&level);
+  check(MPI_Query_thread(&level), "MPI_Query_thread");
   if (level >= MPI_THREAD_MULTIPLE) return "multiple";
   if (level >= MPI_THREAD_SERIALIZED) return "serialized";
   return level >= MPI_THREAD_FUNNELED ? "funneled" : "single";

@@ -16,23 +16,17 @@
 #include <system_error>
 #include <thread>
 
+#include "comm/mpi_call.hpp"
 #include "comm/signals.hpp"
 
 namespace eqt::comm {
 namespace {
 
-int world_rank() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-
-std::string where() {
-  int size = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+std::string where(const Session& session) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  return fmt::format("[rank {}/{} {}, {}] ", world_rank(), size, host.data(), last_activity());
+  return fmt::format("[rank {}/{} {}, {}] ", session.rank(), session.size(), host.data(),
+                     last_activity());
 }
 
 /// The first of these variables that is set to a whole number from 0 on. Anything else was not
@@ -91,6 +85,10 @@ Session::Session(int* argc, char*** argv, double timeout_seconds) {
     fail(Kind::mpi,
          "MPI could not be started; try `mpirun -np 1 hostname` to check the installation");
   }
+  // Under the default handler MPI ends the process where check() would say what was wrong.
+  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
   serialized_ = provided >= MPI_THREAD_SERIALIZED;
 }
 
@@ -98,7 +96,7 @@ Session::~Session() {
   if (std::uncaught_exceptions() > 0) abort_world(Kind::bug);
   {
     const Watchdog::Guard guard(*watchdog_, "MPI_Finalize");
-    MPI_Finalize();
+    check_quietly(MPI_Finalize(), "MPI_Finalize");
   }
   ignore_signals();
 }
@@ -134,15 +132,15 @@ Failure current_failure() {
   }
 }
 
-int run_guarded(const Session&, const std::function<int()>& body) {
+int run_guarded(const Session& session, const std::function<int()>& body) {
   try {
     return body();
   } catch (const AgreedError& error) {
-    if (world_rank() == 0) print_error(error.kind(), error.what());
+    if (session.rank() == 0) print_error(error.kind(), error.what());
     return error.exit_code();
   } catch (...) {
     const Failure failure = current_failure();
-    print_error(failure.kind, where() + failure.sentence);
+    print_error(failure.kind, where(session) + failure.sentence);
     abort_world(failure.kind);
   }
 }
@@ -150,7 +148,7 @@ int run_guarded(const Session&, const std::function<int()>& body) {
 std::string mpi_description() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
-  MPI_Get_library_version(text.data(), &length);
+  check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
   const std::string whole(text.data());
   return whole.substr(0, std::min(whole.find(','), whole.find('\n')));
 }

@@ -30,11 +30,16 @@ class Session {
   /// True if a communication thread may call MPI while the main thread does not.
   bool allows_communication_thread() const noexcept { return serialized_; }
 
+  /// Of MPI_COMM_WORLD.
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+
   /// For ending. Not collective.
   void set_timeout(double seconds) const;
 
  private:
   bool serialized_;
+  int rank_ = 0, size_ = 1;
   mutable std::unique_ptr<Watchdog> watchdog_;
 };
 

@@ -1,5 +1,7 @@
 #include "comm/communicator.hpp"
 
+#include <mpi.h>
+
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -157,4 +159,11 @@ TEST_CASE("what MPI moves by itself is counted, and said to be by formula", "[co
           comm.start_max(values);
           comm.finish_max();
         }) == there_and_back);
+}
+
+TEST_CASE("MPI's errors outside of a communicator of ours come back as codes", "[comm]") {
+  test::session();
+  int rank = 0;
+  // Raised on MPI_COMM_WORLD, whose default handler ends the job.
+  CHECK(MPI_Comm_rank(MPI_COMM_NULL, &rank) != MPI_SUCCESS);
 }
