@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/png.hpp"
 
@@ -41,7 +42,7 @@ std::string next_file(const std::string& folder, const EventSinkOptions& options
     fail(Kind::output, "cannot make the run folder {}: {}; choose another with --out", folder,
          error.message());
   auto time = static_cast<std::uint64_t>(std::max(0.0, options.wall()));
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : entries_of(folder)) {
     time = std::max(time, time_in_name(entry.path().filename().string()) + 1);
   }
   std::string host = options.host;
@@ -142,7 +143,10 @@ class EventSink final : public Sink {
  private:
   double wall() const { return options_.wall(); }
 
-  void append(const std::string& event) { file_.write(framed(event)); }
+  void append(const std::string& event) {
+    file_.write(framed(event));
+    file_.require_in_place();
+  }
 
   void append_scalars(const std::string& prefix, StepId step, Json record) {
     append(scalars_event({.wall = wall(), .step = step},

@@ -1,5 +1,8 @@
 // metrics.jsonl and summary.json.
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -30,10 +33,10 @@ std::string prepare(const fs::path& folder) {
     fail(Kind::output, "cannot make the run folder {}: {}; choose another with --out",
          folder.string(), error.message());
   // A summary says that the run beside it is complete, so an old one must not outlive this moment.
-  fs::remove(folder / kSummary, error);
-  if (error)
+  // Not fs::remove, which removes folders as well.
+  if (::unlink((folder / kSummary).c_str()) != 0 && errno != ENOENT)
     fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
-         (folder / kSummary).string(), error.message());
+         (folder / kSummary).string(), std::generic_category().message(errno));
   return (folder / kRecords).string();
 }
 
@@ -80,6 +83,7 @@ class FolderSink : public Sink {
   void write(const NoteRecord& record) override { append(json_of(record)); }
   void write(const EpochRecord& record) override { append(json_of(record)); }
   void write(const Summary& summary) override {
+    records_.require_in_place();
     records_.sync();
     write_atomically(summary_path_, text_of(marked(json_of(summary)), 2));
   }
@@ -92,7 +96,10 @@ class FolderSink : public Sink {
     return json;
   }
 
-  void append(Json json) { records_.write(text_of(marked(std::move(json)), -1)); }
+  void append(Json json) {
+    records_.write(text_of(marked(std::move(json)), -1));
+    records_.require_in_place();
+  }
 
   std::string summary_path_;
   bool step_records_;

@@ -24,6 +24,23 @@ constexpr std::size_t kPage = 4096;
        path, std::generic_category().message(error));
 }
 
+bool is_link(const std::string& path) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 && S_ISLNK(found.st_mode);
+}
+
+int flags_of(OutputFile::Begin begin) {
+  switch (begin) {
+    case OutputFile::Begin::empty:
+      return O_TRUNC;
+    case OutputFile::Begin::at_end:
+      return O_APPEND;
+    case OutputFile::Begin::created:
+      return O_EXCL;
+  }
+  return O_EXCL;
+}
+
 }  // namespace
 
 void require_no_pipe(const std::string& path) {
@@ -38,11 +55,18 @@ void require_no_pipe(const std::string& path) {
 
 OutputFile::OutputFile(std::string path, Begin begin) : path_(std::move(path)) {
   // O_NONBLOCK: to open a pipe would wait for its reader.
-  const int how = O_NONBLOCK | (begin == Begin::empty ? O_TRUNC : O_APPEND);
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags_of(begin);
+  descriptor_ = ::open(path_.c_str(), how, 0666);
   const int error = errno;
   if (descriptor_ >= 0 || error == ENXIO) require_no_pipe(path_);
-  if (descriptor_ < 0) cannot("open for writing", path_, error);
+  if (descriptor_ >= 0) return;
+  if (error == ELOOP && is_link(path_)) {
+    fail(Kind::output,
+         "{}: expected a file or nothing, found a symbolic link, which results are not written "
+         "through; remove it or choose another folder",
+         path_);
+  }
+  cannot("open for writing", path_, error);
 }
 
 OutputFile::~OutputFile() {
@@ -80,6 +104,23 @@ void OutputFile::sync() {
   if (::fsync(descriptor_) != 0 && errno != EINVAL) cannot("sync", path_, errno);
 }
 
+void OutputFile::require_in_place() const {
+  if (is_open_at(descriptor_, path_)) return;
+  struct stat open {};
+  const bool gone = ::fstat(descriptor_, &open) == 0 && open.st_nlink == 0;
+  fail(Kind::output,
+       "{}: expected the file that the run writes to, found that it was {}; what was written since "
+       "is lost, start the run again and leave its folder where it is",
+       path_, gone ? "removed" : "moved away or replaced");
+}
+
+bool is_open_at(int descriptor, const std::string& path) noexcept {
+  struct stat open {
+  }, named{};
+  return ::fstat(descriptor, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 void OutputFile::close() {
   if (descriptor_ < 0) return;
   if (::close(std::exchange(descriptor_, -1)) != 0) cannot("close", path_, errno);
@@ -100,8 +141,9 @@ void write_atomically(const std::string& path, std::span<const std::string_view>
                       const AtomicWrite& how) {
   EQT_CHECK(!how.past_cache || parts.size() == 1, "{} parts past the cache", parts.size());
   const std::string temporary = path + how.suffix;
+  ::unlink(temporary.c_str());  // whatever hinders it hinders the next line, too
   try {
-    OutputFile file(temporary);
+    OutputFile file(temporary, OutputFile::Begin::created);
     for (const std::string_view bytes : parts)
       how.past_cache ? file.write_past_cache(bytes) : file.write(bytes);
     file.sync();

@@ -11,10 +11,14 @@ namespace eqt::metrics {
 /// A file that is written from its beginning or its end, each write() handed to the system at once.
 class OutputFile {
  public:
-  enum class Begin { empty, at_end };
+  enum class Begin {
+    empty,   // creates it, or empties one that is there
+    at_end,  // creates it, or goes on
+    created  // creates it; one that is there is an error
+  };
 
-  /// Creates `path`; one that is there is emptied, or goes on. @throws Error{output}, also for a
-  /// pipe
+  /// A symbolic link called `path` is refused, wherever it leads, and so is a pipe.
+  /// @throws Error{output}
   explicit OutputFile(std::string path, Begin begin = Begin::empty);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -29,6 +33,9 @@ class OutputFile {
   void write_past_cache(std::string_view bytes);
   /// Waits until the bytes are on the disk. @throws Error{output}
   void sync();
+  /// What is written to a file that was removed or moved away is lost to whoever looks for it at
+  /// its path. @throws Error{output} unless this file is the one that is there
+  void require_in_place() const;
   /// @throws Error{output} if the system reports a late error; further calls do nothing
   void close();
 
@@ -41,13 +48,17 @@ class OutputFile {
 /// @throws Error{output} if a pipe or a socket is called `path`
 void require_no_pipe(const std::string& path);
 
+/// Whether `descriptor` is open on what is called `path` now.
+bool is_open_at(int descriptor, const std::string& path) noexcept;
+
 struct AtomicWrite {
   std::string suffix = ".tmp";  // of the temporary file; of its own for each process that may write
   bool past_cache = false;      // OutputFile::write_past_cache()
 };
 
-/// Makes `path` hold exactly `bytes`: writes a temporary file beside it, syncs and renames it.
-/// After a failure `path` is as it was and the temporary file is gone.
+/// Makes `path` hold exactly `bytes`: writes a temporary file beside it, syncs and renames it. What
+/// has the temporary file's name, from an earlier try, goes; no symbolic link is followed, that
+/// called `path` is replaced. After a failure `path` is as it was and the temporary file is gone.
 /// @throws Error{output}
 void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how = {});
 

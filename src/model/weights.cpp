@@ -4,13 +4,13 @@
 #include <torch/serialize.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <span>
 #include <string_view>
 #include <system_error>
 
 #include "core/error.hpp"
+#include "metrics/output_file.hpp"
 #include "model/torch_errors.hpp"
 #include "weights/state_dict.hpp"
 
@@ -105,23 +105,6 @@ std::vector<at::Tensor> match(const std::string& path, const NamedTensors& wante
   return matched;
 }
 
-void write_file(const std::string& path, const std::vector<char>& bytes) {
-  const std::string temporary = path + ".partial";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(temporary, path, error);
-  if (!file || error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    fail(Kind::output,
-         "expected to write {} bytes of weights to {}, but {}; check the folder and "
-         "its free space",
-         bytes.size(), path, error ? error.message() : "writing failed");
-  }
-}
-
 }  // namespace
 
 void write_weights(const std::string& path, const NamedTensors& tensors) {
@@ -130,7 +113,9 @@ void write_weights(const std::string& path, const NamedTensors& tensors) {
     // A copy of its own storage: a view would take the whole flat buffer along.
     dict.insert(name, tensor.detach().clone(at::MemoryFormat::Contiguous));
   }
-  write_file(path, guarded("packing the weights", [&] { return torch::pickle_save(dict); }));
+  const std::vector<char> bytes =
+      guarded("packing the weights", [&] { return torch::pickle_save(dict); });
+  metrics::write_atomically(path, std::string_view(bytes.data(), bytes.size()));
 }
 
 void read_weights(const std::string& path, const NamedTensors& tensors) {

@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
+#include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/sink.hpp"
 #include "records_support.hpp"
@@ -324,11 +325,9 @@ TEST_CASE("a full disk is an output error", "[metrics]") {
     WARN("[eqt-skip] this system has no /dev/full");
     return;
   }
-  const TemporaryFolder folder;
-  fs::create_symlink("/dev/full", folder.path() / "metrics.jsonl");
-  const auto sink = make_folder_sink(folder.path(), true);
-  CHECK_THAT(output_error([&] { sink->write(step_record(1)); }),
-             Catch::Matchers::Contains("metrics.jsonl"));
+  OutputFile file("/dev/full");
+  CHECK_THAT(output_error([&] { file.write("a record"); }),
+             Catch::Matchers::Contains("cannot write to /dev/full"));
 }
 
 TEST_CASE("a failed summary leaves nothing half written", "[metrics]") {
@@ -355,6 +354,62 @@ TEST_CASE("an atomic write replaces the whole file or nothing", "[metrics]") {
   fs::create_directory(path + ".tmp");
   output_error([&] { write_atomically(path, "fourth"); });
   CHECK(text_of(path) == "third");
+}
+
+TEST_CASE("nothing is written through a symbolic link", "[metrics]") {
+  const TemporaryFolder folder;
+  const fs::path target = folder.path() / "theirs";
+  std::ofstream(target) << "theirs";
+  const auto link = [&](const char* name) {
+    fs::remove(folder.path() / name);
+    fs::create_symlink(target, folder.path() / name);
+    return (folder.path() / name).string();
+  };
+  for (const auto begin :
+       {OutputFile::Begin::empty, OutputFile::Begin::at_end, OutputFile::Begin::created})
+    CHECK_FALSE(output_error([&] { OutputFile(link("a"), begin); }).empty());
+  CHECK_THAT(output_error([&] { OutputFile{link("a")}; }),
+             Catch::Matchers::Contains("found a symbolic link"));
+  link("b.tmp");
+  write_atomically((folder.path() / "b").string(), "ours");
+  write_atomically(link("c"), "ours");  // takes the link's place
+  CHECK(text_of(folder.path() / "b") == "ours");
+  CHECK(text_of(folder.path() / "c") == "ours");
+  CHECK(text_of(target) == "theirs");
+}
+
+TEST_CASE("records that nobody would find are an error", "[metrics]") {
+  const TemporaryFolder folder;
+  const fs::path run = folder.path() / "run", path = run / "metrics.jsonl";
+  for (const std::string what : {"removed", "moved", "replaced", "folder"}) {
+    fs::remove_all(run);
+    const auto sink = make_folder_sink(run, true);
+    sink->write(run_record());
+    if (what == "removed") fs::remove(path);
+    if (what == "moved") fs::rename(path, folder.path() / "moved");
+    if (what == "replaced") {
+      fs::rename(path, folder.path() / "moved");
+      std::ofstream(path) << "another";
+    }
+    if (what == "folder") fs::remove_all(run);
+    CHECK_THAT(
+        output_error([&] { sink->write(epoch_record()); }),
+        Catch::Matchers::Contains("metrics.jsonl: expected the file that the run writes to"));
+    output_error([&] { sink->write(summary()); });
+    CHECK_FALSE(fs::exists(run / "summary.json"));
+  }
+}
+
+TEST_CASE("what lies in a folder is told, or why it cannot be", "[metrics]") {
+  const TemporaryFolder folder;
+  CHECK(entries_of(folder.path()).empty());
+  CHECK(entries_of(folder.path() / "nothing").empty());
+  CHECK_FALSE(is_there(folder.path() / "nothing"));
+  fs::create_symlink("loop", folder.path() / "loop");
+  CHECK(entries_of(folder.path()).size() == 1);
+  CHECK(is_there(folder.path() / "loop"));
+  output_error([&] { entries_of(folder.path() / "loop"); });
+  output_error([&] { is_there(folder.path() / "loop" / "below"); });
 }
 
 TEST_CASE("a fan-out hands every record to every sink", "[metrics]") {
