@@ -23,14 +23,14 @@ constexpr std::size_t kPiece = std::size_t{256} << 20;
 struct SetName {
   StepId step = 0;
   int ranks = 1;
-  std::uint64_t start = 0;
+  std::uint64_t set = 0;
 
   auto operator<=>(const SetName&) const = default;
 };
 
 /// A file as ranks tell each other of it.
 struct Told {
-  std::uint64_t step = 0, start = 0, bytes = 0;
+  std::uint64_t step = 0, set = 0, bytes = 0, hash = 0;
   std::int32_t rank = 0, ranks = 1;
   std::uint64_t in_manifest = 0;
 };
@@ -38,7 +38,7 @@ static_assert(std::has_unique_object_representations_v<Told>);
 
 struct Candidate {
   std::vector<std::vector<Rank>> holders;  // by old rank, ascending
-  std::vector<std::uint64_t> bytes;        // likewise
+  std::vector<FoundFile> files;            // likewise, of those that somebody has
   bool in_manifest = false;
 
   bool complete() const {
@@ -53,8 +53,9 @@ std::string packed(std::span<const FoundFile> files) {
   std::string text;
   for (const FoundFile& file : files) {
     const Told told = {.step = file.head.step,
-                       .start = file.head.start,
+                       .set = file.head.set,
                        .bytes = file.bytes,
+                       .hash = file.hash,
                        .rank = file.head.rank,
                        .ranks = file.head.ranks,
                        .in_manifest = file.in_manifest ? 1u : 0u};
@@ -109,6 +110,7 @@ class SetFinder {
 
   std::optional<SavedSet> find() {
     gather();
+    note_mixtures();
     for (auto& [name, candidate] : newest_first()) {
       if (auto set = try_open(name, *candidate, true)) return set;
     }
@@ -138,14 +140,41 @@ class SetFinder {
   }
 
   void take(Rank rank, const Told& file) {
-    Candidate& candidate = candidates_[{file.step, file.ranks, file.start}];
+    Candidate& candidate = candidates_[{file.step, file.ranks, file.set}];
     const auto ranks = static_cast<std::size_t>(file.ranks);
     candidate.holders.resize(ranks);
-    candidate.bytes.resize(ranks);
+    candidate.files.resize(ranks);
     const auto old = static_cast<std::size_t>(file.rank);
     candidate.holders[old].push_back(rank);
-    candidate.bytes[old] = file.bytes;
+    candidate.files[old] = {
+        .head = {.rank = file.rank, .ranks = file.ranks, .step = file.step, .set = file.set},
+        .bytes = file.bytes,
+        .hash = file.hash};
     candidate.in_manifest |= file.in_manifest != 0;
+  }
+
+  /// Files of one step that would make a set together, if they were of one save.
+  void note_mixtures() {
+    std::map<std::pair<StepId, int>, std::vector<const Candidate*>> saves;
+    for (const auto& [name, candidate] : candidates_)
+      saves[{name.step, name.ranks}].push_back(&candidate);
+    for (const auto& [name, of_step] : saves) {
+      if (of_step.size() < 2 || std::ranges::any_of(of_step, &Candidate::complete)) continue;
+      std::string found;
+      bool all = true;
+      for (std::size_t old = 0; old < static_cast<std::size_t>(name.second); ++old) {
+        const auto save = std::ranges::find_if(
+            of_step, [&](const Candidate* candidate) { return !candidate->holders[old].empty(); });
+        if (!(all = save != of_step.end())) break;
+        found += fmt::format("{}rank {}'s of save {:016x}", old == 0 ? "" : ", ", old,
+                             (*save)->files[old].head.set);
+      }
+      if (!all) continue;
+      findings_.sentences.push_back(
+          fmt::format("step {}: expected files of one save, found {}; put this run's files back",
+                      name.first, found));
+      ++damaged_;
+    }
   }
 
   /// Sentences of all ranks, those that several have once. @return how many
@@ -169,7 +198,7 @@ class SetFinder {
   std::optional<SavedSet> try_open(const SetName& name, Candidate& candidate, bool complete) {
     while (complete ? candidate.complete() : candidate.usable()) {
       SavedSet set;
-      set.head_ = {.rank = 0, .ranks = name.ranks, .step = name.step, .start = name.start};
+      set.head_ = {.rank = 0, .ranks = name.ranks, .step = name.step, .set = name.set};
       choose_holders(candidate, set);
       if (!read(candidate, set)) continue;  // with one file less
       if (name.ranks == comm_.size()) fetch(candidate, set);
@@ -216,13 +245,11 @@ class SetFinder {
   }
 
   void read_one(const Candidate& candidate, Rank old, SavedSet& set) const {
-    FoundFile found{.head = set.head_};
-    found.head.rank = old;
-    found.bytes = candidate.bytes[static_cast<std::size_t>(old)];
+    const FoundFile& found = candidate.files[static_cast<std::size_t>(old)];
     auto open = std::make_unique<SavedSet::Open>();
     open->bytes = folder_.read(found);
     open->file.emplace(open->bytes, folder_.file_path(set.step(), old, set.ranks()));
-    if (open->file->head() != found.head)
+    if (open->file->head() != found.head || open->file->hash() != found.hash)
       fail(Kind::data, "{}: expected the file that was there a moment ago, found another",
            folder_.file_path(set.step(), old, set.ranks()));
     set.open_[static_cast<std::size_t>(old)] = std::move(open);
@@ -237,9 +264,13 @@ class SetFinder {
       auto& open = set.open_[place];
       if (comm_.rank() == rank) {
         open = std::make_unique<SavedSet::Open>();
-        open->bytes.resize(static_cast<std::size_t>(candidate.bytes[place]));
+        open->bytes.resize(static_cast<std::size_t>(candidate.files[place].bytes));
         receive(from, open->bytes);
-        open->file.emplace(open->bytes, fmt::format("rank {}'s file from rank {}", rank, from));
+        const std::string origin = fmt::format("rank {}'s file from rank {}", rank, from);
+        open->file.emplace(open->bytes, origin);
+        if (open->file->hash() != candidate.files[place].hash)
+          fail(Kind::data, "{}: expected the file that was there a moment ago, found another",
+               origin);
       } else if (comm_.rank() == from) {
         send(rank, open->bytes);
         open.reset();

@@ -23,7 +23,6 @@ class SavedSet {
 
   StepId step() const noexcept { return head_.step; }
   int ranks() const noexcept { return head_.ranks; }
-  std::uint64_t start() const noexcept { return head_.start; }
   /// The rank that has an old rank's file in memory; kLost: nobody has it any more.
   Rank holder(Rank old) const { return holders_.at(static_cast<std::size_t>(old)); }
   bool lacks_any() const;

@@ -26,7 +26,7 @@ struct RawHead {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   std::uint64_t step = 0;
-  std::uint64_t start = 0;
+  std::uint64_t set = 0;
   std::uint64_t table_begin = 0;
   std::uint64_t file_bytes = 0;
   std::uint64_t table_hash = 0;
@@ -92,11 +92,11 @@ RawHead checked_head(std::span<const std::byte> bytes, std::uint64_t file_bytes,
   if (head.byte_order != kByteOrder) {
     damaged(origin, "one of a host with another byte order, or a damaged one");
   }
-  if (head.version != kFormatVersion) {
+  if (head.version < kOldestFormatVersion || head.version > kFormatVersion) {
     fail(Kind::data,
-         "{}: expected format version {}, found {}; resume with the equant-train that "
+         "{}: expected format version {} to {}, found {}; resume with the equant-train that "
          "wrote it",
-         origin, kFormatVersion, head.version);
+         origin, kOldestFormatVersion, kFormatVersion, head.version);
   }
   std::uint64_t hash = 0;
   std::memcpy(&hash, bytes.data() + sizeof(head), sizeof(hash));
@@ -119,7 +119,7 @@ FileHead head_of(const RawHead& raw) {
   return {.rank = static_cast<Rank>(raw.rank),
           .ranks = static_cast<int>(raw.ranks),
           .step = raw.step,
-          .start = raw.start};
+          .set = raw.set};
 }
 
 }  // namespace
@@ -179,7 +179,7 @@ std::span<const std::byte> StateImage::finish() {
   head.rank = static_cast<std::uint32_t>(head_.rank);
   head.ranks = static_cast<std::uint32_t>(head_.ranks);
   head.step = head_.step;
-  head.start = head_.start;
+  head.set = head_.set;
   head.table_begin = size_;
   for (const Entry& entry : entries_) {
     const std::span<const std::byte> bytes(memory_.get() + entry.begin, entry.bytes);
@@ -203,7 +203,7 @@ std::span<const std::byte> StateImage::finish() {
 StateFile::StateFile(std::span<const std::byte> bytes, std::string_view origin) {
   const RawHead head = checked_head(bytes, bytes.size(), origin);
   head_ = head_of(head);
-  std::memcpy(&hash_, bytes.data() + sizeof(RawHead), sizeof(hash_));
+  hash_ = hash_in_head(bytes);
   const auto table = bytes.subspan(static_cast<std::size_t>(head.table_begin));
   if (hash_of(table) != head.table_hash) damaged(origin, "a table that does not match its hash");
 
@@ -252,6 +252,18 @@ const Section* StateFile::find(std::string_view name) const noexcept {
 }
 
 std::size_t head_bytes() noexcept { return kHeadBytes; }
+
+bool begins_like_one(std::span<const std::byte> bytes) noexcept {
+  return bytes.size() >= kMagic.size() &&
+         std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+std::uint64_t hash_in_head(std::span<const std::byte> bytes) {
+  EQT_CHECK(bytes.size() >= kHeadBytes, "{} bytes of a head", bytes.size());
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, bytes.data() + sizeof(RawHead), sizeof(hash));
+  return hash;
+}
 
 FileHead read_head(std::span<const std::byte> bytes, std::uint64_t file_bytes,
                    std::string_view origin) {

@@ -17,7 +17,9 @@
 namespace eqt::checkpoint {
 
 /// Raised when a reader of today could not read what is written then.
-inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint32_t kFormatVersion = 2;
+/// The oldest that is read: its sets have the number of a job's start, and no facts of the data.
+inline constexpr std::uint32_t kOldestFormatVersion = 1;
 
 /// Longest name of a section [bytes].
 inline constexpr std::size_t kLongestName = 256;
@@ -26,8 +28,8 @@ inline constexpr std::size_t kLongestName = 256;
 struct FileHead {
   Rank rank = 0;
   int ranks = 1;
-  StepId step = 0;          // completed
-  std::uint64_t start = 0;  // drawn when the job was started; the same in all files of a set
+  StepId step = 0;        // completed
+  std::uint64_t set = 0;  // drawn for each save; the same in all files of it, and in no others
 
   bool operator==(const FileHead&) const = default;
 };
@@ -111,11 +113,16 @@ class StateFile {
 /// Bytes that read_head() looks at.
 std::size_t head_bytes() noexcept;
 
+/// Whether a file that begins so was written as one of these, damaged or not.
+bool begins_like_one(std::span<const std::byte> bytes) noexcept;
+
 /// Whose state it is, without looking at the state.
 /// @param bytes the first head_bytes() of a file, or all of it if it is shorter
 /// @param file_bytes its length
 /// @throws Error{data} if that is no head of a file of this length
 FileHead read_head(std::span<const std::byte> bytes, std::uint64_t file_bytes,
                    std::string_view origin);
+/// The file's hash, as StateFile::hash(). @pre read_head() has read these bytes
+std::uint64_t hash_in_head(std::span<const std::byte> bytes);
 
 }  // namespace eqt::checkpoint

@@ -1,16 +1,19 @@
 #include "checkpoint/state_folder.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
+#include <span>
 #include <system_error>
 
+#include "checkpoint/take.hpp"
 #include "core/error.hpp"
+#include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
 
 namespace eqt::checkpoint {
@@ -18,19 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSet = "step-", kRank = "rank-", kOf = "-of-", kSuffix = ".eqt";
+constexpr std::string_view kSet = "step-", kRank = "rank-", kOf = "-of-", kSuffix = ".eqt",
+                           kTemporary = ".tmp";
 constexpr const char* kManifest = "manifest.json";
-
-/// Takes `prefix` and then a number from the front of `text`.
-template <typename Number>
-bool take(std::string_view& text, std::string_view prefix, Number& number) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
-}
+constexpr std::uint64_t kLongestManifest = std::uint64_t{16} << 20;  // [bytes], of 200,000 ranks
 
 std::optional<StepId> step_of(std::string_view name) {
   StepId step = 0;
@@ -38,29 +32,118 @@ std::optional<StepId> step_of(std::string_view name) {
   return {};
 }
 
-/// The head of a file with such a name; nothing for other files.
-/// @throws Error{data} unless its name and its length say the same
-std::optional<FoundFile> look_at(const fs::directory_entry& entry, StepId step) {
-  FoundFile found;
+/// Whose state a file with this name has: "rank-3-of-4.eqt".
+struct NamedState {
   Rank rank = 0;
   int ranks = 0;
-  const std::string name = entry.path().filename().string();
-  std::string_view text = name;
-  if (!take(text, kRank, rank) || !take(text, kOf, ranks) || text != kSuffix) return {};
+};
+
+std::optional<NamedState> state_of(std::string_view name) {
+  NamedState state;
+  if (take(name, kRank, state.rank) && take(name, kOf, state.ranks) && name == kSuffix)
+    return state;
+  return {};
+}
+
+/// Of a file, at most `most` bytes.
+std::string beginning_of(const fs::path& path, std::size_t most) {
+  std::string text(most, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(most));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+/// Whether this program wrote it, as a state or a manifest, or as what one of them was to become.
+bool is_ours(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (entry.symlink_status(error).type() != fs::file_type::regular) return false;
+  std::string name = entry.path().filename().string();
+  if (const std::size_t dot = name.rfind(kTemporary); dot != std::string::npos) name.resize(dot);
+  const bool is_manifest = name == kManifest;
+  if (!is_manifest && !state_of(name)) return false;
+  const std::string begin = beginning_of(entry.path(), head_bytes());
+  if (begin.empty()) return entry.file_size(error) == 0 && !error;
+  return is_manifest ? begins_like_manifest(begin)
+                     : begins_like_one(std::as_bytes(std::span(begin)));
+}
+
+/// Files of this program in a set's folder, the manifest first; none in a folder behind a link.
+std::vector<fs::path> our_files(const fs::path& set) {
+  std::vector<fs::path> ours;
+  std::error_code error;
+  if (fs::symlink_status(set, error).type() != fs::file_type::directory) return ours;
+  for (const fs::directory_entry& entry : metrics::entries_of(set)) {
+    if (!is_ours(entry)) continue;
+    const bool first = entry.path().filename() == kManifest;
+    ours.insert(first ? ours.begin() : ours.end(), entry.path());
+  }
+  return ours;
+}
+
+/// @throws Error{output} if one of our files cannot be removed
+void remove_ours(const fs::path& set) {
+  const std::vector<fs::path> ours = our_files(set);
+  for (const fs::path& file : ours) {
+    std::error_code error;
+    fs::remove(file, error);
+    if (error)
+      fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
+           file.string(), error.message());
+  }
+  if (!ours.empty()) ::rmdir(set.c_str());  // a stranger's file keeps it
+}
+
+/// The manifest of a set; nothing where there is none. @throws Error{data} if it is damaged
+std::optional<Manifest> manifest_of(const std::string& set, StepId step) {
+  const std::string path = set + "/" + kManifest;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  Manifest manifest = read_manifest(beginning_of(path, kLongestManifest), path);
+  if (manifest.step == step) return manifest;
+  fail(Kind::data, "{}: expected the list of step {}, found that of step {}; put it back", path,
+       step, manifest.step);
+}
+
+/// A set holds all files of one save; one of another may have the right name, rank and step.
+/// @return whether the manifest names the file; not one of another number of ranks
+/// @throws Error{data} if it names another in its place
+bool is_named(const Manifest& manifest, const FoundFile& found, const std::string& path) {
+  if (manifest.ranks != found.head.ranks) return false;
+  const ManifestEntry* const named = manifest.find(found.head.rank);
+  const bool same = named != nullptr && manifest.set == found.head.set &&
+                    named->bytes == found.bytes && named->hash == found.hash;
+  if (same) return true;
+  fail(Kind::data,
+       "{}: expected the file that {} names, of save {:016x}, found another, of save {:016x}; put "
+       "this run's file back or resume from another checkpoint",
+       path, kManifest, manifest.set, found.head.set);
+}
+
+/// The head of a file with such a name; nothing for other files.
+/// @throws Error{data} unless its name, its length and the manifest say the same
+std::optional<FoundFile> look_at(const fs::directory_entry& entry, StepId step,
+                                 const std::optional<Manifest>& manifest) {
+  const auto named = state_of(entry.path().filename().string());
+  if (!named) return {};
+  FoundFile found;
   std::error_code error;
   found.bytes = entry.file_size(error);
   if (error) return {};
-  std::ifstream file(entry.path(), std::ios::binary);
-  std::vector<char> head(head_bytes());
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  const auto count = static_cast<std::size_t>(file.gcount());
+  const std::string begin = beginning_of(entry.path(), head_bytes());
+  const auto head = std::as_bytes(std::span(begin));
   const std::string path = entry.path().string();
-  found.head = read_head(std::as_bytes(std::span(head)).first(count), found.bytes, path);
-  if (found.head.step == step && found.head.rank == rank && found.head.ranks == ranks) return found;
-  fail(Kind::data,
-       "{}: expected the state that its name says, found rank {} of {} after step {}; "
-       "give it its name back",
-       path, found.head.rank, found.head.ranks, found.head.step);
+  found.head = read_head(head, found.bytes, path);
+  found.hash = hash_in_head(head);
+  if (found.head.step != step || found.head.rank != named->rank ||
+      found.head.ranks != named->ranks) {
+    fail(Kind::data,
+         "{}: expected the state that its name says, found rank {} of {} after step {}; "
+         "give it its name back",
+         path, found.head.rank, found.head.ranks, found.head.step);
+  }
+  found.in_manifest = manifest && is_named(*manifest, found, path);
+  return found;
 }
 
 }  // namespace
@@ -74,34 +157,36 @@ std::string StateFolder::file_path(StepId step, Rank rank, int ranks) const {
 }
 
 bool StateFolder::empty() const {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path_, error)) {
-    if (step_of(entry.path().filename().string())) return false;
-  }
-  return true;
+  return std::ranges::none_of(metrics::entries_of(path_), [](const fs::directory_entry& entry) {
+    return step_of(entry.path().filename().string()) && !our_files(entry.path()).empty();
+  });
 }
 
 std::vector<FoundFile> StateFolder::list(std::vector<std::string>& damaged) const {
-  std::error_code error;
   std::vector<StepId> steps;
-  for (const auto& entry : fs::directory_iterator(path_, error)) {
+  for (const fs::directory_entry& entry : metrics::entries_of(path_, Kind::data)) {
     const auto step = step_of(entry.path().filename().string());
     if (step && steps.size() < kMostFiles) steps.push_back(*step);
   }
   std::ranges::sort(steps, std::greater());
   std::vector<FoundFile> found;
+  const auto unless_damaged = [&](const auto& look) {
+    try {
+      look();
+    } catch (const Error& refused) {
+      damaged.emplace_back(refused.what());
+    }
+  };
   for (const StepId step : steps) {
-    const bool in_manifest = fs::exists(fs::path(set_path(step)) / kManifest, error);
-    for (const auto& entry : fs::directory_iterator(set_path(step), error)) {
+    std::optional<Manifest> manifest;
+    std::vector<fs::directory_entry> entries;
+    unless_damaged([&] { manifest = manifest_of(set_path(step), step); });
+    unless_damaged([&] { entries = metrics::entries_of(set_path(step), Kind::data); });
+    for (const fs::directory_entry& entry : entries) {
       if (found.size() == kMostFiles) return found;
-      try {
-        auto file = look_at(entry, step);
-        if (!file) continue;
-        file->in_manifest = in_manifest;
-        found.push_back(*file);
-      } catch (const Error& refused) {
-        damaged.emplace_back(refused.what());
-      }
+      unless_damaged([&] {
+        if (const auto file = look_at(entry, step, manifest)) found.push_back(*file);
+      });
     }
   }
   return found;
@@ -135,6 +220,14 @@ void StateFolder::write(const FileHead& head, std::span<const std::byte> bytes) 
     fail(Kind::output, "cannot make the folder {}: {}; check its permissions and the space left",
          set, error.message());
   }
+  if (fs::is_symlink(set, error)) {
+    fail(Kind::output,
+         "{}: expected a folder or nothing, found a symbolic link, which checkpoints are not "
+         "written through; remove it or choose another folder with --out",
+         set);
+  }
+  // It would name files that this one takes the place of; the new one comes when all are written.
+  ::unlink((set + "/" + kManifest).c_str());
   metrics::sync_folder(path_);
   metrics::write_atomically(file_path(head.step, head.rank, head.ranks),
                             {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
@@ -144,17 +237,10 @@ void StateFolder::write(const FileHead& head, std::span<const std::byte> bytes) 
 void StateFolder::write_manifest(const FileHead& head,
                                  std::span<const ManifestEntry> entries) const noexcept {
   try {
-    std::string text = fmt::format(
-        "{{\n  \"format\": {},\n  \"step\": {},\n  \"ranks\": {},\n  \"start\": \"{:016x}\",\n"
-        "  \"files\": [\n",
-        kFormatVersion, head.step, head.ranks, head.start);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const std::string path = file_path(head.step, entries[i].rank, head.ranks);
-      text += fmt::format("    {{\"name\": \"{}\", \"bytes\": {}, \"hash\": \"{:016x}\"}}{}\n",
-                          fs::path(path).filename().string(), entries[i].bytes, entries[i].hash,
-                          i + 1 < entries.size() ? "," : "");
-    }
-    text += "  ]\n}\n";
+    const std::string text = text_of({.step = head.step,
+                                      .ranks = head.ranks,
+                                      .set = head.set,
+                                      .files = {entries.begin(), entries.end()}});
     metrics::write_atomically(set_path(head.step) + "/" + kManifest, text,
                               {.suffix = fmt::format(".tmp{}", head.rank)});
   } catch (const std::exception&) {
@@ -162,17 +248,18 @@ void StateFolder::write_manifest(const FileHead& head,
   }
 }
 
-void StateFolder::remove_all() const noexcept {
-  std::error_code error;
-  fs::remove_all(path_, error);
+void StateFolder::remove_all() const {
+  for (const fs::directory_entry& entry : metrics::entries_of(path_))
+    if (step_of(entry.path().filename().string())) remove_ours(entry.path());
+  ::rmdir(path_.c_str());  // a stranger's file keeps it
 }
 
 void StateFolder::remove(StepId step) const noexcept {
-  std::error_code error;
-  const fs::path set = set_path(step);
-  // First what says that it is complete.
-  fs::remove(set / kManifest, error);
-  fs::remove_all(set, error);
+  try {
+    remove_ours(set_path(step));
+  } catch (const std::exception&) {
+    return;  // as promised
+  }
 }
 
 }  // namespace eqt::checkpoint

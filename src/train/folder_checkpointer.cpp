@@ -12,6 +12,7 @@
 #include "comm/session.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/random.hpp"
 #include "train/background.hpp"
 
 namespace eqt::train {
@@ -110,15 +111,19 @@ class FolderCheckpointer final : public Checkpointer {
   void copy(StepId done) {
     checkpoint::SizingVisitor sizes(places_);
     visit_(sizes);
-    pending_ = FileHead{
-        .rank = comm_.rank(), .ranks = comm_.size(), .step = done, .start = options_.start};
-    image_.begin(*pending_, sizes.bytes() + options_.config.size() + options_.collective.size());
+    pending_ = FileHead{.rank = comm_.rank(),
+                        .ranks = comm_.size(),
+                        .step = done,
+                        .set = mix64(options_.start ^ mix64(saves_))};
+    image_.begin(*pending_, sizes.bytes() + options_.config.size() + options_.collective.size() +
+                                options_.data.size());
     const auto text = [this](const char* name, const std::string& value) {
       image_.append(name, checkpoint::SectionKind::text, Across::same,
                     std::as_bytes(std::span(value)));
     };
     text(kSavedConfig, options_.config);
     text(kSavedCollective, options_.collective);
+    text(kSavedData, options_.data);
     checkpoint::SavingVisitor copies(image_, places_);
     visit_(copies);
   }

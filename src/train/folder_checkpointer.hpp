@@ -19,6 +19,7 @@ namespace eqt::train {
 /// Section names of what a run needs to know before it can be built.
 inline constexpr const char* kSavedConfig = "config";          // text
 inline constexpr const char* kSavedCollective = "collective";  // text
+inline constexpr const char* kSavedData = "data";              // text
 inline constexpr const char* kSavedPosition = "run/epoch, batch, batches";
 inline constexpr const char* kSavedWorkers = "workers/count";  // of a simulation alone
 
@@ -29,6 +30,7 @@ struct FolderCheckpointerOptions {
   // Saved with the state.
   std::string config;      // resolved, as JSON
   std::string collective;  // that is used
+  std::string data;        // what tells this data set from others
 };
 
 /// What restore_newest() gives the first time, instead of looking for it.

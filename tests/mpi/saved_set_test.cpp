@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kModel = 1000;
-constexpr std::uint64_t kStart = 99;
+constexpr std::uint64_t kSave = 99;
 
 /// One of everything that a rank can have. Values are small whole numbers and halves of them, so
 /// that sums are exact.
@@ -95,7 +95,7 @@ void write_set(const StateFolder& folder, StepId step, int ranks) {
   for (Rank rank = 0; rank < ranks; ++rank) {
     Part part(rank, ranks);
     part.fill(rank, step);
-    write_file(folder, {.rank = rank, .ranks = ranks, .step = step, .start = kStart}, part);
+    write_file(folder, {.rank = rank, .ranks = ranks, .step = step, .set = kSave}, part);
   }
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("the sum of residuals stays, value by value, up to float32's rounding"
           test::gaussian(kModel, {.run_seed = 5, .rank = static_cast<std::uint32_t>(rank)});
       for (std::size_t i = 0; i < kModel; ++i) before[i] += static_cast<double>(part.residual[i]);
       if (comm.rank() == 0)
-        write_file(*shared.folder, {.rank = rank, .ranks = n, .step = 8, .start = kStart}, part);
+        write_file(*shared.folder, {.rank = rank, .ranks = n, .step = 8, .set = kSave}, part);
     }
     barrier(comm);
     Findings findings;
@@ -270,7 +270,7 @@ TEST_CASE("a rank that lacks its file gets it from one that has it", "[saved_set
   const Rank other = (comm.rank() + 1) % comm.size();
   Part part(other, comm.size());
   part.fill(other, 64);
-  write_file(folder, {.rank = other, .ranks = comm.size(), .step = 64, .start = kStart}, part);
+  write_file(folder, {.rank = other, .ranks = comm.size(), .step = 64, .set = kSave}, part);
   Findings findings;
   const auto set = open_newest(comm, folder, findings);
   REQUIRE(set.has_value());
@@ -330,7 +330,11 @@ TEST_CASE("sets that never were complete do not count, and lost files only if th
   barrier(comm);
 
   if (comm.rank() == 0) {
-    shared.folder->write_manifest({.rank = 0, .ranks = kSaved, .step = 120, .start = kStart}, {});
+    std::vector<std::string> damaged;
+    std::vector<ManifestEntry> entries = {{.rank = 3, .bytes = 1, .hash = 1}};
+    for (const FoundFile& file : shared.folder->list(damaged))
+      entries.push_back({file.head.rank, file.bytes, file.hash});
+    shared.folder->write_manifest({.rank = 0, .ranks = kSaved, .step = 120, .set = kSave}, entries);
   }
   barrier(comm);
   const auto set = open_newest(comm, *shared.folder, findings);
@@ -355,21 +359,68 @@ TEST_CASE("sets that never were complete do not count, and lost files only if th
   CHECK(complete->step() == 60);
 }
 
-TEST_CASE("files of two jobs are no set", "[saved_set]") {
+TEST_CASE("files of two saves are no set, and are told of", "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Shared shared(comm);
-  if (comm.rank() == 0) {
-    for (Rank rank = 0; rank < 2; ++rank) {
-      Part part(rank, 2);
-      write_file(
-          *shared.folder,
-          {.rank = rank, .ranks = 2, .step = 5, .start = kStart + static_cast<unsigned>(rank)},
-          part);
+  const auto write_mixture = [&] {
+    if (comm.rank() == 0) {
+      for (Rank rank = 0; rank < 2; ++rank) {
+        Part part(rank, 2);
+        write_file(
+            *shared.folder,
+            {.rank = rank, .ranks = 2, .step = 5, .set = kSave + static_cast<unsigned>(rank)},
+            part);
+      }
     }
+    barrier(comm);
+  };
+  write_mixture();
+  Findings findings;
+  try {
+    (void)open_newest(comm, *shared.folder, findings);
+    CHECK(false);
+  } catch (const comm::AgreedError& error) {
+    CHECK(error.kind() == Kind::data);
+    CHECK(std::string(error.what()).find("step 5: expected files of one save") !=
+          std::string::npos);
+  }
+  // An older set is taken, and the sentence stays.
+  if (comm.rank() == 0) write_set(*shared.folder, 4, 2);
+  barrier(comm);
+  Findings older;
+  const auto set = open_newest(comm, *shared.folder, older);
+  REQUIRE(set.has_value());
+  CHECK(set->step() == 4);
+  CHECK(older.sentences.size() == 1);
+  barrier(comm);
+}
+
+TEST_CASE("a file that the manifest does not name is another save's", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Shared shared(comm);
+  constexpr int kSaved = 2;
+  if (comm.rank() == 0) {
+    write_set(*shared.folder, 5, kSaved);
+    std::vector<std::string> damaged;
+    std::vector<ManifestEntry> entries;
+    for (const FoundFile& file : shared.folder->list(damaged))
+      entries.push_back({file.head.rank, file.bytes, file.hash});
+    // Rank 1's file of another run, which that run's own folder says was complete.
+    const std::string theirs = shared.folder->file_path(5, 1, kSaved);
+    Part part(1, kSaved);
+    part.fill(1, 6);
+    write_file(*shared.folder, {.rank = 1, .ranks = kSaved, .step = 5, .set = kSave + 1}, part);
+    shared.folder->write_manifest({.rank = 0, .ranks = kSaved, .step = 5, .set = kSave}, entries);
+    CHECK(shared.folder->list(damaged).size() == 1);
+    REQUIRE(damaged.size() == 1);
+    CHECK(damaged[0].find(theirs + ": expected the file that manifest.json names") == 0);
   }
   barrier(comm);
   Findings findings;
-  CHECK_FALSE(open_newest(comm, *shared.folder, findings).has_value());
+  const auto set = open_newest(comm, *shared.folder, findings);
+  REQUIRE(set.has_value());
+  CHECK(set->holder(0) != SavedSet::kLost);
+  CHECK(set->holder(1) == SavedSet::kLost);
   barrier(comm);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr FileHead kHead = {.rank = 2, .ranks = 3, .step = 120, .start = 0x1234567890ABCDEF};
+constexpr FileHead kHead = {.rank = 2, .ranks = 3, .step = 120, .set = 0x1234567890ABCDEF};
 
 Bytes example() {
   StateImage image;
@@ -104,7 +104,7 @@ TEST_CASE("an image is used again", "[checkpoint]") {
   StateImage image;
   const std::vector<float> values(5000, 1.0f);
   for (StepId step = 0; step < 3; ++step) {
-    image.begin({.rank = 0, .ranks = 1, .step = step, .start = 1}, 0);
+    image.begin({.rank = 0, .ranks = 1, .step = step, .set = 1}, 0);
     image.append("v", SectionKind::floats, Across::mean,
                  std::as_bytes(std::span(values).first(5000 - 1000 * step)));
     const StateFile file(image.finish(), "x");
@@ -183,7 +183,17 @@ TEST_CASE("kinds, ranks and names that cannot be are refused", "[checkpoint]") {
   expect(std::size_t{20}, std::uint32_t{0});          // of no ranks
   expect(std::size_t{20}, std::uint32_t{1} << 31);    // of more than there can be
   expect(std::size_t{8}, std::uint32_t{0x04030201});  // byte order
-  expect(std::size_t{12}, std::uint32_t{2});          // version
+  expect(std::size_t{12}, std::uint32_t{0});          // version
+  expect(std::size_t{12}, std::uint32_t{3});
+}
+
+TEST_CASE("the version before is read", "[checkpoint]") {
+  Bytes bytes = example();
+  put(bytes, std::size_t{12}, std::uint32_t{1});
+  seal(bytes);
+  const StateFile file(bytes, "x");
+  CHECK(file.head() == kHead);
+  CHECK(hash_in_head(bytes) == file.hash());
 }
 
 TEST_CASE("two sections of one name are refused", "[checkpoint]") {

@@ -36,14 +36,16 @@ TEST_CASE("a folder lists what was written, newest first", "[checkpoint]") {
   const test::TemporaryFolder temporary;
   const StateFolder folder(temporary.path());
   CHECK(folder.empty());
-  write(folder, {.rank = 1, .ranks = 2, .step = 7, .start = 5});
-  write(folder, {.rank = 0, .ranks = 2, .step = 30, .start = 5});
+  write(folder, {.rank = 1, .ranks = 2, .step = 7, .set = 5});
+  write(folder, {.rank = 0, .ranks = 2, .step = 30, .set = 5});
   CHECK_FALSE(folder.empty());
-  folder.write_manifest({.rank = 1, .ranks = 2, .step = 7, .start = 5}, {});
   std::vector<std::string> damaged;
+  const FoundFile saved = folder.list(damaged).back();
+  const ManifestEntry entry = {.rank = 1, .bytes = saved.bytes, .hash = saved.hash};
+  folder.write_manifest({.rank = 1, .ranks = 2, .step = 7, .set = 5}, {&entry, 1});
   const auto files = folder.list(damaged);
   REQUIRE(files.size() == 2);
-  CHECK(files[0].head == FileHead{.rank = 0, .ranks = 2, .step = 30, .start = 5});
+  CHECK(files[0].head == FileHead{.rank = 0, .ranks = 2, .step = 30, .set = 5});
   CHECK_FALSE(files[0].in_manifest);
   CHECK(files[1].head.step == 7);
   CHECK(files[1].in_manifest);
@@ -53,12 +55,89 @@ TEST_CASE("a folder lists what was written, newest first", "[checkpoint]") {
   CHECK(folder.list(damaged).size() == 1);
   folder.remove_all();
   CHECK(folder.empty());
+  CHECK_FALSE(fs::exists(folder.path()));
+}
+
+TEST_CASE("only what this program wrote is removed", "[checkpoint]") {
+  const test::TemporaryFolder temporary;
+  const StateFolder folder(temporary.path());
+  const fs::path place = folder.path(), set = folder.set_path(7), strange = folder.set_path(8);
+  write(folder, {.rank = 0, .ranks = 2, .step = 7, .set = 5});
+  folder.write_manifest({.rank = 0, .ranks = 2, .step = 7, .set = 5}, {});
+  std::ofstream(set / "rank-1-of-2.eqt");  // empty, as a disk that was full leaves it
+  fs::create_directories(strange);
+  const std::vector<fs::path> strangers = {place / "notes.txt", set / "notes.txt",
+                                           strange / "rank-0-of-2.eqt", strange / "manifest.json",
+                                           strange / "rank-0-of-2.eqt.bak"};
+  for (const fs::path& file : strangers) std::ofstream(file) << "mine";
+  // What a link leads to is somebody's.
+  const test::TemporaryFolder elsewhere;
+  const StateFolder theirs(elsewhere.path());
+  write(theirs, {.rank = 0, .ranks = 2, .step = 9, .set = 5});
+  fs::create_directory_symlink(theirs.set_path(9), folder.set_path(9));
+  CHECK_FALSE(folder.empty());
+  folder.remove(8);
+  folder.remove(9);
+  folder.remove_all();
+  for (const fs::path& file : strangers) CHECK(fs::exists(file));
+  CHECK_FALSE(theirs.empty());
+  CHECK(folder.empty());
+  CHECK(std::distance(fs::directory_iterator(set), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a set is not written through a link, and not beside an older manifest", "[checkpoint]") {
+  const test::TemporaryFolder temporary, elsewhere;
+  const StateFolder folder(temporary.path());
+  const FileHead head = {.rank = 0, .ranks = 1, .step = 7, .set = 5};
+  write(folder, head);
+  folder.write_manifest(head, {});
+  write(folder, {.rank = 0, .ranks = 1, .step = 7, .set = 6});
+  CHECK_FALSE(fs::exists(fs::path(folder.set_path(7)) / "manifest.json"));
+  fs::create_directory_symlink(elsewhere.path(), folder.set_path(8));
+  CHECK_THROWS_AS(write(folder, {.rank = 0, .ranks = 1, .step = 8, .set = 5}), Error);
+  CHECK(fs::is_empty(elsewhere.path()));
+}
+
+TEST_CASE("a manifest is read as it was written, and otherwise told of", "[checkpoint]") {
+  const Manifest manifest = {.step = 120,
+                             .ranks = 3,
+                             .set = 0xABCDEF,
+                             .files = {{.rank = 2, .bytes = 17, .hash = 1},
+                                       {.rank = 0, .bytes = 0, .hash = ~std::uint64_t{0}}}};
+  const std::string text = text_of(manifest);
+  const Manifest found = read_manifest(text, "m");
+  CHECK(found.step == 120);
+  CHECK(found.ranks == 3);
+  CHECK(found.set == 0xABCDEF);
+  CHECK(found.files == manifest.files);
+  CHECK(found.find(1) == nullptr);
+  CHECK(begins_like_manifest(text));
+  for (std::size_t length = 0; length < text.size(); ++length)
+    CHECK_THROWS_AS(read_manifest(text.substr(0, length), "m"), Error);
+  CHECK_THROWS_AS(read_manifest(text + " ", "m"), Error);
+  // The version before: the number of the job's start.
+  const std::string older =
+      "{\n  \"format\": 1,\n  \"step\": 4,\n  \"ranks\": 1,\n  \"start\": \"00000000000000ff\",\n"
+      "  \"files\": [\n    {\"name\": \"rank-0-of-1.eqt\", \"bytes\": 9, \"hash\": "
+      "\"0000000000000010\"}\n  ]\n}\n";
+  CHECK(read_manifest(older, "m").set == 0xFF);
+  CHECK(read_manifest(older, "m").files ==
+        std::vector<ManifestEntry>{{.rank = 0, .bytes = 9, .hash = 16}});
+}
+
+TEST_CASE("a folder that cannot be read is an error, not an empty one", "[checkpoint]") {
+  const test::TemporaryFolder temporary;
+  const StateFolder folder(temporary.path());
+  fs::create_symlink("checkpoints", folder.path());  // a loop
+  std::vector<std::string> damaged;
+  CHECK_THROWS_AS(folder.list(damaged), Error);
+  CHECK_THROWS_AS(folder.empty(), Error);
 }
 
 TEST_CASE("files that are none are told of or passed over", "[checkpoint]") {
   const test::TemporaryFolder temporary;
   const StateFolder folder(temporary.path());
-  const FileHead head = {.rank = 0, .ranks = 2, .step = 7, .start = 5};
+  const FileHead head = {.rank = 0, .ranks = 2, .step = 7, .set = 5};
   write(folder, head);
   const fs::path set = folder.set_path(7);
   std::ofstream(set / "rank-1-of-2.eqt.tmp") << "half";
@@ -85,7 +164,7 @@ TEST_CASE("a folder that cannot be made is an error of output, and nothing is lo
   std::ofstream(file) << "in the way";
   const StateFolder folder(file);
   try {
-    write(folder, {.rank = 0, .ranks = 1, .step = 1, .start = 1});
+    write(folder, {.rank = 0, .ranks = 1, .step = 1, .set = 1});
     FAIL("written into a file");
   } catch (const Error& error) {
     CHECK(error.kind() == Kind::output);

@@ -1,0 +1,42 @@
+// manifest.json of a set: which files of which save it consists of. The text is FORMAT.md's.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/layout.hpp"
+
+namespace eqt::checkpoint {
+
+/// One line of a manifest.
+struct ManifestEntry {
+  Rank rank = 0;
+  std::uint64_t bytes = 0, hash = 0;  // StateFile::hash()
+
+  bool operator==(const ManifestEntry&) const = default;
+};
+
+struct Manifest {
+  StepId step = 0;
+  int ranks = 1;
+  std::uint64_t set = 0;  // FileHead::set
+  std::vector<ManifestEntry> files;
+
+  /// Null if it names no file of this rank.
+  const ManifestEntry* find(Rank rank) const noexcept;
+};
+
+std::string text_of(const Manifest& manifest);
+
+/// What text_of() made, or an older program.
+/// @param origin the file, for sentences
+/// @throws Error{data} unless the text is exactly that
+Manifest read_manifest(std::string_view text, std::string_view origin);
+
+/// Whether a file that begins so was written as one, damaged or not.
+bool begins_like_manifest(std::string_view text) noexcept;
+
+}  // namespace eqt::checkpoint
