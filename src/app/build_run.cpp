@@ -220,7 +220,10 @@ std::unique_ptr<Run> build_run(const RunConfig& config, comm::Communicator& comm
     plan_checkpoints(config, from, run->plan);
   });
   comm.beat("comparison of the data");
-  if (run->data.train != nullptr) require_same_data(run->data, comm);
+  comm.agree_after([&] {
+    if (run->data.train != nullptr) run->data_facts = data_facts(run->data);
+  });
+  require_same_data(run->data_facts, comm);
   require_same_shards(run->shards_fingerprint, comm);
   std::vector<pipeline::FusionBucket> plan;
   comm.beat("building of the synchronization");

@@ -11,6 +11,7 @@
 #include "app/build_simulation.hpp"
 #include "app/choose_by_cost.hpp"
 #include "app/config/run_config.hpp"
+#include "app/facts.hpp"
 #include "codec/compressor.hpp"
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
@@ -34,6 +35,7 @@ namespace eqt::app {
 /// Owns the parts, in the order in which they depend on each other.
 struct Run {
   data::DatasetPair data;  // none in an emulated run, which has no partition and no batches either
+  Facts data_facts;        // likewise
   std::unique_ptr<model::Replica> replica;
   std::unique_ptr<data::Partition> partition;
   metrics::PartitionRecord partition_record;

@@ -30,7 +30,7 @@ std::string packed(const Facts& facts) {
   return list.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Facts unpacked(const std::string& text) {
+Facts unpacked(const std::string& text, std::string_view whose, Kind kind) {
   const Json list = Json::parse(text, nullptr, false);
   Facts facts;
   bool good = list.is_array();
@@ -40,10 +40,10 @@ Facts unpacked(const std::string& text) {
     if (good) facts.push_back({pair[0], pair[1]});
   }
   if (!good)
-    fail(Kind::wire,
-         "expected rank 0's settings as pairs of names and values, found {}; start every rank with "
-         "the same equant-train",
-         shown_text(text));
+    fail(kind,
+         "expected {} as pairs of names and values, found {}; start every rank with the same "
+         "equant-train",
+         whose, shown_text(text));
   return facts;
 }
 

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <vector>
 
+#include "app/run_folder.hpp"
 #include "core/error.hpp"
 #include "metrics/gradient_file.hpp"
 
@@ -54,8 +55,6 @@ class GradientDump final : public train::GradientWatch {
 };
 
 }  // namespace
-
-std::string gradient_folder(const std::string& run_folder) { return run_folder + "/gradients"; }
 
 std::unique_ptr<train::GradientWatch> make_gradient_dump(model::Replica& replica,
                                                          const GradientDumpOptions& options) {

@@ -19,9 +19,6 @@ struct GradientDumpOptions {
   std::size_t batch_size = 0;  // of this rank
 };
 
-/// Where the files lie.
-std::string gradient_folder(const std::string& run_folder);
-
 /// Writes the gradient of every `every`th step (metrics/gradient_file.hpp) when the step is done.
 /// Copies it as backward completes it, for ranks average in place.
 /// @throws Error{output} when the folder cannot be made; later whatever cannot be written

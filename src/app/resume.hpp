@@ -7,6 +7,7 @@
 
 #include "app/build_run.hpp"
 #include "app/config/run_config.hpp"
+#include "app/facts.hpp"
 #include "comm/communicator.hpp"
 #include "train/folder_checkpointer.hpp"
 
@@ -33,5 +34,13 @@ std::string settle_resumed_config(const RunConfig& saved, const std::string& col
 /// @throws Error{data}, Error{usage} on all ranks
 std::optional<Resume> find_resume(const RunConfig& config, const std::string& run_folder,
                                   int simulate, comm::Communicator& comm);
+
+/// Compares the data that the run has now with those that the saved state was trained on.
+/// @param now the same on all ranks
+/// @return a line where the state was saved by a program that noted nothing of its data; may be
+/// empty
+/// @throws Error{data} on all ranks, naming each difference. Collective.
+std::string require_saved_data(const checkpoint::SavedSet& set, const Facts& now,
+                               comm::Communicator& comm);
 
 }  // namespace eqt::app

@@ -11,8 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "app/gradient_dump.hpp"
 #include "core/error.hpp"
+#include "metrics/folder.hpp"
+#include "metrics/output_file.hpp"
 
 namespace eqt::app {
 namespace {
@@ -29,55 +30,93 @@ bool is_gradient(const fs::path& path) {
          (path.extension() == ".npy" || path.extension() == ".json");
 }
 
-/// What runs leave in `folder`, but for checkpoints.
+/// What runs leave in `folder`, but for checkpoints: files, and links that stand in their place.
+/// @throws Error{output} where a folder has the name of one
 std::vector<fs::path> results_in(const std::string& folder) {
   std::vector<fs::path> found;
+  const auto add = [&](const fs::path& path) {
+    std::error_code error;
+    if (fs::symlink_status(path, error).type() == fs::file_type::directory) {
+      fail(Kind::output,
+           "run folder {}: expected a file called {} or none, found a folder; move it away or try "
+           "another --out",
+           folder, path.filename().string());
+    }
+    found.push_back(path);
+  };
   for (const char* name : kResults) {
-    if (fs::exists(fs::path(folder) / name)) found.push_back(fs::path(folder) / name);
+    if (metrics::is_there(fs::path(folder) / name)) add(fs::path(folder) / name);
   }
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.path().filename().string().starts_with(kEvents)) found.push_back(entry.path());
+  for (const fs::directory_entry& entry : metrics::entries_of(folder)) {
+    if (entry.path().filename().string().starts_with(kEvents)) add(entry.path());
   }
-  for (const auto& entry : fs::directory_iterator(gradient_folder(folder), none)) {
-    if (is_gradient(entry.path())) found.push_back(entry.path());
+  for (const fs::directory_entry& entry : metrics::entries_of(gradient_folder(folder))) {
+    if (is_gradient(entry.path())) add(entry.path());
   }
   return found;
 }
 
 }  // namespace
 
-RunFolder::RunFolder(const std::string& path, Results results) : path_(path) {
+std::string gradient_folder(const std::string& run_folder) { return run_folder + "/gradients"; }
+
+FolderLock::FolderLock(const std::string& folder) : path_(folder + "/.lock") {
+  const auto cannot = [&](const char* what) {
+    fail(Kind::output, "run folder {}: cannot {} its file .lock: {}; try another --out", folder,
+         what, std::strerror(errno));
+  };
+  for (;;) {
+    descriptor_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (descriptor_ < 0) cannot("open");
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+      // Whoever had it may have removed it since it was opened: then others cannot see this lock.
+      if (metrics::is_open_at(descriptor_, path_)) return;
+      ::close(descriptor_);
+      continue;
+    }
+    const int error = errno;
+    ::close(descriptor_);
+    errno = error;
+    if (error != EWOULDBLOCK && error != EINTR) cannot("lock");
+    if (error == EWOULDBLOCK)
+      fail(Kind::usage, "run folder {} is in use by a running job; try another --out", folder);
+  }
+}
+
+FolderLock::~FolderLock() {
+  // Another job's, where the folder was removed and made anew.
+  if (metrics::is_open_at(descriptor_, path_)) ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+RunFolder::RunFolder(const std::string& path, Results results) : path_(path), results_(results) {
   std::error_code error;
   fs::create_directories(path, error);
-  lock_ = open(file(".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-  if (error || lock_ < 0) {
+  if (error) {
     fail(Kind::output, "run folder {}: expected a writable folder, found: {}; try another --out",
-         path, error ? error.message() : std::strerror(errno));
+         path, error.message());
   }
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    close(lock_);
-    fail(Kind::usage, "run folder {} is in use by a running job; try another --out", path);
-  }
-  if (results == Results::keep) return;
+  lock_ = std::make_unique<FolderLock>(path);
   const std::vector<fs::path> found = results_in(path);
   if (!found.empty() && results == Results::refuse) {
-    close(lock_);
     fail(Kind::usage,
          "run folder {} holds another run's {}; try another --out, --resume or --overwrite", path,
          found.front().filename().string());
   }
-  // What is overwritten goes now: a run that fails must not leave an older run's summary beside its
-  // own records.
-  for (const fs::path& result : found) fs::remove(result, error);
 }
 
-bool RunFolder::holds_finished_run() const { return fs::exists(file("summary.json")); }
-
-RunFolder::~RunFolder() {
-  // Unlinked while locked, so nobody can hold a lock on a file that is about to vanish.
-  unlink(file(".lock").c_str());
-  close(lock_);
+void RunFolder::begin() {
+  if (results_ != Results::replace) return;
+  // A run that fails from here on must not leave an older run's summary beside its own records.
+  for (const fs::path& result : results_in(path_)) {
+    std::error_code error;
+    fs::remove(result, error);
+    if (error)
+      fail(Kind::output, "cannot remove {} of an earlier run: {}; try another --out",
+           result.string(), error.message());
+  }
 }
+
+bool RunFolder::holds_finished_run() const { return metrics::is_there(file("summary.json")); }
 
 }  // namespace eqt::app

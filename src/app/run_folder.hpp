@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <memory>
 #include <string>
 
 namespace eqt::app {
@@ -9,25 +10,43 @@ namespace eqt::app {
 /// What to do with results that a run folder holds.
 enum class Results { refuse, replace, keep };
 
+/// Where dumped gradients lie.
+std::string gradient_folder(const std::string& run_folder);
+
+/// A file called .lock, locked while a run has its folder; removed at the end.
+class FolderLock {
+ public:
+  /// @throws Error{usage} when another process has it, Error{output} when it cannot be made
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  std::string path_;
+  int descriptor_;
+};
+
 /// Holds the folder from construction to destruction.
 class RunFolder {
  public:
-  /// Creates `path` if needed and locks it.
+  /// Creates `path` if needed and locks it. Nothing is removed yet.
   /// @throws Error{usage} when it is in use, or holds results that are neither to be replaced nor
-  /// to be kept; Error{output} when it cannot be written.
+  /// to be kept; Error{output} when it cannot be written, or a folder has the name of a result.
   RunFolder(const std::string& path, Results results);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
+  /// Removes what is to be replaced: when the run begins, so that one that is refused before leaves
+  /// the older run as it was. @throws Error{output}
+  void begin();
   const std::string& path() const { return path_; }
-  /// Whether a run wrote its summary here.
+  /// Whether a run wrote its summary here. @throws Error{output} if that cannot be found out
   bool holds_finished_run() const;
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;
-  int lock_;
+  std::unique_ptr<FolderLock> lock_;
+  Results results_;
 };
 
 }  // namespace eqt::app

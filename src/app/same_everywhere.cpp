@@ -66,17 +66,25 @@ void describe_set(const std::string& name, const data::Dataset& set, Facts& fact
 
 }  // namespace
 
-void require_same_data(const data::DatasetPair& data, comm::Communicator& comm) {
+Facts data_facts(const data::DatasetPair& data) {
   Facts facts;
   describe_set("training", *data.train, facts);
   describe_set("test", *data.test, facts);
+  return facts;
+}
+
+void require_same_data(const Facts& facts, comm::Communicator& comm) {
   require_same_facts(facts, "the data set",
                      "give every host the same files of the data set (data.path)", comm,
                      Kind::data);
 }
 
-void require_same_program(comm::Communicator& comm) {
+void require_same_command(const Facts& command, comm::Communicator& comm) {
   require_same_byte_order(comm);
+  require_same_facts(command, "the command line", "start every rank in the same way", comm);
+}
+
+void require_same_program(comm::Communicator& comm) {
   require_same_facts({{"equant-train", version()},
                       {"LibTorch", torch_version()},
                       {"MPI", comm::mpi_description()}},

@@ -133,19 +133,34 @@ Results results_policy(const TrainCommand& command) {
   return command.overwrite ? Results::replace : Results::refuse;
 }
 
+/// What ranks must have in common on their command lines before the config is known.
+Facts command_facts(const TrainCommand& command) {
+  const auto given = [](bool is) { return is ? "given" : "not given"; };
+  return {{"verb", "train"},
+          {"--resume", given(command.resume)},
+          {"--overwrite", given(command.overwrite)},
+          {"--simulate", command.simulate > 0 ? fmt::format("{}", command.simulate) : "not given"}};
+}
+
 /// Checkpoints are the only results that ranks other than the first may find in their own folders.
-void start_without_checkpoints(const TrainCommand& command, const std::string& path,
-                               comm::Communicator& comm) {
-  const checkpoint::StateFolder states(path);
+void require_no_checkpoints(const TrainCommand& command, const std::string& path,
+                            comm::Communicator& comm) {
   comm.agree_after([&] {
-    if (states.empty() || command.overwrite || command.resume) return;
+    if (command.overwrite || command.resume || checkpoint::StateFolder(path).empty()) return;
     fail(Kind::usage,
          "run folder {} holds another run's checkpoints; try another --out, --resume or "
          "--overwrite",
          path);
   });
-  states.remove_all();
-  comm.allgather(0);  // ranks may share the folder
+}
+
+/// Nothing can refuse the run any more: what it replaces goes.
+void remove_replaced(const std::string& path, bool resumes, RunFolder* folder,
+                     comm::Communicator& comm) {
+  comm.agree_after([&] {
+    if (folder != nullptr) folder->begin();
+    if (!resumes) checkpoint::StateFolder(path).remove_all();
+  });  // ranks may share the folder: nobody writes before all have removed
 }
 
 /// Of the start of this job, unlike any other's: rank 0's clock, scrambled.
@@ -169,7 +184,8 @@ std::unique_ptr<train::Checkpointer> make_checkpointer(const RunConfig& config, 
                                           .keep = config.checkpoint.keep,
                                           .start = draw_start(comm),
                                           .config = resolved_json(settled_config(config, run)),
-                                          .collective = run.collective_name()},
+                                          .collective = run.collective_name(),
+                                          .data = packed(run.data_facts)},
                                          std::move(resumption));
 }
 
@@ -210,6 +226,7 @@ std::unique_ptr<train::GradientWatch> make_watch(const RunConfig& config, const 
 int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
   comm::Communicator comm(session, own.timeout_seconds);
   comm.beat("comparison of ranks");
+  require_same_command(command_facts(command), comm);
   require_same_program(comm);
   RunConfig config = share_config(command, own, comm);
   comm.set_timeout(config.synchronization.timeout_seconds);
@@ -231,7 +248,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   if (command.resume) resume = find_resume(config, path, command.simulate, comm);
   if (!resume) {
     require_unfinished(folder.get(), comm);
-    start_without_checkpoints(command, path, comm);
+    require_no_checkpoints(command, path, comm);
   } else {
     config = resume->config;
   }
@@ -243,6 +260,10 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault,
                 resume ? std::optional(resume->position) : std::nullopt, command.simulate);
+  if (resume) {
+    const std::string unknown = require_saved_data(resume->resumption.set, run->data_facts, comm);
+    if (!unknown.empty()) resume->resumption.findings.sentences.push_back(unknown);
+  }
   if (is_finished(resume, *run, folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
       comm::print_warning(
@@ -251,6 +272,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
                       path, resume->position.step));
     return 0;
   }
+  remove_replaced(path, resume.has_value(), folder.get(), comm);
   // From here on there is something to wait for: records, then steps.
   comm::note_signals(comm::OnSignal::finish_step);
   comm.beat("opening of the records");

@@ -3,11 +3,9 @@
 #include <ATen/Functions.h>
 #include <torch/serialize.h>
 
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string_view>
-#include <system_error>
 
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"

@@ -10,6 +10,7 @@
 #include "app/build_synchronization.hpp"
 #include "app/config/run_config.hpp"
 #include "app/make_compressor.hpp"
+#include "app/same_everywhere.hpp"
 #include "codec/parallel.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
@@ -156,6 +157,7 @@ void measure_row(const RunConfig& config, const RankGradients& gradients, std::s
 
 int bench_rank(const BenchCollectivesCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, kStartTimeoutSeconds);
+  require_same_command({{"verb", "bench collectives"}}, comm);
   std::vector<RunConfig> configs;
   comm.agree_after([&] {
     if (comm.size() < 2)

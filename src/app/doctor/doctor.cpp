@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "app/doctor/facts.hpp"
+#include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "codec/simd.hpp"
 #include "comm/communicator.hpp"
@@ -80,6 +81,7 @@ std::vector<comm::Link> measure_links(comm::Communicator& comm, double budget_se
 
 int examine(const DoctorCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, kTimeoutSeconds);
+  require_same_command({{"verb", "doctor"}}, comm);
   RankFacts mine = look_around(command, comm);
   DoctorFacts facts;
   const Stopwatch probe;
