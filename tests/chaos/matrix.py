@@ -5,8 +5,9 @@
 
 A cell survives if mpirun is back within ten seconds of the fault, with the right exit code, a
 sentence has named the rank and what was under way, nothing looks like a crash, and no process is
-left. Cells of ends.py say themselves how a job that meets limits, pipes, frozen disks and signals
-outside its steps shall end. The table says for each cell how it ended; what makes no sense is listed with its reason.
+left. Cells of ends.py and files.py say themselves how a job shall end that meets limits, pipes, frozen disks and
+signals outside its steps, or files planted in its folder. The table says for each cell how it ended; what makes no
+sense is listed with its reason.
 Exit code 0: all survived; 1: one did not; 2: bad arguments.
 """
 
@@ -23,6 +24,7 @@ import time
 import uuid
 
 import ends
+import files
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT = 10.0  # seconds from the fault to the end
@@ -136,7 +138,7 @@ def all_cells():
                 else:
                     cells.append(Cell(act, phase, algorithm))
     more, impossible = ends.cells()
-    return cells + more, {**left_out, **impossible}
+    return cells + more + files.cells(), {**left_out, **impossible}
 
 
 def processes_of(mark):
@@ -155,7 +157,7 @@ def processes_of(mark):
 
 
 def run(cell, program, folder):
-    if isinstance(cell, ends.Cell):
+    if hasattr(cell, "play"):
         return cell.play(program, folder)
     place = os.path.join(folder, cell.name.replace(" ", "-"))
     os.makedirs(place)
@@ -245,13 +247,13 @@ def main():
     parser.add_argument("--program", default=os.environ.get(
         "EQT_PROGRAM", os.path.join(ROOT, "build/release/equant-train")))
     parser.add_argument("--only", default="", help="cells whose name matches this expression")
-    parser.add_argument("--small", action="store_true", help="ten cells, under a minute")
+    parser.add_argument("--small", action="store_true", help="a few cells, under a minute")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     parser.add_argument("--table", help="the table as Markdown into this file too")
     arguments = parser.parse_args()
     cells, left_out = all_cells()
     if arguments.small:
-        cells = [cell for cell in cells if SMALL.match(cell.name)]
+        cells = [cell for cell in cells if SMALL.match(cell.name) or cell.name in files.SMALL]
     cells = [cell for cell in cells if re.search(arguments.only, cell.name)]
     if not cells:
         print(f"matrix.py: no cell matches \"{arguments.only}\".", file=sys.stderr)

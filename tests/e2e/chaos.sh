@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ten cells of tests/chaos/matrix.py, which people run as a whole.
+# A few cells of tests/chaos/matrix.py, which people run as a whole.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 code=0

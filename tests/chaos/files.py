@@ -1,0 +1,383 @@
+"""Cells of matrix.py for files: what lies in a run folder, what is planted there, and what others do to it.
+
+Each plays one or two jobs of two ranks and judges by itself: exit codes, sentences, and every byte
+that was not the program's.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+LIMIT = 10.0  # seconds from the fault to the end
+START = 60.0  # until a fault can strike, on a busy machine
+CRASH = re.compile(r"terminate called|Signal:|Backtrace|Segmentation|Sanitizer|#0 ")
+CONFIG = {
+    "name": "chaos", "threads_per_rank": 1,
+    "model": {"name": "resnet20"},
+    "data": {"name": "synthetic", "augment": False, "limit_train": 32, "limit_test": 8},
+    "train": {"epochs": 1, "steps": 4, "batch_size": 2},
+    "checkpoint": {"every_steps": 2},
+    "synchronization": {"timeout_seconds": 20},
+    "output": {"progress": "off", "tensorboard": False},
+}
+LONG = ["--set", "train.steps=1000000", "--set", "train.epochs=1000000", "--set", "train.evaluate_every=0",
+        "--set", "checkpoint.every_steps=0"]
+RESULTS = ["metrics.jsonl", "summary.json", "model.pt"]
+
+
+class Play:
+    """A cell's folder, its jobs, and what was wrong."""
+
+    def __init__(self, program, place):
+        self.program, self.place, self.wrong = program, place, []
+        self.config, self.out = os.path.join(place, "config.json"), os.path.join(place, "run")
+        self.seconds, self.code, self.said = float("nan"), None, ""
+        os.makedirs(place)
+        self.write(self.config, json.dumps(CONFIG))
+
+    def check(self, holds, what):
+        if not holds:
+            self.wrong.append(what)
+
+    @staticmethod
+    def write(path, text):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    @staticmethod
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def inside(self, *names):
+        return os.path.join(self.out, *names)
+
+    def aside(self, name, text="theirs"):
+        """A stranger's file beside the run folder."""
+        path = os.path.join(self.place, name)
+        self.write(path, text)
+        return path
+
+    def start(self, *ranks, out=None):
+        """A job whose ranks have these lists of arguments, two equal ranks if there is one."""
+        ranks = ranks * 2 if len(ranks) == 1 else ranks
+        command = ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none"]
+        for rank, arguments in enumerate(ranks):
+            first = [] if arguments[:1] in (["doctor"], ["bench"]) else [
+                "--config", self.config, "--out", out or self.out]
+            command += [":"] * (rank > 0) + ["-np", "1", self.program, *first, *arguments]
+        environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_mpi_yield_when_idle="1",
+                           OMPI_MCA_btl_vader_single_copy_mechanism="none",
+                           OMPI_MCA_orte_tmpdir_base=os.path.join(self.place, "mpi"),
+                           OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+
+    def end(self, job, since=None, limit=START):
+        """Its exit code; what it said and how long it took are the cell's."""
+        since = since or time.time()
+        try:
+            self.said = job.communicate(timeout=3 * limit)[1]
+        except subprocess.TimeoutExpired:
+            os.killpg(job.pid, signal.SIGKILL)
+            self.said = job.communicate()[1]
+            self.wrong.append("hung")
+        self.seconds, self.code = time.time() - since, job.returncode
+        self.check(self.seconds <= limit, f"took {self.seconds:.1f} s")
+        self.check(not CRASH.search(self.said), "a stack trace")
+        return self.code
+
+    def train(self, *ranks, out=None):
+        return self.end(self.start(*ranks, out=out))
+
+    def must(self, code, sentence=""):
+        """How the last job shall have ended."""
+        self.check(self.code == code, f"exit code {self.code}, expected {code}")
+        self.check(re.search(sentence, self.said), f"no sentence like \"{sentence}\"")
+
+    def prepare(self, *arguments, out=None):
+        self.check(self.train([*arguments], out=out) == 0, f"the run before failed: {self.said[:200]}")
+
+    def until_steps(self, job):
+        deadline = time.time() + START
+        while job.poll() is None and time.time() < deadline:
+            if os.path.exists(self.inside("metrics.jsonl")) and '"type":"step"' in self.read(self.inside("metrics.jsonl")):
+                return
+            time.sleep(0.02)
+        self.wrong.append("no step was recorded")
+
+    def hash(self, out=None):
+        try:
+            return json.loads(self.read(os.path.join(out or self.out, "summary.json")))["parameter_hash"]
+        except OSError:
+            return "no summary"
+
+    def state(self):
+        """Every name below the run folder, with its bytes."""
+        found = {}
+        for folder, folders, files in os.walk(self.out):
+            for name in files:
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    found[path] = file.read()
+            found.update((os.path.join(folder, name), None) for name in folders)
+        return found
+
+    def file_of(self, step, rank, out=None):
+        return os.path.join(out or self.out, "checkpoints", f"step-{step:08}", f"rank-{rank}-of-2.eqt")
+
+    def unfinish(self, step, out=None):
+        """As if the run had been killed after its set of this step."""
+        out = out or self.out
+        for name in os.listdir(os.path.join(out, "checkpoints")):
+            if int(name.removeprefix("step-")) > step:
+                shutil.rmtree(os.path.join(out, "checkpoints", name))
+        for name in ("summary.json", "model.pt"):
+            os.remove(os.path.join(out, name))
+
+
+# What a stranger, or another job, has put into the folder.
+
+def stranger_without_overwrite(play):
+    strange = [play.inside("checkpoints", name) for name in ("notes.txt", "best.pt", "step-00000099/rank-0-of-2.eqt")]
+    for path in strange:
+        play.write(path, "theirs")
+    play.train([])
+    play.must(0)
+    play.check(all(os.path.exists(path) and play.read(path) == "theirs" for path in strange), "a stranger's file is lost")
+
+
+def stranger_with_overwrite(play):
+    play.prepare()
+    strange = [play.inside("checkpoints", name) for name in ("notes.txt", "step-00000004/notes.txt")]
+    for path in strange:
+        play.write(path, "theirs")
+    play.train(["--overwrite", "--set", "seed=2", "--set", "checkpoint.every_steps=3"])
+    play.must(0)
+    play.check(all(os.path.exists(path) for path in strange), "a stranger's file is lost")
+    play.check(not os.path.exists(play.file_of(4, 0)), "the older run's checkpoint is still there")
+
+
+def refused(code, sentence, *arguments):
+    def cell(play):
+        play.prepare()
+        before = play.state()
+        play.train([*arguments])
+        play.must(code, sentence)
+        play.check(play.state() == before, "the refused run changed the folder")
+    return cell
+
+
+def two_jobs(play):
+    jobs = [play.start([]), play.start([])]
+    codes = sorted(play.end(job) for job in jobs)
+    play.check(codes == [0, 2], f"exit codes {codes}, expected [0, 2]")
+    play.check(play.hash() != "no summary", "no run has the folder")
+
+
+def stale_lock(play):
+    play.write(play.inside(".lock"), "")
+    play.train([])
+    play.must(0)
+
+
+# What is done to the folder while a job runs.
+
+def disturbed(disturb, *arguments):
+    def cell(play):
+        job = play.start([*LONG, *arguments])
+        play.until_steps(job)
+        since = time.time()
+        disturb(play)
+        play.end(job, since, LIMIT)
+        play.must(74, r"expected the file that the run writes to, found that it was (removed|moved)")
+        play.check(not os.path.exists(play.inside("summary.json")), "a summary beside no records")
+    return cell
+
+
+def remove_folder(play):
+    while os.path.exists(play.out):  # a checkpoint may be on its way into it
+        shutil.rmtree(play.out, ignore_errors=True)
+
+
+# What is planted.
+
+def linked(name, code, sentence="", *arguments):
+    def cell(play):
+        target = play.aside("theirs")
+        os.makedirs(os.path.dirname(play.inside(name)), exist_ok=True)
+        os.symlink(target, play.inside(name))
+        play.train([*arguments])
+        play.must(code, sentence)
+        play.check(play.read(target) == "theirs", "a file behind a link was written to")
+    return cell
+
+
+def linked_set(play):
+    target = os.path.join(play.place, "theirs")
+    os.makedirs(target)
+    os.makedirs(play.inside("checkpoints"))
+    os.symlink(target, play.inside("checkpoints", "step-00000002"))
+    play.train([])
+    play.must(0, "step 2 was not written on rank .*symbolic link")
+    play.check(os.listdir(target) == [], "a folder behind a link was written to")
+    play.check(os.path.exists(play.file_of(4, 1)), "the other checkpoint is not there")
+
+
+def loop(name, code, sentence, *arguments):
+    def cell(play):
+        path = play.inside(name) if name else play.out
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(os.path.basename(path), path)
+        play.train([*arguments])
+        play.must(code, sentence)
+    return cell
+
+
+def folder_as_result(*arguments):
+    def cell(play):
+        os.makedirs(play.inside("summary.json"))
+        play.train([*arguments])
+        play.must(74, "expected a file called summary.json or none, found a folder")
+        play.check(os.path.isdir(play.inside("summary.json")), "the folder is lost")
+    return cell
+
+
+# What --resume finds.
+
+def labels_changed(play):
+    data = os.path.join(play.place, "data")
+    os.makedirs(data)
+    for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
+        with open(os.path.join(data, name), "wb") as file:
+            file.truncate(30730000)
+    more = ["--set", "data.name=cifar10", "--set", f"data.path={data}"]
+    play.prepare(*more)
+    play.unfinish(2)
+    with open(os.path.join(data, "data_batch_1.bin"), "r+b") as file:
+        file.seek(5 * 3073)
+        file.write(b"\1")
+    before = play.state()
+    play.train(["--resume", *more])
+    play.must(3, "expected the data that the checkpoint of step 2 was trained on, found training labels hash")
+    play.check(play.state() == before, "the refused run changed the folder")
+
+
+def foreign_file(step, manifest):
+    def cell(play):
+        other = os.path.join(play.place, "other")
+        for out in (play.out, other):
+            play.prepare(out=out)
+        whole = play.hash()
+        for out in (play.out, other):
+            play.unfinish(step, out)
+        if step == 2:
+            for out in (play.out, other):
+                play.check(os.path.exists(play.file_of(2, 0, out)), "no set of step 2")
+        if not manifest:
+            os.remove(os.path.join(os.path.dirname(play.file_of(step, 0)), "manifest.json"))
+        shutil.copy(play.file_of(step, 1, other), play.file_of(step, 1))
+        play.train(["--resume"])
+        if step == 4:  # the set before is good
+            play.must(0, r"rank-1-of-2\.eqt: expected the file that manifest\.json names")
+            play.check(play.hash() == whole, "the resumed run ended elsewhere")
+        elif manifest:
+            play.must(0, r"rank-1-of-2\.eqt: expected the file that manifest\.json names")
+            play.check("rank 1's file of step 2 is nowhere" in play.said, "the other run's file was believed")
+        else:
+            play.must(3, "step 2: expected files of one save, found rank 0's of save")
+    return cell
+
+
+def odd_manifest(play):
+    play.prepare()
+    whole = play.hash()
+    play.unfinish(2)
+    play.write(play.inside("checkpoints", "step-00000002", "manifest.json"), "{\"files\": []}")
+    play.train(["--resume"])
+    play.must(0, r"manifest\.json: expected the list of a checkpoint's files")
+    play.check(play.hash() == whole, "the resumed run ended elsewhere")
+
+
+def later_version(play):
+    play.prepare()
+    play.unfinish(2)
+    for rank in (0, 1):
+        with open(play.file_of(2, rank), "r+b") as file:
+            file.seek(12)
+            file.write(b"\7")
+    play.train(["--resume"])
+    play.must(3, "expected format version 1 to 2, found 7")
+
+
+def one_rank_differs(first, second, sentence):
+    def cell(play):
+        play.train(first, second)
+        play.must(2, sentence)
+        play.check(not os.path.exists(play.inside("summary.json")), "a refused run wrote a summary")
+    return cell
+
+
+CELLS = {
+    "stranger checkpoints new-run": stranger_without_overwrite,
+    "stranger checkpoints overwrite": stranger_with_overwrite,
+    "refused start results": refused(2, "holds another run's metrics.jsonl"),
+    "refused start overwrite": refused(3, "nowhere", "--overwrite", "--set", "data.name=cifar10", "--set", "data.path=/nowhere"),
+    "refused start resume": refused(2, "optimizer.momentum 0.5 instead of 0.9", "--resume", "--set", "optimizer.momentum=0.5"),
+    "two-jobs start folder": two_jobs,
+    "stale-lock start folder": stale_lock,
+    "removed step folder": disturbed(remove_folder),
+    "removed checkpoint folder": disturbed(remove_folder, "--set", "checkpoint.every_steps=1"),
+    "removed step records": disturbed(lambda play: os.remove(play.inside("metrics.jsonl"))),
+    "moved step folder": disturbed(lambda play: os.rename(play.out, play.out + ".moved")),
+    "link start records": linked("metrics.jsonl", 2, "holds another run's metrics.jsonl"),
+    "link start records-overwrite": linked("metrics.jsonl", 0, "", "--overwrite"),
+    "link start lock": linked(".lock", 74, r"cannot open its file \.lock"),
+    "link start config": linked("config.json.tmp", 0),
+    "link end summary": linked("summary.json.tmp", 0),
+    "link end weights": linked("model.pt.tmp", 0),
+    "link checkpoint set": linked_set,
+    "link checkpoint file": linked("checkpoints/step-00000002/rank-0-of-2.eqt.tmp", 0),
+    "link-loop start folder": loop("", 74, "expected a writable folder"),
+    "link-loop start summary": loop("summary.json", 2, "holds another run's summary.json"),
+    "link-loop start overwrite": loop("summary.json", 0, "", "--overwrite"),
+    "link-loop resume checkpoints": loop("checkpoints", 3, "cannot read the folder .*checkpoints", "--resume"),
+    "folder start summary": folder_as_result(),
+    "folder start summary-overwrite": folder_as_result("--overwrite"),
+    "labels-changed resume data": labels_changed,
+    "foreign-file resume older-set": foreign_file(4, True),
+    "foreign-file resume manifest": foreign_file(2, True),
+    "foreign-file resume no-manifest": foreign_file(2, False),
+    "odd-manifest resume set": odd_manifest,
+    "later-version resume set": later_version,
+    "one-rank start resume": one_rank_differs(["--resume"], [], "rank 1: .*--resume not given instead of given"),
+    "one-rank start overwrite": one_rank_differs([], ["--overwrite"], "rank 1: .*--overwrite given instead of not given"),
+    "one-rank start simulate": one_rank_differs([], ["--simulate", "2"], "rank 1: .*--simulate 2 instead of not given"),
+    "one-rank start verb": one_rank_differs([], ["doctor"], "rank 1: .*verb doctor instead of train"),
+}
+
+SMALL = ["stranger checkpoints overwrite", "removed checkpoint folder", "labels-changed resume data",
+         "one-rank start resume"]
+
+
+class Cell:
+    def __init__(self, name, act):
+        self.name, self.play_out = name, act
+        self.act, self.phase, self.algorithm = name.split()
+
+    def play(self, program, folder):
+        """(seconds after the fault, exit code, the best sentence, what is wrong)"""
+        play = Play(program, os.path.join(folder, self.name.replace(" ", "-")))
+        self.play_out(play)
+        lines = [line for line in play.said.splitlines() if line.startswith("equant-train: ")]
+        sentence = lines[0].removeprefix("equant-train: ") if lines else ""
+        return play.seconds, play.code, sentence, play.wrong
+
+
+def cells():
+    return [Cell(name, act) for name, act in CELLS.items()]
