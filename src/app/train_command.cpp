@@ -247,7 +247,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   std::optional<Resume> resume;
   if (command.resume) resume = find_resume(config, path, command.simulate, comm);
   if (!resume) {
-    require_unfinished(folder.get(), comm);
+    if (command.resume) require_unfinished(folder.get(), comm);
     require_no_checkpoints(command, path, comm);
   } else {
     config = resume->config;
