@@ -91,7 +91,7 @@ void remove_ours(const fs::path& set) {
       fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
            file.string(), error.message());
   }
-  if (!ours.empty()) ::rmdir(set.c_str());  // a stranger's file keeps it
+  ::rmdir(set.c_str());  // a stranger's file keeps it; a save that failed may have left it empty
 }
 
 /// The manifest of a set; nothing where there is none. @throws Error{data} if it is damaged

@@ -76,6 +76,9 @@ TEST_CASE("only what this program wrote is removed", "[checkpoint]") {
   write(theirs, {.rank = 0, .ranks = 2, .step = 9, .set = 5});
   fs::create_directory_symlink(theirs.set_path(9), folder.set_path(9));
   CHECK_FALSE(folder.empty());
+  fs::create_directories(folder.set_path(10));  // a save on a full disk leaves it empty
+  folder.remove(10);
+  CHECK_FALSE(fs::exists(folder.set_path(10)));
   folder.remove(8);
   folder.remove(9);
   folder.remove_all();
