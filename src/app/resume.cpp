@@ -96,24 +96,18 @@ std::optional<Resume> find_resume(const RunConfig& config, const std::string& ru
   return resume;
 }
 
-std::string require_saved_data(const checkpoint::SavedSet& set, const Facts& now,
-                               comm::Communicator& comm) {
-  const auto saved = checkpoint::find_text(comm, set, train::kSavedData);
-  if (!saved)
-    return fmt::format(
-        "the checkpoint of step {} is an older equant-train's, which noted nothing of the data: "
-        "whether they are the same was not checked",
-        set.step());
+void require_saved_data(const checkpoint::SavedSet& set, const Facts& now,
+                        comm::Communicator& comm) {
+  const std::string saved = checkpoint::text_of(comm, set, train::kSavedData);
   comm.agree_after([&] {
     const std::string origin = fmt::format("what the checkpoint of step {} has", set.step());
-    const std::string found = differences(unpacked(*saved, origin, Kind::data), now);
+    const std::string found = differences(unpacked(saved, origin, Kind::data), now);
     if (!found.empty())
       fail(Kind::data,
            "--resume: expected the data that the checkpoint of step {} was trained on, found {}; "
            "set data.path to the same files, or start anew with another --out",
            set.step(), found);
   });
-  return "";
 }
 
 }  // namespace eqt::app

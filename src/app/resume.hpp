@@ -37,10 +37,8 @@ std::optional<Resume> find_resume(const RunConfig& config, const std::string& ru
 
 /// Compares the data that the run has now with those that the saved state was trained on.
 /// @param now the same on all ranks
-/// @return a line where the state was saved by a program that noted nothing of its data; may be
-/// empty
 /// @throws Error{data} on all ranks, naming each difference. Collective.
-std::string require_saved_data(const checkpoint::SavedSet& set, const Facts& now,
-                               comm::Communicator& comm);
+void require_saved_data(const checkpoint::SavedSet& set, const Facts& now,
+                        comm::Communicator& comm);
 
 }  // namespace eqt::app

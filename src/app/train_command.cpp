@@ -260,10 +260,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   const std::unique_ptr<Run> run =
       build_run(config, comm, session.allows_communication_thread(), fault,
                 resume ? std::optional(resume->position) : std::nullopt, command.simulate);
-  if (resume) {
-    const std::string unknown = require_saved_data(resume->resumption.set, run->data_facts, comm);
-    if (!unknown.empty()) resume->resumption.findings.sentences.push_back(unknown);
-  }
+  if (resume) require_saved_data(resume->resumption.set, run->data_facts, comm);
   if (is_finished(resume, *run, folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
       comm::print_warning(

@@ -16,8 +16,6 @@ constexpr std::string_view kBegin = "{\n  \"format\": ", kStep = ",\n  \"step\":
                            kFiles = "\",\n  \"files\": [\n", kName = "    {\"name\": \"rank-",
                            kOf = "-of-", kBytes = ".eqt\", \"bytes\": ", kHash = ", \"hash\": \"",
                            kNext = "\"},\n", kLast = "\"}\n", kEnd = "  ]\n}\n";
-// What set stood for in version 1: the start of the job that saved.
-constexpr std::string_view kStart = ",\n  \"start\": \"";
 
 constexpr int kHex = 16;
 
@@ -55,10 +53,9 @@ Manifest read_manifest(std::string_view text, std::string_view origin) {
   Manifest manifest;
   std::uint32_t format = 0;
   std::string_view rest = text;
-  bool good = take(rest, kBegin, format) && format >= kOldestFormatVersion &&
-              format <= kFormatVersion && take(rest, kStep, manifest.step) &&
-              take(rest, kRanks, manifest.ranks) &&
-              take(rest, format == 1 ? kStart : kSet, manifest.set, kHex) && take(rest, kFiles);
+  bool good = take(rest, kBegin, format) && format == kFormatVersion &&
+              take(rest, kStep, manifest.step) && take(rest, kRanks, manifest.ranks) &&
+              take(rest, kSet, manifest.set, kHex) && take(rest, kFiles);
   while (good && !rest.starts_with(kEnd)) good = take_entry(rest, manifest);
   if (good && rest == kEnd) return manifest;
   fail(Kind::data,

@@ -31,7 +31,7 @@ struct Manifest {
 
 std::string text_of(const Manifest& manifest);
 
-/// What text_of() made, or an older program.
+/// What text_of() made.
 /// @param origin the file, for sentences
 /// @throws Error{data} unless the text is exactly that
 Manifest read_manifest(std::string_view text, std::string_view origin);

@@ -66,9 +66,6 @@ class RestoringVisitor final : public ScopedVisitor {
 /// A section's text on all ranks. Collective.
 /// @throws Error{data} on all ranks if the set has no such text
 std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_view name);
-/// Likewise; nothing where the set has no such text. Collective.
-std::optional<std::string> find_text(comm::Communicator& comm, const SavedSet& set,
-                                     std::string_view name);
 /// Its numbers, likewise. @param count how many it must have
 std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
                                       std::string_view name, std::size_t count);

@@ -92,11 +92,11 @@ RawHead checked_head(std::span<const std::byte> bytes, std::uint64_t file_bytes,
   if (head.byte_order != kByteOrder) {
     damaged(origin, "one of a host with another byte order, or a damaged one");
   }
-  if (head.version < kOldestFormatVersion || head.version > kFormatVersion) {
+  if (head.version != kFormatVersion) {
     fail(Kind::data,
-         "{}: expected format version {} to {}, found {}; resume with the equant-train that "
+         "{}: expected format version {}, found {}; resume with the equant-train that "
          "wrote it",
-         origin, kOldestFormatVersion, kFormatVersion, head.version);
+         origin, kFormatVersion, head.version);
   }
   std::uint64_t hash = 0;
   std::memcpy(&hash, bytes.data() + sizeof(head), sizeof(hash));

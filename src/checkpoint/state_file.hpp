@@ -18,8 +18,6 @@ namespace eqt::checkpoint {
 
 /// Raised when a reader of today could not read what is written then.
 inline constexpr std::uint32_t kFormatVersion = 2;
-/// The oldest that is read: its sets have the number of a job's start, and no facts of the data.
-inline constexpr std::uint32_t kOldestFormatVersion = 1;
 
 /// Longest name of a section [bytes].
 inline constexpr std::size_t kLongestName = 256;

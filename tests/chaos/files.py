@@ -304,15 +304,19 @@ def odd_manifest(play):
     play.check(play.hash() == whole, "the resumed run ended elsewhere")
 
 
-def later_version(play):
-    play.prepare()
-    play.unfinish(2)
-    for rank in (0, 1):
-        with open(play.file_of(2, rank), "r+b") as file:
-            file.seek(12)
-            file.write(b"\7")
-    play.train(["--resume"])
-    play.must(3, "expected format version 1 to 2, found 7")
+def other_version(version):
+    def cell(play):
+        play.prepare()
+        play.unfinish(2)
+        for rank in (0, 1):
+            with open(play.file_of(2, rank), "r+b") as file:
+                file.seek(12)
+                file.write(bytes([version]))
+        before = play.state()
+        play.train(["--resume"])
+        play.must(3, f"expected format version 2, found {version}")
+        play.check(play.state() == before, "the refused run changed the folder")
+    return cell
 
 
 def one_rank_differs(first, second, sentence):
@@ -354,7 +358,8 @@ CELLS = {
     "foreign-file resume manifest": foreign_file(2, True),
     "foreign-file resume no-manifest": foreign_file(2, False),
     "odd-manifest resume set": odd_manifest,
-    "later-version resume set": later_version,
+    "earlier-version resume set": other_version(1),
+    "later-version resume set": other_version(7),
     "one-rank start resume": one_rank_differs(["--resume"], [], "rank 1: .*--resume not given instead of given"),
     "one-rank start overwrite": one_rank_differs([], ["--overwrite"], "rank 1: .*--overwrite given instead of not given"),
     "one-rank start simulate": one_rank_differs([], ["--simulate", "2"], "rank 1: .*--simulate 2 instead of not given"),
