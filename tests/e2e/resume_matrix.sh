@@ -124,7 +124,9 @@ algorithms)
   # Its exchanges depend on timing: it goes on and learns.
   if next_cell ad-psgd; then
     both ad-psgd 2 --set synchronization.algorithm=ad-psgd
-    expect_equal "$(value "$WORK/ad-psgd/summary.json" steps)" "$(summary steps)" "ad-psgd: steps"
+    # An epoch has two ranks' steps together; each may take a few more before it hears of the end.
+    expect_number "$(summary steps)" ">=" "$END" "ad-psgd: steps of the mean rank"
+    expect_number "$(summary steps)" "<" $((END + CUT)) "ad-psgd: steps of the mean rank"
     expect_number "$(summary train_loss)" "<" 2.4 "ad-psgd: train_loss"
   fi
   # A network that draws random numbers.

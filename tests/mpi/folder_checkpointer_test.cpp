@@ -40,10 +40,14 @@ struct Rig {
   ~Rig() { comm.allgather(0); }
 
   std::unique_ptr<Checkpointer> make(const std::string& run_folder, std::uint64_t start = 1) {
-    auto made = make_folder_checkpointer(
-        comm, sink,
-        {.run_folder = run_folder, .keep = 2, .start = start, .config = "{}", .collective = "x"},
-        {});
+    auto made = make_folder_checkpointer(comm, sink,
+                                         {.run_folder = run_folder,
+                                          .keep = 2,
+                                          .start = start,
+                                          .config = "{}",
+                                          .collective = "x",
+                                          .data = {}},
+                                         {});
     made->attach([this](StateVisitor& visitor) { visitor.values("value", value, Across::own); });
     return made;
   }
