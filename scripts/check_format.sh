@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Checks that src/ and tests/ are formatted as .clang-format says (LLVM 14, Debian's clang-format-14).
+# Checks that src/ and tests/ are formatted as .clang-format says (LLVM 14, Debian's clang-format-14)
+# and that no comment is longer than its 100 columns.
 #
 #   scripts/check_format.sh [--fix]
 #
-#   --fix   rewrite the files instead
+#   --fix   rewrite the files instead; long comments are wrapped by hand
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -28,4 +29,9 @@ found=$(cd "$EQT_ROOT" && clang-format-14 "${action[@]}" "${files[@]}" 2>&1) || 
   fail 1 "these files, from the line named, are not formatted as .clang-format says;" \
     "scripts/check_format.sh --fix mends them."
 }
+# clang-format does not wrap comments, because it would break the tables in them.
+if long=$(cd "$EQT_ROOT" && grep -nE '^.{101,}$' "${files[@]}" | grep -E '^[^:]+:[0-9]+:([^"]* )?//'); then
+  printf '%s\n' "$long" | cut -d: -f1,2 >&2
+  fail 1 "these comments are longer than 100 columns; wrap them by hand."
+fi
 say "${#files[@]} files are formatted"

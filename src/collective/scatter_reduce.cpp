@@ -6,8 +6,8 @@
 // Sent     2 * m * (n-1)/n bytes per rank (headers and the last runs aside)
 // Decode   about 2d values per rank
 // Lossy    twice: the values on their way to the owner, and the mean on its way back. With
-// independent
-//          unbiased codecs of relative variance eps: algorithms of this kind are bounded by
+//          independent unbiased codecs of relative variance eps: algorithms of this kind are
+//          bounded by
 //          E|out - mean|^2 <= (eps/n^2) sum |g_m|^2 + eps (|mean|^2 + (eps/n^2) sum |g_m|^2).
 //          The owner adds its own values exactly, so the first term is smaller than that.
 //

@@ -1,7 +1,7 @@
 #include "core/checksum.hpp"
 
-#ifdef EQT_XXHASH_DISPATCH  // picks AVX2 or AVX-512 at run time: twice as fast as what it is built
-                            // for
+#ifdef EQT_XXHASH_DISPATCH
+// Picks AVX2 or AVX-512 at run time, twice as fast as the instruction set that it is built for.
 #include <xxh_x86dispatch.h>
 #else
 #include <xxhash.h>

@@ -2,8 +2,7 @@
 //
 // Source   S. Ioffe, C. Szegedy, ICML 2015, arXiv:1502.03167, algorithm 1; He et al., CVPR 2016
 // Why      convolutions of a small network take four fifths of a step; the three memory-bound
-// passes
-//          of the separate operations (and their gradients) take most of the rest
+//          passes of the separate operations (and their gradients) take most of the rest
 // Numbers  statistics in float32 per block of rows, combined in float64 in a fixed order: the same
 //          for every number of threads
 // Differs  from torch::nn::BatchNorm2d: float32 on the CPU only, always affine and tracking, no

@@ -7,9 +7,10 @@
 // Source   convex: S. Bubeck, "Convex Optimization", 2015, theorem 6.3; used by Alistarh et al.,
 //          NeurIPS 2017, theorem 3.4
 //          non-convex: derived in theory/THEORY.md; the form of Ghadimi and Lan, SIAM J. Optim.
-//          2013 heavy ball, non-convex: H. Yu, R. Jin, S. Yang, ICML 2019 momentum, convex: T.
-//          Yang, Q. Lin, Z. Li, arXiv:1604.03257 (constants as remembered, not checked against its
-//          text)
+//          2013
+//          heavy ball, non-convex: H. Yu, R. Jin, S. Yang, ICML 2019
+//          momentum, convex: T. Yang, Q. Lin, Z. Li, arXiv:1604.03257 (constants as remembered, not
+//          checked against its text)
 // Symbols  L smoothness; D = f(x_0) - f*; R >= |x_0 - x*|; e compressor's variance bound
 
 #pragma once

@@ -1,9 +1,9 @@
 // Energy of arithmetic and memory access in training and inference, by counting operations.
 //
 // Source   costs: M. Horowitz, "Computing's energy problem", ISSCC 2014 (45 nm); counts: S. A.
-// Aketi,
-//          S. Kodge, K. Roy, "Low precision decentralized distributed training over IID and non-IID
-//          data", Neural Networks 155 (2022), section 5, with slips mended (theory/THEORY.md)
+//          Aketi, S. Kodge, K. Roy, "Low precision decentralized distributed training over IID and
+//          non-IID data", Neural Networks 155 (2022), section 5, with slips mended
+//          (theory/THEORY.md)
 // Symbols  b images of a batch; Ci, Co channels; K kernel; L side of the input, O of the output
 
 #pragma once

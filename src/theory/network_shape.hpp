@@ -1,9 +1,8 @@
 // Networks as lists of layer shapes: what operation counts and activation sizes are made of.
 //
 // Source   CIFAR residual networks: He et al., CVPR 2016, section 4.2, shortcuts by 1x1
-// convolutions;
-//          VGG-11 as in S. A. Aketi, S. Kodge, K. Roy, Neural Networks 155 (2022): two linear
-//          layers
+//          convolutions; VGG-11 as in S. A. Aketi, S. Kodge, K. Roy, Neural Networks 155 (2022):
+//          two linear layers
 
 #pragma once
 

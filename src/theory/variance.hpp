@@ -2,8 +2,7 @@
 // bounds.
 //
 // Source   level codecs: sum over values of (l_(j+1) - r)(r - l_j) norm^2, see
-// codec/levels/levels.hpp;
-//          natural compression: Horvath et al., arXiv:1905.10988
+//          codec/levels/levels.hpp; natural compression: Horvath et al., arXiv:1905.10988
 
 #pragma once
 

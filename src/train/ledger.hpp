@@ -32,9 +32,8 @@ class Ledger {
   Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options);
 
   /// Notes this rank's step; `record` lacks what the synchronization knows. Of workers its loss is
-  /// their sum. Collective from time to
-  /// time, in the same steps on all ranks; asynchronous ranks never communicate here, and records
-  /// of steps are rank 0's alone.
+  /// their sum. Collective from time to time, in the same steps on all ranks; asynchronous ranks
+  /// never communicate here, and records of steps are rank 0's alone.
   void note_step(metrics::StepRecord record, const SyncResult& result);
 
   /// Notes what a rank did and waited between its last step of an epoch and the epoch's end.

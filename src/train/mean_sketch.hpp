@@ -1,12 +1,10 @@
 // How far an applied mean is from the exact one, which no rank knows.
 //
 // Source   N. Alon, Y. Matias, M. Szegedy, STOC 1996 (sums with random signs); M. Charikar, K.
-// Chen,
-//          M. Farach-Colton, ICALP 2002 (each value in one of many sums)
+//          Chen, M. Farach-Colton, ICALP 2002 (each value in one of many sums)
 // Symbols  v the values, k = 256 sums y_b = sum of s_i v_i over i = b mod k, s_i = +-1 at random
 // Error    E sum y_b^2 = |v|^2, and its variance is at most 2 sum_b |v_b|^4: about (2/k) |v|^4
-// where
-//          values are spread evenly. Exact for d <= k.
+//          where values are spread evenly. Exact for d <= k.
 //
 // Sums of different ranks' values add up to the sums of the added values. So 2 KiB from each rank
 // tell what the exact mean would need 4d bytes for.

@@ -126,8 +126,7 @@ TEST_CASE("rounds of plain gossip contract as their matrix says and keep the mea
     constexpr StepId kRounds = 5;
     g.mix(kRounds);
     CHECK(relative_difference(mass, g.mass()) < 1e-6);
-    // What is left over is rounding of 5000
-    // values around 3.
+    // What is left over is rounding of 5000 values around 3.
     CHECK(g.consensus().distance <= std::pow(contraction, kRounds) * before + 1e-4);
     CHECK(before > 10);
   }

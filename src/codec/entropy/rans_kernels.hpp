@@ -1,8 +1,7 @@
 // The inner loops of rANS over 32 interleaved states: one code of each state per step.
 //
 // Source   J. Duda, arXiv:1311.2540 (range variant of asymmetric numeral systems); interleaved as
-// in
-//          F. Giesen, arXiv:1402.3392
+//          in F. Giesen, arXiv:1402.3392
 // Symbols  x state, 2^16 <= x < 2^24; f frequency and c cumulative frequency of an index, of M =
 // 2^P
 

@@ -8,11 +8,9 @@
 //          LevelCodec
 // Size     4 bytes more than LevelCodec
 // Error    E[out] = in, variance as LevelCodec's; the levels minimise its mean over the gradients
-// of
-//          the step that they were fitted to
+//          of the step that they were fitted to
 // Differs  Level 0 is kept, so zeros cost nothing and can be entropy coded: the paper's AMQ has
-// none,
-//          and its ALQ drops it after fitting. How the gradients are summed up: see
+//          none, and its ALQ drops it after fitting. How the gradients are summed up: see
 //          gradient_statistics.hpp. AMQ's multiplier is found by golden section where the paper
 //          descends with a step of 0.7, which does not move where the variance is as small as it is
 //          for buckets of 8192 values

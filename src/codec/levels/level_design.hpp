@@ -3,8 +3,7 @@
 // Source   sinh: the minimax table of the dual worst case (derived in COMPRESSORS.md, "Level
 //          tables")
 // Symbols  n nonzero levels, d values per bucket; elasticity: theta of sinh, p of exponential, mu
-// of
-//          mulaw
+//          of mulaw
 
 #pragma once
 

@@ -11,8 +11,7 @@
 //          comes near (a prime number of columns, a vector), c is the bound itself and the last
 //          row is padded with zeros
 // Payload  c and the number k of atoms, u32 each; k vectors (sigma_i / p_i) u_i, then k vectors
-// v_i,
-//          float32
+//          v_i, float32
 // Size     8 + 4 k (R + c) bytes, E[k] = s
 // Error    E[out] = M and E|out - M|^2 = sum sigma_i^2 (1/p_i - 1), to float32 rounding
 // Differs  from the authors' code: the view has few columns for the sake of the decomposition's

@@ -1,9 +1,9 @@
 // Ascending indices as Golomb-Rice coded gaps, in two streams that are fast to read.
 //
 // Source   S. W. Golomb, IEEE Trans. Inf. Theory 12 (1966); R. F. Rice, JPL publication 79-22
-// (1979) Symbols  m indices below n; gap = index - previous index - 1, the first from -1; b Rice
-// parameter Payload  remainders: m fields of b bits, gap mod 2^b; quotients: for each gap its
-// quotient by 2^b
+//          (1979)
+// Symbols  m indices below n; gap = index - previous index - 1, the first from -1; b Rice parameter
+// Payload  remainders: m fields of b bits, gap mod 2^b; quotients: for each gap its quotient by 2^b
 //          in zero bits, then a one. Bit j of a stream is bit j mod 8 of byte j / 8, bit 0 the
 //          least significant; each stream is padded with zero bits to a whole byte
 // Size     m b and m + sum of quotients bits, at most m (b + 1) + (n - m) / 2^b; for a random set

@@ -3,9 +3,8 @@
 // Symbols  n values, k of them sent; the coded set: their indices if 2 k <= n, else those of the
 //          others; m its size; b Rice parameter
 // Payload  k u32; form u8: b in bits 0-4, bit 7 set if values have 16 bits, other bits 0;
-// remainders
-//          of the m gaps; the k values in the order of their indices; quotients of the m gaps. See
-//          gap_coding.hpp and value_coding.hpp
+//          remainders of the m gaps; the k values in the order of their indices; quotients of the m
+//          gaps. See gap_coding.hpp and value_coding.hpp
 // Size     5 + ceil(m b / 8) + 4 k (or 2 + 2 k) + ceil((m + sum of quotients) / 8) bytes
 
 #pragma once
