@@ -25,6 +25,15 @@ OTHERS = {
     "best": "{}, overlapped",
     "alone": "no communication",
 }
+HEADINGS = {  # of the table's columns; the names above are for sentences
+    "mpi": "MPI",
+    "mpi-buckets": "MPI buckets",
+    "ddp": "DDP",
+    "none": "ours",
+    "bf16-blocking": "bf16 after",
+    "bf16": "bf16",
+    "alone": "alone",
+}
 UNITS = {"k": ("kb/s", 1e3), "m": ("Mb/s", 1e6), "g": ("Gb/s", 1e9)}
 
 
@@ -75,10 +84,10 @@ def fastest_float32(ways):
     return min(there, key=ways.get) if there else None
 
 
-def table(medians, names):
+def table(medians, names, compressor):
     """Markdown: a row for each network, batch and link."""
     columns = [way for way in names if any(way in ways for ways in medians.values())]
-    head = ["model, batch of a rank", "link (burst)", *(names[way] for way in columns)]
+    head = ["network, batch", "link (burst)", *(HEADINGS.get(way, compressor) for way in columns)]
     relative = any(fastest_float32(ways) and "best" in ways for ways in medians.values())
     if relative:
         head += ["over the fastest fp32", "no communication over it"]
@@ -132,9 +141,12 @@ def main():
     steps = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     print(f"Seconds per step, medians of {steps} steps; {options.ranks} ranks with one thread each on "
           f"{options.machine or machine()}.")
-    print("The burst is what a rested link passes at once. In italics: the fastest float32 of the row; "
+    print("The burst is what an idle link lets pass at once. In italics: the fastest float32 of the row; "
           "DDP runs with channels_last.\n")
-    print("\n".join(table(medians, names)))
+    headings = ((HEADINGS.get(way, options.compressor), name) for way, name in names.items()
+                if any(way in ways for ways in medians.values()))
+    print("Columns: " + "; ".join(f"{heading}: {name}" for heading, name in headings) + ".\n")
+    print("\n".join(table(medians, names, options.compressor)))
     print()
     print("\n".join(sentences(medians, names)))
 
