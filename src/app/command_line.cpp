@@ -108,7 +108,7 @@ Command parse_command_line(int argc, char** argv) {
   CLI::App app("Trains a network on every MPI rank and averages compressed gradients.",
                "equant-train");
   app.footer(
-      "Train: mpirun -np N equant-train --config FILE   Keys: configs/README.md, equant-train "
+      "Train: mpirun -np N equant-train --config FILE   Keys: configs/KEYS.md, equant-train "
       "schema");
   app.require_subcommand(0, 1);
 

@@ -1,12 +1,13 @@
 // What is derived from the table for readers: the resolved config, the JSON Schema, the reference.
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
 #include "app/config/field.hpp"
+#include "metrics/console_text.hpp"
 
 namespace eqt::app {
 namespace {
@@ -123,18 +124,33 @@ std::string type_word(const Field& field) {
     case FieldType::number_list:
       return "list of numbers";
     case FieldType::number_or_auto:
-      return "`\"auto\"` or number";
+      return "\"auto\" or number";
     case FieldType::per_rank:
       return "number, list of numbers or null";
   }
   return "";
 }
 
-std::string allowed(const Field& field) {
-  if (field.choices.empty()) return range_text(field);
-  std::vector<std::string> names;
-  for (const Choice& choice : field.choices) names.push_back("`" + choice.name + "`");
-  return fmt::format("{}", fmt::join(names, " "));
+/// "integer, [2, 8] bits, default `4`".
+std::string facts_of(const Field& field) {
+  std::string facts = type_word(field);
+  if (field.choices.empty() && field.range) facts += ", " + range_text(field);
+  if (!field.unit.empty()) facts += (field.range ? " " : ", ") + field.unit;
+  return facts + ", default `" + value_of(field, RunConfig{}).dump() + "`";
+}
+
+/// Appends a list item of Markdown in lines of at most 120 columns; `indent` columns stand before
+/// it.
+void append_item(std::string& out, std::size_t indent, const std::string& text) {
+  const std::string item = std::string(indent, ' ') + "* " + text;
+  for (const std::string& line : metrics::wrapped(item, 120, indent + 2)) out += line + "\n";
+}
+
+/// The section in which the key stands: "compressor" of "compressor.bits"; empty for keys at the
+/// top.
+std::string section_of(const std::string& key) {
+  const std::size_t dot = key.rfind('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
 }
 
 }  // namespace
@@ -172,17 +188,21 @@ std::string config_schema() {
 }
 
 std::string config_reference() {
-  std::string out =
-      "| key | type | default | range or names | unit | meaning |\n|---|---|---|---|---|---|\n";
-  for (const Field& field : fields())
-    fmt::format_to(std::back_inserter(out), "| `{}` | {} | `{}` | {} | {} | {} |\n", field.key,
-                   type_word(field), value_of(field, RunConfig{}).dump(), allowed(field),
-                   field.unit, field.about);
-  out += "\n| key | name | what it is |\n|---|---|---|\n";
-  for (const Field& field : fields())
-    for (const Choice& choice : field.choices)
-      fmt::format_to(std::back_inserter(out), "| `{}` | `{}` | {} |\n", field.key, choice.name,
-                     choice.about);
+  std::string out;
+  const auto append_keys = [&out](const std::string& section) {
+    for (const Field& field : fields()) {
+      if (section_of(field.key) != section) continue;
+      append_item(out, 0, fmt::format("`{}` ({}): {}", field.key, facts_of(field), field.about));
+      for (const Choice& choice : field.choices)
+        append_item(out, 2, fmt::format("`{}`: {}", choice.name, choice.about));
+    }
+  };
+  out += "## The run\n\n";
+  append_keys("");
+  for (const Choice& section : sections()) {
+    fmt::format_to(std::back_inserter(out), "\n## `{}`: {}\n\n", section.name, section.about);
+    append_keys(section.name);
+  }
   return out;
 }
 

@@ -181,8 +181,8 @@ std::string resolved_json(const RunConfig& config);
 /// JSON Schema (draft 2020-12) of the config, pretty-printed.
 std::string config_schema();
 
-/// Markdown: a table of every key (type, default, range, unit, meaning) and a table of every name.
-/// configs/README.md holds it.
+/// Markdown: a list of every key (type, range, unit, default, meaning) with the names that it
+/// accepts, a heading for each section; lines of at most 120 columns. configs/KEYS.md holds it.
 std::string config_reference();
 
 /// The names that `key` accepts ("compressor.name"), in the order of the documentation.

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 
 #include "app/config/field.hpp"
 #include "config_support.hpp"
@@ -161,13 +163,18 @@ TEST_CASE("the schema's types are those of the resolved values", "[config]") {
   });
 }
 
-TEST_CASE("the reference has a row for every key and every name", "[config]") {
-  const std::string reference = config_reference();
+TEST_CASE("the reference has an item for every key and every name", "[config]") {
+  const std::string reference = std::regex_replace(config_reference(), std::regex("\n +"), " ");
   for (const Field& field : fields()) {
-    CHECK(reference.find("| `" + field.key + "` | ") != std::string::npos);
+    CHECK(reference.find("* `" + field.key + "` (") != std::string::npos);
+    CHECK(reference.find("`): " + field.about) != std::string::npos);
     CHECK_FALSE(field.about.empty());
     for (const Choice& choice : field.choices)
-      CHECK(reference.find("| `" + field.key + "` | `" + choice.name + "` | " + choice.about) !=
-            std::string::npos);
+      CHECK(reference.find(" * `" + choice.name + "`: " + choice.about) != std::string::npos);
   }
+}
+
+TEST_CASE("no line of the reference is longer than 120 columns", "[config]") {
+  std::istringstream reference(config_reference());
+  for (std::string line; std::getline(reference, line);) CHECK(line.size() <= 120);
 }
