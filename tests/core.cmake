@@ -1,4 +1,5 @@
 eqt_test(core_unit LABEL unit LINK eqt_core SOURCES
+  unit/core/catalogue_test.cpp
   unit/core/checked_test.cpp
   unit/core/exact_sum_test.cpp
   unit/core/gamma_test.cpp
