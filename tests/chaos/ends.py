@@ -11,175 +11,34 @@ import shutil
 import signal
 import subprocess
 import time
-import uuid
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMIT = 10.0  # seconds from the fault to the end
-START = 60.0  # until a fault can strike, on a busy machine
-CRASH = re.compile(r"terminate called|Signal:|Backtrace|Segmentation|Sanitizer|#0 ")
-CONFIG = {
-    "name": "chaos", "threads_per_rank": 1,
-    "model": {"name": "resnet20"},
-    "data": {"name": "synthetic", "augment": False, "limit_train": 32, "limit_test": 8},
-    "train": {"epochs": 1, "steps": 4, "batch_size": 2},
-    "synchronization": {"timeout_seconds": 5},
-    "output": {"progress": "off"},
-}
+import cells as common
+from cells import CONFIG, LIMIT, ROOT, Job
+
 LONG = ["--set", "train.steps=100000", "--set", "train.epochs=100000"]
 
 
-class Job:
-    """One start, its folder, and the processes that carry its mark."""
+class Cell(common.Cell):
+    """`starts` starts the job and waits for the fault; `check` returns what is wrong afterwards."""
 
-    def __init__(self, program, place):
-        self.program, self.place = program, place
-        self.config, self.out = os.path.join(place, "config.json"), os.path.join(place, "run")
-        self.errors, self.mark = os.path.join(place, "stderr"), os.path.join(place, "struck")
-        self.tag = f"EQT_CHAOS_CELL={uuid.uuid4()}"
-        self.process, self.struck = None, None
-        with open(self.config, "w", encoding="utf-8") as file:
-            json.dump(CONFIG, file)
-
-    def arguments(self, *more, config=None):
-        return ["--config", config or self.config, "--out", self.out, *more]
-
-    def mpirun(self, *command, ranks=2):
-        return ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *command]
-
-    def train(self, *more, config=None, ranks=2):
-        return self.mpirun(self.program, *self.arguments(*more, config=config), ranks=ranks)
-
-    def script(self, name, *arguments):
-        return [os.path.join(ROOT, "scripts", name), *arguments]
-
-    def start(self, command, stdin=subprocess.DEVNULL, **environment):
-        key, value = self.tag.split("=")
-        environment = {"OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
-                       "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-                       "OMPI_MCA_orte_tmpdir_base": os.path.join(self.place, "mpi"),
-                       "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                       "EQT_PROGRAM": self.program, "EQT_FAULT_MARK": self.mark, key: value,
-                       **environment}
-        with open(self.errors, "wb") as sink, open(self.errors + ".out", "wb") as out:
-            self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=stdin,
-                                            stdout=out, stderr=sink, start_new_session=True)
-        self.struck = time.time()  # unless a fault comes later
-
-    def processes(self, name=None):
-        """{rank: process} of this job; those called `name` only."""
-        found = {}
-        for entry in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    words = file.read().decode(errors="replace").split("\0")
-                with open(f"/proc/{entry}/comm", encoding="utf-8") as file:
-                    comm = file.read().strip()
-            except OSError:
-                continue
-            if self.tag in words and (name is None or comm == name):
-                rank = [w.split("=")[1] for w in words if w.startswith("OMPI_COMM_WORLD_RANK=")]
-                found[int(rank[0]) if rank else -int(entry)] = int(entry)
-        return found
-
-    def until(self, condition):
-        """Waits for it; the job may end before."""
-        deadline = time.time() + START
-        while self.process.poll() is None and time.time() < deadline:
-            if condition():
-                return True
-            time.sleep(0.02)
-        return False
-
-    def until_ranks(self, ranks=2):
-        """Until so many ranks note signals."""
-        def noted():
-            found = self.processes("equant-train").values()
-            return sum(catches(process, signal.SIGUSR1) for process in found) >= ranks
-        return self.until(noted)
-
-    def until_steps(self):
-        def begun():
-            try:
-                with open(os.path.join(self.out, "metrics.jsonl"), encoding="utf-8") as file:
-                    return '"type":"step"' in file.read()
-            except OSError:
-                return False
-        return self.until(begun)
-
-    def strike(self):
-        self.struck = time.time()
-
-    def signal(self, number, rank=None):
-        """To mpirun, or to one rank."""
-        self.strike()
-        target = self.process.pid if rank is None else self.processes("equant-train").get(rank)
-        if target is not None:
-            os.kill(target, number)
-
-    def end(self, limit):
-        """(seconds after the fault, exit code, what was said, what is wrong)"""
-        wrong = []
-        while self.process.poll() is None and time.time() < self.struck + 3 * limit:
-            time.sleep(0.02)
-        seconds = time.time() - self.struck
-        if self.process.poll() is None:
-            wrong.append("hung")
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        elif seconds > limit:
-            wrong.append(f"took {seconds:.1f} s")
-        deadline = time.time() + 2
-        while self.processes() and time.time() < deadline:
-            time.sleep(0.1)
-        left = self.processes()
-        if left:
-            wrong.append(f"{len(left)} processes left")
-        for process in left.values():
-            try:
-                os.kill(process, signal.SIGKILL)
-            except OSError:
-                pass
-        with open(self.errors, encoding="utf-8", errors="replace") as file:
-            said = file.read()
-        if CRASH.search(said):
-            wrong.append("a stack trace")
-        return seconds, self.process.returncode, said, wrong
-
-
-def catches(process, number):
-    try:
-        with open(f"/proc/{process}/status", encoding="utf-8") as file:
-            caught = re.search(r"SigCgt:\s*([0-9a-f]+)", file.read())
-    except OSError:
-        return False
-    return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
-
-
-class Cell:
-    """`play` starts the job and lets the fault strike; `check` returns what is wrong afterwards."""
-
-    def __init__(self, act, phase, algorithm, codes, said, play, check=None, limit=LIMIT):
-        self.act, self.phase, self.algorithm = act, phase, algorithm
-        self.name = f"{act} {phase} {algorithm}"
-        self.codes, self.said, self.starts, self.check, self.limit = codes, said, play, check, limit
+    def __init__(self, act, phase, algorithm, codes, said, starts, check=None, limit=LIMIT):
+        super().__init__(f"{act} {phase} {algorithm}")
+        self.codes, self.said, self.starts, self.check, self.limit = codes, said, starts, check, limit
 
     def play(self, program, folder):
-        place = os.path.join(folder, re.sub(r"[^a-z0-9-]", "-", self.name))
-        os.makedirs(place)
+        os.makedirs(self.place(folder))
         os.chmod(folder, 0o755)
-        job = Job(program, place)
+        job = Job(program, self.place(folder))
         ended = self.starts(job)  # some end the job themselves, to clean up
         seconds, code, said, wrong = ended or job.end(self.limit)
-        lines = [line for line in said.splitlines() if line.startswith("equant-train: ")]
+        lines = common.sentences(said)
         named = [line for line in lines if re.search(self.said, line)]
-        if code not in self.codes:
-            wrong.append(f"exit code {code}, expected {' or '.join(map(str, sorted(self.codes)))}")
+        wrong += common.wrong_code(code, self.codes)
         if self.said and not named:
             wrong.append(f"nothing says \"{self.said}\"")
         if self.check:
             wrong += self.check(job)
-        best = named[0] if named else (lines[0] if lines else said.strip()[:160])
-        return seconds, code, best.removeprefix("equant-train: "), wrong
+        return seconds, code, common.best_of(named, lines, [said.strip()[:160]]), wrong
 
 
 def finished(job):
@@ -216,7 +75,7 @@ def stopped_alone(job):
 def stopped_in(fault, number, rank):
     def play(job):
         job.start(job.train(), EQT_FAULT=fault)
-        job.until(lambda: os.path.exists(job.mark))
+        job.until_fault()
         job.signal(number, rank)
     return play
 
@@ -224,7 +83,7 @@ def stopped_in(fault, number, rank):
 def interrupted_script(job):
     job.start(job.script("run_local.sh", "--ranks", "2", "--", *job.arguments()),
               EQT_FAULT="stall:rank=1,step=0,phase=start")
-    job.until(lambda: os.path.exists(job.mark))
+    job.until_fault()
     job.signal(signal.SIGTERM)
 
 
@@ -288,13 +147,13 @@ def hidden_processes(mount):
 
 def killed_at_end(job):
     job.start(job.train(), EQT_FAULT="kill:rank=0,step=0,phase=end")
-    job.until(lambda: os.path.exists(job.mark))
+    job.until_fault()
     job.strike()
 
 
 def stalled_at_end(job):
     job.start(job.train(), EQT_FAULT="stall:rank=0,step=0,phase=end")
-    job.until(lambda: os.path.exists(job.mark))
+    job.until_fault()
     job.strike()
 
 
@@ -312,7 +171,7 @@ def frozen(ranks, when):
         try:
             job.out = os.path.join(disk, "run")
             job.start(job.train(ranks=ranks), EQT_FAULT=f"stop:rank=0,step=0,phase={when}")
-            if job.until(lambda: os.path.exists(job.mark)):
+            if job.until_fault():
                 time.sleep(0.2)
                 subprocess.run(["fsfreeze", "--freeze", disk], **quiet)
                 thawed = False
@@ -348,12 +207,12 @@ def out_of_time(job):
     """The system's own SIGXCPU, each second from the limit on."""
     line = 'ulimit -St 8 && exec "$@"'
     job.start(job.mpirun("bash", "-c", line, "bash", job.program, *job.arguments(*LONG)))
-    job.until(lambda: job.processes("equant-train").get(0) and cpu_seconds(
-        job.processes("equant-train").get(0)) >= 8)
+    job.until(lambda: cpu_seconds(job.process_of(0)) >= 8)
     job.strike()
 
 
 def cpu_seconds(process):
+    """Of a process; 0 if there is none."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8") as file:
             fields = file.read().rsplit(") ", 1)[1].split()
@@ -368,7 +227,7 @@ def paused(job):
                          "1", "--mca", "rmaps_base_oversubscribe", "1", job.config, "--out", job.out,
                          "--set", "train.steps=60", "--set", "train.epochs=60"),
               EQT_FAULT="stop:rank=1,step=3")
-    if job.until(lambda: os.path.exists(job.mark)):
+    if job.until_fault():
         time.sleep(3.5)
         job.signal(signal.SIGCONT, 1)
 

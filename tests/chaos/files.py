@@ -12,18 +12,11 @@ import signal
 import subprocess
 import time
 
-LIMIT = 10.0  # seconds from the fault to the end
-START = 60.0  # until a fault can strike, on a busy machine
-CRASH = re.compile(r"terminate called|Signal:|Backtrace|Segmentation|Sanitizer|#0 ")
-CONFIG = {
-    "name": "chaos", "threads_per_rank": 1,
-    "model": {"name": "resnet20"},
-    "data": {"name": "synthetic", "augment": False, "limit_train": 32, "limit_test": 8},
-    "train": {"epochs": 1, "steps": 4, "batch_size": 2},
-    "checkpoint": {"every_steps": 2},
-    "synchronization": {"timeout_seconds": 20},
-    "output": {"progress": "off", "tensorboard": False},
-}
+import cells as common
+from cells import LIMIT, START
+
+CONFIG = common.config_with(checkpoint={"every_steps": 2}, synchronization={"timeout_seconds": 20},
+                            output={"tensorboard": False})
 LONG = ["--set", "train.steps=1000000", "--set", "train.epochs=1000000", "--set", "train.evaluate_every=0",
         "--set", "checkpoint.every_steps=0"]
 RESULTS = ["metrics.jsonl", "summary.json", "model.pt"]
@@ -66,17 +59,14 @@ class Play:
     def start(self, *ranks, out=None):
         """A job whose ranks have these lists of arguments, two equal ranks if there is one."""
         ranks = ranks * 2 if len(ranks) == 1 else ranks
-        command = ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none"]
+        command = common.mpirun()
         for rank, arguments in enumerate(ranks):
             first = [] if arguments[:1] in (["doctor"], ["bench"]) else [
                 "--config", self.config, "--out", out or self.out]
             command += [":"] * (rank > 0) + ["-np", "1", self.program, *first, *arguments]
-        environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_mpi_yield_when_idle="1",
-                           OMPI_MCA_btl_vader_single_copy_mechanism="none",
-                           OMPI_MCA_orte_tmpdir_base=os.path.join(self.place, "mpi"),
-                           OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        return subprocess.Popen(command, env=common.environment(self.place), stdin=subprocess.DEVNULL, text=True,
+                                errors="replace", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                start_new_session=True)
 
     def end(self, job, since=None, limit=START):
         """Its exit code; what it said and how long it took are the cell's."""
@@ -89,7 +79,7 @@ class Play:
             self.wrong.append("hung")
         self.seconds, self.code = time.time() - since, job.returncode
         self.check(self.seconds <= limit, f"took {self.seconds:.1f} s")
-        self.check(not CRASH.search(self.said), "a stack trace")
+        self.check(not common.CRASH.search(self.said), "a stack trace")
         return self.code
 
     def train(self, *ranks, out=None):
@@ -370,18 +360,15 @@ SMALL = ["stranger checkpoints overwrite", "removed checkpoint folder", "labels-
          "one-rank start resume"]
 
 
-class Cell:
+class Cell(common.Cell):
     def __init__(self, name, act):
-        self.name, self.play_out = name, act
-        self.act, self.phase, self.algorithm = name.split()
+        super().__init__(name)
+        self.play_out = act
 
     def play(self, program, folder):
-        """(seconds after the fault, exit code, the best sentence, what is wrong)"""
-        play = Play(program, os.path.join(folder, self.name.replace(" ", "-")))
+        play = Play(program, self.place(folder))
         self.play_out(play)
-        lines = [line for line in play.said.splitlines() if line.startswith("equant-train: ")]
-        sentence = lines[0].removeprefix("equant-train: ") if lines else ""
-        return play.seconds, play.code, sentence, play.wrong
+        return play.seconds, play.code, common.best_of(common.sentences(play.said)), play.wrong
 
 
 def cells():

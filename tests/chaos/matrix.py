@@ -13,34 +13,18 @@ Exit code 0: all survived; 1: one did not; 2: bad arguments.
 
 import argparse
 import concurrent.futures
-import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import time
-import uuid
 
+import cells as common
 import ends
 import files
+from cells import LIMIT, ROOT
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMIT = 10.0  # seconds from the fault to the end
-TIMEOUT = 5  # synchronization.timeout_seconds
-START = 60.0  # until a fault has struck at all, on a busy machine
-
-CONFIG = {
-    "name": "chaos",
-    "threads_per_rank": 1,
-    "model": {"name": "resnet20"},
-    "data": {"name": "synthetic", "augment": False, "limit_test": 8},
-    "train": {"epochs": 3, "batch_size": 2},
-    "optimizer": {"learning_rate": 0.01},
-    "synchronization": {"timeout_seconds": TIMEOUT, "bucket_mib": 0.1},
-    "output": {"progress": "off"},
-}
+CONFIG = common.config_with(train={"epochs": 3, "steps": 0}, optimizer={"learning_rate": 0.01},
+                            synchronization={"bucket_mib": 0.1})
 
 # name: (ranks, settings). The compressors are those that show a collective's own messages.
 COLLECTIVES = {
@@ -68,7 +52,6 @@ OPERATIONS = re.compile(
     r"power|gossip|choco|squeeze|pair|local|a step between averages|forward and backward|"
     r"backward pass|loading|evaluation|checkpoint|update|synchronization|agreement|the start|"
     r"loss|gradient|model|frame|payload|message", re.I)
-CRASH = re.compile(r"terminate called|Signal:|Backtrace|Segmentation|Sanitizer|#0 ")
 
 CODES = {
     # mpirun reports the death itself, unless a rank that waited was quicker.
@@ -81,10 +64,11 @@ CODES = {
 }
 
 
-class Cell:
+class Cell(common.Cell):
+    """A fault of EQT_FAULT in one rank."""
+
     def __init__(self, act, phase, algorithm):
-        self.act, self.phase, self.algorithm = act, phase, algorithm
-        self.name = f"{act} {phase} {algorithm}"
+        super().__init__(f"{act} {phase} {algorithm}")
         self.ranks = 4 if algorithm == "ad-psgd" else 3
         self.rank = 1
 
@@ -110,6 +94,28 @@ class Cell:
         if self.phase == "checkpoint":
             found.append("checkpoint.every_steps=2")
         return found
+
+    def play(self, program, folder):
+        os.makedirs(self.place(folder))
+        job = common.Job(program, self.place(folder), CONFIG)
+        settings = [word for setting in self.settings() for word in ("--set", setting)]
+        job.start(job.train(*settings, ranks=self.ranks), EQT_FAULT=self.fault())
+        job.until_fault()
+        happened = os.path.exists(job.mark)
+        if happened:
+            job.struck = os.path.getmtime(job.mark)
+        seconds, code, said, wrong = job.end(LIMIT)
+        if not happened:
+            seconds = float("nan")
+            wrong.append("the fault never happened")
+        wrong += common.wrong_code(code, CODES[self.act])
+        lines = common.sentences(said)
+        # Before MPI starts ranks know nothing of each other: only mpirun says which one died.
+        whom = r"rank \d" if self.phase == "launch" and self.act != "throw" else rf"rank {self.rank}\b"
+        named = [line for line in lines if re.search(whom, line) and OPERATIONS.search(line)]
+        if not named:
+            wrong.append(f"no sentence names rank {self.rank} and what was under way")
+        return seconds, code, common.best_of(named, lines, [said.strip()[:160]]), wrong
 
 
 def reason_to_leave_out(act, phase, algorithm):
@@ -141,100 +147,6 @@ def all_cells():
     return cells + more + files.cells(), {**left_out, **impossible}
 
 
-def processes_of(mark):
-    """Processes that carry the cell's mark in their environment."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                if mark.encode() in file.read():
-                    found.append(int(entry))
-        except OSError:
-            pass
-    return found
-
-
-def run(cell, program, folder):
-    if hasattr(cell, "play"):
-        return cell.play(program, folder)
-    place = os.path.join(folder, cell.name.replace(" ", "-"))
-    os.makedirs(place)
-    config, mark = os.path.join(place, "config.json"), os.path.join(place, "struck")
-    with open(config, "w", encoding="utf-8") as file:
-        json.dump(CONFIG, file)
-    tag = f"EQT_CHAOS_CELL={uuid.uuid4()}"
-    environment = dict(os.environ, EQT_FAULT=cell.fault(), EQT_FAULT_MARK=mark, OMP_NUM_THREADS="1",
-                       OMPI_MCA_mpi_yield_when_idle="1",
-                       OMPI_MCA_btl_vader_single_copy_mechanism="none",
-                       # In a shared folder, a job that ends removes what another just made.
-                       OMPI_MCA_orte_tmpdir_base=os.path.join(place, "mpi"),
-                       OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    key, value = tag.split("=")
-    environment[key] = value
-    command = ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", str(cell.ranks),
-               program, "--config", config, "--out", os.path.join(place, "run")]
-    for setting in cell.settings():
-        command += ["--set", setting]
-    errors = os.path.join(place, "stderr")
-    begun = time.time()
-    with open(errors, "wb") as sink:
-        job = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=sink, start_new_session=True)
-        hung = False
-        while job.poll() is None:
-            struck = os.path.getmtime(mark) if os.path.exists(mark) else None
-            if time.time() > (struck + 3 * LIMIT if struck else begun + START):
-                hung = True
-                break
-            time.sleep(0.02)
-    ended = time.time()
-    struck = os.path.getmtime(mark) if os.path.exists(mark) else None
-    if hung:
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
-    deadline = time.time() + 1
-    left = processes_of(tag)
-    while left and time.time() < deadline:
-        time.sleep(0.1)
-        left = processes_of(tag)
-    for process in left:
-        try:
-            os.kill(process, signal.SIGKILL)
-        except OSError:
-            pass
-    with open(errors, encoding="utf-8", errors="replace") as file:
-        said = file.read()
-    return judge(cell, job.returncode, struck, ended, hung, left, said)
-
-
-def judge(cell, code, struck, ended, hung, left, said):
-    """(seconds after the fault, exit code, the best sentence, what is wrong)"""
-    wrong = []
-    seconds = ended - struck if struck else float("nan")
-    lines = [line for line in said.splitlines() if line.startswith("equant-train: ")]
-    # Before MPI starts ranks know nothing of each other: that mpirun has a word about which died.
-    whom = r"rank \d" if cell.phase == "launch" and cell.act != "throw" else rf"rank {cell.rank}\b"
-    named = [line for line in lines if re.search(whom, line) and OPERATIONS.search(line)]
-    if not struck:
-        wrong.append("the fault never struck")
-    elif seconds > LIMIT:
-        wrong.append(f"took {seconds:.1f} s")
-    if hung:
-        wrong.append("hung")
-    if code not in CODES[cell.act]:
-        wrong.append(f"exit code {code}, expected {' or '.join(map(str, sorted(CODES[cell.act])))}")
-    if not named:
-        wrong.append(f"no sentence names rank {cell.rank} and what was under way")
-    if CRASH.search(said):
-        wrong.append("a stack trace")
-    if left:
-        wrong.append(f"{len(left)} processes left")
-    best = named[0] if named else (lines[0] if lines else said.strip()[:160])
-    return seconds, code, best.removeprefix("equant-train: "), wrong
-
-
 def tell_left_out(left_out):
     for reason, names in left_out.items():
         acts, phases = (list(dict.fromkeys(name.split()[i] for name in names)) for i in (0, 1))
@@ -261,7 +173,7 @@ def main():
     rows, failures = [], 0
     with tempfile.TemporaryDirectory(prefix="equant-chaos.") as folder, \
             concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = [pool.submit(run, cell, arguments.program, folder) for cell in cells]
+        jobs = [pool.submit(cell.play, arguments.program, folder) for cell in cells]
         for cell, job in zip(cells, jobs):
             seconds, code, sentence, wrong = job.result()
             failures += bool(wrong)
