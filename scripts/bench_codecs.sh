@@ -17,15 +17,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 values=25557032
 compressors=()
 out=""
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --values) value_of "$1" $#; natural "$1" "$2"; values=$2; shift 2 ;;
-    --compressor) value_of "$1" $#; compressors+=("$2"); shift 2 ;;
-    --out) value_of "$1" $#; out=$2; shift 2 ;;
-    --help | -h) usage; exit 0 ;;
-    *) fail 2 "unknown argument \"$1\"; see --help." ;;
-  esac
-done
+declare -A options=(
+  [--values]="natural values" [--compressor]="list compressors" [--out]="text out"
+)
+read_all_options "$@"
 
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
 [[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."

@@ -28,19 +28,11 @@ sizes=272474,1050000,11173962
 compressors=none,bf16,qsgd,e-elastiquant,dgc
 only=()
 seconds=3
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --out) value_of "$1" $#; out=$2; shift 2 ;;
-    --ranks) value_of "$1" $#; ranks=$2; shift 2 ;;
-    --rates) value_of "$1" $#; rates=$2; shift 2 ;;
-    --values) value_of "$1" $#; sizes=$2; shift 2 ;;
-    --compressors) value_of "$1" $#; compressors=$2; shift 2 ;;
-    --collective) value_of "$1" $#; only+=(--collective "$2"); shift 2 ;;
-    --seconds) value_of "$1" $#; seconds=$2; shift 2 ;;
-    --help | -h) usage; exit 0 ;;
-    *) fail 2 "unknown argument \"$1\"; see --help." ;;
-  esac
-done
+declare -A options=(
+  [--out]="text out" [--ranks]="text ranks" [--rates]="text rates" [--values]="text sizes"
+  [--compressors]="text compressors" [--collective]="passed only" [--seconds]="text seconds"
+)
+read_all_options "$@"
 [[ -n $out ]] || fail 2 "--out FILE is missing; see --help."
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
 [[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."

@@ -33,19 +33,11 @@ compute=0
 schemes=sgd-mpi,sgd,8-bit,4-bit,e-elastiquant
 steps=3
 out=""
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --models) value_of "$1" $#; models=$2; shift 2 ;;
-    --boards) value_of "$1" $#; boards=$2; shift 2 ;;
-    --rate) value_of "$1" $#; rate=$2; shift 2 ;;
-    --compute) value_of "$1" $#; compute=$2; shift 2 ;;
-    --schemes) value_of "$1" $#; schemes=$2; shift 2 ;;
-    --steps) value_of "$1" $#; natural "$1" "$2"; steps=$2; shift 2 ;;
-    --out) value_of "$1" $#; out=$2; shift 2 ;;
-    --help | -h) usage; exit 0 ;;
-    *) fail 2 "unknown argument \"$1\"; see --help." ;;
-  esac
-done
+declare -A options=(
+  [--models]="text models" [--boards]="text boards" [--rate]="text rate" [--compute]="text compute"
+  [--schemes]="text schemes" [--steps]="natural steps" [--out]="text out"
+)
+read_all_options "$@"
 for n in ${boards//,/ }; do natural --boards "$n"; done
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
 [[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."

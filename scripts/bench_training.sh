@@ -41,22 +41,13 @@ steps=6
 rounds=1
 out=""
 add=0
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --config) value_of "$1" $#; config=$2; shift 2 ;;
-    --rows) value_of "$1" $#; rows=$2; shift 2 ;;
-    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
-    --ways) value_of "$1" $#; ways=$2; shift 2 ;;
-    --steps) value_of "$1" $#; natural "$1" "$2"; steps=$2; shift 2 ;;
-    --rounds) value_of "$1" $#; natural "$1" "$2"; rounds=$2; shift 2 ;;
-    --out) value_of "$1" $#; out=$2; shift 2 ;;
-    --add) add=1; shift ;;
-    --help | -h) usage; exit 0 ;;
-    --) shift; break ;;
-    *) fail 2 "unknown argument \"$1\"; see --help." ;;
-  esac
-done
-sets=("$@")
+declare -A options=(
+  [--config]="text config" [--rows]="text rows" [--ranks]="natural ranks" [--ways]="text ways"
+  [--steps]="natural steps" [--rounds]="natural rounds" [--out]="text out" [--add]="flag add"
+)
+read_options "$@"
+[[ ${rest[0]:---} == -- ]] || fail 2 "unknown argument \"${rest[0]}\"; see --help."
+sets=("${rest[@]:1}")
 [[ -r $config ]] || fail 2 "cannot read the config \"$config\"."
 [[ $add -eq 0 || -n $out ]] || fail 2 "--add needs --out FILE, whose FILE.csv it adds to."
 for row in ${rows//,/ }; do

@@ -41,15 +41,16 @@ per_host=1
 rate=100mbit
 burst=""
 latency=200ms
-mpi=1
+no_mpi=0
 once=0
+cut=""
 cut_host=""
 cut_after=""
 counters=""
 seconds=""
 only_check=0
 rates_of=()
-declare -A mca=()
+mca=()
 
 valid_rate() {
   [[ $2 == unlimited || $2 =~ ^[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit$ ]] ||
@@ -99,36 +100,29 @@ if [[ ${1:-} == --inside ]]; then
   shift
 fi
 arguments=("$@")
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
-    --ranks-per-host) value_of "$1" $#; natural "$1" "$2"; per_host=$2; shift 2 ;;
-    --rate) value_of "$1" $#; valid_rate "$1" "$2"; rate=$2; shift 2 ;;
-    --rate-of)
-      value_of "$1" $#
-      [[ $2 =~ ^(0|[1-9][0-9]*)=(.+)$ ]] || fail 2 "$1 needs RANK=RATE, found \"$2\"."
-      valid_rate "$1" "${BASH_REMATCH[2]}"
-      rates_of+=("$2"); shift 2 ;;
-    --burst) value_of "$1" $#; burst=$2; shift 2 ;;
-    --latency) value_of "$1" $#; latency=$2; shift 2 ;;
-    --mca)
-      [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help."
-      mca[$2]=$3; shift 3 ;;
-    --no-mpi) mpi=0; shift ;;
-    --once) once=1; shift ;;
-    --cut)
-      value_of "$1" $#
-      [[ $2 =~ ^([0-9]+)=([1-9][0-9]*)$ ]] || fail 2 "$1 needs HOST=SECONDS, found \"$2\"."
-      cut_host=${BASH_REMATCH[1]} cut_after=${BASH_REMATCH[2]}; shift 2 ;;
-    --counters) value_of "$1" $#; counters=$2; shift 2 ;;
-    --timeout) value_of "$1" $#; natural "$1" "$2"; seconds=$2; shift 2 ;;
-    --check) only_check=1; shift ;;
-    --help | -h) usage; exit 0 ;;
-    --) shift; break ;;
-    *) fail 2 "unknown option \"$1\"; the command comes after --." ;;
-  esac
-done
+declare -A options=(
+  [--ranks]="natural ranks" [--ranks-per-host]="natural per_host" [--rate]="text rate"
+  [--rate-of]="list rates_of" [--burst]="text burst" [--latency]="text latency" [--mca]="passed2 mca"
+  [--no-mpi]="flag no_mpi" [--once]="flag once" [--cut]="text cut" [--counters]="text counters"
+  [--timeout]="natural seconds" [--check]="flag only_check"
+)
+read_options "$@"
+set -- ${rest[@]+"${rest[@]}"}
+if [[ ${1:-} == -- ]]; then
+  shift
+elif [[ $# -gt 0 ]]; then
+  fail 2 "unknown argument \"$1\"; the command comes after --."
+fi
 [[ $# -gt 0 || $only_check -eq 1 ]] || fail 2 "-- and a command are missing; see --help."
+valid_rate --rate "$rate"
+for entry in ${rates_of[@]+"${rates_of[@]}"}; do
+  [[ $entry =~ ^(0|[1-9][0-9]*)=(.+)$ ]] || fail 2 "--rate-of needs RANK=RATE, found \"$entry\"."
+  valid_rate --rate-of "${BASH_REMATCH[2]}"
+done
+if [[ -n $cut ]]; then
+  [[ $cut =~ ^([0-9]+)=([1-9][0-9]*)$ ]] || fail 2 "--cut needs HOST=SECONDS, found \"$cut\"."
+  cut_host=${BASH_REMATCH[1]} cut_after=${BASH_REMATCH[2]}
+fi
 hosts=$(((ranks + per_host - 1) / per_host))
 [[ $hosts -le 250 ]] || fail 2 "--ranks $ranks makes $hosts hosts; there are addresses for 250."
 [[ -z $cut_host || $cut_host -lt $hosts ]] ||
@@ -158,7 +152,7 @@ for tool in ip tc unshare nsenter setpriv mount hostname; do
   command -v "$tool" >/dev/null ||
     fail 1 "$tool was not found: install Debian's iproute2, util-linux, mount and hostname."
 done
-[[ $mpi -eq 0 || $only_check -eq 1 ]] || command -v mpirun >/dev/null ||
+[[ $no_mpi -eq 1 || $only_check -eq 1 ]] || command -v mpirun >/dev/null ||
   fail 6 "mpirun was not found: install Debian's openmpi-bin."
 if [[ -n $counters ]]; then
   { exec 3>"$counters"; } 2>/dev/null || fail 74 "--counters: $counters cannot be written."

@@ -33,24 +33,13 @@ patience=15
 shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
 mca=()
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --hosts) value_of "$1" $#; list=$2; shift 2 ;;
-    --tries) value_of "$1" $#; natural "$1" "$2"; tries=$2; shift 2 ;;
-    --least) value_of "$1" $#; natural "$1" "$2"; least=$2; shift 2 ;;
-    --answer) value_of "$1" $#; natural "$1" "$2"; answer=$2; shift 2 ;;
-    --patience) value_of "$1" $#; natural "$1" "$2"; patience=$2; shift 2 ;;
-    --shell) value_of "$1" $#; shell=$2; shift 2 ;;
-    --mca)
-      [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help."
-      mca+=(--mca "$2" "$3"); shift 3 ;;
-    --program) value_of "$1" $#; program=$2; shift 2 ;;
-    --help | -h) usage; exit 0 ;;
-    -*) fail 2 "unknown option \"$1\"; the program's own arguments come after a config file." ;;
-    *) break ;;
-  esac
-done
-[[ $# -gt 0 ]] || fail 2 "a config file is missing; see --help."
+declare -A options=(
+  [--hosts]="text list" [--tries]="natural tries" [--least]="natural least" [--answer]="natural answer"
+  [--patience]="natural patience" [--shell]="text shell" [--mca]="passed2 mca" [--program]="text program"
+)
+read_options "$@"
+set -- ${rest[@]+"${rest[@]}"}
+[[ $# -gt 0 && $1 != -- ]] || fail 2 "a config file is missing; see --help."
 [[ -n $list ]] || fail 2 "--hosts is missing; see --help."
 given=$1
 shift

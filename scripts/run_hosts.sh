@@ -38,27 +38,14 @@ shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
 # mpirun's connection to a host that was cut off ends after 5 seconds of silence, not never.
 mca=(--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3)
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --hosts) value_of "$1" $#; list=$2; shift 2 ;;
-    --hostfile) value_of "$1" $#; hostfile=$2; shift 2 ;;
-    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
-    --threads) value_of "$1" $#; natural "$1" "$2"; threads=$2; shift 2 ;;
-    --interface) value_of "$1" $#; interface=$2; shift 2 ;;
-    --bind) value_of "$1" $#; bind=$2; shift 2 ;;
-    --answer) value_of "$1" $#; natural "$1" "$2"; answer=$2; shift 2 ;;
-    --shell) value_of "$1" $#; shell=$2; shift 2 ;;
-    --mca)
-      [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help."
-      mca+=(--mca "$2" "$3"); shift 3 ;;
-    --program) value_of "$1" $#; program=$2; shift 2 ;;
-    --help | -h) usage; exit 0 ;;
-    --) shift; break ;;
-    -*) fail 2 "unknown option \"$1\"; the program's own arguments come after -- or a config file." ;;
-    *) config=$1; shift; set -- --config "$config" "$@"; break ;;
-  esac
-done
-[[ $# -gt 0 ]] || fail 2 "a config file or -- and arguments are missing; see --help."
+declare -A options=(
+  [--hosts]="text list" [--hostfile]="text hostfile" [--ranks]="natural ranks" [--threads]="natural threads"
+  [--interface]="text interface" [--bind]="text bind" [--answer]="natural answer" [--shell]="text shell"
+  [--mca]="passed2 mca" [--program]="text program"
+)
+read_options "$@"
+program_arguments
+set -- "${rest[@]}"
 [[ -n $list || -n $hostfile ]] || fail 2 "--hosts or --hostfile is missing; see --help."
 [[ -z $list || -z $hostfile ]] || fail 2 "expected --hosts or --hostfile, found both."
 [[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."

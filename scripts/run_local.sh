@@ -28,20 +28,13 @@ threads=""
 seconds=""
 bind=none
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
-    --threads) value_of "$1" $#; natural "$1" "$2"; threads=$2; shift 2 ;;
-    --timeout) value_of "$1" $#; natural "$1" "$2"; seconds=$2; shift 2 ;;
-    --bind) value_of "$1" $#; bind=$2; shift 2 ;;
-    --program) value_of "$1" $#; program=$2; shift 2 ;;
-    --help | -h) usage; exit 0 ;;
-    --) shift; break ;;
-    -*) fail 2 "unknown option \"$1\"; the program's own arguments come after -- or a config file." ;;
-    *) config=$1; shift; set -- --config "$config" "$@"; break ;;
-  esac
-done
-[[ $# -gt 0 ]] || fail 2 "a config file or -- and arguments are missing; see --help."
+declare -A options=(
+  [--ranks]="natural ranks" [--threads]="natural threads" [--timeout]="natural seconds" [--bind]="text bind"
+  [--program]="text program"
+)
+read_options "$@"
+program_arguments
+set -- "${rest[@]}"
 [[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."
 [[ -x $program ]] || fail 2 "$program is not an executable: build it with scripts/quickstart.sh or" \
   "\"cmake --preset release && cmake --build --preset release\", or name it with --program."

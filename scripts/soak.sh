@@ -23,17 +23,11 @@ ranks=3
 seed=""
 keep=""
 program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --minutes) value_of "$1" $#; natural "$1" "$2"; minutes=$2; shift 2 ;;
-    --ranks) value_of "$1" $#; natural "$1" "$2"; ranks=$2; shift 2 ;;
-    --seed) value_of "$1" $#; natural "$1" "$2"; seed=$2; shift 2 ;;
-    --keep) value_of "$1" $#; keep=$2; shift 2 ;;
-    --program) value_of "$1" $#; program=$2; shift 2 ;;
-    --help | -h) usage; exit 0 ;;
-    *) fail 2 "unknown option \"$1\"; see --help." ;;
-  esac
-done
+declare -A options=(
+  [--minutes]="natural minutes" [--ranks]="natural ranks" [--seed]="natural seed" [--keep]="text keep"
+  [--program]="text program"
+)
+read_all_options "$@"
 [[ $ranks -ge 2 ]] || fail 2 "--ranks needs at least 2: one breaks and one sees it."
 seed=${seed:-$((RANDOM + 1))}
 RANDOM=$seed

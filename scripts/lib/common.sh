@@ -22,6 +22,62 @@ value_of() { [[ $2 -ge 2 ]] || fail 2 "$1 needs a value; see --help."; }
 # natural OPTION TEXT: leaves with a sentence unless TEXT is a whole number of at least 1.
 natural() { [[ $2 =~ ^[1-9][0-9]*$ ]] || fail 2 "$1 needs a whole number of at least 1, found \"$2\"."; }
 
+# read_options ARGUMENT...: sets variables of the script by its options. The script declares them in an
+# associative array `options`: [--OPTION]="KIND VARIABLE". What follows an option, by its kind:
+#   text     one word
+#   natural  one word, a whole number of at least 1
+#   list     one word, which is added to an array
+#   passed   one word; it is added to an array after the option itself, to be passed on
+#   passed2  two words, likewise
+#   flag     nothing; the variable becomes 1
+# --help prints the help text and leaves. Reading stops at -- and at a word that is no option; `rest` gets
+# that word and all after it.
+read_options() {
+  local kind variable
+  while [[ ${1:-} == -* && $1 != -- ]]; do
+    if [[ $1 == --help || $1 == -h ]]; then usage; exit 0; fi
+    read -r kind variable <<<"${options[$1]:-unknown none}"
+    case $kind in
+      flag) printf -v "$variable" 1; shift; continue ;;
+      text | list | passed) value_of "$1" $# ;;
+      natural) value_of "$1" $#; natural "$1" "$2" ;;
+      passed2) [[ $# -ge 3 ]] || fail 2 "$1 needs a key and a value; see --help." ;;
+      *) fail 2 "unknown option \"$1\"; see --help." ;;
+    esac
+    case $kind in
+      list) append_to "$variable" "$2"; shift 2 ;;
+      passed) append_to "$variable" "$1" "$2"; shift 2 ;;
+      passed2) append_to "$variable" "$1" "$2" "$3"; shift 3 ;;
+      *) printf -v "$variable" %s "$2"; shift 2 ;;
+    esac
+  done
+  # shellcheck disable=SC2034  # scripts read it
+  rest=("$@")
+}
+
+# append_to ARRAY WORD...
+append_to() {
+  local -n appended_array=$1
+  shift
+  appended_array+=("$@")
+}
+
+# read_all_options ARGUMENT...: likewise, for a script that takes nothing but options.
+read_all_options() {
+  read_options "$@"
+  [[ ${#rest[@]} -eq 0 ]] || fail 2 "unknown argument \"${rest[0]}\"; see --help."
+}
+
+# program_arguments: turns `rest`, a config file and arguments or -- and arguments, into the program's arguments.
+program_arguments() {
+  if [[ ${rest[0]:-} == -- ]]; then
+    rest=("${rest[@]:1}")
+  elif [[ ${#rest[@]} -gt 0 ]]; then
+    rest=(--config "${rest[@]}")
+  fi
+  [[ ${#rest[@]} -gt 0 ]] || fail 2 "a config file or -- and arguments are missing; see --help."
+}
+
 cores() { nproc 2>/dev/null || echo 1; }
 
 # build PRESET TARGET: configures when needed and builds; a second call rebuilds nothing.

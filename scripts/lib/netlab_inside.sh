@@ -164,13 +164,14 @@ start_under_mpi() {
   # tmpdir: the MPI's own files carry host names and process numbers, which two laboratories share.
   local -A settings=([plm_rsh_agent]=$state/agent [plm_rsh_no_tree_spawn]=1 [btl]=$btl
     [btl_tcp_if_include]=eth0 [oob_tcp_if_include]=eth0 [orte_tmpdir_base]=$state)
+  local word key
+  for ((word = 0; word < ${#mca[@]}; word += 3)); do settings[${mca[word + 1]}]=${mca[word + 2]}; done
   open_mpi_keepalive
   if [[ $once -eq 1 ]]; then
     start_once "$list" "$@"
     return
   fi
-  local mpirun=(mpirun -np "$ranks" --host "$list" --oversubscribe --quiet --bind-to none) key
-  for key in "${!mca[@]}"; do settings[$key]=${mca[$key]}; done
+  local mpirun=(mpirun -np "$ranks" --host "$list" --oversubscribe --quiet --bind-to none)
   for key in "${!settings[@]}"; do mpirun+=(--mca "$key" "${settings[$key]}"); done
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # A rank that spins while it waits takes the core from the rank that it waits for.
@@ -186,7 +187,6 @@ start_under_mpi() {
 start_once() {
   local list=$1 key
   shift
-  for key in "${!mca[@]}"; do settings[$key]=${mca[$key]}; done
   for key in "${!settings[@]}"; do export "OMPI_MCA_$key=${settings[$key]}"; done
   export NETLAB_HOSTS=$list OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
@@ -214,7 +214,7 @@ run_laboratory() {
     { sleep "$seconds" && kill -USR1 1; } 3>&- &
   fi
   [[ -z $cut_host ]] || cut_link "$cut_host" "$cut_after" 3>&- &
-  if [[ $mpi -eq 1 ]]; then start_under_mpi "$@"; else start_without_mpi "$@"; fi
+  if [[ $no_mpi -eq 1 ]]; then start_without_mpi "$@"; else start_under_mpi "$@"; fi
   while [[ ${#started[@]} -gt 0 && $code -eq 0 ]]; do
     wait -n -p ended "${started[@]}" || code=$?
     for job in "${!started[@]}"; do
