@@ -139,6 +139,10 @@ void insert_behind(std::string_view label, const std::vector<Row>& more, std::ve
   rows.insert(std::next(at), more.begin(), more.end());
 }
 
+std::string variance_text(const std::optional<double>& variance) {
+  return variance ? fmt::format("{:.4g} (relative variance)", *variance) : std::string("-");
+}
+
 std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
   return {
       {"run", s.name.empty() ? "-" : s.name},
@@ -156,9 +160,8 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
                    bytes_text(per_rank(s.dense_bytes, s.ranks)))},
       {"compression ratio", or_dash(s.compression_ratio, "")},
       {"bits per value", or_dash(s.bits_per_value, "")},
-      {"quantization error",
-       s.quantization_variance ? fmt::format("{:.4g} (relative variance)", *s.quantization_variance)
-                               : std::string("-")},
+      {"quantization error", variance_text(s.quantization_variance)},
+      {"error of the mean", variance_text(s.mean_quantization_variance)},
       {"replicas", identical_text(s.replicas_identical)},
       {"parameter hash", s.parameter_hash.empty() ? "-" : s.parameter_hash},
       {"peak memory", fmt::format("{:.0f} MiB per rank", s.peak_rss_mib)},

@@ -69,6 +69,13 @@ constexpr Height kVariance{"variance",
                            1,
                            true,
                            true};
+constexpr Height kMeanVariance{"mean-variance",
+                               "Quantization variance of the mean",
+                               "|applied - exact|^2 / |exact|^2",
+                               &Epoch::mean_quantization_variance,
+                               1,
+                               true,
+                               true};
 constexpr Height kConsensus{"consensus",
                             "Consensus distance",
                             "root mean square of |x_i - mean|",
@@ -212,7 +219,7 @@ void draw_curves(const std::vector<Group>& groups, Drawings& drawings) {
   say_what_is_missing(groups, drawings);
   for (const Height& height : {kAccuracy, kLoss})
     for (const Axis& axis : {kEpochs, kSeconds, kBytes}) draw(groups, axis, height, drawings);
-  for (const Height& height : {kTestLoss, kVariance, kConsensus})
+  for (const Height& height : {kTestLoss, kVariance, kMeanVariance, kConsensus})
     draw(groups, kEpochs, height, drawings);
   if (groups.size() > kMostCurves)
     drawings.left_out.push_back(

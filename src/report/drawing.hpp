@@ -27,7 +27,8 @@ Drawings drawings_of(const std::vector<Group>& groups);
 
 // The kinds, each appending to `drawings`.
 
-/// Accuracy and losses against epochs, seconds and bytes; variance and consensus distance by epoch.
+/// Accuracy and losses against epochs, seconds and bytes; both variances and consensus distance by
+/// epoch.
 void draw_curves(const std::vector<Group>& groups, Drawings& drawings);
 /// Seconds of a step by room, stacked, and bits per value.
 void draw_bars(const std::vector<Group>& groups, Drawings& drawings);

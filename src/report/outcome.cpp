@@ -66,8 +66,9 @@ Outcome outcome_so_far(const Run& run) {
   const auto by_bytes = [](const Epoch& epoch) { return static_cast<double>(epoch.sent_bytes); };
   o.images_per_second = mean_of(run, &Epoch::images_per_second, by_time);
   o.bits_per_value = mean_of(run, &Epoch::bits_per_value, by_bytes);
-  o.quantization_variance =
-      mean_of(run, &Epoch::quantization_variance, [](const Epoch&) { return 1.0; });
+  const auto alike = [](const Epoch&) { return 1.0; };
+  o.quantization_variance = mean_of(run, &Epoch::quantization_variance, alike);
+  o.mean_quantization_variance = mean_of(run, &Epoch::mean_quantization_variance, alike);
   for (const Epoch& epoch : run.epochs) o.sent_bytes += epoch.sent_bytes;
   // The ratio's numerators add up, and so do its denominators.
   o.compression_ratio = mean_of(run, &Epoch::compression_ratio, by_bytes);
@@ -86,6 +87,7 @@ Outcome outcome_of(const Members& summary, const Run& run) {
   o.compression_ratio = summary.figure("compression_ratio");
   o.bits_per_value = summary.figure("bits_per_value");
   o.quantization_variance = summary.figure("quantization_variance");
+  o.mean_quantization_variance = summary.figure("mean_quantization_variance");
   o.node_accuracy_mean = summary.figure("node_test_accuracy_mean");
   o.node_accuracy_min = summary.figure("node_test_accuracy_min");
   o.consensus_distance = summary.figure("consensus_distance");

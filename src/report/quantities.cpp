@@ -47,6 +47,8 @@ constexpr std::array kQuantities{
              [](const Run& run) { return run.outcome.bits_per_value; }},
     Quantity{"quantization_variance", "variance", kThree, 1, true,
              [](const Run& run) { return run.outcome.quantization_variance; }},
+    Quantity{"mean_quantization_variance", "mean's variance", kThree, 1, true,
+             [](const Run& run) { return run.outcome.mean_quantization_variance; }},
     Quantity{"consensus_distance", "consensus distance", kThree, 1, true,
              [](const Run& run) { return run.outcome.consensus_distance; }},
     Quantity{"wall_seconds",

@@ -89,6 +89,7 @@ Epoch epoch_of(const Members& record) {
   epoch.compression_ratio = record.figure("compression_ratio");
   epoch.bits_per_value = record.figure("bits_per_value");
   epoch.quantization_variance = record.figure("quantization_variance");
+  epoch.mean_quantization_variance = record.figure("mean_quantization_variance");
   epoch.node_accuracy_mean = record.figure("node_test_accuracy_mean");
   epoch.node_accuracy_min = record.figure("node_test_accuracy_min");
   epoch.consensus_distance = record.figure("consensus_distance");

@@ -16,7 +16,8 @@ namespace eqt::report {
 struct Epoch {
   std::uint64_t epoch = 0, step = 0;  // completed
   Figure train_loss, test_accuracy, test_loss;
-  Figure images_per_second, compression_ratio, bits_per_value, quantization_variance;
+  Figure images_per_second, compression_ratio, bits_per_value;
+  Figure quantization_variance, mean_quantization_variance;  // of a rank's message, of the mean
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance;
   metrics::RoomSeconds seconds;  // summed over the epoch, maximum over ranks
   std::uint64_t sent_bytes = 0;  // of all ranks
@@ -26,7 +27,8 @@ struct Epoch {
 struct Outcome {
   std::uint64_t epochs = 0, steps = 0;
   Figure train_loss, test_accuracy, best_test_accuracy, test_loss;
-  Figure wall_seconds, images_per_second, compression_ratio, bits_per_value, quantization_variance;
+  Figure wall_seconds, images_per_second, compression_ratio, bits_per_value;
+  Figure quantization_variance, mean_quantization_variance;
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance, peak_rss_mib;
   Figure paper_sent_bytes_per_node;
   metrics::RoomSeconds step_seconds;  // mean step [seconds]

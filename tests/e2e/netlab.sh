@@ -17,26 +17,34 @@ gone() {
   wrong "$1: processes are left: $(pgrep -af -- "$2" | tr '\n' ';')"
 }
 
+# connected(): the connection of ranks 0 and 1, at either end.
+cat >"$WORK/pair.py" <<'PY'
+import os, socket, time
+def connected():
+    if os.environ["RANK"] == "0":
+        return socket.create_server(("", 5000)).accept()[0]
+    for attempt in range(100):
+        try:
+            return socket.create_connection((os.environ["MASTER_ADDR"], 5000))
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    raise SystemExit("rank 0 does not listen")
+PY
+
 # Rank 1 sends 2 MB to rank 0 through links of 80 and 16 Mb/s: 1 s at the slower one. Hosts share
 # a clock, so that the first bytes can say when they left.
 cat >"$WORK/transfer.py" <<'PY'
 import os, socket, struct, sys, time
+from pair import connected
 rank = int(os.environ["RANK"])
 if rank == 0:
-    listener = socket.create_server(("", 5000))
-    peer, _ = listener.accept()
+    peer = connected()
     got = b""
     while chunk := peer.recv(1 << 16):
         got += chunk
     print(len(got), time.monotonic() - struct.unpack("d", got[:8])[0])
 elif rank == 1:
-    for attempt in range(100):
-        try:
-            peer = socket.create_connection((os.environ["MASTER_ADDR"], 5000))
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.1)
-    peer.sendall(struct.pack("d", time.monotonic()) + bytes(1_999_992))
+    connected().sendall(struct.pack("d", time.monotonic()) + bytes(1_999_992))
 sizes = os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]
 print(rank, *sizes, socket.gethostname(), file=sys.stderr)
 PY
@@ -65,16 +73,9 @@ expect_equal 0 "$(counter 2 sent_bytes)" "bytes sent by a host with nothing to s
 # link's rate. A larger burst would pass a message of its size at once.
 cat >"$WORK/messages.py" <<'PY'
 import os, socket, struct, time
+from pair import connected
 rank, sizes, found = int(os.environ["RANK"]), [1 << power for power in range(10, 21)], []
-if rank == 0:
-    peer, _ = socket.create_server(("", 5000)).accept()
-else:
-    for attempt in range(100):
-        try:
-            peer = socket.create_connection((os.environ["MASTER_ADDR"], 5000))
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.1)
+peer = connected()
 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 for repeat in range(2):  # a young connection is slow
     for size in sizes:

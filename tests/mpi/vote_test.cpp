@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
+#include <vector>
 
 #include "codec/codecs.hpp"
 #include "collective/collective.hpp"
@@ -24,6 +26,40 @@ Layout layout_of(std::size_t count) {
 
 /// Value c of rank r: below zero if bit r of c is set. All combinations of up to 8 ranks occur.
 float ballot(std::size_t c, Rank rank) { return c >> rank & 1 ? -0.25f : 3.0f; }
+
+constexpr StepId kSteps = 20;
+
+/// signSGD's vote on the momentum (0.9) of `count` compressed values and 4 that travel as float32.
+class Signum {
+ public:
+  explicit Signum(std::size_t count)
+      : plan_(pipeline::plan_buckets(layout_of(count), *compressor_, {.skip_below = 0})),
+        collective_(make_allgather(comm_, *compressor_, plan_)),
+        memory_(make_signum_memory(count + 4, 0.9f)) {}
+
+  /// What a step makes of a gradient of 10s in step 0 and of -1s in all others. The momentum is
+  /// 0.1 * 10 = 1 after the first one and then 2 * 0.9^t - 1, which turns after t = 7 steps:
+  /// 0.9^6 > 1/2 > 0.9^7.
+  std::vector<float> mean(StepId step, std::size_t size) {
+    std::vector<float> values(size, step == 0 ? 10.0f : -1.0f);
+    for (const FusionBucket& bucket : plan_) {
+      memory_->compensate(bucket, values);
+      const MeanResult result = mean_of(*collective_, comm_, bucket,
+                                        {.run_seed = 1, .step = step, .density = {}}, values);
+      memory_->remember(bucket, result.contribution);
+    }
+    return values;
+  }
+
+  static int sign_of_momentum(StepId step) { return step < 7 ? 1 : -1; }
+
+ private:
+  comm::Communicator comm_{test::session(), 30};
+  std::unique_ptr<codec::Compressor> compressor_ = codec::make_signsgd();
+  std::vector<FusionBucket> plan_;
+  std::unique_ptr<Collective> collective_;
+  std::unique_ptr<GradientMemory> memory_;
+};
 
 }  // namespace
 
@@ -55,36 +91,18 @@ TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote
 }
 
 TEST_CASE("Signum votes on each rank's own momentum", "[vote]") {
-  comm::Communicator comm(test::session(), 30);
-  const auto compressor = codec::make_signsgd();
   constexpr std::size_t kCount = 64;
-  const auto plan = pipeline::plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
-  const auto collective = make_allgather(comm, *compressor, plan);
-  const auto memory = make_signum_memory(kCount + 4, 0.9f);
-  // The momentum is 0.1 * 10 = 1 after the first gradient and then 2 * 0.9^t - 1, which turns after
-  // t = 7 steps: 0.9^6 > 1/2 > 0.9^7.
-  std::vector<int> votes;
-  for (StepId step = 0; step < 20; ++step) {
-    std::vector<float> values(kCount + 4, step == 0 ? 10.0f : -1.0f);
-    for (const FusionBucket& bucket : plan) {
-      memory->compensate(bucket, values);
-      const MeanResult result =
-          mean_of(*collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}}, values);
-      memory->remember(bucket, result.contribution);
-    }
-    votes.push_back(values[0] < 0 ? -1 : 1);
-    CHECK(values[kCount] == values[0]);  // raw: the same momentum, and the sign of its mean
+  Signum signum(kCount);
+  for (StepId step = 0; step < kSteps; ++step) {
+    const std::vector<float> mean = signum.mean(step, kCount + 4);
+    CHECK(mean[0] == static_cast<float>(Signum::sign_of_momentum(step)));
+    CHECK(mean[kCount] == mean[0]);  // raw: the same momentum, and the sign of its mean
   }
-  for (std::size_t step = 0; step < votes.size(); ++step) CHECK(votes[step] == (step < 7 ? 1 : -1));
 }
 
 TEST_CASE("Signum moves every value by rate (sign + decay x), raw ones too", "[vote]") {
-  comm::Communicator comm(test::session(), 30);
-  const auto compressor = codec::make_signsgd();
   constexpr std::size_t kCount = 64;
-  const auto plan = pipeline::plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
-  const auto collective = make_allgather(comm, *compressor, plan);
-  const auto memory = make_signum_memory(kCount + 4, 0.9f);
+  Signum signum(kCount);
   // Bernstein et al. 2018, algorithm 2 (Signum): x <- x - rate (sign(m) + decay x); the decay is in
   // no momentum.
   constexpr double kRate = 0.01, kDecay = 0.5;
@@ -93,15 +111,9 @@ TEST_CASE("Signum moves every value by rate (sign + decay x), raw ones too", "[v
       {.momentum = 0, .weight_decay = static_cast<float>(kDecay), .momentum_corrected = {}});
   std::vector<float> parameters(kCount + 4, 1.0f);
   double expected = 1;
-  for (StepId step = 0; step < 20; ++step) {
-    std::vector<float> values(kCount + 4, step == 0 ? 10.0f : -1.0f);
-    for (const FusionBucket& bucket : plan) {
-      memory->compensate(bucket, values);
-      (void)mean_of(*collective, comm, bucket, {.run_seed = 1, .step = step, .density = {}},
-                    values);
-    }
-    optimizer->step(parameters, values, static_cast<float>(kRate));
-    expected -= kRate * ((step < 7 ? 1 : -1) + kDecay * expected);
+  for (StepId step = 0; step < kSteps; ++step) {
+    optimizer->step(parameters, signum.mean(step, kCount + 4), static_cast<float>(kRate));
+    expected -= kRate * (Signum::sign_of_momentum(step) + kDecay * expected);
     for (const float value : parameters)
       CHECK(static_cast<double>(value) == Approx(expected).margin(1e-6));
   }

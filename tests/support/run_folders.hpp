@@ -73,7 +73,8 @@ inline nlohmann::json epoch_record_of(const MadeRun& made, std::size_t i) {
           {"sent_bytes", static_cast<std::uint64_t>(made.sent_bytes)},
           {"compression_ratio", 2},
           {"bits_per_value", 16},
-          {"quantization_variance", 0.125}};
+          {"quantization_variance", 0.125},
+          {"mean_quantization_variance", 0.0625}};
 }
 
 inline nlohmann::json summary_of(const MadeRun& made) {
@@ -88,6 +89,7 @@ inline nlohmann::json summary_of(const MadeRun& made) {
                             {"compression_ratio", 2},
                             {"bits_per_value", 16},
                             {"quantization_variance", 0.125},
+                            {"mean_quantization_variance", 0.03125},
                             {"parameter_hash", "0123456789abcdef"}};
   summary.merge_patch(made.summary);
   return summary;

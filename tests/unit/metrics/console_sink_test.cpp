@@ -56,6 +56,21 @@ void run_all(Fake& fake, Sink& sink, double seconds) {
   sink.write(summary());
 }
 
+/// A bar's figures after step `done` of `all`.
+Progress progress_at(StepId done, StepId all) {
+  Progress p;
+  p.step = done;
+  p.total_steps = all;
+  p.epoch = 1;
+  p.epochs = 3;
+  p.loss = 2.5;
+  p.images_per_second = 812;
+  p.sent_bytes = 1500;
+  p.compression_ratio = 8;
+  p.remaining_seconds = 42;
+  return p;
+}
+
 }  // namespace
 
 TEST_CASE("where there is no terminal no control character is written", "[console]") {
@@ -199,16 +214,7 @@ TEST_CASE("a bar shows its share", "[console]") {
 }
 
 TEST_CASE("a bar drops whole parts that do not fit, the speed and ETA last", "[console]") {
-  Progress p;
-  p.total_steps = 200;
-  p.step = 60;
-  p.epoch = 1;
-  p.epochs = 3;
-  p.loss = 2.5;
-  p.images_per_second = 812;
-  p.sent_bytes = 1500;
-  p.compression_ratio = 8;
-  p.remaining_seconds = 42;
+  const Progress p = progress_at(60, 200);
   const std::string start = "[###-------]  30 %  epoch 1/3  loss 2.5000  812 images/s";
   CHECK(bar_text(p, 79) == start + "  ETA 0:42  sent 1.5 kB");
   CHECK(bar_text(p, 78) == start + "  ETA 0:42");
@@ -221,9 +227,7 @@ TEST_CASE("a bar drops whole parts that do not fit, the speed and ETA last", "[c
 }
 
 TEST_CASE("on 50 to 200 columns a bar is whole parts, more on wider ones", "[console]") {
-  Progress p;
-  p.total_steps = 12345678;
-  p.step = 1234567;
+  Progress p = progress_at(1234567, 12345678);
   p.epoch = 123;
   p.epochs = 456;
   p.loss = 1234.5;
@@ -298,7 +302,7 @@ TEST_CASE("the table holds every result within 80 columns", "[console]") {
   const std::string table = fake.table.str();
   for (const std::string& line : lines_of(table)) CHECK(line.size() <= 80);
   for (const char* shown :
-       {"87.50 %", "90.00 %", "812", "6.15 MB", "49.2 MB", "8.00", "4.50", "0.25",
+       {"87.50 %", "90.00 %", "812", "6.15 MB", "49.2 MB", "8.00", "4.50", "0.25", "0.0625",
         "identical on all ranks", "0123456789abcdef", "512 MiB", "1:02", "compute", "transfer",
         "12345", "24690", "259245", "resnet20", "fashion-mnist"})
     CHECK_THAT(table, Contains(shown));
@@ -321,6 +325,7 @@ TEST_CASE("the table's values are aligned and absent ones are dashes", "[console
   CHECK(value("best test accuracy") == "-");
   CHECK(value("compression ratio") == "-");
   CHECK(value("quantization error") == "-");
+  CHECK(value("error of the mean") == "-");
   CHECK_THAT(value("replicas"), StartsWith("DIFFERENT"));
 }
 

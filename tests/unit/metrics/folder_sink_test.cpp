@@ -100,6 +100,7 @@ TEST_CASE("records come back from metrics.jsonl, one a line, at once", "[metrics
     CHECK(epoch.contains(key));
   CHECK(epoch.at("test_accuracy") == 0.875);
   CHECK(epoch.at("quantization_variance") == 0.25);
+  CHECK(epoch.at("mean_quantization_variance") == 0.0625);
   const json& seconds = epoch.at("seconds");
   CHECK(keys_of(seconds) == kRooms);
   CHECK(seconds.at("data") == 10);

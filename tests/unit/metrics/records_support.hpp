@@ -82,6 +82,7 @@ inline EpochRecord epoch_record() {
   r.compression_ratio = 8;
   r.bits_per_value = 4.5;
   r.quantization_variance = 0.25;
+  r.mean_quantization_variance = 0.0625;
   return r;
 }
 
@@ -108,6 +109,7 @@ inline Summary summary() {
   s.compression_ratio = 8;
   s.bits_per_value = 4.5;
   s.quantization_variance = 0.25;
+  s.mean_quantization_variance = 0.0625;
   s.replicas_identical = true;
   s.parameter_hash = "0123456789abcdef";
   s.peak_rss_mib = 512;

@@ -31,8 +31,10 @@ TEST_CASE("gnuplot draws every kind, and runs nothing that a name says", "[repor
                                           "') # @{}^_&~ $c0 << end\\n</text><script>");
   for (Run& run : runs) {
     run.outcome.consensus_distance = 0.5;
-    for (Epoch& epoch : run.epochs) epoch.consensus_distance = epoch.quantization_variance = 0.5;
-    for (Epoch& epoch : run.epochs) epoch.test_loss = 1;
+    for (Epoch& epoch : run.epochs) {
+      epoch.consensus_distance = epoch.test_loss = 0.5;
+      epoch.quantization_variance = epoch.mean_quantization_variance = 0.5;
+    }
   }
   const std::vector<Group> groups = groups_of(runs);
   const Drawings drawings = drawings_of(groups);

@@ -44,6 +44,23 @@ TEST_CASE("curves have means, bands of a deviation and gaps", "[report]") {
   CHECK(has(named(drawings, "accuracy-epochs").description, "float32: 60.5 at 3; qsgd: 62.5 at 3"));
 }
 
+TEST_CASE("errors of messages and of the mean are drawn where they were recorded", "[report]") {
+  std::vector<Run> runs = test::made_runs("qsgd");
+  const auto drawn = [&](const char* name) {
+    const Drawings drawings = drawings_of(groups_of(runs));
+    return std::ranges::count(drawings.all, name, &Drawing::name);
+  };
+  CHECK(drawn("variance-epochs") == 0);
+  CHECK(drawn("mean-variance-epochs") == 0);
+  for (Epoch& epoch : runs[2].epochs) {
+    epoch.quantization_variance = 0.5;
+    epoch.mean_quantization_variance = 0.25;
+  }
+  const Drawings drawings = drawings_of(groups_of(runs));
+  CHECK(has(named(drawings, "variance-epochs").description, "qsgd: 0.5 at 3"));
+  CHECK(has(named(drawings, "mean-variance-epochs").description, "qsgd: 0.25 at 3"));
+}
+
 TEST_CASE("bars stack the rooms of a step", "[report]") {
   const std::vector<Run> runs = test::made_runs("qsgd");
   const Drawings drawings = drawings_of(groups_of(runs));
@@ -153,7 +170,10 @@ TEST_CASE("every colour of every plot has a contrast of 3 to 1 on a light and a 
   CHECK(std::string(kPageStyle).find(kDarkPage) != std::string::npos);
   std::vector<Run> runs = test::made_runs("qsgd");
   for (Run& run : runs)
-    for (Epoch& epoch : run.epochs) epoch.consensus_distance = epoch.quantization_variance = 0.5;
+    for (Epoch& epoch : run.epochs) {
+      epoch.consensus_distance = 0.5;
+      epoch.quantization_variance = epoch.mean_quantization_variance = 0.5;
+    }
   std::string scripts = "'" + std::string(kNeutral) + "'";
   for (const std::string_view one : colours()) scripts += std::string(one);
   for (const Drawing& drawing : drawings_of(groups_of(runs)).all) {

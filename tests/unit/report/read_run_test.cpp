@@ -56,6 +56,8 @@ TEST_CASE("a finished run is read with config, epochs and summary", "[report]") 
   CHECK(run.epochs[1].train_loss == 1.0);
   CHECK(run.outcome.test_accuracy == 0.5);
   CHECK(run.outcome.sent_bytes == 8000000);
+  CHECK(run.epochs[0].mean_quantization_variance == 0.0625);
+  CHECK(run.outcome.mean_quantization_variance == 0.03125);
   // Two epochs of ten steps and ten seconds each.
   CHECK(run.outcome.step_seconds.total == Approx(1.0));
   CHECK(run.outcome.step_seconds.encode == Approx(0.125));
@@ -79,6 +81,7 @@ TEST_CASE("an unfinished run stands where its last epoch left it", "[report]") {
   CHECK(run.outcome.test_accuracy == 0.3);  // the last that was evaluated
   CHECK(run.outcome.sent_bytes == 12000000);
   CHECK(run.outcome.compression_ratio == 2.0);
+  CHECK(run.outcome.mean_quantization_variance == 0.0625);
   CHECK_FALSE(run.outcome.wall_seconds);
   CHECK(remarks_on(run, "cut off"));
 }
