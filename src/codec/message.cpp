@@ -10,9 +10,9 @@ namespace eqt::codec {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
-// Workspace slots above those of the codecs.
-constexpr std::size_t kRestSlot = Workspace::kSlots - 2;
-constexpr std::size_t kPayloadsSlot = Workspace::kSlots - 1;
+// Above the slots of the codecs, which run while these are in use.
+constexpr ScratchArray<std::span<const std::byte>> kUnreadFrames{Workspace::kSlots - 2};
+constexpr ScratchArray<std::span<const std::byte>> kFramePayloads{Workspace::kSlots - 1};
 
 /// Raw segments travel as the payload of the pass-through codec.
 const Compressor& raw_codec() {
@@ -156,8 +156,8 @@ void decode_messages_add(const Compressor& compressor, std::span<const Segment> 
                          std::span<const std::span<const std::byte>> frames, StepId step,
                          std::uint32_t index, float scale, Workspace& workspace,
                          std::span<float> flat) {
-  const auto rest = workspace.array<std::span<const std::byte>>(kRestSlot, frames.size());
-  const auto payloads = workspace.array<std::span<const std::byte>>(kPayloadsSlot, frames.size());
+  const auto rest = workspace.array(kUnreadFrames, frames.size());
+  const auto payloads = workspace.array(kFramePayloads, frames.size());
   const WireHeader expected = expected_header(compressor, segments, step, index);
   for (std::size_t k = 0; k < frames.size(); ++k) rest[k] = open_frame(frames[k], expected);
   for (const Segment& segment : segments) {

@@ -15,6 +15,8 @@ namespace {
 
 using Payload = std::span<const std::byte>;
 
+constexpr ScratchArray<Payload> kPiecePayloads{0};
+
 // Runs are cut at multiples of this many values at least, so that threads share no cache line.
 constexpr std::size_t kLeastCut = 64;
 // Decoding is faster than encoding by about this factor.
@@ -223,7 +225,7 @@ void Parallel::decode_add_all(std::span<const Payload> payloads, float scale, Wo
   const std::size_t work = sum.size() / kDecodeSpeed * payloads.size();
   const auto runs = lock ? cut(sum.size(), work) : std::span<Run>();
   if (runs.size() < 2) return inner_->decode_add_all(payloads, scale, workspace, sum);
-  const auto pieces = workspaces_.front().array<Payload>(0, runs.size() * payloads.size());
+  const auto pieces = workspaces_.front().array(kPiecePayloads, runs.size() * payloads.size());
   if (!split(payloads, runs, pieces))
     return inner_->decode_add_all(payloads, scale, workspace, sum);
   try {

@@ -11,17 +11,24 @@
 
 namespace eqt {
 
+/// Names a scratch array of T. Arrays of one slot share its memory: only one of them is in use at a
+/// time. Each room that uses a Workspace declares its arrays in one place.
+template <typename T>
+struct ScratchArray {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::size_t slot;
+};
+
 /// A few independent scratch arrays. Not thread-safe: one per thread.
 class Workspace {
  public:
   static constexpr std::size_t kSlots = 8;
 
-  /// An uninitialised array of `count` T, 64-byte aligned, valid until the same slot is asked for
-  /// again. Grows by at least half, so repeated calls stop allocating.
+  /// An uninitialised array of `count` T, 64-byte aligned, valid until its slot is asked for again.
+  /// Grows by at least half, so repeated calls stop allocating.
   template <typename T>
-  std::span<T> array(std::size_t slot, std::size_t count) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    return {reinterpret_cast<T*>(reserve(slot, count * sizeof(T))), count};
+  std::span<T> array(ScratchArray<T> which, std::size_t count) {
+    return {reinterpret_cast<T*>(reserve(which.slot, count * sizeof(T))), count};
   }
 
  private:

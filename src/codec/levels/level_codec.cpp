@@ -22,10 +22,10 @@ constexpr std::size_t kNormBytes = sizeof(float);
 constexpr std::size_t kMaxBucketSize = std::size_t{1} << 30;
 // Fixed codes pass through a block of this many on the stack, which stays in the L1 cache.
 constexpr std::size_t kBlock = 1024;
-// Workspace slots.
-constexpr std::size_t kCodesSlot = 0;
-constexpr std::size_t kScaledSlot = 1;
-constexpr std::size_t kRestSlot = 2;
+// In the workspace.
+constexpr ScratchArray<LevelCode> kLevelCodes{0};
+constexpr ScratchArray<float> kScaledBucket{1};
+constexpr ScratchArray<std::span<const std::byte>> kUnreadPayloads{2};  // of each payload
 
 [[noreturn]] void fail_not_finite(std::span<const float> values, std::uint64_t first_index) {
   const auto bad =
@@ -62,7 +62,7 @@ std::span<const float> brought_into_range(std::span<const float> bucket, float& 
                                           Workspace& workspace) {
   if (norm >= kSmallNorm && norm <= kLargeNorm) return bucket;
   const float power = norm < kSmallNorm ? 0x1p64f : 0x1p-64f;
-  const auto scaled = workspace.array<float>(kScaledSlot, bucket.size());
+  const auto scaled = workspace.array(kScaledBucket, bucket.size());
   for (std::size_t i = 0; i < bucket.size(); ++i) scaled[i] = bucket[i] * power;
   norm *= power;
   return scaled;
@@ -241,7 +241,7 @@ void LevelCodec::count_codes(std::span<const float> values, const EncodeContext&
     if (norm == 0) counts[0] += bucket.size();
     if (norm == 0 || norm == kInfinity) continue;
     const auto scaled = brought_into_range(bucket, norm, workspace);
-    const auto codes = workspace.array<LevelCode>(kCodesSlot, bucket.size());
+    const auto codes = workspace.array(kLevelCodes, bucket.size());
     quantize(scaled, inverse_of(table_, norm), table_,
              bucket_stream(context.key, first_index, bucket.size()),
              static_cast<std::uint32_t>(first_index), codes);
@@ -255,7 +255,7 @@ std::size_t LevelCodec::encode_scaled(std::span<const float> bucket, float norm,
   const RandomStream stream = bucket_stream(context.key, first_index, bucket.size());
   const auto first_word = static_cast<std::uint32_t>(first_index);
   if (entropy_) {
-    const auto codes = workspace.array<LevelCode>(kCodesSlot, bucket.size());
+    const auto codes = workspace.array(kLevelCodes, bucket.size());
     quantize(bucket, inverse_of(table_, norm), table_, stream, first_word, codes);
     return entropy_->encode(codes, to);
   }
@@ -307,7 +307,7 @@ void LevelCodec::decode_add(std::span<const std::byte> payload, float scale, Wor
 
 void LevelCodec::decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
                                 Workspace& workspace, std::span<float> sum) const {
-  const auto rest = workspace.array<std::span<const std::byte>>(kRestSlot, payloads.size());
+  const auto rest = workspace.array(kUnreadPayloads, payloads.size());
   std::copy(payloads.begin(), payloads.end(), rest.begin());
   for (std::size_t start = 0; start < sum.size(); start += options_.bucket_size) {
     decode_buckets(rest, scale, workspace,
@@ -332,7 +332,7 @@ void LevelCodec::decode_buckets(std::span<std::span<const std::byte>> rest, floa
       pending.flush();
       from = from.subspan(add_raw(from, scale, sum));
     } else if (entropy_) {
-      const auto codes = workspace.array<LevelCode>(kCodesSlot, sum.size());
+      const auto codes = workspace.array(kLevelCodes, sum.size());
       from = from.subspan(entropy_->decode(from, codes));
       alignas(64) float value[256];
       fill_values(table_, norm, scale, kSignCode, value);

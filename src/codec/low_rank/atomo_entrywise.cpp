@@ -18,6 +18,7 @@
 #include "codec/finite.hpp"
 #include "codec/low_rank/atom_sampling.hpp"
 #include "codec/low_rank/atomo.hpp"
+#include "codec/low_rank/scratch.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -58,7 +59,7 @@ std::size_t Entrywise::encode(std::span<const float> values, const EncodeContext
   const double budget = context.density.value_or(density_) * static_cast<double>(values.size());
   const float threshold = keep_threshold(values, budget);
   if (std::isnan(threshold)) require_finite("atomo", values);
-  auto kept = workspace.array<std::uint32_t>(0, values.size());
+  auto kept = workspace.array(kKeptIndices, values.size());
   kept = kept.first(
       threshold > 0 ? draw_values(values, threshold, context.key, context.first_index, kept) : 0);
 

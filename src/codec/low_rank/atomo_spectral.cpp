@@ -28,6 +28,7 @@
 #include "codec/low_rank/atom_sampling.hpp"
 #include "codec/low_rank/atomo.hpp"
 #include "codec/low_rank/low_rank.hpp"
+#include "codec/low_rank/scratch.hpp"
 #include "codec/low_rank/spectrum.hpp"
 #include "core/error.hpp"
 
@@ -35,8 +36,6 @@ namespace eqt::codec {
 namespace {
 
 constexpr std::size_t kHeadBytes = 8;
-// Slots of the workspace; spectrum() takes slot 1.
-constexpr std::size_t kMatrix = 0, kLeft = 2, kRight = 3;
 
 struct View {
   std::size_t rows, columns;
@@ -92,7 +91,7 @@ std::span<const float> padded(std::span<const float> values, const View& view,
                               Workspace& workspace) {
   const std::size_t count = view.rows * view.columns;
   if (count == values.size()) return values;
-  const auto copy = workspace.array<float>(kMatrix, count);
+  const auto copy = workspace.array(kPaddedMatrix, count);
   std::fill(std::copy(values.begin(), values.end(), copy.begin()), copy.end(), 0.0f);
   return copy;
 }
@@ -127,8 +126,8 @@ std::size_t Spectral::encode(std::span<const float> values, const EncodeContext&
   const FactorShape shape{view.rows, view.columns, kept.count};
   // Room for every atom, so that a lucky draw allocates nothing.
   const FactorShape most{view.rows, view.columns, view.columns};
-  const auto left = workspace.array<float>(kLeft, most.left()).first(shape.left());
-  const auto right = workspace.array<float>(kRight, most.right()).first(shape.right());
+  const auto left = workspace.array(kLeftFactor, most.left()).first(shape.left());
+  const auto right = workspace.array(kRightFactor, most.right()).first(shape.right());
   for (std::size_t k = 0; k < kept.count; ++k) {
     const auto from = vectors.subspan(kept.atom[k] * view.columns, view.columns);
     std::transform(from.begin(), from.end(), right.subspan(k * view.columns).begin(),
@@ -174,7 +173,7 @@ void Spectral::decode_add(std::span<const std::byte> payload, float scale, Works
   // A copy, because the payload's floats may lie on any byte.
   const FactorShape most{shape.rows, columns, columns};
   const auto factors =
-      workspace.array<float>(kLeft, most.left() + most.right()).first(shape.left() + shape.right());
+      workspace.array(kLeftFactor, most.left() + most.right()).first(shape.left() + shape.right());
   std::memcpy(factors.data(), payload.data() + kHeadBytes, factors.size_bytes());
   if (const std::size_t bad = first_non_finite(factors); bad != factors.size()) {
     fail(Kind::wire,

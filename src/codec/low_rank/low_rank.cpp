@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "codec/finite.hpp"
+#include "codec/low_rank/scratch.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 
@@ -82,7 +83,7 @@ bool orthonormalise(const FactorShape& shape, Workspace& workspace, std::span<fl
   EQT_CHECK(shape.rank <= shape.rows && p.size() == shape.left(), "{} vectors of {} values",
             shape.rank, shape.rows);
   if (first_non_finite(p) != p.size()) return false;
-  const auto exact = workspace.array<double>(0, p.size());
+  const auto exact = workspace.array(kExactVectors, p.size());
   std::copy(p.begin(), p.end(), exact.begin());
   for (std::size_t k = 0; k < shape.rank; ++k) {
     const auto basis = exact.first(k * shape.rows);

@@ -17,14 +17,13 @@
 #include "codec/codecs.hpp"
 #include "codec/finite.hpp"
 #include "codec/low_rank/low_rank.hpp"
+#include "codec/low_rank/scratch.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
 namespace {
 
 constexpr std::size_t kHeadBytes = 8;
-// Slots of the workspace; orthonormalise() takes slot 0.
-constexpr std::size_t kLeft = 1, kRight = 2;
 
 class PowerSgd final : public Compressor {
  public:
@@ -59,7 +58,7 @@ class PowerSgd final : public Compressor {
 std::span<const float> factor(std::span<const float> values, const EncodeContext& context,
                               const FactorShape& shape, Workspace& workspace,
                               std::span<float> left) {
-  const auto right = workspace.array<float>(kRight, shape.right());
+  const auto right = workspace.array(kRightFactor, shape.right());
   draw_start(context.key.run_seed, context.key.slice, shape, right);
   multiply(values, right, shape, left);
   if (!orthonormalise(shape, workspace, left)) {
@@ -88,7 +87,7 @@ std::size_t PowerSgd::encode(std::span<const float> values, const EncodeContext&
     std::memcpy(body, values.data(), values.size_bytes());
     return kHeadBytes + values.size_bytes();
   }
-  const auto left = workspace.array<float>(kLeft, shape.left());
+  const auto left = workspace.array(kLeftFactor, shape.left());
   const auto right = factor(values, context, shape, workspace, left);
   require_finite("powersgd", right);
   std::memcpy(body, left.data(), left.size_bytes());
@@ -129,7 +128,7 @@ void PowerSgd::decode_add(std::span<const std::byte> payload, float scale, Works
   const FactorShape shape = read_shape(payload, sum.size());
   const auto body = payload.subspan(kHeadBytes);
   // A copy, because the payload's floats may lie on any byte.
-  const auto values = workspace.array<float>(kLeft, body.size() / sizeof(float));
+  const auto values = workspace.array(kLeftFactor, body.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), body.data(), body.size());
   if (const std::size_t bad = first_non_finite(values); bad != values.size()) {
     fail(Kind::wire,

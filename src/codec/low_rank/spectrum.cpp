@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codec/low_rank/scratch.hpp"
 #include "core/error.hpp"
 
 #define HWY_WANT_SSE4 1
@@ -155,7 +156,7 @@ void spectrum(std::span<const float> m, std::size_t columns, Workspace& workspac
   EQT_CHECK(singular.size() == columns && vectors.size() == columns * columns,
             "{} singular values, vectors of {} values in all", singular.size(), vectors.size());
   const std::size_t stride = (columns + kPadding - 1) / kPadding * kPadding;
-  const auto scratch = workspace.array<double>(1, (2 * stride + kBlock) * stride);
+  const auto scratch = workspace.array(kGramMatrices, (2 * stride + kBlock) * stride);
   double* const g = scratch.data();
   double* const v = g + stride * stride;
   HWY_DYNAMIC_DISPATCH(Gram)(m.data(), m.size() / columns, columns, stride, v + stride * stride, g);

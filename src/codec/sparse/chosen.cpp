@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "codec/sparse/scratch.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 
@@ -13,7 +14,7 @@ namespace eqt::codec {
 std::span<const std::uint64_t> choose(std::uint64_t key, std::size_t k, std::size_t count,
                                       Workspace& workspace) {
   EQT_CHECK(k <= count && count <= UINT32_MAX, "{} of {} indices", k, count);
-  const auto words = workspace.array<std::uint64_t>(0, (count + 63) / 64);
+  const auto words = workspace.array(kChosenBits, (count + 63) / 64);
   std::fill(words.begin(), words.end(), std::uint64_t{0});
   const RandomStream stream({.run_seed = key});
   for (std::size_t j = count - k; j < count; ++j) {

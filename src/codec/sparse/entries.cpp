@@ -6,6 +6,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/finite.hpp"
+#include "codec/sparse/scratch.hpp"
 #include "codec/sparse/sparse_payload.hpp"
 #include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
@@ -13,10 +14,10 @@
 namespace eqt::codec {
 namespace {
 
-/// All values with their indices; in slots 0 and 1.
+/// All values with their indices; in kSelectedIndices and kSelectedValues.
 Selection everything(std::span<const float> values, Workspace& workspace) {
-  const auto indices = workspace.array<std::uint32_t>(0, values.size());
-  const auto copies = workspace.array<float>(1, values.size());
+  const auto indices = workspace.array(kSelectedIndices, values.size());
+  const auto copies = workspace.array(kSelectedValues, values.size());
   std::iota(indices.begin(), indices.end(), 0u);
   std::copy(values.begin(), values.end(), copies.begin());
   return {indices, copies};
@@ -36,8 +37,8 @@ Entries sent_entries(CodecId codec, std::span<const std::byte> payload, std::siz
   if (codec == CodecId::randomk) return randomk_entries(payload, count, workspace);
   const SparsePayload open = open_sparse(payload, count);
   // Room for all: the number of entries changes from step to step, and no step may allocate.
-  const auto indices = workspace.array<std::uint32_t>(4, count).first(open.k);
-  const auto values = workspace.array<float>(5, count).first(open.k);
+  const auto indices = workspace.array(kSentIndices, count).first(open.k);
+  const auto values = workspace.array(kSentValues, count).first(open.k);
   if (open.k == 0) return {{indices, values}, open.value_bits};
   const std::byte* from = as_float32(open.values, open.value_bits, workspace);
   std::memcpy(values.data(), from, values.size_bytes());
@@ -51,9 +52,9 @@ void deal_entries(const Selection& selection, const Deal& deal, Workspace& works
                   std::span<Selection> parts) {
   EQT_CHECK(parts.size() == deal.parts(), "{} parts, {} dealt", parts.size(), deal.parts());
   const std::size_t k = selection.indices.size();
-  const auto indices = workspace.array<std::uint32_t>(0, k);
-  const auto values = workspace.array<float>(1, k);
-  const auto next = workspace.array<std::size_t>(2, parts.size() + 1);
+  const auto indices = workspace.array(kSelectedIndices, k);
+  const auto values = workspace.array(kSelectedValues, k);
+  const auto next = workspace.array(kNextOfPart, parts.size() + 1);
   std::fill(next.begin(), next.end(), std::size_t{0});
   for (const std::uint32_t index : selection.indices) ++next[deal.place(index).part + 1];
   for (std::size_t p = 0; p < parts.size(); ++p) {

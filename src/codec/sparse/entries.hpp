@@ -20,7 +20,7 @@ struct Entries {
 };
 
 /// Indices and decoded values of a payload of topk, dgc, threshold or randomk for `count` values.
-/// In the workspace's slots 4 and 5.
+/// In kSentIndices and kSentValues (scratch.hpp).
 /// @throws Error{wire} on a malformed payload
 Entries sent_entries(CodecId codec, std::span<const std::byte> payload, std::size_t count,
                      Workspace& workspace);
@@ -29,14 +29,16 @@ Entries sent_entries(CodecId codec, std::span<const std::byte> payload, std::siz
 Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
                         Workspace& workspace);
 
-/// The entries of each part, with their indices within it, ascending; in slots 0 and 1.
+/// The entries of each part, with their indices within it, ascending; in kSelectedIndices and
+/// kSelectedValues.
 /// @pre parts.size() == deal.parts(); the selection's indices ascend and are below deal.count()
 void deal_entries(const Selection& selection, const Deal& deal, Workspace& workspace,
                   std::span<Selection> parts);
 
 /// Writes a payload of topk with the given entries. Values that a payload has carried come out
 /// bit for bit, even among others and in 16 bits: their exponent may only fall.
-/// @pre as write_sparse(), but the selection lies in slots 0 and 1 or nowhere in the workspace
+/// @pre as write_sparse(), but the selection lies in kSelectedIndices and kSelectedValues or
+/// nowhere in the workspace
 std::size_t write_entries(const Selection& selection, std::size_t count, int value_bits,
                           Workspace& workspace, std::span<std::byte> payload);
 

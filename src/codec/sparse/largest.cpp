@@ -4,6 +4,7 @@
 
 #include "codec/sparse/compact.hpp"
 #include "codec/sparse/magnitude_rank.hpp"
+#include "codec/sparse/scratch.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -23,9 +24,9 @@ Candidates collect(std::span<const float> values, std::uint32_t bound, Workspace
   EQT_CHECK(values.size() <= UINT32_MAX, "{} values", values.size());
   // Room for all, not for these: their number changes from step to step, and no step after the
   // first may allocate. Pages that are never touched cost nothing.
-  const auto indices = workspace.array<std::uint32_t>(0, values.size() + kCompactSlack);
-  const auto kept = workspace.array<float>(1, values.size() + kCompactSlack);
-  workspace.array<float>(2, values.size());
+  const auto indices = workspace.array(kSelectedIndices, values.size() + kCompactSlack);
+  const auto kept = workspace.array(kSelectedValues, values.size() + kCompactSlack);
+  workspace.array(kBinValues, values.size());
   const Compacted found = compact_at_least(values, bound, indices.data(), kept.data());
   return {indices.first(found.count), kept.first(found.count), bound, found.largest};
 }

@@ -18,7 +18,7 @@
 
 namespace eqt::codec {
 
-/// Indices, ascending, and the values there. In the workspace's slots 0 and 1.
+/// Indices, ascending, and the values there. In kSelectedIndices and kSelectedValues (scratch.hpp).
 struct Selection {
   std::span<const std::uint32_t> indices;
   std::span<const float> values;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codec/sparse/compact.hpp"
+#include "codec/sparse/scratch.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 
@@ -67,7 +68,7 @@ std::span<const float> take_sample(std::span<const float> values, Workspace& wor
   const std::size_t wanted = std::clamp(values.size() / 64, kUnsampled, kLargestSample);
   const std::size_t runs = wanted / kSampledRun;
   const std::size_t stretch = values.size() / runs;
-  const auto sample = workspace.array<float>(3, runs * kSampledRun);
+  const auto sample = workspace.array(kSample, runs * kSampledRun);
   for (std::size_t r = 0; r < runs; ++r) {
     const std::size_t begin = r * stretch + mix64(r) % (stretch - kSampledRun + 1);
     std::copy_n(values.data() + begin, kSampledRun, sample.data() + r * kSampledRun);
@@ -97,7 +98,7 @@ RankBin rank_bin(std::span<const float> values, std::size_t rank, std::uint32_t 
     found.inside = even[place.bin];
     if (shift <= finest) return found;
     // A step must not allocate because more values than in the last one share a bin.
-    float* to = workspace.array<float>(2, values.size()).data();
+    float* to = workspace.array(kBinValues, values.size()).data();
     values = {to, gather_bin(values, found.lower, shift, to)};
     left = shift;
   }

@@ -18,15 +18,15 @@ struct RankBin {
 };
 
 /// The run of at most `width` (a power of two) magnitudes that holds the rank-th largest of
-/// `values`; with width 1 that magnitude itself. Uses the workspace's slot 2.
+/// `values`; with width 1 that magnitude itself. Uses kBinValues (scratch.hpp).
 /// @param lowest, largest  magnitude bits that enclose those of all values
 /// @pre 1 <= rank <= values.size()
 RankBin rank_bin(std::span<const float> values, std::size_t rank, std::uint32_t lowest,
                  std::uint32_t largest, std::uint32_t width, Workspace& workspace);
 
 /// Magnitude bits that about k values reach, rather more than fewer, from a sample of at most 65536
-/// values whose places depend on the count alone. Nothing is promised: a caller counts. Uses the
-/// workspace's slots 2 and 3.
+/// values whose places depend on the count alone. Nothing is promised: a caller counts. Uses
+/// kBinValues and kSample.
 std::uint32_t sampled_bound(std::span<const float> values, std::size_t k, Workspace& workspace);
 
 /// Magnitude bits that at least k values reach, and no more than an eighth of an octave below the

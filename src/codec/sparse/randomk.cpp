@@ -22,6 +22,7 @@
 #include "codec/finite.hpp"
 #include "codec/sparse/chosen.hpp"
 #include "codec/sparse/entries.hpp"
+#include "codec/sparse/scratch.hpp"
 #include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
 
@@ -170,7 +171,7 @@ std::size_t RandomK::encode(std::span<const float> values, const EncodeContext& 
   const auto share = static_cast<std::size_t>(density * static_cast<double>(values.size()));
   const std::size_t k = std::clamp<std::size_t>(share, 1, values.size());
   const std::uint64_t key = places_key(context);
-  const auto chosen = workspace.array<float>(1, k);
+  const auto chosen = workspace.array(kSelectedValues, k);
   gather(values, choose(key, k, values.size(), workspace), chosen.data());
   if (unbiased_) scale_up(values.size(), chosen);
 
@@ -198,8 +199,8 @@ void RandomK::decode_add(std::span<const std::byte> payload, float scale, Worksp
 Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
                         Workspace& workspace) {
   const Opened open = open_payload(payload, count);
-  const auto indices = workspace.array<std::uint32_t>(4, open.k);
-  const auto values = workspace.array<float>(5, open.k);
+  const auto indices = workspace.array(kSentIndices, open.k);
+  const auto values = workspace.array(kSentValues, open.k);
   const std::byte* from = as_float32(open.values, open.value_bits, workspace);
   std::memcpy(values.data(), from, values.size_bytes());
   std::size_t entry = 0;

@@ -1,6 +1,7 @@
 #include "codec/sparse/sparse_payload.hpp"
 
 #include "codec/bytes.hpp"
+#include "codec/sparse/scratch.hpp"
 #include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
 
@@ -36,7 +37,7 @@ std::size_t write_sparse(const Selection& selection, std::size_t count, int valu
   const std::size_t k = selection.indices.size();
   auto coded = selection.indices;
   if (2 * k > count) {
-    coded = others(coded, count, workspace.array<std::uint32_t>(3, count));
+    coded = others(coded, count, workspace.array(kAbsentIndices, count));
   }
   const int bits = rice_bits(coded, count);
   std::byte* at = to;

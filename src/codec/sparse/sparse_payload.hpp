@@ -26,8 +26,8 @@ inline constexpr std::size_t kSparseHeadBytes = 5;
 std::size_t max_sparse_bytes(std::size_t count, int value_bits);
 
 /// @return bytes written
-/// @pre to has room for max_sparse_bytes(count, value_bits); the selection is in the workspace's
-/// slots 0 and 1, and its values are finite
+/// @pre to has room for max_sparse_bytes(count, value_bits); the selection is in
+/// kSelectedIndices and kSelectedValues (scratch.hpp), and its values are finite
 std::size_t write_sparse(const Selection& selection, std::size_t count, int value_bits,
                          Workspace& workspace, std::byte* to);
 

@@ -7,6 +7,7 @@
 #include "codec/bytes.hpp"
 #include "codec/casts.hpp"
 #include "codec/sparse/compact.hpp"
+#include "codec/sparse/scratch.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -113,7 +114,7 @@ void check_values(std::span<const std::byte> bytes, int bits) {
 const std::byte* as_float32(std::span<const std::byte> bytes, int bits, Workspace& workspace) {
   if (bits == 32) return bytes.data();
   const std::size_t k = (bytes.size() - kExponentBytes) / kHalfBytes;
-  const auto values = workspace.array<float>(3, k);
+  const auto values = workspace.array(kFloat32Values, k);
   std::fill(values.begin(), values.end(), 0.0f);
   add_halves(bytes.data() + kExponentBytes, 1.0f, values);
   const double factor = std::ldexp(1.0, load<std::int16_t>(bytes.data()));

@@ -35,7 +35,8 @@ void write_values(std::span<const float> values, int bits, std::byte* to);
 /// @pre bytes.size() == value_bytes(k, bits)
 void check_values(std::span<const std::byte> bytes, int bits);
 
-/// The values as float32, little-endian: in place where they are, else in the workspace's slot 3.
+/// The values as float32, little-endian: in place where they are, else in kFloat32Values
+/// (scratch.hpp).
 /// @pre check_values(bytes, bits) has passed
 const std::byte* as_float32(std::span<const std::byte> bytes, int bits, Workspace& workspace);
 
