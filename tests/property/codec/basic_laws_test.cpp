@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "codec/codecs.hpp"
-#include "unit/codec/codec_case.hpp"
+#include "unit/codec/codec_laws.hpp"
 
 using namespace eqt;
 using namespace eqt::codec;
@@ -14,10 +14,9 @@ namespace {
 
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<std::unique_ptr<Compressor>> all_codecs() {
-  std::vector<std::unique_ptr<Compressor>> codecs;
+Codecs all_codecs() {
+  Codecs codecs;
   codecs.push_back(make_none());
   codecs.push_back(make_fp16());
   codecs.push_back(make_bf16());
@@ -29,7 +28,7 @@ std::vector<std::unique_ptr<Compressor>> all_codecs() {
   return codecs;
 }
 
-EncodeContext of_rank(std::uint32_t rank) {
+EncodeContext context_of(std::size_t, std::uint32_t rank) {
   EncodeContext context;
   context.key = {11, 3, rank, 5};
   return context;
@@ -87,10 +86,10 @@ TEST_CASE("size, bound and repeatability hold for every codec, count and input",
         inputs.push_back(gaussian(count, deviation, count));
       }
       for (const auto& input : inputs) {
-        const Bytes payload = encode(*codec, input, of_rank(0));
+        const Bytes payload = encode(*codec, input, context_of(count, 0));
         REQUIRE(payload.size() <= codec->max_payload_bytes(count));
         REQUIRE(payload.empty() == (count == 0));
-        REQUIRE(encode(*codec, input, of_rank(0)) == payload);
+        REQUIRE(encode(*codec, input, context_of(count, 0)) == payload);
         require_bound(*codec, input, decode(*codec, payload, count));
       }
     }
@@ -98,68 +97,19 @@ TEST_CASE("size, bound and repeatability hold for every codec, count and input",
 }
 
 TEST_CASE("another rank draws differently where the codec draws, and nowhere else", "[law]") {
-  const auto values = gaussian(10007, 1e-3);
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    const bool same = encode(*codec, values, of_rank(0)) == encode(*codec, values, of_rank(1));
-    REQUIRE(same == !codec->properties().random);
-  }
+  check_draws_of_ranks(all_codecs(), context_of);
 }
 
 TEST_CASE("decoding adds scale times the value, on every target alike", "[law]") {
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    for (const std::size_t count : kCounts) {
-      const Bytes payload = encode(*codec, gaussian(count, 0.1, count), of_rank(0));
-      const auto decoded = decode(*codec, payload, count);
-      const auto start = gaussian(count, 1, 99);
-      auto expected = start;
-      for (std::size_t i = 0; i < count; ++i) expected[i] += 0.3f * decoded[i];
-      on_every_target([&] {
-        REQUIRE(encode(*codec, gaussian(count, 0.1, count), of_rank(0)) == payload);
-        auto sum = start;
-        Workspace workspace;
-        codec->decode_add(payload, 0.3f, workspace, sum);
-        REQUIRE(same_bits(sum, expected));
-      });
-    }
-  }
+  check_scaled_addition(all_codecs(), kCounts, context_of);
 }
 
 TEST_CASE("payloads may stand at any address", "[law]") {
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    const auto values = gaussian(1001, 0.1);
-    const Bytes aligned = encode(*codec, values, of_rank(0));
-    for (std::size_t shift = 1; shift < 8; ++shift) {
-      Bytes memory(shift + codec->max_payload_bytes(values.size()));
-      Workspace workspace;
-      const auto payload = std::span(memory).subspan(shift);
-      const std::size_t bytes = codec->encode(values, of_rank(0), workspace, payload);
-      REQUIRE(std::equal(aligned.begin(), aligned.end(), payload.begin(),
-                         payload.begin() + static_cast<std::ptrdiff_t>(bytes)));
-      REQUIRE(same_bits(decode(*codec, payload.first(bytes), values.size()),
-                        decode(*codec, aligned, values.size())));
-    }
-  }
+  check_addresses(all_codecs(), context_of);
 }
 
 TEST_CASE("values that are not finite become an error with their index", "[law]") {
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    for (const std::size_t count : kCounts) {
-      if (count == 0) continue;
-      for (const float bad : {kInfinity, -kInfinity, std::nanf("")}) {
-        for (const std::size_t i : {std::size_t{0}, count / 2, count - 1}) {
-          auto values = gaussian(count);
-          values[i] = bad;
-          const auto message =
-              error_of(Kind::diverged, [&] { encode(*codec, values, of_rank(0)); });
-          REQUIRE(contains(message, "index " + std::to_string(i)));
-        }
-      }
-    }
-  }
+  check_values_not_finite(all_codecs(), kCounts, context_of);
 }
 
 TEST_CASE("the largest floats are sent, or refused by the casts that cannot hold them", "[law]") {
@@ -167,9 +117,10 @@ TEST_CASE("the largest floats are sent, or refused by the casts that cannot hold
   for (const auto& codec : all_codecs()) {
     INFO(codec_name(codec->id()));
     if (codec->id() == CodecId::fp16 || codec->id() == CodecId::bf16) {
-      error_of(Kind::diverged, [&] { encode(*codec, values, of_rank(0)); });
+      error_of(Kind::diverged, [&] { encode(*codec, values, context_of(values.size(), 0)); });
     } else {
-      const auto out = decode(*codec, encode(*codec, values, of_rank(0)), values.size());
+      const auto out =
+          decode(*codec, encode(*codec, values, context_of(values.size(), 0)), values.size());
       require_bound(*codec, values, out);
       REQUIRE(out[0] == kMax);
     }
@@ -178,43 +129,5 @@ TEST_CASE("the largest floats are sent, or refused by the casts that cannot hold
 
 TEST_CASE("ten thousand malformed payloads: an error of the wire or values within reach",
           "[fuzz]") {
-  const RandomStream stream({77, 0, 0, 0});
-  std::uint32_t next = 0;
-  const auto draw = [&](std::size_t bound) {
-    return static_cast<std::size_t>(stream.bounded(next++, bound));
-  };
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    int rejected = 0;
-    for (int round = 0; round < 10000; ++round) {
-      const std::size_t count = kCounts[1 + draw(kCounts.size() - 2)];
-      Bytes payload = encode(*codec, gaussian(count, 1, 1 + draw(50)), of_rank(0));
-      switch (draw(4)) {
-        case 0:
-          payload.resize(draw(payload.size()));
-          break;
-        case 1:
-          for (std::size_t extra = 1 + draw(9); extra > 0; --extra)
-            payload.push_back(std::byte(draw(256)));
-          break;
-        case 2:
-          for (auto& byte : payload) byte = static_cast<std::byte>(draw(256));
-          break;
-        default:
-          payload[draw(payload.size())] ^= static_cast<std::byte>(1 + draw(255));
-      }
-      // An exact allocation, so that a sanitizer sees any access outside it.
-      const Bytes exact(payload);
-      std::vector<float> sum(count, 0.0f);
-      Workspace workspace;
-      try {
-        codec->decode_add(exact, 1.0f, workspace, sum);
-        for (const float v : sum) REQUIRE(std::isfinite(v));
-      } catch (const Error& error) {
-        REQUIRE(error.kind() == Kind::wire);
-        ++rejected;
-      }
-    }
-    REQUIRE(rejected > 3000);  // every truncation and extension, at the least
-  }
+  check_malformed(all_codecs(), 77, context_of);
 }

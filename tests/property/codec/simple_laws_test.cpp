@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "codec/codecs.hpp"
-#include "unit/codec/codec_case.hpp"
+#include "unit/codec/codec_laws.hpp"
 
 using namespace eqt;
 using namespace eqt::codec;
@@ -12,10 +12,9 @@ using namespace eqt::codec::testing;
 namespace {
 
 constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<std::unique_ptr<Compressor>> all_codecs() {
-  std::vector<std::unique_ptr<Compressor>> codecs;
+Codecs all_codecs() {
+  Codecs codecs;
   codecs.push_back(make_int8({}));
   codecs.push_back(make_int8({.bucket_size = 24}));
   codecs.push_back(make_natural());
@@ -32,15 +31,13 @@ std::vector<std::size_t> counts() {
   return all;
 }
 
-EncodeContext of_rank(std::uint32_t rank, std::size_t rows = 0) {
+/// With a matrix view of `count` values where they have one.
+EncodeContext context_of(std::size_t count, std::uint32_t rank) {
   EncodeContext context;
   context.key = {11, 3, rank, 5};
-  context.rows = rows;
+  context.rows = count % 3 == 0 ? count / 3 : 0;
   return context;
 }
-
-/// A matrix view of `count` values where they have one.
-std::size_t rows_of(std::size_t count) { return count % 3 == 0 ? count / 3 : 0; }
 
 /// zeros, -0, one value, all equal, denormals, near the largest.
 std::vector<std::vector<float>> special_inputs(std::size_t count) {
@@ -70,10 +67,10 @@ TEST_CASE("size, repeatability and finite decoded values for every codec, count 
         inputs.push_back(gaussian(count, deviation, count));
       }
       for (const auto& input : inputs) {
-        const Bytes payload = encode(*codec, input, of_rank(0, rows_of(count)));
+        const Bytes payload = encode(*codec, input, context_of(count, 0));
         REQUIRE(payload.size() <= codec->max_payload_bytes(count));
         REQUIRE(payload.empty() == (count == 0));
-        REQUIRE(encode(*codec, input, of_rank(0, rows_of(count))) == payload);
+        REQUIRE(encode(*codec, input, context_of(count, 0)) == payload);
         const auto out = decode(*codec, payload, count);
         for (std::size_t i = 0; i < count; ++i) {
           REQUIRE(std::isfinite(out[i]));
@@ -87,111 +84,22 @@ TEST_CASE("size, repeatability and finite decoded values for every codec, count 
 }
 
 TEST_CASE("another rank draws differently where the codec draws, and nowhere else", "[law]") {
-  const auto values = gaussian(10007, 1e-3);
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    const bool same = encode(*codec, values, of_rank(0)) == encode(*codec, values, of_rank(1));
-    REQUIRE(same == !codec->properties().random);
-  }
+  check_draws_of_ranks(all_codecs(), context_of);
 }
 
 TEST_CASE("decoding adds scale times the value, on every target alike", "[law]") {
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    for (const std::size_t count : counts()) {
-      const auto context = of_rank(0, rows_of(count));
-      const Bytes payload = encode(*codec, gaussian(count, 0.1, count), context);
-      const auto decoded = decode(*codec, payload, count);
-      const auto start = gaussian(count, 1, 99);
-      auto expected = start;
-      for (std::size_t i = 0; i < count; ++i) expected[i] += 0.3f * decoded[i];
-      on_every_target([&] {
-        REQUIRE(encode(*codec, gaussian(count, 0.1, count), context) == payload);
-        auto sum = start;
-        Workspace workspace;
-        codec->decode_add(payload, 0.3f, workspace, sum);
-        REQUIRE(same_bits(sum, expected));
-      });
-    }
-  }
+  check_scaled_addition(all_codecs(), counts(), context_of);
 }
 
 TEST_CASE("payloads may stand at any address", "[law]") {
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    const auto values = gaussian(1001, 0.1);
-    const Bytes aligned = encode(*codec, values, of_rank(0));
-    for (std::size_t shift = 1; shift < 8; ++shift) {
-      Bytes memory(shift + codec->max_payload_bytes(values.size()));
-      Workspace workspace;
-      const auto payload = std::span(memory).subspan(shift);
-      const std::size_t bytes = codec->encode(values, of_rank(0), workspace, payload);
-      REQUIRE(std::equal(aligned.begin(), aligned.end(), payload.begin(),
-                         payload.begin() + static_cast<std::ptrdiff_t>(bytes)));
-      REQUIRE(same_bits(decode(*codec, payload.first(bytes), values.size()),
-                        decode(*codec, aligned, values.size())));
-    }
-  }
+  check_addresses(all_codecs(), context_of);
 }
 
 TEST_CASE("values that are not finite become an error with their index", "[law]") {
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    for (const std::size_t count : counts()) {
-      if (count == 0) continue;
-      for (const float bad : {kInfinity, -kInfinity, std::nanf("")}) {
-        for (const std::size_t i : {std::size_t{0}, count / 2, count - 1}) {
-          auto values = gaussian(count);
-          values[i] = bad;
-          const auto message =
-              error_of(Kind::diverged, [&] { encode(*codec, values, of_rank(0, rows_of(count))); });
-          REQUIRE(contains(message, "index " + std::to_string(i)));
-        }
-      }
-    }
-  }
+  check_values_not_finite(all_codecs(), counts(), context_of);
 }
 
 TEST_CASE("ten thousand malformed payloads: an error of the wire or values within reach",
           "[fuzz]") {
-  const RandomStream stream({78, 0, 0, 0});
-  std::uint32_t next = 0;
-  const auto draw = [&](std::size_t bound) {
-    return static_cast<std::size_t>(stream.bounded(next++, bound));
-  };
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    int rejected = 0;
-    for (int round = 0; round < 10000; ++round) {
-      const std::size_t count = kCounts[1 + draw(kCounts.size() - 2)];
-      Bytes payload =
-          encode(*codec, gaussian(count, 1, 1 + draw(50)), of_rank(0, draw(2) * rows_of(count)));
-      switch (draw(4)) {
-        case 0:
-          payload.resize(draw(payload.size()));
-          break;
-        case 1:
-          for (std::size_t extra = 1 + draw(9); extra > 0; --extra)
-            payload.push_back(std::byte(draw(256)));
-          break;
-        case 2:
-          for (auto& byte : payload) byte = static_cast<std::byte>(draw(256));
-          break;
-        default:
-          payload[draw(payload.size())] ^= static_cast<std::byte>(1 + draw(255));
-      }
-      // An exact allocation, so that a sanitizer sees any access outside it.
-      const Bytes exact(payload);
-      std::vector<float> sum(count, 0.0f);
-      Workspace workspace;
-      try {
-        codec->decode_add(exact, 1.0f, workspace, sum);
-        for (const float v : sum) REQUIRE(std::isfinite(v));
-      } catch (const Error& error) {
-        REQUIRE(error.kind() == Kind::wire);
-        ++rejected;
-      }
-    }
-    REQUIRE(rejected > 3000);  // every truncation and extension, at the least
-  }
+  check_malformed(all_codecs(), 78, context_of);
 }

@@ -7,7 +7,7 @@
 #include "codec/bytes.hpp"
 #include "codec/codecs.hpp"
 #include "codec/sparse/sparse.hpp"
-#include "unit/codec/codec_case.hpp"
+#include "unit/codec/codec_laws.hpp"
 
 using namespace eqt;
 using namespace eqt::codec;
@@ -15,10 +15,8 @@ using namespace eqt::codec::testing;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-std::vector<std::unique_ptr<Compressor>> all_codecs() {
-  std::vector<std::unique_ptr<Compressor>> codecs;
+Codecs all_codecs() {
+  Codecs codecs;
   for (const int bits : {32, 16}) {
     for (const double density : {0.01, 0.4, 0.9, 1.0}) {
       codecs.push_back(make_topk({.density = density, .value_bits = bits}));
@@ -37,6 +35,8 @@ EncodeContext of(StepId step, std::uint32_t rank) {
   context.key = {11, step, rank, 5};
   return context;
 }
+
+EncodeContext context_of(std::size_t, std::uint32_t rank) { return of(3, rank); }
 
 std::size_t sent(const Bytes& payload) { return load<std::uint32_t>(payload.data()); }
 
@@ -63,7 +63,7 @@ double rounding(const Compressor& codec, std::span<const float> values) {
 
 }  // namespace
 
-TEST_CASE("size, repeatability and bytes on every target", "[law]") {
+TEST_CASE("size and finite values for every input", "[law]") {
   for (const auto& codec : all_codecs()) {
     INFO(codec_name(codec->id()));
     for (const std::size_t count : kCounts) {
@@ -74,23 +74,12 @@ TEST_CASE("size, repeatability and bytes on every target", "[law]") {
         const auto out = decode(*codec, payload, count);
         for (const float v : out) REQUIRE(std::isfinite(v));
       }
-      const auto values = gaussian(count, 0.1, count);
-      const Bytes payload = encode(*codec, values, of(3, 0));
-      const auto decoded = decode(*codec, payload, count);
-      auto expected = gaussian(count, 1, 99);
-      for (std::size_t i = 0; i < count; ++i) expected[i] += 0.3f * decoded[i];
-      on_every_target([&] {
-        REQUIRE(encode(*codec, values, of(3, 0)) == payload);
-        auto sum = gaussian(count, 1, 99);
-        Workspace workspace;
-        codec->decode_add(payload, 0.3f, workspace, sum);
-        for (std::size_t i = 0; i < count; ++i) {
-          if (decoded[i] != 0) REQUIRE(sum[i] == expected[i]);
-        }
-        REQUIRE(sum == expected);
-      });
     }
   }
+}
+
+TEST_CASE("decoding adds scale times the value, on every target alike", "[law]") {
+  check_scaled_addition(all_codecs(), kCounts, context_of);
 }
 
 TEST_CASE("the rank changes no byte", "[law]") {
@@ -101,37 +90,11 @@ TEST_CASE("the rank changes no byte", "[law]") {
 }
 
 TEST_CASE("payloads may stand at any address", "[law]") {
-  const auto values = gaussian(1001, 0.1);
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    const Bytes aligned = encode(*codec, values, of(3, 0));
-    for (std::size_t shift = 1; shift < 8; ++shift) {
-      Bytes memory(shift + codec->max_payload_bytes(values.size()));
-      Workspace workspace;
-      const auto payload = std::span(memory).subspan(shift);
-      const std::size_t bytes = codec->encode(values, of(3, 0), workspace, payload);
-      REQUIRE(std::equal(aligned.begin(), aligned.end(), payload.begin(),
-                         payload.begin() + static_cast<std::ptrdiff_t>(bytes)));
-      REQUIRE(same_bits(decode(*codec, payload.first(bytes), values.size()),
-                        decode(*codec, aligned, values.size())));
-    }
-  }
+  check_addresses(all_codecs(), context_of);
 }
 
 TEST_CASE("values that are not finite become an error with their index", "[law]") {
-  for (const auto& codec : all_codecs()) {
-    INFO(codec_name(codec->id()));
-    for (const std::size_t count : {1u, 33u, 513u, 10'007u}) {
-      for (const float bad : {kInfinity, -kInfinity, std::nanf("")}) {
-        for (const std::size_t i : {std::size_t{0}, count / 2, std::size_t{count - 1}}) {
-          auto values = gaussian(count);
-          values[i] = bad;
-          const auto message = error_of(Kind::diverged, [&] { encode(*codec, values, of(3, 0)); });
-          REQUIRE(contains(message, "index " + std::to_string(i)));
-        }
-      }
-    }
-  }
+  check_values_not_finite(all_codecs(), kCounts, context_of);
 }
 
 TEST_CASE("contraction of the largest: |v - C(v)|^2 <= (1 - k/d) |v|^2, and the rounding",
