@@ -7,7 +7,8 @@ import json
 import math
 import struct
 
-MASK32, MASK64 = 2**32 - 1, 2**64 - 1
+from random_words import stream_of, word
+
 KEY = {"run_seed": 42, "step": 7, "rank": 3, "slice": 9}
 
 
@@ -16,27 +17,8 @@ def f32(x):
     return struct.unpack("<f", struct.pack("<f", x))[0]
 
 
-def mix64(x):
-    x = (x + 0x9E3779B97F4A7C15) & MASK64
-    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK64
-    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK64
-    return x ^ x >> 31
-
-
-def stream_constants(key, block):
-    state = mix64(key["run_seed"])
-    for word in (key["step"], key["rank"] << 32 | key["slice"], block):
-        state = mix64(state ^ word)
-    return state & MASK32, state >> 32
-
-
 def uniform(key, index):
-    first, second = stream_constants(key, index >> 32)
-    h = ((index & MASK32) * 0x9E3779B1 + first) & MASK32
-    h = ((h ^ h >> 16) * 0x21F0AAAD) & MASK32
-    h = ((h ^ h >> 15) + second) & MASK32
-    h = h * 0xD35A2D97 & MASK32
-    return ((h ^ h >> 15) >> 8) / 2**24
+    return (word(stream_of(key, index >> 32), index) >> 8) / 2**24
 
 
 def none(values):

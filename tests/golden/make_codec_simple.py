@@ -9,7 +9,8 @@ import math
 import struct
 from fractions import Fraction
 
-MASK32, MASK64 = 2**32 - 1, 2**64 - 1
+from random_words import stream_of, word
+
 KEY = {"run_seed": 42, "step": 7, "rank": 3, "slice": 9}
 
 
@@ -40,25 +41,6 @@ def signed_f32(x):
     return math.copysign(f32(abs(x)), x)
 
 
-def mix64(x):
-    x = (x + 0x9E3779B97F4A7C15) & MASK64
-    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK64
-    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK64
-    return x ^ x >> 31
-
-
-def random_word(key, index):
-    state = mix64(key["run_seed"])
-    for word in (key["step"], key["rank"] << 32 | key["slice"], index >> 32):
-        state = mix64(state ^ word)
-    first, second = state & MASK32, state >> 32
-    h = ((index & MASK32) * 0x9E3779B1 + first) & MASK32
-    h = ((h ^ h >> 16) * 0x21F0AAAD) & MASK32
-    h = ((h ^ h >> 15) + second) & MASK32
-    h = h * 0xD35A2D97 & MASK32
-    return h ^ h >> 15
-
-
 def int8(values, bucket_size):
     out = b""
     largest_step = Fraction(8454659 * 2**98)
@@ -83,7 +65,7 @@ def natural(values, first_index):
     exponents, signs = b"", bytearray((len(values) + 7) // 8)
     for i, v in enumerate(values):
         bits = f32_bits(v)
-        exponent = ((bits & 0x7FFFFFFF) + (random_word(KEY, first_index + i) >> 9)) >> 23
+        exponent = ((bits & 0x7FFFFFFF) + (word(stream_of(KEY, first_index + i >> 32), first_index + i) >> 9)) >> 23
         exponents += bytes([exponent])
         if bits >> 31 and exponent:
             signs[i // 8] |= 1 << i % 8

@@ -8,20 +8,14 @@ import math
 import random
 import struct
 
-MASK32, MASK64 = 2**32 - 1, 2**64 - 1
+from random_words import mix64, stream, word
+
 KEY = {"run_seed": 42, "step": 7, "rank": 3, "slice": 9}
 
 
 def f32(x):
     """The nearest float32, as a Python float."""
     return struct.unpack("<f", struct.pack("<f", x))[0]
-
-
-def mix64(x):
-    x = (x + 0x9E3779B97F4A7C15) & MASK64
-    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK64
-    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK64
-    return x ^ x >> 31
 
 
 def pack_bits(bits):
@@ -76,30 +70,17 @@ def threshold(values, tau, bits):
     return sparse(values, above if len(above) <= cap else topk_indices(values, cap), bits)
 
 
-def stream_constants(run_seed):
-    state = mix64(run_seed)
-    for word in (0, 0, 0):
-        state = mix64(state ^ word)
-    return state & MASK32, state >> 32
-
-
 def bounded(constants, index, bound):
-    first, second = constants
-    h = (index * 0x9E3779B1 + first) & MASK32
-    h = ((h ^ h >> 16) * 0x21F0AAAD) & MASK32
-    h = ((h ^ h >> 15) + second) & MASK32
-    h = h * 0xD35A2D97 & MASK32
-    h ^= h >> 15
-    return mix64(h << 32 | (first ^ index)) * bound >> 64
+    return mix64(word(constants, index) << 32 | (constants[0] ^ index)) * bound >> 64
 
 
 def randomk(values, density, bits, unbiased, first_index):
     n = len(values)
     k = max(1, math.floor(density * n))
     key = mix64(KEY["run_seed"])
-    for word in (KEY["step"], KEY["slice"], first_index):
-        key = mix64(key ^ word)
-    constants = stream_constants(key)
+    for part in (KEY["step"], KEY["slice"], first_index):
+        key = mix64(key ^ part)
+    constants = stream(key)
     chosen = set()
     for j in range(n - k, n):
         drawn = bounded(constants, j, j + 1)

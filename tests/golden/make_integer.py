@@ -8,7 +8,8 @@ import json
 import struct
 from fractions import Fraction
 
-M32, M64 = 2**32 - 1, 2**64 - 1
+from random_words import MASK32, product, stream
+
 RUN_SEED, STEP, SLICE, INDEX = 42, 7, 9, 5
 FIRST_INDEX = 2**32 - 128  # the third bucket lies in the next block of counters
 COUNT, RAW, RANKS = 150, 3, 3
@@ -28,27 +29,10 @@ def from_bits(b):
     return struct.unpack("<f", struct.pack("<I", b))[0]
 
 
-def mix64(x):
-    x = (x + 0x9E3779B97F4A7C15) & M64
-    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & M64
-    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & M64
-    return x ^ x >> 31
-
-
-def product(rank, block, index):
-    state = mix64(RUN_SEED)
-    for word in (STEP, rank << 32 | SLICE, block):
-        state = mix64(state ^ word)
-    h = ((index & M32) * 0x9E3779B1 + (state & M32)) & M32
-    h = ((h ^ h >> 16) * 0x21F0AAAD) & M32
-    h = ((h ^ h >> 15) + (state >> 32)) & M32
-    return h * 0xD35A2D97 & M32
-
-
 def terngrad(v, own, shared, rank, first):
     codes = []
     for i, x in enumerate(v):
-        h = product(rank, (first + i) >> 32, first + i)
+        h = product(stream(RUN_SEED, STEP, rank, SLICE, (first + i) >> 32), first + i)
         uniform = ((h ^ h >> 15) >> 8) / 2**24
         drawn = shared > 0 and uniform < f32(min(abs(x), own) / shared)
         codes.append(0 if not drawn else 1 if x > 0 else -1)
@@ -65,8 +49,8 @@ def qsgd_v(v, own, shared, rank, first, width):
     one = 2 ** (32 - width)
     codes = []
     for i, x in enumerate(v):
-        h = product(rank, first >> 32, first + i // 64 * 16 + i % 16)
-        h = h * pow(0x45108B7D, i // 16 % 4) & M32
+        h = product(stream(RUN_SEED, STEP, rank, SLICE, first >> 32), first + i // 64 * 16 + i % 16)
+        h = h * pow(0x45108B7D, i // 16 % 4) & MASK32
         index = (int(f32(abs(x) * inverse) * one) + (h >> width)) // one
         codes.append(index if x > 0 else -index)
     return codes

@@ -10,9 +10,9 @@ import math
 import pathlib
 import struct
 
+from random_words import MASK32, product, stream_of
+
 MAX_FLOAT = 3.4028234663852886e38
-M64 = (1 << 64) - 1
-M32 = (1 << 32) - 1
 KEY = {"run_seed": 42, "step": 7, "rank": 3, "slice": 5}
 
 
@@ -26,27 +26,13 @@ def above(x):
     return struct.unpack("<f", struct.pack("<I", struct.unpack("<I", struct.pack("<f", x))[0] + 1))[0]
 
 
-def mix64(x):
-    x = (x + 0x9E3779B97F4A7C15) & M64
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & M64
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & M64
-    return x ^ (x >> 31)
-
-
 def random_word(first_index, count, i):
     """Of value i of the bucket of `count` values that starts at first_index."""
     block = first_index >> 32
     if (first_index + count - 1) >> 32 != block:
         block |= 0x80000000
-    index = (first_index + i // 64 * 16 + i % 16) & M32
-    state = mix64(KEY["run_seed"])
-    state = mix64(state ^ KEY["step"])
-    state = mix64(state ^ (KEY["rank"] << 32 | KEY["slice"]))
-    state = mix64(state ^ block)
-    h = (index * 0x9E3779B1 + (state & M32)) & M32
-    h = ((h ^ (h >> 16)) * 0x21F0AAAD) & M32
-    h = ((h ^ (h >> 15)) + (state >> 32)) & M32
-    return h * 0xD35A2D97 * pow(0x45108B7D, i // 16 % 4) & M32
+    drawn = product(stream_of(KEY, block), first_index + i // 64 * 16 + i % 16)
+    return drawn * pow(0x45108B7D, i // 16 % 4) & MASK32
 
 
 def levels_of(case):
@@ -94,7 +80,7 @@ def fixed_point(r, level, uniform, one):
     if all(x == 2.0 ** (j - n) for j, x in enumerate(level) if j > 0):
         big = r * 2.0**n
         total = f32(big + max(big, 2.0))
-        return (struct.unpack("<I", struct.pack("<f", total))[0] * one >> 23) & M32
+        return (struct.unpack("<I", struct.pack("<f", total))[0] * one >> 23) & MASK32
     j = sum(1 for k in range(1, n) if r >= level[k])
     slope, offset = line_of(level, j, n)
     return int(f32(offset * one + f32(slope * one * r)))
@@ -177,7 +163,7 @@ def packed(codes, bits):
         columns = [sum(codes[16 * row + c] << (row * bits) for row in range(rows))
                    for c in range(16)]
         for word in range(rows * bits // 32):
-            out += b"".join(struct.pack("<I", x >> (32 * word) & M32) for x in columns)
+            out += b"".join(struct.pack("<I", x >> (32 * word) & MASK32) for x in columns)
         codes = codes[size:]
     stream = sum(code << (i * bits) for i, code in enumerate(codes))
     return out + stream.to_bytes((len(codes) * bits + 7) // 8, "little")

@@ -11,29 +11,11 @@ import struct
 
 import numpy as np
 
-MASK32, MASK64 = 2**32 - 1, 2**64 - 1
+from random_words import stream, stream_of, word
+
 KEY = {"run_seed": 42, "step": 7, "rank": 3, "slice": 9}
 START, REPLACEMENT = 0xFFFFFFFE, 0xFFFFFFFD
 F32, F64 = np.float32, np.float64
-
-
-def mix64(x):
-    x = (x + 0x9E3779B97F4A7C15) & MASK64
-    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK64
-    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK64
-    return x ^ x >> 31
-
-
-def bits_of(seed, step, rank, slice_, index, block=0):
-    state = mix64(seed)
-    for word in (step, rank << 32 | slice_, block):
-        state = mix64(state ^ word)
-    first, second = state & MASK32, state >> 32
-    h = (index * 0x9E3779B1 + first) & MASK32
-    h = ((h ^ h >> 16) * 0x21F0AAAD) & MASK32
-    h = ((h ^ h >> 15) + second) & MASK32
-    h = (h * 0xD35A2D97) & MASK32
-    return h ^ h >> 15
 
 
 def sixteen_sums(a, b, kind):
@@ -53,7 +35,7 @@ def start(columns, rank):
         for j in range(columns):
             total = 0
             for w in range(6):
-                b = bits_of(KEY["run_seed"], 0, START, KEY["slice"], 6 * j + w, k)
+                b = word(stream(KEY["run_seed"], 0, START, KEY["slice"], k), 6 * j + w)
                 total += (b & 0xFFFF) + (b >> 16)
             column.append(F32((total - 6 * 0xFFFF) / 65536))
         q.append(column)
@@ -82,7 +64,7 @@ def orthonormal(p):
     for k, column in enumerate(p):
         v, draw = join(basis, [F64(x) for x in column]), 0
         while v is None:
-            v = [F64(bits_of(0, draw, REPLACEMENT, k, i) - 2.0**31) for i in range(len(column))]
+            v = [F64(word(stream(0, draw, REPLACEMENT, k), i) - 2.0**31) for i in range(len(column))]
             v, draw = join(basis, v), draw + 1
         basis.append(v)
     return [[F32(x) for x in v] for v in basis]
@@ -138,7 +120,7 @@ def entrywise(values, density):
     t = F32(threshold)
     exact, drawn = [], []
     for i, v in enumerate(values):
-        u = F32(bits_of(KEY["run_seed"], KEY["step"], KEY["rank"], KEY["slice"], i) >> 8)
+        u = F32(word(stream_of(KEY), i) >> 8)
         if abs(v) >= t:
             exact.append(i)
         elif F32(u * F32(t * F32(2.0**-24))) < abs(v):
@@ -151,7 +133,7 @@ def entrywise(values, density):
 
 def inputs():
     """Multiples of 1/64 and their cubes, heavy in the tails; sums of magnitudes are exact."""
-    small = [F32((bits_of(1, 0, 0, 0, i) % 257 - 128.0) / 64) for i in range(21 * 37)]
+    small = [F32((word(stream(1), i) % 257 - 128.0) / 64) for i in range(21 * 37)]
     return {
         "small": small,
         "heavy": [F32(x * x * x) for x in small],
