@@ -129,3 +129,37 @@ refuse_config() {
   program check --config "$WORK/tiny.json" "$@"
   expect_failure 2 "$text" "$what"
 }
+
+# start_fault ACT NAME KEY=VALUE...: of three ranks that train with these settings, rank 1 fails in the
+# second bucket of step 2. In the background, in a folder of its own: most of the time is waiting.
+start_fault() {
+  local act=$1 name=$2 setting settings=()
+  shift 2
+  for setting in train.steps=4 synchronization.bucket_mib=0.1 data.limit_train=48 data.limit_test=3 \
+    train.batch_size=2 synchronization.timeout_seconds=3 "$@"; do
+    settings+=(--set "$setting")
+  done
+  (
+    WORK=$WORK/$act-$name
+    mkdir "$WORK"
+    cp "$WORK/../tiny.json" "$WORK/"
+    export EQT_FAULT="$act:rank=1,step=2,bucket=1"
+    train 3 fault "${settings[@]}"
+    echo "$CODE $SECONDS_TAKEN" >"$WORK/outcome"
+  ) &
+}
+
+# collect_fault ACT NAME: what holds for every such failure; leaves what run leaves, and WHAT.
+collect_fault() {
+  local folder=$WORK/$1-$2 left
+  WHAT="$2, rank 1: $1"
+  OUT=$folder/stdout ERR=$folder/stderr
+  read -r CODE SECONDS_TAKEN <"$folder/outcome"
+  [[ $CODE -ne 0 ]] || wrong "$WHAT: expected a failure, found exit code 0"
+  # Mostly starting; what counts is that the sentences come at all, which a hang would not do.
+  expect_within 60 "$WHAT"
+  [[ ! -e $folder/fault/summary.json ]] || wrong "$WHAT: a failed run wrote a summary"
+  ! grep -qE 'terminate called|Signal:|Backtrace|#0 ' "$ERR" || wrong "$WHAT: stderr shows a stack trace"
+  left=$(pgrep -f -- "--out $folder/fault" || true)
+  [[ -z $left ]] || wrong "$WHAT: processes $left still run"
+}

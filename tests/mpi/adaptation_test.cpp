@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "support/saved_state.hpp"
 #include "train/gradient_averaging.hpp"
@@ -52,13 +53,7 @@ void restore(Adaptation& adaptation, std::span<const double> state) {
 
 constexpr std::size_t kCount = 31510;
 
-Layout test_layout() {
-  return {{"a", {64, 300}, 0, 19200},
-          {"b", {300}, 19200, 300},
-          {"c", {100, 100}, 19500, 10000},
-          {"d", {40, 50}, 29500, 2000},
-          {"e", {10}, 31500, 10}};
-}
+Layout test_layout() { return test::layout_of({{64, 300}, {300}, {100, 100}, {40, 50}, {10}}); }
 
 /// Gradients whose size and tails differ from rank to rank.
 std::vector<float> gradient_of(const comm::Communicator& comm, StepId step) {

@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
+#include "support/record_log.hpp"
 #include "support/topologies.hpp"
 #include "support/toy_replica.hpp"
 #include "train/trainer.hpp"
@@ -250,19 +251,6 @@ TEST_CASE("quadratics with other minima on each rank meet near their mean by ste
   }
 }
 
-namespace {
-
-struct Log final : metrics::Sink {
-  std::vector<metrics::StepRecord> steps;
-  std::vector<metrics::EpochRecord> epochs;
-  std::vector<metrics::NoteRecord> notes;
-  void write(const metrics::StepRecord& record) override { steps.push_back(record); }
-  void write(const metrics::EpochRecord& record) override { epochs.push_back(record); }
-  void write(const metrics::NoteRecord& record) override { notes.push_back(record); }
-};
-
-}  // namespace
-
 TEST_CASE("the loop trains without a common step", "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
   const test::Blobs blobs;
@@ -290,7 +278,7 @@ TEST_CASE("the loop trains without a common step", "[asynchronous]") {
                                        .fault = {}});
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
   const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});
-  Log log;
+  test::RecordLog log;
   train::Trainer trainer({.comm = comm,
                           .replica = replica,
                           .batches = &loader,

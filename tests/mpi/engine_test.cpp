@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/gaussian.hpp"
+#include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "train/gradient_averaging.hpp"
 
@@ -20,13 +21,7 @@ using namespace eqt::train;
 
 namespace {
 
-Layout test_layout() {
-  return {{"a", {64, 300}, 0, 19200},
-          {"b", {300}, 19200, 300},
-          {"c", {100, 100}, 19500, 10000},
-          {"d", {40, 50}, 29500, 2000},
-          {"e", {10}, 31500, 10}};
-}
+Layout test_layout() { return test::layout_of({{64, 300}, {300}, {100, 100}, {40, 50}, {10}}); }
 constexpr std::size_t kCount = 31510;
 
 struct Setup {

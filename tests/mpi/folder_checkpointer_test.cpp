@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
+#include "support/record_log.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace eqt;
@@ -20,17 +21,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Notes final : metrics::Sink {
-  std::vector<metrics::NoteRecord> notes;
-  void write(const metrics::NoteRecord& record) override { notes.push_back(record); }
-};
-
 /// A rank with a value that says which step it is.
 struct Rig {
   comm::Communicator comm{test::session(), 30};
   std::optional<test::TemporaryFolder> temporary;
   std::string path;  // that all ranks see
-  Notes sink;
+  test::RecordLog sink;
   std::vector<float> value = std::vector<float>(50000);
 
   Rig() {

@@ -14,6 +14,7 @@
 #include "support/blobs.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
+#include "support/record_log.hpp"
 #include "support/toy_replica.hpp"
 #include "train/gradient_averaging.hpp"
 #include "train/trainer.hpp"
@@ -29,11 +30,6 @@ const optim::SgdOptions kNesterov = {
 const optim::SgdOptions kPlain = {
     .momentum = 0, .nesterov = false, .weight_decay = 0, .momentum_corrected = {}};
 
-struct Log final : metrics::Sink {
-  std::vector<metrics::StepRecord> steps;
-  void write(const metrics::StepRecord& record) override { steps.push_back(record); }
-};
-
 struct Settings {
   train::LocalSgdPlan plan;
   bool quasi_global = false;  // else Nesterov's, local
@@ -41,7 +37,7 @@ struct Settings {
 
 struct Result {
   metrics::Summary summary;
-  Log log;
+  test::RecordLog log;
   std::vector<float> parameters;
 };
 

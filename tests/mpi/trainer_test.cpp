@@ -8,6 +8,7 @@
 #include "support/blobs.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
+#include "support/record_log.hpp"
 #include "support/toy_replica.hpp"
 #include "train/gradient_averaging.hpp"
 
@@ -15,15 +16,6 @@ using namespace eqt;
 using test::Blobs;
 
 namespace {
-
-struct Log final : metrics::Sink {
-  std::vector<metrics::StepRecord> steps;
-  std::vector<metrics::EpochRecord> epochs;
-  std::vector<metrics::EvaluationProgress> evaluations;
-  void write(const metrics::EvaluationProgress& record) override { evaluations.push_back(record); }
-  void write(const metrics::StepRecord& record) override { steps.push_back(record); }
-  void write(const metrics::EpochRecord& record) override { epochs.push_back(record); }
-};
 
 /// Looks at every second step and copies slices as they come.
 struct Watch final : train::GradientWatch {
@@ -51,7 +43,7 @@ struct Watch final : train::GradientWatch {
 
 struct Result {
   metrics::Summary summary;
-  Log log;
+  test::RecordLog log;
   std::vector<float> parameters;
 };
 
