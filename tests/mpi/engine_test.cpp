@@ -233,7 +233,7 @@ TEST_CASE("a gradient that is not finite stops the step with its tensor's name",
       INFO(sentence);
       CHECK(error.kind() == Kind::diverged);
       CHECK(sentence.find("step 7") != std::string::npos);
-      CHECK(sentence.find("gradient of c") != std::string::npos);
+      CHECK(sentence.find("gradient of tensor2") != std::string::npos);
       CHECK(sentence.find("index 3") != std::string::npos);
     }
   }
