@@ -38,7 +38,10 @@ declare -A libraries=(
   [torch]="model"
   [json]="metrics report app"
   [cli11]="app"
-  [zlib]="data metrics weights"
+  [zlib]="data"
+  [libzip]="weights"
+  [libpng]="metrics"
+  [isal]="metrics"
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train app"
   [eigen]="topology"
@@ -53,6 +56,9 @@ library_of() {
     nlohmann/*) echo json ;;
     CLI/*) echo cli11 ;;
     zlib.h) echo zlib ;;
+    zip.h) echo libzip ;;
+    png.h) echo libpng ;;
+    isa-l/*) echo isal ;;
     hwy/*) echo highway ;;
     xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;

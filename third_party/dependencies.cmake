@@ -19,6 +19,13 @@ eqt_need(nlohmann_json nlohmann-json3-dev)
 find_package(ZLIB QUIET)
 eqt_need(ZLIB zlib1g-dev)
 
+pkg_check_modules(libzip QUIET IMPORTED_TARGET libzip)
+eqt_need(libzip libzip-dev)
+pkg_check_modules(isal QUIET IMPORTED_TARGET libisal)
+eqt_need(isal libisal-dev)
+find_package(PNG QUIET)
+eqt_need(PNG libpng-dev)
+
 pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
 eqt_need(hwy libhwy-dev)
 find_package(Eigen3 QUIET)

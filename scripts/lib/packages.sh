@@ -8,7 +8,8 @@
 EQT_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
   libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
-  libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev libeigen3-dev zlib1g-dev libxxhash-dev
+  libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev libeigen3-dev zlib1g-dev libzip-dev
+  libpng-dev libisal-dev libxxhash-dev
   catch2
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
@@ -20,7 +21,10 @@ EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
 # Unpacked beside the system, never installed.
 EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev libxxhash0 libxxhash-dev catch2 nlohmann-json3-dev
-  libeigen3-dev)
+  libeigen3-dev libisal2 libisal-dev libpng16-16 libpng-dev libzip4 libzip-dev)
+# What libzip stands on itself.
+EQT_ARM64_LIBRARIES+=(libbz2-1.0 libffi8 libgmp10 libgnutls30 libhogweed6 libidn2-0 liblzma5 libnettle8 libp11-kit0
+  libtasn1-6 libunistring2 libzstd1)
 
 # install_packages NAME...: installs those that are missing, and does nothing when none is.
 # EQT_SKIP_INSTALL=1 leaves the system alone (own LibTorch, other distribution, no rights).

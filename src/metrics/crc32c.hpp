@@ -1,4 +1,4 @@
-// CRC-32C: the checksum of TFRecord files.
+// CRC-32C: the checksum of TFRecord files, by ISA-L.
 //
 // Source   G. Castagnoli, S. Braeuer, M. Herrmann, IEEE Transactions on Communications 41, 1993;
 //          parameters as in RFC 3720, appendix B.4: polynomial 0x1EDC6F41, bits reflected, all ones
@@ -12,6 +12,6 @@
 namespace eqt::metrics {
 
 /// 0xE3069283 of "123456789".
-std::uint32_t crc32c(std::string_view bytes) noexcept;
+std::uint32_t crc32c(std::string_view bytes);
 
 }  // namespace eqt::metrics

@@ -135,7 +135,8 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
 }
 
 StateDict::StateDict(std::vector<std::byte> file, const std::string& path)
-    : file_(std::move(file)), tensors_(tensors_of(TorchFile(file_, path), path)) {}
+    : file_(std::make_shared<const TorchFile>(std::move(file), path)),
+      tensors_(tensors_of(*file_, path)) {}
 
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes) {
   std::error_code error;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 #include "weights/element_type.hpp"
 
 namespace eqt::weights {
+
+class TorchFile;  // of weights/torch_file.hpp
 
 struct Tensor {
   std::string_view name;
@@ -42,7 +45,7 @@ class StateDict {
   std::span<const Tensor> tensors() const { return tensors_; }
 
  private:
-  std::vector<std::byte> file_;
+  std::shared_ptr<const TorchFile> file_;
   std::vector<Tensor> tensors_;
 };
 

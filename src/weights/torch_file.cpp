@@ -53,18 +53,20 @@ const ZipArchive::Record& pickle_record(const ZipArchive& archive, const std::st
 
 }  // namespace
 
-TorchFile::TorchFile(std::span<const std::byte> file, const std::string& path)
-    : TorchFile(read_parts(file, path)) {}
+TorchFile::TorchFile(std::vector<std::byte> file, const std::string& path)
+    : TorchFile(read_parts(std::move(file), path)) {}
 
 TorchFile::TorchFile(Parts parts)
-    : pickle_(std::move(parts.pickle)), storages_(std::move(parts.storages)) {}
+    : held_(std::move(parts.held)),
+      pickle_(std::move(parts.pickle)),
+      storages_(std::move(parts.storages)) {}
 
 std::span<const std::byte> TorchFile::bytes_of(const PickleValue& storage) const {
   return storages_.at(storage.text);
 }
 
-TorchFile::Parts TorchFile::read_parts(std::span<const std::byte> file, const std::string& path) {
-  if (begins_with(file, kStreamHead)) return read_stream(file, path);
+TorchFile::Parts TorchFile::read_parts(std::vector<std::byte> file, const std::string& path) {
+  if (begins_with(file, kStreamHead)) return read_stream(std::move(file), path);
   if (begins_with(file, std::array{kPickle}))
     refuse(path, "it is a pickle of other things than torch.save's");
   return read_archive(file, path);
@@ -75,22 +77,26 @@ TorchFile::Parts TorchFile::read_archive(std::span<const std::byte> file, const 
   const ZipArchive::Record& record = pickle_record(archive, path);
   const std::string stem(record.name.substr(0, record.name.find('/') + 1));
   if (const auto* const order = archive.find(stem + "byteorder"))
-    if (text_of(order->bytes) != "little") refuse(path, "its bytes are in another order");
-  archive.check(record);
-  Parts parts{Pickle(record.bytes, path), {}};
+    if (text_of(archive.read(*order)) != "little") refuse(path, "its bytes are in another order");
+  std::vector<std::vector<std::byte>> held;
+  held.push_back(archive.read(record));
+  Pickle pickle(held.front(), path);
+  Parts parts{std::move(held), std::move(pickle), {}};
   for (const PickleValue& value : parts.pickle.values()) {
     if (value.kind != ValueKind::storage || parts.storages.contains(value.text)) continue;
     const std::string name = fmt::format("{}data/{}", stem, value.text);
     const ZipArchive::Record* const data = archive.find(name);
     if (data == nullptr) refuse(path, "the archive has no record {}", printable(name));
-    archive.check(*data);
-    parts.storages.emplace(value.text, data->bytes);
+    parts.held.push_back(archive.read(*data));
+    parts.storages.emplace(value.text, parts.held.back());
   }
   return parts;
 }
 
-TorchFile::Parts TorchFile::read_stream(std::span<const std::byte> file, const std::string& path) {
-  std::span<const std::byte> rest = file.subspan(kStreamHead.size());
+TorchFile::Parts TorchFile::read_stream(std::vector<std::byte> file, const std::string& path) {
+  std::vector<std::vector<std::byte>> held;
+  held.push_back(std::move(file));
+  std::span<const std::byte> rest = std::span(held.front()).subspan(kStreamHead.size());
   const auto next_pickle = [&] {
     Pickle pickle(rest, path);
     rest = rest.subspan(pickle.bytes_used());
@@ -100,7 +106,8 @@ TorchFile::Parts TorchFile::read_stream(std::span<const std::byte> file, const s
   const PickleValue* const little = find(machine, machine.root(), "little_endian");
   if (little == nullptr || little->kind != ValueKind::truth || little->number == 0)
     refuse(path, "its bytes are in another order");
-  Parts parts{next_pickle(), {}};
+  Pickle pickle = next_pickle();
+  Parts parts{std::move(held), std::move(pickle), {}};
 
   std::unordered_map<std::string_view, const PickleValue*> wanted;
   for (const PickleValue& value : parts.pickle.values())

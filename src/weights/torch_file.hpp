@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "weights/pickle.hpp"
 
@@ -18,10 +19,9 @@ namespace eqt::weights {
 /// _legacy_save).
 class TorchFile {
  public:
-  /// Keeps references into `file`.
   /// @param path for sentences
   /// @throws Error{data}; every storage that the pickle names is there, whole and undamaged
-  TorchFile(std::span<const std::byte> file, const std::string& path);
+  TorchFile(std::vector<std::byte> file, const std::string& path);
 
   const Pickle& pickle() const { return pickle_; }
   /// All bytes of a storage of the pickle. Fewer than it has elements of: the file holds no more.
@@ -30,14 +30,16 @@ class TorchFile {
  private:
   using Storages = std::unordered_map<std::string_view, std::span<const std::byte>>;
   struct Parts {
+    std::vector<std::vector<std::byte>> held;  // what pickle and storages refer to
     Pickle pickle;
     Storages storages;  // by key
   };
   explicit TorchFile(Parts parts);
-  static Parts read_parts(std::span<const std::byte> file, const std::string& path);
+  static Parts read_parts(std::vector<std::byte> file, const std::string& path);
   static Parts read_archive(std::span<const std::byte> file, const std::string& path);
-  static Parts read_stream(std::span<const std::byte> file, const std::string& path);
+  static Parts read_stream(std::vector<std::byte> file, const std::string& path);
 
+  std::vector<std::vector<std::byte>> held_;
   Pickle pickle_;
   Storages storages_;
 };

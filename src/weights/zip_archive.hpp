@@ -1,54 +1,51 @@
-// Zip archives from outside, of which nothing is believed before it is checked.
+// Zip archives from outside, read by libzip.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+struct zip;  // libzip's
+
 namespace eqt::weights {
 
 /// The records of an archive in memory. torch.save stores them as they are; one that is compressed
 /// could grow a thousandfold and is refused.
-/// Format: PKWARE's APPNOTE.TXT 6.3, 4.3.7 and 4.3.12 to 4.3.16, with the 64-bit fields (4.5.3).
 class ZipArchive {
  public:
   struct Record {
-    std::string_view name;
-    std::span<const std::byte> bytes;
-    std::uint32_t checksum = 0;  // what the directory says of them
-    std::size_t begin = 0;       // of its header in the file
+    std::string name;
+    std::uint64_t index = 0;  // in the archive
+    std::size_t bytes = 0;
   };
 
   /// Keeps references into `file` and to `path`, which is for sentences.
-  /// @throws Error{data} unless every record is stored, lies in the file and shares no byte with
-  /// another or the directory, and no two have the same name
+  /// @throws Error{data} unless libzip finds the archive consistent, every record is stored, all
+  /// together have no more bytes than the file, and no two have the same name
   ZipArchive(std::span<const std::byte> file, const std::string& path);
 
   /// In the order of their names.
   std::span<const Record> records() const { return records_; }
   /// Null if there is none of that name.
   const Record* find(std::string_view name) const;
-  /// @throws Error{data} unless the record's bytes have its checksum
-  void check(const Record& record) const;
+  /// The record's bytes.
+  /// @throws Error{data} unless they are all there and have the record's checksum
+  std::vector<std::byte> read(const Record& record) const;
 
  private:
-  struct Directory {
-    std::uint64_t begin = 0, bytes = 0, entries = 0;
+  struct Discard {
+    void operator()(zip* archive) const;
   };
 
-  Directory find_directory() const;
-  Directory long_directory(std::uint64_t at) const;
-  std::size_t read_entry(std::span<const std::byte> entries, std::size_t at);
-  void place(Record& record, std::uint64_t bytes, std::uint64_t directory) const;
-  void check_overlaps() const;
+  Record stored_record(std::uint64_t index) const;
 
-  std::span<const std::byte> file_;
   const std::string& path_;
-  Directory directory_;
+  std::unique_ptr<zip, Discard> archive_;
   std::vector<Record> records_;
 };
 

@@ -21,7 +21,7 @@ std::string refusal(const std::string& bytes) {
   const std::string path = "test.zip";
   try {
     const weights::ZipArchive archive(bytes_of(bytes), path);
-    for (const auto& record : archive.records()) archive.check(record);
+    for (const auto& record : archive.records()) (void)archive.read(record);
   } catch (const Error& error) {
     CHECK(error.kind() == Kind::data);
     CHECK(std::string(error.what()).find('\n') == std::string::npos);
@@ -52,25 +52,45 @@ TEST_CASE("stored records are found by name", "[zip_archive]") {
   const weights::ZipArchive archive(bytes_of(kTwo), path);
   REQUIRE(archive.records().size() == 2);
   REQUIRE(archive.find("bc") != nullptr);
-  CHECK(std::ranges::equal(archive.find("bc")->bytes, bytes_of("678")));
+  CHECK(std::ranges::equal(archive.read(*archive.find("bc")), bytes_of("678")));
   CHECK(archive.find("b") == nullptr);
   CHECK(refusal(with(kTwo, kEnd + 20, number_bytes(4, 2)) + "note").empty());
   CHECK(refusal(zip_bytes({})).empty());
+  CHECK(refusal(zip_bytes({{"empty", ""}})).empty());
 }
 
 TEST_CASE("a record that could grow, overlap or lie elsewhere is refused", "[zip_archive]") {
-  says(refusal(with(kTwo, kEntry + 10, number_bytes(8, 2))), "compressed");
-  says(refusal(with(kTwo, kEntry + 8, number_bytes(1, 2))), "encrypted");
-  says(refusal(with(kTwo, kEntry + 24, number_bytes(5000, 4))), "not as long as it says");
-  says(refusal(with(kTwo, kEntry + 20, number_bytes(5000, 4) + number_bytes(5000, 4))),
-       "longer than the file");
-  says(refusal(with(kTwo, kEntry + 20, number_bytes(6, 4) + number_bytes(6, 4))), "overlap");
-  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(0, 4))), "another name");
-  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(1, 4))), "header");
-  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(0xFFFFFFF0, 4))), "does not lie");
-  says(refusal(with(kTwo, kEntry + 16, number_bytes(1, 4))), "checksum");
+  const auto in_both = [](std::size_t of_header, std::size_t of_entry, const std::string& bytes) {
+    return with(with(kTwo, of_header, bytes), kEntry + of_entry, bytes);
+  };
+  says(refusal(in_both(8, 10, number_bytes(8, 2))), "a is compressed");
+  says(refusal(in_both(6, 8, number_bytes(1, 2))), "a is encrypted");
+  says(refusal(in_both(22, 24, number_bytes(5000, 4))), "not as long as it says");
+  const std::string longer = number_bytes(5000, 4) + number_bytes(5000, 4);
+  says(refusal(in_both(18, 20, longer)), "no whole zip archive");
+  says(refusal(with(kTwo, kEntry + 20, number_bytes(6, 4) + number_bytes(6, 4))), "contradicts");
+  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(0, 4))), "contradicts itself");
+  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(1, 4))), "no whole zip archive");
+  says(refusal(with(kTwo, kSecondEntry + 42, number_bytes(0xFFFFFFF0, 4))), "no whole zip archive");
+  says(refusal(in_both(14, 16, number_bytes(1, 4))), "record a is damaged: the checksum differs");
   says(refusal(with(kTwo, kTwo.find("12345"), "2")), "record a is damaged");
-  says(refusal(zip_bytes({{"a", "1"}, {"a", "2"}})), "two records named a");
+  says(refusal(zip_bytes({{"a", "1"}, {"a", "2"}})), "two records");
+}
+
+TEST_CASE("records that share their bytes are refused where they would grow", "[zip_archive]") {
+  // The bytes of a are a record b: 1031 and 1000 bytes in a file of little more than 1100.
+  const std::string inner = zip_bytes({{"b", std::string(1000, 'x')}});
+  const std::size_t inner_entry = inner.find("PK\1\2");
+  const std::string outer = zip_bytes({{"a", inner.substr(0, inner_entry)}});
+  const std::size_t entry = outer.rfind("PK\1\2"), end = outer.rfind("PK\5\6");
+  const std::string of_b = inner.substr(inner_entry, inner.rfind("PK\5\6") - inner_entry);
+  const std::string directory =
+      outer.substr(entry, end - entry) + with(of_b, 42, number_bytes(31, 4));
+  const std::string facts =
+      number_bytes(2, 2) + number_bytes(2, 2) + number_bytes(directory.size(), 4);
+  says(refusal(outer.substr(0, entry) + directory + with(outer.substr(end), 8, facts)),
+       "more bytes than the file");
+  says(refusal(zip_bytes({{"a", std::string(100, 'x')}, {"a", "y"}})), "two records");
 }
 
 TEST_CASE("lengths and places of 64 bits are read", "[zip_archive]") {
@@ -87,9 +107,9 @@ TEST_CASE("lengths and places of 64 bits are read", "[zip_archive]") {
   };
   const std::string field = number_bytes(1, 2) + number_bytes(16, 2);
   CHECK(refusal(archive(field + number_bytes(5, 8) + number_bytes(5, 8))).empty());
-  says(refusal(archive(field + number_bytes(1ull << 62, 8) + number_bytes(5, 8))), "not as long");
-  says(refusal(archive(field + number_bytes(5, 8))), "damaged");
-  says(refusal(archive("")), "longer than the file");
+  CHECK(!refusal(archive(field + number_bytes(1ull << 62, 8) + number_bytes(5, 8))).empty());
+  CHECK(!refusal(archive(field + number_bytes(5, 8))).empty());
+  CHECK(!refusal(archive("")).empty());
 
   // 4.3.14 and 4.3.15: a directory of 64 bits in front of the end.
   const auto long_directory = [&](std::uint64_t begin, std::uint64_t entries, std::uint64_t place) {
@@ -97,13 +117,14 @@ TEST_CASE("lengths and places of 64 bits are read", "[zip_archive]") {
                               number_bytes(entries, 8) + number_bytes(entries, 8) +
                               number_bytes(kEnd - kEntry, 8) + number_bytes(begin, 8);
     return kTwo.substr(0, kEnd) + end64 + "PK\6\7" + number_bytes(0, 4) + number_bytes(place, 8) +
-           number_bytes(1, 4) + with(kTwo.substr(kEnd), 10, std::string(10, '\xFF'));
+           number_bytes(1, 4) + with(kTwo.substr(kEnd), 8, std::string(12, '\xFF'));
   };
   CHECK(refusal(long_directory(kEntry, 2, kEnd)).empty());
-  says(refusal(long_directory(kEntry, 3, kEnd)), "2 records instead of 3");
-  says(refusal(long_directory(~0ull, 2, kEnd)), "does not lie in the file");
-  says(refusal(long_directory(kEntry, 2, ~0ull)), "does not lie in the file");
-  says(refusal(long_directory(kEntry, 2, kEnd + 1)), "damaged");
+  CHECK(!refusal(long_directory(kEntry, 3, kEnd)).empty());
+  CHECK(!refusal(long_directory(kEntry, 1ull << 40, kEnd)).empty());
+  CHECK(!refusal(long_directory(~0ull, 2, kEnd)).empty());
+  CHECK(!refusal(long_directory(kEntry, 2, ~0ull)).empty());
+  CHECK(!refusal(long_directory(kEntry, 2, kEnd + 1)).empty());
 }
 
 TEST_CASE("what is cut or no archive is refused", "[zip_archive]") {
