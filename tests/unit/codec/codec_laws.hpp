@@ -1,4 +1,4 @@
-// Laws of all codecs that encode a message as a whole; each family's test calls them with its codecs.
+// Laws of all codecs that encode a message as a whole: each family tests its codecs by them.
 
 #pragma once
 
