@@ -46,9 +46,9 @@ class Job:
     def __init__(self, program, place, config=None):
         self.program, self.place, self.content = program, place, config or CONFIG
         self.config, self.out = os.path.join(place, "config.json"), os.path.join(place, "run")
-        self.errors, self.mark = os.path.join(place, "stderr"), os.path.join(place, "struck")
+        self.errors, self.mark = os.path.join(place, "stderr"), os.path.join(place, "fault")
         self.tag = f"EQT_CHAOS_CELL={uuid.uuid4()}"
-        self.process, self.struck = None, None
+        self.process, self.fault_time = None, None
         with open(self.config, "w", encoding="utf-8") as file:
             json.dump(self.content, file)
 
@@ -71,7 +71,7 @@ class Job:
         with open(self.errors, "wb") as sink, open(self.errors + ".out", "wb") as out:
             self.process = subprocess.Popen(command, env=variables, stdin=stdin, stdout=out, stderr=sink,
                                             start_new_session=True)
-        self.struck = time.time()  # unless a fault comes later
+        self.fault_time = time.time()  # unless a fault comes later
 
     def processes(self, name=None):
         """[(rank or None, process)] of this job; those called `name` only."""
@@ -120,12 +120,12 @@ class Job:
                 return False
         return self.until(begun)
 
-    def strike(self):
-        self.struck = time.time()
+    def mark_fault(self):
+        self.fault_time = time.time()
 
     def signal(self, number, rank=None):
         """To mpirun, or to one rank."""
-        self.strike()
+        self.mark_fault()
         target = self.process.pid if rank is None else self.process_of(rank)
         if target is not None:
             os.kill(target, number)
@@ -133,9 +133,9 @@ class Job:
     def end(self, limit):
         """(seconds after the fault, exit code, what was said, what is wrong)"""
         wrong = []
-        while self.process.poll() is None and time.time() < self.struck + 3 * limit:
+        while self.process.poll() is None and time.time() < self.fault_time + 3 * limit:
             time.sleep(0.02)
-        seconds = time.time() - self.struck
+        seconds = time.time() - self.fault_time
         if self.process.poll() is None:
             wrong.append("hung")
             os.killpg(self.process.pid, signal.SIGKILL)

@@ -148,13 +148,13 @@ def hidden_processes(mount):
 def killed_at_end(job):
     job.start(job.train(), EQT_FAULT="kill:rank=0,step=0,phase=end")
     job.until_fault()
-    job.strike()
+    job.mark_fault()
 
 
 def stalled_at_end(job):
     job.start(job.train(), EQT_FAULT="stall:rank=0,step=0,phase=end")
     job.until_fault()
-    job.strike()
+    job.mark_fault()
 
 
 def frozen(ranks, when):
@@ -176,16 +176,16 @@ def frozen(ranks, when):
                 subprocess.run(["fsfreeze", "--freeze", disk], **quiet)
                 thawed = False
                 job.signal(signal.SIGCONT, 0)
-            while job.process.poll() is None and time.time() < job.struck + 2 * LIMIT:
+            while job.process.poll() is None and time.time() < job.fault_time + 2 * LIMIT:
                 time.sleep(0.05)
             ended = time.time()
             # A process that waits for a frozen disk cannot die.
             subprocess.run(["fsfreeze", "--unfreeze", disk], **quiet)
             thawed = True
             seconds, code, said, wrong = job.end(3 * LIMIT)
-            if ended - job.struck > LIMIT:
-                wrong.append(f"took {ended - job.struck:.1f} s")
-            return min(seconds, ended - job.struck), code, said, wrong
+            if ended - job.fault_time > LIMIT:
+                wrong.append(f"took {ended - job.fault_time:.1f} s")
+            return min(seconds, ended - job.fault_time), code, said, wrong
         finally:
             if not thawed:
                 subprocess.run(["fsfreeze", "--unfreeze", disk], check=False)
@@ -208,7 +208,7 @@ def out_of_time(job):
     line = 'ulimit -St 8 && exec "$@"'
     job.start(job.mpirun("bash", "-c", line, "bash", job.program, *job.arguments(*LONG)))
     job.until(lambda: cpu_seconds(job.process_of(0)) >= 8)
-    job.strike()
+    job.mark_fault()
 
 
 def cpu_seconds(process):
@@ -242,8 +242,8 @@ def cut_off(job):
     """A host's cable is pulled under a plain mpirun."""
     job.start(job.script("netlab.sh", "--ranks", "3", "--rate", "100mbit", "--cut", "2=8", "--",
                          job.program, *job.arguments(*LONG)))
-    job.until(lambda: time.time() - job.struck > 8)
-    job.strike()
+    job.until(lambda: time.time() - job.fault_time > 8)
+    job.mark_fault()
 
 
 def has_root_disks():

@@ -103,7 +103,7 @@ class Cell(common.Cell):
         job.until_fault()
         happened = os.path.exists(job.mark)
         if happened:
-            job.struck = os.path.getmtime(job.mark)
+            job.fault_time = os.path.getmtime(job.mark)
         seconds, code, said, wrong = job.end(LIMIT)
         if not happened:
             seconds = float("nan")
