@@ -119,7 +119,7 @@ PYTHON
 say "wrote $out and $out.md" >&2
 
 if command -v gnuplot >/dev/null; then
-  # gnuplot runs what stands in its own quotes and backquotes: no name from outside is in its script.
+  # gnuplot runs commands in its quotes and backquotes, so its script contains no name from outside.
   (cd "$work" && gnuplot) <<'PLOT'
 set terminal svg size 1000,520 font "sans-serif,12"
 set output "plot.svg"

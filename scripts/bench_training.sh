@@ -60,7 +60,7 @@ python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Every way's gradients stay in memory alike, and no data set is needed.
+# Gradients of all ways stay in memory in the same way, and no data set is needed.
 "$program" check --config "$config" ${sets[0]+"${sets[@]}"} --set data.name=synthetic --set data.path=null \
   >"$work/config.json" 2>"$work/log" || { cat "$work/log" >&2; exit 2; }
 compressor=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["compressor"]["name"])' "$work/config.json")

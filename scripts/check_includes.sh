@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source_folder=${1:-$EQT_ROOT/src}
 [[ -d $source_folder ]] || fail 2 "expected a folder with rooms at $source_folder, found none."
 
-# Room -> rooms whose headers it may include, beside its own.
+# Room -> rooms whose headers it may include, besides its own.
 declare -A rooms=(
   [core]=""
   [codec]="core"
@@ -48,7 +48,8 @@ declare -A libraries=(
   [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train app"
 )
 
-# library_of HEADER: whose header it is; "system" for the standard library, POSIX and the compiler.
+# library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and
+# the compiler.
 library_of() {
   case $1 in
     mpi.h | mpi-ext.h) echo mpi ;;

@@ -103,7 +103,7 @@ readonly fashion_files=(train-images-idx3-ubyte.gz:8d4fb7e6c68d591d4c3dfef9ec88b
   t10k-images-idx3-ubyte.gz:bef4ecab320f06d8554ea6380940ec79
   t10k-labels-idx1-ubyte.gz:bb300cfdad3c16e7a12a480ee83cd310)
 
-# Debian packs the files anew, so their checksums differ from the authors'; gzip checks the content.
+# Debian repacks the files, so their checksums differ from the authors'; gzip checks the content.
 fashion_complete() {
   local entry
   for entry in "${fashion_files[@]}"; do

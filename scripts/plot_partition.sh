@@ -69,7 +69,7 @@ with open(f"{work}/names", "w") as names:
     print("run = '" + "".join(c for c in title if c.isprintable() and c not in "'\\`") + "'", file=names)
 PYTHON
 
-# gnuplot runs what stands in its own quotes and backquotes: no name from outside is in its script.
+# gnuplot runs commands in its quotes and backquotes, so its script contains no name from outside.
 (cd "$work" && gnuplot >log 2>&1) <<'PLOT' || { tail -n 3 "$work/log" >&2; fail 74 "gnuplot could not write $out; its words stand above."; }
 load "names"
 set terminal svg size 900,480 font "sans-serif,12" noenhanced

@@ -74,7 +74,7 @@ export OMP_NUM_THREADS=$threads
 mpirun=(mpirun -np "$ranks")
 if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
   # Open MPI counts physical cores and refuses more ranks than those, or to run as root. --quiet: a
-  # rank that fails has said why; mpirun's own paragraphs about it would bury that sentence.
+  # rank that fails has said why; mpirun's own paragraphs would hide that sentence.
   mpirun+=(--oversubscribe --quiet)
   open_mpi_keepalive
   if [[ $bind == core ]]; then
@@ -97,12 +97,13 @@ elif [[ $bind == core ]]; then
   mpirun+=(-bind-to "core:$threads")
 fi
 
-# Ranks get pipes from mpirun; this tells where their progress bar is seen.
+# Ranks get pipes from mpirun; this tells them where their progress bar is shown.
 unset EQT_TERMINAL
 if [[ -t 2 ]] && EQT_TERMINAL=$(tty <&2); then export EQT_TERMINAL; fi
 
-# mpirun passes SIGUSR1 on to every rank, which then ends after a step with its state saved; of SIGTERM
-# it makes an end within a second. It gets a process group of its own, for Ctrl-C reaches a whole group.
+# mpirun passes SIGUSR1 on to every rank, which then ends after a step with its state saved; after
+# SIGTERM it ends the job within a second. It gets a process group of its own, since Ctrl-C reaches
+# a whole group.
 limit=()
 [[ -z $seconds ]] || limit=(timeout --verbose --foreground --signal=USR1 --kill-after=30 "$seconds")
 run_gracefully ${limit[@]+"${limit[@]}"} "${mpirun[@]}" "$program" "$@"

@@ -27,7 +27,8 @@ done
 readonly ROOT=$EQT_ROOT/build/arm64-root
 readonly APT=$EQT_ROOT/build/arm64-apt
 
-# private_apt COMMAND...: apt for arm64 with lists and status of its own; the system's stay as they are.
+# private_apt COMMAND...: apt for arm64 with separate lists and status; the system's stay as they
+# are.
 private_apt() {
   "apt-$1" -q -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State="$APT/state" \
     -o Dir::State::status="$APT/status" -o Dir::Cache="$APT/cache" -o Debug::NoLocking=1 \

@@ -56,7 +56,7 @@ if(TARGET equant-train)
   eqt_e2e_test(netlab 120)
   eqt_e2e_test(without_threads 120)
 
-  # Two tests run beside each other, since most wait for starts most of the time. Not those that
+  # Two tests run at the same time, since most of them mostly wait for starts. Not those that
   # measure, have deadlines of seconds, or share a name outside their folder.
   foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
           elastic netlab chaos signals divergence fails_fast collective_failures gossip_failures)

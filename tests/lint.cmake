@@ -1,5 +1,5 @@
-# What a reader would otherwise have to watch for: formatting, who includes whom, headers that
-# compile on their own.
+# Checks of the sources: formatting, includes between rooms, headers that compile on their own,
+# Markdown.
 
 add_test(NAME lint.includes COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_includes.sh)
 add_test(NAME lint.include_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/include_rules.sh)

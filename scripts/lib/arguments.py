@@ -1,11 +1,11 @@
-"""What argparse would not say of a command line."""
+"""Checks of a command line that argparse does not make."""
 
 import difflib
 import re
 
 
 def refuse_unknown(parser, words):
-    """Leaves with a sentence for an option that is none, before one that is missing is told."""
+    """Reports an unknown option before a missing one, and exits."""
     known = parser.format_help()
     for word in words:
         name = word.split("=")[0]

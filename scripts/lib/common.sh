@@ -101,8 +101,9 @@ build() {
     fail 1 "The build of $target in build/$preset failed; the first error stands above."
 }
 
-# open_mpi_keepalive: for what is started from here on. Without it a mpirun whose host was cut off waits
-# for ever, as TCP does; with it, it ends the job after 5 seconds of silence with exit code 205.
+# open_mpi_keepalive: for everything that is started after it. Without it, mpirun waits for ever
+# after a host was cut off, as TCP does; with it, mpirun ends the job after 5 seconds of silence
+# with exit code 205.
 open_mpi_keepalive() {
   export OMPI_MCA_oob_tcp_keepalive_time=${OMPI_MCA_oob_tcp_keepalive_time:-2}
   export OMPI_MCA_oob_tcp_keepalive_intvl=${OMPI_MCA_oob_tcp_keepalive_intvl:-1}
@@ -122,9 +123,9 @@ readable_again() {
   printf '%s\n' "$2/config.json"
 }
 
-# run_gracefully COMMAND...: runs mpirun, passes on its exit code, and makes of the signals that end a
-# script the one that mpirun passes on to its ranks. A second one ends them at once. Where after_start
-# names a function, that runs beside it, told its process.
+# run_gracefully COMMAND...: runs mpirun, passes on its exit code, and turns the signals that end a
+# script into the one that mpirun passes on to its ranks. A second signal ends them at once. If
+# after_start names a function, it runs at the same time, with the number of mpirun's process.
 run_gracefully() {
   local code before beside="" tether=()
   signals_seen=0

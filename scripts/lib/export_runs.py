@@ -30,7 +30,7 @@ def fail(code, sentence):
 
 
 def numbers(value, name):
-    """(name, number) of everything in a record that is one; lists of numbers have an index."""
+    """(name, number) of every number in a record; lists of numbers have an index."""
     if isinstance(value, (bool, int, float)):
         if math.isfinite(value):
             yield name, float(value)
@@ -65,7 +65,7 @@ def read_document(path):
 
 
 def read_records(path):
-    """{(type, step): record} of the numbered records, where a run went back the last one of a step."""
+    """{(type, step): record} of the numbered records; the last one of a step if a run went back."""
     records = {}
     with open(path, encoding="utf-8") as file:
         lines = file.readlines()
@@ -104,11 +104,11 @@ class Run:
         return dict(numbers(self.summary or {}, "summary"))
 
     def words(self):
-        """What the summary says in words."""
+        """The texts of the summary."""
         return {k: v for k, v in (self.summary or {}).items() if isinstance(v, str)}
 
     def identity(self):
-        """The same for the same run in the same place: handed over twice, it is still one."""
+        """The same for the same run in the same place, so that a run handed over twice is still one."""
         return hashlib.sha256(json.dumps([self.folder, self.config]).encode()).hexdigest()[:16]
 
     def files(self):

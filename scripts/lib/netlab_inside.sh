@@ -46,8 +46,9 @@ add_host() {
     echo cubic >tcp_congestion_control || echo reno >tcp_congestion_control' 2>/dev/null || true
   must "give a host its address" on "$host" sh -c "ip link set lo up &&
     ip address add 10.77.0.$((host + 1))/24 dev eth0 && ip link set eth0 up"
-  # The kernel hands over batches of packets, up to 64 KiB. One that the shaper has to cut costs a
-  # timer for each of its packets, on the cores that shall compute; so batches fit the bucket.
+  # The kernel hands over batches of packets, up to 64 KiB. A batch that the shaper has to cut costs
+  # a timer for each of its packets, on the cores that should compute; so batches fit into the
+  # bucket.
   if [[ $burst -gt 0 && $burst -lt 65536 ]]; then
     must "limit batches of packets" ip link set "port$host" gso_max_size $((burst * 3 / 4))
     must "limit batches of packets" on "$host" ip link set eth0 gso_max_size $((burst * 3 / 4))
@@ -147,7 +148,7 @@ end_with() {
   exit "$1"
 }
 
-# cut_link HOST SECONDS: nobody reaches that host any more, as if its cable were pulled.
+# cut_link HOST SECONDS: that host cannot be reached any more, as if its cable were pulled.
 cut_link() {
   sleep "$2"
   touch "$state/board$1.cut"

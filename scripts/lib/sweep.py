@@ -60,7 +60,7 @@ def natural(text):
 
 
 def chosen_rows(options):
-    """The rows to run: of the file, or one for each config."""
+    """The rows to run: those of the file, or one for each config."""
     if not options.rows:
         return [Row(None, options.ranks, config, []) for config in options.config]
     rows = fitting(read_rows(options.rows), options.only, "--only")
@@ -158,7 +158,7 @@ def all_runs(options, sweep):
 
 
 def check_ready(runs):
-    """Leaves with a sentence where what the runs need is not there."""
+    """Exits with a message if something that the runs need is missing."""
     if not os.access(PROGRAM, os.X_OK):
         fail(2, f"{PROGRAM} is not an executable: build it with scripts/quickstart.sh, or name it in "
                 "EQT_PROGRAM.")
@@ -171,7 +171,7 @@ def check_ready(runs):
 
 
 def say_estimate(runs, todo, options):
-    """Tries a few steps of each kind of run; the program's own sentence where it refuses one."""
+    """Tries a few steps of each kind of run; gives the program's own message if it refuses one."""
     check_ready(todo)
     try:
         estimate = sweep_estimate.Estimate(runs, todo, options)

@@ -22,7 +22,7 @@ REFUSED = (2, 3)  # exit codes after which no other run of the sweep will do bet
 
 
 class Refused(Exception):
-    """The program does not take a config: its own sentence, and its exit code."""
+    """The program refuses a config: its own message, and its exit code."""
 
     def __init__(self, sentence, code):
         super().__init__(sentence)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Cost:
-    """What a step takes and what a run takes beside its steps and tests [seconds]."""
+    """The time of a step, and of a run besides its steps and tests [seconds]."""
 
     def __init__(self, step, start, record):
         self.step, self.start = step, start
@@ -55,7 +55,7 @@ class Cost:
 
 
 def cost_in(folder, elapsed=None):
-    """The cost that a finished run's folder tells of; None where it tells of none.
+    """The cost of a finished run, from its folder; None if the folder does not say.
 
     `elapsed` is what the run took from the outside, where that was measured [seconds].
     """
@@ -91,7 +91,7 @@ def resolved(run, options):
 
 
 def tried(run, options):
-    """The cost of a run by its first steps, whose results go."""
+    """The cost of a run from its first steps; their results are removed."""
     few = [f"train.steps={STEPS}", "train.evaluate_every=0", "data.limit_test=20",
            "checkpoint.every_steps=0", "checkpoint.every_epochs=0", "output.step_records=true"]
     with tempfile.TemporaryDirectory(prefix="sweep-estimate-") as place:
@@ -110,7 +110,7 @@ def is_brief(config):
 
 
 class Estimate:
-    """Seconds of each run that is to do; None where its steps could not be tried."""
+    """Seconds of each run that is to be done; None if its steps could not be tried."""
 
     def __init__(self, runs, todo, options):
         self.seconds = {}

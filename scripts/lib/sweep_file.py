@@ -23,7 +23,7 @@ RATE = r"unlimited|[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit"
 
 
 class SweepError(Exception):
-    """What is wrong with a sweep, in one sentence, and the exit code that says so."""
+    """What is wrong with a sweep, in one sentence, and the exit code."""
 
     def __init__(self, sentence, code=2):
         super().__init__(sentence)
@@ -60,7 +60,7 @@ def read_rows(path):
 
 
 def fitting(rows, patterns, where):
-    """The rows whose name one of the patterns fits; all if there are none."""
+    """The rows whose names match one of the patterns; all if there are none."""
     for pattern in patterns or []:
         if not any(fnmatch.fnmatchcase(row.name, pattern) for row in rows):
             raise SweepError(f'{where} "{pattern}" fits none of the rows '
@@ -75,7 +75,7 @@ def shown(value):
 
 
 def check_members(members, kinds, where):
-    """Every key is known and has a value of its kind."""
+    """Checks that every key is known and has a value of its kind."""
     for key, value in members.items():
         if key not in kinds:
             near = difflib.get_close_matches(key, kinds, 1)
@@ -88,7 +88,7 @@ def check_members(members, kinds, where):
 
 
 def with_lists(members):
-    """The members, a value alone made a list where a list belongs."""
+    """The members, with single values made lists where lists are expected."""
     return {key: value if isinstance(value, (list, dict)) or key not in LISTS else [value]
             for key, value in members.items()}
 
@@ -122,7 +122,7 @@ def check_flow(flow, where):
 
 
 def merged(flow):
-    """The flow with its "short" on top: members take each other's place, keys of "set" one by one."""
+    """The flow with its "short" applied: members are replaced, keys of "set" one by one."""
     short = flow.get("short", {})
     if "configs" in short or "rows" in short:  # others than the whole sweep's, or the same anew
         flow = {key: value for key, value in flow.items() if key not in ("configs", "rows", "only")}
@@ -164,7 +164,7 @@ def row_of(item, folder, where):
 
 
 class SweepFile:
-    """A checked file. With `short` its "short" counts, which ends sooner and shows less."""
+    """A checked file. With `short` its "short" is applied, which ends sooner and shows less."""
 
     def __init__(self, path, short):
         self.path = path
@@ -223,7 +223,7 @@ class SweepFile:
                              "nothing, found both.")
 
     def combinations(self):
-        """(row, ranks, link, sets, what names the folder beside sets) of every run but for seeds."""
+        """(row, ranks, link, sets, the other parts of the folder's name) of every run except for seeds."""
         for row, link, sets in itertools.product(self.rows, self.links,
                                                  itertools.product(*self.grid)):
             row_ranks = [row.ranks] if isinstance(row.ranks, str) else row.ranks

@@ -19,7 +19,7 @@ def leaves(schema, prefix=""):
 
 
 def known_keys():
-    """All keys of a config, or None where no program is there to say."""
+    """All keys of a config, or None if there is no program to ask."""
     if not os.access(PROGRAM, os.X_OK):
         return None
     told = subprocess.run([PROGRAM, "schema"], stdin=subprocess.DEVNULL, capture_output=True, text=True,

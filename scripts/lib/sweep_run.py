@@ -1,4 +1,4 @@
-"""One run of a sweep: how it is started, where its results lie, and how it ended."""
+"""One run of a sweep: how it is started, where its results are, and how it ended."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ PROGRAM = os.environ.get("EQT_PROGRAM") or str(ROOT / "build/release/equant-trai
 
 
 class Run:
-    """One combination: what to run, where its results lie, and how it ended."""
+    """One combination: what to run, where its results are, and how it ended."""
 
     def __init__(self, options, row, sets, seed, link=None, told=()):
         self.config, self.sets, self.seed = row.name or row.config, sets, seed
@@ -63,7 +63,7 @@ class Run:
             raise SweepError(f"{path} is not JSON: delete {self.folder} and run the sweep again.", 1) from None
 
     def check_finished(self):
-        """Whether an earlier result stands; leaves with a sentence if it is of another recipe."""
+        """Whether there is an earlier result; exits with a message if it has another recipe."""
         if self.summary() is None:
             return False
         known = self._known_recipe()
@@ -93,7 +93,7 @@ class Run:
         return [PROGRAM, "check", "--config", self.file, *kept, *sets]
 
     def command(self, options, folder, more=()):
-        """Runs it into that folder, with `more` set on top."""
+        """Runs it into that folder, with `more` set as well."""
         sets = [word for value in [*self.values, *more] for word in ("--set", value)]
         arguments = ["--config", self.file, *options.extra, *sets, "--out", str(folder)]
         if not self.simulate and not self.link:
@@ -112,7 +112,7 @@ class Run:
         return [*limit, PROGRAM, *arguments, "--simulate", self.ranks]
 
     def environment(self, options):
-        """As run_local.sh makes it: linear algebra with other threads may round otherwise."""
+        """As run_local.sh sets it: linear algebra with another number of threads may round differently."""
         share = max(1, len(os.sched_getaffinity(0)) // int(self.ranks))
         return {**os.environ, "OMP_NUM_THREADS": options.threads or str(share)}
 

@@ -28,7 +28,7 @@ def text_cell(column, value):
 
 
 def text_table(rows, columns=COLUMNS):
-    """Aligned columns: words to the left, numbers to the right; columns that hold nothing are left out."""
+    """Aligned columns: words to the left, numbers to the right; empty columns are left out."""
     heads = {name: HEADS.get(name, name.replace("_seconds", " s").replace("_", " ")) for name in columns}
     heads.update((name, heads[name] + " %") for name in columns if name in PERCENT)
     cells = {name: [text_cell(name, row[name]) for row in rows] for name in columns}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes of bench_training.sh's steps a Markdown table and the sentences that may be quoted from it.
+"""Makes a Markdown table, and sentences that may be quoted, from the steps of bench_training.sh.
 
 usage: training_table.py STEPS.csv --compressor NAME --ranks N [--machine TEXT]
 
@@ -114,7 +114,7 @@ def ratio(ways, slow, fast):
 
 
 def sentences(medians, names):
-    """What may be quoted: each speed-up with the column that it is against."""
+    """Sentences that may be quoted: each speed-up with the column that it is compared with."""
     for (model, batch, rate, _), ways in medians.items():
         fastest = fastest_float32(ways)
         if fastest is None or "best" not in ways:

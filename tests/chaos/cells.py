@@ -1,4 +1,4 @@
-"""What all cells of matrix.py share: limits, a small job, its processes, and how it is judged."""
+"""Common parts of all cells of matrix.py: limits, a small job, its processes, and checks of how it ended."""
 
 import json
 import os
@@ -103,11 +103,11 @@ class Job:
         return False
 
     def until_fault(self):
-        """Until a fault of EQT_FAULT has happened."""
+        """Waits until a fault of EQT_FAULT has happened."""
         return self.until(lambda: os.path.exists(self.mark))
 
     def until_ranks(self, ranks=2):
-        """Until so many ranks note signals."""
+        """Waits until so many ranks handle signals."""
         return self.until(lambda: sum(catches(process, signal.SIGUSR1)
                                       for _, process in self.processes("equant-train")) >= ranks)
 
@@ -124,14 +124,14 @@ class Job:
         self.fault_time = time.time()
 
     def signal(self, number, rank=None):
-        """To mpirun, or to one rank."""
+        """Sends it to mpirun, or to one rank."""
         self.mark_fault()
         target = self.process.pid if rank is None else self.process_of(rank)
         if target is not None:
             os.kill(target, number)
 
     def end(self, limit):
-        """(seconds after the fault, exit code, what was said, what is wrong)"""
+        """(seconds after the fault, exit code, output, what is wrong)"""
         wrong = []
         while self.process.poll() is None and time.time() < self.fault_time + 3 * limit:
             time.sleep(0.02)
@@ -170,7 +170,7 @@ def catches(process, number):
 
 
 class Cell:
-    """A row of the table, called by its fault, where that happens, and what it meets.
+    """A row of the table, named by its fault, its place, and what it affects.
 
     A kind of cells has `play(program, folder)`: (seconds after the fault, exit code, the best
     sentence, what is wrong).
@@ -181,7 +181,7 @@ class Cell:
         self.act, self.phase, self.algorithm = name.split()
 
     def place(self, folder):
-        """The path of a folder of its own."""
+        """The path of the cell's own folder."""
         return os.path.join(folder, re.sub(r"[^a-z0-9-]", "-", self.name))
 
 

@@ -1,4 +1,4 @@
-"""Cells of matrix.py for what is no step: starts, ends, and what surrounds a job.
+"""Cells of matrix.py outside of steps: starts, ends, and the surroundings of a job.
 
 Each plays a whole job and judges it by itself: how long it took after the fault, its exit code, what
 it said, and that no process is left.
@@ -158,7 +158,7 @@ def stalled_at_end(job):
 
 
 def frozen(ranks, when):
-    """The run folder's file system freezes, when rank 0 has come to the start or the end."""
+    """The run folder's file system freezes when rank 0 is at the start or the end."""
     def play(job):
         image, disk = os.path.join(job.place, "image"), os.path.join(job.place, "disk")
         os.makedirs(disk)
@@ -222,7 +222,7 @@ def cpu_seconds(process):
 
 
 def paused(job):
-    """A rank sleeps for 3.5 of 5 seconds and goes on: run_elastic.sh must leave the job alone."""
+    """A rank sleeps for 3.5 of 5 seconds and continues: run_elastic.sh must leave the job alone."""
     job.start(job.script("run_elastic.sh", "--hosts", "localhost:2", "--shell", "sh -c true", "--patience",
                          "1", "--mca", "rmaps_base_oversubscribe", "1", job.config, "--out", job.out,
                          "--set", "train.steps=60", "--set", "train.epochs=60"),
@@ -258,7 +258,7 @@ def has_netlab():
 
 
 def cells():
-    """([cells], {why: [names that cannot be played here]})"""
+    """([cells], {why: [names that cannot run here]})"""
     stop = r"interrupted: .*told to stop"
     found = [
         Cell("sigterm", "reading", "alone", {75}, stop, stopped_alone),

@@ -1,4 +1,4 @@
-"""Cells of matrix.py for files: what lies in a run folder, what is planted there, and what others do to it.
+"""Cells of matrix.py for files: what is in a run folder, what is planted there, and what others do to it.
 
 Each plays one or two jobs of two ranks and judges by itself: exit codes, sentences, and every byte
 that was not the program's.
@@ -86,7 +86,7 @@ class Play:
         return self.end(self.start(*ranks, out=out))
 
     def must(self, code, sentence=""):
-        """How the last job shall have ended."""
+        """Checks how the last job ended."""
         self.check(self.code == code, f"exit code {self.code}, expected {code}")
         self.check(re.search(sentence, self.said), f"no sentence like \"{sentence}\"")
 

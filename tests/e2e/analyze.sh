@@ -45,7 +45,7 @@ for row in rows:
     assert abs(row["measured"] - row["exact"]) < 5 * row["measured_standard_error"] + 1e-6, row
 PY
 
-# A gradient file as NumPy writes it: one tensor; with a layout: small ones travel exactly.
+# A gradient file as NumPy writes it: one tensor; with a layout, small tensors are sent exactly.
 if python3 -c 'import numpy' 2>/dev/null; then
   python3 - "$WORK" <<'PY'
 import json, numpy, sys

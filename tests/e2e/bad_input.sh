@@ -66,7 +66,7 @@ echo '{"trian": {"epochs": 1}}' >"$WORK/section.json"
 config "$WORK/section.json"
 expect_failure 2 'train' "misspelt section"
 
-# A run that was refused leaves nothing that stands in the way of the next one.
+# A run that was refused leaves nothing that prevents the next one.
 for attempt in first second; do
   train 1 again --set data.name=cifar10 --set "data.path=$WORK/nowhere"
   expect_failure 3 "$WORK/nowhere" "the $attempt of two runs without data"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # In the middle of a step, while buckets are under way, one rank of three dies, stalls or falls out
-# of step: with every collective the others end within the time limit, and say in which operation of
-# which step they waited for whom, or whose message was wrong.
+# of step. With every collective the others end within the time limit, and say in which operation of
+# which step they waited for which rank, or whose message was wrong.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # The compressors that show a collective's own messages; all others travel without compression.
@@ -22,7 +22,7 @@ operation_of() {
   esac
 }
 
-# MPI's own allreduce neither says for whom it waits nor can tell one step from another.
+# MPI's own allreduce neither says which rank it waits for nor can tell one step from another.
 awaited_by() {
   case $1 in
     mpi-allreduce) echo '' ;;

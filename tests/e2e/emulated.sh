@@ -49,7 +49,7 @@ expect_equal "$first" "$(summary parameter_hash)" "overlap off"
 board other-seed --set train.emulate_compute=0 --set seed=2 --set compressor.name=elastiquant
 expect_different "$first" "$(summary parameter_hash)" "another seed"
 
-# Who waits for a slower board waits for the network, whoever moves the bytes.
+# A board that waits for a slower one waits for the network, whichever thread moves the bytes.
 for collective in dense mpi-allreduce; do
   board "waits-$collective" --set 'train.emulate_compute=[0, 0.05, 0.05]' --set compressor.name=none \
     --set synchronization.overlap=false --set "synchronization.collective=$collective"

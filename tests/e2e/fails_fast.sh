@@ -20,7 +20,7 @@ fault nan:rank=1,step=3
 expect_failure 4 'rank 1' "a NaN gradient on rank 1"
 expect_text 'step 3' "a NaN gradient on rank 1"
 
-# Every rank that waits tells it, so more than one line may come.
+# Every rank that waits reports it, so there may be more than one line.
 fault stall:rank=1,step=3 --set synchronization.timeout_seconds=2 --set synchronization.overlap=false
 expect_code 7 "rank 1 stalls"
 expect_text 'dense|allgather|scatter' "the sentence about a stall names the collective"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # In the middle of a step of gossip, while buckets are under way, one rank of three dies, stalls or
-# falls out of step: its neighbours end within the time limit, and say in which operation of which
-# step they waited for whom, or whose message was wrong.
+# falls out of step. Its neighbours end within the time limit, and say in which operation of which
+# step they waited for which rank, or whose message was wrong.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # What the program's sentences call the mixing of an algorithm.

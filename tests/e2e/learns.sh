@@ -38,7 +38,8 @@ ratio = summary["dense_bytes"] / summary["sent_bytes"]
 assert abs(ratio / summary["compression_ratio"] - 1) < 1e-6, ratio
 PY
 
-# Signum: whatever travels as signs or as float32, every parameter moves by the learning rate, up or down.
+# Signum: whether sent as signs or as float32, every parameter moves by the learning rate, up or
+# down.
 signs=(--set compressor.name=signsgd --set optimizer.learning_rate=0.0009765625 --set optimizer.weight_decay=0)
 train 2 sign-one "${signs[@]}" --set train.steps=1
 expect_code 0 "a step of signsgd"

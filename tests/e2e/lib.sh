@@ -46,8 +46,9 @@ finish() {
   echo "all checks hold"
 }
 
-# run COMMAND...: leaves CODE, SECONDS_TAKEN and the files OUT and ERR; never ends the test. Open MPI's
-# own files lie below $WORK: in a folder that jobs share, one that ends removes what another just made.
+# run COMMAND...: sets CODE, SECONDS_TAKEN and writes the files OUT and ERR; never ends the test.
+# Open MPI's own files are below $WORK: in a folder that jobs share, one that ends removes what
+# another has just made.
 run() {
   local start
   OUT=$WORK/stdout ERR=$WORK/stderr CODE=0
@@ -77,8 +78,8 @@ expect_text() {
   grep -qiE -- "$1" "$ERR" || wrong "$2: expected stderr to match \"$1\""
 }
 
-# expect_one_sentence WHAT: an error is told once and is no trace of calls. What ranks say that mpirun
-# ended because of it is not the error.
+# expect_one_sentence WHAT: an error is reported once, without a stack trace. What ranks say because
+# mpirun ended them is not the error.
 expect_one_sentence() {
   local lines
   lines=$(grep -v 'was ended by SIGTERM' "$ERR" | grep -cv '^[[:space:]]*$' || true)
@@ -91,7 +92,7 @@ expect_within() {
     wrong "$2: expected the end within $1 s, took $SECONDS_TAKEN s"
 }
 
-# expect_failure CODE REGEX WHAT: the three promises of every failure.
+# expect_failure CODE REGEX WHAT: the three properties of every failure.
 expect_failure() {
   expect_code "$1" "$3"
   expect_text "$2" "$3"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The laboratory: hosts are apart, links carry and count what was sent and no more than their rate,
-# exit codes are passed on, and nothing is left, however it ends.
+# The laboratory: hosts are separate, links carry and count what was sent at no more than their
+# rate, exit codes are passed on, and nothing is left, however it ends.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 netlab=$EQT_ROOT/scripts/netlab.sh
 "$netlab" --check >"$WORK/check" 2>&1 || skip "$(cat "$WORK/check")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Skewed data: what each rank trained on stands in the run record, adds up, and can be drawn.
+# Skewed data: the run record says what each rank trained on, it adds up, and it can be drawn.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 plot=$EQT_ROOT/scripts/plot_partition.sh
 skew=(--set data.partition.kind=skew --set data.partition.skew=0.8)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a person sees while a run goes on: a bar on a terminal, in its width; plain lines with the time
-# in a file; nothing with --quiet.
+# What a person sees during a run: a bar on a terminal, in its width; plain lines with the time in a
+# file; nothing with --quiet.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 short=(--config "$WORK/tiny.json")
 
@@ -52,7 +52,7 @@ print(json.dumps({"shown": [[width, text.decode()] for width, text in zip(widths
 sys.exit(code)
 PY
 
-# bars WIDTHS LABEL COMMAND...: what every terminal promises.
+# bars WIDTHS LABEL COMMAND...: checks what every terminal must show.
 bars() {
   local widths=$1 label=$2
   shift 2
@@ -106,7 +106,7 @@ for style in auto bar; do
   grep -q "parameter hash" "$OUT" || wrong "$style: expected the table on standard output"
 done
 
-# Who forgets mpirun is told, and what to type; who starts one rank on purpose is not.
+# A user who forgets mpirun is told what to type; one who starts a single rank on purpose is not.
 grep -q 'one rank, so nothing is sent; .*mpirun -np 2' "$WORK/log-auto/metrics.jsonl" || wrong "one rank without mpirun is not told"
 expect_text 'one rank, so nothing is sent; .*run_local.sh --ranks 2' "a run without mpirun"
 run "$EQT_PROGRAM" "${short[@]}" --out "$WORK/alone" --set synchronization.algorithm=none

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether what scripts/export_runs.sh handed over is what a run folder holds.
+"""Checks that scripts/export_runs.sh handed over what a run folder has.
 
     read_trackers.py write-stand-in FOLDER        modules mlflow and wandb that write what they are handed
     read_trackers.py stand-in FOLDER HANDED...    what those wrote, a file each

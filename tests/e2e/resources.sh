@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Files that cannot be written end a run with code 74 and a reason, or a folder that cannot be made:
-# full disks, limits, read-only folders, an output that nobody reads. No result is lost in silence.
+# Files that cannot be written, or a folder that cannot be made, end a run with code 74 and a
+# reason: full disks, limits, read-only folders, an output that nobody reads. No result is lost
+# silently.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export EQT_ROOT WORK
 
@@ -21,12 +22,12 @@ expect_failure 74 'standard output' "a schema beyond the limit of a file"
 run bash -c 'ulimit -v 1000000 && exec "$EQT_PROGRAM" bench codecs --compressor none --values 268435456'
 expect_failure 2 'out of memory.*--values' "more values than memory"
 
-# The last word of a run has nowhere to go.
+# The last output of a run cannot be written.
 run bash -c 'exec "$EQT_PROGRAM" --config "$WORK/tiny.json" --out "$WORK/unread" \
   --set train.emulate_compute=0 --set train.steps=2 >/dev/full'
 expect_failure 74 'result table|standard output' "a result table on a full disk"
 
-# The rest needs file systems of its own.
+# The other cases need their own file systems.
 disk=$WORK/disk
 mkdir "$disk"
 if ! mount -t tmpfs -o size=64k tmpfs "$disk" 2>/dev/null; then

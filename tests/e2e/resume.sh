@@ -42,7 +42,7 @@ note_of whole "3 checkpoints of .* MB a rank paused training"
 export EQT_FAULT=kill:rank=1,step=9
 train 2 killed "${saves[@]}" "${feedback[@]}"
 expect_different 0 "$CODE" "a killed run"
-# Power fails while the newest file is on its way to the disk: half of it is there.
+# The power fails while the newest file is being written: half of it is on the disk.
 export EQT_FAULT=truncate-checkpoint:rank=0,step=12,phase=checkpoint
 train 2 killed "${saves[@]}" "${feedback[@]}" --resume
 expect_different 0 "$CODE" "a run killed again"
@@ -66,7 +66,7 @@ expect_equal 14 "$(summary steps)" "more steps"
 train 2 killed "${saves[@]}" "${feedback[@]}" --set train.steps=8 --resume
 expect_failure 2 "train.steps: expected at least the 14 steps" "fewer steps than were taken"
 
-# Nothing to go on from.
+# Nothing to continue from.
 train 2 nothing "${saves[@]}" --resume
 expect_code 0 "--resume in an empty folder"
 note_of nothing "has no complete checkpoint: the run begins anew"
@@ -78,7 +78,8 @@ expect_failure 2 "try another --out, --resume or --overwrite" "a folder with res
 train 2 whole "${saves[@]}" --resume --overwrite
 expect_failure 2 "excludes" "--resume and --overwrite"
 
-# Keys that change what the state means are refused by name, all of them; others are told of.
+# Keys that change what the state means are refused by name, all of them; other changes are
+# reported.
 copy_of whole changed
 cut_to changed 8
 train 2 changed "${saves[@]}" "${feedback[@]}" --resume --set optimizer.momentum=0.5 --set seed=2
@@ -122,7 +123,7 @@ expect_code 0 "folders that changed places"
 expect_text "rank 0 has no file of step 8 and got it from rank 1" "folders that changed places"
 expect_equal "$whole" "$(hash_of apart/0)" "folders that changed places"
 
-# Other numbers of ranks: epochs go on, and so does learning.
+# Other numbers of ranks: epochs continue, and so does learning.
 epochs=(--set train.epochs=3 --set checkpoint.every_steps=1 --set train.steps=0 "${feedback[@]}")
 export EQT_FAULT=kill:rank=2,step=6
 train 4 ranks "${epochs[@]}"

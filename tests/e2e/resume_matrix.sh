@@ -63,7 +63,7 @@ both() {
   expect_code 0 "$name, resumed"
 }
 
-# same NAME RANKS ARGUMENTS: both end alike.
+# same NAME RANKS ARGUMENTS: both runs end with the same results.
 same() {
   next_cell "$1" || return 0
   both "$@"

@@ -32,7 +32,8 @@ expect_failure 2 'ranks' "a rank count that is no number"
 run "$launch" --program "$WORK/stand-in" --bind core --ranks 999 --threads 7 -- --show
 expect_failure 2 'need 6993 cores' "more cores than there are"
 
-# Several hosts: what is wrong with one is said before Open MPI is asked, which would say it in a page.
+# Several hosts: what is wrong with one is reported before Open MPI is started, which would print a
+# page about it.
 hosts=$EQT_ROOT/scripts/run_hosts.sh
 refused_hosts() {
   local code=$1 text=$2

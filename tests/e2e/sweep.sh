@@ -93,7 +93,8 @@ assert ranks["parameter_hash"] == played["parameter_hash"], "hashes"
 assert played["simulated"] and "simulated" not in ranks and rows["played"]["ranks"] == "2"
 PY
 
-# One stands, the other was cut off after its checkpoint of step 4 and goes on from there.
+# One run is finished, the other was cut off after its checkpoint of step 4 and continues from
+# there.
 hash=$(value "$WORK/two/played/summary.json" parameter_hash)
 stamp=$(stat -c %Y "$WORK/two/ranks/summary.json")
 rm -r "$WORK"/two/played/summary.json "$WORK"/two/played/checkpoints/*8

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the program tells without training.
+# The verbs that answer without training.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program --version

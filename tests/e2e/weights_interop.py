@@ -218,7 +218,7 @@ def check_refusals(folder, network):
 
 
 def refuse_overreach(path, weights, refused):
-    """A pickle that claims more of a record than there is: fc.bias, 10 floats in a record of 1."""
+    """A pickle that claims more than a record has: fc.bias, 10 floats in a record of 1."""
     torch.save({**weights, "fc.bias": torch.ones(1)}, path)
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
@@ -234,7 +234,7 @@ def refuse_overreach(path, weights, refused):
 
 
 def check_forms(folder, network):
-    """Everything that people save of one network is read, and all of it as the same parameters."""
+    """Every usual way to save one network is read, and gives the same parameters."""
     path, out = os.path.join(folder, "form.pt"), os.path.join(folder, "form")
     state = network.float().state_dict()
     adam = torch.optim.Adam(network.parameters())

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An MPI library without threads: gradients travel after backward, with the same result.
+# An MPI library without threads: gradients are sent after the backward pass, with the same result.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 [[ -e ${EQT_MPI_WITHOUT_THREADS:-} ]] || skip "no MPI library without threads was built"

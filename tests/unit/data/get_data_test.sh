@@ -58,7 +58,7 @@ expect 2 cifar11
 said_part 'cifar11'
 expect 2 cifar10 a b
 
-# Complete files: no download, the folder on the last line, again and again.
+# Complete files: no download, and the folder on the last line, every time.
 full="$folder/full/cifar-10-batches-bin"
 mkdir -p "$full"
 for i in 1 2 3 4 5; do truncate -s 30730000 "$full/data_batch_$i.bin"; done
