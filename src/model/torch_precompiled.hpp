@@ -10,5 +10,4 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/pimpl.h>
-#include <torch/serialize.h>
 #include <torch/types.h>

@@ -1,11 +1,15 @@
 #include "model/weights.hpp"
 
 #include <ATen/Functions.h>
-#include <torch/serialize.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/pickler.h>
 
+#include <cstddef>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
@@ -103,6 +107,34 @@ std::vector<at::Tensor> match(const std::string& path, const NamedTensors& wante
   return matched;
 }
 
+/// The archive that torch.save would write of a dict of these tensors. torch::pickle_save() marks
+/// the dict's type with a function that torch.load(weights_only=True) does not call.
+std::string packed(const c10::Dict<std::string, at::Tensor>& tensors) {
+  std::string pickle;
+  std::vector<std::string> keys;  // of storages
+  torch::jit::Pickler pickler(
+      [&](const char* bytes, std::size_t count) { pickle.append(bytes, count); }, nullptr, nullptr,
+      nullptr, [&](const at::Tensor&) { return keys.emplace_back(std::to_string(keys.size())); },
+      /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(tensors);
+  pickler.stop();
+  EQT_CHECK(keys.size() == pickler.tensorData().size(), "{} names for {} tensors", keys.size(),
+            pickler.tensorData().size());
+  std::string archive;
+  caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, std::size_t count) {
+    archive.append(static_cast<const char*>(bytes), count);
+    return count;
+  });
+  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const at::Tensor& tensor = pickler.tensorData()[i];
+    writer.writeRecord("data/" + keys[i], tensor.data_ptr(), tensor.nbytes());
+  }
+  writer.writeEndOfFile();
+  return archive;
+}
+
 }  // namespace
 
 void write_weights(const std::string& path, const NamedTensors& tensors) {
@@ -111,9 +143,7 @@ void write_weights(const std::string& path, const NamedTensors& tensors) {
     // A copy of its own storage: a view would take the whole flat buffer along.
     dict.insert(name, tensor.detach().clone(at::MemoryFormat::Contiguous));
   }
-  const std::vector<char> bytes =
-      guarded("packing the weights", [&] { return torch::pickle_save(dict); });
-  metrics::write_atomically(path, std::string_view(bytes.data(), bytes.size()));
+  metrics::write_atomically(path, guarded("packing the weights", [&] { return packed(dict); }));
 }
 
 void read_weights(const std::string& path, const NamedTensors& tensors) {
