@@ -162,12 +162,16 @@ void Watchdog::check_signals() {
     const double still = operation == nullptr ? 0 : seconds_since(started_ns_);
     if (std::min(still, signal->seconds_ago) < last_words_seconds()) return;
   }
-  if (operation != nullptr) {
-    const std::string found = inquiry_ ? inquiry_() : "";
-    print_error(
-        Kind::timeout,
-        fmt::format("{} was ended by {}{}; {}", where(operation), signal_name(signal->number),
-                    awaited(), found.empty() ? "look for the rank that died first" : found));
+  const std::string found = inquiry_ ? inquiry_() : "";
+  // Outside MPI this rank waited for nobody: it speaks only if it knows who died.
+  const char* activity = operation == nullptr && !found.empty()
+                             ? activity_.load(std::memory_order_acquire)
+                             : operation;
+  if (activity != nullptr) {
+    print_error(Kind::timeout,
+                fmt::format("{} was ended by {}{}; {}", where(activity),
+                            signal_name(signal->number), operation == nullptr ? "" : awaited(),
+                            found.empty() ? "look for the rank that died first" : found));
   }
   end_by(signal->number);
 }

@@ -51,7 +51,7 @@ OPERATIONS = re.compile(
     r"MPI_|allreduce|allgather|broadcast|dense|scatter|ring|doubling|sparse|integer|hierarchical|"
     r"power|gossip|choco|squeeze|pair|local|a step between averages|forward and backward|"
     r"backward pass|loading|evaluation|checkpoint|update|synchronization|agreement|the start|"
-    r"loss|gradient|model|frame|payload|message", re.I)
+    r"comparison|opening|loss|gradient|model|frame|payload|message", re.I)
 
 CODES = {
     # mpirun reports the death itself, unless a rank that waited was quicker.

@@ -178,6 +178,23 @@ TEST_CASE("before training a first signal ends the process, whatever it waits fo
   }
 }
 
+TEST_CASE("a rank that a signal ends outside MPI names who died, if it knows", "[signals]") {
+  const auto end_in_activity = [](const char* died) {
+    return run_child([died] {
+      Watchdog watchdog(20, 0, 3);
+      watchdog.set_inquiry([died] { return std::string(died); });
+      note_signals(OnSignal::end);
+      watchdog.beat("opening of the run folder");
+      std::raise(SIGTERM);
+      sleep_seconds(10);
+    });
+  };
+  CHECK(
+      holds(end_in_activity("rank 1 has ended"),
+            "[rank 0/3] step 0: opening of the run folder was ended by SIGTERM; rank 1 has ended"));
+  CHECK(end_in_activity("").said.empty());
+}
+
 TEST_CASE("the system's SIGXCPU comes each second and is one request", "[signals]") {
   const ChildEnd end = run_child([] {
     note_signals(OnSignal::finish_step);
