@@ -29,23 +29,28 @@ declare -A rooms=(
   [model]="core data weights metrics"
   [checkpoint]="core comm metrics"
   [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
-  [app]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train"
+  [config]="core codec topology metrics"
+  [setup]="core codec theory comm pipeline topology collective gossip data model optim metrics checkpoint train config"
+  [bench]="core codec comm pipeline collective config setup"
+  [doctor]="core codec comm model setup"
+  [analyze]="core codec theory pipeline topology model report config setup bench"
+  [app]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze"
 )
 
 # Library -> rooms that may include it. System headers and the standard library are everybody's.
 declare -A libraries=(
   [mpi]="comm"
   [torch]="model"
-  [json]="metrics report app"
+  [json]="metrics report config bench doctor analyze app"
   [cli11]="app"
   [zlib]="data"
   [libzip]="weights"
   [libpng]="metrics"
   [isal]="metrics"
   [highway]="codec collective model optim"
-  [xxhash]="checkpoint core train app"
+  [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
-  [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train app"
+  [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze app"
 )
 
 # library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and
@@ -112,7 +117,7 @@ for folder in "$source_folder"/*/; do
   files=$((files + $(find "$folder" -name '*.[ch]pp' | wc -l)))
 done
 
-# The trainer is a loop over interfaces: which concrete class runs is decided in app alone.
+# The trainer is a loop over interfaces: which concrete class runs is decided in setup alone.
 if [[ -d $source_folder/train ]]; then
   while IFS= read -r found; do
     breach "$found: train may not call another room's make_ function"

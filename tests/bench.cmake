@@ -19,9 +19,8 @@ if(TARGET equant-train)
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]" ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>")
 endif()
 
-if(TARGET eqt_collective)
-  eqt_test(bench_unit LABEL unit LINK eqt_collective SOURCES
-    unit/app/measure_codec_test.cpp ${PROJECT_SOURCE_DIR}/src/app/bench/measure_codec.cpp)
+if(TARGET eqt_bench)
+  eqt_test(bench_unit LABEL unit LINK eqt_bench SOURCES unit/bench/measure_codec_test.cpp)
 endif()
 
 add_executable(integer_speed bench/integer_speed.cpp)

@@ -4,7 +4,7 @@
 eqt_test_library(eqt_decoders SOURCES support/decoder_table.cpp support/hostile_bytes.cpp
   LINK eqt_codec)
 
-eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_app SOURCES fuzz/decoder_table_test.cpp)
+eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_config SOURCES fuzz/decoder_table_test.cpp)
 
 # As a property it also runs under the sanitizers; by hand with --count 1000000.
 add_executable(malformed fuzz/malformed.cpp)
@@ -26,7 +26,7 @@ if(EQT_FUZZ)
   target_link_options(codec_fuzz PRIVATE -fsanitize=fuzzer)
   add_executable(reader_fuzz fuzz/reader_fuzz.cpp)
   target_include_directories(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(reader_fuzz PRIVATE eqt_app eqt_data eqt_report eqt_topology eqt_weights
+  target_link_libraries(reader_fuzz PRIVATE eqt_analyze eqt_config eqt_data eqt_report eqt_topology eqt_weights
     ZLIB::ZLIB eqt_options)
   target_link_options(reader_fuzz PRIVATE -fsanitize=fuzzer)
   # The reader alone: its room writes through others that need MPI.

@@ -2,9 +2,8 @@ eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
 eqt_mpi_test(damage RANKS 2 3 4 LINK eqt_train SOURCES mpi/damage_test.cpp)
 eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(same_topology RANKS 1 2 3 4
-  LINK eqt_app eqt_topology eqt_xxhash nlohmann_json::nlohmann_json
-  SOURCES mpi/same_topology_test.cpp ${PROJECT_SOURCE_DIR}/src/app/agree_on_topology.cpp
-          ${PROJECT_SOURCE_DIR}/src/app/same_facts.cpp)
+  LINK eqt_setup eqt_topology
+  SOURCES mpi/same_topology_test.cpp)
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
 eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)

@@ -1,8 +1,9 @@
-eqt_test(theory_unit LABEL unit LINK eqt_theory eqt_app SOURCES
+eqt_test(theory_unit LABEL unit LINK eqt_theory SOURCES
   unit/theory/code_length_test.cpp
   unit/theory/convergence_test.cpp
   unit/theory/energy_test.cpp
-  unit/theory/level_bounds_test.cpp)
+  unit/theory/level_bounds_test.cpp
+  unit/theory/paper_volume_test.cpp)
 eqt_test(theory_laws LABEL property LINK eqt_theory SOURCES
   property/theory/variance_laws_test.cpp)
 eqt_test_library(eqt_theory_vectors SOURCES support/theory_vectors.cpp

@@ -2,10 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "app/analyze/options.hpp"
-#include "app/config/run_config.hpp"
+#include "app/analyze_options.hpp"
 #include "app/unknown_arguments.hpp"
 #include "app/verbs.hpp"
+#include "config/run_config.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
@@ -22,7 +22,7 @@ void add_config_options(CLI::App& app, std::string& path, std::vector<std::strin
       ->take_all();
 }
 
-void add_bench_options(CLI::App& app, BenchCommand& bench) {
+void add_bench_options(CLI::App& app, bench::BenchCommand& bench) {
   app.require_subcommand(0, 1);
   CLI::App* codecs = app.add_subcommand(
       "codecs", "Per compressor: encode, decode-and-add, bits per value, variance and its bound");
@@ -40,7 +40,7 @@ void add_bench_options(CLI::App& app, BenchCommand& bench) {
   codecs->add_flag("--json", bench.json, "One JSON object a line");
 }
 
-CLI::App* add_bench_collectives(CLI::App& app, BenchCollectivesCommand& bench) {
+CLI::App* add_bench_collectives(CLI::App& app, bench::BenchCollectivesCommand& bench) {
   CLI::App* collectives = app.add_subcommand(
       "collectives",
       "Under mpirun, per collective: milliseconds, bytes on the wire, ratio to MPI_Allreduce");
@@ -74,7 +74,7 @@ constexpr int kMaxCheckedRanks = 65536;
 // Each has a thread that loads its batches.
 constexpr int kMaxSimulatedWorkers = 1024;
 
-void add_doctor_options(CLI::App& app, DoctorCommand& doctor) {
+void add_doctor_options(CLI::App& app, doctor::DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
       ->check(CLI::Range(0.1, 600.0));
@@ -142,15 +142,15 @@ Command parse_command_line(int argc, char** argv) {
 
   CLI::App* schema_app = app.add_subcommand("schema", "JSON Schema of the config");
 
-  BenchCommand bench;
+  bench::BenchCommand bench;
   CLI::App* bench_app = app.add_subcommand("bench", "Speed and error of compressors, collectives");
   add_bench_options(*bench_app, bench);
-  BenchCollectivesCommand bench_collectives;
+  bench::BenchCollectivesCommand bench_collectives;
   const CLI::App* collectives_app = add_bench_collectives(*bench_app, bench_collectives);
 
   AnalyzeOptions analyze(app);
 
-  DoctorCommand doctor;
+  doctor::DoctorCommand doctor;
   CLI::App* doctor_app = app.add_subcommand(
       "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
   add_doctor_options(*doctor_app, doctor);

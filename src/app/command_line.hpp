@@ -9,7 +9,10 @@
 #include <variant>
 #include <vector>
 
-#include "app/analyze/commands.hpp"
+#include "analyze/commands.hpp"
+#include "bench/codecs.hpp"
+#include "bench/collectives.hpp"
+#include "doctor/doctor.hpp"
 #include "report/report.hpp"
 
 namespace eqt::app {
@@ -37,27 +40,6 @@ struct ListCommand {
 
 struct SchemaCommand {};
 
-struct BenchCommand {
-  std::size_t values = 25557032;         // ResNet-50's parameters
-  std::vector<std::string> compressors;  // empty = all
-  std::vector<std::string> sets;         // "compressor.key=JSON", in order
-  bool json = false;
-};
-
-struct BenchCollectivesCommand {
-  std::vector<std::size_t> values;       // empty = kBenchSizes
-  std::vector<std::string> collectives;  // empty = all that take the compressor
-  std::vector<std::string> sets;         // "compressor.key=JSON" or "synchronization.key=JSON"
-  double seconds = 3;                    // for each row, after its check
-  bool json = false;
-};
-
-struct DoctorCommand {
-  double seconds = 2;  // for measuring links
-  int threads = 0;     // per rank; 0 = as a training run would choose
-  bool json = false;
-};
-
 struct ReportCommand {
   report::Request request;
 };
@@ -67,9 +49,10 @@ struct PrintCommand {
   std::string text;
 };
 
-using Command = std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, BenchCommand,
-                             BenchCollectivesCommand, AnalyzeCommand, DoctorCommand, ReportCommand,
-                             PrintCommand>;
+using Command =
+    std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, bench::BenchCommand,
+                 bench::BenchCollectivesCommand, analyze::AnalyzeCommand, doctor::DoctorCommand,
+                 ReportCommand, PrintCommand>;
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

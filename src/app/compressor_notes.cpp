@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "app/build_synchronization.hpp"
-#include "app/config/feedback_checks.hpp"
-#include "app/make_compressor.hpp"
+#include "config/feedback_checks.hpp"
+#include "config/make_compressor.hpp"
+#include "setup/build_synchronization.hpp"
 
 namespace eqt::app {
 namespace {
@@ -20,10 +20,10 @@ struct Promise {
   std::size_t tensors = 0;         // that are compressed
 };
 
-Promise promise_of(const RunConfig& config, const Layout& layout,
+Promise promise_of(const config::RunConfig& config, const Layout& layout,
                    const codec::Compressor& compressor) {
   Promise promise{.variance = 0.0};
-  for (const pipeline::FusionBucket& bucket : make_plan(config, layout, compressor)) {
+  for (const pipeline::FusionBucket& bucket : setup::make_plan(config, layout, compressor)) {
     for (const codec::Segment& segment : bucket.segments) {
       if (!segment.compressed) continue;
       ++promise.tensors;
@@ -38,16 +38,16 @@ Promise promise_of(const RunConfig& config, const Layout& layout,
   return promise;
 }
 
-std::string memory_of(const RunConfig& config, const codec::Properties& properties) {
-  if (!averages(config)) return "by the algorithm " + config.synchronization.algorithm;
+std::string memory_of(const config::RunConfig& config, const codec::Properties& properties) {
+  if (!setup::averages(config)) return "by the algorithm " + config.synchronization.algorithm;
   if (config.compressor.name == "dgc" || config.compressor.name == "signsgd") return "its own";
-  return has_error_feedback(config, properties) ? "ef14" : "none";
+  return config::has_error_feedback(config, properties) ? "ef14" : "none";
 }
 
 }  // namespace
 
-std::vector<std::string> compressor_notes(const RunConfig& config, const Layout& layout) {
-  const auto compressor = make_compressor(config.compressor);
+std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout) {
+  const auto compressor = config::make_compressor(config.compressor);
   const codec::Properties properties = compressor->properties();
   if (properties.lossless) return {};
   const Promise promise = promise_of(config, layout, *compressor);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/config/run_config.hpp"
+#include "config/run_config.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::app {
@@ -13,6 +13,6 @@ namespace eqt::app {
 /// A line about the largest error of a message over the network's tensors, relative to the
 /// gradient's square, and warnings where training may suffer. Empty for lossless compressors.
 /// @param layout of the network
-std::vector<std::string> compressor_notes(const RunConfig& config, const Layout& layout);
+std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout);
 
 }  // namespace eqt::app

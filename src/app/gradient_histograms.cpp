@@ -3,11 +3,11 @@
 #include <utility>
 #include <vector>
 
-#include "app/make_compressor.hpp"
 #include "app/sample_grid.hpp"
 #include "codec/finite.hpp"
 #include "codec/levels/adaptive_codec.hpp"
 #include "codec/levels/level_usage.hpp"
+#include "config/make_compressor.hpp"
 #include "metrics/value_histogram.hpp"
 #include "pipeline/plan.hpp"
 
@@ -15,20 +15,20 @@ namespace eqt::app {
 namespace {
 
 /// Whether messages carry codes of the gradient, tensor by tensor.
-bool sends_codes_of_tensors(const RunConfig& config) {
+bool sends_codes_of_tensors(const config::RunConfig& config) {
   return config.synchronization.algorithm == "allreduce" &&
          config.compressor.granularity == "layer";
 }
 
 class GradientHistograms final : public train::GradientWatch {
  public:
-  GradientHistograms(const RunConfig& config, model::Replica& replica,
+  GradientHistograms(const config::RunConfig& config, model::Replica& replica,
                      const codec::Compressor& compressor, metrics::Sink& sink)
       : config_(config),
         replica_(replica),
         compressor_(compressor),
         sink_(sink),
-        codec_(make_compressor(config.compressor)),
+        codec_(config::make_compressor(config.compressor)),
         counts_codes_(sends_codes_of_tensors(config)) {}
 
   bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
@@ -84,7 +84,7 @@ class GradientHistograms final : public train::GradientWatch {
     return {config_.seed, step_.done - 1, 0, static_cast<std::uint32_t>(slice)};
   }
 
-  const RunConfig config_;
+  const config::RunConfig config_;
   model::Replica& replica_;
   const codec::Compressor& compressor_;
   metrics::Sink& sink_;
@@ -126,7 +126,7 @@ class BothWatches final : public train::GradientWatch {
 
 }  // namespace
 
-std::unique_ptr<train::GradientWatch> make_gradient_histograms(const RunConfig& config,
+std::unique_ptr<train::GradientWatch> make_gradient_histograms(const config::RunConfig& config,
                                                                model::Replica& replica,
                                                                const codec::Compressor& compressor,
                                                                metrics::Sink& sink) {

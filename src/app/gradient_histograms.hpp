@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
-#include "app/config/run_config.hpp"
 #include "codec/compressor.hpp"
+#include "config/run_config.hpp"
 #include "metrics/sink.hpp"
 #include "model/replica.hpp"
 #include "train/gradient_watch.hpp"
@@ -21,7 +21,7 @@ namespace eqt::app {
 /// ranks average gradients with a level codec tensor by tensor: with the random numbers of the
 /// step, but without what error feedback adds or a shared scale changes.
 /// @param compressor of the run: its levels count as they are then
-std::unique_ptr<train::GradientWatch> make_gradient_histograms(const RunConfig& config,
+std::unique_ptr<train::GradientWatch> make_gradient_histograms(const config::RunConfig& config,
                                                                model::Replica& replica,
                                                                const codec::Compressor& compressor,
                                                                metrics::Sink& sink);

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "app/same_everywhere.hpp"
 #include "app/verbs.hpp"
 #include "comm/session.hpp"
 #include "comm/watchdog.hpp"
+#include "setup/same_everywhere.hpp"
 
 namespace eqt::app {
 namespace {
@@ -16,7 +16,7 @@ constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read
 /// What the config says, or only --set where another rank reads it.
 double timeout_of(const TrainCommand& command, const std::optional<std::string>& text) {
   try {
-    return parse_config(text.value_or("{}"), command.config_path, command.sets)
+    return config::parse_config(text.value_or("{}"), command.config_path, command.sets)
         .synchronization.timeout_seconds;
   } catch (const Error&) {
     return kStartTimeoutSeconds;  // whatever is wrong is said when all can hear it
@@ -24,10 +24,11 @@ double timeout_of(const TrainCommand& command, const std::optional<std::string>&
 }
 
 /// What a rank was told to run: rank 0's file, unless it was given another one that it can read.
-RunConfig config_of_this_rank(const TrainCommand& command, const OwnConfig& own,
-                              const std::string& first_path, const std::string& first_text) {
+config::RunConfig config_of_this_rank(const TrainCommand& command, const OwnConfig& own,
+                                      const std::string& first_path,
+                                      const std::string& first_text) {
   const bool another = command.config_path != first_path && own.text;
-  return parse_config(another ? *own.text : first_text, command.config_path, command.sets);
+  return config::parse_config(another ? *own.text : first_text, command.config_path, command.sets);
 }
 
 }  // namespace
@@ -49,16 +50,16 @@ OwnConfig read_own_config(const TrainCommand& command) {
   return own;
 }
 
-RunConfig share_config(const TrainCommand& command, const OwnConfig& own,
-                       comm::Communicator& comm) {
+config::RunConfig share_config(const TrainCommand& command, const OwnConfig& own,
+                               comm::Communicator& comm) {
   comm.agree_after([&] {
     if (comm.rank() == 0 && own.error) throw *own.error;
   });
   const std::string text = comm.broadcast(own.text.value_or(""), 0);
   const std::string path = comm.broadcast(command.config_path, 0);
-  RunConfig config;
+  config::RunConfig config;
   comm.agree_after([&] { config = config_of_this_rank(command, own, path, text); });
-  require_same_config(config, comm);
+  setup::require_same_config(config, comm);
   return config;
 }
 

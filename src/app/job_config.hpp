@@ -7,8 +7,8 @@
 #include <string>
 
 #include "app/command_line.hpp"
-#include "app/config/run_config.hpp"
 #include "comm/communicator.hpp"
+#include "config/run_config.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
@@ -26,6 +26,7 @@ OwnConfig read_own_config(const TrainCommand& command);
 /// Rank 0's config on all ranks. A rank that was given another file, and can read it, must have
 /// been given the same settings. Collective.
 /// @throws comm::AgreedError{usage}
-RunConfig share_config(const TrainCommand& command, const OwnConfig& own, comm::Communicator& comm);
+config::RunConfig share_config(const TrainCommand& command, const OwnConfig& own,
+                               comm::Communicator& comm);
 
 }  // namespace eqt::app

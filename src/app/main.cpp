@@ -7,15 +7,15 @@
 #include <system_error>
 #include <variant>
 
-#include "app/analyze/analyze.hpp"
-#include "app/bench/codecs.hpp"
-#include "app/bench/collectives.hpp"
+#include "analyze/analyze.hpp"
 #include "app/command_line.hpp"
-#include "app/doctor/doctor.hpp"
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
+#include "bench/codecs.hpp"
+#include "bench/collectives.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
+#include "doctor/doctor.hpp"
 
 namespace {
 
@@ -58,28 +58,32 @@ eqt::comm::Failure failure_of_this_process() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  using namespace eqt;
   using namespace eqt::app;
   take_write_errors();
   try {
     return flushed(std::visit(
-        Overloaded{[&](const TrainCommand& train) { return run_train(train, argc, argv); },
-                   [](const CheckCommand& check) { return run_check(check), 0; },
-                   [](const ListCommand& list) { return run_list(list), 0; },
-                   [](const SchemaCommand&) { return run_schema(), 0; },
-                   [](const BenchCommand& bench) { return run_bench_codecs(bench), 0; },
-                   [&](const BenchCollectivesCommand& bench) {
-                     return run_bench_collectives(bench, argc, argv);
-                   },
-                   [](const AnalyzeCommand& analyze) { return run_analyze(analyze), 0; },
-                   [&](const DoctorCommand& doctor) { return run_doctor(doctor, argc, argv); },
-                   [](const ReportCommand& report) {
-                     return fmt::print("{}", eqt::report::make_report(report.request)), 0;
-                   },
-                   [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
+        Overloaded{
+            [&](const TrainCommand& train) { return run_train(train, argc, argv); },
+            [](const CheckCommand& check) { return run_check(check), 0; },
+            [](const ListCommand& list) { return run_list(list), 0; },
+            [](const SchemaCommand&) { return run_schema(), 0; },
+            [](const bench::BenchCommand& asked) { return bench::run_bench_codecs(asked), 0; },
+            [&](const bench::BenchCollectivesCommand& asked) {
+              return bench::run_bench_collectives(asked, argc, argv);
+            },
+            [](const analyze::AnalyzeCommand& asked) { return analyze::run_analyze(asked), 0; },
+            [&](const doctor::DoctorCommand& asked) {
+              return doctor::run_doctor(asked, argc, argv);
+            },
+            [](const ReportCommand& asked) {
+              return fmt::print("{}", report::make_report(asked.request)), 0;
+            },
+            [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
   } catch (...) {
-    const eqt::comm::Failure failure = failure_of_this_process();
-    eqt::comm::print_error(failure.kind, failure.sentence);
+    const comm::Failure failure = failure_of_this_process();
+    comm::print_error(failure.kind, failure.sentence);
     return static_cast<int>(failure.kind);
   }
 }

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "app/config/field.hpp"
 #include "checkpoint/restoring_visitor.hpp"
+#include "config/field.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
 namespace {
 
-SavedPosition position_in(comm::Communicator& comm, const checkpoint::SavedSet& set) {
+setup::SavedPosition position_in(comm::Communicator& comm, const checkpoint::SavedSet& set) {
   const auto data = checkpoint::numbers_of(comm, set, train::kSavedPosition, 3);
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // far above any run, far below overflow
   const bool possible =
@@ -43,25 +43,25 @@ void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& 
 }
 
 bool is_collective(const std::string& name) {
-  const auto& choices = config_choices("synchronization.collective");
-  return std::ranges::find(choices, name, &Choice::name) != choices.end();
+  const auto& choices = config::config_choices("synchronization.collective");
+  return std::ranges::find(choices, name, &config::Choice::name) != choices.end();
 }
 
 }  // namespace
 
-std::string settle_resumed_config(const RunConfig& saved, const std::string& collective,
-                                  bool same_ranks, RunConfig& now) {
-  RunConfig before = saved;
+std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
+                                  bool same_ranks, config::RunConfig& now) {
+  config::RunConfig before = saved;
   if (is_collective(collective)) {
     before.synchronization.collective = collective;
     if (now.synchronization.collective == "auto") now.synchronization.collective = collective;
   }
   std::string changed, refused;
-  for (const Field& field : fields()) {
+  for (const config::Field& field : config::fields()) {
     const std::string found = field.read(now).dump(), expected = field.read(before).dump();
     if (found == expected) continue;
-    const bool may = field.on_resume == OnResume::may_change ||
-                     (field.on_resume == OnResume::may_change_with_ranks && !same_ranks);
+    const bool may = field.on_resume == config::OnResume::may_change ||
+                     (field.on_resume == config::OnResume::may_change_with_ranks && !same_ranks);
     std::string& list = may ? changed : refused;
     list +=
         fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", field.key, found, expected);
@@ -75,7 +75,7 @@ std::string settle_resumed_config(const RunConfig& saved, const std::string& col
   return changed.empty() ? "" : "the run goes on with " + changed;
 }
 
-std::optional<Resume> find_resume(const RunConfig& config, const std::string& run_folder,
+std::optional<Resume> find_resume(const config::RunConfig& config, const std::string& run_folder,
                                   int simulate, comm::Communicator& comm) {
   checkpoint::Findings findings;
   auto set = checkpoint::open_newest(comm, checkpoint::StateFolder(run_folder), findings);
@@ -83,25 +83,25 @@ std::optional<Resume> find_resume(const RunConfig& config, const std::string& ru
   require_same_workers(comm, *set, simulate);
   const std::string saved = checkpoint::text_of(comm, *set, train::kSavedConfig);
   const std::string collective = checkpoint::text_of(comm, *set, train::kSavedCollective);
-  const SavedPosition position = position_in(comm, *set);
+  const setup::SavedPosition position = position_in(comm, *set);
   Resume resume{.resumption = {std::move(*set), std::move(findings)},
                 .position = position,
                 .config = config,
                 .note = {}};
   comm.agree_after([&] {
-    resume.note =
-        settle_resumed_config(parse_config(saved, "the checkpoint's config", {}), collective,
-                              resume.resumption.set.ranks() == comm.size(), resume.config);
+    resume.note = settle_resumed_config(config::parse_config(saved, "the checkpoint's config", {}),
+                                        collective, resume.resumption.set.ranks() == comm.size(),
+                                        resume.config);
   });
   return resume;
 }
 
-void require_saved_data(const checkpoint::SavedSet& set, const Facts& now,
+void require_saved_data(const checkpoint::SavedSet& set, const config::Facts& now,
                         comm::Communicator& comm) {
   const std::string saved = checkpoint::text_of(comm, set, train::kSavedData);
   comm.agree_after([&] {
     const std::string origin = fmt::format("what the checkpoint of step {} has", set.step());
-    const std::string found = differences(unpacked(saved, origin, Kind::data), now);
+    const std::string found = config::differences(config::unpacked(saved, origin, Kind::data), now);
     if (!found.empty())
       fail(Kind::data,
            "--resume: expected the data that the checkpoint of step {} was trained on, found {}; "

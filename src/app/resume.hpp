@@ -5,19 +5,19 @@
 #include <optional>
 #include <string>
 
-#include "app/build_run.hpp"
-#include "app/config/run_config.hpp"
-#include "app/facts.hpp"
 #include "comm/communicator.hpp"
+#include "config/facts.hpp"
+#include "config/run_config.hpp"
+#include "setup/build_run.hpp"
 #include "train/folder_checkpointer.hpp"
 
 namespace eqt::app {
 
 struct Resume {
   train::Resumption resumption;
-  SavedPosition position;
-  RunConfig config;  // the run's, with the collective that the saved one had settled on
-  std::string note;  // which keys are others than they were; may be empty
+  setup::SavedPosition position;
+  config::RunConfig config;  // the run's, with the collective that the saved one had settled on
+  std::string note;          // which keys are others than they were; may be empty
 };
 
 /// Compares the config that saved a state with the one that shall go on from it. `now` with
@@ -25,20 +25,20 @@ struct Resume {
 /// anew.
 /// @return one line about keys that are others and may be; may be empty
 /// @throws Error{usage} naming each key that changes what the state means
-std::string settle_resumed_config(const RunConfig& saved, const std::string& collective,
-                                  bool same_ranks, RunConfig& now);
+std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
+                                  bool same_ranks, config::RunConfig& now);
 
 /// The newest state below `run_folder` that is good (checkpoint::open_newest). Collective.
 /// @param simulate workers that this process plays; a state of another number is refused
 /// @return nothing: there is none
 /// @throws Error{data}, Error{usage} on all ranks
-std::optional<Resume> find_resume(const RunConfig& config, const std::string& run_folder,
+std::optional<Resume> find_resume(const config::RunConfig& config, const std::string& run_folder,
                                   int simulate, comm::Communicator& comm);
 
 /// Compares the data that the run has now with those that the saved state was trained on.
 /// @param now the same on all ranks
 /// @throws Error{data} on all ranks, naming each difference. Collective.
-void require_saved_data(const checkpoint::SavedSet& set, const Facts& now,
+void require_saved_data(const checkpoint::SavedSet& set, const config::Facts& now,
                         comm::Communicator& comm);
 
 }  // namespace eqt::app

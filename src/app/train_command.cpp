@@ -10,24 +10,24 @@
 #include <variant>
 #include <vector>
 
-#include "app/build_run.hpp"
-#include "app/config/run_config.hpp"
 #include "app/gradient_dump.hpp"
 #include "app/gradient_histograms.hpp"
 #include "app/job_config.hpp"
-#include "app/memory_estimate.hpp"
 #include "app/preprocessing.hpp"
 #include "app/resume.hpp"
-#include "app/room_to_start.hpp"
 #include "app/run_folder.hpp"
-#include "app/same_everywhere.hpp"
-#include "app/verbs.hpp"
 #include "checkpoint/state_folder.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
 #include "comm/signals.hpp"
+#include "config/run_config.hpp"
 #include "core/random.hpp"
+#include "core/version.hpp"
 #include "metrics/output_file.hpp"
+#include "setup/build_run.hpp"
+#include "setup/memory_estimate.hpp"
+#include "setup/room_to_start.hpp"
+#include "setup/same_everywhere.hpp"
 #include "train/fault.hpp"
 #include "train/folder_checkpointer.hpp"
 
@@ -55,7 +55,7 @@ constexpr const char* kHiddenProcessor =
     "last bits differ from a run that sees its processor";
 
 /// [seconds per step]
-double slowest_rank(const PerRank& emulate_compute) {
+double slowest_rank(const config::PerRank& emulate_compute) {
   if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
   return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
 }
@@ -84,8 +84,8 @@ std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
 }
 
 /// Records are written by rank 0; the others' sink takes nothing.
-std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunConfig& config,
-                                         const RunFolder* folder,
+std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command,
+                                         const config::RunConfig& config, const RunFolder* folder,
                                          const std::optional<Resume>& resume) {
   std::vector<std::unique_ptr<metrics::Sink>> sinks;
   if (folder != nullptr) {
@@ -95,7 +95,7 @@ std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunC
         metrics::make_folder_sink(folder->path(), config.output.step_records, goes_on_after));
     if (config.output.tensorboard)
       sinks.push_back(metrics::make_event_sink(folder->path(), config.output.step_records,
-                                               resolved_json({}), goes_on_after));
+                                               config::resolved_json({}), goes_on_after));
     if (!command.quiet)
       sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
   }
@@ -103,7 +103,8 @@ std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command, const RunC
 }
 
 /// What a reader of an emulated run should know beside its figures.
-void note_emulation(const RunConfig& config, const metrics::Summary& summary, metrics::Sink& sink) {
+void note_emulation(const config::RunConfig& config, const metrics::Summary& summary,
+                    metrics::Sink& sink) {
   sink.write(metrics::NoteRecord{
       .step = summary.steps, .text = "model.pt is not written, because no network was trained"});
   const double asked = slowest_rank(config.train.emulate_compute);
@@ -117,7 +118,7 @@ void note_emulation(const RunConfig& config, const metrics::Summary& summary, me
 }
 
 /// How to repeat with ranks what one process played, and what it cannot tell.
-std::string note_on_simulation(const RunConfig& config, const Run& run) {
+std::string note_on_simulation(const config::RunConfig& config, const setup::Run& run) {
   const int ranks = run.simulation->count();
   const std::string collective = run.collective_name();
   return fmt::format(
@@ -134,7 +135,7 @@ Results results_policy(const TrainCommand& command) {
 }
 
 /// What ranks must have in common on their command lines before the config is known.
-Facts command_facts(const TrainCommand& command) {
+config::Facts command_facts(const TrainCommand& command) {
   const auto given = [](bool is) { return is ? "given" : "not given"; };
   return {{"verb", "train"},
           {"--resume", given(command.resume)},
@@ -172,26 +173,25 @@ std::uint64_t draw_start(comm::Communicator& comm) {
 }
 
 /// Also for a run that saves nothing on its own: it does if a signal stops it.
-std::unique_ptr<train::Checkpointer> make_checkpointer(const RunConfig& config, const Run& run,
-                                                       const std::string& path,
-                                                       comm::Communicator& comm,
-                                                       metrics::Sink& sink,
-                                                       std::optional<Resume>& resume) {
+std::unique_ptr<train::Checkpointer> make_checkpointer(
+    const config::RunConfig& config, const setup::Run& run, const std::string& path,
+    comm::Communicator& comm, metrics::Sink& sink, std::optional<Resume>& resume) {
   std::optional<train::Resumption> resumption;
   if (resume) resumption = std::move(resume->resumption);
-  return train::make_folder_checkpointer(comm, sink,
-                                         {.run_folder = path,
-                                          .keep = config.checkpoint.keep,
-                                          .start = draw_start(comm),
-                                          .config = resolved_json(settled_config(config, run)),
-                                          .collective = run.collective_name(),
-                                          .data = packed(run.data_facts)},
-                                         std::move(resumption));
+  return train::make_folder_checkpointer(
+      comm, sink,
+      {.run_folder = path,
+       .keep = config.checkpoint.keep,
+       .start = draw_start(comm),
+       .config = config::resolved_json(setup::settled_config(config, run)),
+       .collective = run.collective_name(),
+       .data = config::packed(run.data_facts)},
+      std::move(resumption));
 }
 
 /// A run that has nothing left to do. The same on all ranks.
-bool is_finished(const std::optional<Resume>& resume, const Run& run, const RunFolder* folder,
-                 comm::Communicator& comm) {
+bool is_finished(const std::optional<Resume>& resume, const setup::Run& run,
+                 const RunFolder* folder, comm::Communicator& comm) {
   if (!resume || resume->position.step < run.plan.total_steps) return false;
   const std::uint64_t finished = folder != nullptr && folder->holds_finished_run() ? 1 : 0;
   return comm.allgather(finished)[0] != 0;
@@ -209,8 +209,9 @@ void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
 }
 
 /// Of rank 0, which has the records; null: nobody looks.
-std::unique_ptr<train::GradientWatch> make_watch(const RunConfig& config, const Run& run,
-                                                 const RunFolder* folder, metrics::Sink& sink) {
+std::unique_ptr<train::GradientWatch> make_watch(const config::RunConfig& config,
+                                                 const setup::Run& run, const RunFolder* folder,
+                                                 metrics::Sink& sink) {
   if (folder == nullptr) return nullptr;
   std::unique_ptr<train::GradientWatch> dump, histograms;
   if (config.output.dump_gradients > 0)
@@ -226,9 +227,9 @@ std::unique_ptr<train::GradientWatch> make_watch(const RunConfig& config, const 
 int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
   comm::Communicator comm(session, own.timeout_seconds);
   comm.beat("comparison of ranks");
-  require_same_command(command_facts(command), comm);
-  require_same_program(comm);
-  RunConfig config = share_config(command, own, comm);
+  setup::require_same_command(command_facts(command), comm);
+  setup::require_same_program(comm);
+  config::RunConfig config = share_config(command, own, comm);
   comm.set_timeout(config.synchronization.timeout_seconds);
   session.set_timeout(config.synchronization.timeout_seconds);
   std::optional<train::Fault> fault = fault_from_environment(comm);
@@ -241,7 +242,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   if (fault) fault->run_folder = path;
   comm.beat("opening of the run folder");
   comm.agree_after([&] {
-    if (command.simulate > 0) require_simulable(config, command.simulate, comm);
+    if (command.simulate > 0) setup::require_simulable(config, command.simulate, comm);
     if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
   });
   std::optional<Resume> resume;
@@ -254,12 +255,13 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   }
 
   comm.beat("start of the threads");
-  require_threads(threads_for(config, comm, command.simulate), std::max(1, command.simulate), comm);
+  setup::require_threads(setup::threads_for(config, comm, command.simulate),
+                         std::max(1, command.simulate), comm);
   comm.beat("estimate of memory");
-  const std::uint64_t memory_bytes = require_memory(config, command.simulate, comm);
-  const std::unique_ptr<Run> run =
-      build_run(config, comm, session.allows_communication_thread(), fault,
-                resume ? std::optional(resume->position) : std::nullopt, command.simulate);
+  const std::uint64_t memory_bytes = setup::require_memory(config, command.simulate, comm);
+  const std::unique_ptr<setup::Run> run =
+      setup::build_run(config, comm, session.allows_communication_thread(), fault,
+                       resume ? std::optional(resume->position) : std::nullopt, command.simulate);
   if (resume) require_saved_data(resume->resumption.set, run->data_facts, comm);
   if (is_finished(resume, *run, folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
@@ -279,8 +281,8 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
     watch = make_watch(config, *run, folder.get(), *sink);
     if (comm.rank() != 0) return;
     metrics::write_atomically(folder->file("config.json"),
-                              resolved_json(settled_config(config, *run)));
-    metrics::RunRecord record = describe(config, *run, comm);
+                              config::resolved_json(setup::settled_config(config, *run)));
+    metrics::RunRecord record = setup::describe(config, *run, comm);
     record.memory_estimate_bytes = memory_bytes;
     sink->write(record);
     if (config.synchronization.overlap && comm.size() > 1 && !session.allows_communication_thread())
@@ -327,7 +329,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   summary.collective = run->collective_name();
   summary.algorithm = config.synchronization.algorithm;
   summary.paper_sent_bytes_per_node =
-      paper_sent_bytes(config, run->replica->layout(), summary.steps);
+      setup::paper_sent_bytes(config, run->replica->layout(), summary.steps);
   comm.beat("the mean model");
   trainer.adopt_mean_model();
   comm.beat("writing of the results", true);
@@ -352,7 +354,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
 
 int run_train(const TrainCommand& command, int argc, char** argv) {
   comm::note_signals(comm::OnSignal::stop_at_once);
-  require_room_to_start();
+  setup::require_room_to_start();
   strike_at_launch();
   const OwnConfig own = read_own_config(command);
   const comm::Session session(&argc, &argv, kInitShare * own.timeout_seconds);

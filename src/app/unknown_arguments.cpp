@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "app/config/document.hpp"
-#include "app/config/field.hpp"
-#include "app/config/nearest.hpp"
+#include "config/document.hpp"
+#include "config/field.hpp"
+#include "config/nearest.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {
@@ -54,7 +54,7 @@ std::vector<std::string> settable_keys(const Verb& verb) {
   std::vector<std::string> keys;
   if (verb.app->get_option_no_throw("--set") == nullptr) return keys;
   const bool whole_config = verb.app->get_option_no_throw("--config") != nullptr;
-  for (const Field& field : fields())
+  for (const config::Field& field : config::fields())
     if (whole_config || field.key.starts_with("compressor.") ||
         (verb.app->get_name() == "collectives" && field.key.starts_with("synchronization.")))
       keys.push_back(field.key);
@@ -84,7 +84,7 @@ std::string set_of(const std::string& key, const std::string& value) {
                                        : option.find_first_not_of('-'));
   std::ranges::replace(name, '-', '_');
   const auto refuse = [&](const std::string& advice) {
-    fail(Kind::usage, "{}: unknown option {}; {}", verb.words, shown_text(option), advice);
+    fail(Kind::usage, "{}: unknown option {}; {}", verb.words, config::shown_text(option), advice);
   };
   const bool trains = verb.app->get_parent() == nullptr;
   if (trains && (name == "ranks" || name == "np" || name == "n"))
@@ -93,9 +93,9 @@ std::string set_of(const std::string& key, const std::string& value) {
   const std::vector<std::string> keys = settable_keys(verb), options = option_names(*verb.app);
   if (const auto key = key_named(name, keys))
     refuse("config keys are set by " + set_of(*key, value));
-  if (const std::string* const near = close_name(option, options))
+  if (const std::string* const near = config::close_name(option, options))
     refuse(fmt::format("the nearest is {}", *near));
-  if (const std::string* const key = name.empty() ? nullptr : close_key(name, keys))
+  if (const std::string* const key = name.empty() ? nullptr : config::close_key(name, keys))
     refuse(fmt::format("the nearest is the config key {}, as in {}", *key, set_of(*key, value)));
   refuse(fmt::format("its options are {}", fmt::join(options, ", ")));
   std::abort();  // refuse() throws
@@ -109,20 +109,20 @@ bool looks_like_config(const std::string& word) {
   if (verb.app->get_option_no_throw("--config") != nullptr) {
     const std::size_t equals = word.find('=');
     const std::vector<std::string> keys = settable_keys(verb);
-    if (equals != std::string::npos && close_key(word.substr(0, equals), keys) != nullptr)
+    if (equals != std::string::npos && config::close_key(word.substr(0, equals), keys) != nullptr)
       fail(Kind::usage, "{}: unexpected word {}; config keys are set by --set {}", verb.words,
-           shown_text(word), word);
+           config::shown_text(word), word);
     if (looks_like_config(word))
       fail(Kind::usage, "{}: unexpected word {}; a config file is named by --config {}", verb.words,
-           shown_text(word), word);
+           config::shown_text(word), word);
   }
   const std::vector<std::string> verbs = verb_names(*verb.app);
   if (verbs.empty())
-    fail(Kind::usage, "{}: unexpected word {}; try {} --help", verb.words, shown_text(word),
+    fail(Kind::usage, "{}: unexpected word {}; try {} --help", verb.words, config::shown_text(word),
          verb.words);
-  const std::string* const near = close_name(word, verbs);
+  const std::string* const near = config::close_name(word, verbs);
   fail(Kind::usage, "{}: expected one of {}, found {}; {}", verb.words, fmt::join(verbs, ", "),
-       shown_text(word),
+       config::shown_text(word),
        near != nullptr ? fmt::format("the nearest is {}", *near)
                        : fmt::format("try {} --help", verb.words));
 }

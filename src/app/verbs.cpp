@@ -7,39 +7,39 @@
 #include <nlohmann/json.hpp>
 
 #include "app/compressor_notes.hpp"
-#include "app/config/document.hpp"
-#include "app/config/run_config.hpp"
-#include "app/memory_estimate.hpp"
-#include "app/version.hpp"
 #include "codec/simd.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/session.hpp"
+#include "config/document.hpp"
+#include "config/run_config.hpp"
 #include "core/error.hpp"
+#include "core/version.hpp"
 #include "data/dataset.hpp"
 #include "model/replica.hpp"
+#include "setup/memory_estimate.hpp"
 
 namespace eqt::app {
 namespace {
 
 struct Category {
   std::string name;
-  std::vector<Choice> names;
+  std::vector<config::Choice> names;
 };
 
 /// The config's table knows every name.
 std::vector<Category> all_categories() {
-  return {{"models", config_choices("model.name")},
-          {"datasets", config_choices("data.name")},
-          {"partitions", config_choices("data.partition.kind")},
-          {"compressors", config_choices("compressor.name")},
-          {"collectives", config_choices("synchronization.collective")},
-          {"algorithms", config_choices("synchronization.algorithm")},
-          {"topologies", config_choices("synchronization.topology.kind")}};
+  return {{"models", config::config_choices("model.name")},
+          {"datasets", config::config_choices("data.name")},
+          {"partitions", config::config_choices("data.partition.kind")},
+          {"compressors", config::config_choices("compressor.name")},
+          {"collectives", config::config_choices("synchronization.collective")},
+          {"algorithms", config::config_choices("synchronization.algorithm")},
+          {"topologies", config::config_choices("synchronization.topology.kind")}};
 }
 
 nlohmann::ordered_json to_json(const Category& category) {
   auto names = nlohmann::ordered_json::array();
-  for (const Choice& name : category.names) {
+  for (const config::Choice& name : category.names) {
     names.push_back({{"name", name.name}, {"about", name.about}});
   }
   return names;
@@ -47,21 +47,20 @@ nlohmann::ordered_json to_json(const Category& category) {
 
 void print_names(const Category& category) {
   std::size_t width = 14;
-  for (const Choice& name : category.names) width = std::max(width, name.name.size());
-  for (const Choice& name : category.names)
+  for (const config::Choice& name : category.names) width = std::max(width, name.name.size());
+  for (const config::Choice& name : category.names)
     fmt::print("{:<{}}{}\n", name.name, width + 2, name.about);
 }
 
 }  // namespace
 
-std::string version() { return kVersion; }
-
 std::string version_text() {
   std::string text =
-      fmt::format("equant-train {}\nLibTorch     {}\nMPI          {}\nSIMD         {}\n", kVersion,
+      fmt::format("equant-train {}\nLibTorch     {}\nMPI          {}\nSIMD         {}\n", version(),
                   model::torch_description(), comm::mpi_description(), codec::simd_target());
   text += "compressors ";
-  for (const Choice& choice : config_choices("compressor.name")) text += ' ' + choice.name;
+  for (const config::Choice& choice : config::config_choices("compressor.name"))
+    text += ' ' + choice.name;
   return text + '\n';
 }
 
@@ -88,7 +87,7 @@ void run_list(const ListCommand& command) {
              (command.category.empty() ? everything : everything[command.category]).dump(2));
 }
 
-void run_schema() { fmt::print("{}\n", config_schema()); }
+void run_schema() { fmt::print("{}\n", config::config_schema()); }
 
 namespace {
 
@@ -97,7 +96,7 @@ void warn(const std::string& found) {
 }
 
 /// Files may lie on other machines than the one that checks, so what is absent is no error.
-void warn_of_files(const RunConfig& config) {
+void warn_of_files(const config::RunConfig& config) {
   if (!config.train.is_emulated() && config.data.name != "synthetic") {
     try {
       data::open_dataset({.name = config.data.name, .path = config.data.path});
@@ -111,7 +110,7 @@ void warn_of_files(const RunConfig& config) {
     warn(fmt::format("model.weights: expected a readable file, found none at {}", weights));
 }
 
-void warn_of_memory(const MemoryEstimate& estimate, int ranks) {
+void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
   constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
   const std::uint64_t needed = estimate.total() * static_cast<std::uint64_t>(ranks);
   const std::uint64_t found = comm::memory().available_bytes;
@@ -125,12 +124,12 @@ void warn_of_memory(const MemoryEstimate& estimate, int ranks) {
 }  // namespace
 
 void run_check(const CheckCommand& command) {
-  const RunConfig config =
-      parse_config(read_config_file(command.config_path), command.config_path, command.sets);
-  const MemoryEstimate estimate =
-      estimate_memory(config, command.ranks, std::max(1, config.threads_per_rank));
-  fmt::print("{}", resolved_json(config));
-  fmt::print(stderr, "{}\n", memory_text(estimate, command.ranks));
+  const config::RunConfig config = config::parse_config(read_config_file(command.config_path),
+                                                        command.config_path, command.sets);
+  const setup::MemoryEstimate estimate =
+      setup::estimate_memory(config, command.ranks, std::max(1, config.threads_per_rank));
+  fmt::print("{}", config::resolved_json(config));
+  fmt::print(stderr, "{}\n", setup::memory_text(estimate, command.ranks));
   for (const std::string& note : compressor_notes(config, estimate.layout))
     fmt::print(stderr, "{}\n", note);
   warn_of_memory(estimate, command.ranks);
@@ -140,7 +139,7 @@ void run_check(const CheckCommand& command) {
 std::string read_config_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   // One byte more than allowed tells that it is too large: a device or a pipe may never end.
-  std::string text(kMaxDocumentBytes + 1, '\0');
+  std::string text(config::kMaxDocumentBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {
     fail(Kind::usage, "--config: expected a readable file, found none at {}; try {}", path,

@@ -11,8 +11,6 @@ namespace eqt::app {
 
 /// Program, git revision, LibTorch, MPI, SIMD target and compressors; several lines.
 std::string version_text();
-/// "0.1.0+abc1234"
-std::string version();
 
 std::vector<std::string> list_categories();
 /// Prints names with a line about each, or JSON.

@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "app/config/run_config.hpp"
+#include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/hostile_bytes.hpp"
@@ -71,7 +71,7 @@ TEST_CASE("the judge of hostile bytes sees what a decoder does", "[fuzz]") {
 
 TEST_CASE("every compressor of the config has a line in support/decoder_table.cpp", "[fuzz]") {
   const auto table = eqt::test::decoder_table(64);
-  for (const auto& choice : eqt::app::config_choices("compressor.name")) {
+  for (const auto& choice : eqt::config::config_choices("compressor.name")) {
     INFO("expected a line for the compressor " << choice.name);
     CHECK(std::ranges::any_of(table, [&](const eqt::test::Decoder& decoder) {
       return eqt::codec::codec_name(decoder.compressor->id()) == choice.name;

@@ -23,10 +23,10 @@
 #include <string_view>
 #include <vector>
 
-#include "app/analyze/dumped_gradient.hpp"
-#include "app/analyze/npy_file.hpp"
-#include "app/config/graph_file.hpp"
-#include "app/config/run_config.hpp"
+#include "analyze/dumped_gradient.hpp"
+#include "analyze/npy_file.hpp"
+#include "config/graph_file.hpp"
+#include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "data/formats.hpp"
 #include "report/comparison.hpp"
@@ -88,8 +88,9 @@ void read_config(Bytes bytes) {
   const std::vector<std::string> parts = texts_of(bytes, 8);
   const std::vector<std::string> sets(parts.begin() + 1, parts.end());
   expect(Kind::usage, [&] {
-    const std::string resolved = app::resolved_json(app::parse_config(parts.front(), "fuzz", sets));
-    if (app::resolved_json(app::parse_config(resolved, "resolved", {})) != resolved)
+    const std::string resolved =
+        config::resolved_json(config::parse_config(parts.front(), "fuzz", sets));
+    if (config::resolved_json(config::parse_config(resolved, "resolved", {})) != resolved)
       breach("expected a resolved config to resolve to itself, found\n" + resolved);
   });
 }
@@ -97,7 +98,7 @@ void read_config(Bytes bytes) {
 void read_graph(Bytes bytes) {
   constexpr int kMostRanks = 64;  // a graph of more is as good, but takes its time
   expect(Kind::usage, [&] {
-    const topology::Graph graph = app::parse_graph(text_of(bytes), "fuzz");
+    const topology::Graph graph = config::parse_graph(text_of(bytes), "fuzz");
     if (graph.ranks > kMostRanks) return;
     (void)topology::make_topology({.kind = topology::GraphKind::graph, .graph = graph},
                                   graph.ranks);
@@ -171,7 +172,7 @@ void read_array(Bytes bytes) {
   static const MemoryFile file;
   file.hold(bytes);
   expect(Kind::data, [&] {
-    const std::vector<float> values = app::read_npy(file.path());
+    const std::vector<float> values = analyze::read_npy(file.path());
     if (values.empty() || values.size() * sizeof(float) >= bytes.size())
       breach("expected as many values as the file holds");
     if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))
@@ -182,10 +183,10 @@ void read_array(Bytes bytes) {
 /// A byte for the number of values, then a layout's text. What is taken tiles the values.
 void read_layout(Bytes bytes) {
   if (bytes.empty()) return;
-  app::DumpedGradient gradient;
+  analyze::DumpedGradient gradient;
   gradient.values.resize(bytes[0] + 1u);
   expect(Kind::data, [&] {
-    app::parse_gradient_layout(text_of(bytes.subspan(1)), "fuzz", gradient);
+    analyze::parse_gradient_layout(text_of(bytes.subspan(1)), "fuzz", gradient);
     std::size_t end = 0;
     for (const TensorSlice& slice : gradient.layout) {
       if (slice.offset != end || slice.count == 0) breach("expected tensors one after the other");

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/agree_on_topology.hpp"
 #include "comm/communicator.hpp"
+#include "setup/agree_on_topology.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 
@@ -43,9 +43,9 @@ std::unique_ptr<topology::Topology> ring(int ranks, double weight) {
 
 TEST_CASE("ranks with one graph go on", "[topology]") {
   Communicator comm(test::session(), 30);
-  const auto built = app::agree_on_topology({.kind = "exponential"}, comm);
+  const auto built = setup::agree_on_topology({.kind = "exponential"}, comm);
   CHECK(built->ranks() == comm.size());
-  CHECK(heard([&] { app::require_same_topology(*ring(4, 0.25), comm); }).empty());
+  CHECK(heard([&] { setup::require_same_topology(*ring(4, 0.25), comm); }).empty());
 }
 
 TEST_CASE("a rank with another graph is named with both graphs", "[topology]") {
@@ -54,11 +54,11 @@ TEST_CASE("a rank with another graph is named with both graphs", "[topology]") {
   const bool last = comm.rank() == comm.size() - 1;
   // One weight differs in its last bit.
   const double weight = last ? std::nextafter(0.25, 1) : 0.25;
-  const std::string bit = heard([&] { app::require_same_topology(*ring(4, weight), comm); });
+  const std::string bit = heard([&] { setup::require_same_topology(*ring(4, weight), comm); });
   CHECK_THAT(bit, Contains("rank " + std::to_string(comm.size() - 1)) &&
                       Contains("graph of 4 ranks") && Contains("instead of"));
   const std::string size =
-      heard([&] { app::require_same_topology(*ring(last ? 5 : 4, 0.5), comm); });
+      heard([&] { setup::require_same_topology(*ring(last ? 5 : 4, 0.5), comm); });
   CHECK_THAT(size, Contains("5 ranks") && Contains("instead of graph of 4 ranks"));
 }
 
@@ -73,17 +73,18 @@ TEST_CASE("rank 0 reads the file of a graph for all", "[topology]") {
     for (int r = 1; r < comm.size(); ++r) file << (r > 1 ? ", " : "") << "[0, " << r << "]";
     file << "]}";
   }
-  const app::TopologyConfig config{.kind = "graph", .file = path.string()};
+  const config::TopologyConfig config{.kind = "graph", .file = path.string()};
   std::unique_ptr<topology::Topology> star;
-  CHECK(heard([&] { star = app::agree_on_topology(config, comm); }).empty());
+  CHECK(heard([&] { star = setup::agree_on_topology(config, comm); }).empty());
   if (star && comm.size() > 1) CHECK(star->at(0).weight(1, 0) == Approx(1.0 / comm.size()));
   if (comm.rank() == 0) fs::remove(path);
 }
 
 TEST_CASE("a graph that is not there or does not fit ends every rank", "[topology]") {
   Communicator comm(test::session(), 30);
-  const app::TopologyConfig absent{.kind = "graph", .file = "/nowhere/g.json"};
-  CHECK_THAT(heard([&] { app::agree_on_topology(absent, comm); }), Contains("/nowhere/g.json"));
+  const config::TopologyConfig absent{.kind = "graph", .file = "/nowhere/g.json"};
+  CHECK_THAT(heard([&] { setup::agree_on_topology(absent, comm); }), Contains("/nowhere/g.json"));
   if (comm.size() != 3) return;
-  CHECK_THAT(heard([&] { app::agree_on_topology({.kind = "torus"}, comm); }), Contains("found 3"));
+  CHECK_THAT(heard([&] { setup::agree_on_topology({.kind = "torus"}, comm); }),
+             Contains("found 3"));
 }

@@ -4,16 +4,16 @@
 
 #include <cmath>
 
-#include "app/analyze/paper_energy.hpp"
 #include "support/catch.hpp"
 #include "theory/memory.hpp"
+#include "theory/paper_energy.hpp"
 
 namespace {
 
 using namespace eqt::theory;
-using eqt::app::PublishedCost;
+using eqt::theory::PublishedCost;
 
-constexpr int kBatch = eqt::app::kPublishedEnergyBatch;
+constexpr int kBatch = eqt::theory::kPublishedEnergyBatch;
 
 }  // namespace
 
@@ -42,8 +42,8 @@ TEST_CASE("multiply-adds of one image are those that are known") {
 
 TEST_CASE("all 24 published energies are reproduced: to 0.1 %, or to the digits printed") {
   int within = 0, printed = 0;
-  for (const PublishedCost& cost : eqt::app::published_costs()) {
-    const NetworkShape shape = eqt::app::paper_energy_shape(cost.model);
+  for (const PublishedCost& cost : eqt::theory::published_costs()) {
+    const NetworkShape shape = eqt::theory::paper_energy_shape(cost.model);
     for (const Precision precision : {Precision::float32, Precision::int8}) {
       const double published = precision == Precision::int8 ? cost.energy_int8 : cost.energy;
       const double found =
@@ -62,11 +62,11 @@ TEST_CASE("all 24 published energies are reproduced: to 0.1 %, or to the digits 
 
 TEST_CASE("20 of 24 published memory figures follow from their formula, four are slips") {
   int same = 0, slips = 0;
-  for (const PublishedCost& cost : eqt::app::published_costs()) {
+  for (const PublishedCost& cost : eqt::theory::published_costs()) {
     for (const Precision precision : {Precision::float32, Precision::int8}) {
       const double published = precision == Precision::int8 ? cost.memory_int8 : cost.memory;
       const double found =
-          paper_memory(eqt::app::shape_of(cost.model), kBatch, cost.phase, cost.norm, precision);
+          paper_memory(eqt::theory::shape_of(cost.model), kBatch, cost.phase, cost.norm, precision);
       const bool is_same = std::abs(found - published) < 0.0151;
       same += is_same;
       slips += !is_same;
@@ -102,9 +102,9 @@ TEST_CASE("layer outputs of one image, counted by hand") {
 }
 
 TEST_CASE("honest energy: bifurcated int8 gains 2.5 to 2.8 in arithmetic, never the table's 20") {
-  for (const PublishedCost& cost : eqt::app::published_costs()) {
+  for (const PublishedCost& cost : eqt::theory::published_costs()) {
     const auto energy = [&](Precision precision) {
-      return honest_energy(eqt::app::shape_of(cost.model), kBatch, cost.phase, cost.norm,
+      return honest_energy(eqt::theory::shape_of(cost.model), kBatch, cost.phase, cost.norm,
                            precision);
     };
     const HonestEnergy full = energy(Precision::float32), low = energy(Precision::int8);

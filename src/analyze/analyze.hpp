@@ -1,0 +1,23 @@
+// `analyze`: one function for each thing that can be asked. All print a table, or one JSON object a
+// line, and then draw the plot if one was asked for.
+
+#pragma once
+
+#include "analyze/commands.hpp"
+
+namespace eqt::analyze {
+
+/// The question's own function, below.
+/// @throws Error{usage} for what does not exist or no theorem covers, Error{data} for a gradient
+/// file that is none, Error{output} where a plot cannot be made
+void run_analyze(const AnalyzeCommand& command);
+
+void run_analyze_levels(const AnalyzeLevelsCommand& command);
+void run_analyze_variance(const AnalyzeVarianceCommand& command);
+void run_analyze_bits(const AnalyzeBitsCommand& command);
+void run_analyze_worst_case(const AnalyzeWorstCaseCommand& command);
+void run_analyze_convergence(const AnalyzeConvergenceCommand& command);
+void run_analyze_energy(const AnalyzeEnergyCommand& command);
+void run_analyze_memory(const AnalyzeMemoryCommand& command);
+
+}  // namespace eqt::analyze

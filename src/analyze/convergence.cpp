@@ -1,0 +1,292 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "analyze/analyze.hpp"
+#include "analyze/subjects.hpp"
+#include "analyze/table.hpp"
+#include "config/build_topology.hpp"
+#include "core/error.hpp"
+#include "theory/code_length.hpp"
+#include "theory/decentralised.hpp"
+#include "theory/sampling.hpp"
+#include "theory/sources.hpp"
+#include "topology/spectrum.hpp"
+
+namespace eqt::analyze {
+namespace {
+
+constexpr std::array<std::string_view, 6> kUsual = {"none",   "qsgd",        "qsgd-v",
+                                                    "nuqsgd", "elastiquant", "e-elastiquant"};
+
+template <typename... Args>
+[[noreturn]] void outside(const AnalyzeConvergenceCommand& command,
+                          fmt::format_string<Args...> condition, Args&&... args) {
+  fail(Kind::usage, "analyze convergence {}: the theorem's condition is {}", command.setting,
+       fmt::format(condition, std::forward<Args>(args)...));
+}
+
+void require_positive(const AnalyzeConvergenceCommand& command, double value, const char* option,
+                      const char* what) {
+  if (!(value > 0 && std::isfinite(value)))
+    outside(command, "{} above 0, found {}; give {}", what, value, option);
+}
+
+bool is_convex(const std::string& setting) {
+  return setting == "convex" || setting == "convex-momentum";
+}
+
+/// What the theorem of the setting wants of the problem.
+void check_problem(const AnalyzeConvergenceCommand& command) {
+  const theory::Problem& p = command.problem;
+  const std::string& setting = command.setting;
+  require_positive(command, command.target, "--target", "a target");
+  if (setting != "convex-momentum")
+    require_positive(command, p.smoothness, "--smoothness", "L-smoothness, L");
+  if (is_convex(setting)) require_positive(command, p.radius, "--radius", "a radius R");
+  if (setting != "convex") require_positive(command, p.excess, "--excess", "f(start) - minimum");
+  if (setting == "convex-momentum")
+    require_positive(command, p.gradient, "--gradient-bound", "a bound G of gradients");
+  if (!(p.noise >= 0 && std::isfinite(p.noise)))
+    outside(command, "a noise sigma^2 of at least 0, found {}", p.noise);
+  if (!(p.second_moment >= 0 && std::isfinite(p.second_moment)))
+    outside(command, "a second moment B of at least 0, found {}", p.second_moment);
+  if (p.second_moment > 0 && p.second_moment < p.noise)
+    outside(command,
+            "B >= sigma^2, for E|g|^2 = |gradient|^2 + noise, found B = {} and sigma^2 = {}",
+            p.second_moment, p.noise);
+  const bool with_momentum = setting == "momentum" || setting == "convex-momentum";
+  if (with_momentum && !(command.momentum >= 0 && command.momentum < 1))
+    outside(command, "0 <= momentum < 1, found {}; change --momentum", command.momentum);
+  if (!(command.heterogeneity >= 0 && std::isfinite(command.heterogeneity)))
+    outside(command, "a heterogeneity of at least 0, found {}", command.heterogeneity);
+}
+
+/// The mixing matrix's numbers, if the theorem covers it.
+theory::Mixing mixing_of(const AnalyzeConvergenceCommand& command) {
+  if (command.problem.ranks < 2)
+    outside(command, "at least 2 ranks, found {}; give --ranks", command.problem.ranks);
+  const config::TopologyConfig config{.kind = command.topology};
+  config::check_topology(config, "analyze convergence");
+  const auto topology = config::build_topology(config, command.problem.ranks, {});
+  const topology::MixingMatrix& matrix = topology->at(0);
+  if (topology->period() != 1 || !matrix.is_symmetric() || !matrix.is_doubly_stochastic())
+    outside(
+        command,
+        "a mixing matrix that is symmetric, doubly stochastic and the same in every step, found "
+        "{} with {}; choose another --topology",
+        command.topology,
+        topology->period() != 1 ? "one that changes from step to step"
+                                : "one that is not symmetric and doubly stochastic");
+  const theory::Mixing mixing{.contraction = topology::contraction(matrix),
+                              .distance = topology::distance_from_identity(matrix)};
+  if (!(mixing.contraction < 1 - 1e-12))
+    outside(command, "a connected graph without a second eigenvalue of modulus 1, found {}",
+            mixing.contraction);
+  return mixing;
+}
+
+/// The variance bound of a compressor that the theorems cover.
+double covered_variance(const AnalyzeConvergenceCommand& command, const Subject& subject) {
+  const codec::Properties properties = subject.compressor->properties();
+  const std::string& name = subject.config.compressor.name;
+  if (properties.lossless) return 0;
+  if (!properties.unbiased)
+    outside(command, "an unbiased compressor, found {}, which is biased; try elastiquant", name);
+  const auto bound = subject.compressor->variance_bound(command.values);
+  if (!bound)
+    outside(command, "a bound of the compressor's variance, found none for {}; try elastiquant",
+            name);
+  if (!(command.problem.second_moment > 0))
+    outside(command,
+            "a second moment B above 0 for {}, whose variance is in proportion to |g|^2, "
+            "found none; give --second-moment",
+            name);
+  return *bound;
+}
+
+/// Bits of a message of all parameters: a bound where there is one, else measured on normal values.
+struct MessageBits {
+  double bits = 0;
+  const char* origin = "exact";
+};
+
+codec::Coding coding_of(const std::string& name) {
+  if (name == "elias") return codec::Coding::elias;
+  if (name == "huffman") return codec::Coding::huffman;
+  if (name == "rans") return codec::Coding::rans;
+  return name == "auto" ? codec::Coding::automatic : codec::Coding::fixed;
+}
+
+MessageBits message_bits(const Subject& subject, std::size_t values) {
+  const auto count = static_cast<double>(values);
+  if (subject.compressor->properties().lossless) return {32 * count, "exact"};
+  if (subject.scheme) {
+    const std::size_t d = std::min(subject.scheme->bucket_size, values), rest = values % d;
+    const codec::Coding coding = coding_of(subject.config.compressor.coding);
+    if (const auto bucket = theory::bucket_bound(*subject.scheme, d, coding)) {
+      const double last = rest > 0 ? *theory::bucket_bound(*subject.scheme, rest, coding) : 0;
+      return {static_cast<double>(values / d) * *bucket + last,
+              coding == codec::Coding::fixed ? "exact" : "bound"};
+    }
+  }
+  const std::size_t sampled = std::min<std::size_t>(values, std::size_t{1} << 18);
+  const auto normal = theory::draw("normal", sampled, 1);
+  const theory::Sample sample =
+      theory::sample_codec(*subject.compressor, theory::one_segment(sampled), normal, 2, 1);
+  return {sample.payload_bits.mean * count / static_cast<double>(sampled), "measured"};
+}
+
+/// The theorem of the setting as a function of steps.
+class Theorem {
+ public:
+  Theorem(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing, double variance)
+      : command_(command), mixing_(mixing), variance_(variance) {}
+
+  theory::Guarantee after(double steps) const {
+    const theory::Problem& problem = command_.problem;
+    if (command_.setting == "convex") return theory::convex_guarantee(problem, variance_, steps);
+    if (command_.setting == "momentum")
+      return theory::heavy_ball_guarantee(problem, variance_, command_.momentum, steps);
+    if (command_.setting == "convex-momentum")
+      return theory::convex_momentum_guarantee(problem, variance_, command_.momentum,
+                                               command_.nesterov, steps);
+    if (command_.setting == "decentralised")
+      return theory::gossip_guarantee(problem, mixing_, command_.heterogeneity, variance_, steps);
+    return theory::nonconvex_guarantee(problem, variance_, steps);
+  }
+  double steps() const {
+    return theory::steps_to([&](double t) { return after(t).bound; }, command_.target);
+  }
+
+ private:
+  const AnalyzeConvergenceCommand& command_;
+  theory::Mixing mixing_;
+  double variance_;
+};
+
+/// Gossip's own condition on the compressor, which the usual ones may be left out by.
+bool gossip_admits(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
+                   const Subject& subject, double variance) {
+  const double most = theory::largest_gossip_variance(mixing);
+  if (command.setting != "decentralised" || variance <= most) return true;
+  if (command.compressors.names.empty()) return false;
+  outside(command,
+          "a compressor's variance of at most (1 - rho) / (8 mu^2) = {:.4g} on a {} of {} ranks "
+          "(DCD-PSGD "
+          "prints {:.4g}), found {:.4g} for {}; raise --bits, shorten --bucket or choose another "
+          "--topology",
+          most, command.topology, command.problem.ranks, theory::published_gossip_variance(mixing),
+          variance, subject.label());
+}
+
+Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
+           const Subject& subject, double variance) {
+  const MessageBits message = message_bits(subject, command.values);
+  const Theorem theorem(command, mixing, variance);
+  const double steps = theorem.steps();
+  Row row = subject.row();
+  row["setting"] = command.setting;
+  row["variance_bound"] = variance;
+  row["mean_variance"] = theory::mean_variance(command.problem, variance);
+  row["bits_per_value"] = message.bits / static_cast<double>(command.values);
+  row["bits_are"] = message.origin;
+  row["cost_against_float32"] =
+      (1 + variance) * message.bits / (32 * static_cast<double>(command.values));
+  row["steps"] = nullptr;
+  row["step_size"] = nullptr;
+  row["gigabytes_per_rank"] = nullptr;
+  row["bits_per_rank"] = nullptr;
+  if (steps < theory::kMostSteps) {
+    row["steps"] = steps;
+    row["step_size"] = theorem.after(steps).step_size;
+    row["gigabytes_per_rank"] = steps * message.bits / 8e9;
+    row["bits_per_rank"] = steps * message.bits;
+  }
+  if (command.setting != "decentralised") return row;
+  const theory::ChocoRate choco = theory::choco_rate(mixing, 1 / (1 + variance));
+  row["rho"] = mixing.contraction;
+  row["mu"] = mixing.distance;
+  row["variance_admitted"] = theory::largest_gossip_variance(mixing);
+  row["variance_admitted_dcd_psgd"] = theory::published_gossip_variance(mixing);
+  row["choco_gamma"] = choco.gamma;
+  row["choco_factor"] = choco.factor;
+  if (variance == 0 && steps < theory::kMostSteps)
+    row["d_psgd_published_estimate"] = theory::steps_to(
+        [&](double t) { return theory::published_d_psgd(command.problem, t); }, command.target);
+  return row;
+}
+
+report::Drawing plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
+                        const std::vector<Row>& rows) {
+  std::vector<Curve> curves;
+  for (const Row& row : rows) {
+    const Theorem theorem(command, mixing, row["variance_bound"]);
+    const double bits = row["bits_per_value"].get<double>() * static_cast<double>(command.values);
+    Curve curve{.title = row["compressor"], .points = {}};
+    const double last = row["steps"].is_number() ? 4 * row["steps"].get<double>() : 1e6;
+    for (double steps = 1; steps < last; steps *= 2)
+      curve.points.emplace_back(steps * bits / 8e9, theorem.after(steps).bound);
+    curves.push_back(std::move(curve));
+  }
+  return curves_drawing(
+      {.title = fmt::format("Guarantee against traffic: {}", command.setting),
+       .x = "GB that a rank encodes",
+       .y = is_convex(command.setting) ? "f - minimum, at most" : "mean of |gradient|^2, at most",
+       .log_x = true,
+       .log_y = true},
+      curves);
+}
+
+void print_head(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing) {
+  fmt::print(
+      "Steps until {} is at most {}, by the theorem for the {} case\n"
+      "with {} rank{}, and what a rank encodes in them, {} values a message.\n"
+      "cost: (1 + variance) bits against float32.\n",
+      is_convex(command.setting) ? "E f - minimum" : "the mean of E|gradient|^2", command.target,
+      command.setting, command.problem.ranks, command.problem.ranks == 1 ? "" : "s",
+      command.values);
+  if (command.setting == "decentralised")
+    fmt::print(
+        "{}: rho {:.5g}, mu {:.5g}; covered are compressors of variance up to {:.4g} (DCD-PSGD\n"
+        "prints {:.4g}). CHOCO's consensus step is in --json.\n",
+        command.topology, mixing.contraction, mixing.distance,
+        theory::largest_gossip_variance(mixing), theory::published_gossip_variance(mixing));
+  fmt::print("\n");
+}
+
+}  // namespace
+
+void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
+  check_problem(command);
+  const theory::Mixing mixing =
+      command.setting == "decentralised" ? mixing_of(command) : theory::Mixing{};
+  std::vector<Row> rows;
+  std::string left_out;
+  for (const Subject& subject :
+       analyzed_compressors(command.compressors, kUsual, command.values, "analyze convergence")) {
+    const double variance = covered_variance(command, subject);
+    if (gossip_admits(command, mixing, subject, variance)) {
+      rows.push_back(row_of(command, mixing, subject, variance));
+    } else {
+      left_out += fmt::format("{}{} ({:.4g})", left_out.empty() ? "" : ", ",
+                              subject.config.compressor.name, variance);
+    }
+  }
+  if (!command.output.json) print_head(command, mixing);
+  std::vector<Column> columns = subject_columns();
+  columns.insert(columns.end(), {{"variance_bound", "variance"},
+                                 {"bits_per_value", "bits"},
+                                 {"bits_are", "are"},
+                                 {"cost_against_float32", "cost"},
+                                 {"steps", "steps", 6},
+                                 {"step_size", "step size"},
+                                 {"gigabytes_per_rank", "GB"}});
+  print_rows(rows, columns, command.output.json);
+  if (!command.output.json && !left_out.empty())
+    fmt::print("\nNot covered, for their variance: {}\n", left_out);
+  draw(command.output, [&] { return plot_of(command, mixing, rows); });
+}
+
+}  // namespace eqt::analyze

@@ -1,0 +1,32 @@
+// A gradient that a run wrote with output.dump_gradients.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/layout.hpp"
+
+namespace eqt::analyze {
+
+struct DumpedGradient {
+  std::vector<float> values;
+  Layout layout;  // one tensor of all values if no layout stands beside the file
+  bool has_layout = false;
+  std::optional<StepId> step;  // as the layout says
+  std::optional<std::uint64_t> rank;
+};
+
+/// The tensors, step and rank that a layout's text names, into `gradient`, whose values are there.
+/// `origin` names the text in messages.
+/// @throws Error{data}
+void parse_gradient_layout(const std::string& text, const std::string& origin,
+                           DumpedGradient& gradient);
+
+/// FILE.npy and, if it is there, its layout FILE.json with {"tensors": [{"name", "offset", "count",
+/// "shape"}], "step", "rank"}.
+/// @throws Error{data} where a file is not what it should be or the two do not fit together
+DumpedGradient read_dumped_gradient(const std::string& path);
+
+}  // namespace eqt::analyze

@@ -1,0 +1,40 @@
+// The compressors that an `analyze` question is about, ready to be asked.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "analyze/commands.hpp"
+#include "analyze/table.hpp"
+#include "codec/compressor.hpp"
+#include "config/run_config.hpp"
+#include "theory/level_scheme.hpp"
+
+namespace eqt::analyze {
+
+struct Subject {
+  config::RunConfig config;  // of a run with this compressor, all else by default
+  std::unique_ptr<codec::Compressor> compressor;
+  std::optional<theory::LevelScheme> scheme;  // none: no level codec
+  std::string label() const;                  // "qsgd, 4 bits, buckets of 512"
+  /// A row that begins with what names the subject: compressor, bits, bucket_size, norm, coding.
+  Row row() const;
+};
+
+/// The columns that Subject::row() fills.
+std::vector<Column> subject_columns();
+
+/// Those that were named, or `usual` ones; of these, the ones that a setting does not suit are left
+/// out.
+/// @param values of the message: a scheme without buckets of its own takes all of them as one
+/// @param about the verb, for messages
+/// @throws Error{usage}
+std::vector<Subject> analyzed_compressors(const CompressorQuestion& question,
+                                          std::span<const std::string_view> usual,
+                                          std::size_t values, const char* about);
+
+}  // namespace eqt::analyze

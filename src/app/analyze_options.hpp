@@ -1,0 +1,33 @@
+// The options of `analyze` and its verbs.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "analyze/commands.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace eqt::app {
+
+/// Adds `analyze` to a program's options and says, once they are parsed, what was asked.
+class AnalyzeOptions {
+ public:
+  explicit AnalyzeOptions(CLI::App& program);
+  ~AnalyzeOptions();
+
+  /// Whether `analyze` stands on the command line.
+  bool parsed() const;
+  /// @pre parsed()
+  /// @throws Error{usage} without one of its verbs
+  analyze::AnalyzeCommand command() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace eqt::app

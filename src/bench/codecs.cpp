@@ -1,0 +1,153 @@
+#include "bench/codecs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bench/measure_codec.hpp"
+#include "codec/simd.hpp"
+#include "config/compressor_settings.hpp"
+#include "config/make_compressor.hpp"
+#include "config/run_config.hpp"
+#include "core/error.hpp"
+
+namespace eqt::bench {
+namespace {
+
+/// One compressor with its settings, ready to run.
+struct Contestant {
+  config::RunConfig::Compressor config;
+  std::unique_ptr<codec::Compressor> compressor;
+  bool has_bits = false, has_buckets = false;  // whether these keys mean something to it
+};
+
+config::RunConfig::Compressor configure(const std::string& name,
+                                        const std::vector<std::string>& sets) {
+  return config::compressor_config(name, sets, "bench codecs").compressor;
+}
+
+std::vector<std::byte> probe_payload(const codec::Compressor& compressor) {
+  const auto buffer = bench_gradient(3000);
+  const auto values = buffer.span();
+  Workspace workspace;
+  std::vector<std::byte> payload(compressor.max_payload_bytes(values.size()));
+  payload.resize(compressor.encode(values, {}, workspace, payload));
+  return payload;
+}
+
+/// Whether the payload depends on `set`, which names a value that is not the contestant's own.
+bool reads(const Contestant& contestant, std::vector<std::string> sets, const std::string& set) {
+  sets.push_back(set);
+  try {
+    const auto other = config::make_compressor(configure(contestant.config.name, sets));
+    return probe_payload(*other) != probe_payload(*contestant.compressor);
+  } catch (const Error& error) {
+    if (error.kind() != Kind::usage) throw;
+    return false;
+  }
+}
+
+Contestant make_contestant(const std::string& name, const std::vector<std::string>& sets) {
+  Contestant contestant{.config = configure(name, sets), .compressor = nullptr};
+  contestant.compressor = config::make_compressor(contestant.config);
+  contestant.has_bits = reads(
+      contestant, sets, contestant.config.bits == 3 ? "compressor.bits=5" : "compressor.bits=3");
+  contestant.has_buckets = reads(contestant, sets,
+                                 contestant.config.bucket_size == 48 ? "compressor.bucket_size=80"
+                                                                     : "compressor.bucket_size=48");
+  return contestant;
+}
+
+/// With every compressor asked for, a setting that some of them refuse leaves those out.
+std::vector<Contestant> contestants(const BenchCommand& command) {
+  config::check_compressor_sets(command.sets);
+  std::vector<std::string> all;
+  for (const config::Choice& choice : config::config_choices("compressor.name"))
+    all.push_back(choice.name);
+  return config::asked_or_usual(command.compressors, all, [&](const std::string& name) {
+    return make_contestant(name, command.sets);
+  });
+}
+
+template <typename T>
+nlohmann::ordered_json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+void print_json(const Contestant& contestant, const CodecFigures& figures, std::size_t values,
+                double read) {
+  const config::RunConfig::Compressor& config = contestant.config;
+  nlohmann::ordered_json line = {{"compressor", config.name}, {"coding", config.coding}};
+  line["bits"] = contestant.has_bits ? nlohmann::ordered_json(config.bits) : nullptr;
+  line["bucket_size"] =
+      contestant.has_buckets ? nlohmann::ordered_json(config.bucket_size) : nullptr;
+  line["values"] = values;
+  line["encode_gb_s"] = figures.encode_gb_s;
+  line["decode_add_gb_s"] = figures.decode_add_gb_s;
+  line["bits_per_value"] = figures.bits_per_value;
+  line["variance"] = figures.variance;
+  line["variance_bound"] = or_null(figures.variance_bound);
+  line["read_gb_s"] = read;
+  line["sum8_gb_s"] = figures.sum8_gb_s;
+  line["feedback_gb_s"] = or_null(figures.feedback_gb_s);
+  line["break_even_gbit_s"] = or_null(figures.break_even_gbit);
+  line["rows"] = figures.rows;
+  line["unbiased"] = contestant.compressor->properties().unbiased;
+  line["simd"] = codec::simd_target();
+  fmt::print("{}\n", line.dump());
+}
+
+void print_head(std::size_t values, double read) {
+  fmt::print(
+      "{} normal values, deviation {:g}; one thread, {}; reading them: {:.1f} GB/s\n"
+      "Columns: GB of float32 per second for encode, decode-and-add, the sum of 8 messages and\n"
+      "encode with error feedback; bits per value; |error|^2 / |values|^2 and its bound; the link\n"
+      "[Gbit/s] below which encode + send + decode take less time than sending float32.\n\n"
+      "{:<13} {:>7} {:>4} {:>8}  {:>6} {:>6} {:>6} {:>6}  {:>6} {:>9} {:>9} {:>7}\n",
+      values, kBenchDeviation, codec::simd_target(), read, "compressor", "coding", "bits", "bucket",
+      "encode", "decode", "sum8", "fb", "bits/v", "variance", "bound", "link");
+}
+
+void print_row(const Contestant& contestant, const CodecFigures& figures) {
+  const config::RunConfig::Compressor& config = contestant.config;
+  const auto number = [](bool known, auto value) {
+    return known ? fmt::format("{}", value) : std::string("-");
+  };
+  const auto rounded = [](const std::optional<double>& value, int precision) {
+    return value ? fmt::format("{:.{}f}", *value, precision) : std::string("-");
+  };
+  const auto small = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.4g}", *value) : std::string("-");
+  };
+  fmt::print(
+      "{:<13} {:>7} {:>4} {:>8}  {:>6.2f} {:>6.2f} {:>6.2f} {:>6}  {:>6.3f} {:>9} {:>9} {:>7}\n",
+      config.name, contestant.has_bits ? config.coding : "-",
+      number(contestant.has_bits, config.bits), number(contestant.has_buckets, config.bucket_size),
+      figures.encode_gb_s, figures.decode_add_gb_s, figures.sum8_gb_s,
+      rounded(figures.feedback_gb_s, 2), figures.bits_per_value, small(figures.variance),
+      small(figures.variance_bound), rounded(figures.break_even_gbit, 2));
+}
+
+}  // namespace
+
+void run_bench_codecs(const BenchCommand& command) {
+  const std::vector<Contestant> all = contestants(command);
+  const auto buffer = bench_gradient(command.values);
+  const auto values = buffer.span();
+  const double read = read_gb_s(values);
+  if (!command.json) print_head(values.size(), read);
+  for (const Contestant& contestant : all) {
+    verify_codec(contestant.config.name, *contestant.compressor, values);
+    const CodecFigures figures = measure_codec(*contestant.compressor, values);
+    if (command.json)
+      print_json(contestant, figures, values.size(), read);
+    else
+      print_row(contestant, figures);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace eqt::bench

@@ -1,0 +1,341 @@
+#include "bench/measure_collective.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "bench/measure_codec.hpp"
+#include "codec/message.hpp"
+#include "collective/cost.hpp"
+#include "collective/mean_work.hpp"
+#include "comm/host_facts.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
+#include "core/square_norm.hpp"
+#include "setup/choose_by_cost.hpp"
+
+namespace eqt::bench {
+namespace {
+
+using pipeline::FusionBucket;
+
+constexpr std::uint64_t kSeed = 1;
+constexpr std::size_t kRows = 512;
+constexpr std::size_t kMatrix = kRows * 4608;
+
+/// Means for measurements: they count what was encoded.
+class CountingMeans final : public collective::MeanWork {
+ public:
+  using MeanWork::MeanWork;
+  std::uint64_t encoded_bytes = 0;
+
+ private:
+  void after(const pipeline::FusionBucket&, const collective::MeanResult& result) override {
+    encoded_bytes += result.traffic.encoded_bytes;
+  }
+};
+
+/// The smallest of the samples that at least `share` of them do not exceed.
+double quantile(std::vector<double> samples, double share) {
+  std::ranges::sort(samples);
+  const auto count = static_cast<double>(samples.size());
+  return samples[static_cast<std::size_t>(std::ceil(share * count)) - 1];
+}
+
+double sum_over_ranks(comm::Communicator& comm, double value) {
+  comm.allreduce_sum(std::span(&value, 1));
+  return value;
+}
+
+}  // namespace
+
+Layout bench_layout(std::size_t values) {
+  Layout layout;
+  const auto add = [&](std::vector<std::int64_t> shape, std::size_t count) {
+    layout.push_back({.name = fmt::format("tensor{}", layout.size()),
+                      .shape = std::move(shape),
+                      .offset = total_count(layout),
+                      .count = count});
+  };
+  while (total_count(layout) < values) {
+    const std::size_t left = std::min(kMatrix, values - total_count(layout));
+    // About a square where there is too little for all rows.
+    std::size_t rows = kRows;
+    while (rows * rows > left) rows /= 2;
+    const std::size_t columns = left / rows;
+    add({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}, rows * columns);
+    const std::size_t rest = left % rows;
+    if (rest > 0) add({static_cast<std::int64_t>(rest)}, rest);
+  }
+  return layout;
+}
+
+RankGradients::RankGradients(std::size_t values, int ranks)
+    : base_(bench_gradient(values)), ranks_(ranks) {}
+
+std::size_t RankGradients::start_of(Rank rank) const {
+  return base_.span().size() * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks_);
+}
+
+void RankGradients::copy(Rank rank, std::span<float> to) const {
+  const auto base = base_.span();
+  std::ranges::rotate_copy(base, base.begin() + static_cast<std::ptrdiff_t>(start_of(rank)),
+                           to.begin());
+}
+
+RankGradients::Distance RankGradients::distance(std::span<const float> result) const {
+  // n additions, the share 1/n and the product with it each round once.
+  const double roundings = (ranks_ + 2) * 0x1p-24;
+  const auto base = base_.span();
+  Distance found{.rounding_only = true};
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    double mean = 0, magnitude = 0;
+    for (Rank rank = 0; rank < ranks_; ++rank) {
+      std::size_t from = start_of(rank) + i;
+      if (from >= base.size()) from -= base.size();
+      mean += base[from];
+      magnitude += std::abs(base[from]);
+    }
+    mean /= ranks_;
+    const double error = std::abs(result[i] - mean);
+    found.error += error * error;
+    found.mean += mean * mean;
+    // Written so that a NaN is no rounding error.
+    if (!(error <= roundings * magnitude / ranks_)) found.rounding_only = false;
+  }
+  const double square = square_norm(base);
+  found.error /= square;
+  found.mean /= square;
+  return found;
+}
+
+void RankGradients::mean_of_signs(std::span<float> to) const {
+  std::vector<float> values(to.size());
+  std::ranges::fill(to, 0.0f);
+  for (Rank rank = 0; rank < ranks_; ++rank) {
+    copy(rank, values);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      to[i] += std::copysign(1.0f, values[i]) / static_cast<float>(ranks_);
+    }
+  }
+}
+
+CollectiveBench::CollectiveBench(comm::Communicator& comm, const codec::Compressor& compressor,
+                                 collective::Collective& collective,
+                                 std::span<const FusionBucket> plan, const RankGradients& gradients,
+                                 std::size_t values)
+    : comm_(comm),
+      compressor_(compressor),
+      collective_(collective),
+      plan_(plan),
+      gradients_(gradients),
+      room_(values),
+      values_(room_.span()),
+      engine_(comm, plan) {}
+
+void CollectiveBench::run(StepId step) {
+  CountingMeans means(collective_);
+  means.prepare({.run_seed = kSeed, .step = step, .density = {}}, values_);
+  engine_.run(means);
+  encoded_bytes_ = means.encoded_bytes;
+}
+
+void CollectiveBench::run_mpi() { comm_.allreduce_sum(values_); }
+
+void CollectiveBench::verify() {
+  gradients_.copy(comm_.rank(), values_);
+  run_mpi();
+  for (float& value : values_) value /= static_cast<float>(comm_.size());
+  if (!gradients_.distance(values_).rounding_only)
+    fail(Kind::bug, "MPI_Allreduce: expected the mean up to rounding, found another on rank {}",
+         comm_.rank());
+
+  gradients_.copy(comm_.rank(), values_);
+  const comm::ByteCount before = comm_.byte_count();
+  run(0);
+  count_bytes(before, comm_.byte_count());
+  comm_.require_same(XXH3_64bits(values_.data(), values_.size_bytes()),
+                     fmt::format("bits from the collective {}", collective_.name()));
+  const RankGradients::Distance found = gradients_.distance(values_);
+  if (compressor_.properties().votes) {
+    verify_votes();
+    return;
+  }
+  figures_.relative_error = found.error;
+  if (compressor_.properties().lossless) {
+    if (!found.rounding_only)
+      fail(Kind::bug,
+           "collective {}: expected the mean of float32 values up to rounding, found a relative "
+           "error of {:.3g}",
+           collective_.name(), found.error);
+    return;
+  }
+  const double limit = error_limit(found.mean);
+  if (!(found.error <= limit))
+    fail(Kind::bug,
+         "collective {} of {}: expected a relative error of at most {:.4g}, which its messages' "
+         "own errors allow, found {:.4g}",
+         collective_.name(), codec::codec_name(compressor_.id()), limit, found.error);
+}
+
+/// The vote over plainly added signs. What travels uncompressed is no vote.
+void CollectiveBench::verify_votes() {
+  std::vector<float> expected(values_.size());
+  gradients_.mean_of_signs(expected);
+  compressor_.finish_mean(expected);
+  for (const FusionBucket& bucket : plan_) {
+    for (const codec::Segment& segment : bucket.segments) {
+      if (!segment.compressed) continue;
+      for (std::size_t i = segment.begin; i < segment.begin + segment.count; ++i) {
+        if (values_[i] != expected[i])
+          fail(Kind::bug, "collective {}: expected the majority's {} at index {}, found {}",
+               collective_.name(), expected[i], i, values_[i]);
+      }
+    }
+  }
+}
+
+/// |decoded - gradient|^2 / |gradient|^2 of the messages of verify()'s step, the largest over
+/// ranks.
+double CollectiveBench::largest_compression_error() {
+  gradients_.copy(comm_.rank(), values_);
+  const double square = square_norm(values_);
+  Workspace workspace;
+  std::vector<std::byte> frame;
+  std::vector<float> shared, own;
+  for (const FusionBucket& bucket : plan_) {
+    shared.clear();
+    if (compressor_.properties().shared_scale) {
+      for (const codec::Segment& s : bucket.segments) {
+        shared.push_back(s.compressed ? compressor_.local_scale(values_.subspan(s.begin, s.count))
+                                      : 0.0f);
+      }
+    }
+    own = shared;
+    comm_.allreduce_max(std::span(shared));
+    frame.resize(codec::max_message_bytes(compressor_, bucket.segments));
+    const std::size_t bytes =
+        codec::encode_message(compressor_, bucket.segments, values_,
+                              {.run_seed = kSeed,
+                               .rank = static_cast<std::uint32_t>(comm_.rank()),
+                               .index = bucket.index,
+                               .density = {},
+                               .scales = shared,
+                               .own_scales = own},
+                              workspace, frame);
+    codec::decode_message_add(compressor_, bucket.segments, std::span(frame).first(bytes), 0,
+                              bucket.index, -1.0f, workspace, values_);
+  }
+  double largest = square_norm(values_) / square;
+  comm_.allreduce_max(std::span(&largest, 1));
+  return largest;
+}
+
+/// Of |result - mean|^2 / mean |gradient|^2. By the triangle inequality each quantisation adds at
+/// most sqrt(e) times the norm of what it is given; for the first, whose messages are known, that
+/// is exact, and later ones of other values get some slack.
+double CollectiveBench::error_limit(double mean) {
+  constexpr double kRounding = 1e-6, kSlack = 2;
+  if (collective_.name() == "power-sgd") return mean * (1 + kRounding);  // a projection
+  const auto card = collective::cost_card(collective_.name(), {.ranks = comm_.size()});
+  const int quantisations = card ? card->quantisations : comm_.size();
+  const double own = largest_compression_error();
+  double error = std::sqrt(own);
+  for (int i = 1; i < quantisations; ++i) {
+    error += std::sqrt(kSlack * own) * (std::sqrt(mean) + error);
+  }
+  return error * error * (1 + kRounding) + kRounding * kRounding;
+}
+
+void CollectiveBench::count_bytes(const comm::ByteCount& before, const comm::ByteCount& now) {
+  const double ranks = comm_.size();
+  std::array<double, 5> sums = {
+      static_cast<double>(now.sent_bytes - before.sent_bytes),
+      static_cast<double>(now.sent_checksum_bytes - before.sent_checksum_bytes),
+      static_cast<double>(now.estimated_bytes - before.estimated_bytes),
+      static_cast<double>(now.sent_on_host_bytes - before.sent_on_host_bytes),
+      static_cast<double>(encoded_bytes_)};
+  comm_.allreduce_sum(sums);
+  const auto mean = [&](double sum) {
+    return static_cast<std::uint64_t>(std::llround(sum / ranks));
+  };
+  figures_.wire_bytes = mean(sums[0]);
+  figures_.estimated_bytes = mean(sums[2]);
+  figures_.on_host_bytes = mean(sums[3]);
+  const double checksums = sums[1] / ranks, encoded = sums[4] / ranks;
+  collective::Volume volume =
+      collective::volume_of(compressor_, plan_, comm_.size(), setup::equal_hosts(comm_));
+  auto card = collective::cost_card(collective_.name(), volume);
+  // Data decide how long messages are, so what was encoded says it; a collective may encode
+  // several.
+  if (card && card->encoded_values > 0) {
+    volume.message_bytes = encoded * volume.values / card->encoded_values;
+    card = collective::cost_card(collective_.name(), volume);
+  }
+  figures_.formula_bytes.reset();
+  if (card) figures_.formula_bytes = mean(ranks * (card->sent_bytes + checksums));
+}
+
+/// What the kernel saw, which knows nothing of our counting.
+void CollectiveBench::look_at_interface() {
+  if (comm_.host_count() <= 1) return;
+  constexpr std::uint64_t kEnoughBytes = 8'000'000, kMostRuns = 64;
+  constexpr double kHeaderBytes = 14 + 20 + 32;  // Ethernet, IPv4, TCP with timestamps
+  const std::uint64_t runs = std::clamp<std::uint64_t>(
+      kEnoughBytes / std::max<std::uint64_t>(figures_.wire_bytes, 1), 1, kMostRuns);
+  comm_.blocking_barrier();
+  const auto before = comm::interface_counts();
+  comm_.blocking_barrier();  // nobody sends before all have looked
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    gradients_.copy(comm_.rank(), values_);
+    run(i);
+  }
+  comm_.blocking_barrier();
+  auto carried = comm::carried_between(before, comm::interface_counts());
+  std::erase_if(carried, [](const auto& interface) { return interface.name == "lo"; });
+  double sent = 0;
+  if (!carried.empty() && comm_.ranks_on_this_host().front() == comm_.rank()) {
+    sent = static_cast<double>(carried.front().sent_bytes) -
+           kHeaderBytes * static_cast<double>(carried.front().sent_packets);
+  }
+  sent = sum_over_ranks(comm_, sent) / (static_cast<double>(runs) * comm_.size());
+  if (sent > 0) figures_.interface_bytes = static_cast<std::uint64_t>(std::llround(sent));
+}
+
+double CollectiveBench::timed(void (CollectiveBench::*work)(StepId), StepId step) {
+  gradients_.copy(comm_.rank(), values_);
+  comm_.blocking_barrier();
+  const Stopwatch watch;
+  (this->*work)(step);
+  return watch.seconds();
+}
+
+CollectiveFigures CollectiveBench::measure(double seconds) {
+  look_at_interface();
+  constexpr std::size_t kLeast = 5, kMost = 2000;
+  std::vector<double> ours, mpi;
+  double spent = 0;
+  while (ours.size() < kLeast || (spent < seconds && ours.size() < kMost)) {
+    const StepId step = 1 + ours.size();
+    std::array<double, 2> pair{};
+    // Who comes first changes, so that neither always finds the other's traces in the caches.
+    if (step % 2 == 0) pair[0] = timed(&CollectiveBench::time_ours, step);
+    pair[1] = timed(&CollectiveBench::time_mpi, step);
+    if (step % 2 == 1) pair[0] = timed(&CollectiveBench::time_ours, step);
+    comm_.allreduce_max(std::span(pair));
+    ours.push_back(pair[0]);
+    mpi.push_back(pair[1]);
+    spent += pair[0] + pair[1];
+  }
+  constexpr double kMilli = 1e3;
+  figures_.median_ms = quantile(ours, 0.5) * kMilli;
+  figures_.p95_ms = quantile(ours, 0.95) * kMilli;
+  figures_.mpi_median_ms = quantile(mpi, 0.5) * kMilli;
+  figures_.mpi_p95_ms = quantile(mpi, 0.95) * kMilli;
+  figures_.repetitions = ours.size();
+  return figures_;
+}
+
+}  // namespace eqt::bench

@@ -1,0 +1,105 @@
+// What a mean over ranks costs beside MPI_Allreduce: the measurements behind `bench collectives`.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codec/compressor.hpp"
+#include "collective/collective.hpp"
+#include "comm/communicator.hpp"
+#include "core/flat_buffer.hpp"
+#include "core/layout.hpp"
+#include "pipeline/engine.hpp"
+
+namespace eqt::bench {
+
+/// Milliseconds are the slowest rank's, bytes the mean over ranks of what one of them sends.
+struct CollectiveFigures {
+  double median_ms = 0, p95_ms = 0;
+  double mpi_median_ms = 0, mpi_p95_ms = 0;    // MPI_Allreduce of the same float32 values
+  std::uint64_t wire_bytes = 0;                // counted where it is sent, with checksums
+  std::uint64_t estimated_bytes = 0;           // of wire_bytes: sent by MPI itself, by formula
+  std::uint64_t on_host_bytes = 0;             // of wire_bytes: to ranks of the same host
+  std::optional<std::uint64_t> formula_bytes;  // by cost_card() from what was encoded
+  // What hosts' interfaces sent, less 66 bytes of headers for each packet; nothing on one host.
+  std::optional<std::uint64_t> interface_bytes;
+  // |result - mean|^2 / mean over ranks of |gradient|^2; none for votes, which are no mean.
+  std::optional<double> relative_error;
+  std::size_t repetitions = 0;
+};
+
+/// Tensors like those of a network: matrices of at most 512 x 4608, the largest of ResNet-18 and
+/// ResNet-50, and vectors of what is left over.
+Layout bench_layout(std::size_t values);
+
+/// Every rank's gradient, known to all: rank r holds bench_gradient() turned round by r / ranks of
+/// its length, so that ranks' values at one place are independent of one another.
+class RankGradients {
+ public:
+  RankGradients(std::size_t values, int ranks);
+  void copy(Rank rank, std::span<float> to) const;
+
+  /// How far a result is from the exact mean.
+  struct Distance {
+    double error = 0;            // |result - mean|^2 / mean over ranks of |gradient|^2
+    double mean = 0;             // |mean|^2 / mean over ranks of |gradient|^2
+    bool rounding_only = false;  // every value is as near as float32 sums come in any order
+  };
+  /// By a plain loop in double precision.
+  Distance distance(std::span<const float> result) const;
+  /// Sum over ranks of what sign codecs send, divided by them.
+  void mean_of_signs(std::span<float> to) const;
+
+ private:
+  std::size_t start_of(Rank rank) const;
+  FlatBuffer base_;
+  int ranks_;
+};
+
+/// One collective on one communicator.
+class CollectiveBench {
+ public:
+  /// Keeps references to all of these.
+  CollectiveBench(comm::Communicator& comm, const codec::Compressor& compressor,
+                  collective::Collective& collective, std::span<const pipeline::FusionBucket> plan,
+                  const RankGradients& gradients, std::size_t values);
+
+  /// Compares one mean with the exact one: equal to rounding where the compressor is lossless, else
+  /// no further away than the compressor's own error on these very values allows; identical bits on
+  /// all ranks. Counts bytes. Warms up. Collective.
+  /// @throws Error{bug} that says what was expected and what was found
+  void verify();
+  /// At least 5 repetitions and about `seconds`, ours and MPI's in turn. Collective.
+  /// @pre verify() returned
+  CollectiveFigures measure(double seconds);
+
+ private:
+  void run(StepId step);
+  void run_mpi();
+  double timed(void (CollectiveBench::*work)(StepId), StepId step);
+  void time_ours(StepId step) { run(step); }
+  void time_mpi(StepId) { run_mpi(); }
+  double largest_compression_error();
+  double error_limit(double mean);
+  void count_bytes(const comm::ByteCount& before, const comm::ByteCount& now);
+  void look_at_interface();
+  void verify_votes();
+
+  comm::Communicator& comm_;
+  const codec::Compressor& compressor_;
+  collective::Collective& collective_;
+  const std::span<const pipeline::FusionBucket> plan_;
+  const RankGradients& gradients_;
+  FlatBuffer room_;  // this rank's gradient, then the result
+  std::span<float> values_;
+  pipeline::Engine engine_;
+  std::uint64_t encoded_bytes_ = 0;  // of the last run
+  CollectiveFigures figures_;
+};
+
+}  // namespace eqt::bench

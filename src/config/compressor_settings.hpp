@@ -1,0 +1,47 @@
+// Compressors that a verb is asked about by name and by settings, without a config file.
+
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "config/run_config.hpp"
+#include "core/error.hpp"
+
+namespace eqt::config {
+
+/// @param sets "compressor.key=JSON" each
+/// @throws Error{usage} for a key of another section, or the compressor's name
+void check_compressor_sets(const std::vector<std::string>& sets);
+
+/// Of a run with this compressor and these settings, all else by default.
+/// @param about the verb, for sentences
+/// @throws Error{usage}
+RunConfig compressor_config(const std::string& name, const std::vector<std::string>& sets,
+                            const std::string& about);
+
+/// What `make(name)` makes of each compressor that was asked for; if none was, of the `usual` ones,
+/// without those that refuse the settings.
+/// @throws Error{usage} what make throws; that none of the usual ones takes the settings
+template <typename Make>
+auto asked_or_usual(const std::vector<std::string>& asked, const std::vector<std::string>& usual,
+                    const Make& make) {
+  std::vector<std::invoke_result_t<Make, const std::string&>> made;
+  for (const std::string& name : asked) made.push_back(make(name));
+  if (!asked.empty()) return made;
+  std::string refusal;
+  for (const std::string& name : usual) {
+    try {
+      made.push_back(make(name));
+    } catch (const Error& error) {
+      if (error.kind() != Kind::usage) throw;
+      refusal = error.what();
+    }
+  }
+  if (made.empty())
+    fail(Kind::usage, "no compressor takes these settings; the last said: {}", refusal);
+  return made;
+}
+
+}  // namespace eqt::config

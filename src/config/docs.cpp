@@ -1,0 +1,209 @@
+// What is derived from the table for readers: the resolved config, the JSON Schema, the reference.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "config/field.hpp"
+#include "metrics/console_text.hpp"
+
+namespace eqt::config {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+/// The object in which `key` stands, by its dotted name, and the last part of the name. `step_into`
+/// goes from an object to the one inside that is named so.
+template <typename StepInto>
+OrderedJson& place_of(OrderedJson& root, const std::string& key, StepInto step_into) {
+  OrderedJson* object = &root;
+  std::size_t begin = 0;
+  for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
+    object = &step_into(*object, key.substr(begin, dot - begin), key.substr(0, dot));
+    begin = dot + 1;
+  }
+  return step_into(*object, key.substr(begin), key);
+}
+
+/// The member's value; the empty text of a key that takes null is null.
+Json value_of(const Field& field, const RunConfig& config) {
+  Json value = field.read(config);
+  return field.nullable && value == "" ? Json(nullptr) : value;
+}
+
+/// Whole bounds as JSON integers: 0 rather than 0.0.
+OrderedJson bound(double x) {
+  if (x == std::floor(x) && std::abs(x) < 1e15) return static_cast<std::int64_t>(x);
+  return x;
+}
+
+void add_range(const Field& field, OrderedJson& schema) {
+  if (!field.range) return;
+  const Range& r = *field.range;
+  schema[r.min_excluded ? "exclusiveMinimum" : "minimum"] = bound(r.min);
+  if (!std::isinf(r.max)) schema[r.max_excluded ? "exclusiveMaximum" : "maximum"] = bound(r.max);
+}
+
+void add_text_rules(const Field& field, OrderedJson& schema) {
+  if (field.nullable)
+    schema["type"] = {"string", "null"};
+  else
+    schema["type"] = "string";
+  for (const Choice& choice : field.choices) {
+    schema["enum"].push_back(choice.name);
+    schema["enumDescriptions"].push_back(choice.about);  // shown by editors
+  }
+  if (field.choices.empty()) schema["minLength"] = 1;
+  if (field.text_rule == TextRule::path) schema["pattern"] = "^[^\\u0000-\\u001f\\u007f]+$";
+  if (field.text_rule == TextRule::folder_name) {
+    schema["maxLength"] = 128;
+    schema["pattern"] = "^[^./\\u0000-\\u001f\\u007f][^/\\u0000-\\u001f\\u007f]*$";
+  }
+}
+
+void add_type(const Field& field, OrderedJson& schema) {
+  OrderedJson number = {{"type", "number"}};
+  add_range(field, number);
+  switch (field.type) {
+    case FieldType::text:
+      add_text_rules(field, schema);
+      break;
+    case FieldType::boolean:
+      schema["type"] = "boolean";
+      break;
+    case FieldType::integer:
+      schema["type"] = "integer";
+      add_range(field, schema);
+      break;
+    case FieldType::number:
+      schema.update(number);
+      break;
+    case FieldType::number_list:
+      schema["type"] = "array";
+      schema["items"] = number;
+      break;
+    case FieldType::number_or_auto:
+      schema["oneOf"] = OrderedJson::array({OrderedJson{{"const", "auto"}}, number});
+      break;
+    case FieldType::per_rank:
+      schema["type"] = {"null", "number", "array"};
+      add_range(field, schema);  // of numbers alone
+      schema["items"] = number;
+      schema["minItems"] = 1;
+      break;
+  }
+}
+
+OrderedJson field_schema(const Field& field) {
+  OrderedJson schema;
+  schema["description"] = field.unit.empty() ? field.about : field.about + " [" + field.unit + "]";
+  add_type(field, schema);
+  schema["default"] = value_of(field, RunConfig{});
+  return schema;
+}
+
+std::string about_section(const std::string& key) {
+  const auto found = std::find_if(sections().begin(), sections().end(),
+                                  [&](const Choice& section) { return section.name == key; });
+  EQT_CHECK(found != sections().end(), "section {} has no line in sections()", key);
+  return found->about;
+}
+
+std::string type_word(const Field& field) {
+  switch (field.type) {
+    case FieldType::text:
+      return field.nullable ? "string or null" : "string";
+    case FieldType::boolean:
+      return "boolean";
+    case FieldType::integer:
+      return "integer";
+    case FieldType::number:
+      return "number";
+    case FieldType::number_list:
+      return "list of numbers";
+    case FieldType::number_or_auto:
+      return "\"auto\" or number";
+    case FieldType::per_rank:
+      return "number, list of numbers or null";
+  }
+  return "";
+}
+
+/// "integer, [2, 8] bits, default `4`".
+std::string facts_of(const Field& field) {
+  std::string facts = type_word(field);
+  if (field.choices.empty() && field.range) facts += ", " + range_text(field);
+  if (!field.unit.empty()) facts += (field.range ? " " : ", ") + field.unit;
+  return facts + ", default `" + value_of(field, RunConfig{}).dump() + "`";
+}
+
+/// Appends a list item of Markdown in lines of at most 120 columns; `indent` columns stand before
+/// it.
+void append_item(std::string& out, std::size_t indent, const std::string& text) {
+  const std::string item = std::string(indent, ' ') + "* " + text;
+  for (const std::string& line : metrics::wrapped(item, 120, indent + 2)) out += line + "\n";
+}
+
+/// The section in which the key stands: "compressor" of "compressor.bits"; empty for keys at the
+/// top.
+std::string section_of(const std::string& key) {
+  const std::size_t dot = key.rfind('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+}  // namespace
+
+std::string resolved_json(const RunConfig& config) {
+  OrderedJson root = OrderedJson::object();
+  for (const Field& field : fields())
+    place_of(root, field.key,
+             [](OrderedJson& object, const std::string& name, const std::string&) -> OrderedJson& {
+               return object[name];
+             }) = value_of(field, config);
+  return root.dump(2) + "\n";
+}
+
+std::string config_schema() {
+  OrderedJson root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                      {"title", "equant-train run config"},
+                      {"type", "object"},
+                      {"additionalProperties", false},
+                      // No key of a run: it tells an editor by which schema to check the file.
+                      {"patternProperties", {{"^\\$schema$", {{"type", "string"}}}}},
+                      {"properties", OrderedJson::object()}};
+  const auto step_into = [](OrderedJson& object, const std::string& name,
+                            const std::string& key) -> OrderedJson& {
+    OrderedJson& inner = object["properties"][name];
+    if (inner.is_null() && is_section(key))
+      inner = {{"description", about_section(key)},
+               {"type", "object"},
+               {"additionalProperties", false},
+               {"properties", OrderedJson::object()}};
+    return inner;
+  };
+  for (const Field& field : fields()) place_of(root, field.key, step_into) = field_schema(field);
+  return root.dump(2) + "\n";
+}
+
+std::string config_reference() {
+  std::string out;
+  const auto append_keys = [&out](const std::string& section) {
+    for (const Field& field : fields()) {
+      if (section_of(field.key) != section) continue;
+      append_item(out, 0, fmt::format("`{}` ({}): {}", field.key, facts_of(field), field.about));
+      for (const Choice& choice : field.choices)
+        append_item(out, 2, fmt::format("`{}`: {}", choice.name, choice.about));
+    }
+  };
+  out += "## The run\n\n";
+  append_keys("");
+  for (const Choice& section : sections()) {
+    fmt::format_to(std::back_inserter(out), "\n## `{}`: {}\n\n", section.name, section.about);
+    append_keys(section.name);
+  }
+  return out;
+}
+
+}  // namespace eqt::config

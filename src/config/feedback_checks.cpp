@@ -1,0 +1,70 @@
+#include "config/feedback_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "config/make_compressor.hpp"
+#include "core/error.hpp"
+
+namespace eqt::config {
+namespace {
+
+/// The largest tensor that a bound is asked for; buckets are shorter.
+constexpr std::size_t kLongest = std::size_t{1} << 24;
+
+void require_contraction(const RunConfig& config, const std::string& origin) {
+  const auto compressor = make_compressor(config.compressor);
+  // What needs feedback and what rounds to nearest never leaves more than there was.
+  const codec::Properties properties = compressor->properties();
+  if (!properties.random || properties.needs_feedback) return;
+  const std::optional<double> bound = compressor->variance_bound(kLongest);
+  if (bound && *bound < 1) return;
+  const std::string error = bound ? fmt::format("up to {:.3g} times the gradient's square", *bound)
+                                  : std::string("without a bound");
+  fail(Kind::usage,
+       "{}: expected a compressor whose error is smaller than the gradient for "
+       "synchronization.error_feedback \"ef14\", found \"{}\" with an error {}, which a residual "
+       "would add up; set synchronization.error_feedback to \"auto\", or choose more "
+       "compressor.bits or a smaller compressor.bucket_size where it has them",
+       origin, config.compressor.name, error);
+}
+
+}  // namespace
+
+bool has_error_feedback(const RunConfig& config, const codec::Properties& properties) {
+  const std::string& wanted = config.synchronization.error_feedback;
+  return wanted == "ef14" || (wanted == "auto" && properties.needs_feedback);
+}
+
+void check_error_feedback(const RunConfig& config, const std::string& origin) {
+  if (config.synchronization.error_feedback != "ef14") return;
+  const std::string& compressor = config.compressor.name;
+  if (compressor == "none")
+    fail(Kind::usage,
+         "{}: expected a lossy compressor for synchronization.error_feedback \"ef14\", found "
+         "\"none\"; "
+         "set synchronization.error_feedback to \"auto\"",
+         origin);
+  if (compressor == "dgc")
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor dgc, "
+         "which keeps what it did not send by itself, found \"ef14\"; set it to \"auto\"",
+         origin);
+  if (compressor == "signsgd")
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "
+         "signsgd, whose votes have no magnitude to subtract, found \"ef14\"; set compressor.name "
+         "to "
+         "\"ef-signsgd\"",
+         origin);
+  if (config.compressor.unbiased)
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" with "
+         "compressor.unbiased, whose scaling by 1 / density a residual would amplify, found "
+         "\"ef14\"; set it to \"auto\"",
+         origin);
+  require_contraction(config, origin);
+}
+
+}  // namespace eqt::config

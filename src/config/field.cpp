@@ -1,0 +1,164 @@
+#include "config/field.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/nearest.hpp"
+
+namespace eqt::config {
+namespace {
+
+std::vector<std::string> names_of(const Field& field) {
+  std::vector<std::string> names;
+  for (const Choice& choice : field.choices) names.push_back(choice.name);
+  return names;
+}
+
+std::string or_null(const Field& field, std::string text) {
+  return field.nullable ? text + " or null" : text;
+}
+
+std::string with_range(const Field& field, std::string_view noun) {
+  if (!field.range) return std::string(noun);
+  const bool one_sided = std::isinf(field.range->max);
+  return fmt::format("{} {}{}", noun, one_sided ? "of " : "in ", range_text(field));
+}
+
+bool has_control_character(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20u || static_cast<unsigned char>(c) == 0x7Fu;
+  });
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(Json(text).dump());
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
+bool obeys(TextRule rule, const std::string& text) {
+  if (text.empty() || !is_utf8(text)) return false;
+  switch (rule) {
+    case TextRule::any:
+      return true;
+    case TextRule::path:
+      return !has_control_character(text);
+    case TextRule::folder_name:
+      return text.size() <= 128 && text.front() != '.' && text.find('/') == std::string::npos &&
+             !has_control_character(text);
+  }
+  return false;
+}
+
+void check_name(const Field& field, const std::string& name, const std::string& where) {
+  const std::vector<std::string> names = names_of(field);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (names.size() == 1)
+    fail(Kind::usage, "unknown name {} for {} in {}; the only name in this version is \"{}\"",
+         shown_text(name), field.key, where, names.front());
+  const std::string* const near = close_name(name, names);
+  fail(Kind::usage, "unknown name {} for {} in {}; {}all names are: {}", shown_text(name),
+       field.key, where, near != nullptr ? fmt::format("the nearest is \"{}\", and ", *near) : "",
+       fmt::join(names, ", "));
+}
+
+bool is_number_list(const Json& value) {
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
+}
+
+bool right_type(const Field& field, const Json& value) {
+  switch (field.type) {
+    case FieldType::text:
+      return value.is_string() || (field.nullable && value.is_null());
+    case FieldType::boolean:
+      return value.is_boolean();
+    case FieldType::integer:
+      return value.is_number_integer();
+    case FieldType::number:
+      return value.is_number();
+    case FieldType::number_or_auto:
+      return value.is_number() || value == "auto";
+    case FieldType::number_list:
+      return is_number_list(value);
+    case FieldType::per_rank:
+      return value.is_null() || value.is_number() || (is_number_list(value) && !value.empty());
+  }
+  return false;
+}
+
+bool in_range(const Field& field, const Json& value) {
+  if (!field.range) return true;
+  if (value.is_array())
+    return std::all_of(value.begin(), value.end(),
+                       [&](const Json& item) { return in_range(field, item); });
+  return !value.is_number() || field.range->contains(value.get<double>());
+}
+
+}  // namespace
+
+std::string range_text(const Field& field) {
+  if (!field.range) return "";
+  const Range& r = *field.range;
+  if (std::isinf(r.max))
+    return fmt::format("{} {}", r.min_excluded ? "more than" : "at least", r.min);
+  return fmt::format("{}{}, {}{}", r.min_excluded ? '(' : '[', r.min, r.max,
+                     r.max_excluded ? ')' : ']');
+}
+
+std::string expectation(const Field& field) {
+  switch (field.type) {
+    case FieldType::boolean:
+      return "true or false";
+    case FieldType::integer:
+      return with_range(field, "an integer");
+    case FieldType::number:
+      return with_range(field, "a number");
+    case FieldType::number_or_auto:
+      return "\"auto\" or " + with_range(field, "a number");
+    case FieldType::number_list:
+      return with_range(field, "a list of numbers");
+    case FieldType::per_rank:
+      return with_range(field, "null, a number or a list of one number per rank, each");
+    case FieldType::text:
+      break;
+  }
+  if (!field.choices.empty()) return fmt::format("one of {}", fmt::join(names_of(field), ", "));
+  if (field.text_rule == TextRule::folder_name)
+    return "a folder's name of 1 to 128 bytes without \"/\", control characters or a leading dot";
+  if (field.text_rule == TextRule::path) return or_null(field, "a path");
+  return or_null(field, "a string");
+}
+
+void check_value(const Field& field, const Json& value, const std::string& where) {
+  const bool bad_text = value.is_string() && field.type == FieldType::text &&
+                        !obeys(field.text_rule, value.get_ref<const std::string&>());
+  if (!right_type(field, value) || !in_range(field, value) || bad_text)
+    fail(Kind::usage, "{} in {}: expected {}, found {}", field.key, where, expectation(field),
+         shown(value));
+  if (!field.choices.empty()) check_name(field, value.get<std::string>(), where);
+}
+
+const Field* find_field(std::string_view key) {
+  for (const Field& field : fields())
+    if (field.key == key) return &field;
+  return nullptr;
+}
+
+bool is_section(std::string_view key) {
+  return std::any_of(sections().begin(), sections().end(),
+                     [&](const Choice& section) { return section.name == key; });
+}
+
+const std::vector<Choice>& config_choices(std::string_view key) {
+  const Field* field = find_field(key);
+  EQT_CHECK(field != nullptr && !field->choices.empty(), "no names for {}", key);
+  return field->choices;
+}
+
+}  // namespace eqt::config

@@ -1,0 +1,497 @@
+// The table: one line or two for each config key. Everything that is known about a key stands here
+// and nowhere else; its default is RunConfig's.
+
+#include "config/field.hpp"
+
+namespace eqt::config {
+namespace {
+
+// Larger than any run, small enough for every integer type and for a JSON reader's double.
+constexpr double kMany = 1e12;
+// Below the largest float32, so that a rate may be made as wrong as someone likes to see it
+// diverge.
+constexpr double kHuge = 1e38;
+
+// The key is the member's own path, so the two cannot disagree. Every key says what it means for a
+// run that goes on from a checkpoint.
+#define EQT_FIELD(path, on_resume) \
+  bind(                            \
+      #path, OnResume::on_resume, [](auto& config) -> auto& { return config.path; })
+
+std::vector<Field> general_fields() {
+  return {
+      EQT_FIELD(name, may_change)
+          .text_is(TextRule::folder_name)
+          .says("name of the run and of its folder under runs/"),
+      EQT_FIELD(seed, must_stay)
+          .within({})
+          .says("seed of every random number: initial weights, shards, "
+                "augmentation, rounding"),
+      EQT_FIELD(device, may_change)
+          .one_of({{"cpu", "LibTorch on the CPU"}})
+          .says("where the network runs"),
+      EQT_FIELD(threads_per_rank, may_change)
+          .from(0, 1024)
+          .in("threads")
+          .says("computing threads of a rank; 0 = cores / ranks on this host"),
+  };
+}
+
+std::vector<Field> model_fields() {
+  return {
+      EQT_FIELD(model.name, must_stay)
+          .one_of({{"resnet18", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
+                   {"resnet20", "CIFAR ResNet, 3 x 3 blocks"},
+                   {"resnet34", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
+                   {"resnet50", "ImageNet ResNet, bottlenecks; CIFAR stem when images are small"},
+                   {"resnet54", "CIFAR ResNet, 3 x 8 blocks; 50 layers, but known by this name"},
+                   {"resnet56", "CIFAR ResNet, 3 x 9 blocks"},
+                   {"resnet110", "CIFAR ResNet, 3 x 18 blocks"},
+                   {"vgg11", "VGG-11 for small images: 8 convolutions, dropout, 2 linear layers"},
+                   {"alexnet", "AlexNet for CIFAR: 5 convolutions, 1 linear layer, no norms"}})
+          .says("the network"),
+      EQT_FIELD(model.normalization, must_stay)
+          .one_of({{"batchnorm", "batch normalization, statistics of each rank's own batch"},
+                   {"groupnorm", "group normalization, statistics of each sample"},
+                   {"evonorm-s0", "EvoNorm-S0: statistics of each sample; no ReLU in the network"},
+                   {"range-batchnorm", "batch normalization by mean and range"},
+                   {"range-evonorm", "EvoNorm by range and hard sigmoid; no ReLU in the network"}})
+          .says("normalization layers"),
+      EQT_FIELD(model.norm_groups, must_stay)
+          .from(0, 1024)
+          .in("groups")
+          .says("groups of channels that groupnorm and the EvoNorms measure; 0 = as published, 2 "
+                "for groupnorm and 8 for the EvoNorms"),
+      EQT_FIELD(model.precision, must_stay)
+          .one_of({{"fp32", "float32 everywhere"}})
+          .says("arithmetic of the network"),
+      EQT_FIELD(model.shortcut, must_stay)
+          .one_of({{"projection", "1 x 1 convolution (option B of He et al. 2016)"},
+                   {"padding", "stride and zero channels, no parameters (option A)"}})
+          .says("shortcuts of the CIFAR ResNets where the shape changes"),
+      EQT_FIELD(model.weights, may_change)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("file with initial weights in torchvision's names: a state dict, or a dict with "
+                "one, as torch.save writes it; null = random"),
+  };
+}
+
+std::vector<Field> data_fields() {
+  return {
+      EQT_FIELD(data.name, must_stay)
+          .one_of({{"fashion-mnist", "60,000 + 10,000 grey 28 x 28 images, 10 classes"},
+                   {"cifar10", "50,000 + 10,000 colour 32 x 32 images, 10 classes"},
+                   {"cifar100", "50,000 + 10,000 colour 32 x 32 images, 100 classes"},
+                   {"synthetic", "generated images; needs no files"}})
+          .says("the data set"),
+      EQT_FIELD(data.path, may_change)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("folder with the data set's own files; null = its default place (fashion-mnist: "
+                "Debian's dataset-fashion-mnist)"),
+      EQT_FIELD(data.augment, must_stay)
+          .says("random crop with 4 pixels of padding and random horizontal flip in training"),
+      EQT_FIELD(data.partition.kind, must_stay)
+          .one_of(
+              {{"iid", "a seeded permutation cut into equal shards"},
+               {"skew", "a part of each class by class, the rest at random (data.partition.skew)"},
+               {"dirichlet", "shares of each class are drawn (data.partition.alpha)"}})
+          .says("how the training set is divided among ranks"),
+      EQT_FIELD(data.partition.skew, must_stay)
+          .from(0, 1)
+          .says("skew: part of each class that goes to ranks by class; 0 = all at random"),
+      EQT_FIELD(data.partition.alpha, must_stay)
+          .within({0, 1e9, true, false})
+          .says("dirichlet: concentration of a class's shares; 10 is mild skew, 0.1 strong"),
+      EQT_FIELD(data.partition.reshuffle, must_stay)
+          .says("iid: each epoch permutes the whole set and deals it to the ranks anew; unless "
+                "given, true with allreduce and local-sgd, false with other algorithms and kinds, "
+                "where a rank keeps its shard"),
+      EQT_FIELD(data.limit_train, must_stay)
+          .from(0, kMany)
+          .in("samples")
+          .says("use only the first this many training samples; 0 = all"),
+      EQT_FIELD(data.limit_test, must_stay)
+          .from(0, kMany)
+          .in("samples")
+          .says("use only the first this many test samples; 0 = all"),
+  };
+}
+
+std::vector<Field> train_fields() {
+  return {
+      EQT_FIELD(train.epochs, may_change)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("passes over the training set; 0 only with train.steps"),
+      EQT_FIELD(train.steps, may_change)
+          .from(0, kMany)
+          .in("steps")
+          .says("stop after this many optimizer steps; 0 = by epochs"),
+      EQT_FIELD(train.batch_size, may_change)
+          .from(1, 65536)
+          .in("samples")
+          .says("samples per rank and step"),
+      EQT_FIELD(train.evaluate_every, may_change)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("evaluate the test set after every this many epochs; 0 = only at the end"),
+      EQT_FIELD(train.on_divergence, may_change)
+          .one_of({{"stop", "end with exit 4, and say where the value is"},
+                   {"rollback", "all ranks go back to the newest checkpoint, at most five times"}})
+          .says("when a loss, a gradient or a parameter is not finite"),
+      EQT_FIELD(train.rollback_factor, may_change)
+          .from(0.001, 1)
+          .says("rollback: the learning rate is multiplied by this each time"),
+      EQT_FIELD(train.paranoid, may_change)
+          .says("compare the replicas that shall be equal after each step, not each epoch"),
+      EQT_FIELD(train.emulate_compute, must_stay)
+          .from(0, 3600)
+          .in("seconds")
+          .says("emulated boards: instead of running the network each rank waits this long per "
+                "step (a number, or one per rank) and draws its gradient; null = run the network"),
+  };
+}
+
+std::vector<Field> optimizer_fields() {
+  return {
+      EQT_FIELD(optimizer.name, must_stay)
+          .one_of({{"sgd", "stochastic gradient descent with momentum"}})
+          .says("the parameter update"),
+      EQT_FIELD(optimizer.learning_rate, may_change)
+          .from(0, kHuge)
+          .says("learning rate after warm-up"),
+      EQT_FIELD(optimizer.momentum, must_stay)
+          .within({0, 1, false, true})
+          .says("momentum; 0 = none"),
+      EQT_FIELD(optimizer.nesterov, must_stay).says("Nesterov's momentum"),
+      EQT_FIELD(optimizer.weight_decay, may_change)
+          .from(0, kHuge)
+          .says("L2 penalty on every parameter"),
+      EQT_FIELD(optimizer.momentum_kind, must_stay)
+          .one_of({{"local", "each rank accumulates the gradients that it applies"},
+                   {"quasi-global",
+                    "gossip, local-sgd: each rank accumulates how its model really moved"}})
+          .says("what momentum accumulates"),
+  };
+}
+
+std::vector<Field> schedule_fields() {
+  return {
+      EQT_FIELD(schedule.kind, may_change)
+          .one_of({{"constant", "the learning rate as it is"},
+                   {"step", "times schedule.factor at each of schedule.milestones"},
+                   {"cosine", "half a cosine from the learning rate to 0 at the end of the run"}})
+          .says("how the learning rate changes"),
+      EQT_FIELD(schedule.milestones, may_change)
+          .within({0, 1e6, true, false})
+          .in("epochs")
+          .says("step: when the rate is multiplied by schedule.factor; increasing"),
+      EQT_FIELD(schedule.factor, may_change)
+          .within({0, 10, true, false})
+          .says("step: the multiplier at each milestone"),
+      EQT_FIELD(schedule.warmup_epochs, may_change)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("linear warm-up to the learning rate at the start; 0 = none"),
+  };
+}
+
+std::vector<Field> synchronization_fields() {
+  return {
+      EQT_FIELD(synchronization.algorithm, must_stay)
+          .one_of({{"allreduce", "the mean of all ranks' gradients in every step"},
+                   {"local-sgd", "the mean of all ranks' models every synchronization.local_steps"},
+                   {"d-psgd", "models mixed with neighbours'"},
+                   {"sgp", "stochastic gradient push: d-psgd for any directed graph, by push-sum"},
+                   {"choco-sgd", "compressed differences from public copies of neighbours' models"},
+                   {"quant-sgp", "choco-sgd with push-sum"},
+                   {"deep-squeeze", "compressed models with the error of the last message"},
+                   {"sparse-push", "deep-squeeze with push-sum"},
+                   {"ad-psgd",
+                    "asynchronous: pairs average while all train at their own pace; needs a "
+                    "bipartite graph"},
+                   {"d2", "d-psgd corrected by the last step, for skewed data"},
+                   {"gradient-tracking", "d-psgd along a mixed estimate of the mean gradient"},
+                   {"none", "no synchronization: each rank trains alone"}})
+          .says("what ranks exchange"),
+      EQT_FIELD(synchronization.collective, must_stay)
+          .one_of(
+              {{"auto", "the cheapest by formula that suits the compressor; config.json names it"},
+               {"dense", "float32 by a full-duplex pipeline; only for the compressor none"},
+               {"mpi-allreduce", "float32 by MPI_Allreduce; only for the compressor none"},
+               {"allgather", "every rank sends its message to all and adds what it receives"},
+               {"scatter-reduce", "each rank adds one chunk, then all gather the sums"},
+               {"ring", "partial sums go round a ring of ranks, encoded anew at each hop"},
+               {"recursive-doubling",
+                "partners exchange partial sums in log2 rounds; for small models"},
+               {"sparse",
+                "each rank adds the survivors of its values, then all gather the largest sums; "
+                "only for topk, threshold, randomk and dgc"},
+               {"integer",
+                "as scatter-reduce, but ranks share scales and codes are added as integers; "
+                "for terngrad, qsgd-v and int8"},
+               {"hierarchical", "float32 within a host, messages of the sums between hosts"}})
+          .says("how gradients are averaged"),
+      EQT_FIELD(synchronization.overlap, may_change)
+          .says("communicate while the backward pass still computes"),
+      EQT_FIELD(synchronization.bucket_mib, may_change)
+          .within({0, 1024, true, false})
+          .in("MiB")
+          .says("gradients are exchanged in groups of about this size"),
+      EQT_FIELD(synchronization.error_feedback, must_stay)
+          .one_of({{"auto",
+                    "ef14 for biased compressors (int8, topk, randomk, threshold, ef-signsgd, "
+                    "onebit, powersgd); none for unbiased ones, for casts (fp16, bf16), whose "
+                    "error is a small part of each value, and for dgc and signsgd, which remember "
+                    "by themselves"},
+                   {"none", "what is not sent is lost"},
+                   {"ef14", "what is not sent is added to the next gradient (Seide et al. 2014)"}})
+          .says("memory of what compression left out"),
+      EQT_FIELD(synchronization.local_steps, must_stay)
+          .from(1, kMany)
+          .in("steps")
+          .says("local-sgd, gossip: steps that a rank takes, the last of which averages or mixes"),
+      EQT_FIELD(synchronization.post_local_epochs, must_stay)
+          .from(0, kMany)
+          .in("epochs")
+          .says("local-sgd: models are averaged in every step of the first epochs (post-local)"),
+      EQT_FIELD(synchronization.consensus_step, may_change)
+          .within({0, 1, true, false})
+          .says("gossip: how far a model moves towards its neighbours'; \"auto\" = by what the "
+                "compressor loses"),
+      EQT_FIELD(synchronization.order, must_stay)
+          .one_of({{"adapt-then-combine", "updated models travel"},
+                   {"combine-then-adapt",
+                    "the models that a step begins with travel while it computes"}})
+          .says("gossip: what comes first in a step"),
+      EQT_FIELD(synchronization.adaptive_step, must_stay)
+          .says("choco-sgd, quant-sgp: AdaGossip, a consensus step for every value"),
+      EQT_FIELD(synchronization.resync_every, may_change)
+          .from(0, kMany)
+          .in("steps")
+          .says(
+              "choco-sgd, quant-sgp: exchange public copies as float32 every so often; 0 = never"),
+      EQT_FIELD(synchronization.final_rounds, may_change)
+          .from(0, kMany)
+          .in("rounds")
+          .says("gossip: rounds without an update after the last step"),
+      EQT_FIELD(synchronization.timeout_seconds, may_change)
+          .from(0, 1e6)
+          .in("seconds")
+          .says("a collective that takes longer ends the run with exit 7; 0 = never"),
+      EQT_FIELD(synchronization.topology.kind, may_change_with_ranks)
+          .one_of({{"ring", "the ranks before and after; directed: the one after"},
+                   {"torus", "rows x columns with wrap, four neighbours each"},
+                   {"exponential", "the ranks 1, 2, 4, ... further on; directed"},
+                   {"one-peer-exponential", "one of these in each step, in turn; directed"},
+                   {"complete", "every rank with every other"},
+                   {"star", "rank 0 with every other"},
+                   {"mesh", "rows x columns without wrap"},
+                   {"graph", "the edges in synchronization.topology.file"}})
+          .says("who exchanges with whom in the algorithms that talk to neighbours only"),
+      EQT_FIELD(synchronization.topology.directed, may_change_with_ranks)
+          .says(
+              "ring: send to the next rank only; the exponential kinds are always directed, and a "
+              "graph's file says it"),
+      EQT_FIELD(synchronization.topology.weights, may_change_with_ranks)
+          .one_of({{"auto",
+                    "uniform; star, mesh and undirected graphs: metropolis; edges with weights: "
+                    "given"},
+                   {"uniform", "a rank shares out equally to its neighbours and itself"},
+                   {"metropolis",
+                    "1 / (1 + the larger number of neighbours), the rest stays; undirected only"},
+                   {"given", "those of the edges in the file, the rest stays"}})
+          .says("the mixing matrix"),
+      EQT_FIELD(synchronization.topology.rows, may_change_with_ranks)
+          .from(0, 4096)
+          .in("ranks")
+          .says("torus, mesh: ranks in a column; 0 = as square as possible"),
+      EQT_FIELD(synchronization.topology.file, may_change_with_ranks)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("graph: JSON file with the edges, see src/topology/TOPOLOGIES.md; rank 0 reads it"),
+  };
+}
+
+std::vector<Field> compressor_fields() {
+  return {
+      EQT_FIELD(compressor.name, must_stay)
+          .one_of({{"none", "float32, lossless"},
+                   {"fp16", "IEEE half precision, round to nearest"},
+                   {"bf16", "bfloat16, round to nearest"},
+                   {"int8", "8 bits, round to nearest, one step per bucket"},
+                   {"qsgd", "uniform levels, stochastic rounding, L2 norm per bucket"},
+                   {"qsgd-v", "uniform levels, stochastic rounding, maximum norm per bucket"},
+                   {"nuqsgd", "exponential levels 1, 1/2, 1/4, ..., stochastic rounding"},
+                   {"elastiquant", "levels denser near zero, stochastic rounding"},
+                   {"e-elastiquant", "elastiquant with entropy coding"},
+                   {"alq", "levels fitted to the run's gradients, each by itself"},
+                   {"amq", "exponential levels whose ratio is fitted to the run's gradients"},
+                   {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
+                   {"natural", "powers of two, stochastic rounding (natural compression)"},
+                   {"topk", "the values of largest magnitude"},
+                   {"randomk", "values at random places that all ranks share"},
+                   {"threshold", "the values above a threshold in magnitude"},
+                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"},
+                   {"signsgd", "the sign; ranks vote, with optimizer.momentum before it (Signum)"},
+                   {"ef-signsgd", "the sign times the mean magnitude"},
+                   {"onebit", "the sign, means of both sides of zero per row (1-bit SGD)"},
+                   {"atomo", "singular triples or values at random, large ones more often"},
+                   {"powersgd", "low-rank factors of each weight tensor, averaged over ranks"}})
+          .says("how gradients are compressed"),
+      EQT_FIELD(compressor.bits, must_stay)
+          .from(2, 8)
+          .in("bits")
+          .says("level compressors: bits per value, sign included"),
+      EQT_FIELD(compressor.bucket_size, must_stay)
+          .from(1, 16777216)
+          .in("values")
+          .says("int8 and level compressors: values that share one norm; unless given, the "
+                "compressor's own: 512 for qsgd, qsgd-v and the elastiquant families with norm "
+                "max, 8192 for the others"),
+      EQT_FIELD(compressor.norm, must_stay)
+          .one_of(
+              {{"l2", "Euclidean norm of the bucket"}, {"max", "largest magnitude in the bucket"}})
+          .says("elastiquant families: scale of a bucket (qsgd-v has max, the other level "
+                "compressors l2)"),
+      EQT_FIELD(compressor.coding, must_stay)
+          .one_of({{"fixed", "the same number of bits for every value"},
+                   {"elias", "Elias omega codes"},
+                   {"huffman", "canonical Huffman codes, table included"},
+                   {"rans", "interleaved rANS, frequencies included"},
+                   {"auto", "the shortest entropy code for each bucket"}})
+          .says("level compressors: how levels become bits; e-elastiquant: \"auto\" when unset"),
+      EQT_FIELD(compressor.levels, must_stay)
+          .one_of({{"sinh", "sinh(j theta) / sinh(n theta)"},
+                   {"exponential", "p^(n - j)"},
+                   {"mulaw", "((1 + mu)^(j / n) - 1) / mu"},
+                   {"general", "compressor.table"},
+                   {"adaptive", "sinh at first, then fitted to the run's gradients"}})
+          .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
+      EQT_FIELD(compressor.elasticity, must_stay)
+          .within({0, 1e9, true, false})
+          .says(
+              "elastiquant families: theta of sinh and adaptive, at most 20; p < 1 of exponential; "
+              "mu of mulaw; \"auto\" = the optimum"),
+      EQT_FIELD(compressor.table, must_stay)
+          .within({0, 1, true, false})
+          .says("levels \"general\": the n levels, increasing to 1"),
+      EQT_FIELD(compressor.adapt_every, must_stay)
+          .from(0, kMany)
+          .in("steps")
+          .says("alq, amq, levels \"adaptive\": levels are fitted to the gradients of steps that "
+                "this divides; 0 = after steps 0, 100, 2000 and each 10000th"),
+      EQT_FIELD(compressor.density, must_stay)
+          .within({0, 1, true, false})
+          .says("topk, dgc, threshold, randomk: fraction of the values that is sent; atomo of "
+                "entrywise atoms: on average"),
+      EQT_FIELD(compressor.value_bits, must_stay)
+          .from(16, 32)
+          .in("bits")
+          .says("topk, dgc, threshold, randomk: 32, or 16, per value that is sent"),
+      EQT_FIELD(compressor.threshold, must_stay)
+          .from(0, kHuge)
+          .says("threshold: magnitudes above it are sent; 0 = about as many as the density says"),
+      EQT_FIELD(compressor.unbiased, must_stay)
+          .says("randomk: scale by 1 / density instead of keeping what was not sent"),
+      EQT_FIELD(compressor.rank, must_stay)
+          .from(1, 32)
+          .says("powersgd: rank of the factors; atomo of spectral atoms: triples sent on average"),
+      EQT_FIELD(compressor.atoms, must_stay)
+          .one_of({{"spectral", "singular triples of each weight tensor"},
+                   {"entrywise", "single values"}})
+          .says("atomo: what is sent or left out as one"),
+      EQT_FIELD(compressor.clip, must_stay)
+          .from(0, 1000)
+          .in("standard deviations")
+          .says("terngrad: gradients are clipped here first; 0 = never"),
+      EQT_FIELD(compressor.warmup_epochs, must_stay)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("dgc: the density falls to its value over this many epochs; 0 = at once"),
+      EQT_FIELD(compressor.clip_norm, must_stay)
+          .from(0, kHuge)
+          .says("dgc: threshold for the norm of the gradient, shared out among ranks; 0 = never"),
+      EQT_FIELD(compressor.skip_below, must_stay)
+          .from(0, kMany)
+          .in("values")
+          .says("smaller tensors and one-dimensional ones travel as float32"),
+      EQT_FIELD(compressor.granularity, must_stay)
+          .one_of({{"layer", "each tensor by itself"}, {"model", "all tensors as one vector"}})
+          .says("what is compressed as one vector"),
+  };
+}
+
+std::vector<Field> checkpoint_fields() {
+  return {
+      EQT_FIELD(checkpoint.every_epochs, may_change)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("save every rank's state after every this many epochs, and at the end; 0 = not by "
+                "epochs"),
+      EQT_FIELD(checkpoint.every_steps, may_change)
+          .from(0, kMany)
+          .in("steps")
+          .says("save it after every this many steps, and at the end; 0 = not by steps"),
+      EQT_FIELD(checkpoint.keep, may_change)
+          .from(1, 1000)
+          .in("checkpoints")
+          .says("how many complete checkpoints stay; the disk needs room for one more"),
+  };
+}
+
+std::vector<Field> output_fields() {
+  return {
+      EQT_FIELD(output.progress, may_change)
+          .one_of({{"auto", "a bar on a terminal, else lines"},
+                   {"bar", "one line that is rewritten; lines where there is no terminal"},
+                   {"lines", "a line every 10 seconds or 10 %"},
+                   {"off", "nothing until the final table"}})
+          .says("progress on standard error"),
+      EQT_FIELD(output.step_records, may_change)
+          .says("a record of every step in metrics.jsonl and for TensorBoard"),
+      EQT_FIELD(output.tensorboard, may_change)
+          .says("events for TensorBoard: all records, histograms, the config, samples"),
+      EQT_FIELD(output.dump_gradients, may_change)
+          .from(0, kMany)
+          .in("steps")
+          .says("after every this many steps, rank 0's own gradient as a NumPy file; 0 = never"),
+  };
+}
+
+#undef EQT_FIELD
+
+}  // namespace
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> table = [] {
+    std::vector<Field> all;
+    for (auto* section : {general_fields, model_fields, data_fields, train_fields, optimizer_fields,
+                          schedule_fields, synchronization_fields, compressor_fields,
+                          checkpoint_fields, output_fields})
+      for (Field& field : section()) all.push_back(std::move(field));
+    return all;
+  }();
+  return table;
+}
+
+const std::vector<Choice>& sections() {
+  static const std::vector<Choice> table = {
+      {"model", "the network"},
+      {"data", "what it learns from"},
+      {"data.partition", "how the training set is divided"},
+      {"train", "how long and how much"},
+      {"optimizer", "the parameter update"},
+      {"schedule", "the learning rate over time"},
+      {"synchronization", "what ranks exchange and how"},
+      {"synchronization.topology", "who exchanges with whom"},
+      {"compressor", "how gradients are compressed; a compressor ignores the keys of others"},
+      {"checkpoint", "when a run's state is saved, for --resume"},
+      {"output", "what is shown and written"},
+  };
+  return table;
+}
+
+}  // namespace eqt::config

@@ -1,0 +1,26 @@
+// "Did you mean": the known name that is nearest to a mistyped one.
+
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eqt::config {
+
+/// Number of insertions, deletions, substitutions and swaps of neighbours (each place edited once)
+/// that turn `a` into `b`, ignoring case.
+/// Source: optimal string alignment distance, L. Boytsov, ACM J. Exp. Algorithmics 16 (2011).
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The name with the smallest edit distance to `wrong`, the first of several; null where none is
+/// close: where more than a third of the longer one's characters would have to change.
+const std::string* close_name(std::string_view wrong, const std::vector<std::string>& names);
+
+/// The dotted key that `wrong` most likely meant, the first of several: a key whose last part is
+/// the same in another section ("learning_rate"), an abbreviation ("optimizer.lr", "batch") or a
+/// misspelling; null where no key's last part is close.
+const std::string* close_key(std::string_view wrong, const std::vector<std::string>& keys);
+
+}  // namespace eqt::config

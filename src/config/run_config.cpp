@@ -1,0 +1,160 @@
+#include "config/run_config.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "codec/codecs.hpp"
+#include "config/checks.hpp"
+#include "config/field.hpp"
+#include "config/nearest.hpp"
+#include "core/error.hpp"
+
+namespace eqt::config {
+namespace {
+
+/// A value that somebody gave for a key, and who.
+struct Given {
+  Json value;
+  std::string where;
+};
+
+constexpr std::size_t kMaxNormBucketSize = 512;  // a long bucket's maximum is far above its rest
+
+using GivenByKey = std::map<std::string, Given, std::less<>>;
+
+/// The names that stand in a section ("" at the top): "name, bits, ...".
+std::string names_in(std::string_view section) {
+  std::vector<std::string> names;
+  const std::string prefix = section.empty() ? "" : std::string(section) + ".";
+  for (const Field& field : fields()) {
+    if (!field.key.starts_with(prefix)) continue;
+    const std::string name =
+        field.key.substr(prefix.size(), field.key.find('.', prefix.size()) - prefix.size());
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+[[noreturn]] void unknown_key(const std::string& key, bool holds_object, const std::string& where) {
+  std::vector<std::string> candidates;
+  if (holds_object)
+    for (const Choice& section : sections()) candidates.push_back(section.name);
+  else
+    for (const Field& field : fields()) candidates.push_back(field.key);
+  if (const std::string* const near = close_key(key, candidates))
+    fail(Kind::usage,
+         "unknown key {} in {}; the nearest is \"{}\", and \"equant-train schema\" shows all keys",
+         shown_text(key), where, *near);
+  std::string section = key.substr(0, std::min(key.rfind('.'), key.size()));
+  if (!is_section(section)) section.clear();
+  fail(Kind::usage,
+       "unknown key {} in {}; the keys {} are {}, and \"equant-train schema\" explains all",
+       shown_text(key), where, section.empty() ? "of a config" : "of " + section,
+       names_in(section));
+}
+
+/// Collects the leaves of `object`, whose dotted name is `prefix` ("" at the top).
+void read_object(const Json& object, const std::string& prefix, const std::string& origin,
+                 GivenByKey& given) {
+  for (const auto& [name, value] : object.items()) {
+    const std::string key = prefix.empty() ? name : prefix + "." + name;
+    if (key == "$schema") {  // what editors check the file by
+      if (!value.is_string())
+        fail(Kind::usage, "$schema in {}: expected the place of a JSON Schema, found {}", origin,
+             shown(value));
+      continue;
+    }
+    if (name.find('.') != std::string::npos && (find_field(key) || is_section(key)))
+      fail(Kind::usage,
+           "{}: expected nested objects, found the dotted key {}; write one object for each part",
+           origin, shown_text(key));
+    if (is_section(key)) {
+      if (!value.is_object())
+        fail(Kind::usage, "{} in {}: expected an object with keys, found {}", key, origin,
+             shown(value));
+      read_object(value, key, origin, given);
+    } else if (find_field(key)) {
+      given[key] = {value, origin};
+    } else {
+      unknown_key(key, value.is_object(), origin);
+    }
+  }
+}
+
+/// The value that `text` stands for: JSON if it is JSON, else a string. A text key takes `text` as
+/// it is unless it is a JSON string, so that a name made of digits needs no second pair of quotes.
+Json set_value(const Field& field, const std::string& text, const std::string& where) {
+  Json value = parse_value(text, where);
+  if (value.is_discarded()) return text;
+  if (field.type != FieldType::text || value.is_string()) return value;
+  if (field.nullable && value.is_null()) return value;
+  return text;
+}
+
+void read_set(const std::string& set, GivenByKey& given) {
+  const std::string where = "--set " + shown_text(set);
+  const std::size_t equals = set.find('=');
+  if (equals == std::string::npos || equals == 0)
+    fail(Kind::usage, "{}: expected KEY=VALUE, as in --set optimizer.learning_rate=0.05", where);
+  const std::string key = set.substr(0, equals);
+  if (is_section(key))
+    fail(Kind::usage,
+         "{}: expected the name of one key, found the section \"{}\"; write {}.KEY=VALUE", where,
+         key, key);
+  const Field* field = find_field(key);
+  if (!field) unknown_key(key, false, where);
+  given[key] = {set_value(*field, set.substr(equals + 1), where), where};
+}
+
+/// Values that share a norm, as the compressor's paper has them; 8192 where none says a number
+/// (src/codec/COMPRESSORS.md, "Defaults").
+std::size_t own_bucket_size(const RunConfig::Compressor& compressor) {
+  const std::string& name = compressor.name;
+  if (name == "qsgd" || name == "qsgd-v") return codec::QsgdOptions{}.bucket_size;
+  const bool elastic = name == "elastiquant" || name == "e-elastiquant";
+  if (elastic && compressor.norm == "max") return kMaxNormBucketSize;
+  return RunConfig::Compressor{}.bucket_size;
+}
+
+/// What depends on other keys where nobody gave it.
+void resolve(const GivenByKey& given, RunConfig& config) {
+  // Fixed-width codes are what e-elastiquant exists to avoid.
+  if (config.compressor.name == "e-elastiquant" && !given.contains("compressor.coding"))
+    config.compressor.coding = "auto";
+  if (!given.contains("compressor.bucket_size"))
+    config.compressor.bucket_size = own_bucket_size(config.compressor);
+  // Studies of gossip are about what ranks own; where all share a model, the data is everyone's.
+  const std::string& algorithm = config.synchronization.algorithm;
+  if (!given.contains("data.partition.reshuffle"))
+    config.data.partition.reshuffle = config.data.partition.kind == "iid" &&
+                                      (algorithm == "allreduce" || algorithm == "local-sgd");
+}
+
+RunConfig config_of(const GivenByKey& given) {
+  RunConfig config;
+  for (const Field& field : fields()) {
+    const auto found = given.find(field.key);
+    if (found == given.end()) continue;
+    check_value(field, found->second.value, found->second.where);
+    field.write(config, found->second.value);
+  }
+  resolve(given, config);
+  return config;
+}
+
+}  // namespace
+
+RunConfig parse_config(const std::string& json_text, const std::string& origin,
+                       const std::vector<std::string>& sets) {
+  GivenByKey given;
+  read_object(parse_document(json_text, origin), "", origin, given);
+  for (const std::string& set : sets) read_set(set, given);
+  const RunConfig config = config_of(given);
+  check_combinations(config, sets.empty() ? origin : origin + " with --set");
+  return config;
+}
+
+}  // namespace eqt::config

@@ -1,0 +1,192 @@
+// The whole configuration: plain structs with defaults. One table in field_table.cpp binds each
+// member to its JSON key, range, unit and one-line meaning; the schema, the checks, the
+// documentation and `check` are all derived from that table.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace eqt::config {
+
+/// Nothing, a number for all ranks, or one for each rank.
+using PerRank = std::variant<std::monostate, double, std::vector<double>>;
+
+struct RunConfig {
+  std::string name = "run";
+  std::uint64_t seed = 1;
+  std::string device = "cpu";
+  int threads_per_rank = 0;  // 0 = cores / ranks on this host
+
+  struct Model {
+    std::string name = "resnet20";
+    std::string normalization = "batchnorm";
+    int norm_groups = 0;  // 0 = the published number
+    std::string precision = "fp32";
+    std::string shortcut = "projection";
+    std::string weights;  // "" = none
+
+    bool operator==(const Model&) const = default;
+  } model;
+
+  struct Data {
+    std::string name = "fashion-mnist";
+    std::string path;  // "" = the set's default place
+    bool augment = true;
+    struct Partition {
+      std::string kind = "iid";  // iid skew dirichlet
+      double skew = 0;           // degree, 0 ... 1
+      double alpha = 1;          // dirichlet
+      bool reshuffle = true;     // iid: the whole set is dealt anew each epoch; see parse_config
+
+      bool operator==(const Partition&) const = default;
+    } partition;
+    std::size_t limit_train = 0, limit_test = 0;  // [samples], 0 = all
+
+    bool operator==(const Data&) const = default;
+  } data;
+
+  struct Train {
+    std::uint64_t epochs = 1;
+    std::uint64_t steps = 0;             // 0 = by epochs
+    std::size_t batch_size = 64;         // per rank
+    std::uint64_t evaluate_every = 1;    // [epochs], 0 = only at the end
+    PerRank emulate_compute;             // [seconds per step]; nothing = the network is run
+    std::string on_divergence = "stop";  // stop rollback
+    double rollback_factor = 0.5;        // of the learning rate
+    bool paranoid = false;
+
+    bool is_emulated() const { return !std::holds_alternative<std::monostate>(emulate_compute); }
+
+    bool operator==(const Train&) const = default;
+  } train;
+
+  struct Optimizer {
+    std::string name = "sgd";
+    double learning_rate = 0.1;
+    double momentum = 0.9;
+    bool nesterov = false;
+    double weight_decay = 1e-4;
+    std::string momentum_kind = "local";
+
+    bool operator==(const Optimizer&) const = default;
+  } optimizer;
+
+  struct Schedule {
+    std::string kind = "constant";
+    std::vector<double> milestones;  // [epochs]
+    double factor = 0.1;
+    double warmup_epochs = 0;
+
+    bool operator==(const Schedule&) const = default;
+  } schedule;
+
+  struct Synchronization {
+    std::string algorithm = "allreduce";  // see field_table.cpp
+    std::string collective = "auto";      // see field_table.cpp
+    bool overlap = true;
+    double bucket_mib = 4;
+    std::string error_feedback = "auto";       // auto none ef14
+    std::uint64_t local_steps = 1;             // local-sgd, gossip
+    std::uint64_t post_local_epochs = 0;       // local-sgd, 0 = local from the start
+    std::optional<double> consensus_step;      // "auto" = unset
+    std::string order = "adapt-then-combine";  // or combine-then-adapt
+    bool adaptive_step = false;                // AdaGossip
+    std::uint64_t resync_every = 0;            // [steps], 0 = never
+    std::uint64_t final_rounds = 0;            // of gossip alone after the last step
+    double timeout_seconds = 300;              // 0 = never
+    struct Topology {
+      std::string kind = "ring";  // see field_table.cpp
+      bool directed = false;
+      std::string weights = "auto";  // auto uniform metropolis given
+      int rows = 0;                  // 0 = as square as possible
+      std::string file = {};         // "" = none
+
+      bool operator==(const Topology&) const = default;
+    } topology;
+
+    bool operator==(const Synchronization&) const = default;
+  } synchronization;
+
+  struct Compressor {
+    std::string name = "none";
+    int bits = 4;
+    std::size_t bucket_size = 8192;    // [values]; if not given, the compressor's own
+    std::string norm = "l2";           // l2 max
+    std::string coding = "fixed";      // fixed elias huffman rans auto; e-elastiquant: auto
+    std::string levels = "sinh";       // sinh exponential mulaw general adaptive
+    std::optional<double> elasticity;  // "auto" = unset
+    std::vector<double> table;         // general: l_1 < ... < l_n = 1
+    std::uint64_t adapt_every = 0;     // [steps], 0 = 0, 100, 2000 and each 10000th
+    double density = 0.01;
+    int value_bits = 32;
+    double threshold = 0;
+    bool unbiased = false;
+    int rank = 2;                       // powersgd, atomo of spectral atoms
+    std::string atoms = "spectral";     // spectral entrywise
+    double clip = 2.5;                  // terngrad [standard deviations], 0 = off
+    double warmup_epochs = 4;           // dgc: epochs in which density falls to its value
+    double clip_norm = 0;               // dgc: local gradient clipping threshold, 0 = off
+    std::size_t skip_below = 1024;      // [values]
+    std::string granularity = "layer";  // layer model
+
+    bool operator==(const Compressor&) const = default;
+  } compressor;
+
+  struct Checkpoint {
+    std::uint64_t every_epochs = 0;  // 0 = off
+    std::uint64_t every_steps = 0;   // 0 = off
+    std::size_t keep = 2;            // complete ones
+
+    bool operator==(const Checkpoint&) const = default;
+  } checkpoint;
+
+  struct Output {
+    std::string progress = "auto";  // auto bar lines off
+    bool step_records = true;
+    bool tensorboard = true;
+    std::uint64_t dump_gradients = 0;  // steps; 0 = off
+
+    bool operator==(const Output&) const = default;
+  } output;
+
+  bool operator==(const RunConfig&) const = default;
+};
+
+/// A name that a key accepts, and one line about it.
+struct Choice {
+  std::string name;
+  std::string about;
+};
+
+/// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string; a key of type
+/// string takes the text as it stands unless it is a JSON string) in order, validates and resolves
+/// keys that nobody gave: compressor.bucket_size and compressor.coding become the compressor's own,
+/// data.partition.reshuffle is true where ranks share one model and data is iid. `origin` names the
+/// document in messages.
+/// @throws Error{usage}: malformed JSON (with line and column), a key that stands twice, unknown
+/// key or name (with the nearest), wrong type, out of range, impossible combination.
+RunConfig parse_config(const std::string& json_text, const std::string& origin,
+                       const std::vector<std::string>& sets);
+
+/// The resolved config: every key with its value, pretty-printed JSON that ends with a newline.
+/// parse_config(resolved_json(c), ...) == c for every c that parse_config returned.
+std::string resolved_json(const RunConfig& config);
+
+/// JSON Schema (draft 2020-12) of the config, pretty-printed.
+std::string config_schema();
+
+/// Markdown: a list of every key (type, range, unit, default, meaning) with the names that it
+/// accepts, a heading for each section; lines of at most 120 columns. configs/KEYS.md holds it.
+std::string config_reference();
+
+/// The names that `key` accepts ("compressor.name"), in the order of the documentation.
+/// @pre `key` is a key with names
+const std::vector<Choice>& config_choices(std::string_view key);
+
+}  // namespace eqt::config

@@ -1,0 +1,7 @@
+#include "core/version.hpp"
+
+namespace eqt {
+
+std::string version() { return EQT_VERSION; }
+
+}  // namespace eqt

@@ -1,0 +1,108 @@
+#include "doctor/doctor.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "codec/simd.hpp"
+#include "comm/communicator.hpp"
+#include "comm/host_facts.hpp"
+#include "comm/link_probe.hpp"
+#include "comm/mpi_facts.hpp"
+#include "comm/session.hpp"
+#include "core/clock.hpp"
+#include "core/version.hpp"
+#include "doctor/findings.hpp"
+#include "model/linear_algebra.hpp"
+#include "model/replica.hpp"
+#include "setup/same_everywhere.hpp"
+
+namespace eqt::doctor {
+namespace {
+
+constexpr double kTimeoutSeconds = 300;  // a slow link or a host that starts late is no error
+constexpr double kMatmulSeconds = 0.2;
+
+/// All ranks multiply at once, as they do in training.
+void measure_matmul(comm::Communicator& comm, RankFacts& facts) {
+  // More threads than cores would measure their quarrel.
+  model::set_threads(
+      std::clamp(facts.threads, 1, std::max(1, static_cast<int>(facts.cores.size()))));
+  comm.allgather(std::uint64_t{0});
+  facts.matmul_flops = model::matmul_flops(kMatmulSeconds);
+  comm.allgather(std::uint64_t{0});
+}
+
+RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
+  const comm::Memory memory = comm::memory();
+  const comm::MpiFacts mpi = comm::mpi_facts();
+  const model::LinearAlgebra algebra = model::linear_algebra();
+  RankFacts facts;
+  facts.first_on_host = comm.ranks_on_this_host().front();
+  facts.host = comm::host_name();
+  facts.machine = comm::machine_id();
+  facts.host_cores = comm::online_cores();
+  facts.cores = comm::allowed_cores();
+  facts.core_quota = comm::core_quota();
+  facts.threads = command.threads > 0
+                      ? command.threads
+                      : comm::fair_threads(static_cast<int>(comm.ranks_on_this_host().size()));
+  facts.memory_bytes = memory.total_bytes;
+  facts.available_bytes = memory.available_bytes;
+  facts.version = version();
+  facts.simd = codec::simd_target();
+  facts.mpi = mpi.library;
+  facts.thread_level = mpi.thread_level;
+  facts.single_copy = mpi.single_copy;
+  facts.torch = algebra.torch_version;
+  facts.torch_kernels = algebra.kernels;
+  facts.blas_library = algebra.blas_library;
+  facts.blas_vendor = algebra.blas_vendor;
+  return facts;
+}
+
+/// Watches this host's interfaces while this rank measures a link: nothing else of the job speaks
+/// at that time, for pairs of a round have no host in common.
+std::vector<comm::Link> measure_links(comm::Communicator& comm, double budget_seconds,
+                                      RankFacts& facts) {
+  std::vector<comm::InterfaceCount> before;
+  comm::ProbeOptions options{.budget_seconds = budget_seconds, .timeout_seconds = kTimeoutSeconds};
+  options.before_pair = [&](Rank) { before = comm::interface_counts(); };
+  options.after_pair = [&](Rank peer) {
+    Carrier carrier{.peer = peer, .interfaces = {}};
+    carrier.interfaces = comm::carried_between(before, comm::interface_counts());
+    if (!carrier.interfaces.empty()) {
+      carrier.megabits = comm::interface_megabits(carrier.interfaces.front().name);
+    }
+    facts.carriers.push_back(std::move(carrier));
+  };
+  return comm::probe_links(comm, options);
+}
+
+int examine(const DoctorCommand& command, const comm::Session& session) {
+  comm::Communicator comm(session, kTimeoutSeconds);
+  setup::require_same_command({{"verb", "doctor"}}, comm);
+  RankFacts mine = look_around(command, comm);
+  DoctorFacts facts;
+  const Stopwatch probe;
+  facts.links = measure_links(comm, command.seconds, mine);
+  facts.probe_seconds = probe.seconds();
+  measure_matmul(comm, mine);
+  const auto messages = comm.allgather(to_message(mine));
+  comm.agree_after([&] {
+    for (const std::string& message : messages) facts.ranks.push_back(from_message(message));
+  });
+  if (comm.rank() != 0) return 0;
+  const auto warnings = diagnose(facts);
+  fmt::print("{}", command.json ? doctor_json(facts, warnings) : doctor_text(facts, warnings));
+  return 0;
+}
+
+}  // namespace
+
+int run_doctor(const DoctorCommand& command, int argc, char** argv) {
+  const comm::Session session(&argc, &argv);
+  return comm::run_guarded(session, [&] { return examine(command, session); });
+}
+
+}  // namespace eqt::doctor

@@ -1,0 +1,73 @@
+// What `doctor` found out, and what follows from it. Plain data and pure functions.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/host_facts.hpp"
+#include "comm/link_speed.hpp"
+
+namespace eqt::doctor {
+
+/// Interfaces of this rank's host that carried the bytes of a measurement, the busiest first.
+struct Carrier {
+  Rank peer = 0;
+  std::vector<comm::InterfaceCount> interfaces;  // bytes of this measurement
+  int megabits = 0;                              // nominal speed of the busiest [Mb/s]; 0 = unknown
+};
+
+/// One rank, and the host as it sees it.
+struct RankFacts {
+  Rank first_on_host = 0;  // names the host
+  std::string host;        // its own name, which another host may bear too
+  std::string machine;     // the same on hosts that are parts of one machine
+  int host_cores = 0;
+  std::vector<int> cores;  // that the rank may use
+  double core_quota = 0;   // 0 = none
+  int threads = 0;         // that a training run would use
+  std::uint64_t memory_bytes = 0, available_bytes = 0;
+  std::string version;  // of equant-train
+  std::string simd;
+  std::string mpi, thread_level, single_copy;
+  std::string torch, torch_kernels, blas_library, blas_vendor;
+  double matmul_flops = 0;  // [1/s] while all ranks multiply
+  std::vector<Carrier> carriers;
+};
+
+struct DoctorFacts {
+  std::vector<RankFacts> ranks;
+  std::vector<comm::Link> links;
+  double probe_seconds = 0;  // that measuring them took
+};
+
+/// The ranks of one host, ascending.
+struct HostRanks {
+  std::string name;  // "node3"; with "#2" behind the second of that name
+  std::vector<Rank> ranks;
+};
+std::vector<HostRanks> hosts_of(const DoctorFacts& facts);
+
+/// What rank `from` measured with `to` went through: "eth0", "bond0+eth0", "" if no interface saw
+/// it.
+std::string interface_between(const DoctorFacts& facts, Rank from, Rank to);
+
+struct Warning {
+  std::string id;    // "reference-blas"
+  std::string text;  // what was found, what it costs, what to do
+};
+/// Every rule over the facts, in the order of what usually costs most.
+std::vector<Warning> diagnose(const DoctorFacts& facts);
+
+/// For a person; lines of at most 100 columns but for the warnings.
+std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& warnings);
+/// One document; seconds, bytes and bytes per second.
+std::string doctor_json(const DoctorFacts& facts, const std::vector<Warning>& warnings);
+
+/// A rank's facts on their way to rank 0.
+std::string to_message(const RankFacts& facts);
+/// @throws Error{wire}
+RankFacts from_message(const std::string& message);
+
+}  // namespace eqt::doctor

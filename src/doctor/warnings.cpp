@@ -1,0 +1,214 @@
+// The rules of `doctor` about hosts, cores and libraries: pure functions over facts, each with the
+// figures that made it speak.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "doctor/findings.hpp"
+#include "doctor/rules.hpp"
+
+namespace eqt::doctor {
+namespace {
+
+constexpr std::uint64_t kLeastMemoryPerRank = std::uint64_t{1} << 30;  // ResNet-50, batch 16
+
+/// Hosts that are parts of one machine compete for its cores: rules about cores and memory go by
+/// machine. A machine that does not tell who it is is its host.
+std::string machine_of(const RankFacts& rank) {
+  return rank.machine.empty() ? fmt::format("host of rank {}", rank.first_on_host) : rank.machine;
+}
+
+/// Each rank brings one core's work, spread evenly over the cores it may use; a core that gets more
+/// than one is shared.
+double largest_load(const DoctorFacts& facts, const std::vector<Rank>& ranks) {
+  std::map<int, double> load;
+  double most = 0;
+  for (const Rank rank : ranks) {
+    const auto& cores = rank_facts(facts, rank).cores;
+    for (const int core : cores) {
+      most = std::max(most, load[core] += 1.0 / static_cast<double>(cores.size()));
+    }
+  }
+  return most;
+}
+
+void warn_of_shared_cores(const DoctorFacts& facts, Warnings& warnings) {
+  for (const auto& [machine, ranks] : grouped(facts, machine_of)) {
+    std::set<int> cores;
+    int threads = 0;
+    double quota = 0;
+    for (const Rank rank : ranks) {
+      const RankFacts& found = rank_facts(facts, rank);
+      cores.insert(found.cores.begin(), found.cores.end());
+      threads += found.threads;
+      quota = std::max(quota, found.core_quota);
+    }
+    if (cores.empty()) continue;
+    const std::string names = host_names(facts, ranks);
+    const auto usable = quota > 0 ? std::min(quota, static_cast<double>(cores.size()))
+                                  : static_cast<double>(cores.size());
+    const int machine_cores = rank_facts(facts, ranks.front()).host_cores;
+    if (static_cast<double>(ranks.size()) > usable) {
+      warnings.push_back(
+          {"oversubscribed",
+           fmt::format(
+               "{} ranks share {:g} cores of {}: they take turns, and a step takes as long as "
+               "all of them together; start at most {} ranks there{}",
+               ranks.size(), usable, names, std::max(1, static_cast<int>(usable)),
+               static_cast<int>(cores.size()) < machine_cores
+                   ? fmt::format(", or let them use all {} cores with mpirun --bind-to none",
+                                 machine_cores)
+                   : "")});
+    } else if (largest_load(facts, ranks) > 1 + 1e-9) {
+      warnings.push_back(
+          {"bound-to-same-cores",
+           fmt::format("ranks of {} are bound to the same cores while others are free; "
+                       "start with mpirun --bind-to none",
+                       names)});
+    } else if (threads > static_cast<int>(usable)) {
+      warnings.push_back(
+          {"too-many-threads",
+           fmt::format("{} ranks of {} would compute with {} threads on {:g} cores; set "
+                       "threads_per_rank to {}",
+                       ranks.size(), names, threads, usable,
+                       std::max(1, static_cast<int>(usable) / static_cast<int>(ranks.size())))});
+    }
+  }
+}
+
+void warn_of_tight_binding(const DoctorFacts& facts, Warnings& warnings) {
+  for (const auto& [machine, ranks] : grouped(facts, machine_of)) {
+    for (const Rank rank : ranks) {
+      const RankFacts& found = rank_facts(facts, rank);
+      const int share = found.host_cores / static_cast<int>(ranks.size());
+      const int bound = static_cast<int>(found.cores.size());
+      if (bound >= std::max(share, found.threads)) continue;
+      warnings.push_back(
+          {"bound-too-tightly",
+           fmt::format(
+               "rank {} on {} may use {} of {} cores but {}; start with mpirun --bind-to none, "
+               "or --map-by slot:PE={}",
+               rank, found.host, bound, found.host_cores,
+               found.threads > bound ? fmt::format("would compute with {} threads", found.threads)
+                                     : fmt::format("its share is {}, the others stay idle", share),
+               std::max(share, 1))});
+      break;  // one rank of a machine says it for all
+    }
+  }
+}
+
+void warn_of_libraries(const DoctorFacts& facts, Warnings& warnings) {
+  const auto by_vendor = grouped(facts, [](const RankFacts& r) { return r.blas_vendor; });
+  if (const auto found = by_vendor.find("reference"); found != by_vendor.end()) {
+    const RankFacts& first = rank_facts(facts, found->second.front());
+    warnings.push_back(
+        {"reference-blas",
+         fmt::format(
+             "matrix products on {} come from the reference BLAS ({}) at {:.1f} GFLOP/s, often "
+             "ten times below an optimised one; install libopenblas0-pthread, or choose it "
+             "with update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu",
+             host_names(facts, found->second), first.blas_library, first.matmul_flops * 1e-9)});
+  }
+  for (const auto& [level, ranks] :
+       grouped(facts, [](const RankFacts& r) { return r.thread_level; })) {
+    if (level == "serialized" || level == "multiple") continue;
+    warnings.push_back(
+        {"mpi-threads",
+         fmt::format("MPI on {} gives thread level {}: communication cannot overlap the "
+                     "backward pass; use an MPI built with thread support "
+                     "(ompi_info | grep Thread)",
+                     host_names(facts, ranks), level)});
+  }
+}
+
+void warn_of_mixture(const DoctorFacts& facts, Warnings& warnings, const std::string& id,
+                     const std::string& what, const std::string& advice,
+                     std::string RankFacts::*member) {
+  const auto groups = grouped(facts, [&](const RankFacts& rank) { return rank.*member; });
+  if (groups.size() < 2) return;
+  std::vector<std::string> found;
+  for (const auto& [value, ranks] : groups) {
+    found.push_back(
+        fmt::format("{} (rank {}{})", value, ranks.front(), ranks.size() > 1 ? ", ..." : ""));
+  }
+  warnings.push_back(
+      {id, fmt::format("ranks differ in {}: {}; {}", what, fmt::join(found, ", "), advice)});
+}
+
+void warn_of_mixtures(const DoctorFacts& facts, Warnings& warnings) {
+  warn_of_mixture(facts, warnings, "mixed-versions", "equant-train's version",
+                  "copy one build to all hosts: messages of two versions may not be understood",
+                  &RankFacts::version);
+  warn_of_mixture(facts, warnings, "mixed-mpi", "the MPI library", "install one version everywhere",
+                  &RankFacts::mpi);
+  warn_of_mixture(facts, warnings, "mixed-libtorch", "LibTorch's version",
+                  "install one version everywhere: weights may start differently",
+                  &RankFacts::torch);
+  warn_of_mixture(facts, warnings, "mixed-simd", "SIMD target",
+                  "results are the same, but every step waits for the slowest processor",
+                  &RankFacts::simd);
+}
+
+void warn_of_memory(const DoctorFacts& facts, Warnings& warnings) {
+  for (const auto& [machine, ranks] : grouped(facts, machine_of)) {
+    const std::uint64_t available = rank_facts(facts, ranks.front()).available_bytes;
+    if (available >= kLeastMemoryPerRank * ranks.size()) continue;
+    warnings.push_back(
+        {"little-memory",
+         fmt::format("{:.2f} GiB are available to {} ranks on {}, less than 1 GiB each; end other "
+                     "programs, start fewer ranks there or take a smaller train.batch_size",
+                     static_cast<double>(available) / (1 << 30), ranks.size(),
+                     host_names(facts, ranks))});
+  }
+}
+
+void warn_of_single_copy(const DoctorFacts& facts, Warnings& warnings) {
+  const bool shares = std::any_of(facts.links.begin(), facts.links.end(),
+                                  [](const comm::Link& link) { return link.same_host; });
+  if (!shares) return;
+  for (const RankFacts& rank : facts.ranks) {
+    if (rank.single_copy != "none") continue;
+    warnings.push_back(
+        {"two-copies",
+         fmt::format("ranks of {} pass messages through shared memory in two copies "
+                     "(btl_vader_single_copy_mechanism is none); where the system permits it "
+                     "(containers: --cap-add SYS_PTRACE), let Open MPI use cma",
+                     rank.host)});
+    return;
+  }
+}
+
+void warn_of_shared_machine(const DoctorFacts& facts, Warnings& warnings) {
+  for (const auto& [machine, ranks] : grouped(facts, machine_of)) {
+    std::set<Rank> hosts;
+    for (const Rank rank : ranks) hosts.insert(rank_facts(facts, rank).first_on_host);
+    if (hosts.size() < 2) continue;
+    warnings.push_back(
+        {"one-machine",
+         fmt::format("{} hosts (first ranks {}) are parts of one machine: links between "
+                     "them are real to MPI, cores and memory are counted once",
+                     hosts.size(), fmt::join(hosts, ", "))});
+  }
+}
+
+}  // namespace
+
+std::vector<Warning> diagnose(const DoctorFacts& facts) {
+  Warnings warnings;
+  warn_of_libraries(facts, warnings);
+  warn_of_shared_cores(facts, warnings);
+  warn_of_tight_binding(facts, warnings);
+  warn_of_interfaces(facts, warnings);
+  warn_of_links(facts, warnings);
+  warn_of_mixtures(facts, warnings);
+  warn_of_memory(facts, warnings);
+  warn_of_single_copy(facts, warnings);
+  warn_of_shared_machine(facts, warnings);
+  return warnings;
+}
+
+}  // namespace eqt::doctor

@@ -1,0 +1,75 @@
+#include "setup/build_partition.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace eqt::setup {
+namespace {
+
+data::PartitionPlan make_plan(const config::RunConfig& config, std::span<const int> labels,
+                              int classes, int ranks) {
+  const config::RunConfig::Data::Partition& partition = config.data.partition;
+  if (partition.kind == "skew")
+    return data::plan_skew(labels, classes, partition.skew, ranks, config.seed);
+  if (partition.kind == "dirichlet")
+    return data::plan_dirichlet(labels, classes, partition.alpha, ranks, config.seed);
+  if (partition.reshuffle) return data::plan_reshuffled(labels.size(), ranks, config.seed);
+  return data::plan_iid(labels.size(), ranks, config.seed);
+}
+
+}  // namespace
+
+data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<const int> labels,
+                                   int classes, int ranks) {
+  const std::size_t samples = labels.size();
+  if (static_cast<std::size_t>(ranks) > samples) {
+    fail(Kind::usage,
+         "{} ranks for {} training samples: expected at least one sample a rank; start "
+         "fewer ranks or raise data.limit_train",
+         ranks, samples);
+  }
+  data::PartitionPlan plan = make_plan(config, labels, classes, ranks);
+  const std::size_t smallest = plan.smallest_shard();
+  if (smallest == 0) {
+    fail(Kind::usage,
+         "data.partition.kind \"{}\": expected a sample for every rank, found {} samples of {} "
+         "classes too few for {} ranks, since parts of a sample are left over; start fewer ranks "
+         "or raise data.limit_train",
+         config.data.partition.kind, samples, classes, ranks);
+  }
+  if (config.train.batch_size > smallest) {
+    fail(Kind::usage,
+         "train.batch_size: expected at most {} (the samples of a rank: {} over {} ranks, "
+         "data.partition.kind \"{}\"), found {}",
+         smallest, samples, ranks, config.data.partition.kind, config.train.batch_size);
+  }
+  return plan;
+}
+
+std::unique_ptr<data::Partition> make_partition(const config::RunConfig& config,
+                                                data::PartitionPlan& plan, std::size_t samples,
+                                                int rank) {
+  const auto ranks = static_cast<int>(plan.shards.size());
+  if (config.data.partition.reshuffle)
+    return std::make_unique<data::ReshuffledPartition>(samples, rank, ranks, config.seed);
+  return std::make_unique<data::ShardPartition>(
+      std::move(plan.shards.at(static_cast<std::size_t>(rank))), rank, config.seed);
+}
+
+metrics::PartitionRecord describe_partition(const config::RunConfig::Data::Partition& config,
+                                            const data::PartitionPlan& plan,
+                                            std::span<const int> labels, int classes) {
+  metrics::PartitionRecord record;
+  record.kind = config.kind;
+  if (config.kind == "iid") record.reshuffle = config.reshuffle;
+  if (config.kind == "skew") record.skew = config.skew;
+  if (config.kind == "dirichlet") record.alpha = config.alpha;
+  record.leftover_samples = plan.leftover_samples;
+  record.class_histogram = plan.class_histogram(labels, classes);
+  return record;
+}
+
+}  // namespace eqt::setup

@@ -1,0 +1,158 @@
+#include "setup/choose_by_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "collective/collective.hpp"
+#include "collective/cost.hpp"
+#include "config/checks.hpp"
+#include "core/error.hpp"
+#include "setup/build_run.hpp"
+#include "setup/build_synchronization.hpp"
+
+namespace eqt::setup {
+namespace {
+
+using collective::Candidate;
+using collective::CostCard;
+using collective::Machine;
+using pipeline::FusionBucket;
+using Plan = std::vector<FusionBucket>;
+
+// Collectives differ in the bits of their means, and a run must repeat: no clock has a say. A value
+// is encoded or decoded in about a nanosecond (COMPRESSORS.md has the speeds), and hosts are
+// joined as slowly as where compression is needed.
+constexpr double kCodecSeconds = 1e-9, kAddSeconds = 1e-10;
+constexpr Machine::Wire kBetweenHosts = {.latency_seconds = 1e-4, .bytes_per_second = 100e6 / 8};
+constexpr Machine::Wire kWithinHost = {.latency_seconds = 1e-6, .bytes_per_second = 1e10};
+constexpr double kTie = 0.10;
+constexpr int kMostQuantisations = 2;
+
+/// One way to run this plan.
+struct Contender {
+  std::string name;
+  CostCard card;
+  std::size_t slots = 1;
+  double seconds = 0;  // for the whole plan, on the reference machine
+};
+
+Machine reference_machine(int ranks, int hosts) {
+  return {.ranks = ranks,
+          .hosts = hosts,
+          .encode_seconds = kCodecSeconds,
+          .decode_seconds = kCodecSeconds,
+          .add_seconds = kAddSeconds,
+          .between_hosts = kBetweenHosts,
+          .within_host = kWithinHost};
+}
+
+config::RunConfig with_collective(const config::RunConfig& config, const std::string& name) {
+  config::RunConfig other = config;
+  other.synchronization.collective = name;
+  return other;
+}
+
+/// The collective, or null if it refuses this config. Constructors do not communicate.
+std::unique_ptr<collective::Collective> try_to_make(const config::RunConfig& config,
+                                                    comm::Communicator& comm, const Run& run,
+                                                    const Plan& plan) {
+  try {
+    config::check_combinations(config, "auto");
+    return make_collective(config, comm, run, plan);
+  } catch (const Error& error) {
+    if (error.kind() != Kind::usage) throw;
+    return nullptr;
+  }
+}
+
+/// What another one does with fewer quantisations and no more bytes, all told and between hosts, is
+/// left out: two ranks send each other as much by allgather as by scatter-reduce, which quantises
+/// twice.
+void drop_dominated(std::vector<Contender>& all, const Machine& machine) {
+  std::vector<Contender> kept;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const CostCard& card = all[i].card;
+    const bool dominated = std::ranges::any_of(all, [&](const Contender& other) {
+      return other.card.quantisations < card.quantisations &&
+             other.card.sent_bytes <= card.sent_bytes &&
+             collective::abroad_bytes(other.card, machine) <=
+                 collective::abroad_bytes(card, machine);
+    });
+    // Twins cannot be told apart: of two ranks, recursive doubling is allgather.
+    const bool twin = std::any_of(kept.begin(), kept.end(),
+                                  [&](const Contender& other) { return other.card == card; });
+    if (!dominated && !twin) kept.push_back(all[i]);
+  }
+  all = std::move(kept);
+}
+
+/// In the order of preference: the static choice, then fewer quantisations and rounds first.
+std::vector<Contender> contenders(const config::RunConfig& config, comm::Communicator& comm,
+                                  const Run& run, const Plan& plan, const Machine& machine,
+                                  int hosts) {
+  const collective::Volume volume =
+      collective::volume_of(*run.compressor, plan, comm.size(), hosts);
+  const bool lossless = run.compressor->properties().lossless;
+  std::vector<Contender> found;
+  for (const config::Choice& choice : config::config_choices("synchronization.collective")) {
+    if (choice.name == "auto") continue;
+    // On one host it compresses nothing; with a rank on each it is what it consists of.
+    if (choice.name == "hierarchical" && (hosts <= 1 || hosts == comm.size())) continue;
+    const auto card = collective::cost_card(choice.name, volume);
+    if (!card || (!lossless && card->quantisations > kMostQuantisations)) continue;
+    const auto made = try_to_make(with_collective(config, choice.name), comm, run, plan);
+    if (made != nullptr)
+      found.push_back({.name = choice.name, .card = *card, .slots = made->slots()});
+  }
+  drop_dominated(found, machine);
+  const auto first = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
+  std::ranges::stable_sort(found, {}, [&](const Contender& c) {
+    return std::tuple(c.name != first, c.card.quantisations, c.card.rounds);
+  });
+  return found;
+}
+
+std::string note_on(std::span<const Contender> all, std::size_t chosen) {
+  std::string others;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == chosen) continue;
+    others += fmt::format("{}{} {:.2f}", others.empty() ? "" : ", ", all[i].name,
+                          all[i].seconds / all[chosen].seconds);
+  }
+  return fmt::format(
+      "auto takes the collective {}; times its seconds by formula, on links of 100 Mb/s: {}",
+      all[chosen].name, others);
+}
+
+}  // namespace
+
+int equal_hosts(comm::Communicator& comm) {
+  const auto mates = comm.allgather(std::uint64_t{comm.ranks_on_this_host().size()});
+  const bool equal = std::ranges::all_of(mates, [&](auto count) { return count == mates[0]; });
+  return equal ? comm.size() / static_cast<int>(mates[0]) : 0;
+}
+
+std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
+                                           comm::Communicator& comm, const Run& run,
+                                           const Plan& plan) {
+  if (config.synchronization.collective != "auto" || comm.size() == 1) return {};
+  std::vector<Contender> found;
+  const int equal = equal_hosts(comm);
+  const Machine machine = reference_machine(comm.size(), comm.host_count());
+  comm.agree_after([&] { found = contenders(config, comm, run, plan, machine, equal); });
+  if (found.size() < 2) return {};
+
+  std::vector<Candidate> candidates;
+  for (Contender& c : found) {
+    c.seconds = collective::predict_seconds(c.card, machine, plan.size(), c.slots);
+    candidates.push_back({c.name, c.seconds});
+  }
+  // Within one host no wire is slow, and the static choice stands.
+  const std::size_t chosen =
+      machine.hosts <= 1 ? 0 : collective::choose_first_fast(candidates, kTie);
+  return CostedChoice{found[chosen].name, note_on(found, chosen)};
+}
+
+}  // namespace eqt::setup

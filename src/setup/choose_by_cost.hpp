@@ -1,0 +1,41 @@
+// `synchronization.collective: "auto"`: which collective costs least for these ranks and this plan.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+#include "pipeline/plan.hpp"
+
+namespace eqt::setup {
+
+struct Run;
+
+/// How many hosts the job has, if each has as many ranks; else 0. Collective.
+int equal_hosts(comm::Communicator& comm);
+
+struct CostedChoice {
+  std::string collective;  // a name that configs accept
+  std::string note;        // one line: the choice and what it was preferred to
+};
+
+/// Predicts each compatible collective's time for the plan (collective/cost.hpp) on a machine of
+/// fixed speeds with links of 100 Mb/s between hosts, and takes the first in the order of
+/// preference that is as fast as the best, up to a tie of 10 %; on one host the first. Nothing is
+/// measured, because collectives differ in the bits of their means: the choice depends on the
+/// compressor, the plan, and how many ranks run on how many hosts, so that a run repeats itself.
+/// Collective.
+///
+/// Candidates quantise a value at most twice, as scatter-reduce does, unless the compressor is
+/// lossless, and no other one reaches the same bytes with fewer: speed does not buy error. What
+/// comes first is choose_collective()'s static choice.
+/// @return nothing where there is nothing to choose
+/// @pre run.compressor and run.memory are those of the run
+std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
+                                           comm::Communicator& comm, const Run& run,
+                                           const std::vector<pipeline::FusionBucket>& plan);
+
+}  // namespace eqt::setup

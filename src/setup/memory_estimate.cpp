@@ -1,0 +1,189 @@
+#include "setup/memory_estimate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <memory>
+#include <string_view>
+
+#include "codec/message.hpp"
+#include "comm/host_facts.hpp"
+#include "config/gossip_checks.hpp"
+#include "config/make_compressor.hpp"
+#include "core/error.hpp"
+#include "data/dataset.hpp"
+#include "model/step_memory.hpp"
+#include "setup/build_run.hpp"
+#include "setup/build_synchronization.hpp"
+#include "setup/room_to_start.hpp"
+#include "train/evaluator.hpp"
+
+namespace eqt::setup {
+namespace {
+
+constexpr std::uint64_t kFloat = sizeof(float);
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+
+// What a run holds beside what is counted: shared segments and buffers of Open MPI, which grow with
+// the ranks of the host, and the heap's own room between blocks.
+constexpr std::uint64_t kMpiBytes = 24 * kMib, kMpiBytesPerRank = 4 * kMib;
+constexpr double kHeapShare = 1.1;
+
+constexpr std::uint64_t kWaitingBatches = 4;  // see data/loader.cpp
+
+/// [bytes] of this process in memory now; 0 where the system does not say.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/status");
+  constexpr std::string_view kKey = "VmRSS:";
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kKey)) continue;
+    return std::strtoull(line.c_str() + kKey.size(), nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+model::NetworkMemory measure_network(const config::RunConfig& config) {
+  model::ModelOptions options = model::published_options(config.model.name);
+  options.normalization = config.model.normalization;
+  options.norm_groups = config.model.norm_groups;
+  options.shortcut = config.model.shortcut;
+  options.seed = config.seed;
+  if (config.train.is_emulated()) return model::describe_network_memory(options);
+  const data::DatasetFacts facts = data::dataset_facts(config.data.name);
+  options.input = facts.shape;
+  options.classes = facts.classes;
+  return model::measure_network_memory(options, config.train.batch_size, train::kTestBatch);
+}
+
+/// The set as it is read, as it is kept, labels and order, and the batches that wait.
+std::uint64_t data_set_bytes(const config::RunConfig& config) {
+  const data::DatasetFacts facts = data::dataset_facts(config.data.name);
+  const std::uint64_t sample = facts.shape.values() + 1;
+  const auto kept = [](std::uint64_t limit, std::uint64_t all) {
+    return limit == 0 || limit >= all ? 0 : limit;  // all of them are not copied
+  };
+  const std::uint64_t samples = facts.train + facts.test +
+                                kept(config.data.limit_train, facts.train) +
+                                kept(config.data.limit_test, facts.test);
+  constexpr std::uint64_t kOrder = 2 * sizeof(int) + 2 * sizeof(std::size_t);
+  return samples * sample + facts.train * kOrder +
+         (kWaitingBatches * config.train.batch_size + train::kTestBatch) * facts.shape.values() *
+             kFloat;
+}
+
+/// Values that algorithms keep beside model and momentum, in models.
+std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
+                                const codec::Compressor& compressor) {
+  const auto& s = config.synchronization;
+  std::uint64_t models = compressor.properties().lossless ? 0 : 1;  // what variances are taken of
+  if (config.optimizer.momentum_kind != "local") models += 2;
+  const config::GossipTraits traits = config::gossip_traits(s.algorithm);
+  if (traits.mixes) {
+    models += 2;  // the mean model of evaluation, and what neighbours send
+    if (traits.own_direction) models += 3;
+    if (traits.push_sum) models += 1;
+    if (traits.public_copies) models += 3;
+    if (traits.asynchronous) models += 1;
+    if (s.algorithm == "deep-squeeze" || s.algorithm == "sparse-push") models += 1;
+    if (s.order == "combine-then-adapt") models += 2;
+  } else if (s.algorithm == "local-sgd") {
+    models += 1;
+  }
+  const bool feedback = make_memory(config, ranks, compressor, 0) != nullptr;
+  if (!traits.mixes && feedback) models += config.compressor.name == "dgc" ? 2u : 1u;
+  return models;
+}
+
+/// Rooms of all slots for what everyone may send, twice, and the float32 values that go with them.
+std::uint64_t message_bytes(const config::RunConfig& config, int ranks, const Layout& layout,
+                            const codec::Compressor& compressor) {
+  if (ranks == 1 || config.synchronization.algorithm == "none") return 0;
+  std::uint64_t message = 0, values = 0;
+  for (const pipeline::FusionBucket& bucket : make_plan(config, layout, compressor)) {
+    message =
+        std::max<std::uint64_t>(message, codec::max_message_bytes(compressor, bucket.segments));
+    values = std::max<std::uint64_t>(values, bucket.count() * kFloat);
+  }
+  const auto n = static_cast<std::uint64_t>(ranks);
+  return pipeline::kMostSlots * (2 * n * message + 2 * values) + kMpiBytes + n * kMpiBytesPerRank;
+}
+
+/// What each worker has for itself: residuals, what variances are taken of, messages or values that
+/// wait for the others', and batches.
+void add_workers(const config::RunConfig& config, int workers, const Layout& layout,
+                 const codec::Compressor& compressor, MemoryEstimate& estimate) {
+  const auto n = static_cast<std::uint64_t>(workers);
+  const std::uint64_t flat = total_count(layout) * kFloat;
+  std::uint64_t messages = 0;
+  for (const pipeline::FusionBucket& bucket : make_plan(config, layout, compressor))
+    messages += codec::max_message_bytes(compressor, bucket.segments);
+  estimate.memories *= n;
+  estimate.messages = n * std::max(messages, flat);
+  estimate.data_set += (n - 1) * kWaitingBatches * config.train.batch_size *
+                       data::dataset_facts(config.data.name).shape.values() * kFloat;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int threads,
+                               int simulate) {
+  model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
+  const model::NetworkMemory network = measure_network(config);
+  const auto compressor = config::make_compressor(config.compressor);
+  const std::uint64_t flat = total_count(network.layout) * kFloat;
+  MemoryEstimate estimate;
+  estimate.layout = network.layout;
+  estimate.program = resident_bytes();
+  estimate.model = 2 * flat + network.buffer_values * kFloat;
+  const bool votes = compressor->properties().votes;  // their momentum is the algorithm's memory
+  estimate.optimizer = config.optimizer.momentum != 0 && !votes ? flat : 0;
+  estimate.memories = models_remembered(config, ranks, *compressor) * flat;
+  if (config.output.dump_gradients > 0) estimate.memories += flat;
+  estimate.messages = message_bytes(config, ranks, network.layout, *compressor);
+  if (config.train.is_emulated()) return estimate;
+  // Weights are packed for writing when no step is under way: a copy of each tensor, and all bytes.
+  const std::uint64_t working = std::max(network.gradient_bytes, network.evaluate_bytes);
+  estimate.activations =
+      static_cast<std::uint64_t>(kHeapShare * static_cast<double>(std::max(working, 2 * flat)));
+  estimate.data_set = data_set_bytes(config);
+  if (simulate > 0) add_workers(config, simulate, network.layout, *compressor, estimate);
+  return estimate;
+}
+
+std::string memory_text(const MemoryEstimate& e, int ranks) {
+  const auto mib = [](std::uint64_t bytes) { return (bytes + kMib - 1) / kMib; };
+  return fmt::format(
+      "memory: about {} MiB for each of {} ranks: program {}, model {}, optimizer {}, memories of "
+      "the algorithm {}, messages {}, data set {}, activations {}",
+      mib(e.total()), ranks, mib(e.program), mib(e.model), mib(e.optimizer), mib(e.memories),
+      mib(e.messages), mib(e.data_set), mib(e.activations));
+}
+
+std::uint64_t require_memory(const config::RunConfig& config, int simulate,
+                             comm::Communicator& comm) {
+  std::array<std::uint64_t, 2> needed = {};  // by a rank in all, and beside what it holds now
+  comm.agree_after([&] {
+    if (comm.rank() != 0) return;
+    const std::uint64_t before = resident_bytes();
+    const MemoryEstimate estimate =
+        estimate_memory(config, comm.size(), threads_for(config, comm, simulate), simulate);
+    needed = {estimate.total(), estimate.total() - std::min(before, estimate.program)};
+  });
+  comm.broadcast(std::as_writable_bytes(std::span(needed)), 0);
+  comm.agree_after([&] {
+    const auto ranks = comm.ranks_on_this_host().size();
+    if (comm.ranks_on_this_host().front() != comm.rank()) return;
+    const std::uint64_t found = comm::memory().available_bytes;
+    if (found == 0 || needed[1] <= found / ranks) return;
+    fail(Kind::usage,
+         "host {}: expected {} MiB of free memory for {} ranks, {} MiB each in all, found {} MiB; "
+         "try a smaller train.batch_size, fewer ranks on this host or a smaller model.name",
+         comm::host_name(), ranks * (needed[1] / kMib), ranks, needed[0] / kMib, found / kMib);
+  });
+  require_addresses(needed[1], comm);
+  return needed[0];
+}
+
+}  // namespace eqt::setup

@@ -1,0 +1,47 @@
+// How much memory a run will need, before it takes any.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+#include "core/layout.hpp"
+
+namespace eqt::setup {
+
+/// Bytes of one rank at its peak, by what they are for.
+struct MemoryEstimate {
+  std::uint64_t program = 0;      // libraries and what the process holds already
+  std::uint64_t model = 0;        // parameters, gradient, running statistics
+  std::uint64_t optimizer = 0;    // momentum
+  std::uint64_t memories = 0;     // residuals, public copies, directions, weights to be written
+  std::uint64_t messages = 0;     // buffers of the collective or of gossip, and MPI's own
+  std::uint64_t data_set = 0;     // as bytes, and the batches that wait
+  std::uint64_t activations = 0;  // of a training step or of the test, whichever holds more
+  Layout layout{};                // of the network that was looked at
+  std::uint64_t total() const {
+    return program + model + optimizer + memories + messages + data_set + activations;
+  }
+};
+
+/// Builds the network and runs it on a few empty images, to see what a step holds. Errs on the
+/// large side.
+/// @param ranks of the job, on which rooms for messages depend
+/// @param threads of each
+/// @throws Error{usage} for a network that cannot be built
+/// @param simulate workers that one process plays as if they were ranks; 0: it is one
+MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int threads,
+                               int simulate = 0);
+
+/// "memory: about 512 MiB per rank of 2: 210 program, ..."
+std::string memory_text(const MemoryEstimate& estimate, int ranks);
+
+/// Rank 0's estimate [bytes per rank], after all hosts have found room for their ranks.
+/// @throws Error{usage} on every rank if one has not: how much is needed and how much was found.
+/// Collective.
+std::uint64_t require_memory(const config::RunConfig& config, int simulate,
+                             comm::Communicator& comm);
+
+}  // namespace eqt::setup

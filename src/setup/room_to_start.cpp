@@ -1,0 +1,128 @@
+#include "setup/room_to_start.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "comm/host_facts.hpp"
+#include "core/error.hpp"
+
+namespace eqt::setup {
+namespace {
+
+constexpr std::size_t kMib = std::size_t{1} << 20;
+
+// What each part takes of the addresses, measured on x86-64 with 2 cores: LibTorch's tables when
+// the program is loaded, and a thread of OpenBLAS for each core; MPI, the heap and a few threads of
+// a rank that trains a small network.
+constexpr std::size_t kLoadBytes = 192 * kMib;
+constexpr std::size_t kLoadBytesPerCore = 72 * kMib;
+constexpr std::size_t kStartBytes = 640 * kMib;
+constexpr int kOwnThreads = 4;  // MPI's, the watchdog's, the communication thread, the writer
+
+// More threads than cores only wait for each other, far more of them for minutes in each step.
+constexpr int kManyThreads = 16, kThreadsPerCore = 4;
+
+/// Whether the process may have so many bytes more, as far as addresses and limits go.
+bool has_addresses(std::size_t bytes) noexcept {
+  void* const trial = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (trial == MAP_FAILED) return false;
+  munmap(trial, bytes);
+  return true;
+}
+
+/// As many of `wanted` threads as the system grants at once, on top of those that run.
+int granted_threads(int wanted) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool all_started = false;
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int>(threads.size()) < wanted) {
+      threads.emplace_back([&] {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return all_started; });
+      });
+    }
+  } catch (const std::system_error&) {
+    // As many as there are.
+  }
+  {
+    const std::lock_guard lock(mutex);
+    all_started = true;
+  }
+  changed.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
+
+void require_granted(int wanted) {
+  const int granted = granted_threads(wanted);
+  if (granted >= wanted) return;
+  fail(Kind::usage,
+       "host {}: expected the system to grant a rank {} threads, found {}; raise its limits of "
+       "processes, addresses or the control group (ulimit -u, ulimit -v, pids.max), or lower "
+       "threads_per_rank",
+       comm::host_name(), wanted, granted);
+}
+
+void require_granted_addresses(std::uint64_t bytes) {
+  if (has_addresses(bytes)) return;
+  fail(Kind::usage,
+       "host {}: expected room for {} MiB more in a rank's addresses, found less; raise the limit "
+       "(ulimit -v, ulimit -d), or try a smaller train.batch_size or model.name",
+       comm::host_name(), bytes / kMib);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// Runs before any library does: what they do at a limit is no sentence.
+void require_room_to_load(int, char**, char**) {
+  const long cores = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+  if (has_addresses(kLoadBytes + static_cast<std::size_t>(cores) * kLoadBytesPerCore)) return;
+  constexpr std::string_view kSentence =
+      "equant-train: usage: expected room for LibTorch and OpenBLAS in this process's addresses, "
+      "found too little; raise the limit (ulimit -v, ulimit -d)\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  _exit(static_cast<int>(Kind::usage));
+}
+
+__attribute__((section(".preinit_array"),
+               used)) void (*const kBeforeLibraries)(int, char**, char**) = require_room_to_load;
+
+#endif
+
+}  // namespace
+
+void require_room_to_start() {
+  require_granted_addresses(kStartBytes);
+  require_granted(kOwnThreads);
+}
+
+void require_threads(int computing, int loading, comm::Communicator& comm) {
+  comm.agree_after([&] {
+    const int cores = comm::online_cores();
+    const int most = std::max(kManyThreads, kThreadsPerCore * cores);
+    if (computing > most) {
+      fail(Kind::usage,
+           "threads_per_rank: expected at most {} on host {} with {} cores, found {}; 0 takes as "
+           "many as there are cores for each rank",
+           most, comm::host_name(), cores, computing);
+    }
+    require_granted(computing + loading + kOwnThreads);
+  });
+}
+
+void require_addresses(std::uint64_t bytes, comm::Communicator& comm) {
+  comm.agree_after([&] { require_granted_addresses(bytes); });
+}
+
+}  // namespace eqt::setup

@@ -1,0 +1,111 @@
+#include "setup/same_everywhere.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "comm/session.hpp"
+#include "config/facts.hpp"
+#include "core/error.hpp"
+#include "core/version.hpp"
+#include "model/replica.hpp"
+#include "setup/same_facts.hpp"
+
+namespace eqt::setup {
+namespace {
+
+/// Zero or not zero is all that survives a change of byte order, and no text would: lengths travel
+/// as binary numbers.
+void require_same_byte_order(comm::Communicator& comm) {
+  const auto big = comm.allgather(std::endian::native == std::endian::big ? 1 : 0);
+  for (std::size_t rank = 1; rank < big.size(); ++rank) {
+    if ((big[rank] != 0) == (big[0] != 0)) continue;
+    const auto name = [&](std::size_t r) { return big[r] != 0 ? "big" : "little"; };
+    throw comm::AgreedError(
+        Kind::usage,
+        fmt::format("rank {}: expected the byte order of rank 0, {}-endian, found {}-endian; start "
+                    "ranks on hosts of one byte order",
+                    rank, name(0), name(rank)));
+  }
+}
+
+/// Without kernels and BLAS, which may differ between boards.
+std::string torch_version() {
+  const std::string description = model::torch_description();
+  return description.substr(0, description.find(" ("));
+}
+
+constexpr std::size_t kImagesCompared = 1024;  // of each set, milliseconds to read
+
+std::string hash_of(const void* bytes, std::size_t count) {
+  return fmt::format("hash {:016x}", XXH3_64bits(bytes, count));
+}
+
+/// Spread evenly over the set, the first and the last among them.
+std::string hash_of_images(const data::Dataset& set) {
+  const std::size_t count = std::min(kImagesCompared, set.size());
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < count; ++i)
+    chosen.push_back(count == 1 ? 0 : i * (set.size() - 1) / (count - 1));
+  data::Batch batch;
+  set.read(chosen, std::nullopt, batch);
+  return hash_of(batch.images.data(), batch.images.size() * sizeof(float));
+}
+
+void describe_set(const std::string& name, const data::Dataset& set, config::Facts& facts) {
+  const std::vector<int> labels = data::labels_of(set);
+  facts.push_back({name + " samples", fmt::format("{}", set.size())});
+  facts.push_back({name + " classes", fmt::format("{}", set.classes())});
+  facts.push_back({name + " labels", hash_of(labels.data(), labels.size() * sizeof(int))});
+  facts.push_back({name + " images", hash_of_images(set)});
+}
+
+}  // namespace
+
+config::Facts data_facts(const data::DatasetPair& data) {
+  config::Facts facts;
+  describe_set("training", *data.train, facts);
+  describe_set("test", *data.test, facts);
+  return facts;
+}
+
+void require_same_data(const config::Facts& facts, comm::Communicator& comm) {
+  require_same_facts(facts, "the data set",
+                     "give every host the same files of the data set (data.path)", comm,
+                     Kind::data);
+}
+
+void require_same_command(const config::Facts& command, comm::Communicator& comm) {
+  require_same_byte_order(comm);
+  require_same_facts(command, "the command line", "start every rank in the same way", comm);
+}
+
+void require_same_program(comm::Communicator& comm) {
+  require_same_facts({{"equant-train", version()},
+                      {"LibTorch", torch_version()},
+                      {"MPI", comm::mpi_description()}},
+                     "the program and libraries", "install the same build on every host", comm);
+}
+
+void require_same_config(const config::RunConfig& config, comm::Communicator& comm) {
+  require_same_facts(config::config_facts(config), "the config",
+                     "give every rank the same --config and --set", comm);
+}
+
+void require_same_shards(std::uint64_t fingerprint, comm::Communicator& comm) {
+  const auto all = comm.allgather(fingerprint);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw comm::AgreedError(
+        Kind::data,
+        fmt::format("rank {}: expected the shards that rank 0 computed, found others; give every "
+                    "host the same files of the data set (data.path) and the same C library",
+                    rank));
+  }
+}
+
+}  // namespace eqt::setup

@@ -1,0 +1,41 @@
+// Ranks that were started differently find out before they train.
+
+#pragma once
+
+#include <cstdint>
+
+#include "comm/communicator.hpp"
+#include "config/facts.hpp"
+#include "config/run_config.hpp"
+#include "data/dataset.hpp"
+
+namespace eqt::setup {
+
+/// Compares byte order and what this rank was started to do, its verb and options, with rank 0's:
+/// each verb has messages of its own. Before anything else is sent.
+/// @throws Error{usage} on every rank: names the first rank that differs and each difference.
+/// Collective.
+void require_same_command(const config::Facts& command, comm::Communicator& comm);
+
+/// Compares program, LibTorch and MPI with rank 0's.
+/// @throws Error{usage} as require_same_command. Collective.
+void require_same_program(comm::Communicator& comm);
+
+/// Compares what this rank was told to run with rank 0's, key by key.
+/// @throws Error{usage} as require_same_command. Collective.
+void require_same_config(const config::RunConfig& config, comm::Communicator& comm);
+
+/// What tells a data set from others: sizes, classes, hashes of all labels and of a sample of the
+/// images, prepared for the network.
+config::Facts data_facts(const data::DatasetPair& data);
+
+/// Compares facts of the data with rank 0's.
+/// @throws Error{data} as require_same_command. Collective.
+void require_same_data(const config::Facts& facts, comm::Communicator& comm);
+
+/// Compares the hash of all ranks' shards with rank 0's: no sample is used twice only if all ranks
+/// divided the same set in the same way.
+/// @throws Error{data} as require_same_command. Collective.
+void require_same_shards(std::uint64_t fingerprint, comm::Communicator& comm);
+
+}  // namespace eqt::setup

@@ -1,0 +1,371 @@
+// Combinations of valid values that make no sense, and their neighbours that do.
+
+#include <algorithm>
+
+#include "config_support.hpp"
+
+using namespace eqt::config;
+using Catch::Matchers::Contains;
+using test::parse;
+using test::rejection;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+std::string compressor(const std::string& name) { return "compressor.name=" + name; }
+
+const Sets kAll = {"none",       "fp16",        "bf16",          "int8",      "qsgd", "qsgd-v",
+                   "nuqsgd",     "elastiquant", "e-elastiquant", "alq",       "amq",  "terngrad",
+                   "natural",    "topk",        "randomk",       "threshold", "dgc",  "signsgd",
+                   "ef-signsgd", "onebit",      "atomo",         "powersgd"};
+
+}  // namespace
+
+TEST_CASE("every compressor works with every default", "[config]") {
+  for (const auto& name : kAll) CHECK(parse("{}", {compressor(name)}).compressor.name == name);
+}
+
+TEST_CASE("keys of a partition go with its kind", "[config]") {
+  const std::string skew = "data.partition.skew=0.8", alpha = "data.partition.alpha=0.1";
+  const auto kind = [](const std::string& name) { return "data.partition.kind=" + name; };
+  CHECK(parse("{}", {kind("skew"), skew}).data.partition.skew == 0.8);
+  CHECK(parse("{}", {kind("skew")}).data.partition.skew == 0);
+  CHECK(parse("{}", {kind("dirichlet"), alpha}).data.partition.alpha == 0.1);
+  for (const std::string other : {"iid", "dirichlet"})
+    CHECK_THAT(rejection("{}", {kind(other), skew}), Contains("data.partition.skew 0.8") &&
+                                                         Contains("data.partition.kind \"skew\"") &&
+                                                         Contains("\"" + other + "\""));
+  for (const std::string other : {"iid", "skew"})
+    CHECK_THAT(rejection("{}", {kind(other), alpha}),
+               Contains("data.partition.alpha 0.1") && Contains("\"" + other + "\""));
+  for (const std::string other : {"skew", "dirichlet"})
+    CHECK_THAT(rejection("{}", {kind(other), "data.partition.reshuffle=true"}),
+               Contains("data.partition.reshuffle") && Contains("\"" + other + "\""));
+  CHECK_NOTHROW(parse("{}", {"data.partition.skew=0.0", "data.partition.alpha=1"}));
+  for (const std::string wrong : {"data.partition.skew=1.1", "data.partition.skew=-0.1",
+                                  "data.partition.alpha=0", "data.partition.alpha=-1"})
+    CHECK_THAT(rejection("{}", {wrong}), Contains(wrong.substr(0, wrong.find('='))));
+}
+
+TEST_CASE("the dense collective is for the compressor none", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=dense"};
+    if (name == "none")
+      CHECK_NOTHROW(parse("{}", sets));
+    else
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+  }
+}
+
+TEST_CASE("sparse compressors and those of whole tensors do not scatter-reduce", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=scatter-reduce"};
+    if (name == "powersgd") continue;  // has a collective of its own: below
+    if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk" ||
+        name == "atomo" || name == "terngrad" || name == "signsgd" || name == "ef-signsgd" ||
+        name == "onebit")
+      CHECK_THAT(rejection("{}", sets), Contains("allgather") && Contains(name));
+    else
+      CHECK_NOTHROW(parse("{}", sets));
+    CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.collective=allgather"}));
+  }
+}
+
+TEST_CASE("collectives that encode partial sums take what can be encoded again", "[config]") {
+  const Sets never = {"terngrad", "dgc", "signsgd", "powersgd"};
+  const Sets whole = {"topk", "randomk", "threshold", "ef-signsgd", "onebit", "atomo"};
+  const auto contains = [](const Sets& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const std::string collective : {"ring", "recursive-doubling"}) {
+    const std::string set = "synchronization.collective=" + collective;
+    for (const auto& name : kAll) {
+      const bool refused = contains(never, name) || (collective == "ring" && contains(whole, name));
+      if (refused)
+        CHECK_THAT(rejection("{}", {compressor(name), set}),
+                   Contains("synchronization.collective") && Contains(name) && Contains("auto"));
+      else
+        CHECK_NOTHROW(parse("{}", {compressor(name), set}));
+    }
+    CHECK_THAT(rejection("{}", {compressor("randomk"), "compressor.unbiased=true", set}),
+               Contains("randomk") && Contains(collective));
+  }
+}
+
+TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=sparse"};
+    if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk")
+      CHECK_NOTHROW(parse("{}", sets));
+    else
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+  }
+}
+
+TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=integer"};
+    if (name == "terngrad" || name == "qsgd-v" || name == "int8") {
+      CHECK_NOTHROW(parse("{}", sets));
+    } else if (name != "powersgd") {
+      CHECK_THAT(rejection("{}", sets), Contains("qsgd-v") && Contains(name));
+    }
+  }
+  CHECK_THAT(rejection("{}", {compressor("qsgd-v"), "synchronization.collective=integer",
+                              "compressor.coding=elias"}),
+             Contains("compressor.coding"));
+}
+
+TEST_CASE("hierarchical takes what can encode the sum of a host", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.collective=hierarchical"};
+    if (name == "dgc" || name == "signsgd" || name == "powersgd")
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+    else
+      CHECK_NOTHROW(parse("{}", sets));
+  }
+}
+
+TEST_CASE("low-rank compressors need whole matrices and their own way to travel", "[config]") {
+  CHECK_NOTHROW(parse("{}", {compressor("powersgd"), "compressor.rank=32"}));
+  for (const std::string collective : {"dense", "allgather", "scatter-reduce"})
+    CHECK_THAT(
+        rejection("{}", {compressor("powersgd"), "synchronization.collective=" + collective}),
+        Contains("powersgd") && Contains("auto"));
+  CHECK_THAT(rejection("{}", {compressor("powersgd"), "compressor.granularity=model"}),
+             Contains("compressor.granularity"));
+  for (const std::string atoms : {"spectral", "entrywise"}) {
+    const Sets sets = {compressor("atomo"), "compressor.atoms=" + atoms};
+    CHECK(parse("{}", sets).compressor.atoms == atoms);
+    CHECK_NOTHROW(parse("{}", {sets[0], sets[1], "synchronization.collective=allgather"}));
+    CHECK_THAT(rejection("{}", {sets[0], sets[1], "synchronization.collective=scatter-reduce"}),
+               Contains("atomo") && Contains("allgather"));
+  }
+  for (const std::string rank : {"0", "33", "1.5"})
+    CHECK_THAT(rejection("{}", {compressor("atomo"), "compressor.rank=" + rank}),
+               Contains("compressor.rank"));
+}
+
+TEST_CASE("without synchronization nothing is compressed", "[config]") {
+  CHECK_NOTHROW(parse("{}", {"synchronization.algorithm=none"}));
+  CHECK_THAT(rejection("{}", {"synchronization.algorithm=none", compressor("fp16")}),
+             Contains("synchronization.algorithm"));
+}
+
+TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
+  for (const std::string algorithm : {"d-psgd", "sgp", "choco-sgd", "quant-sgp", "deep-squeeze",
+                                      "sparse-push", "d2", "gradient-tracking"}) {
+    const bool plain = algorithm == "d2" || algorithm == "gradient-tracking";
+    const Sets sets = {"synchronization.algorithm=" + algorithm, "synchronization.final_rounds=51",
+                       plain ? "optimizer.momentum=0" : "optimizer.momentum=0.9"};
+    CHECK(parse("{}", sets).synchronization.final_rounds == 51);
+  }
+  for (const std::string algorithm : {"allreduce", "none", "local-sgd", "ad-psgd"}) {
+    CHECK_THAT(rejection("{}", {"synchronization.algorithm=" + algorithm,
+                                "synchronization.final_rounds=1"}),
+               Contains("synchronization.final_rounds") && Contains(algorithm));
+  }
+}
+
+TEST_CASE("error feedback needs a loss and one memory", "[config]") {
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
+    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo"};
+    if (std::count(refused.begin(), refused.end(), name) > 0)
+      CHECK_THAT(rejection("{}", sets), Contains("synchronization.error_feedback"));
+    else
+      CHECK_NOTHROW(parse("{}", sets));
+    CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.error_feedback=none"}));
+  }
+}
+
+TEST_CASE("error feedback is for compressors that lose less than they are given", "[config]") {
+  // Bounds: COMPRESSORS.md, "Best table"; qsgd's is A - 1, or A^2 / 4 up to A = 2, for A = sqrt(B)
+  // / n.
+  const auto fed_back = [](const std::string& name, Sets sets = {}) {
+    sets.insert(sets.end(), {compressor(name), "synchronization.error_feedback=ef14"});
+    return sets;
+  };
+  CHECK_THAT(rejection("{}", fed_back("qsgd")), Contains("2.23") && Contains("compressor.bits"));
+  CHECK_THAT(rejection("{}", fed_back("qsgd-v")), Contains("1.19"));
+  CHECK_THAT(rejection("{}", fed_back("elastiquant", {"compressor.bits=3"})), Contains("1.64"));
+  CHECK_THAT(rejection("{}", fed_back("terngrad", {"compressor.clip=0"})), Contains("times"));
+  CHECK_THAT(rejection("{}", fed_back("terngrad")), Contains("without a bound"));
+  CHECK_NOTHROW(parse("{}", fed_back("qsgd", {"compressor.bits=8"})));
+  CHECK_NOTHROW(parse("{}", fed_back("qsgd", {"compressor.bucket_size=64"})));  // 0.33
+  CHECK_NOTHROW(
+      parse("{}", fed_back("elastiquant", {"compressor.bits=3", "compressor.bucket_size=512"})));
+}
+
+TEST_CASE("votes have no residual, scaled signs do; Signum is not Nesterov's", "[config]") {
+  CHECK_THAT(rejection("{}", {compressor("signsgd"), "synchronization.error_feedback=ef14"}),
+             Contains("ef-signsgd"));
+  CHECK_THAT(rejection("{}", {compressor("signsgd"), "optimizer.nesterov=true"}),
+             Contains("optimizer.nesterov"));
+  CHECK_NOTHROW(parse("{}", {compressor("ef-signsgd"), "optimizer.nesterov=true"}));
+}
+
+TEST_CASE("entropy coding needs levels", "[config]") {
+  const Sets with_levels = {"qsgd",          "qsgd-v", "nuqsgd", "elastiquant",
+                            "e-elastiquant", "alq",    "amq"};
+  for (const auto& name : kAll)
+    for (const std::string coding : {"elias", "huffman", "rans", "auto"}) {
+      const Sets sets = {compressor(name), "compressor.coding=" + coding};
+      if (std::find(with_levels.begin(), with_levels.end(), name) != with_levels.end())
+        CHECK(parse("{}", sets).compressor.coding == coding);
+      else
+        CHECK_THAT(rejection("{}", sets), Contains("compressor.coding") && Contains(name));
+    }
+}
+
+TEST_CASE("e-elastiquant is not coded in fixed width", "[config]") {
+  CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.coding=fixed"}),
+             Contains("compressor.coding") && Contains("e-elastiquant"));
+  CHECK_THAT(rejection(R"({"compressor": {"name": "e-elastiquant", "coding": "fixed"}})"),
+             Contains("compressor.coding"));
+}
+
+TEST_CASE("levels and elasticity belong to the elastic compressors", "[config]") {
+  for (const auto& name : kAll) {
+    const bool elastic = name == "elastiquant" || name == "e-elastiquant";
+    for (const std::string set : {"compressor.levels=exponential", "compressor.elasticity=0.5"}) {
+      if (elastic)
+        CHECK_NOTHROW(parse("{}", {compressor(name), set}));
+      else
+        CHECK_THAT(rejection("{}", {compressor(name), set}),
+                   Contains(set.substr(0, set.find('='))));
+    }
+  }
+}
+
+TEST_CASE("the range of elasticity depends on the family", "[config]") {
+  const Sets sinh = {compressor("elastiquant"), "compressor.elasticity=20"};
+  CHECK(parse("{}", sinh).compressor.elasticity == 20.0);
+  Sets exponential = {compressor("elastiquant"), "compressor.levels=exponential", ""};
+  exponential[2] = "compressor.elasticity=0.999";
+  CHECK(parse("{}", exponential).compressor.elasticity == 0.999);
+  exponential[2] = "compressor.elasticity=1";
+  CHECK_THAT(rejection("{}", exponential), Contains("(0, 1)"));
+}
+
+TEST_CASE("theta has a limit, mu has not", "[config]") {
+  for (const std::string levels : {"sinh", "adaptive"})
+    CHECK_THAT(rejection("{}", {compressor("elastiquant"), "compressor.levels=" + levels,
+                                "compressor.elasticity=20.5"}),
+               Contains("(0, 20]") && Contains(levels));
+  const Sets mulaw = {compressor("elastiquant"), "compressor.levels=mulaw",
+                      "compressor.elasticity=255"};
+  CHECK(parse("{}", mulaw).compressor.elasticity == 255.0);
+}
+
+TEST_CASE("a table belongs to general levels, has their number and increases to 1", "[config]") {
+  const auto sets = [](const std::string& table, const std::string& levels = "general") {
+    return Sets{compressor("elastiquant"), "compressor.bits=3", "compressor.levels=" + levels,
+                "compressor.table=" + table};
+  };
+  CHECK(parse("{}", sets("[0.1,0.4,1]")).compressor.table == std::vector<double>{0.1, 0.4, 1});
+  CHECK_THAT(rejection("{}", sets("[0.1,0.4,1]", "sinh")), Contains("compressor.table"));
+  CHECK_THAT(rejection("{}", sets("[]")), Contains("expected 3 levels") && Contains("found 0"));
+  CHECK_THAT(rejection("{}", sets("[0.1,1]")), Contains("expected 3 levels"));
+  CHECK_THAT(rejection("{}", sets("[0.4,0.1,1]")), Contains("at index 1"));
+  CHECK_THAT(rejection("{}", sets("[0.1,0.4,0.9]")), Contains("at index 2"));
+  CHECK_THAT(rejection("{}", sets("[0,0.4,1]")), Contains("compressor.table"));
+  auto elastic = sets("[0.1,0.4,1]");
+  elastic.push_back("compressor.elasticity=0.5");
+  CHECK_THAT(rejection("{}", elastic), Contains("compressor.elasticity"));
+}
+
+TEST_CASE("nuqsgd has no more bits than fp32 has powers of two", "[config]") {
+  CHECK_NOTHROW(parse("{}", {compressor("nuqsgd"), "compressor.bits=6"}));
+  CHECK_THAT(rejection("{}", {compressor("nuqsgd"), "compressor.bits=7"}),
+             Contains("compressor.bits") && Contains("elastiquant"));
+}
+
+TEST_CASE("qsgd has its norm in its name", "[config]") {
+  CHECK_THAT(rejection("{}", {compressor("qsgd"), "compressor.norm=max"}), Contains("qsgd-v"));
+  for (const std::string name : {"nuqsgd", "alq", "amq"})
+    CHECK_THAT(rejection("{}", {compressor(name), "compressor.norm=max"}),
+               Contains(name) && Contains("elastiquant"));
+  for (const std::string name : {"qsgd-v", "elastiquant", "e-elastiquant"})
+    CHECK_NOTHROW(parse("{}", {compressor(name), "compressor.norm=max"}));
+}
+
+TEST_CASE("keys of other compressors are ignored, so that sweeps can set them", "[config]") {
+  for (const auto& name : kAll) {
+    Sets sets = {compressor(name),
+                 "compressor.bits=6",
+                 "compressor.adapt_every=10",
+                 "compressor.bucket_size=512",
+                 "compressor.density=0.1",
+                 "compressor.clip=1",
+                 "compressor.warmup_epochs=0",
+                 "compressor.rank=3",
+                 "compressor.skip_below=0"};
+    if (name != "powersgd") sets.push_back("compressor.granularity=model");  // needs matrices
+    CHECK_NOTHROW(parse("{}", sets));
+  }
+}
+
+TEST_CASE("milestones belong to the step schedule, in order", "[config]") {
+  const std::string milestones = "schedule.milestones=[1,2]";
+  CHECK_NOTHROW(parse("{}", {"schedule.kind=step", milestones}));
+  CHECK_THAT(rejection("{}", {"schedule.kind=step"}), Contains("schedule.milestones"));
+  for (const std::string kind : {"constant", "cosine"})
+    CHECK_THAT(rejection("{}", {"schedule.kind=" + kind, milestones}),
+               Contains("schedule.milestones"));
+  for (const std::string wrong : {"[2,1]", "[1,1]"})
+    CHECK_THAT(rejection("{}", {"schedule.kind=step", "schedule.milestones=" + wrong}),
+               Contains("increasing"));
+}
+
+TEST_CASE("a run has a length", "[config]") {
+  CHECK_THAT(rejection("{}", {"train.epochs=0"}), Contains("train.steps"));
+  CHECK(parse("{}", {"train.epochs=0", "train.steps=5"}).train.steps == 5);
+}
+
+TEST_CASE("Nesterov's momentum needs momentum", "[config]") {
+  CHECK_THAT(rejection("{}", {"optimizer.nesterov=true", "optimizer.momentum=0"}),
+             Contains("optimizer.momentum"));
+  CHECK_NOTHROW(parse("{}", {"optimizer.nesterov=true"}));
+  CHECK_NOTHROW(parse("{}", {"optimizer.momentum=0"}));
+}
+
+TEST_CASE("a value that is sent has 16 or 32 bits", "[config]") {
+  CHECK(parse("{}", {"compressor.value_bits=16"}).compressor.value_bits == 16);
+  CHECK(parse("{}", {"compressor.value_bits=32"}).compressor.value_bits == 32);
+  CHECK_THAT(rejection("{}", {"compressor.value_bits=24"}), Contains("compressor.value_bits"));
+}
+
+TEST_CASE("scaling against bias is for randomk, without error feedback", "[config]") {
+  const std::string unbiased = "compressor.unbiased=true";
+  for (const auto& name : kAll) {
+    if (name == "randomk")
+      CHECK(parse("{}", {compressor(name), unbiased}).compressor.unbiased);
+    else
+      CHECK_THAT(rejection("{}", {compressor(name), unbiased}),
+                 Contains("compressor.unbiased") && Contains(name));
+  }
+  CHECK_THAT(
+      rejection("{}", {compressor("randomk"), unbiased, "synchronization.error_feedback=ef14"}),
+      Contains("synchronization.error_feedback"));
+}
+
+TEST_CASE("an emulated run counts steps and has no network", "[config]") {
+  const Sets emulated = {"train.emulate_compute=0.1"};
+  const auto with = [&](Sets more) {
+    more.insert(more.end(), emulated.begin(), emulated.end());
+    return more;
+  };
+  CHECK_THAT(rejection("{}", emulated),
+             Contains("train.steps") && Contains("train.emulate_compute"));
+  CHECK_THAT(rejection("{}", with({"train.epochs=5"})), Contains("train.steps"));
+  CHECK_NOTHROW(parse("{}", with({"train.steps=5"})));
+  CHECK_THAT(rejection("{}", with({"train.steps=5", "model.weights=w.pt"})),
+             Contains("model.weights") && Contains("\"w.pt\""));
+  CHECK_THAT(rejection("{}", with({"train.steps=5", compressor("dgc")})),
+             Contains("compressor.warmup_epochs"));
+  for (const auto& name : kAll)
+    CHECK_NOTHROW(
+        parse("{}", with({"train.steps=5", compressor(name), "compressor.warmup_epochs=0"})));
+}

@@ -1,0 +1,174 @@
+// What a config says when it is wrong: one sentence with the key, what was expected and found.
+
+#include <random>
+
+#include "config_support.hpp"
+
+using namespace eqt::config;
+using Catch::Matchers::Contains;
+using test::parse;
+using test::rejection;
+
+TEST_CASE("an unknown key is named in full, with the nearest", "[config]") {
+  CHECK_THAT(rejection(R"({"optimizer": {"learning_rat": 1}})"),
+             Contains("\"optimizer.learning_rat\"") && Contains("\"optimizer.learning_rate\"") &&
+                 Contains("a.json"));
+  CHECK_THAT(rejection(R"({"learning_rate": 1})"), Contains("\"optimizer.learning_rate\""));
+  CHECK_THAT(rejection(R"({"data": {"partition": {"kin": "iid"}}})"),
+             Contains("\"data.partition.kin\"") && Contains("\"data.partition.kind\""));
+  CHECK_THAT(rejection(R"({"compresor": {"name": "qsgd"}})"),
+             Contains("nearest is \"compressor\""));
+  CHECK_THAT(rejection("{}", {"train.epoch=1"}),
+             Contains("--set") && Contains("\"train.epoch\"") && Contains("\"train.epochs\""));
+  CHECK_THAT(rejection(R"({"name": {"x": 1}})"), Contains("name in a.json: expected"));
+  CHECK_THAT(rejection(R"({"": 1})"), Contains("unknown key"));
+  CHECK_THAT(rejection(R"({"compressor": {"foo": 1}})"),
+             Contains("the keys of compressor are name, bits, ") && !Contains("nearest"));
+  CHECK_THAT(rejection(R"({"zzz": 1})"), Contains("the keys of a config are name, seed, ") &&
+                                             Contains("optimizer") && !Contains("nearest"));
+}
+
+TEST_CASE("a dotted key in the document is told how to nest", "[config]") {
+  CHECK_THAT(rejection(R"({"optimizer.learning_rate": 1})"), Contains("nested"));
+  CHECK_THAT(rejection(R"({"data.partition": {"kind": "iid"}})"), Contains("nested"));
+}
+
+TEST_CASE("a wrong type shows what was expected and found", "[config]") {
+  CHECK_THAT(
+      rejection(R"({"train": {"batch_size": "64"}})"),
+      Contains("train.batch_size in a.json: expected an integer in [1, 65536], found \"64\""));
+  CHECK_THAT(rejection(R"({"train": {"epochs": 3.0}})"), Contains("expected an integer"));
+  CHECK_THAT(rejection(R"({"train": {"epochs": 1e2}})"), Contains("expected an integer"));
+  CHECK_THAT(rejection(R"({"train": {"epochs": true}})"), Contains("expected an integer"));
+  CHECK_THAT(rejection(R"({"seed": 18446744073709551616})"), Contains("expected an integer"));
+  CHECK_THAT(rejection(R"({"data": {"augment": 1}})"), Contains("expected true or false, found 1"));
+  CHECK_THAT(rejection(R"({"optimizer": {"learning_rate": true}})"), Contains("expected a number"));
+  CHECK_THAT(rejection(R"({"schedule": {"milestones": 3}})"),
+             Contains("expected a list of numbers"));
+  CHECK_THAT(rejection(R"({"schedule": {"milestones": [1, "2"]}})"), Contains("found [1,\"2\"]"));
+  CHECK_THAT(rejection(R"({"compressor": {"elasticity": "automatic"}})"),
+             Contains("expected \"auto\" or a number in (0, 1000000000]"));
+  CHECK_THAT(rejection(R"({"compressor": {"elasticity": null}})"), Contains("\"auto\""));
+  CHECK_THAT(rejection(R"({"model": {"name": 20}})"),
+             Contains("expected one of resnet18, resnet20"));
+  CHECK_THAT(rejection(R"({"model": "resnet20"})"),
+             Contains("model in a.json: expected an object"));
+  CHECK_THAT(rejection(R"({"model": null})"), Contains("expected an object"));
+  CHECK_THAT(rejection("{}", {"train.epochs=many"}), Contains("found \"many\""));
+  CHECK_THAT(rejection("{}", {"optimizer.learning_rate=1e999"}), Contains("expected a number"));
+}
+
+TEST_CASE("null stands only for what may be absent", "[config]") {
+  CHECK(parse(R"({"model": {"weights": null}, "data": {"path": null}})") == RunConfig{});
+  for (const std::string key : {"seed", "name", "device"})
+    CHECK_THAT(rejection("{\"" + key + "\": null}"), Contains(key + " in a.json"));
+  CHECK_THAT(rejection(R"({"train": {"steps": null}})"), Contains("found null"));
+}
+
+TEST_CASE("a value out of range shows the range", "[config]") {
+  CHECK_THAT(rejection(R"({"train": {"batch_size": 0}})"), Contains("[1, 65536], found 0"));
+  CHECK_THAT(rejection(R"({"train": {"batch_size": -1}})"), Contains("[1, 65536], found -1"));
+  CHECK_THAT(rejection(R"({"seed": -1})"), Contains("at least 0, found -1"));
+  CHECK_THAT(rejection(R"({"threads_per_rank": 4294967297})"), Contains("[0, 1024]"));
+  CHECK_THAT(rejection(R"({"optimizer": {"momentum": 1}})"), Contains("[0, 1), found 1"));
+  CHECK_THAT(rejection(R"({"compressor": {"density": 0}})"), Contains("(0, 1], found 0"));
+  CHECK_THAT(rejection(R"({"compressor": {"clip": -0.5}})"), Contains("[0, 1000], found -0.5"));
+  CHECK_THAT(rejection(R"({"schedule": {"kind": "step", "milestones": [0]}})"), Contains("(0, "));
+}
+
+TEST_CASE("emulated compute that is no time is refused", "[config]") {
+  for (const std::string wrong :
+       {"[]", "-0.1", "[0.1, -0.1]", "3601", "\"fast\"", "[0.1, null]", "true", "{}", "[[1]]"})
+    CHECK_THAT(rejection(R"({"train": {"steps": 5, "emulate_compute": )" + wrong + "}}"),
+               Contains("train.emulate_compute in a.json: expected null, a number or a list of one "
+                        "number per rank, each in [0, 3600], found "));
+}
+
+TEST_CASE("an unknown name shows the nearest and the list", "[config]") {
+  CHECK_THAT(rejection(R"({"compressor": {"name": "elastiqant"}})"),
+             Contains("compressor.name") && Contains("nearest is \"elastiquant\"") &&
+                 Contains("none, fp16, bf16, int8, qsgd, qsgd-v"));
+  CHECK_THAT(rejection(R"({"model": {"name": "ResNet-20"}})"), Contains("nearest is \"resnet20\""));
+  CHECK_THAT(rejection(R"({"device": "cuda"})"), Contains("\"cuda\"") && Contains("\"cpu\""));
+  CHECK_THAT(rejection(R"({"compressor": {"name": "quick-silver"}})"), Contains("unknown name"));
+  CHECK_THAT(rejection("{}", {"compressor.name=qsdg"}), Contains("\"qsgd\"") && Contains("--set"));
+}
+
+TEST_CASE("a run's name is the name of a folder", "[config]") {
+  for (const std::string name : {"", ".", "..", ".hidden", "a/b", "../a", "a\\nb", "\\u0000"})
+    CHECK_THAT(rejection("{\"name\": \"" + name + "\"}"), Contains("folder's name"));
+  CHECK_THAT(rejection("{\"name\": \"" + std::string(129, 'a') + "\"}"), Contains("128 bytes"));
+  CHECK(parse("{\"name\": \"" + std::string(128, 'a') + "\"}").name.size() == 128);
+  CHECK_THAT(rejection("{}", {"name=\xFF"}), Contains("name in --set"));
+  CHECK_THAT(rejection("{}", {"data.path="}), Contains("expected a path or null, found \"\""));
+}
+
+TEST_CASE("a key that stands twice is named in full", "[config]") {
+  CHECK_THAT(rejection(R"({"seed": 1, "seed": 1})"), Contains("\"seed\" twice"));
+  CHECK_THAT(rejection(R"({"model": {"name": "resnet20"}, "train": {"steps": 1, "steps": 2}})"),
+             Contains("\"train.steps\" twice"));
+  CHECK_THAT(rejection(R"({"model": {}, "model": {}})"), Contains("\"model\" twice"));
+  CHECK(parse(R"({"model": {"name": "resnet20"}, "data": {"name": "cifar10"}})").data.name ==
+        "cifar10");
+}
+
+TEST_CASE("malformed JSON is placed by line and column", "[config]") {
+  CHECK_THAT(rejection("{\n  \"seed\": 1,\n}"),
+             Contains("a.json") && Contains("line 3, column 1:"));
+  CHECK_THAT(rejection("{\"seed\": 01}"), Contains("line 1, column 11:"));
+  CHECK_THAT(rejection("{\"seed\": 1} x"), Contains("line 1, column 13:"));
+  CHECK_THAT(rejection(""), Contains("line 1, column 1:"));
+  CHECK_THAT(rejection("{\"seed\": NaN}"), Contains("valid JSON"));
+  CHECK_THAT(rejection("{\"optimizer\": {\"learning_rate\": 1e999}}"), Contains("1e999"));
+  CHECK_THAT(rejection("[1]"), Contains("expected a JSON object"));
+  CHECK_THAT(rejection("{\"name\": \"\xFF\"}"), Contains("valid JSON"));
+}
+
+TEST_CASE("a document of hostile size or depth is refused", "[config]") {
+  CHECK_THAT(rejection(std::string(100000, '[')), Contains("16 levels"));
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += "{\"model\":";
+  CHECK_THAT(rejection(deep), Contains("16 levels"));
+  CHECK_THAT(rejection("{}" + std::string(1 << 20, ' ')), Contains("1048576 bytes"));
+  CHECK(parse("{}" + std::string((1 << 20) - 2, ' ')) == RunConfig{});
+  const std::string long_key = rejection("{\"" + std::string(1 << 19, 'k') + "\": 1}");
+  CHECK(long_key.size() < 400);
+}
+
+TEST_CASE("--set must name one key", "[config]") {
+  CHECK_THAT(rejection("{}", {"seed"}), Contains("KEY=VALUE"));
+  CHECK_THAT(rejection("{}", {"=3"}), Contains("KEY=VALUE"));
+  CHECK_THAT(rejection("{}", {"model={}"}), Contains("section") && Contains("model.KEY=VALUE"));
+}
+
+TEST_CASE("a damaged document is a config or one sentence, never anything else", "[config]") {
+  const std::string good = resolved_json(parse("{}", {"compressor.name=elastiquant"}));
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = good;
+    for (int edits = 0; edits < 3; ++edits) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = static_cast<char>(random() % 256);
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 8);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 16));
+          break;
+      }
+    }
+    try {
+      parse(text);
+    } catch (const eqt::Error& error) {
+      ++refused;
+      const std::string what = error.what();
+      if (error.kind() != eqt::Kind::usage || what.size() > 600 || what.find('\n') != what.npos)
+        FAIL_CHECK(what);
+    }
+  }
+  CHECK(refused > 1000);
+}

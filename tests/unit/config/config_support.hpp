@@ -1,0 +1,31 @@
+// What the config tests share.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/run_config.hpp"
+#include "core/error.hpp"
+#include "support/catch.hpp"
+
+namespace eqt::config::test {
+
+inline RunConfig parse(const std::string& json, const std::vector<std::string>& sets = {}) {
+  return parse_config(json, "a.json", sets);
+}
+
+/// The sentence of the usage error that a config must give; fails the test if there is none.
+inline std::string rejection(const std::string& json, const std::vector<std::string>& sets = {}) {
+  INFO(json);
+  try {
+    parse(json, sets);
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::usage);
+    return error.what();
+  }
+  FAIL("accepted");
+  return "";
+}
+
+}  // namespace eqt::config::test

@@ -1,0 +1,253 @@
+// What a config says when it is right: defaults, values, --set, resolution.
+
+#include "config/run_config.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "config_support.hpp"
+
+using namespace eqt::config;
+using nlohmann::json;
+using test::parse;
+
+TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
+  const json expected = json::parse(R"({
+    "name": "run", "seed": 1, "device": "cpu", "threads_per_rank": 0,
+    "model": {"name": "resnet20", "normalization": "batchnorm", "norm_groups": 0,
+              "precision": "fp32", "shortcut": "projection", "weights": null},
+    "data": {"name": "fashion-mnist", "path": null, "augment": true,
+             "partition": {"kind": "iid", "skew": 0, "alpha": 1, "reshuffle": true},
+             "limit_train": 0, "limit_test": 0},
+    "train": {"epochs": 1, "steps": 0, "batch_size": 64, "evaluate_every": 1,
+              "emulate_compute": null, "on_divergence": "stop", "rollback_factor": 0.5,
+              "paranoid": false},
+    "optimizer": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9, "nesterov": false,
+                  "weight_decay": 0.0001, "momentum_kind": "local"},
+    "schedule": {"kind": "constant", "milestones": [], "factor": 0.1, "warmup_epochs": 0},
+    "synchronization": {"algorithm": "allreduce", "collective": "auto", "overlap": true,
+                        "bucket_mib": 4, "error_feedback": "auto", "local_steps": 1,
+                        "post_local_epochs": 0, "consensus_step": "auto",
+                        "order": "adapt-then-combine", "adaptive_step": false, "resync_every": 0,
+                        "final_rounds": 0,
+                        "timeout_seconds": 300,
+                        "topology": {"kind": "ring", "directed": false, "weights": "auto", "rows": 0,
+                                     "file": null}},
+    "compressor": {"name": "none", "bits": 4, "bucket_size": 8192, "norm": "l2", "coding": "fixed",
+                   "levels": "sinh", "elasticity": "auto", "table": [], "adapt_every": 0,
+                   "density": 0.01,
+                   "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
+                   "atoms": "spectral", "clip": 2.5,
+                   "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
+    "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2},
+    "output": {"progress": "auto", "step_records": true, "tensorboard": true,
+               "dump_gradients": 0}})");
+  CHECK(json::parse(resolved_json(parse("{}"))) == expected);
+  CHECK(parse("{}") == RunConfig{});
+}
+
+TEST_CASE("every value reaches its member", "[config]") {
+  const RunConfig c = parse(R"({
+    "name": "a b", "seed": 18446744073709551615, "device": "cpu", "threads_per_rank": 3,
+    "model": {"name": "resnet56", "normalization": "evonorm-s0", "norm_groups": 4,
+              "shortcut": "padding", "weights": "w.pt"},
+    "data": {"name": "cifar10", "path": "/d", "augment": false, "limit_train": 10, "limit_test": 20},
+    "train": {"epochs": 5, "steps": 7, "batch_size": 8, "evaluate_every": 0},
+    "optimizer": {"learning_rate": 1, "momentum": 0.5, "nesterov": true, "weight_decay": 0},
+    "schedule": {"kind": "step", "milestones": [1, 2.5], "factor": 0.2, "warmup_epochs": 0.5},
+    "synchronization": {"collective": "allgather", "overlap": false, "bucket_mib": 0.25,
+                        "error_feedback": "ef14", "timeout_seconds": 2,
+                        "topology": {"kind": "graph", "weights": "given", "rows": 2, "file": "g"}},
+    "compressor": {"name": "elastiquant", "bits": 8, "bucket_size": 512, "norm": "max",
+                   "coding": "huffman", "levels": "exponential", "elasticity": 0.9, "adapt_every": 9, "density": 1,
+                   "clip": 0, "warmup_epochs": 1, "clip_norm": 2, "skip_below": 0,
+                   "granularity": "model"},
+    "output": {"progress": "off", "step_records": false, "tensorboard": false,
+               "dump_gradients": 120}})");
+  CHECK(c.name == "a b");
+  CHECK(c.seed == std::numeric_limits<std::uint64_t>::max());
+  CHECK(c.threads_per_rank == 3);
+  CHECK(c.model.name == "resnet56");
+  CHECK(c.model.normalization == "evonorm-s0");
+  CHECK(c.model.norm_groups == 4);
+  CHECK(c.model.shortcut == "padding");
+  CHECK(c.model.weights == "w.pt");
+  CHECK(c.data.name == "cifar10");
+  CHECK(c.data.path == "/d");
+  CHECK_FALSE(c.data.augment);
+  CHECK(c.data.limit_train == 10);
+  CHECK(c.data.limit_test == 20);
+  CHECK(c.train.epochs == 5);
+  CHECK(c.train.steps == 7);
+  CHECK(c.train.batch_size == 8);
+  CHECK(c.train.evaluate_every == 0);
+  CHECK(c.optimizer.learning_rate == 1.0);
+  CHECK(c.optimizer.momentum == 0.5);
+  CHECK(c.optimizer.nesterov);
+  CHECK(c.optimizer.weight_decay == 0);
+  CHECK(c.schedule.kind == "step");
+  CHECK(c.schedule.milestones == std::vector<double>{1, 2.5});
+  CHECK(c.schedule.factor == 0.2);
+  CHECK(c.schedule.warmup_epochs == 0.5);
+  CHECK(c.synchronization.collective == "allgather");
+  CHECK_FALSE(c.synchronization.overlap);
+  CHECK(c.synchronization.bucket_mib == 0.25);
+  CHECK(c.synchronization.error_feedback == "ef14");
+  CHECK(c.synchronization.timeout_seconds == 2);
+  CHECK(c.synchronization.topology.kind == "graph");
+  CHECK_FALSE(c.synchronization.topology.directed);
+  CHECK(parse("{}", {"synchronization.topology.directed=true"}).synchronization.topology.directed);
+  CHECK(c.synchronization.topology.weights == "given");
+  CHECK(c.synchronization.topology.rows == 2);
+  CHECK(c.synchronization.topology.file == "g");
+  CHECK(c.compressor.name == "elastiquant");
+  CHECK(c.compressor.bits == 8);
+  CHECK(c.compressor.bucket_size == 512);
+  CHECK(c.compressor.norm == "max");
+  CHECK(c.compressor.coding == "huffman");
+  CHECK(c.compressor.levels == "exponential");
+  CHECK(c.compressor.elasticity == 0.9);
+  CHECK(c.compressor.adapt_every == 9);
+  CHECK(c.compressor.density == 1);
+  CHECK(c.compressor.clip == 0);
+  CHECK(c.compressor.warmup_epochs == 1);
+  CHECK(c.compressor.clip_norm == 2);
+  CHECK(c.compressor.skip_below == 0);
+  CHECK(c.compressor.granularity == "model");
+  CHECK(c.output.progress == "off");
+  CHECK_FALSE(c.output.step_records);
+  CHECK_FALSE(c.output.tensorboard);
+  CHECK(c.output.dump_gradients == 120);
+  CHECK(parse(resolved_json(c)) == c);
+}
+
+TEST_CASE("feeding the resolved config back gives an equal config", "[config]") {
+  const std::vector<std::vector<std::string>> runs = {
+      {},
+      {"seed=9007199254740993"},  // 2^53 + 1: no double holds it
+      {"optimizer.learning_rate=0.30000000000000004", "optimizer.weight_decay=1e-300"},
+      {"compressor.name=e-elastiquant"},
+      {"compressor.name=elastiquant", "compressor.elasticity=0.1"},
+      {"compressor.name=qsgd", "compressor.coding=elias"},
+      {"compressor.name=elastiquant", "compressor.norm=max"},
+      {"data.partition.kind=skew"},
+      {"compressor.name=topk", "compressor.density=0.001"},
+      {"compressor.name=dgc"},
+      {"data.path=/a \"b\"\\c", "name=\xC3\xA4"},
+      {"schedule.kind=step", "schedule.milestones=[0.1,0.2,30]"},
+      {"synchronization.algorithm=none"},
+      {"train.steps=5", "train.emulate_compute=0.25"},
+      {"train.steps=5", "train.emulate_compute=[0.1, 0.30000000000000004]"},
+      {"train.steps=5", "train.emulate_compute=[1]"},
+  };
+  for (const auto& sets : runs) {
+    const RunConfig config = parse("{}", sets);
+    CHECK(parse(resolved_json(config)) == config);
+    CHECK(resolved_json(parse(resolved_json(config))) == resolved_json(config));
+  }
+}
+
+TEST_CASE("the coding of e-elastiquant is auto unless it is given", "[config]") {
+  CHECK(parse("{}", {"compressor.name=e-elastiquant"}).compressor.coding == "auto");
+  CHECK(parse("{}", {"compressor.name=elastiquant"}).compressor.coding == "fixed");
+  CHECK(
+      parse("{}", {"compressor.name=e-elastiquant", "compressor.coding=elias"}).compressor.coding ==
+      "elias");
+}
+
+TEST_CASE("buckets are the compressor's own unless they are given", "[config]") {
+  const auto bucket = [](const std::string& name, std::vector<std::string> sets = {}) {
+    sets.insert(sets.begin(), "compressor.name=" + name);
+    return parse("{}", sets).compressor.bucket_size;
+  };
+  // QSGD: Alistarh et al. 2017, section 5 (4 and 8 bits). NUQSGD: JMLR 22, 2021; ALQ and AMQ:
+  // Faghri et al. 2020. ElastiQuant: 8192 under the L2 norm, 512 under the maximum.
+  for (const std::string name : {"qsgd", "qsgd-v"}) CHECK(bucket(name) == 512);
+  for (const std::string name : {"nuqsgd", "alq", "amq", "elastiquant", "e-elastiquant", "int8"})
+    CHECK(bucket(name) == 8192);
+  for (const std::string name : {"elastiquant", "e-elastiquant"})
+    CHECK(bucket(name, {"compressor.norm=max"}) == 512);
+  CHECK(bucket("qsgd", {"compressor.bucket_size=8192"}) == 8192);
+  CHECK(bucket("elastiquant", {"compressor.norm=max", "compressor.bucket_size=8192"}) == 8192);
+}
+
+TEST_CASE("ranks that share a model reshuffle the whole set unless told otherwise", "[config]") {
+  const auto reshuffles = [](const std::vector<std::string>& sets) {
+    return parse("{}", sets).data.partition.reshuffle;
+  };
+  const std::string algorithm = "synchronization.algorithm=", key = "data.partition.reshuffle=";
+  CHECK(reshuffles({}));
+  CHECK(reshuffles({algorithm + "local-sgd", "synchronization.local_steps=4"}));
+  for (const std::string name : {"none", "d-psgd", "choco-sgd", "ad-psgd"}) {
+    CHECK_FALSE(reshuffles({algorithm + name}));
+    CHECK(reshuffles({algorithm + name, key + "true"}));
+  }
+  for (const std::string kind : {"skew", "dirichlet"})
+    CHECK_FALSE(reshuffles({"data.partition.kind=" + kind}));
+  CHECK_FALSE(reshuffles({key + "false"}));
+}
+
+TEST_CASE("elasticity is a number or auto", "[config]") {
+  const std::string start = R"({"compressor": {"name": "elastiquant", "elasticity": )";
+  CHECK_FALSE(parse(start + R"("auto"}})").compressor.elasticity.has_value());
+  CHECK(parse(start + "2}}").compressor.elasticity == 2.0);
+}
+
+TEST_CASE("emulated compute is nothing, a number or a list of one for each rank", "[config]") {
+  const auto emulated = [](const std::string& value) {
+    return parse(R"({"train": {"steps": 5, "emulate_compute": )" + value + "}}").train;
+  };
+  CHECK_FALSE(emulated("null").is_emulated());
+  CHECK_FALSE(parse("{}").train.is_emulated());
+  CHECK(emulated("0").is_emulated());  // a board that computes at once is one all the same
+  CHECK(std::get<double>(emulated("0.5").emulate_compute) == 0.5);
+  // A list of one is a list: on two ranks it is one number short.
+  CHECK(std::get<std::vector<double>>(emulated("[3]").emulate_compute) == std::vector<double>{3});
+  CHECK(std::get<std::vector<double>>(emulated("[0.5, 0, 2]").emulate_compute) ==
+        std::vector<double>{0.5, 0, 2});
+  CHECK_FALSE(
+      parse(R"({"train": {"steps": 5, "emulate_compute": 1}})", {"train.emulate_compute=null"})
+          .train.is_emulated());
+}
+
+TEST_CASE("--set takes JSON or a bare word, later over earlier over the file", "[config]") {
+  const std::string file = R"({"seed": 3, "optimizer": {"learning_rate": 0.5}})";
+  CHECK(parse(file).seed == 3);
+  CHECK(parse(file, {"seed=4"}).seed == 4);
+  CHECK(parse(file, {"seed=4", "seed=5"}).seed == 5);
+  CHECK(parse(file, {"seed=4"}).optimizer.learning_rate == 0.5);
+  CHECK(parse(file, {"optimizer.learning_rate=1e-2"}).optimizer.learning_rate == 0.01);
+  CHECK(parse("{}", {"model.name=resnet18"}).model.name == "resnet18");
+  CHECK(parse("{}", {"model.name=\"resnet18\""}).model.name == "resnet18");
+  CHECK_FALSE(parse("{}", {"data.augment=false"}).data.augment);
+  CHECK(parse("{}", {"data.path=/a/b=c"}).data.path == "/a/b=c");
+  CHECK(parse(R"({"data": {"path": "/a"}})", {"data.path=null"}).data.path.empty());
+  CHECK(parse("{}", {"schedule.kind=step", "schedule.milestones=[1, 2]"}).schedule.milestones ==
+        std::vector<double>{1, 2});
+}
+
+TEST_CASE("--set gives a text key the text as it stands", "[config]") {
+  CHECK(parse("{}", {"name=123"}).name == "123");
+  CHECK(parse("{}", {"name=1e3"}).name == "1e3");
+  CHECK(parse("{}", {"name=true"}).name == "true");
+  CHECK(parse("{}", {"name=null"}).name == "null");
+  CHECK(parse("{}", {"name=\"123\""}).name == "123");
+}
+
+TEST_CASE("--set mends a wrong value of the file", "[config]") {
+  CHECK(parse(R"({"train": {"batch_size": 0}})", {"train.batch_size=2"}).train.batch_size == 2);
+}
+
+TEST_CASE("the names of a key can be listed", "[config]") {
+  std::vector<std::string> names;
+  for (const Choice& choice : config_choices("compressor.name")) {
+    names.push_back(choice.name);
+    CHECK_FALSE(choice.about.empty());
+  }
+  CHECK(names == std::vector<std::string>{
+                     "none",       "fp16",        "bf16",          "int8",      "qsgd", "qsgd-v",
+                     "nuqsgd",     "elastiquant", "e-elastiquant", "alq",       "amq",  "terngrad",
+                     "natural",    "topk",        "randomk",       "threshold", "dgc",  "signsgd",
+                     "ef-signsgd", "onebit",      "atomo",         "powersgd"});
+  CHECK_THROWS_AS(config_choices("train.epochs"), eqt::Error);
+}
