@@ -73,13 +73,17 @@ void strike_at_launch() {
   }
 }
 
-std::optional<train::Fault> fault_from_environment(comm::Communicator& comm) {
+/// @param messages becomes the transport's hook if there is a fault
+std::optional<train::Fault> fault_from_environment(comm::Communicator& comm,
+                                                   train::MessageFaults& messages) {
   std::optional<train::Fault> fault;
   comm.agree_after([&] {
     const char* text = std::getenv("EQT_FAULT");
     if (text != nullptr) fault = train::parse_fault(text);
   });
-  if (fault) fault->messages = &comm.transfers();
+  if (!fault) return fault;
+  fault->messages = &messages;
+  comm.set_send_hook(&messages);
   return fault;
 }
 
@@ -225,6 +229,7 @@ std::unique_ptr<train::GradientWatch> make_watch(const config::RunConfig& config
 }
 
 int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
+  train::MessageFaults message_faults;  // before what holds a pointer to it
   comm::Communicator comm(session, own.timeout_seconds);
   comm.beat("comparison of ranks");
   setup::require_same_command(command_facts(command), comm);
@@ -232,7 +237,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   config::RunConfig config = share_config(command, own, comm);
   comm.set_timeout(config.synchronization.timeout_seconds);
   session.set_timeout(config.synchronization.timeout_seconds);
-  std::optional<train::Fault> fault = fault_from_environment(comm);
+  std::optional<train::Fault> fault = fault_from_environment(comm, message_faults);
   comm.beat("the start");
   if (fault) fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
 

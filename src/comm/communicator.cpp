@@ -215,7 +215,9 @@ void Communicator::set_timeout(double seconds) {
   s.watchdog = std::move(watchdog);
 }
 
-void Communicator::set_tamper(const Tamper& tamper) { state_->transfers->set_tamper(tamper); }
+void Communicator::set_send_hook(SendHook* hook) noexcept {
+  state_->transfers->set_send_hook(hook);
+}
 
 void Communicator::beat(const char* activity, bool waits_too) noexcept {
   state_->watchdog->beat(activity, waits_too);
@@ -244,10 +246,10 @@ void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
   for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kBroadcastPiece))) {
     const auto piece = bytes.first(std::min(bytes.size(), kBroadcastPiece));
     const bool sends = rank() == root;
-    std::vector<std::byte> forged;
-    if (sends) forged = s.transfers->forge_for_mpi(piece);
+    std::optional<std::vector<std::byte>> other;
+    if (sends) other = s.transfers->replacement_for_mpi(piece);
     std::uint64_t expected = sends ? checksum(piece) : 0;
-    s.broadcast(forged.empty() ? piece.data() : forged.data(), piece.size(), root, kOperation);
+    s.broadcast(other ? other->data() : piece.data(), piece.size(), root, kOperation);
     s.broadcast(&expected, sizeof expected, root, kOperation);
     s.count_broadcast(piece.size() + sizeof expected, sends);
     require_undamaged({s.watchdog->step(), kOperation, root}, piece.size(), expected,
@@ -328,10 +330,8 @@ std::vector<std::uint64_t> Communicator::allgather(std::uint64_t value) {
     return checksum(std::as_bytes(std::span(&of, 1)), sender);
   };
   Checked mine{value, checksum_of(value, static_cast<std::size_t>(s.rank))};
-  if (const auto forged = s.transfers->forge_for_mpi(std::as_bytes(std::span(&value, 1)));
-      !forged.empty()) {
-    std::memcpy(&mine.value, forged.data(), sizeof mine.value);
-  }
+  const auto other = s.transfers->replacement_for_mpi(std::as_bytes(std::span(&value, 1)));
+  if (other) std::memcpy(&mine.value, other->data(), sizeof mine.value);
   std::vector<Checked> all(values.size());
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, s.comm,

@@ -93,8 +93,8 @@ class Communicator {
   /// For exchanges that do not block. Not collective.
   Transfers& transfers() noexcept;
 
-  /// Faults on request in all but reductions, for tests only: damages what this rank sends.
-  void set_tamper(const Tamper& tamper);
+  /// For tests only: sees what this rank sends in all but reductions. See Transfers.
+  void set_send_hook(SendHook* hook) noexcept;
 
   /// If any rank brings an error, all ranks throw the lowest failing rank's as AgreedError.
   void agree(const std::optional<Error>& local);

@@ -2,11 +2,9 @@
 
 #pragma once
 
-#include <atomic>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -72,18 +70,21 @@ struct Exchange {
   bool done() const { return open == 0; }
 };
 
-/// What a test asks to be done to a message: see train/fault.hpp.
-enum class Spoil {
-  none,
-  flip,      // one bit of the next message, broadcast or allgather
-  truncate,  // the next message is sent without its last byte
-  drop       // no message is sent from now on, though this rank believes so
-};
+/// For tests that damage what travels. Called by the thread that sends.
+class SendHook {
+ public:
+  /// Bytes that MPI moves by itself, to all ranks at once.
+  static constexpr Rank kAllRanks = -1;
 
-/// For tests that damage what travels: sees each piece of a message after its checksum was taken.
-/// @return what to send in its place, not longer than the piece; nothing: the piece as it is
-using Tamper =
-    std::function<std::optional<std::vector<std::byte>>(std::span<const std::byte> piece, Rank to)>;
+  virtual ~SendHook() = default;
+  /// Whether a message with bytes goes out at all. If not, this rank goes on as if it had.
+  virtual bool sends(Rank to) = 0;
+  /// Sees each piece of a message after its checksum was taken.
+  /// @return what to send in its place, not longer, and as long where it goes to kAllRanks;
+  /// nothing: the piece as it is
+  virtual std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> piece,
+                                                            Rank to) = 0;
+};
 
 /// All point-to-point traffic of a rank. One thread at a time.
 ///
@@ -113,8 +114,8 @@ class Transfers {
   /// apart, and waiting for it is eager.
   void set_chunk_rule(Rank peer, ChunkRule rule, bool within_host);
 
-  /// Faults on request, for tests only.
-  void set_tamper(Tamper tamper);
+  /// For tests only. Keeps the pointer; null, as from the start: nothing is damaged.
+  void set_send_hook(SendHook* hook) noexcept;
 
   /// Starts sending and receiving.
   /// @pre no exchange of the same channel is under way with one of the same peers
@@ -164,11 +165,9 @@ class Transfers {
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
   /// For messages that its owner sends and receives outside of exchanges.
   void count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes);
-  /// For tests only. Messages without a byte stay whole.
-  void spoil(Spoil how);
-  /// For tests only: what goes out in place of bytes that MPI moves by itself, as many; mostly
-  /// empty, which means the bytes as they are.
-  std::vector<std::byte> forge_for_mpi(std::span<const std::byte> bytes);
+  /// What the hook sends in place of bytes that MPI moves by itself; nothing: the bytes as they
+  /// are.
+  std::optional<std::vector<std::byte>> replacement_for_mpi(std::span<const std::byte> bytes);
   /// Gives up what is under way, so that its buffers may go. For the way out after an error only.
   void abandon() noexcept;
   /// Makes present and later waits throw. Callable from any thread.

@@ -92,13 +92,13 @@ void act_alone(const Fault& fault, StepId step) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       return;
     case Act::flip:
-      fault.messages->spoil(comm::Spoil::flip);
+      fault.messages->flip_next();
       return;
     case Act::truncate:
-      fault.messages->spoil(comm::Spoil::truncate);
+      fault.messages->truncate_next();
       return;
     case Act::drop:
-      fault.messages->spoil(comm::Spoil::drop);
+      fault.messages->drop_all();
       return;
     case Act::truncate_checkpoint:
       truncate_newest(fault);
@@ -171,6 +171,22 @@ bool fits(const Fault& fault, Place place) {
 }
 
 }  // namespace
+
+bool MessageFaults::sends(Rank) { return !dropping_; }
+
+std::optional<std::vector<std::byte>> MessageFaults::replacement(std::span<const std::byte> piece,
+                                                                 Rank to) {
+  const Next next = next_;
+  // What MPI moves by itself can be changed, not cut.
+  const bool waits = next == Next::truncate && to == kAllRanks;
+  if (next == Next::whole || waits || piece.empty()) return std::nullopt;
+  next_ = Next::whole;
+  std::vector<std::byte> other(piece.begin(), piece.end());
+  if (next == Next::truncate) other.pop_back();
+  // Far behind the headers, where only a sum over all bytes can tell.
+  if (next == Next::flip) other[other.size() / 4 * 3] ^= std::byte{0x10};
+  return other;
+}
 
 bool Fault::strike(Phase at_phase, Rank at_rank, StepId at_step,
                    std::span<float> parameters) const {

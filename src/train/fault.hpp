@@ -4,15 +4,35 @@
 
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "comm/transfers.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::train {
+
+/// Damages messages when a fault asks for it: one thread asks, another sends.
+class MessageFaults final : public comm::SendHook {
+ public:
+  void flip_next() noexcept { next_ = Next::flip; }          // a bit of the next message
+  void truncate_next() noexcept { next_ = Next::truncate; }  // by its last byte
+  void drop_all() noexcept { dropping_ = true; }             // from now on
+
+  bool sends(Rank to) override;
+  std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> piece,
+                                                    Rank to) override;
+
+ private:
+  enum class Next { whole, flip, truncate };
+  std::atomic<Next> next_{Next::whole};
+  std::atomic<bool> dropping_{false};
+};
 
 struct Fault {
   enum class Act {
@@ -42,8 +62,8 @@ struct Fault {
   Phase phase = Phase::step;
   // Strikes as this fusion bucket's mean begins, others being under way, not as the step does.
   std::optional<std::uint32_t> bucket = {};
-  comm::Transfers* messages = nullptr;  // those that are flipped, truncated or dropped
-  std::string run_folder = {};          // whose checkpoints are truncated
+  MessageFaults* messages = nullptr;  // the hook that flips, truncates or drops them
+  std::string run_folder = {};        // whose checkpoints are truncated
 
   /// As a phase begins: acts if rank, phase and step are the named ones and no bucket is named.
   /// @param step the step that begins, or those completed before an evaluation or a checkpoint

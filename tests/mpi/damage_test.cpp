@@ -34,11 +34,13 @@ constexpr StepId kStep = 7;
 enum class Damage { none, flip, cut_one, cut_all };
 
 /// Damages the `at`-th piece that it sees.
-class Damager {
+class Damager final : public comm::SendHook {
  public:
   Damager(Damage damage, std::size_t at) : damage_(damage), at_(at) {}
 
-  std::optional<std::vector<std::byte>> operator()(std::span<const std::byte> piece) {
+  bool sends(Rank) override { return true; }
+  std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> piece,
+                                                    Rank) override {
     const std::size_t number = seen_++;
     if (damage_ == Damage::none || number < at_ || struck_ || piece.empty()) return std::nullopt;
     struck_ = true;
@@ -102,7 +104,7 @@ End run(Communicator& control, test::SharedFlag& failed, const Case& of, Damage 
   Communicator& comm = keep(std::make_shared<Communicator>(test::session(), 30, hosts));
   Damager damager(damage, at);
   if (comm.rank() == kDamager) {
-    comm.set_tamper([&](std::span<const std::byte> piece, Rank) { return damager(piece); });
+    comm.set_send_hook(&damager);
   }
   comm.set_step(kStep);
   End end;
@@ -121,7 +123,7 @@ End run(Communicator& control, test::SharedFlag& failed, const Case& of, Damage 
       if (of.frees_others) failed.raise();
     }
   }
-  comm.set_tamper({});
+  comm.set_send_hook(nullptr);
   comm.set_timeout(0);
   end.pieces = damager.seen();
   end.struck = damager.struck();
