@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "setup/build_synchronization.hpp"
+#include "setup/build_messages.hpp"
 #include "theory/sampling.hpp"
 #include "theory/sources.hpp"
 

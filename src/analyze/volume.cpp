@@ -11,7 +11,7 @@
 #include "config/make_compressor.hpp"
 #include "core/error.hpp"
 #include "model/replica.hpp"
-#include "setup/build_synchronization.hpp"
+#include "setup/build_messages.hpp"
 #include "theory/paper_volume.hpp"
 
 namespace eqt::analyze {

@@ -7,7 +7,7 @@
 
 #include "config/feedback_checks.hpp"
 #include "config/make_compressor.hpp"
-#include "setup/build_synchronization.hpp"
+#include "setup/build_messages.hpp"
 
 namespace eqt::app {
 namespace {

@@ -123,14 +123,14 @@ void note_emulation(const config::RunConfig& config, const metrics::Summary& sum
 
 /// How to repeat with ranks what one process played, and what it cannot tell.
 std::string note_on_simulation(const config::RunConfig& config, const setup::Run& run) {
-  const int ranks = run.simulation->count();
+  const int ranks = run.data.simulation->count();
   const std::string collective = run.collective_name();
   return fmt::format(
       "simulated: one process plays {} ranks in turn, by {}{}, as mpirun -np {} with the same "
       "config and threads_per_rank {} would; bytes are those of all ranks, seconds of this process",
       ranks, collective,
       config.synchronization.collective == "auto" ? ", which auto stands for here" : "", ranks,
-      run.threads);
+      run.model.threads);
 }
 
 Results results_policy(const TrainCommand& command) {
@@ -189,7 +189,7 @@ std::unique_ptr<train::Checkpointer> make_checkpointer(
        .start = draw_start(comm),
        .config = config::resolved_json(setup::settled_config(config, run)),
        .collective = run.collective_name(),
-       .data = config::packed(run.data_facts)},
+       .data = config::packed(run.data.facts)},
       std::move(resumption));
 }
 
@@ -219,12 +219,13 @@ std::unique_ptr<train::GradientWatch> make_watch(const config::RunConfig& config
   if (folder == nullptr) return nullptr;
   std::unique_ptr<train::GradientWatch> dump, histograms;
   if (config.output.dump_gradients > 0)
-    dump = make_gradient_dump(*run.replica, {.run_folder = folder->path(),
-                                             .every = config.output.dump_gradients,
-                                             .rank = 0,
-                                             .batch_size = config.train.batch_size});
+    dump = make_gradient_dump(*run.model.replica, {.run_folder = folder->path(),
+                                                   .every = config.output.dump_gradients,
+                                                   .rank = 0,
+                                                   .batch_size = config.train.batch_size});
   if (config.output.tensorboard)
-    histograms = make_gradient_histograms(config, *run.replica, *run.compressor, sink);
+    histograms =
+        make_gradient_histograms(config, *run.model.replica, *run.messages.compressor, sink);
   return make_both_watches(std::move(dump), std::move(histograms));
 }
 
@@ -267,7 +268,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   const std::unique_ptr<setup::Run> run =
       setup::build_run(config, comm, session.allows_communication_thread(), fault,
                        resume ? std::optional(resume->position) : std::nullopt, command.simulate);
-  if (resume) require_saved_data(resume->resumption.set, run->data_facts, comm);
+  if (resume) require_saved_data(resume->resumption.set, run->data.facts, comm);
   if (is_finished(resume, *run, folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
       comm::print_warning(
@@ -294,12 +295,13 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
       sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
     if (!model::sees_processor())
       sink->write(metrics::NoteRecord{.step = 0, .text = kHiddenProcessor});
-    if (run->gossip != nullptr && !run->gossip->note.empty())
-      sink->write(metrics::NoteRecord{.step = 0, .text = run->gossip->note});
-    if (run->simulation != nullptr)
+    if (run->sync.gossip != nullptr && !run->sync.gossip->note.empty())
+      sink->write(metrics::NoteRecord{.step = 0, .text = run->sync.gossip->note});
+    if (run->data.simulation != nullptr)
       sink->write(metrics::NoteRecord{.step = 0, .text = note_on_simulation(config, *run)});
-    if (run->choice) sink->write(metrics::NoteRecord{.step = 0, .text = run->choice->note});
-    if (comm.size() == 1 && comm::launched_size() == 0 && run->simulation == nullptr &&
+    if (run->messages.choice)
+      sink->write(metrics::NoteRecord{.step = 0, .text = run->messages.choice->note});
+    if (comm.size() == 1 && comm::launched_size() == 0 && run->data.simulation == nullptr &&
         config.synchronization.algorithm != "none")
       sink->write(metrics::NoteRecord{.step = 0, .text = kOneRank});
     if (command.resume && !resume)
@@ -315,17 +317,17 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
 
   train::Trainer trainer(
       {.comm = comm,
-       .replica = *run->replica,
-       .batches = run->batches.get(),
-       .test_set = run->data.test.get(),
-       .optimizer = *run->optimizer,
-       .schedule = *run->schedule,
-       .synchronizer = *run->synchronizer,
+       .replica = *run->model.replica,
+       .batches = run->data.batches.get(),
+       .test_set = run->data.sets.test.get(),
+       .optimizer = *run->update.optimizer,
+       .schedule = *run->update.schedule,
+       .synchronizer = *run->sync.synchronizer,
        .sink = *sink,
        .checkpointer = checkpointer.get(),
        .divergence = run->divergence.get(),
        .watch = watch.get(),
-       .workers = run->simulation == nullptr ? nullptr : run->simulation->workers.get()},
+       .workers = run->data.simulation == nullptr ? nullptr : run->data.simulation->workers.get()},
       run->plan);
   metrics::Summary summary = trainer.run();
   summary.name = config.name;
@@ -334,7 +336,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   summary.collective = run->collective_name();
   summary.algorithm = config.synchronization.algorithm;
   summary.paper_sent_bytes_per_node =
-      setup::paper_sent_bytes(config, run->replica->layout(), summary.steps);
+      setup::paper_sent_bytes(config, run->model.replica->layout(), summary.steps);
   comm.beat("the mean model");
   trainer.adopt_mean_model();
   comm.beat("writing of the results", true);
@@ -345,8 +347,8 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
       note_emulation(config, summary, *sink);
     } else {
       metrics::write_atomically(folder->file("preprocessing.json"),
-                                preprocessing_json(config.data.name, run->data));
-      run->replica->save_weights(folder->file("model.pt"));
+                                preprocessing_json(config.data.name, run->data.sets));
+      run->model.replica->save_weights(folder->file("model.pt"));
     }
     comm.beat("writing of the summary", true);
     sink->write(summary);

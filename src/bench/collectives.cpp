@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/measure_collective.hpp"
-#include "codec/parallel.hpp"
 #include "comm/session.hpp"
-#include "config/make_compressor.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
-#include "setup/build_run.hpp"
-#include "setup/build_synchronization.hpp"
+#include "setup/build_messages.hpp"
+#include "setup/make_collective.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::bench {
@@ -114,43 +114,45 @@ void print_row(const Row& row, const CollectiveFigures& figures) {
   std::fflush(stdout);
 }
 
-/// Threads and plan as a training run with this config would have them.
-/// @return false if the collective refuses the compressor, which is an error only where it was
+/// A collective, and what it encodes with, as a training run with this config would have them.
+struct Contestant {
+  setup::MessageParts messages;
+  std::unique_ptr<collective::Collective> collective;
+};
+
+/// @return nothing if the collective refuses the compressor, which is an error only where it was
 /// named
-bool prepare(const config::RunConfig& config, std::size_t values, bool named,
-             comm::Communicator& comm, setup::Run& run, std::vector<pipeline::FusionBucket>& plan) {
+std::optional<Contestant> make_contestant(const config::RunConfig& config, std::size_t values,
+                                          bool named, comm::Communicator& comm) {
   try {
+    Contestant made;
+    setup::MessageParts& messages = made.messages;
+    messages = setup::build_messages(config, bench_layout(values), setup::threads_for(config, comm),
+                                     false, comm);
     comm.agree_after([&] {
-      run.threads = setup::threads_for(config, comm);
-      run.compressor =
-          codec::make_parallel(config::make_compressor(config.compressor), run.threads);
-      plan = setup::make_plan(config, bench_layout(values), *run.compressor);
-      run.memory = setup::make_memory(config, comm.size(), *run.compressor, values);
+      made.collective = setup::make_collective(setup::settled_config(config, messages.choice), comm,
+                                               *messages.compressor, messages.memory != nullptr,
+                                               messages.buckets);
     });
-    run.choice = setup::choose_by_cost(config, comm, run, plan);
-    comm.agree_after([&] {
-      const config::RunConfig settled = setup::settled_config(config, run);
-      plan = setup::make_plan(settled, bench_layout(values), *run.compressor);
-      run.collective = setup::make_collective(settled, comm, run, plan);
-    });
+    return made;
   } catch (const comm::AgreedError& error) {
     if (named || error.kind() != Kind::usage) throw;
-    return false;
+    return std::nullopt;
   }
-  return true;
 }
 
 void measure_row(const config::RunConfig& config, const RankGradients& gradients,
                  std::size_t values, const BenchCollectivesCommand& command,
                  comm::Communicator& comm) {
-  setup::Run run;
-  std::vector<pipeline::FusionBucket> plan;
-  if (!prepare(config, values, !command.collectives.empty(), comm, run, plan)) return;
-  CollectiveBench bench(comm, *run.compressor, *run.collective, plan, gradients, values);
+  const auto made = make_contestant(config, values, !command.collectives.empty(), comm);
+  if (!made) return;
+  const setup::MessageParts& messages = made->messages;
+  CollectiveBench bench(comm, *messages.compressor, *made->collective, messages.buckets, gradients,
+                        values);
   bench.verify();
   const CollectiveFigures figures = bench.measure(command.seconds);
   if (comm.rank() != 0) return;
-  const Row row{config, run.collective_name(), values, comm.size()};
+  const Row row{config, std::string(made->collective->name()), values, comm.size()};
   if (command.json)
     print_json(row, figures);
   else

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "setup/build_synchronization.hpp"
+#include "setup/build_messages.hpp"
 
 namespace eqt::setup {
 namespace {

@@ -1,60 +1,55 @@
-// From config keys to what ranks do together in a step: who averages what, how, and what is
-// remembered.
+// From config keys to what ranks do together in a step: who averages what, and how.
 
 #pragma once
 
-#include <cstddef>
 #include <memory>
-#include <vector>
 
-#include "codec/compressor.hpp"
+#include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
-#include "collective/memory.hpp"
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
-#include "core/layout.hpp"
-#include "pipeline/plan.hpp"
+#include "gossip/direction.hpp"
+#include "model/replica.hpp"
+#include "setup/build_gossip.hpp"
+#include "setup/build_messages.hpp"
+#include "setup/build_simulation.hpp"
+#include "train/divergence.hpp"
+#include "train/synchronizer.hpp"
+#include "train/trainer.hpp"
 
 namespace eqt::setup {
 
-struct Run;
+/// Owns the parts, in the order in which they depend on each other.
+struct SyncParts {
+  std::unique_ptr<collective::Adaptation> adaptation;  // null: the compressor stays as it is
+  std::unique_ptr<collective::Collective> collective;  // null: nothing is averaged by one
+  std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
+  std::unique_ptr<gossip::Direction> direction;        // of local-sgd; may be null
+  std::unique_ptr<train::Synchronizer> synchronizer;
+};
 
-/// Whether all ranks average something, by a collective and with a memory.
-bool averages(const config::RunConfig& config);
+/// What synchronization is built from; all of it outlives what is built.
+struct SyncBase {
+  comm::Communicator& comm;
+  MessageParts& messages;
+  model::Replica& replica;
+  train::Divergence& divergence;
+  const train::Plan& plan;
+  Simulation* simulation = nullptr;   // null: every rank is a process
+  bool communication_thread = false;  // whether MPI admits one
+};
 
 /// Before anything is built.
 /// @throws Error{mpi} where MPI admits no thread beside the main one and the algorithm needs it
 void require_thread(const config::RunConfig& config, bool communication_thread);
 
-/// What a run with this config remembers of `count` values; null: nothing.
-std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig& config, int ranks,
-                                                        const codec::Compressor& compressor,
-                                                        std::size_t count);
-
-/// Which values travel together in a run with this config.
-std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, const Layout& layout,
-                                              const codec::Compressor& compressor);
-
-/// The collective that config.synchronization.collective names or, if that is `auto`, the chosen
-/// one. Reads run.compressor, which the collective keeps, and whether there is a run.memory.
-std::unique_ptr<collective::Collective> make_collective(
-    const config::RunConfig& config, comm::Communicator& comm, const Run& run,
-    const std::vector<pipeline::FusionBucket>& plan);
-
-/// run.compressor, run.memory and what run.plan says of the algorithm; reads run.replica.
-/// @throws Error{usage}
-void build_compressor(const config::RunConfig& config, const comm::Communicator& comm, Run& run);
-
-/// Neighbours mix: run.gossip and run.synchronizer, for the messages in run.buckets.
+/// Neighbours mix.
 /// @throws Error{usage} on every rank. Collective.
-void build_gossip_averaging(const config::RunConfig& config, comm::Communicator& comm,
-                            bool communication_thread, Run& run);
+SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase& base);
 
-/// All ranks average, or none does: run.collective and run.synchronizer, for the messages of
-/// `plan`.
+/// All ranks average, or none does. Takes base.messages.buckets.
 /// @param config settled: it names the collective
 /// @throws Error{usage}
-void build_averaging(const config::RunConfig& config, comm::Communicator& comm,
-                     bool communication_thread, std::vector<pipeline::FusionBucket> plan, Run& run);
+SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base);
 
 }  // namespace eqt::setup

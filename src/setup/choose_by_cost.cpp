@@ -9,8 +9,7 @@
 #include "collective/cost.hpp"
 #include "config/checks.hpp"
 #include "core/error.hpp"
-#include "setup/build_run.hpp"
-#include "setup/build_synchronization.hpp"
+#include "setup/make_collective.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -56,11 +55,12 @@ config::RunConfig with_collective(const config::RunConfig& config, const std::st
 
 /// The collective, or null if it refuses this config. Constructors do not communicate.
 std::unique_ptr<collective::Collective> try_to_make(const config::RunConfig& config,
-                                                    comm::Communicator& comm, const Run& run,
-                                                    const Plan& plan) {
+                                                    comm::Communicator& comm,
+                                                    const codec::Compressor& compressor,
+                                                    bool remembers, const Plan& plan) {
   try {
     config::check_combinations(config, "auto");
-    return make_collective(config, comm, run, plan);
+    return make_collective(config, comm, compressor, remembers, plan);
   } catch (const Error& error) {
     if (error.kind() != Kind::usage) throw;
     return nullptr;
@@ -90,11 +90,10 @@ void drop_dominated(std::vector<Contender>& all, const Machine& machine) {
 
 /// In the order of preference: the static choice, then fewer quantisations and rounds first.
 std::vector<Contender> contenders(const config::RunConfig& config, comm::Communicator& comm,
-                                  const Run& run, const Plan& plan, const Machine& machine,
-                                  int hosts) {
-  const collective::Volume volume =
-      collective::volume_of(*run.compressor, plan, comm.size(), hosts);
-  const bool lossless = run.compressor->properties().lossless;
+                                  const codec::Compressor& compressor, bool remembers,
+                                  const Plan& plan, const Machine& machine, int hosts) {
+  const collective::Volume volume = collective::volume_of(compressor, plan, comm.size(), hosts);
+  const bool lossless = compressor.properties().lossless;
   std::vector<Contender> found;
   for (const config::Choice& choice : config::config_choices("synchronization.collective")) {
     if (choice.name == "auto") continue;
@@ -102,12 +101,13 @@ std::vector<Contender> contenders(const config::RunConfig& config, comm::Communi
     if (choice.name == "hierarchical" && (hosts <= 1 || hosts == comm.size())) continue;
     const auto card = collective::cost_card(choice.name, volume);
     if (!card || (!lossless && card->quantisations > kMostQuantisations)) continue;
-    const auto made = try_to_make(with_collective(config, choice.name), comm, run, plan);
+    const auto made =
+        try_to_make(with_collective(config, choice.name), comm, compressor, remembers, plan);
     if (made != nullptr)
       found.push_back({.name = choice.name, .card = *card, .slots = made->slots()});
   }
   drop_dominated(found, machine);
-  const auto first = collective::choose_collective(*run.compressor, plan.front().end, comm.size());
+  const auto first = collective::choose_collective(compressor, plan.front().end, comm.size());
   std::ranges::stable_sort(found, {}, [&](const Contender& c) {
     return std::tuple(c.name != first, c.card.quantisations, c.card.rounds);
   });
@@ -135,13 +135,15 @@ int equal_hosts(comm::Communicator& comm) {
 }
 
 std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
-                                           comm::Communicator& comm, const Run& run,
+                                           comm::Communicator& comm,
+                                           const codec::Compressor& compressor, bool remembers,
                                            const Plan& plan) {
   if (config.synchronization.collective != "auto" || comm.size() == 1) return {};
   std::vector<Contender> found;
   const int equal = equal_hosts(comm);
   const Machine machine = reference_machine(comm.size(), comm.host_count());
-  comm.agree_after([&] { found = contenders(config, comm, run, plan, machine, equal); });
+  comm.agree_after(
+      [&] { found = contenders(config, comm, compressor, remembers, plan, machine, equal); });
   if (found.size() < 2) return {};
 
   std::vector<Candidate> candidates;

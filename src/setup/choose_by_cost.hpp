@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "codec/compressor.hpp"
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::setup {
-
-struct Run;
 
 /// How many hosts the job has, if each has as many ranks; else 0. Collective.
 int equal_hosts(comm::Communicator& comm);
@@ -33,9 +32,10 @@ struct CostedChoice {
 /// lossless, and no other one reaches the same bytes with fewer: speed does not buy error. What
 /// comes first is choose_collective()'s static choice.
 /// @return nothing where there is nothing to choose
-/// @pre run.compressor and run.memory are those of the run
+/// @param remembers whether the run has a memory
 std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
-                                           comm::Communicator& comm, const Run& run,
+                                           comm::Communicator& comm,
+                                           const codec::Compressor& compressor, bool remembers,
                                            const std::vector<pipeline::FusionBucket>& plan);
 
 }  // namespace eqt::setup

@@ -15,8 +15,7 @@
 #include "core/error.hpp"
 #include "data/dataset.hpp"
 #include "model/step_memory.hpp"
-#include "setup/build_run.hpp"
-#include "setup/build_synchronization.hpp"
+#include "setup/build_messages.hpp"
 #include "setup/room_to_start.hpp"
 #include "train/evaluator.hpp"
 

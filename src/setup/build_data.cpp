@@ -1,0 +1,51 @@
+#include "setup/build_data.hpp"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "setup/build_partition.hpp"
+
+namespace eqt::setup {
+namespace {
+
+void build_batches(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
+                   data::PartitionPlan plan, DataParts& parts) {
+  const data::BatchLoader::Options options = {.batch_size = config.train.batch_size,
+                                              .batches_per_epoch = parts.steps_per_epoch,
+                                              .augment = config.data.augment,
+                                              .seed = config.seed};
+  const std::size_t samples = parts.sets.train->size();
+  if (simulate > 0) {
+    std::vector<std::unique_ptr<data::Partition>> partitions;
+    for (int w = 0; w < simulate; ++w)
+      partitions.push_back(make_partition(config, plan, samples, w));
+    parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);
+    return;
+  }
+  parts.partition = make_partition(config, plan, samples, comm.rank());
+  parts.batches = std::make_unique<data::BatchLoader>(*parts.sets.train, *parts.partition, options);
+}
+
+}  // namespace
+
+DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm,
+                     int simulate) {
+  DataParts parts;
+  parts.sets = data::open_dataset({.name = config.data.name,
+                                   .path = config.data.path,
+                                   .limit_train = config.data.limit_train,
+                                   .limit_test = config.data.limit_test,
+                                   .seed = config.seed});
+  const std::vector<int> labels = data::labels_of(*parts.sets.train);
+  const int classes = parts.sets.train->classes();
+  const int ranks = simulate > 0 ? simulate : comm.size();
+  data::PartitionPlan plan = plan_partition(config, labels, classes, ranks);
+  parts.partition_record = describe_partition(config.data.partition, plan, labels, classes);
+  parts.shards_fingerprint = plan.fingerprint();
+  parts.steps_per_epoch = plan.smallest_shard() / config.train.batch_size;
+  build_batches(config, comm, simulate, std::move(plan), parts);
+  return parts;
+}
+
+}  // namespace eqt::setup

@@ -1,0 +1,84 @@
+#include "setup/build_messages.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "codec/parallel.hpp"
+#include "comm/host_facts.hpp"
+#include "config/feedback_checks.hpp"
+#include "config/make_compressor.hpp"
+
+namespace eqt::setup {
+
+bool averages(const config::RunConfig& config) {
+  const std::string& algorithm = config.synchronization.algorithm;
+  return algorithm == "allreduce" || algorithm == "local-sgd";
+}
+
+int threads_for(const config::RunConfig& config, const comm::Communicator& comm, int simulate) {
+  if (config.threads_per_rank > 0) return config.threads_per_rank;
+  const auto ranks = static_cast<int>(comm.ranks_on_this_host().size());
+  return comm::fair_threads(std::max(simulate, ranks));
+}
+
+std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig& config, int ranks,
+                                                        const codec::Compressor& compressor,
+                                                        std::size_t count) {
+  if (compressor.id() == codec::CodecId::dgc) {
+    return collective::make_dgc_memory(count,
+                                       {.momentum = static_cast<float>(config.optimizer.momentum),
+                                        .nesterov = config.optimizer.nesterov,
+                                        .clip_norm = config.compressor.clip_norm,
+                                        .ranks = ranks});
+  }
+  if (compressor.id() == codec::CodecId::signsgd) {
+    if (config.optimizer.momentum == 0) return nullptr;
+    return collective::make_signum_memory(count, static_cast<float>(config.optimizer.momentum));
+  }
+  return config::has_error_feedback(config, compressor.properties())
+             ? collective::make_error_feedback(count)
+             : nullptr;
+}
+
+std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, const Layout& layout,
+                                              const codec::Compressor& compressor) {
+  constexpr double kMib = 1024 * 1024;
+  // MPI takes a whole fusion bucket at once; cut only so that its deadline is that of a part.
+  constexpr std::size_t kMpiPiece = std::size_t{64} << 20;
+  const bool by_mpi = config.synchronization.collective == "mpi-allreduce";
+  return pipeline::plan_buckets(
+      layout, compressor,
+      {.granularity = config.compressor.granularity == "model" ? pipeline::Granularity::model
+                                                               : pipeline::Granularity::layer,
+       .skip_below = config.compressor.skip_below,
+       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib),
+       .piece_bytes = by_mpi ? kMpiPiece : 0});
+}
+
+config::RunConfig settled_config(const config::RunConfig& config,
+                                 const std::optional<CostedChoice>& choice) {
+  config::RunConfig settled = config;
+  if (choice) settled.synchronization.collective = choice->collective;
+  return settled;
+}
+
+MessageParts build_messages(const config::RunConfig& config, const Layout& layout, int threads,
+                            bool simulates, comm::Communicator& comm) {
+  MessageParts parts;
+  comm.agree_after([&] {
+    parts.compressor = codec::make_parallel(config::make_compressor(config.compressor), threads);
+    if (averages(config) && !simulates)
+      parts.memory = make_memory(config, comm.size(), *parts.compressor, total_count(layout));
+    parts.buckets = make_plan(config, layout, *parts.compressor);
+  });
+  if (!averages(config)) return parts;
+  parts.choice =
+      choose_by_cost(config, comm, *parts.compressor, parts.memory != nullptr, parts.buckets);
+  if (!parts.choice) return parts;
+  comm.agree_after([&] {
+    parts.buckets = make_plan(settled_config(config, parts.choice), layout, *parts.compressor);
+  });
+  return parts;
+}
+
+}  // namespace eqt::setup

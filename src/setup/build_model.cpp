@@ -1,0 +1,68 @@
+#include "setup/build_model.hpp"
+
+#include <cstddef>
+#include <variant>
+#include <vector>
+
+#include "core/error.hpp"
+#include "model/emulated_replica.hpp"
+#include "setup/build_messages.hpp"
+
+namespace eqt::setup {
+namespace {
+
+/// This rank's seconds per step.
+double emulated_seconds(const config::PerRank& seconds, const comm::Communicator& comm) {
+  if (const double* const same = std::get_if<double>(&seconds)) return *same;
+  const auto& list = std::get<std::vector<double>>(seconds);
+  if (list.size() != static_cast<std::size_t>(comm.size())) {
+    fail(Kind::usage,
+         "train.emulate_compute: expected one number, or a list of {}, one per rank, found a list "
+         "of {}; start as many ranks as it has numbers",
+         comm.size(), list.size());
+  }
+  return list[static_cast<std::size_t>(comm.rank())];
+}
+
+}  // namespace
+
+ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm) {
+  const double seconds = emulated_seconds(config.train.emulate_compute, comm);
+  ModelParts parts;
+  parts.threads = threads_for(config, comm);
+  model::set_threads(1);
+  model::ModelOptions options = model::published_options(config.model.name);
+  options.normalization = config.model.normalization;
+  options.norm_groups = config.model.norm_groups;
+  options.shortcut = config.model.shortcut;
+  options.seed = config.seed;
+  parts.replica = model::make_emulated_replica(model::make_replica(options),
+                                               {.step_seconds = seconds,
+                                                .image_side = options.input.height,
+                                                .seed = config.seed,
+                                                .rank = comm.rank()});
+  return parts;
+}
+
+ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
+                       int simulate, const DataParts& data) {
+  ModelParts parts;
+  parts.threads = threads_for(config, comm, simulate);
+  model::set_threads(parts.threads);
+  parts.replica = model::make_replica({.name = config.model.name,
+                                       .input = data.sets.train->shape(),
+                                       .classes = data.sets.train->classes(),
+                                       .normalization = config.model.normalization,
+                                       .norm_groups = config.model.norm_groups,
+                                       .shortcut = config.model.shortcut,
+                                       .seed = config.seed,
+                                       .rank = comm.rank()});
+  // The other ranks receive rank 0's parameters, so its node alone needs the file.
+  if (!config.model.weights.empty() && comm.rank() == 0) {
+    parts.replica->load_weights(config.model.weights);
+  }
+  if (data.simulation != nullptr) seat_workers(*parts.replica, *data.simulation);
+  return parts;
+}
+
+}  // namespace eqt::setup

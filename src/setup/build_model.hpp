@@ -1,0 +1,28 @@
+// From config keys to a rank's replica of the network, or to a stand-in that only takes its time.
+
+#pragma once
+
+#include <memory>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+#include "model/replica.hpp"
+#include "setup/build_data.hpp"
+
+namespace eqt::setup {
+
+struct ModelParts {
+  std::unique_ptr<model::Replica> replica;
+  int threads = 1;  // that compute
+};
+
+/// The network for the data's pictures and classes; workers of a simulation take their seats in it.
+/// @throws Error{usage}, Error{data} for a file of weights that is none
+ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
+                       int simulate, const DataParts& data);
+
+/// A board that is not there: no data set, and the layout of the network as it was published.
+/// @throws Error{usage} for a list of seconds that is not one per rank
+ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm);
+
+}  // namespace eqt::setup
