@@ -38,6 +38,7 @@ class Allgather final : public Collective {
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
     Slot& slot = slot_of(context);
+    const Call call{bucket, context, values, slot, result.traffic};
     if (compressor_.properties().shared_scale) {
       const Stopwatch encode;
       propose_scales(compressor_, bucket, values, slot.own_scales);
@@ -48,11 +49,11 @@ class Allgather final : public Collective {
                                                : "allgather of scales");
       agree_on_scales(slot);
     }
-    const std::span<const std::byte> mine = encode(bucket, context, values, slot, result.traffic);
+    const std::span<const std::byte> mine = encode(call);
     co_await to_everyone(mine, route_of(bucket), slot,
                          group_.of_host_sums ? "hierarchical: allgather of the hosts' messages"
                                              : "allgather of gradient messages");
-    decode_all(bucket, context.step, mine, values, slot, result.traffic);
+    decode_all(call, mine);
     slot.frame = {mine, bucket.segments};
     result.contribution = {.compressor = &compressor_,
                            .step = context.step,
@@ -68,6 +69,15 @@ class Allgather final : public Collective {
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
     Frame frame;
+  };
+
+  /// One mean that is under way.
+  struct Call {
+    const FusionBucket& bucket;
+    const MeanContext& context;
+    std::span<float> values;
+    Slot& slot;
+    Traffic& traffic;
   };
 
   Slot& slot_of(const MeanContext& context) {
@@ -108,45 +118,47 @@ class Allgather final : public Collective {
     }
   }
 
-  std::span<const std::byte> encode(const FusionBucket& bucket, const MeanContext& context,
-                                    std::span<const float> values, Slot& slot, Traffic& traffic) {
+  std::span<const std::byte> encode(const Call& call) {
     const Stopwatch encode;
-    const bool shared = compressor_.properties().shared_scale;
-    const Scales scales = shared ? Scales{slot.scales, slot.own_scales} : Scales{};
-    const std::size_t bytes =
-        encode_bucket(compressor_, bucket, context, static_cast<std::uint32_t>(group_.me), values,
-                      scales, workspace_, slot.rooms[group_.me]);
-    traffic.encode_seconds += encode.seconds();
-    traffic.encoded_bytes += bytes;
-    traffic.encoded_values += bucket.count();
-    return std::span(slot.rooms[group_.me]).first(bytes);
+    codec::MessageContext message =
+        call.context.message(static_cast<std::uint32_t>(group_.me), call.bucket.index);
+    if (compressor_.properties().shared_scale) {
+      message.scales = call.slot.scales;
+      message.own_scales = call.slot.own_scales;
+    }
+    const std::span<std::byte> room = call.slot.rooms[group_.me];
+    const std::size_t bytes = codec::encode_message(compressor_, call.bucket.segments, call.values,
+                                                    message, workspace_, room);
+    call.traffic.encode_seconds += encode.seconds();
+    call.traffic.encoded_bytes += bytes;
+    call.traffic.encoded_values += call.bucket.count();
+    return room.first(bytes);
   }
 
   /// The same messages in the same order on every rank.
-  void decode_all(const FusionBucket& bucket, StepId step, std::span<const std::byte> mine,
-                  std::span<float> values, Slot& slot, Traffic& traffic) {
+  void decode_all(const Call& call, std::span<const std::byte> mine) {
     const Stopwatch decode;
-    slot.frames.clear();
-    for (const comm::Incoming& in : slot.incoming) {
-      slot.frames.push_back(in.room.first(in.bytes));
-    }
-    slot.frames.insert(slot.frames.begin() + static_cast<std::ptrdiff_t>(group_.me), mine);
+    auto& frames = call.slot.frames;
+    frames.clear();
+    for (const comm::Incoming& in : call.slot.incoming) frames.push_back(in.room.first(in.bytes));
+    frames.insert(frames.begin() + static_cast<std::ptrdiff_t>(group_.me), mine);
     try {
-      mean_of_messages(compressor_, bucket, step, slot.frames, group_.share, workspace_, values);
+      mean_of_messages(compressor_, {call.bucket, call.context.step, frames, group_.share},
+                       workspace_, call.values);
     } catch (const Error&) {
-      name_sender(bucket, step, values, slot);
+      name_sender(call);
       throw;
     }
-    traffic.decode_seconds += decode.seconds();
+    call.traffic.decode_seconds += decode.seconds();
   }
 
   /// After a message was refused: throws with the rank that sent it.
-  void name_sender(const FusionBucket& bucket, StepId step, std::span<float> values,
-                   const Slot& slot) {
+  void name_sender(const Call& call) {
+    const StepId step = call.context.step;
     for (std::size_t from = 0; from < group_.size(); ++from) {
       try {
-        codec::decode_message_add(compressor_, bucket.segments, slot.frames[from], step,
-                                  bucket.index, 0, workspace_, values);
+        codec::decode_message_add(compressor_, call.bucket.segments, call.slot.frames[from], step,
+                                  call.bucket.index, 0, workspace_, call.values);
       } catch (const Error& error) {
         pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
                                   group_.ranks[from]);

@@ -27,28 +27,12 @@ void propose_scales(const codec::Compressor& compressor, const FusionBucket& buc
   }
 }
 
-std::size_t encode_bucket(const codec::Compressor& compressor, const FusionBucket& bucket,
-                          const MeanContext& context, std::uint32_t rank,
-                          std::span<const float> values, const Scales& scales, Workspace& workspace,
-                          std::span<std::byte> room) {
-  return codec::encode_message(compressor, bucket.segments, values,
-                               {.run_seed = context.run_seed,
-                                .step = context.step,
-                                .rank = rank,
-                                .index = bucket.index,
-                                .density = context.density,
-                                .scales = scales.shared,
-                                .own_scales = scales.own,
-                                .residual = context.residual},
-                               workspace, room);
-}
-
-void mean_of_messages(const codec::Compressor& compressor, const FusionBucket& bucket, StepId step,
-                      std::span<const std::span<const std::byte>> frames, float share,
+void mean_of_messages(const codec::Compressor& compressor, const BucketMessages& messages,
                       Workspace& workspace, std::span<float> values) {
+  const FusionBucket& bucket = messages.bucket;
   std::ranges::fill(values.subspan(bucket.begin, bucket.count()), 0.0f);
-  codec::decode_messages_add(compressor, bucket.segments, frames, step, bucket.index, share,
-                             workspace, values);
+  codec::decode_messages_add(compressor, bucket.segments, messages.frames, messages.step,
+                             bucket.index, messages.share, workspace, values);
   if (!compressor.properties().votes) return;
   for (const codec::Segment& segment : bucket.segments) {
     const auto mean = values.subspan(segment.begin, segment.count);

@@ -17,23 +17,18 @@ namespace eqt::collective {
 void propose_scales(const codec::Compressor& compressor, const FusionBucket& bucket,
                     std::span<const float> values, std::vector<float>& scales);
 
-/// Scales per segment: of all ranks and of this one. Both empty: none are shared.
-struct Scales {
-  std::span<const float> shared, own;
+/// All messages of one bucket, in the order in which they are added.
+struct BucketMessages {
+  const FusionBucket& bucket;
+  StepId step = 0;
+  std::span<const std::span<const std::byte>> frames;
+  float share = 1;  // the mean is this times their sum
 };
 
-/// The bucket's message. @param rank names the random stream @return bytes written
-[[nodiscard]] std::size_t encode_bucket(const codec::Compressor& compressor,
-                                        const FusionBucket& bucket, const MeanContext& context,
-                                        std::uint32_t rank, std::span<const float> values,
-                                        const Scales& scales, Workspace& workspace,
-                                        std::span<std::byte> room);
-
-/// Replaces the bucket's part of `values` by share times the sum of all messages, added in their
-/// order, for float addition is not associative and replicas must stay equal; votes are counted.
+/// Replaces the bucket's part of `values` by the mean of all messages, added in their order, for
+/// float addition is not associative and replicas must stay equal; votes are counted.
 /// @throws Error{wire} on any malformed message
-void mean_of_messages(const codec::Compressor& compressor, const FusionBucket& bucket, StepId step,
-                      std::span<const std::span<const std::byte>> frames, float share,
+void mean_of_messages(const codec::Compressor& compressor, const BucketMessages& messages,
                       Workspace& workspace, std::span<float> values);
 
 }  // namespace eqt::collective

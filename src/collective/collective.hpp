@@ -77,6 +77,18 @@ struct MeanContext {
   std::optional<double> density;   // of sparse compressors in this step
   std::span<float> residual = {};  // see Collective::takes_residual(); empty otherwise
   std::size_t slot = 0;            // scratch memory to use, below Collective::slots()
+
+  /// What a message of this mean is encoded with, its residual included.
+  /// @param rank names the random stream
+  codec::MessageContext message(std::uint32_t rank, std::uint32_t index) const {
+    return {.run_seed = run_seed,
+            .step = step,
+            .rank = rank,
+            .index = index,
+            .density = density,
+            .scales = {},
+            .residual = residual};
+  }
 };
 
 /// What a mean leaves beside the values.

@@ -226,13 +226,8 @@ class Integer final : public Collective {
   void write_codes(const FusionBucket& bucket, const Chunks& chunks, const MeanContext& context,
                    std::span<const float> values, Slot& slot, Traffic& traffic) const {
     const Stopwatch encode;
-    const codec::MessageContext message = {.run_seed = context.run_seed,
-                                           .step = context.step,
-                                           .rank = static_cast<std::uint32_t>(me_),
-                                           .index = bucket.index,
-                                           .density = {},
-                                           .scales = {},
-                                           .residual = context.residual};
+    const codec::MessageContext message =
+        context.message(static_cast<std::uint32_t>(me_), bucket.index);
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
       const auto& runs = chunks.of_rank[owner];
       if (runs.empty() || codes_for(owner) != owner) continue;

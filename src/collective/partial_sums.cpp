@@ -6,21 +6,17 @@
 #include "core/clock.hpp"
 
 namespace eqt::collective {
+
 std::span<const std::byte> SumCoder::encode(const Hop& hop, std::uint32_t encoder,
                                             std::span<const codec::Segment> segments,
-                                            std::span<const float> values,
-                                            std::span<float> residual, std::span<std::byte> room,
-                                            Traffic& traffic) {
+                                            std::span<const float> values, bool feedback,
+                                            std::span<std::byte> room, Traffic& traffic) {
   const Stopwatch watch;
-  const std::size_t bytes = codec::encode_message(compressor_, segments, values,
-                                                  {.run_seed = hop.context.run_seed,
-                                                   .step = hop.context.step,
-                                                   .rank = encoder,
-                                                   .index = hop_index(hop.bucket.index, hop.number),
-                                                   .density = hop.context.density,
-                                                   .scales = {},
-                                                   .residual = residual},
-                                                  workspace_, room);
+  codec::MessageContext message =
+      hop.context.message(encoder, hop_index(hop.bucket.index, hop.number));
+  if (!feedback) message.residual = {};
+  const std::size_t bytes =
+      codec::encode_message(compressor_, segments, values, message, workspace_, room);
   traffic.encoded_bytes += bytes;
   for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   traffic.encode_seconds += watch.seconds();

@@ -28,11 +28,11 @@ class SumCoder {
 
   /// Encodes the segments into `room`.
   /// @param encoder names the random stream, instead of the rank
-  /// @param residual as in MessageContext
+  /// @param feedback whether the mean's residual takes part, as in MessageContext
   /// @return the message, a part of `room`
   std::span<const std::byte> encode(const Hop& hop, std::uint32_t encoder,
                                     std::span<const codec::Segment> segments,
-                                    std::span<const float> values, std::span<float> residual,
+                                    std::span<const float> values, bool feedback,
                                     std::span<std::byte> room, Traffic& traffic);
 
   /// values += scale * decoded

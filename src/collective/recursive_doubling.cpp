@@ -137,8 +137,8 @@ class RecursiveDoubling final : public Collective {
 
   void encode_mine(const Hop& hop, std::span<const float> values, Slot& slot, Traffic& traffic) {
     Room& room = slot.encoded.front();
-    room.message = coder_.encode(hop, encoder(me_, 0), hop.bucket.segments, values,
-                                 hop.context.residual, room.bytes, traffic);
+    room.message =
+        coder_.encode(hop, encoder(me_, 0), hop.bucket.segments, values, true, room.bytes, traffic);
   }
 
   void encode_sum(const Hop& hop, std::uint32_t round, std::span<const float> values, Slot& slot,
@@ -149,7 +149,7 @@ class RecursiveDoubling final : public Collective {
     if (round > 0 && !residual.empty()) keep(hop, part, values, residual, traffic);
     Room& room = slot.encoded[round];
     room.message = coder_.encode(hop, encoder(leader, hop.number), hop.bucket.segments, values,
-                                 round == 0 ? residual : std::span<float>(), room.bytes, traffic);
+                                 round == 0, room.bytes, traffic);
     if (round > 0 && !residual.empty()) {
       coder_.add(hop, comm_.rank(), hop.bucket.segments, room.message, -part, residual, traffic);
     }

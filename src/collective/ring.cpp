@@ -125,7 +125,7 @@ class Ring final : public Collective {
     if (runs(hop, chunk).empty()) return;
     Room& room = slot.encoded[chunk];
     room.message = coder_.encode(hop, static_cast<std::uint32_t>(me_), runs(hop, chunk), values,
-                                 hop.context.residual, room.bytes, traffic);
+                                 true, room.bytes, traffic);
   }
 
   /// Whoever added last encodes the whole sum, for all.

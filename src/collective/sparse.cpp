@@ -164,15 +164,10 @@ class Sparse final : public Collective {
   void encode(const FusionBucket& bucket, const MeanContext& context, std::span<const float> values,
               Slot& slot, Traffic& traffic) {
     const Stopwatch encode;
-    const std::size_t bytes = codec::encode_message(compressor_, bucket.segments, values,
-                                                    {.run_seed = context.run_seed,
-                                                     .step = context.step,
-                                                     .rank = static_cast<std::uint32_t>(me_),
-                                                     .index = bucket.index,
-                                                     .density = context.density,
-                                                     .scales = {},
-                                                     .residual = context.residual},
-                                                    workspace_, slot.own.span());
+    const std::size_t bytes =
+        codec::encode_message(compressor_, bucket.segments, values,
+                              context.message(static_cast<std::uint32_t>(me_), bucket.index),
+                              workspace_, slot.own.span());
     slot.own_frame = {slot.own.span().first(bytes), bucket.segments};
     traffic.encode_seconds += encode.seconds();
   }

@@ -74,8 +74,9 @@ class WorkerAllgather final : public WorkerMean {
     const Stopwatch decode;
     frames_.clear();
     for (Rank w = 0; w < workers_; ++w) frames_.push_back(message(w, bucket).frame.bytes);
-    mean_of_messages(compressor_, bucket, context.step, frames_,
-                     1.0f / static_cast<float>(workers_), workspace_, values);
+    mean_of_messages(compressor_,
+                     {bucket, context.step, frames_, 1.0f / static_cast<float>(workers_)},
+                     workspace_, values);
     traffic.decode_seconds += decode.seconds();
   }
 
@@ -117,10 +118,14 @@ class WorkerAllgather final : public WorkerMean {
   void write(Rank worker, const FusionBucket& bucket, const MeanContext& context,
              std::span<const float> values, Traffic& traffic) {
     Message& own = message(worker, bucket);
-    const Scales scales = shares_scale() ? Scales{scales_[bucket.index], own.own_scales} : Scales{};
+    codec::MessageContext message =
+        context.message(static_cast<std::uint32_t>(worker), bucket.index);
+    if (shares_scale()) {
+      message.scales = scales_[bucket.index];
+      message.own_scales = own.own_scales;
+    }
     const std::size_t bytes =
-        encode_bucket(compressor_, bucket, context, static_cast<std::uint32_t>(worker), values,
-                      scales, workspace_, room_);
+        codec::encode_message(compressor_, bucket.segments, values, message, workspace_, room_);
     own.bytes.assign(room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(bytes));
     own.frame = {own.bytes, bucket.segments};
     own.step = context.step;

@@ -45,8 +45,11 @@ OwnGradient::OwnGradient(const Layout& layout, std::span<float> gradient, std::s
     : layout_(layout),
       gradient_(gradient),
       options_(options),
-      probe_(options.lossy ? gradient.size() : 0, buckets) {
-  if (options.memory != nullptr && options.takes_residual) residual_ = options.memory->residual();
+      probe_(options.lossy ? gradient.size() : 0, buckets) {}
+
+bool OwnGradient::fused() const {
+  return options_.memory != nullptr && options_.takes_residual &&
+         !options_.memory->residual().empty() && !probe_.measuring();
 }
 
 void OwnGradient::begin(StepId step) {
@@ -60,7 +63,7 @@ void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& co
   require_finite(bucket, "the gradient");
   // In one trip over memory, unless the compensated gradient itself is wanted.
   if (fused()) {
-    context.residual = residual_;
+    context.residual = options_.memory->residual();
   } else if (options_.memory != nullptr) {
     options_.memory->compensate(bucket, gradient_);
   }

@@ -77,12 +77,12 @@ class OwnGradient {
   void require_finite(const pipeline::FusionBucket& bucket, std::string_view what) const;
 
  private:
-  bool fused() const { return !residual_.empty() && !probe_.measuring(); }
+  /// Whether the collective does the memory's bookkeeping while it encodes.
+  bool fused() const;
 
   const Layout& layout_;
   const std::span<float> gradient_;
   const OwnGradientOptions options_;
-  std::span<float> residual_;  // the memory's, if the collective takes it
   VarianceProbe probe_;
   MeanSketch sketch_;
   StepId step_ = 0;
