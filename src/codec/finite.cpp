@@ -20,7 +20,7 @@ std::size_t find_non_finite(const float* HWY_RESTRICT values, std::size_t count)
   const hn::RebindToSigned<decltype(df)> di;
   const std::size_t lanes = hn::Lanes(df);
   const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
-  const auto largest_finite = hn::Set(di, 0x7F7FFFFF);
+  const auto largest_finite = hn::Set(di, kLargestFiniteBits);
   const auto magnitude = [&](std::size_t i) HWY_ATTR {
     return hn::And(hn::BitCast(di, hn::LoadU(df, values + i)), magnitude_bits);
   };

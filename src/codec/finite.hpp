@@ -3,10 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 namespace eqt::codec {
+
+/// The bits of the largest float. Those of a magnitude are above it exactly if it is not finite.
+inline constexpr std::int32_t kLargestFiniteBits = 0x7F7FFFFF;
 
 /// Index of the first value that is NaN or infinite; values.size() if there is none.
 std::size_t first_non_finite(std::span<const float> values);

@@ -103,7 +103,6 @@ HWY_EXPORT(add_bucket);
 using Limits = std::numeric_limits<float>;
 
 constexpr int kLevels = 127;
-constexpr std::uint32_t kLargestFiniteBits = 0x7F7FFFFF;
 // The largest step whose 127-fold is finite; largest float / 127 is within 2^-22 of it.
 constexpr float kLargestStep = 8454659 * 0x1p98f;
 static_assert(double{kLargestStep} * kLevels < double{Limits::max()} + 0x1p103);

@@ -28,7 +28,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// sum[i] += scale * values[i], where the values stand unaligned in `payload`.
-/// @return the largest magnitude's bit pattern: above 0x7F7FFFFF a value was not finite
+/// @return the largest magnitude's bit pattern: above kLargestFiniteBits a value was not finite
 std::int32_t add_floats(const std::byte* HWY_RESTRICT payload, float scale, float* HWY_RESTRICT sum,
                         std::size_t count) {
   const hn::ScalableTag<float> df;
@@ -94,7 +94,7 @@ class None final : public Compressor {
     }
     const std::int32_t largest =
         HWY_DYNAMIC_DISPATCH(add_floats)(payload.data(), scale, sum.data(), sum.size());
-    if (largest > 0x7F7FFFFF) {
+    if (largest > kLargestFiniteBits) {
       fail(Kind::wire,
            "compressor none: expected finite values in a payload of {} bytes, found NaN "
            "or infinity; check the network and memory",

@@ -13,7 +13,6 @@
 namespace eqt::codec {
 namespace {
 
-constexpr std::uint32_t kLargestFiniteBits = 0x7F7FFFFF;
 constexpr std::size_t kBlock = 1024;  // values scaled at a time; a multiple of kPartGranule
 
 class IntegerLevels final : public IntegerCodec {

@@ -33,8 +33,6 @@ constexpr std::string_view kName = "onebit";
 constexpr std::size_t kLeastColumns = 8;
 constexpr std::size_t kHeaderBytes = sizeof(std::uint32_t);
 constexpr std::size_t kPairBytes = 2 * sizeof(float);
-constexpr std::uint32_t kLargestFiniteBits = 0x7F7FFFFF;
-
 std::size_t payload_bytes(std::size_t count, std::size_t rows) {
   return count == 0 ? 0 : kHeaderBytes + kPairBytes * rows + plane_bytes(count);
 }

@@ -30,8 +30,6 @@ namespace eqt::codec {
 namespace {
 
 constexpr float kTie = 0x1p-12f;
-constexpr std::uint32_t kLargestFiniteBits = 0x7F7FFFFF;
-
 class SignSgd final : public Compressor {
  public:
   CodecId id() const noexcept override { return CodecId::signsgd; }

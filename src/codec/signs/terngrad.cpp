@@ -30,8 +30,6 @@
 namespace eqt::codec {
 namespace {
 
-constexpr std::int32_t kLargestFiniteBits = 0x7F7FFFFF;
-
 std::size_t payload_bytes(std::size_t count) {
   return count == 0 ? 0 : sizeof(float) + (count + 3) / 4;
 }

@@ -19,9 +19,6 @@ inline std::uint32_t magnitude_bits(float value) noexcept {
   return bits & 0x7FFFFFFF;
 }
 
-/// Magnitude bits of the largest float.
-inline constexpr std::uint32_t kLargestFinite = 0x7F7FFFFF;
-
 struct Compacted {
   std::size_t count = 0;      // values kept
   std::uint32_t largest = 0;  // magnitude bits over all values, kept or not

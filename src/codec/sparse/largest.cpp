@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codec/finite.hpp"
 #include "codec/sparse/compact.hpp"
 #include "codec/sparse/magnitude_rank.hpp"
 #include "codec/sparse/scratch.hpp"
@@ -17,7 +18,7 @@ struct Candidates {
   std::uint32_t bound = 0;
   std::uint32_t largest = 0;
 
-  bool finite() const { return largest <= kLargestFinite; }
+  bool finite() const { return largest <= kLargestFiniteBits; }
 };
 
 Candidates collect(std::span<const float> values, std::uint32_t bound, Workspace& workspace) {

@@ -6,6 +6,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/casts.hpp"
+#include "codec/finite.hpp"
 #include "codec/sparse/compact.hpp"
 #include "codec/sparse/scratch.hpp"
 #include "core/error.hpp"
@@ -102,7 +103,7 @@ void check_values(std::span<const std::byte> bytes, int bits) {
   for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
     largest = std::max(largest, load<std::uint32_t>(bytes.data() + at) & 0x7FFFFFFF);
   }
-  if (largest > kLargestFinite) {
+  if (largest > kLargestFiniteBits) {
     fail(
         Kind::wire,
         "sparse payload: expected finite values, found NaN or infinity among {}; check the network "
