@@ -69,10 +69,39 @@ CLI::App* add_bench_collectives(CLI::App& app, bench::BenchCollectivesCommand& b
   return collectives;
 }
 
+void require_bench_verb(const CLI::App& bench) {
+  if (bench.get_subcommands().empty())
+    fail(Kind::usage,
+         "bench: expected what to measure, codecs or collectives, found nothing; try equant-train "
+         "bench --help");
+}
+
 constexpr int kMaxCheckedRanks = 65536;
 
 // Each has a thread that loads its batches.
 constexpr int kMaxSimulatedWorkers = 1024;
+
+void add_train_options(CLI::App& app, TrainCommand& train) {
+  add_config_options(app, train.config_path, train.sets);
+  app.add_option("--out", train.out, "Run folder [runs/NAME]; the last one wins")
+      ->type_name("DIR")
+      ->take_last();
+  app.add_flag("--overwrite", train.overwrite, "Replace the results that the run folder holds");
+  app.add_flag("--resume", train.resume, "Go on from the newest checkpoint in the run folder")
+      ->excludes("--overwrite");
+  app.add_flag("--quiet", train.quiet, "No progress and no final table");
+  app.add_option("--simulate", train.simulate,
+                 "Without mpirun: one process plays N ranks in turn, with the same result")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxSimulatedWorkers));
+}
+
+void add_check_options(CLI::App& app, CheckCommand& check) {
+  add_config_options(app, check.config_path, check.sets);
+  app.add_option("--ranks", check.ranks, "Ranks whose memory is estimated, on stderr [2]")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxCheckedRanks));
+}
 
 void add_doctor_options(CLI::App& app, doctor::DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
@@ -102,6 +131,21 @@ void add_report_options(CLI::App& app, report::Request& request) {
       ->excludes(json);
 }
 
+/// Whether there is something to do; if not, help was asked for.
+/// @throws Error{usage}
+bool parsed(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return false;
+  } catch (const CLI::ParseError& error) {
+    require_known_arguments(app);
+    fail(Kind::usage, "command line: {}; try equant-train --help", error.what());
+  }
+  require_known_arguments(app);
+  return true;
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -114,26 +158,12 @@ Command parse_command_line(int argc, char** argv) {
 
   TrainCommand train;
   bool version = false;
-  add_config_options(app, train.config_path, train.sets);
-  app.add_option("--out", train.out, "Run folder [runs/NAME]; the last one wins")
-      ->type_name("DIR")
-      ->take_last();
-  app.add_flag("--overwrite", train.overwrite, "Replace the results that the run folder holds");
-  app.add_flag("--resume", train.resume, "Go on from the newest checkpoint in the run folder")
-      ->excludes("--overwrite");
-  app.add_flag("--quiet", train.quiet, "No progress and no final table");
-  app.add_option("--simulate", train.simulate,
-                 "Without mpirun: one process plays N ranks in turn, with the same result")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxSimulatedWorkers));
+  add_train_options(app, train);
   app.add_flag("--version", version, "Print version and libraries");
 
   CheckCommand check;
   CLI::App* check_app = app.add_subcommand("check", "Validate a config and print it resolved");
-  add_config_options(*check_app, check.config_path, check.sets);
-  check_app->add_option("--ranks", check.ranks, "Ranks whose memory is estimated, on stderr [2]")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxCheckedRanks));
+  add_check_options(*check_app, check);
 
   ListCommand list;
   CLI::App* list_app = app.add_subcommand("list", "Names that configs may use");
@@ -160,34 +190,21 @@ Command parse_command_line(int argc, char** argv) {
       "report", "Tables, plots and one HTML page from run folders; seeds become mean ± deviation");
   add_report_options(*report_app, report.request);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return PrintCommand{app.help()};
-  } catch (const CLI::ParseError& error) {
-    require_known_arguments(app);
-    fail(Kind::usage, "command line: {}; try equant-train --help", error.what());
-  }
-  require_known_arguments(app);
+  if (!parsed(app, argc, argv)) return PrintCommand{app.help()};
   if (version) return PrintCommand{version_text()};
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
   if (doctor_app->parsed()) return doctor;
   if (report_app->parsed()) return report;
   if (bench_app->parsed()) {
-    if (bench_app->get_subcommands().empty())
-      fail(
-          Kind::usage,
-          "bench: expected what to measure, codecs or collectives, found nothing; try equant-train "
-          "bench --help");
+    require_bench_verb(*bench_app);
     if (collectives_app->parsed()) return bench_collectives;
     return bench;
   }
   if (analyze.parsed()) return analyze.command();
   const bool checks = check_app->parsed();
-  if ((checks ? check.config_path : train.config_path).empty()) {
+  if ((checks ? check.config_path : train.config_path).empty())
     fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");
-  }
   if (checks) return check;
   return train;
 }

@@ -7,15 +7,13 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "app/gradient_dump.hpp"
 #include "app/gradient_histograms.hpp"
+#include "app/job.hpp"
 #include "app/job_config.hpp"
-#include "app/preprocessing.hpp"
-#include "app/resume.hpp"
-#include "app/run_folder.hpp"
+#include "app/run_records.hpp"
 #include "checkpoint/state_folder.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
@@ -23,7 +21,6 @@
 #include "config/run_config.hpp"
 #include "core/random.hpp"
 #include "core/version.hpp"
-#include "metrics/output_file.hpp"
 #include "setup/build_run.hpp"
 #include "setup/memory_estimate.hpp"
 #include "setup/room_to_start.hpp"
@@ -35,30 +32,6 @@ namespace eqt::app {
 namespace {
 
 constexpr double kInitShare = 1.4;  // of a deadline for MPI_Init, where hosts load programs first
-
-// An emulated step may be this much late, for want of a core to wake up on.
-constexpr double kLateSeconds = 0.001;
-constexpr double kLateShare = 1.02;
-
-constexpr const char* kNoThreads =
-    "this MPI library admits no calls from a second thread, so messages wait until computing is "
-    "done; one with MPI_THREAD_SERIALIZED hides them";
-
-constexpr const char* kOneRank =
-    "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command (as "
-    "root "
-    "\"scripts/run_local.sh --ranks 2 --\" in place of the program)";
-
-constexpr const char* kHiddenProcessor =
-    "this system hides /proc/cpuinfo, so LibTorch computes with its plainest kernels: slower, and "
-    "the "
-    "last bits differ from a run that sees its processor";
-
-/// [seconds per step]
-double slowest_rank(const config::PerRank& emulate_compute) {
-  if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
-  return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
-}
 
 /// Faults of a process that is on its way into MPI.
 void strike_at_launch() {
@@ -85,52 +58,6 @@ std::optional<train::Fault> fault_from_environment(comm::Communicator& comm,
   fault->messages = &messages;
   comm.set_send_hook(&messages);
   return fault;
-}
-
-/// Records are written by rank 0; the others' sink takes nothing.
-std::unique_ptr<metrics::Sink> make_sink(const TrainCommand& command,
-                                         const config::RunConfig& config, const RunFolder* folder,
-                                         const std::optional<Resume>& resume) {
-  std::vector<std::unique_ptr<metrics::Sink>> sinks;
-  if (folder != nullptr) {
-    std::optional<StepId> goes_on_after;
-    if (resume) goes_on_after = resume->position.step;
-    sinks.push_back(
-        metrics::make_folder_sink(folder->path(), config.output.step_records, goes_on_after));
-    if (config.output.tensorboard)
-      sinks.push_back(metrics::make_event_sink(folder->path(), config.output.step_records,
-                                               config::resolved_json({}), goes_on_after));
-    if (!command.quiet)
-      sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
-  }
-  return metrics::make_fan_out(std::move(sinks));
-}
-
-/// What a reader of an emulated run should know beside its figures.
-void note_emulation(const config::RunConfig& config, const metrics::Summary& summary,
-                    metrics::Sink& sink) {
-  sink.write(metrics::NoteRecord{
-      .step = summary.steps, .text = "model.pt is not written, because no network was trained"});
-  const double asked = slowest_rank(config.train.emulate_compute);
-  const double taken = summary.epoch_seconds.compute / static_cast<double>(summary.steps);
-  if (taken <= std::max(asked + kLateSeconds, asked * kLateShare)) return;
-  sink.write(metrics::NoteRecord{
-      .step = summary.steps,
-      .text = fmt::format("this machine was too busy for its emulated boards: the slowest rank "
-                          "took {:.4f} s to wait {:.4f} s; emulate fewer ranks or slower boards",
-                          taken, asked)});
-}
-
-/// How to repeat with ranks what one process played, and what it cannot tell.
-std::string note_on_simulation(const config::RunConfig& config, const setup::Run& run) {
-  const int ranks = run.data.simulation->count();
-  const std::string collective = run.collective_name();
-  return fmt::format(
-      "simulated: one process plays {} ranks in turn, by {}{}, as mpirun -np {} with the same "
-      "config and threads_per_rank {} would; bytes are those of all ranks, seconds of this process",
-      ranks, collective,
-      config.synchronization.collective == "auto" ? ", which auto stands for here" : "", ranks,
-      run.model.threads);
 }
 
 Results results_policy(const TrainCommand& command) {
@@ -229,131 +156,114 @@ std::unique_ptr<train::GradientWatch> make_watch(const config::RunConfig& config
   return make_both_watches(std::move(dump), std::move(histograms));
 }
 
+/// The run folder and what it holds. Collective.
+void open_folder(Job& job) {
+  const TrainCommand& command = job.command;
+  comm::Communicator& comm = job.comm;
+  job.path = command.out.empty() ? "runs/" + job.config.name : command.out;
+  if (job.fault) job.fault->run_folder = job.path;
+  comm.beat("opening of the run folder");
+  comm.agree_after([&] {
+    if (command.simulate > 0) setup::require_simulable(job.config, command.simulate, comm);
+    if (comm.rank() == 0)
+      job.folder = std::make_unique<RunFolder>(job.path, results_policy(command));
+  });
+  if (command.resume) job.resume = find_resume(job.config, job.path, command.simulate, comm);
+  if (job.resume) {
+    job.config = job.resume->config;
+    return;
+  }
+  if (command.resume) require_unfinished(job.folder.get(), comm);
+  require_no_checkpoints(command, job.path, comm);
+}
+
+/// Trains and writes what was asked for, from the first record to the last. Collective.
+void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
+  comm::Communicator& comm = job.comm;
+  comm.beat("opening of the records");
+  std::unique_ptr<metrics::Sink> sink;
+  std::unique_ptr<train::GradientWatch> watch;
+  comm.agree_after([&] {
+    sink = make_sink(job);
+    watch = make_watch(job.config, run, job.folder.get(), *sink);
+    if (comm.rank() == 0) write_start(job, run, memory_bytes, *sink);
+  });
+  const std::unique_ptr<train::Checkpointer> checkpointer =
+      make_checkpointer(job.config, run, job.path, comm, *sink, job.resume);
+  train::Trainer trainer(
+      {.comm = comm,
+       .replica = *run.model.replica,
+       .batches = run.data.batches.get(),
+       .test_set = run.data.sets.test.get(),
+       .optimizer = *run.update.optimizer,
+       .schedule = *run.update.schedule,
+       .synchronizer = *run.sync.synchronizer,
+       .sink = *sink,
+       .checkpointer = checkpointer.get(),
+       .divergence = run.divergence.get(),
+       .watch = watch.get(),
+       .workers = run.data.simulation == nullptr ? nullptr : run.data.simulation->workers.get()},
+      run.plan);
+  metrics::Summary summary = trainer.run();
+  summary.name = job.config.name;
+  summary.version = version();
+  summary.compressor = job.config.compressor.name;
+  summary.collective = run.collective_name();
+  summary.algorithm = job.config.synchronization.algorithm;
+  summary.paper_sent_bytes_per_node =
+      setup::paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
+  comm.beat("the mean model");
+  trainer.adopt_mean_model();
+  comm.beat("writing of the results", true);
+  if (job.fault) job.fault->strike(train::Fault::Phase::end, comm.rank(), summary.steps, {});
+  comm.agree_after([&] {
+    if (comm.rank() == 0) write_end(job, run, summary, *sink);
+  });
+  comm.beat("closing of the run folder");
+}
+
 int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
   train::MessageFaults message_faults;  // before what holds a pointer to it
   comm::Communicator comm(session, own.timeout_seconds);
   comm.beat("comparison of ranks");
   setup::require_same_command(command_facts(command), comm);
   setup::require_same_program(comm);
-  config::RunConfig config = share_config(command, own, comm);
-  comm.set_timeout(config.synchronization.timeout_seconds);
-  session.set_timeout(config.synchronization.timeout_seconds);
-  std::optional<train::Fault> fault = fault_from_environment(comm, message_faults);
+  Job job{.command = command,
+          .session = session,
+          .comm = comm,
+          .config = share_config(command, own, comm),
+          .fault = {},
+          .path = {},
+          .folder = {},
+          .resume = {}};
+  comm.set_timeout(job.config.synchronization.timeout_seconds);
+  session.set_timeout(job.config.synchronization.timeout_seconds);
+  job.fault = fault_from_environment(comm, message_faults);
   comm.beat("the start");
-  if (fault) fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
-
-  std::unique_ptr<RunFolder> folder;
-  std::unique_ptr<metrics::Sink> sink;
-  const std::string path = command.out.empty() ? "runs/" + config.name : command.out;
-  if (fault) fault->run_folder = path;
-  comm.beat("opening of the run folder");
-  comm.agree_after([&] {
-    if (command.simulate > 0) setup::require_simulable(config, command.simulate, comm);
-    if (comm.rank() == 0) folder = std::make_unique<RunFolder>(path, results_policy(command));
-  });
-  std::optional<Resume> resume;
-  if (command.resume) resume = find_resume(config, path, command.simulate, comm);
-  if (!resume) {
-    if (command.resume) require_unfinished(folder.get(), comm);
-    require_no_checkpoints(command, path, comm);
-  } else {
-    config = resume->config;
-  }
+  if (job.fault) job.fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
+  open_folder(job);
 
   comm.beat("start of the threads");
-  setup::require_threads(setup::threads_for(config, comm, command.simulate),
+  setup::require_threads(setup::threads_for(job.config, comm, command.simulate),
                          std::max(1, command.simulate), comm);
   comm.beat("estimate of memory");
-  const std::uint64_t memory_bytes = setup::require_memory(config, command.simulate, comm);
-  const std::unique_ptr<setup::Run> run =
-      setup::build_run(config, comm, session.allows_communication_thread(), fault,
-                       resume ? std::optional(resume->position) : std::nullopt, command.simulate);
-  if (resume) require_saved_data(resume->resumption.set, run->data.facts, comm);
-  if (is_finished(resume, *run, folder.get(), comm)) {
+  const std::uint64_t memory_bytes = setup::require_memory(job.config, command.simulate, comm);
+  const std::unique_ptr<setup::Run> run = setup::build_run(
+      job.config, comm, session.allows_communication_thread(), job.fault,
+      job.resume ? std::optional(job.resume->position) : std::nullopt, command.simulate);
+  if (job.resume) require_saved_data(job.resume->resumption.set, run->data.facts, comm);
+  if (is_finished(job.resume, *run, job.folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
       comm::print_warning(
           fmt::format("the run in {} is finished after {} steps; raise train.epochs "
                       "or train.steps to go on",
-                      path, resume->position.step));
+                      job.path, job.resume->position.step));
     return 0;
   }
-  remove_replaced(path, resume.has_value(), folder.get(), comm);
+  remove_replaced(job.path, job.resume.has_value(), job.folder.get(), comm);
   // From here on there is something to wait for: records, then steps.
   comm::note_signals(comm::OnSignal::finish_step);
-  comm.beat("opening of the records");
-  std::unique_ptr<train::GradientWatch> watch;
-  comm.agree_after([&] {
-    sink = make_sink(command, config, folder.get(), resume);
-    watch = make_watch(config, *run, folder.get(), *sink);
-    if (comm.rank() != 0) return;
-    metrics::write_atomically(folder->file("config.json"),
-                              config::resolved_json(setup::settled_config(config, *run)));
-    metrics::RunRecord record = setup::describe(config, *run, comm);
-    record.memory_estimate_bytes = memory_bytes;
-    sink->write(record);
-    if (config.synchronization.overlap && comm.size() > 1 && !session.allows_communication_thread())
-      sink->write(metrics::NoteRecord{.step = 0, .text = kNoThreads});
-    if (!model::sees_processor())
-      sink->write(metrics::NoteRecord{.step = 0, .text = kHiddenProcessor});
-    if (run->sync.gossip != nullptr && !run->sync.gossip->note.empty())
-      sink->write(metrics::NoteRecord{.step = 0, .text = run->sync.gossip->note});
-    if (run->data.simulation != nullptr)
-      sink->write(metrics::NoteRecord{.step = 0, .text = note_on_simulation(config, *run)});
-    if (run->messages.choice)
-      sink->write(metrics::NoteRecord{.step = 0, .text = run->messages.choice->note});
-    if (comm.size() == 1 && comm::launched_size() == 0 && run->data.simulation == nullptr &&
-        config.synchronization.algorithm != "none")
-      sink->write(metrics::NoteRecord{.step = 0, .text = kOneRank});
-    if (command.resume && !resume)
-      sink->write(metrics::NoteRecord{
-          .step = 0,
-          .text =
-              fmt::format("--resume: {} has no complete checkpoint: the run begins anew", path)});
-    if (resume && !resume->note.empty())
-      sink->write(metrics::NoteRecord{.step = resume->position.step, .text = resume->note});
-  });
-  const std::unique_ptr<train::Checkpointer> checkpointer =
-      make_checkpointer(config, *run, path, comm, *sink, resume);
-
-  train::Trainer trainer(
-      {.comm = comm,
-       .replica = *run->model.replica,
-       .batches = run->data.batches.get(),
-       .test_set = run->data.sets.test.get(),
-       .optimizer = *run->update.optimizer,
-       .schedule = *run->update.schedule,
-       .synchronizer = *run->sync.synchronizer,
-       .sink = *sink,
-       .checkpointer = checkpointer.get(),
-       .divergence = run->divergence.get(),
-       .watch = watch.get(),
-       .workers = run->data.simulation == nullptr ? nullptr : run->data.simulation->workers.get()},
-      run->plan);
-  metrics::Summary summary = trainer.run();
-  summary.name = config.name;
-  summary.version = version();
-  summary.compressor = config.compressor.name;
-  summary.collective = run->collective_name();
-  summary.algorithm = config.synchronization.algorithm;
-  summary.paper_sent_bytes_per_node =
-      setup::paper_sent_bytes(config, run->model.replica->layout(), summary.steps);
-  comm.beat("the mean model");
-  trainer.adopt_mean_model();
-  comm.beat("writing of the results", true);
-  if (fault) fault->strike(train::Fault::Phase::end, comm.rank(), summary.steps, {});
-  comm.agree_after([&] {
-    if (comm.rank() != 0) return;
-    if (run->plan.emulated) {
-      note_emulation(config, summary, *sink);
-    } else {
-      metrics::write_atomically(folder->file("preprocessing.json"),
-                                preprocessing_json(config.data.name, run->data.sets));
-      run->model.replica->save_weights(folder->file("model.pt"));
-    }
-    comm.beat("writing of the summary", true);
-    sink->write(summary);
-  });
-  comm.beat("closing of the run folder");
+  train_and_record(job, *run, memory_bytes);
   return 0;
 }
 

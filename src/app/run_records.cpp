@@ -1,0 +1,133 @@
+#include "app/run_records.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "app/preprocessing.hpp"
+#include "metrics/output_file.hpp"
+
+namespace eqt::app {
+namespace {
+
+// An emulated step may be this much late, for want of a core to wake up on.
+constexpr double kLateSeconds = 0.001;
+constexpr double kLateShare = 1.02;
+
+constexpr const char* kNoThreads =
+    "this MPI library admits no calls from a second thread, so messages wait until computing is "
+    "done; one with MPI_THREAD_SERIALIZED hides them";
+
+constexpr const char* kOneRank =
+    "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command (as "
+    "root "
+    "\"scripts/run_local.sh --ranks 2 --\" in place of the program)";
+
+constexpr const char* kHiddenProcessor =
+    "this system hides /proc/cpuinfo, so LibTorch computes with its plainest kernels: slower, and "
+    "the "
+    "last bits differ from a run that sees its processor";
+
+/// [seconds per step]
+double slowest_rank(const config::PerRank& emulate_compute) {
+  if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
+  return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
+}
+
+/// What a reader of an emulated run should know beside its figures.
+void note_emulation(const config::RunConfig& config, const metrics::Summary& summary,
+                    metrics::Sink& sink) {
+  sink.write(metrics::NoteRecord{
+      .step = summary.steps, .text = "model.pt is not written, because no network was trained"});
+  const double asked = slowest_rank(config.train.emulate_compute);
+  const double taken = summary.epoch_seconds.compute / static_cast<double>(summary.steps);
+  if (taken <= std::max(asked + kLateSeconds, asked * kLateShare)) return;
+  sink.write(metrics::NoteRecord{
+      .step = summary.steps,
+      .text = fmt::format("this machine was too busy for its emulated boards: the slowest rank "
+                          "took {:.4f} s to wait {:.4f} s; emulate fewer ranks or slower boards",
+                          taken, asked)});
+}
+
+/// How to repeat with ranks what one process played, and what it cannot tell.
+std::string note_on_simulation(const config::RunConfig& config, const setup::Run& run) {
+  const int ranks = run.data.simulation->count();
+  const std::string collective = run.collective_name();
+  return fmt::format(
+      "simulated: one process plays {} ranks in turn, by {}{}, as mpirun -np {} with the same "
+      "config and threads_per_rank {} would; bytes are those of all ranks, seconds of this process",
+      ranks, collective,
+      config.synchronization.collective == "auto" ? ", which auto stands for here" : "", ranks,
+      run.model.threads);
+}
+
+/// What a reader of the records should know before the first step.
+std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
+  const bool simulates = run.data.simulation != nullptr;
+  const auto& synchronization = job.config.synchronization;
+  std::vector<std::string> notes;
+  if (synchronization.overlap && job.comm.size() > 1 && !job.session.allows_communication_thread())
+    notes.emplace_back(kNoThreads);
+  if (!model::sees_processor()) notes.emplace_back(kHiddenProcessor);
+  if (run.sync.gossip != nullptr && !run.sync.gossip->note.empty())
+    notes.push_back(run.sync.gossip->note);
+  if (simulates) notes.push_back(note_on_simulation(job.config, run));
+  if (run.messages.choice) notes.push_back(run.messages.choice->note);
+  if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&
+      synchronization.algorithm != "none")
+    notes.emplace_back(kOneRank);
+  if (job.command.resume && !job.resume)
+    notes.push_back(
+        fmt::format("--resume: {} has no complete checkpoint: the run begins anew", job.path));
+  return notes;
+}
+
+}  // namespace
+
+std::unique_ptr<metrics::Sink> make_sink(const Job& job) {
+  const config::RunConfig& config = job.config;
+  std::vector<std::unique_ptr<metrics::Sink>> sinks;
+  if (job.folder != nullptr) {
+    std::optional<StepId> goes_on_after;
+    if (job.resume) goes_on_after = job.resume->position.step;
+    sinks.push_back(
+        metrics::make_folder_sink(job.folder->path(), config.output.step_records, goes_on_after));
+    if (config.output.tensorboard)
+      sinks.push_back(metrics::make_event_sink(job.folder->path(), config.output.step_records,
+                                               config::resolved_json({}), goes_on_after));
+    if (!job.command.quiet)
+      sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
+  }
+  return metrics::make_fan_out(std::move(sinks));
+}
+
+void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_bytes,
+                 metrics::Sink& sink) {
+  metrics::write_atomically(job.folder->file("config.json"),
+                            config::resolved_json(setup::settled_config(job.config, run)));
+  metrics::RunRecord record = setup::describe(job.config, run, job.comm);
+  record.memory_estimate_bytes = memory_bytes;
+  sink.write(record);
+  for (const std::string& note : notes_on_start(job, run))
+    sink.write(metrics::NoteRecord{.step = 0, .text = note});
+  if (job.resume && !job.resume->note.empty())
+    sink.write(metrics::NoteRecord{.step = job.resume->position.step, .text = job.resume->note});
+}
+
+void write_end(const Job& job, const setup::Run& run, const metrics::Summary& summary,
+               metrics::Sink& sink) {
+  if (run.plan.emulated) {
+    note_emulation(job.config, summary, sink);
+  } else {
+    metrics::write_atomically(job.folder->file("preprocessing.json"),
+                              preprocessing_json(job.config.data.name, run.data.sets));
+    run.model.replica->save_weights(job.folder->file("model.pt"));
+  }
+  job.comm.beat("writing of the summary", true);
+  sink.write(summary);
+}
+
+}  // namespace eqt::app
