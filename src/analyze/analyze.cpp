@@ -1,8 +1,5 @@
 #include "analyze/analyze.hpp"
 
-#include "analyze/topology.hpp"
-#include "analyze/volume.hpp"
-
 namespace eqt::analyze {
 namespace {
 

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <array>
+
 #include "analyze/commands.hpp"
 
 namespace eqt::analyze {
@@ -19,5 +21,16 @@ void run_analyze_worst_case(const AnalyzeWorstCaseCommand& command);
 void run_analyze_convergence(const AnalyzeConvergenceCommand& command);
 void run_analyze_energy(const AnalyzeEnergyCommand& command);
 void run_analyze_memory(const AnalyzeMemoryCommand& command);
+
+inline constexpr std::array<int, 5> kAnalyzedRanks = {4, 8, 16, 32, 64};
+
+/// Prints a row for each graph and number of ranks; without kinds, ranks and file the spectral gaps
+/// of the usual graphs and how near one peer a step comes to the mean.
+/// @throws Error{usage} if a graph that was asked for does not exist
+void run_analyze_topology(const AnalyzeTopologyCommand& command);
+
+/// Without a model: the published table, each row beside what this program computes and sends.
+/// @throws Error{usage}
+void run_analyze_volume(const AnalyzeVolumeCommand& command);
 
 }  // namespace eqt::analyze

@@ -1,4 +1,4 @@
-#include "analyze/topology.hpp"
+#include "analyze/analyze.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "analyze/volume.hpp"
+#include "analyze/analyze.hpp"
 
 #include <fmt/format.h>
 

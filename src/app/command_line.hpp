@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "analyze/commands.hpp"
-#include "bench/codecs.hpp"
-#include "bench/collectives.hpp"
+#include "bench/bench.hpp"
 #include "doctor/doctor.hpp"
 #include "report/report.hpp"
 

@@ -1,4 +1,4 @@
-#include "bench/codecs.hpp"
+#include "bench/bench.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/graph_file.hpp"
-#include "setup/same_facts.hpp"
+#include "setup/same_everywhere.hpp"
 
 namespace eqt::setup {
 namespace {

@@ -13,7 +13,6 @@
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "model/replica.hpp"
-#include "setup/same_facts.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -65,6 +64,18 @@ void describe_set(const std::string& name, const data::Dataset& set, config::Fac
 }
 
 }  // namespace
+
+void require_same_facts(const config::Facts& mine, std::string_view what, std::string_view remedy,
+                        comm::Communicator& comm, Kind kind) {
+  const std::string text = config::packed(mine);
+  const auto hashes = comm.allgather(XXH3_64bits(text.data(), text.size()));
+  if (std::ranges::count(hashes, hashes[0]) == std::ssize(hashes)) return;
+  const std::string first = comm.broadcast(text, 0);
+  comm.agree_after([&] {
+    const std::string found = config::differences(config::unpacked(first), mine);
+    if (!found.empty()) fail(kind, "expected {} of rank 0, found {}; {}", what, found, remedy);
+  });
+}
 
 config::Facts data_facts(const data::DatasetPair& data) {
   config::Facts facts;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "comm/communicator.hpp"
 #include "config/facts.hpp"
@@ -10,6 +11,13 @@
 #include "data/dataset.hpp"
 
 namespace eqt::setup {
+
+/// One number a rank if all hold the same facts; rank 0's facts only if they do not.
+/// @param what "the config", `remedy` what to try: for the sentence
+/// @throws Error{kind} on every rank: names the first rank that differs from rank 0 and each
+/// difference. Collective.
+void require_same_facts(const config::Facts& mine, std::string_view what, std::string_view remedy,
+                        comm::Communicator& comm, Kind kind = Kind::usage);
 
 /// Compares byte order and what this rank was started to do, its verb and options, with rank 0's:
 /// each verb has messages of its own. Before anything else is sent.
