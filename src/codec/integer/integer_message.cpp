@@ -8,6 +8,7 @@
 #include "codec/bytes.hpp"
 #include "codec/finite.hpp"
 #include "codec/frame.hpp"
+#include "codec/integer/code_packer.hpp"
 #include "codec/integer/integer_kernels.hpp"
 #include "core/error.hpp"
 
@@ -17,9 +18,6 @@ namespace {
 // In the message index; codes have neither.
 constexpr std::uint32_t kScalesBit = 0x40000000u;
 constexpr std::uint32_t kSumsBit = 0x80000000u;
-// Codes that pass through the first-level cache at a time; whole blocks of planes.
-constexpr std::size_t kBlock = 4096;
-static_assert(kBlock % kPlaneCodes == 0);
 constexpr std::uint32_t kMostSum = 32767;
 
 std::uint64_t values_of(std::span<const IntegerRun> runs) {
@@ -42,40 +40,6 @@ void for_each_bucket(const IntegerRun& run, std::size_t bucket_size, std::size_t
     begin += n;
   }
 }
-
-/// Codes that wait to be packed: the buckets' parts need not end where blocks of planes do.
-class CodePacker {
- public:
-  CodePacker(std::uint32_t limit, std::span<std::byte> to) : limit_(limit), to_(to) {}
-
-  /// Room for the next `count` <= kBlock codes.
-  std::span<std::int8_t> next(std::size_t count) {
-    if (filled_ + count > sizeof codes_) pack_whole_blocks();
-    filled_ += count;
-    return std::span(codes_).subspan(filled_ - count, count);
-  }
-
-  void finish() { pack(filled_); }
-
- private:
-  void pack_whole_blocks() {
-    const std::size_t whole = filled_ - filled_ % kPlaneCodes;
-    pack(whole);
-    std::copy(codes_ + whole, codes_ + filled_, codes_);
-    filled_ -= whole;
-  }
-
-  void pack(std::size_t count) {
-    const std::size_t bytes = packed_bytes(count, code_width(limit_));
-    pack_codes({codes_, count}, limit_, to_.first(bytes));
-    to_ = to_.subspan(bytes);
-  }
-
-  const std::uint32_t limit_;
-  std::span<std::byte> to_;
-  std::size_t filled_ = 0;
-  alignas(64) std::int8_t codes_[kBlock + kPlaneCodes];
-};
 
 [[noreturn]] void fail_code(std::uint32_t limit, const std::string& whose = {}) {
   fail(Kind::wire,
@@ -267,8 +231,8 @@ void IntegerMessages::write_run(const IntegerRun& run, std::span<const float> va
         .first_index = run.segment.first_index + begin - offset,
         .count = std::min(codec_->bucket_size(), run.segment.count + offset - begin)};
     const float step = codec_->step(bucket.shared);
-    for (std::size_t i = 0; i < count; i += kBlock) {
-      const std::size_t n = std::min(kBlock, count - i);
+    for (std::size_t i = 0; i < count; i += kCodeBlock) {
+      const std::size_t n = std::min(kCodeBlock, count - i);
       const auto codes = packer.next(n);
       codec_->quantise(bucket, offset + i, values.subspan(begin + i, n), codes);
       if (!residual.empty()) subtract_scaled(codes, step, residual.subspan(begin + i, n));
@@ -283,7 +247,7 @@ void IntegerMessages::subtract_codes(std::span<const std::byte> frame,
                                      std::span<const float> shared, StepId step,
                                      std::uint32_t index, std::span<float> flat) const {
   auto from = open(frame, step, index, values_of(runs), codes_bytes(runs));
-  std::int8_t codes[kBlock];
+  std::int8_t codes[kCodeBlock];
   for (const IntegerRun& run : runs) {
     const auto values = flat.subspan(run.segment.begin, run.segment.count);
     if (!run.segment.compressed) {
@@ -291,8 +255,8 @@ void IntegerMessages::subtract_codes(std::span<const std::byte> frame,
       from = from.subspan(values.size_bytes());
       continue;
     }
-    for (std::size_t i = 0; i < values.size(); i += kBlock) {
-      const std::size_t n = std::min(kBlock, values.size() - i);
+    for (std::size_t i = 0; i < values.size(); i += kCodeBlock) {
+      const std::size_t n = std::min(kCodeBlock, values.size() - i);
       const std::size_t bytes = packed_bytes(n, code_bits());
       if (!unpack_codes(from.first(bytes), code_limit_, std::span(codes, n))) {
         fail_code(code_limit_);
@@ -346,10 +310,10 @@ void IntegerMessages::add_codes(std::span<const std::span<const std::byte>> fram
 template <typename Sum>
 void IntegerMessages::add_run(std::span<const std::span<const std::byte>> frames, std::size_t at,
                               std::size_t count, std::span<std::byte> to) const {
-  alignas(64) std::int8_t codes[kBlock];
-  alignas(64) Sum sums[kBlock];
-  for (std::size_t i = 0; i < count; i += kBlock) {
-    const std::size_t n = std::min(kBlock, count - i);
+  alignas(64) std::int8_t codes[kCodeBlock];
+  alignas(64) Sum sums[kCodeBlock];
+  for (std::size_t i = 0; i < count; i += kCodeBlock) {
+    const std::size_t n = std::min(kCodeBlock, count - i);
     const std::size_t bytes = packed_bytes(n, code_bits());
     std::fill_n(sums, n, Sum{0});
     for (std::size_t r = 0; r < frames.size(); ++r) {
@@ -389,9 +353,9 @@ void IntegerMessages::read_sums(std::span<const std::byte> frame, std::span<cons
 template <typename Sum>
 void IntegerMessages::read_run(std::span<const std::byte> from, const IntegerRun& run,
                                std::span<const float> shared, std::span<float> values) const {
-  alignas(64) Sum sums[kBlock];
-  for (std::size_t i = 0; i < values.size(); i += kBlock) {
-    const std::size_t n = std::min(kBlock, values.size() - i);
+  alignas(64) Sum sums[kCodeBlock];
+  for (std::size_t i = 0; i < values.size(); i += kCodeBlock) {
+    const std::size_t n = std::min(kCodeBlock, values.size() - i);
     const auto packed = from.first(packed_bytes(n, sum_bits()));
     if (!unpack_codes(packed, sum_limit_, std::span(sums, n))) fail_code(sum_limit_);
     from = from.subspan(packed.size());
