@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "config/field.hpp"
 #include "metrics/console_text.hpp"
@@ -51,11 +52,12 @@ void add_text_rules(const Field& field, OrderedJson& schema) {
     schema["type"] = {"string", "null"};
   else
     schema["type"] = "string";
-  for (const Choice& choice : field.choices) {
+  const std::vector<Choice> choices = field.choices();
+  for (const Choice& choice : choices) {
     schema["enum"].push_back(choice.name);
     schema["enumDescriptions"].push_back(choice.about);  // shown by editors
   }
-  if (field.choices.empty()) schema["minLength"] = 1;
+  if (choices.empty()) schema["minLength"] = 1;
   if (field.text_rule == TextRule::path) schema["pattern"] = "^[^\\u0000-\\u001f\\u007f]+$";
   if (field.text_rule == TextRule::folder_name) {
     schema["maxLength"] = 128;
@@ -134,7 +136,7 @@ std::string type_word(const Field& field) {
 /// "integer, [2, 8] bits, default `4`".
 std::string facts_of(const Field& field) {
   std::string facts = type_word(field);
-  if (field.choices.empty() && field.range) facts += ", " + range_text(field);
+  if (field.choices().empty() && field.range) facts += ", " + range_text(field);
   if (!field.unit.empty()) facts += (field.range ? " " : ", ") + field.unit;
   return facts + ", default `" + value_of(field, RunConfig{}).dump() + "`";
 }
@@ -193,7 +195,7 @@ std::string config_reference() {
     for (const Field& field : fields()) {
       if (section_of(field.key) != section) continue;
       append_item(out, 0, fmt::format("`{}` ({}): {}", field.key, facts_of(field), field.about));
-      for (const Choice& choice : field.choices)
+      for (const Choice& choice : field.choices())
         append_item(out, 2, fmt::format("`{}`: {}", choice.name, choice.about));
     }
   };

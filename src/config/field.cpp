@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "config/nearest.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 
 std::vector<std::string> names_of(const Field& field) {
   std::vector<std::string> names;
-  for (const Choice& choice : field.choices) names.push_back(choice.name);
+  for (const Choice& choice : field.choices()) names.push_back(choice.name);
   return names;
 }
 
@@ -100,7 +101,87 @@ bool in_range(const Field& field, const Json& value) {
   return !value.is_number() || field.range->contains(value.get<double>());
 }
 
+FieldType type_of(const Member& member) {
+  struct Types {
+    FieldType operator()(std::string*) const { return FieldType::text; }
+    FieldType operator()(bool*) const { return FieldType::boolean; }
+    FieldType operator()(int*) const { return FieldType::integer; }
+    FieldType operator()(std::uint64_t*) const { return FieldType::integer; }
+    FieldType operator()(double*) const { return FieldType::number; }
+    FieldType operator()(std::vector<double>*) const { return FieldType::number_list; }
+    FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
+    FieldType operator()(PerRank*) const { return FieldType::per_rank; }
+    FieldType operator()(const NamedMember&) const { return FieldType::text; }
+  };
+  return std::visit(Types{}, member);
+}
+
+/// A member's value as JSON.
+struct ToJson {
+  template <typename Value>
+  Json operator()(const Value* member) const {
+    return Json(*member);
+  }
+  Json operator()(const std::optional<double>* member) const {
+    return *member ? Json(**member) : Json("auto");
+  }
+  Json operator()(const NamedMember& member) const {
+    return Json(std::string(member.type->name(member.value)));
+  }
+  Json operator()(const PerRank* member) const {
+    if (const auto* each = std::get_if<double>(member)) return Json(*each);
+    if (const auto* list = std::get_if<std::vector<double>>(member)) return Json(*list);
+    return Json(nullptr);
+  }
+};
+
+/// Gives a member a value that check_value() passed.
+struct FromJson {
+  const Json& value;
+
+  template <typename Value>
+  void operator()(Value* member) const {
+    *member = value.get<Value>();
+  }
+  void operator()(std::string* member) const {
+    *member = value.is_null() ? std::string() : value.get<std::string>();
+  }
+  void operator()(const NamedMember& member) const {
+    member.type->set(member.value, value.get_ref<const std::string&>());
+  }
+  void operator()(std::optional<double>* member) const {
+    member->reset();
+    if (value.is_number()) *member = value.get<double>();
+  }
+  void operator()(PerRank* member) const {
+    *member = {};
+    if (value.is_number()) *member = value.get<double>();
+    if (value.is_array()) *member = value.get<std::vector<double>>();
+  }
+};
+
 }  // namespace
+
+Field bind(std::string key, OnResume on_resume, Member (*member)(RunConfig&)) {
+  RunConfig any;
+  Field field;
+  field.key = std::move(key);
+  field.on_resume = on_resume;
+  field.type = type_of(member(any));
+  if (const Member found = member(any); const auto* named = std::get_if<NamedMember>(&found))
+    field.named = named->type;
+  field.member = member;
+  return field;
+}
+
+Json Field::read(const RunConfig& config) const {
+  // The visitor takes pointers to const values, so nothing is written.
+  return std::visit(ToJson{}, member(const_cast<RunConfig&>(config)));
+}
+
+void Field::write(RunConfig& config, const Json& value) const {
+  std::visit(FromJson{value}, member(config));
+}
 
 std::string range_text(const Field& field) {
   if (!field.range) return "";
@@ -128,7 +209,8 @@ std::string expectation(const Field& field) {
     case FieldType::text:
       break;
   }
-  if (!field.choices.empty()) return fmt::format("one of {}", fmt::join(names_of(field), ", "));
+  if (const auto names = names_of(field); !names.empty())
+    return fmt::format("one of {}", fmt::join(names, ", "));
   if (field.text_rule == TextRule::folder_name)
     return "a folder's name of 1 to 128 bytes without \"/\", control characters or a leading dot";
   if (field.text_rule == TextRule::path) return or_null(field, "a path");
@@ -141,7 +223,7 @@ void check_value(const Field& field, const Json& value, const std::string& where
   if (!right_type(field, value) || !in_range(field, value) || bad_text)
     fail(Kind::usage, "{} in {}: expected {}, found {}", field.key, where, expectation(field),
          shown(value));
-  if (!field.choices.empty()) check_name(field, value.get<std::string>(), where);
+  if (!names_of(field).empty()) check_name(field, value.get<std::string>(), where);
 }
 
 const Field* find_field(std::string_view key) {
@@ -155,10 +237,12 @@ bool is_section(std::string_view key) {
                      [&](const Choice& section) { return section.name == key; });
 }
 
-const std::vector<Choice>& config_choices(std::string_view key) {
+std::vector<Choice> config_choices(std::string_view key) {
   const Field* field = find_field(key);
-  EQT_CHECK(field != nullptr && !field->choices.empty(), "no names for {}", key);
-  return field->choices;
+  EQT_CHECK(field != nullptr, "no key {}", key);
+  std::vector<Choice> choices = field->choices();
+  EQT_CHECK(!choices.empty(), "no names for {}", key);
+  return choices;
 }
 
 }  // namespace eqt::config

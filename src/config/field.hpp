@@ -3,18 +3,18 @@
 
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "config/document.hpp"
 #include "config/run_config.hpp"
+#include "core/catalogue.hpp"
 #include "core/error.hpp"
 
 namespace eqt::config {
@@ -35,6 +35,73 @@ enum class OnResume {
   must_stay               // it would not
 };
 
+/// How JSON names the values of a type: an Entry of a catalogue or an enum with names
+/// (core/catalogue.hpp), which are texts there.
+struct NamedType {
+  std::vector<Choice> (*choices)();
+  std::string_view (*name)(const void* value);
+  void (*set)(void* value, std::string_view name);  // @pre there is one of this name
+};
+
+/// A member of such a type.
+struct NamedMember {
+  void* value;
+  const NamedType* type;
+};
+
+/// Where a RunConfig keeps a value.
+using Member = std::variant<std::string*, bool*, int*, std::uint64_t*, double*,
+                            std::vector<double>*, std::optional<double>*, PerRank*, NamedMember>;
+
+namespace detail {
+
+template <typename Row>
+const NamedType* named_type(const Entry<Row>*) {
+  static constexpr NamedType kType = {
+      [] {
+        std::vector<Choice> choices;
+        for (const Entry<Row> row : Row::all())
+          choices.push_back({std::string(row->name), std::string(row->about)});
+        return choices;
+      },
+      [](const void* value) {
+        return std::string_view((*static_cast<const Entry<Row>*>(value))->name);
+      },
+      [](void* value, std::string_view name) {
+        *static_cast<Entry<Row>*>(value) = Row::all().at(name);
+      }};
+  return &kType;
+}
+
+template <NamedEnum Enum>
+const NamedType* named_type(const Enum*) {
+  static constexpr NamedType kType = {
+      [] {
+        std::vector<Choice> choices;
+        for (const auto& row : names_of(Enum{}))
+          choices.push_back({std::string(row.name), std::string(row.about)});
+        return choices;
+      },
+      [](const void* value) { return eqt::name_of(*static_cast<const Enum*>(value)); },
+      [](void* value, std::string_view name) {
+        const auto* const row = find_named<Enum>(name);
+        EQT_CHECK(row != nullptr, "no value of an enum is called {}", name);
+        *static_cast<Enum*>(value) = row->value;
+      }};
+  return &kType;
+}
+
+}  // namespace detail
+
+/// Where `value`, a member of a RunConfig, is kept.
+template <typename Value>
+Member member_at(Value& value) {
+  if constexpr (requires { detail::named_type(&value); })
+    return NamedMember{&value, detail::named_type(&value)};
+  else
+    return &value;
+}
+
 struct Range {
   double min = 0;
   double max = std::numeric_limits<double>::infinity();
@@ -50,14 +117,20 @@ struct Field {
   std::string key;  // dotted: "optimizer.learning_rate"
   FieldType type = FieldType::text;
   OnResume on_resume = OnResume::must_stay;
-  std::string about;            // one line
-  std::string unit;             // "" = none
-  std::vector<Choice> choices;  // text: the names allowed; empty = any
+  std::string about;          // one line
+  std::string unit;           // "" = none
+  std::vector<Choice> texts;  // of a member that is a string: those allowed; empty = any
   TextRule text_rule = TextRule::any;
   std::optional<Range> range;  // of the number, or of each of a list
   bool nullable = false;       // text: null stands for ""
-  std::function<Json(const RunConfig&)> read;
-  std::function<void(RunConfig&, const Json&)> write;  // @pre check_value passed
+  Member (*member)(RunConfig&) = nullptr;
+  const NamedType* named = nullptr;  // of a NamedMember
+
+  /// The names that a text may have, as they are now: plugins add some; empty = any text.
+  std::vector<Choice> choices() const { return named != nullptr ? named->choices() : texts; }
+  Json read(const RunConfig& config) const;
+  /// @pre check_value passed
+  void write(RunConfig& config, const Json& value) const;
 
   // How the table is written: EQT_FIELD(train.epochs).says("...").in("epochs").from(0, 10).
   Field says(std::string text) && {
@@ -69,7 +142,7 @@ struct Field {
     return std::move(*this);
   }
   Field one_of(std::vector<Choice> names) && {
-    choices = std::move(names);
+    texts = std::move(names);
     return std::move(*this);
   }
   Field within(Range allowed) && {
@@ -106,75 +179,7 @@ const Field* find_field(std::string_view key);
 const std::vector<Choice>& sections();
 bool is_section(std::string_view key);
 
-namespace detail {
-
-template <typename Member>
-constexpr FieldType field_type() {
-  if constexpr (std::is_same_v<Member, std::string>)
-    return FieldType::text;
-  else if constexpr (std::is_same_v<Member, bool>)
-    return FieldType::boolean;
-  else if constexpr (std::is_integral_v<Member>)
-    return FieldType::integer;
-  else if constexpr (std::is_same_v<Member, double>)
-    return FieldType::number;
-  else if constexpr (std::is_same_v<Member, std::vector<double>>)
-    return FieldType::number_list;
-  else if constexpr (std::is_same_v<Member, PerRank>)
-    return FieldType::per_rank;
-  else {
-    static_assert(std::is_same_v<Member, std::optional<double>>, "no JSON type for this member");
-    return FieldType::number_or_auto;
-  }
-}
-
-inline Json per_rank_json(std::monostate) { return nullptr; }
-template <typename Value>
-Json per_rank_json(const Value& value) {
-  return value;
-}
-
-template <typename Member>
-Json to_json(const Member& member) {
-  if constexpr (std::is_same_v<Member, std::optional<double>>)
-    return member ? Json(*member) : Json("auto");
-  else if constexpr (std::is_same_v<Member, PerRank>)
-    return std::visit([](const auto& value) { return per_rank_json(value); }, member);
-  else
-    return Json(member);
-}
-
-template <typename Member>
-void from_json(const Json& value, Member& member) {
-  if constexpr (std::is_same_v<Member, std::optional<double>>) {
-    member.reset();
-    if (value.is_number()) member = value.get<double>();
-  } else if constexpr (std::is_same_v<Member, PerRank>) {
-    member = {};
-    if (value.is_number()) member = value.get<double>();
-    if (value.is_array()) member = value.get<std::vector<double>>();
-  } else if constexpr (std::is_same_v<Member, std::string>) {
-    member = value.is_null() ? std::string() : value.get<std::string>();
-  } else {
-    member = value.get<Member>();
-  }
-}
-
-}  // namespace detail
-
-/// The field of the member that `at` returns a reference to.
-template <typename Accessor>
-Field bind(std::string key, OnResume on_resume, Accessor at) {
-  using Member = std::remove_cvref_t<decltype(at(std::declval<RunConfig&>()))>;
-  Field field;
-  field.key = std::move(key);
-  field.on_resume = on_resume;
-  field.type = detail::field_type<Member>();
-  field.read = [at](const RunConfig& config) { return detail::to_json<Member>(at(config)); };
-  field.write = [at](RunConfig& config, const Json& value) {
-    detail::from_json<Member>(value, at(config));
-  };
-  return field;
-}
+/// The field of the member that `member` points to in any RunConfig.
+Field bind(std::string key, OnResume on_resume, Member (*member)(RunConfig&));
 
 }  // namespace eqt::config

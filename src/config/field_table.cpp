@@ -15,8 +15,7 @@ constexpr double kHuge = 1e38;
 // The key is the member's own path, so the two cannot disagree. Every key says what it means for a
 // run that goes on from a checkpoint.
 #define EQT_FIELD(path, on_resume) \
-  bind(                            \
-      #path, OnResume::on_resume, [](auto& config) -> auto& { return config.path; })
+  bind(#path, OnResume::on_resume, [](RunConfig& config) { return member_at(config.path); })
 
 std::vector<Field> general_fields() {
   return {

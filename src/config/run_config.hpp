@@ -187,6 +187,6 @@ std::string config_reference();
 
 /// The names that `key` accepts ("compressor.name"), in the order of the documentation.
 /// @pre `key` is a key with names
-const std::vector<Choice>& config_choices(std::string_view key);
+std::vector<Choice> config_choices(std::string_view key);
 
 }  // namespace eqt::config

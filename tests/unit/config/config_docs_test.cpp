@@ -169,7 +169,7 @@ TEST_CASE("the reference has an item for every key and every name", "[config]") 
     CHECK(reference.find("* `" + field.key + "` (") != std::string::npos);
     CHECK(reference.find("`): " + field.about) != std::string::npos);
     CHECK_FALSE(field.about.empty());
-    for (const Choice& choice : field.choices)
+    for (const Choice& choice : field.choices())
       CHECK(reference.find(" * `" + choice.name + "`: " + choice.about) != std::string::npos);
   }
 }
