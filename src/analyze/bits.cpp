@@ -18,19 +18,13 @@ namespace {
 constexpr std::array<std::string_view, 5> kUsual = {"qsgd", "qsgd-v", "nuqsgd", "elastiquant",
                                                     "e-elastiquant"};
 
-struct Coder {
-  const char* name;
-  codec::Coding coding;
-};
-constexpr std::array kCoders = {
-    Coder{"fixed", codec::Coding::fixed}, Coder{"elias", codec::Coding::elias},
-    Coder{"huffman", codec::Coding::huffman}, Coder{"rans", codec::Coding::rans},
-    Coder{"auto", codec::Coding::automatic}};
+std::span<const Named<codec::Coding>> coders() { return names_of(codec::Coding()); }
 
 /// The same table with another coding.
 std::unique_ptr<codec::Compressor> recoded(const theory::LevelScheme& scheme,
                                            codec::Coding coding) {
-  return codec::make_elastiquant(
+  return codec::make_compressor(
+      codec::kElastiQuant,
       {.bits = scheme.fixed_bits(),
        .bucket_size = scheme.bucket_size,
        .norm = scheme.norm,
@@ -43,7 +37,7 @@ std::unique_ptr<codec::Compressor> recoded(const theory::LevelScheme& scheme,
 /// What is asked of each compressed run, summed; bits.
 struct Lengths {
   theory::ExpectedBits expected;
-  std::array<std::optional<double>, kCoders.size()> bound;  // by coder; none for rans
+  std::vector<std::optional<double>> bound;  // by coder; none for rans
   double published_qsgd = 0, published_dense = 0, published_nuqsgd = 0;
   std::size_t values = 0;
 };
@@ -51,8 +45,8 @@ struct Lengths {
 Lengths lengths_of(const theory::LevelScheme& scheme, std::span<const codec::Segment> segments,
                    std::span<const float> values) {
   Lengths lengths;
-  for (std::size_t c = 0; c < kCoders.size(); ++c)
-    if (kCoders[c].coding != codec::Coding::rans) lengths.bound[c] = 0;
+  for (const auto& coder : coders())
+    lengths.bound.push_back(coder.value == codec::Coding::rans ? std::nullopt : std::optional(0.0));
   for (const codec::Segment& segment : segments) {
     if (!segment.compressed) continue;
     const auto run = values.subspan(segment.begin, segment.count);
@@ -60,9 +54,9 @@ Lengths lengths_of(const theory::LevelScheme& scheme, std::span<const codec::Seg
     lengths.expected += theory::expected_bits_of_run(scheme, run);
     theory::each_bucket(run, scheme.bucket_size, [&](std::span<const float> bucket) {
       const auto d = static_cast<double>(bucket.size());
-      for (std::size_t c = 0; c < kCoders.size(); ++c)
+      for (std::size_t c = 0; c < coders().size(); ++c)
         if (lengths.bound[c])
-          *lengths.bound[c] += *theory::bucket_bound(scheme, bucket.size(), kCoders[c].coding);
+          *lengths.bound[c] += *theory::bucket_bound(scheme, bucket.size(), coders()[c].value);
       lengths.published_qsgd += theory::PublishedBits::qsgd_sparse(scheme.count(), d);
       lengths.published_dense += theory::PublishedBits::qsgd_dense(d);
       lengths.published_nuqsgd += theory::PublishedBits::nuqsgd(scheme.count() - 1, d);
@@ -92,17 +86,17 @@ Row coders_of(const theory::LevelScheme& scheme, std::span<const codec::Segment>
               const ValuesQuestion& question) {
   const auto count = static_cast<double>(lengths.values);
   Row coders = Row::array();
-  for (std::size_t c = 0; c < kCoders.size(); ++c) {
-    const theory::Sampled bits = theory::sample_codec(*recoded(scheme, kCoders[c].coding), segments,
+  for (std::size_t c = 0; c < coders().size(); ++c) {
+    const theory::Sampled bits = theory::sample_codec(*recoded(scheme, coders()[c].value), segments,
                                                       values, question.draws, question.seed)
                                      .payload_bits;
-    Row coder = {{"coding", kCoders[c].name},
+    Row coder = {{"coding", coders()[c].name},
                  {"expected", nullptr},
                  {"bound", nullptr},
                  {"measured", bits.mean / count},
                  {"measured_standard_error", bits.standard_error() / count}};
     if (const auto expected =
-            expected_of(kCoders[c].coding, lengths.expected, scheme.levels.size()))
+            expected_of(coders()[c].value, lengths.expected, scheme.levels.size()))
       coder["expected"] = *expected / count;
     if (lengths.bound[c]) coder["bound"] = *lengths.bound[c] / count;
     coders.push_back(coder);
@@ -118,7 +112,7 @@ Row row_of(const Subject& subject, const DumpedGradient& gradient, const ValuesQ
     fail(Kind::usage,
          "analyze bits: expected a gradient with tensors that {} compresses, found only small ones "
          "that travel as float32; lower --set compressor.skip_below",
-         subject.config.compressor.name);
+         subject.config.compressor.name->name);
   const auto per_value = [&](double bits) { return bits / static_cast<double>(lengths.values); };
   const theory::ExpectedBits& bits = lengths.expected;
   Row row = subject.row();
@@ -156,11 +150,11 @@ void print_subject(const Subject& subject, const Row& row) {
       expected["huffman"].get<double>(), expected["entropy"].get<double>(),
       expected["theorem3"].get<double>());
   const Row& published = row["published_estimates"];
-  const std::string& name = subject.config.compressor.name;
-  if (name == "qsgd")
+  const Entry<codec::CompressorRow> compressor = subject.config.compressor.name;
+  if (compressor == codec::kQsgd)
     fmt::print("published estimates, o(1) dropped: sparse {:.4g}; dense regime {:.4g}\n",
                published["qsgd_sparse"].get<double>(), published["qsgd_dense"].get<double>());
-  if (name == "nuqsgd" && published["nuqsgd"].is_number())
+  if (compressor == codec::kNuqsgd && published["nuqsgd"].is_number())
     fmt::print("published estimate, o(1) dropped: {:.4g}\n", published["nuqsgd"].get<double>());
 }
 
@@ -191,7 +185,7 @@ void run_analyze_bits(const AnalyzeBitsCommand& command) {
            "analyze bits: expected a compressor that rounds to levels, found {}; try elastiquant, "
            "or "
            "bench codecs for what others send",
-           subject.config.compressor.name);
+           subject.config.compressor.name->name);
   std::vector<Row> rows;
   const std::string about = describe_values(command.values, gradient);
   if (!command.output.json)

@@ -90,7 +90,7 @@ theory::Mixing mixing_of(const AnalyzeConvergenceCommand& command) {
 /// The variance bound of a compressor that the theorems cover.
 double covered_variance(const AnalyzeConvergenceCommand& command, const Subject& subject) {
   const codec::Properties properties = subject.compressor->properties();
-  const std::string& name = subject.config.compressor.name;
+  const std::string_view name = subject.config.compressor.name->name;
   if (properties.lossless) return 0;
   if (!properties.unbiased)
     outside(command, "an unbiased compressor, found {}, which is biased; try elastiquant", name);
@@ -112,19 +112,12 @@ struct MessageBits {
   const char* origin = "exact";
 };
 
-codec::Coding coding_of(const std::string& name) {
-  if (name == "elias") return codec::Coding::elias;
-  if (name == "huffman") return codec::Coding::huffman;
-  if (name == "rans") return codec::Coding::rans;
-  return name == "auto" ? codec::Coding::automatic : codec::Coding::fixed;
-}
-
 MessageBits message_bits(const Subject& subject, std::size_t values) {
   const auto count = static_cast<double>(values);
   if (subject.compressor->properties().lossless) return {32 * count, "exact"};
   if (subject.scheme) {
     const std::size_t d = std::min(subject.scheme->bucket_size, values), rest = values % d;
-    const codec::Coding coding = coding_of(subject.config.compressor.coding);
+    const codec::Coding coding = subject.config.compressor.coding;
     if (const auto bucket = theory::bucket_bound(*subject.scheme, d, coding)) {
       const double last = rest > 0 ? *theory::bucket_bound(*subject.scheme, rest, coding) : 0;
       return {static_cast<double>(values / d) * *bucket + last,
@@ -271,7 +264,7 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
       rows.push_back(row_of(command, mixing, subject, variance));
     } else {
       left_out += fmt::format("{}{} ({:.4g})", left_out.empty() ? "" : ", ",
-                              subject.config.compressor.name, variance);
+                              subject.config.compressor.name->name, variance);
     }
   }
   if (!command.output.json) print_head(command, mixing);

@@ -95,7 +95,7 @@ void run_analyze_levels(const AnalyzeLevelsCommand& command) {
     if (!subject.scheme)
       fail(Kind::usage,
            "analyze levels: expected a compressor that rounds to levels, found {}; try elastiquant",
-           subject.config.compressor.name);
+           subject.config.compressor.name->name);
     rows.push_back(row_of(subject));
   }
   if (!command.output.json)

@@ -62,12 +62,9 @@ std::string first_name(const std::string& label) { return label.substr(0, label.
 
 /// Whether each is of a compressor with a colour of its own, and none of the same as another.
 bool are_compressors(const std::vector<std::string>& labels) {
-  const auto known = report::coloured_compressors();
   std::set<std::string> names;
   for (const std::string& label : labels) names.insert(first_name(label));
-  return names.size() == labels.size() && std::ranges::all_of(names, [&](const std::string& name) {
-           return std::ranges::find(known, name) != known.end();
-         });
+  return names.size() == labels.size() && std::ranges::all_of(names, report::has_own_colour);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ std::optional<theory::VarianceSums> exact_of(const Subject& subject, const Part&
       sums += theory::raw_variance(run);
     } else if (subject.scheme) {
       sums += theory::level_variance(*subject.scheme, run);
-    } else if (subject.config.compressor.name == "natural") {
+    } else if (subject.config.compressor.name == codec::kNatural) {
       theory::VarianceSums natural = theory::raw_variance(run);
       natural.exact = theory::natural_variance(run) * natural.squares;
       natural.worst_case = natural.theorem2 = natural.squares / 8;

@@ -8,7 +8,6 @@
 #include "bench/measure_codec.hpp"
 #include "codec/frame.hpp"
 #include "codec/message.hpp"
-#include "config/make_compressor.hpp"
 #include "core/error.hpp"
 #include "model/replica.hpp"
 #include "setup/build_messages.hpp"
@@ -36,7 +35,7 @@ struct Frames {
 /// Encodes normal values as a run with default settings would. A sparse message's length depends on
 /// where its values stand: another step's differs by a fraction of a percent.
 Frames frames_of(const Layout& layout, const config::RunConfig& config) {
-  const auto compressor = config::make_compressor(config.compressor);
+  const auto compressor = config.compressor.make();
   const FlatBuffer values = bench::bench_gradient(total_count(layout));
   Workspace workspace;
   std::vector<std::byte> frame;
@@ -61,7 +60,7 @@ Frames frames_of(const Layout& layout, const config::RunConfig& config) {
 config::RunConfig config_for(std::optional<double> density) {
   config::RunConfig config;
   if (!density) return config;
-  config.compressor.name = "topk";
+  config.compressor.name = codec::kTopK;
   config.compressor.density = *density;
   return config;
 }
@@ -87,7 +86,7 @@ struct Volume {
 /// Fills in what follows from the layout.
 Volume answer(Volume volume, const Layout& layout, bool paper_only) {
   const config::RunConfig config = config_for(volume.density);
-  volume.compressor = config.compressor.name;
+  volume.compressor = config.compressor.name->name;
   volume.parameters = total_count(layout);
   volume.tensors = layout.size();
   volume.paper_bytes = theory::paper_bytes_per_step(layout, volume.density);

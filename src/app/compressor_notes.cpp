@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "config/feedback_checks.hpp"
-#include "config/make_compressor.hpp"
 #include "setup/build_messages.hpp"
 
 namespace eqt::app {
@@ -40,18 +39,18 @@ Promise promise_of(const config::RunConfig& config, const Layout& layout,
 
 std::string memory_of(const config::RunConfig& config, const codec::Properties& properties) {
   if (!setup::averages(config)) return "by the algorithm " + config.synchronization.algorithm;
-  if (config.compressor.name == "dgc" || config.compressor.name == "signsgd") return "its own";
+  if (properties.forgets_sent || properties.votes) return "its own";
   return config::has_error_feedback(config, properties) ? "ef14" : "none";
 }
 
 }  // namespace
 
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout) {
-  const auto compressor = config::make_compressor(config.compressor);
+  const auto compressor = config.compressor.make();
   const codec::Properties properties = compressor->properties();
   if (properties.lossless) return {};
   const Promise promise = promise_of(config, layout, *compressor);
-  const std::string& name = config.compressor.name;
+  const std::string_view name = config.compressor.name->name;
   if (promise.tensors == 0)
     return {
         fmt::format("compressor: {}: every tensor is below compressor.skip_below {} or has one "

@@ -7,7 +7,6 @@
 #include "codec/finite.hpp"
 #include "codec/levels/adaptive_codec.hpp"
 #include "codec/levels/level_usage.hpp"
-#include "config/make_compressor.hpp"
 #include "metrics/value_histogram.hpp"
 #include "pipeline/plan.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 /// Whether messages carry codes of the gradient, tensor by tensor.
 bool sends_codes_of_tensors(const config::RunConfig& config) {
   return config.synchronization.algorithm == "allreduce" &&
-         config.compressor.granularity == "layer";
+         config.compressor.granularity == codec::Granularity::layer;
 }
 
 class GradientHistograms final : public train::GradientWatch {
@@ -28,7 +27,7 @@ class GradientHistograms final : public train::GradientWatch {
         replica_(replica),
         compressor_(compressor),
         sink_(sink),
-        codec_(config::make_compressor(config.compressor)),
+        codec_(config.compressor.make()),
         counts_codes_(sends_codes_of_tensors(config)) {}
 
   bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
@@ -74,9 +73,8 @@ class GradientHistograms final : public train::GradientWatch {
 
   /// Those of the run's codec may have adapted.
   void adopt_levels() {
-    const auto* adapted = dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor_);
-    auto* own = dynamic_cast<codec::AdaptiveLevelCodec*>(codec_.get());
-    if (adapted != nullptr && own != nullptr) own->set_levels(adapted->levels());
+    codec::AdaptiveLevelCodec* const own = codec_->adaptive_levels();
+    if (own != nullptr) own->set_levels(compressor_.level_rounding()->levels());
   }
 
   /// Of rank 0's message in this step.

@@ -207,7 +207,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   metrics::Summary summary = trainer.run();
   summary.name = job.config.name;
   summary.version = version();
-  summary.compressor = job.config.compressor.name;
+  summary.compressor = job.config.compressor.name->name;
   summary.collective = run.collective_name();
   summary.algorithm = job.config.synchronization.algorithm;
   summary.paper_sent_bytes_per_node =

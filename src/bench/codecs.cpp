@@ -10,7 +10,6 @@
 #include "bench/measure_codec.hpp"
 #include "codec/simd.hpp"
 #include "config/compressor_settings.hpp"
-#include "config/make_compressor.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 
@@ -29,35 +28,12 @@ config::RunConfig::Compressor configure(const std::string& name,
   return config::compressor_config(name, sets, "bench codecs").compressor;
 }
 
-std::vector<std::byte> probe_payload(const codec::Compressor& compressor) {
-  const auto buffer = bench_gradient(3000);
-  const auto values = buffer.span();
-  Workspace workspace;
-  std::vector<std::byte> payload(compressor.max_payload_bytes(values.size()));
-  payload.resize(compressor.encode(values, {}, workspace, payload));
-  return payload;
-}
-
-/// Whether the payload depends on `set`, which names a value that is not the contestant's own.
-bool reads(const Contestant& contestant, std::vector<std::string> sets, const std::string& set) {
-  sets.push_back(set);
-  try {
-    const auto other = config::make_compressor(configure(contestant.config.name, sets));
-    return probe_payload(*other) != probe_payload(*contestant.compressor);
-  } catch (const Error& error) {
-    if (error.kind() != Kind::usage) throw;
-    return false;
-  }
-}
-
 Contestant make_contestant(const std::string& name, const std::vector<std::string>& sets) {
   Contestant contestant{.config = configure(name, sets), .compressor = nullptr};
-  contestant.compressor = config::make_compressor(contestant.config);
-  contestant.has_bits = reads(
-      contestant, sets, contestant.config.bits == 3 ? "compressor.bits=5" : "compressor.bits=3");
-  contestant.has_buckets = reads(contestant, sets,
-                                 contestant.config.bucket_size == 48 ? "compressor.bucket_size=80"
-                                                                     : "compressor.bucket_size=48");
+  const codec::CompressorRow& row = *contestant.config.name;
+  contestant.compressor = codec::make_compressor(row, contestant.config);
+  contestant.has_bits = row.reads.has(codec::Option::bits);
+  contestant.has_buckets = row.reads.has(codec::Option::bucket_size);
   return contestant;
 }
 
@@ -80,7 +56,8 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
 void print_json(const Contestant& contestant, const CodecFigures& figures, std::size_t values,
                 double read) {
   const config::RunConfig::Compressor& config = contestant.config;
-  nlohmann::ordered_json line = {{"compressor", config.name}, {"coding", config.coding}};
+  nlohmann::ordered_json line = {{"compressor", config.name->name},
+                                 {"coding", name_of(config.coding)}};
   line["bits"] = contestant.has_bits ? nlohmann::ordered_json(config.bits) : nullptr;
   line["bucket_size"] =
       contestant.has_buckets ? nlohmann::ordered_json(config.bucket_size) : nullptr;
@@ -124,7 +101,7 @@ void print_row(const Contestant& contestant, const CodecFigures& figures) {
   };
   fmt::print(
       "{:<13} {:>7} {:>4} {:>8}  {:>6.2f} {:>6.2f} {:>6.2f} {:>6}  {:>6.3f} {:>9} {:>9} {:>7}\n",
-      config.name, contestant.has_bits ? config.coding : "-",
+      config.name->name, contestant.has_bits ? name_of(config.coding) : "-",
       number(contestant.has_bits, config.bits), number(contestant.has_buckets, config.bucket_size),
       figures.encode_gb_s, figures.decode_add_gb_s, figures.sum8_gb_s,
       rounded(figures.feedback_gb_s, 2), figures.bits_per_value, small(figures.variance),
@@ -140,7 +117,7 @@ void run_bench_codecs(const BenchCommand& command) {
   const double read = read_gb_s(values);
   if (!command.json) print_head(values.size(), read);
   for (const Contestant& contestant : all) {
-    verify_codec(contestant.config.name, *contestant.compressor, values);
+    verify_codec(std::string(contestant.config.name->name), *contestant.compressor, values);
     const CodecFigures figures = measure_codec(*contestant.compressor, values);
     if (command.json)
       print_json(contestant, figures, values.size(), read);

@@ -70,7 +70,7 @@ struct Row {
 
 void print_json(const Row& row, const CollectiveFigures& figures) {
   nlohmann::ordered_json line = {{"collective", row.config.synchronization.collective},
-                                 {"compressor", row.config.compressor.name},
+                                 {"compressor", row.config.compressor.name->name},
                                  {"values", row.values},
                                  {"ranks", row.ranks},
                                  {"median_ms", figures.median_ms},
@@ -99,7 +99,7 @@ void print_head(const config::RunConfig& config, const comm::Communicator& comm)
       "counted (~ estimated: MPI sends them itself) and by formula; MPI: blocking MPI_Allreduce of "
       "the\nfloat32 values, in turn with ours; ratio: MPI's median / ours, above 1 is faster.\n\n"
       "{:<18} {:>9}  {:>9} {:>9}  {:>11} {:>11}  {:>9} {:>6}\n",
-      comm.size(), config.compressor.name, "collective", "values", "median", "p95", "sent",
+      comm.size(), config.compressor.name->name, "collective", "values", "median", "p95", "sent",
       "formula", "MPI", "ratio");
 }
 

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/payload_checks.hpp"
 #include "core/error.hpp"
@@ -267,15 +267,25 @@ std::uint32_t add_bfloats(const std::byte* bfloats, float scale, std::span<float
   return HWY_DYNAMIC_DISPATCH(add_bfloat)(bfloats, scale, sum.data(), sum.size());
 }
 
-std::unique_ptr<Compressor> make_fp16() {
-  return std::make_unique<Cast>(
-      Format{CodecId::fp16, kHalfInfinity, cast_to_half, add_halves, 0x1p-22, "bf16"});
-}
+const CompressorRow kFp16 = {
+    .name = "fp16",
+    .about = "IEEE half precision, round to nearest",
+    .id = CodecId::fp16,
+    .make = [](const CompressorRow&, const CompressorOptions&) -> std::unique_ptr<Compressor> {
+      return std::make_unique<Cast>(
+          Format{CodecId::fp16, kHalfInfinity, cast_to_half, add_halves, 0x1p-22, "bf16"});
+    },
+    .colour = "#a587a5"};
 
-std::unique_ptr<Compressor> make_bf16() {
-  return std::make_unique<Cast>(
-      Format{CodecId::bf16, kBfloatInfinity, cast_to_bfloat, add_bfloats, 0x1p-16, "none"});
-}
+const CompressorRow kBf16 = {
+    .name = "bf16",
+    .about = "bfloat16, round to nearest",
+    .id = CodecId::bf16,
+    .make = [](const CompressorRow&, const CompressorOptions&) -> std::unique_ptr<Compressor> {
+      return std::make_unique<Cast>(
+          Format{CodecId::bf16, kBfloatInfinity, cast_to_bfloat, add_bfloats, 0x1p-16, "none"});
+    },
+    .colour = "#00a500"};
 
 }  // namespace eqt::codec
 #endif  // HWY_ONCE

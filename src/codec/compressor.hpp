@@ -16,28 +16,9 @@ namespace eqt::codec {
 
 /// Numbers on the wire; never reused for another codec.
 enum class CodecId : std::uint16_t {
-  none = 0,
-  fp16 = 1,
-  bf16 = 2,
-  qsgd = 3,
-  qsgd_v = 4,
-  elastiquant = 5,
-  e_elastiquant = 6,
-  terngrad = 7,
-  topk = 8,
-  dgc = 9,
-  int8 = 10,
-  natural = 11,
-  nuqsgd = 12,
-  alq = 13,
-  amq = 14,
-  randomk = 15,
-  threshold = 16,
-  signsgd = 17,
-  ef_signsgd = 18,
-  onebit = 19,
-  atomo = 20,
-  powersgd = 21,
+#define EQT_COMPRESSOR(number, id, row) id = number,
+#include "codec/compressors.def"
+#undef EQT_COMPRESSOR
 };
 
 struct Properties {
@@ -49,6 +30,9 @@ struct Properties {
   bool votes = false;           // finish_mean() is not the identity: no second quantisation
   bool shared_scale =
       false;  // wants EncodeContext::shared_scale, the maximum over ranks of local_scale()
+  bool forgets_sent = false;  // DGC's memory, which drops what was sent: each rank's own, sent once
+  bool scales_up = false;     // by what it leaves out: once more each time that it is encoded
+  bool averages_itself = false;  // its mean needs a collective of its own, of several rounds
   // Values that are encoded independently of their neighbours come in runs of this many [values]:
   // cutting a slice at a multiple of it changes no decoded value. 0: the slice is one whole.
   std::size_t granule = 1;
@@ -69,7 +53,9 @@ struct EncodeContext {
   std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
 };
 
+class AdaptiveLevelCodec;
 class IntegerCodec;
+class LevelRounding;
 
 /// Stateless and thread-safe; knows no ranks. One instance serves every slice.
 class Compressor {
@@ -135,9 +121,14 @@ class Compressor {
   /// The same quantisation against scales that all ranks share (integer/integer_codec.hpp); null
   /// for codecs whose codes cannot be added as integers.
   virtual std::unique_ptr<IntegerCodec> integer_codec() const;
+
+  /// What it rounds values to (levels/level_codec.hpp); null for codecs without levels.
+  virtual const LevelRounding* level_rounding() const noexcept;
+  /// The codec whose levels may be replaced between steps; null for all others.
+  virtual AdaptiveLevelCodec* adaptive_levels() noexcept;
 };
 
-/// Name in configs and tables: "e-elastiquant".
+/// Name in configs and tables: "e-elastiquant"; "unknown" for a number that no compressor has.
 std::string_view codec_name(CodecId id) noexcept;
 
 }  // namespace eqt::codec

@@ -20,7 +20,7 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/integer/integer_codec.hpp"
 #include "codec/levels/level_kernels.hpp"
@@ -163,7 +163,7 @@ class IntegerInt8 final : public IntegerCodec {
 
 class Int8 final : public Compressor {
  public:
-  explicit Int8(const Int8Options& options) : bucket_size_(options.bucket_size) {
+  explicit Int8(const CompressorOptions& options) : bucket_size_(options.bucket_size) {
     if (bucket_size_ == 0) {
       fail(Kind::usage,
            "compressor int8: expected a bucket_size of at least 1, found 0; try "
@@ -239,9 +239,12 @@ class Int8 final : public Compressor {
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_int8(const Int8Options& options) {
-  return std::make_unique<Int8>(options);
-}
+const CompressorRow kInt8 = {.name = "int8",
+                             .about = "8 bits, round to nearest, one step per bucket",
+                             .id = CodecId::int8,
+                             .make = make_a<Int8>,
+                             .reads = {Option::bucket_size},
+                             .colour = "#1e7800"};
 
 }  // namespace eqt::codec
 #endif  // HWY_ONCE

@@ -1,7 +1,7 @@
 #include "codec/message.hpp"
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
 #include "codec/sparse/sparse.hpp"
 #include "core/error.hpp"
@@ -16,7 +16,7 @@ constexpr ScratchArray<std::span<const std::byte>> kFramePayloads{Workspace::kSl
 
 /// Raw segments travel as the payload of the pass-through codec.
 const Compressor& raw_codec() {
-  static const auto codec = make_none();
+  static const auto codec = make_compressor(kNone);
   return *codec;
 }
 

@@ -20,7 +20,7 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/payload_checks.hpp"
 #include "core/error.hpp"
@@ -248,7 +248,11 @@ class Natural final : public Compressor {
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_natural() { return std::make_unique<Natural>(); }
+const CompressorRow kNatural = {.name = "natural",
+                                .about = "powers of two, stochastic rounding (natural compression)",
+                                .id = CodecId::natural,
+                                .make = make_a<Natural>,
+                                .colour = "#6987ff"};
 
 }  // namespace eqt::codec
 #endif  // HWY_ONCE

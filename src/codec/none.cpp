@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/payload_checks.hpp"
 #include "core/error.hpp"
@@ -105,7 +105,11 @@ class None final : public Compressor {
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_none() { return std::make_unique<None>(); }
+const CompressorRow kNone = {.name = "none",
+                             .about = "float32, lossless",
+                             .id = CodecId::none,
+                             .make = make_a<None>,
+                             .colour = "#0072b2"};
 
 }  // namespace eqt::codec
 #endif  // HWY_ONCE

@@ -55,6 +55,8 @@ class Parallel final : public Compressor {
     return inner_->local_scale(values);
   }
   std::unique_ptr<IntegerCodec> integer_codec() const override { return inner_->integer_codec(); }
+  const LevelRounding* level_rounding() const noexcept override { return inner_->level_rounding(); }
+  AdaptiveLevelCodec* adaptive_levels() noexcept override { return inner_->adaptive_levels(); }
   void finish_mean(std::span<float> mean) const override { inner_->finish_mean(mean); }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,

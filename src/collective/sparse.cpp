@@ -33,7 +33,7 @@
 #include <memory>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/sparse/entries.hpp"
 #include "collective/collective.hpp"
 #include "collective/messages.hpp"
@@ -65,8 +65,8 @@ class Sparse final : public Collective {
          std::span<const FusionBucket> plan, const SparseOptions& options)
       : comm_(comm),
         compressor_(compressor),
-        entries_(codec::make_topk({})),
-        raw_(codec::make_none()),
+        entries_(codec::make_compressor(codec::kTopK)),
+        raw_(codec::make_compressor(codec::kNone)),
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())),
         feedback_(options.reducer_feedback) {

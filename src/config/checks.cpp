@@ -7,8 +7,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "codec/codecs.hpp"
-#include "codec/levels/levels.hpp"
+#include "codec/catalogue.hpp"
 #include "config/build_topology.hpp"
 #include "config/feedback_checks.hpp"
 #include "config/gossip_checks.hpp"
@@ -19,15 +18,6 @@ namespace {
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool has_levels(std::string_view compressor) {
-  return is_one_of(compressor,
-                   {"qsgd", "qsgd-v", "nuqsgd", "elastiquant", "e-elastiquant", "alq", "amq"});
-}
-
-bool is_elastic(std::string_view compressor) {
-  return is_one_of(compressor, {"elastiquant", "e-elastiquant"});
 }
 
 bool is_sparse(std::string_view compressor) {
@@ -66,7 +56,8 @@ void check_partition(const RunConfig::Data::Partition& partition, const std::str
 }
 
 /// An emulated run has no data set to count epochs by, and no network.
-void check_emulation(const RunConfig& config, const std::string& origin) {
+void check_emulation(const RunConfig& config, const codec::Properties& compressor,
+                     const std::string& origin) {
   if (!config.train.is_emulated()) return;
   if (config.train.steps == 0)
     fail(Kind::usage,
@@ -78,7 +69,7 @@ void check_emulation(const RunConfig& config, const std::string& origin) {
          "{}: expected model.weights null with train.emulate_compute, which runs no network, found "
          "\"{}\"; leave it out",
          origin, config.model.weights);
-  if (config.compressor.name == "dgc" && config.compressor.warmup_epochs > 0)
+  if (compressor.forgets_sent && config.compressor.warmup_epochs > 0)
     fail(Kind::usage,
          "{}: expected compressor.warmup_epochs 0 with train.emulate_compute, whose only epoch "
          "would be warm-up, found {}; set it to 0",
@@ -108,13 +99,13 @@ void check_schedule(const RunConfig::Schedule& schedule, const std::string& orig
 /// Why a collective that encodes partial sums anew cannot carry a compressor; empty if it can.
 std::string_view why_no_partial_sums(const RunConfig& config) {
   const RunConfig::Compressor& compressor = config.compressor;
-  if (compressor.name == "signsgd") return "whose votes are counted once, at the end";
-  if (compressor.name == "terngrad") return "whose scale all ranks share";
-  if (compressor.name == "dgc") return "whose memory forgets what was sent once";
-  if (compressor.name == "randomk" && compressor.unbiased)
+  const std::string_view name = compressor.name->name;
+  if (name == "signsgd") return "whose votes are counted once, at the end";
+  if (name == "terngrad") return "whose scale all ranks share";
+  if (name == "dgc") return "whose memory forgets what was sent once";
+  if (name == "randomk" && compressor.unbiased)
     return "which compressor.unbiased scales up once more in each round";
-  const bool whole =
-      is_sparse(compressor.name) || is_one_of(compressor.name, {"atomo", "onebit", "ef-signsgd"});
+  const bool whole = is_sparse(name) || is_one_of(name, {"atomo", "onebit", "ef-signsgd"});
   if (config.synchronization.collective == "ring" && whole)
     return "which needs whole tensors where a ring cuts them into runs";
   return {};
@@ -128,11 +119,11 @@ void check_partial_sums(const RunConfig& config, const std::string& origin) {
   fail(Kind::usage,
        "{}: expected synchronization.collective \"auto\" or \"allgather\" for the compressor "
        "\"{}\", {}, found \"{}\"; set it to \"auto\"",
-       origin, config.compressor.name, why, collective);
+       origin, config.compressor.name->name, why, collective);
 }
 
 void check_collective(const RunConfig& config, const std::string& origin) {
-  const std::string& compressor = config.compressor.name;
+  const std::string_view compressor = config.compressor.name->name;
   const std::string& collective = config.synchronization.collective;
   if (is_one_of(collective, {"dense", "mpi-allreduce"}) && compressor != "none")
     fail(Kind::usage,
@@ -164,11 +155,12 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          "\"integer\", which adds codes of equal steps, found \"{}\"; choose one of them or set "
          "synchronization.collective to \"auto\"",
          origin, compressor);
-  if (collective == "integer" && compressor == "qsgd-v" && config.compressor.coding != "fixed")
+  if (collective == "integer" && compressor == "qsgd-v" &&
+      config.compressor.coding != codec::Coding::fixed)
     fail(Kind::usage,
          "{}: expected compressor.coding \"fixed\" for synchronization.collective \"integer\", "
          "whose sums are packed, found \"{}\"; set compressor.coding to \"fixed\"",
-         origin, config.compressor.coding);
+         origin, name_of(config.compressor.coding));
   if (collective == "hierarchical" && is_one_of(compressor, {"dgc", "signsgd"}))
     fail(Kind::usage,
          "{}: expected synchronization.collective \"auto\" or \"allgather\" for {}, found "
@@ -189,130 +181,33 @@ void check_collective(const RunConfig& config, const std::string& origin) {
          origin, compressor);
 }
 
-void check_signum(const RunConfig& config, const std::string& origin) {
-  if (config.compressor.name == "signsgd" && config.optimizer.nesterov)
+void check_signum(const RunConfig& config, const codec::Properties& compressor,
+                  const std::string& origin) {
+  if (compressor.votes && config.optimizer.nesterov)
     fail(Kind::usage,
-         "{}: expected optimizer.nesterov false for the compressor signsgd, whose momentum comes "
-         "before the vote, found true; set it to false",
-         origin);
-}
-
-void check_coding(const RunConfig::Compressor& compressor, const std::string& origin) {
-  if (compressor.name == "e-elastiquant" && compressor.coding == "fixed")
-    fail(Kind::usage,
-         "{}: expected compressor.coding \"elias\", \"huffman\", \"rans\" or \"auto\" for "
-         "e-elastiquant, found \"fixed\"; set compressor.name to \"elastiquant\" or leave the "
-         "coding out",
-         origin);
-  if (compressor.coding != "fixed" && !has_levels(compressor.name))
-    fail(Kind::usage,
-         "{}: expected compressor.coding \"fixed\" for the compressor \"{}\", which has no levels "
-         "to "
-         "code, found \"{}\"; leave it out",
-         origin, compressor.name, compressor.coding);
-}
-
-void check_table(const RunConfig::Compressor& compressor, const std::string& origin) {
-  const std::vector<double>& table = compressor.table;
-  if (compressor.levels != "general") {
-    if (!table.empty())
-      fail(Kind::usage,
-           "{}: expected compressor.levels \"general\" for a compressor.table, found \"{}\"; leave "
-           "the table out",
-           origin, compressor.levels);
-    return;
-  }
-  const std::size_t levels = (std::size_t{1} << (compressor.bits - 1)) - 1;
-  if (table.size() != levels)
-    fail(Kind::usage,
-         "{}: expected {} levels in compressor.table, 2^(bits - 1) - 1 for compressor.bits {}, "
-         "found "
-         "{}",
-         origin, levels, compressor.bits, table.size());
-  const std::size_t bad = codec::first_bad_level(table);
-  if (bad < table.size())
-    fail(Kind::usage,
-         "{}: expected increasing levels in compressor.table, the last one 1, found {} at index {}",
-         origin, table[bad], bad);
-}
-
-void check_levels(const RunConfig::Compressor& compressor, const std::string& origin) {
-  if (is_one_of(compressor.name, {"qsgd", "nuqsgd", "alq", "amq"}) && compressor.norm == "max")
-    fail(Kind::usage,
-         "{}: expected compressor.norm \"l2\" for {}, found \"max\"; set compressor.name to "
-         "\"{}\" or leave the norm out",
-         origin, compressor.name, compressor.name == "qsgd" ? "qsgd-v" : "elastiquant");
-  if (compressor.levels != "sinh" && !is_elastic(compressor.name))
-    fail(Kind::usage,
-         "{}: expected the compressor elastiquant or e-elastiquant for compressor.levels \"{}\", "
-         "found \"{}\"; leave the levels out",
-         origin, compressor.levels, compressor.name);
-  if (compressor.name == "nuqsgd" && compressor.bits > codec::kMostNuqsgdBits)
-    fail(Kind::usage,
-         "{}: expected compressor.bits in [2, {}] for nuqsgd, found {}; set compressor.name to "
-         "\"elastiquant\", which gains from more bits",
-         origin, codec::kMostNuqsgdBits, compressor.bits);
-  check_table(compressor, origin);
-  if (!compressor.elasticity) return;
-  if (!is_elastic(compressor.name))
-    fail(Kind::usage,
-         "{}: expected the compressor elastiquant or e-elastiquant for compressor.elasticity {}, "
-         "found \"{}\"; leave the elasticity out",
-         origin, *compressor.elasticity, compressor.name);
-  if (compressor.levels == "exponential" && *compressor.elasticity >= 1)
-    fail(Kind::usage,
-         "{}: expected compressor.elasticity in (0, 1) with compressor.levels \"exponential\", "
-         "found "
-         "{}; it is the ratio of neighbouring levels",
-         origin, *compressor.elasticity);
-  if (is_one_of(compressor.levels, {"sinh", "adaptive"}) && *compressor.elasticity > 20)
-    fail(
-        Kind::usage,
-        "{}: expected compressor.elasticity in (0, 20] with compressor.levels \"{}\", found {}; it "
-        "is theta of sinh levels",
-        origin, compressor.levels, *compressor.elasticity);
-  if (compressor.levels == "general")
-    fail(Kind::usage,
-         "{}: expected no compressor.elasticity with compressor.levels \"general\", found {}; the "
-         "levels are compressor.table",
-         origin, *compressor.elasticity);
-}
-
-void check_sparse(const RunConfig::Compressor& compressor, const std::string& origin) {
-  if (compressor.value_bits != 16 && compressor.value_bits != 32)
-    fail(Kind::usage, "{}: expected compressor.value_bits 16 or 32, found {}; leave it out for 32",
-         origin, compressor.value_bits);
-  if (compressor.unbiased && compressor.name != "randomk")
-    fail(Kind::usage,
-         "{}: expected the compressor randomk for compressor.unbiased, found \"{}\"; leave it out",
-         origin, compressor.name);
-}
-
-void check_low_rank(const RunConfig::Compressor& compressor, const std::string& origin) {
-  if (compressor.name == "powersgd" && compressor.granularity == "model")
-    fail(Kind::usage,
-         "{}: expected compressor.granularity \"layer\" for powersgd, which needs matrices, found "
-         "\"model\"; leave it out",
-         origin);
+         "{}: expected optimizer.nesterov false for the compressor {}, whose momentum comes before "
+         "the vote, found true; set it to false",
+         origin, config.compressor.name->name);
 }
 
 }  // namespace
 
 void check_combinations(const RunConfig& config, const std::string& origin) {
+  const codec::CompressorRow& row = *config.compressor.name;
+  if (const std::string why = codec::why_not(row, config.compressor); !why.empty())
+    fail(Kind::usage, "{}: {}", origin, why);
+  const auto compressor = config.compressor.make();
+  const codec::Properties properties = compressor->properties();
   check_training(config, origin);
   check_partition(config.data.partition, origin);
-  check_emulation(config, origin);
+  check_emulation(config, properties, origin);
   check_schedule(config.schedule, origin);
   check_collective(config, origin);
   check_partial_sums(config, origin);
-  check_signum(config, origin);
-  check_coding(config.compressor, origin);
-  check_levels(config.compressor, origin);
-  check_sparse(config.compressor, origin);
-  check_low_rank(config.compressor, origin);
+  check_signum(config, properties, origin);
   check_topology(config.synchronization.topology, origin);
   check_gossip(config, origin);
-  check_error_feedback(config, origin);
+  check_error_feedback(config, *compressor, origin);
 }
 
 }  // namespace eqt::config

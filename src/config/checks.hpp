@@ -10,7 +10,8 @@ namespace eqt::config {
 
 /// Checks every combination; each single value is already valid. Keys that the chosen compressor
 /// ignores are no error (sweeps set them for all), except these, which would silently not happen:
-/// compressor.coding, compressor.levels, compressor.elasticity, and compressor.norm "max" for qsgd.
+/// compressor.coding, compressor.levels, compressor.elasticity, and compressor.norm "max" where the
+/// compressor has the L2 norm.
 /// @throws Error{usage} naming the keys, and what to set
 void check_combinations(const RunConfig& config, const std::string& origin);
 

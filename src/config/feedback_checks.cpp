@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "config/make_compressor.hpp"
 #include "core/error.hpp"
 
 namespace eqt::config {
@@ -13,12 +12,12 @@ namespace {
 /// The largest tensor that a bound is asked for; buckets are shorter.
 constexpr std::size_t kLongest = std::size_t{1} << 24;
 
-void require_contraction(const RunConfig& config, const std::string& origin) {
-  const auto compressor = make_compressor(config.compressor);
+void require_contraction(const RunConfig& config, const codec::Compressor& compressor,
+                         const std::string& origin) {
   // What needs feedback and what rounds to nearest never leaves more than there was.
-  const codec::Properties properties = compressor->properties();
+  const codec::Properties properties = compressor.properties();
   if (!properties.random || properties.needs_feedback) return;
-  const std::optional<double> bound = compressor->variance_bound(kLongest);
+  const std::optional<double> bound = compressor.variance_bound(kLongest);
   if (bound && *bound < 1) return;
   const std::string error = bound ? fmt::format("up to {:.3g} times the gradient's square", *bound)
                                   : std::string("without a bound");
@@ -27,7 +26,7 @@ void require_contraction(const RunConfig& config, const std::string& origin) {
        "synchronization.error_feedback \"ef14\", found \"{}\" with an error {}, which a residual "
        "would add up; set synchronization.error_feedback to \"auto\", or choose more "
        "compressor.bits or a smaller compressor.bucket_size where it has them",
-       origin, config.compressor.name, error);
+       origin, config.compressor.name->name, error);
 }
 
 }  // namespace
@@ -37,34 +36,36 @@ bool has_error_feedback(const RunConfig& config, const codec::Properties& proper
   return wanted == "ef14" || (wanted == "auto" && properties.needs_feedback);
 }
 
-void check_error_feedback(const RunConfig& config, const std::string& origin) {
+void check_error_feedback(const RunConfig& config, const codec::Compressor& compressor,
+                          const std::string& origin) {
   if (config.synchronization.error_feedback != "ef14") return;
-  const std::string& compressor = config.compressor.name;
-  if (compressor == "none")
+  const codec::Properties properties = compressor.properties();
+  const std::string_view name = config.compressor.name->name;
+  if (properties.lossless)
     fail(Kind::usage,
          "{}: expected a lossy compressor for synchronization.error_feedback \"ef14\", found "
-         "\"none\"; "
+         "\"{}\"; "
          "set synchronization.error_feedback to \"auto\"",
-         origin);
-  if (compressor == "dgc")
+         origin, name);
+  if (properties.forgets_sent)
     fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor dgc, "
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor {}, "
          "which keeps what it did not send by itself, found \"ef14\"; set it to \"auto\"",
-         origin);
-  if (compressor == "signsgd")
+         origin, name);
+  if (properties.votes)
     fail(Kind::usage,
          "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "
-         "signsgd, whose votes have no magnitude to subtract, found \"ef14\"; set compressor.name "
+         "{}, whose votes have no magnitude to subtract, found \"ef14\"; set compressor.name "
          "to "
          "\"ef-signsgd\"",
-         origin);
-  if (config.compressor.unbiased)
+         origin, name);
+  if (properties.scales_up)
     fail(Kind::usage,
          "{}: expected synchronization.error_feedback \"auto\" or \"none\" with "
          "compressor.unbiased, whose scaling by 1 / density a residual would amplify, found "
          "\"ef14\"; set it to \"auto\"",
          origin);
-  require_contraction(config, origin);
+  require_contraction(config, compressor, origin);
 }
 
 }  // namespace eqt::config

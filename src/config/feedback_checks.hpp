@@ -18,6 +18,7 @@ bool has_error_feedback(const RunConfig& config, const codec::Properties& proper
 /// 1 or more, or unknown, may make the residual grow in every step.
 /// @pre all other combinations were checked
 /// @throws Error{usage}; `origin` says where the keys stand
-void check_error_feedback(const RunConfig& config, const std::string& origin);
+void check_error_feedback(const RunConfig& config, const codec::Compressor& compressor,
+                          const std::string& origin);
 
 }  // namespace eqt::config

@@ -316,30 +316,7 @@ std::vector<Field> synchronization_fields() {
 
 std::vector<Field> compressor_fields() {
   return {
-      EQT_FIELD(compressor.name, must_stay)
-          .one_of({{"none", "float32, lossless"},
-                   {"fp16", "IEEE half precision, round to nearest"},
-                   {"bf16", "bfloat16, round to nearest"},
-                   {"int8", "8 bits, round to nearest, one step per bucket"},
-                   {"qsgd", "uniform levels, stochastic rounding, L2 norm per bucket"},
-                   {"qsgd-v", "uniform levels, stochastic rounding, maximum norm per bucket"},
-                   {"nuqsgd", "exponential levels 1, 1/2, 1/4, ..., stochastic rounding"},
-                   {"elastiquant", "levels denser near zero, stochastic rounding"},
-                   {"e-elastiquant", "elastiquant with entropy coding"},
-                   {"alq", "levels fitted to the run's gradients, each by itself"},
-                   {"amq", "exponential levels whose ratio is fitted to the run's gradients"},
-                   {"terngrad", "-1, 0 or 1 times a scale that all ranks share"},
-                   {"natural", "powers of two, stochastic rounding (natural compression)"},
-                   {"topk", "the values of largest magnitude"},
-                   {"randomk", "values at random places that all ranks share"},
-                   {"threshold", "the values above a threshold in magnitude"},
-                   {"dgc", "top-k with momentum correction (Deep Gradient Compression)"},
-                   {"signsgd", "the sign; ranks vote, with optimizer.momentum before it (Signum)"},
-                   {"ef-signsgd", "the sign times the mean magnitude"},
-                   {"onebit", "the sign, means of both sides of zero per row (1-bit SGD)"},
-                   {"atomo", "singular triples or values at random, large ones more often"},
-                   {"powersgd", "low-rank factors of each weight tensor, averaged over ranks"}})
-          .says("how gradients are compressed"),
+      EQT_FIELD(compressor.name, must_stay).says("how gradients are compressed"),
       EQT_FIELD(compressor.bits, must_stay)
           .from(2, 8)
           .in("bits")
@@ -351,23 +328,11 @@ std::vector<Field> compressor_fields() {
                 "compressor's own: 512 for qsgd, qsgd-v and the elastiquant families with norm "
                 "max, 8192 for the others"),
       EQT_FIELD(compressor.norm, must_stay)
-          .one_of(
-              {{"l2", "Euclidean norm of the bucket"}, {"max", "largest magnitude in the bucket"}})
           .says("elastiquant families: scale of a bucket (qsgd-v has max, the other level "
                 "compressors l2)"),
       EQT_FIELD(compressor.coding, must_stay)
-          .one_of({{"fixed", "the same number of bits for every value"},
-                   {"elias", "Elias omega codes"},
-                   {"huffman", "canonical Huffman codes, table included"},
-                   {"rans", "interleaved rANS, frequencies included"},
-                   {"auto", "the shortest entropy code for each bucket"}})
           .says("level compressors: how levels become bits; e-elastiquant: \"auto\" when unset"),
       EQT_FIELD(compressor.levels, must_stay)
-          .one_of({{"sinh", "sinh(j theta) / sinh(n theta)"},
-                   {"exponential", "p^(n - j)"},
-                   {"mulaw", "((1 + mu)^(j / n) - 1) / mu"},
-                   {"general", "compressor.table"},
-                   {"adaptive", "sinh at first, then fitted to the run's gradients"}})
           .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
       EQT_FIELD(compressor.elasticity, must_stay)
           .within({0, 1e9, true, false})
@@ -398,10 +363,7 @@ std::vector<Field> compressor_fields() {
       EQT_FIELD(compressor.rank, must_stay)
           .from(1, 32)
           .says("powersgd: rank of the factors; atomo of spectral atoms: triples sent on average"),
-      EQT_FIELD(compressor.atoms, must_stay)
-          .one_of({{"spectral", "singular triples of each weight tensor"},
-                   {"entrywise", "single values"}})
-          .says("atomo: what is sent or left out as one"),
+      EQT_FIELD(compressor.atoms, must_stay).says("atomo: what is sent or left out as one"),
       EQT_FIELD(compressor.clip, must_stay)
           .from(0, 1000)
           .in("standard deviations")
@@ -417,9 +379,7 @@ std::vector<Field> compressor_fields() {
           .from(0, kMany)
           .in("values")
           .says("smaller tensors and one-dimensional ones travel as float32"),
-      EQT_FIELD(compressor.granularity, must_stay)
-          .one_of({{"layer", "each tensor by itself"}, {"model", "all tensors as one vector"}})
-          .says("what is compressed as one vector"),
+      EQT_FIELD(compressor.granularity, must_stay).says("what is compressed as one vector"),
   };
 }
 

@@ -75,7 +75,7 @@ void check_momentum(const RunConfig& config, const std::string& origin) {
 }
 
 void check_compressor(const RunConfig& config, const std::string& origin) {
-  const std::string& compressor = config.compressor.name;
+  const std::string_view compressor = config.compressor.name->name;
   const auto refuse = [&](std::string_view why, std::string_view instead) {
     fail(Kind::usage,
          "{}: expected another compressor than \"{}\" for synchronization.algorithm \"{}\": {}; "
@@ -101,7 +101,7 @@ void check_compressor(const RunConfig& config, const std::string& origin) {
 
 /// Compressors that need gradients; the others suit any difference of models.
 void check_compressor_of_models(const RunConfig& config, const std::string& origin) {
-  const std::string& compressor = config.compressor.name;
+  const std::string_view compressor = config.compressor.name->name;
   if (compressor != "signsgd" && compressor != "dgc") return;
   fail(Kind::usage,
        "{}: expected another compressor than \"{}\" for synchronization.algorithm \"local-sgd\", "

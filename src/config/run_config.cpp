@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "codec/codecs.hpp"
 #include "config/checks.hpp"
 #include "config/field.hpp"
 #include "config/nearest.hpp"
@@ -21,8 +20,6 @@ struct Given {
   Json value;
   std::string where;
 };
-
-constexpr std::size_t kMaxNormBucketSize = 512;  // a long bucket's maximum is far above its rest
 
 using GivenByKey = std::map<std::string, Given, std::less<>>;
 
@@ -110,23 +107,13 @@ void read_set(const std::string& set, GivenByKey& given) {
   given[key] = {set_value(*field, set.substr(equals + 1), where), where};
 }
 
-/// Values that share a norm, as the compressor's paper has them; 8192 where none says a number
-/// (src/codec/COMPRESSORS.md, "Defaults").
-std::size_t own_bucket_size(const RunConfig::Compressor& compressor) {
-  const std::string& name = compressor.name;
-  if (name == "qsgd" || name == "qsgd-v") return codec::QsgdOptions{}.bucket_size;
-  const bool elastic = name == "elastiquant" || name == "e-elastiquant";
-  if (elastic && compressor.norm == "max") return kMaxNormBucketSize;
-  return RunConfig::Compressor{}.bucket_size;
-}
-
 /// What depends on other keys where nobody gave it.
 void resolve(const GivenByKey& given, RunConfig& config) {
-  // Fixed-width codes are what e-elastiquant exists to avoid.
-  if (config.compressor.name == "e-elastiquant" && !given.contains("compressor.coding"))
-    config.compressor.coding = "auto";
-  if (!given.contains("compressor.bucket_size"))
-    config.compressor.bucket_size = own_bucket_size(config.compressor);
+  RunConfig own = config;
+  if (const auto choose = config.compressor.name->choose_defaults) choose(own.compressor);
+  for (const Field& field : fields())
+    if (field.key.starts_with("compressor.") && !given.contains(field.key))
+      field.write(config, field.read(own));
   // Studies of gossip are about what ranks own; where all share a model, the data is everyone's.
   const std::string& algorithm = config.synchronization.algorithm;
   if (!given.contains("data.partition.reshuffle"))

@@ -6,11 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "codec/catalogue.hpp"
+#include "core/catalogue.hpp"
 
 namespace eqt::config {
 
@@ -113,27 +117,15 @@ struct RunConfig {
     bool operator==(const Synchronization&) const = default;
   } synchronization;
 
-  struct Compressor {
-    std::string name = "none";
-    int bits = 4;
-    std::size_t bucket_size = 8192;    // [values]; if not given, the compressor's own
-    std::string norm = "l2";           // l2 max
-    std::string coding = "fixed";      // fixed elias huffman rans auto; e-elastiquant: auto
-    std::string levels = "sinh";       // sinh exponential mulaw general adaptive
-    std::optional<double> elasticity;  // "auto" = unset
-    std::vector<double> table;         // general: l_1 < ... < l_n = 1
-    std::uint64_t adapt_every = 0;     // [steps], 0 = 0, 100, 2000 and each 10000th
-    double density = 0.01;
-    int value_bits = 32;
-    double threshold = 0;
-    bool unbiased = false;
-    int rank = 2;                       // powersgd, atomo of spectral atoms
-    std::string atoms = "spectral";     // spectral entrywise
-    double clip = 2.5;                  // terngrad [standard deviations], 0 = off
-    double warmup_epochs = 4;           // dgc: epochs in which density falls to its value
-    double clip_norm = 0;               // dgc: local gradient clipping threshold, 0 = off
-    std::size_t skip_below = 1024;      // [values]
-    std::string granularity = "layer";  // layer model
+  struct Compressor : codec::CompressorOptions {
+    Entry<codec::CompressorRow> name = codec::kNone;
+    std::uint64_t adapt_every = 0;  // [steps], 0 = 0, 100, 2000 and each 10000th
+    double warmup_epochs = 4;       // dgc: epochs in which density falls to its value
+    double clip_norm = 0;           // dgc: local gradient clipping threshold, 0 = off
+    std::size_t skip_below = 1024;  // [values]
+
+    /// @throws Error{usage} as codec::make_compressor()
+    std::unique_ptr<codec::Compressor> make() const { return codec::make_compressor(*name, *this); }
 
     bool operator==(const Compressor&) const = default;
   } compressor;
@@ -166,7 +158,7 @@ struct Choice {
 
 /// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string; a key of type
 /// string takes the text as it stands unless it is a JSON string) in order, validates and resolves
-/// keys that nobody gave: compressor.bucket_size and compressor.coding become the compressor's own,
+/// keys that nobody gave: those of the section compressor become the compressor's own,
 /// data.partition.reshuffle is true where ranks share one model and data is iid. `origin` names the
 /// document in messages.
 /// @throws Error{usage}: malformed JSON (with line and column), a key that stands twice, unknown

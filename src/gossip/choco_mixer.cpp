@@ -18,7 +18,7 @@
 #include <cmath>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
@@ -56,7 +56,7 @@ class ChocoMixer final : public Mixer {
  public:
   ChocoMixer(const MixerParts& parts, std::size_t count, const ChocoOptions& options)
       : options_(options),
-        exact_(codec::make_none()),
+        exact_(codec::make_compressor(codec::kNone)),
         messages_(parts, name()),
         public_(count),
         sums_(count) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codec/message.hpp"
+#include "codec/options.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::pipeline {
@@ -22,11 +23,8 @@ struct FusionBucket {
   std::size_t count() const { return end - begin; }
 };
 
-/// What is encoded on its own.
-enum class Granularity {
-  layer,  // each tensor
-  model,  // the whole flat gradient as if it were one tensor
-};
+/// What is encoded on its own: each tensor, or the whole flat gradient as if it were one.
+using codec::Granularity;
 
 struct PlanOptions {
   Granularity granularity = Granularity::layer;

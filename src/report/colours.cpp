@@ -1,8 +1,9 @@
 #include "report/colours.hpp"
 
-#include <algorithm>
 #include <array>
 #include <map>
+
+#include "codec/catalogue.hpp"
 
 namespace eqt::report {
 namespace {
@@ -15,12 +16,11 @@ constexpr std::array<std::string_view, 24> kColours = {
     "#6987ff", "#ff4b87", "#a55ac3", "#009687", "#d2001e", "#005af0", "#87873c", "#875a87",
     "#1e7800", "#e100b4", "#c35a69", "#c35aff", "#3c96c3", "#b400d2", "#ff0f3c", "#d269c3"};
 
-// In the order of kColours: those that are compared most have colours that differ most.
-constexpr std::array<std::string_view, 22> kCompressors = {
-    "none",   "e-elastiquant", "powersgd", "bf16",      "nuqsgd", "elastiquant",
-    "fp16",   "terngrad",      "natural",  "onebit",    "alq",    "topk",
-    "qsgd",   "threshold",     "signsgd",  "amq",       "int8",   "dgc",
-    "qsgd-v", "atomo",         "randomk",  "ef-signsgd"};
+/// "" of a compressor that has none, or is unknown here: runs of other builds are read, too.
+std::string_view own_colour(std::string_view compressor) {
+  const codec::CompressorRow* const row = codec::CompressorRow::all().find(compressor);
+  return row != nullptr ? row->colour : "";
+}
 
 }  // namespace
 
@@ -28,12 +28,10 @@ std::span<const std::string_view> colours() { return kColours; }
 
 std::string_view colour(std::size_t index) { return kColours[index % kColours.size()]; }
 
-std::span<const std::string_view> coloured_compressors() { return kCompressors; }
+bool has_own_colour(std::string_view compressor) { return !own_colour(compressor).empty(); }
 
 std::string_view colour_of(std::string_view compressor) {
-  const auto found = std::ranges::find(kCompressors, compressor);
-  if (found != kCompressors.end())
-    return kColours[static_cast<std::size_t>(found - kCompressors.begin())];
+  if (const std::string_view own = own_colour(compressor); !own.empty()) return own;
   std::size_t sum = 0;
   for (const char c : compressor) sum = 31 * sum + static_cast<unsigned char>(c);
   return colour(sum);

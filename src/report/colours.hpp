@@ -21,8 +21,8 @@ std::span<const std::string_view> colours();
 /// One for each index, round and round.
 std::string_view colour(std::size_t index);
 
-/// The compressors that have a colour of their own, the same in every plot.
-std::span<const std::string_view> coloured_compressors();
+/// Whether the compressor's row has a colour: one of colours(), the same in every plot.
+bool has_own_colour(std::string_view compressor);
 
 /// A compressor's own colour; of one that has none, such as a plugin, always the same of colours().
 std::string_view colour_of(std::string_view compressor);

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "codec/catalogue.hpp"
+
 namespace eqt::report {
 namespace {
 
@@ -46,19 +48,11 @@ std::string paper_data(std::string_view dataset) {
 }
 
 std::string paper_scheme(const Run& run, std::string_view baseline) {
-  constexpr std::array<Names, 7> kNames = {Names{"e-elastiquant", "E-ElastiQuant"},
-                                           Names{"terngrad", "TernGrad"},
-                                           Names{"atomo", "ATOMO"},
-                                           Names{"dgc", "DGC"},
-                                           Names{"qsgd", "QSGD"},
-                                           Names{"qsgd-v", "QSGD-V"},
-                                           Names{"ef-signsgd", "EF-SignSGD"}};
   if (run.compressor == "none") return std::string(baseline);
   if (run.compressor == "elastiquant")
     return run.setting("compressor.bits", "4") + "-bit-ElastiQuant";
-  for (const auto& [key, name] : kNames)
-    if (run.compressor == key) return std::string(name);
-  return run.compressor;
+  const codec::CompressorRow* const row = codec::CompressorRow::all().find(run.compressor);
+  return row == nullptr || row->title.empty() ? run.compressor : std::string(row->title);
 }
 
 std::string paper_tuning(const Run& run) {

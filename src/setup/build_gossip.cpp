@@ -197,8 +197,8 @@ std::optional<std::uint64_t> paper_sent_bytes(const config::RunConfig& config, c
   if (!traits.mixes || traits.asynchronous || algorithm == "gradient-tracking") return {};
   const auto& compressor = config.compressor;
   const StepId rounds = steps / config.synchronization.local_steps;
-  if (compressor.name == "none") return rounds * theory::paper_bytes_per_step(layout, {});
-  if (compressor.name == "topk" && compressor.value_bits == 32)
+  if (compressor.name == codec::kNone) return rounds * theory::paper_bytes_per_step(layout, {});
+  if (compressor.name == codec::kTopK && compressor.value_bits == 32)
     return rounds * theory::paper_bytes_per_step(layout, compressor.density);
   return {};
 }

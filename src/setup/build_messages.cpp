@@ -6,7 +6,6 @@
 #include "codec/parallel.hpp"
 #include "comm/host_facts.hpp"
 #include "config/feedback_checks.hpp"
-#include "config/make_compressor.hpp"
 
 namespace eqt::setup {
 
@@ -24,20 +23,20 @@ int threads_for(const config::RunConfig& config, const comm::Communicator& comm,
 std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig& config, int ranks,
                                                         const codec::Compressor& compressor,
                                                         std::size_t count) {
-  if (compressor.id() == codec::CodecId::dgc) {
+  const codec::Properties properties = compressor.properties();
+  if (properties.forgets_sent) {
     return collective::make_dgc_memory(count,
                                        {.momentum = static_cast<float>(config.optimizer.momentum),
                                         .nesterov = config.optimizer.nesterov,
                                         .clip_norm = config.compressor.clip_norm,
                                         .ranks = ranks});
   }
-  if (compressor.id() == codec::CodecId::signsgd) {
+  if (properties.votes) {
     if (config.optimizer.momentum == 0) return nullptr;
     return collective::make_signum_memory(count, static_cast<float>(config.optimizer.momentum));
   }
-  return config::has_error_feedback(config, compressor.properties())
-             ? collective::make_error_feedback(count)
-             : nullptr;
+  return config::has_error_feedback(config, properties) ? collective::make_error_feedback(count)
+                                                        : nullptr;
 }
 
 std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, const Layout& layout,
@@ -48,8 +47,7 @@ std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, c
   const bool by_mpi = config.synchronization.collective == "mpi-allreduce";
   return pipeline::plan_buckets(
       layout, compressor,
-      {.granularity = config.compressor.granularity == "model" ? pipeline::Granularity::model
-                                                               : pipeline::Granularity::layer,
+      {.granularity = config.compressor.granularity,
        .skip_below = config.compressor.skip_below,
        .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib),
        .piece_bytes = by_mpi ? kMpiPiece : 0});
@@ -66,7 +64,7 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
                             bool simulates, comm::Communicator& comm) {
   MessageParts parts;
   comm.agree_after([&] {
-    parts.compressor = codec::make_parallel(config::make_compressor(config.compressor), threads);
+    parts.compressor = codec::make_parallel(config.compressor.make(), threads);
     if (averages(config) && !simulates)
       parts.memory = make_memory(config, comm.size(), *parts.compressor, total_count(layout));
     parts.buckets = make_plan(config, layout, *parts.compressor);

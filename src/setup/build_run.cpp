@@ -67,10 +67,12 @@ train::Plan make_train_plan(const config::RunConfig& config, StepId steps_per_ep
 }
 
 /// Slices whose gradient comes with DGC's momentum in it.
-std::vector<TensorSlice> momentum_corrected(const config::RunConfig& config, const Layout& layout) {
+std::vector<TensorSlice> momentum_corrected(const config::RunConfig& config,
+                                            const codec::Properties& compressor,
+                                            const Layout& layout) {
   std::vector<TensorSlice> corrected;
-  if (config.compressor.name != "dgc") return corrected;
-  const bool whole_model = config.compressor.granularity == "model";
+  if (!compressor.forgets_sent) return corrected;
+  const bool whole_model = config.compressor.granularity == codec::Granularity::model;
   for (const TensorSlice& slice : layout) {
     if (whole_model || pipeline::is_compressed(slice, config.compressor.skip_below)) {
       corrected.push_back(slice);
@@ -84,14 +86,15 @@ UpdateParts build_update(const config::RunConfig& config, const Run& run) {
   const bool plain = run.sync.direction != nullptr ||
                      (run.sync.gossip != nullptr && run.sync.gossip->direction != nullptr);
   // Signum's momentum comes before the vote, and its weight decay is in none.
-  const bool votes = run.messages.compressor->properties().votes;
+  const codec::Properties compressor = run.messages.compressor->properties();
+  const bool votes = compressor.votes;
   UpdateParts parts;
   parts.optimizer = optim::make_sgd(
       run.model.replica->parameters().size(),
       {.momentum = plain || votes ? 0.0f : static_cast<float>(config.optimizer.momentum),
        .nesterov = !plain && config.optimizer.nesterov,
        .weight_decay = plain ? 0.0f : static_cast<float>(config.optimizer.weight_decay),
-       .momentum_corrected = momentum_corrected(config, run.model.replica->layout())});
+       .momentum_corrected = momentum_corrected(config, compressor, run.model.replica->layout())});
   using Kind = optim::ScheduleOptions::Kind;
   const std::string& kind = config.schedule.kind;
   parts.schedule = optim::make_schedule({.kind = kind == "cosine" ? Kind::cosine
@@ -200,7 +203,7 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   record.total_steps = run.plan.total_steps;
   record.model = config.model.name;
   record.dataset = run.plan.emulated ? "drawn gradients" : config.data.name;
-  record.compressor = config.compressor.name;
+  record.compressor = config.compressor.name->name;
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm;
   record.config_json = config::resolved_json(settled_config(config, run));

@@ -11,7 +11,7 @@ namespace {
 void require_simulable_collective(const config::RunConfig& config) {
   const std::string& collective = config.synchronization.collective;
   if (collective == "auto" || collective == "allgather") return;
-  if (collective == "dense" && config.compressor.name == "none") return;
+  if (collective == "dense" && config.compressor.name == codec::kNone) return;
   fail(Kind::usage,
        "--simulate: expected synchronization.collective \"auto\" or \"allgather\", or \"dense\" "
        "for the compressor none, whose order of additions one process repeats, found \"{}\"; set "
@@ -37,7 +37,7 @@ void require_simulable(const config::RunConfig& config, int workers,
     fail(Kind::usage,
          "--simulate: expected train.emulate_compute null, for ranks that only wait take no "
          "turns, found a time; leave one of the two out");
-  if (config.compressor.name == "powersgd")
+  if (config.compressor.name == codec::kPowerSgd)
     fail(Kind::usage,
          "--simulate: expected a compressor whose messages are averaged by allgather, found "
          "\"powersgd\", whose factors are averaged twice in a step; start the ranks by mpirun");

@@ -31,14 +31,14 @@ namespace {
 std::unique_ptr<collective::Adaptation> make_adaptation(const config::RunConfig& config,
                                                         comm::Communicator& comm,
                                                         codec::Compressor& compressor) {
-  auto* const adaptive = dynamic_cast<codec::AdaptiveLevelCodec*>(&compressor);
+  codec::AdaptiveLevelCodec* const adaptive = compressor.adaptive_levels();
   if (adaptive == nullptr) return nullptr;
   return collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
 }
 
 /// Adapting takes a step that all ranks share.
-void note_fixed_levels(const codec::Compressor& compressor, std::string& note) {
-  if (dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor) == nullptr) return;
+void note_fixed_levels(codec::Compressor& compressor, std::string& note) {
+  if (compressor.adaptive_levels() == nullptr) return;
   if (!note.empty()) note += "; ";
   note += "levels stay as they start, for ranks share no step in which they could adapt";
 }
@@ -78,7 +78,7 @@ train::GradientAveragingOptions averaging_options(const config::RunConfig& confi
   options.fault = base.plan.fault;
   options.divergence = &base.divergence;
   options.lossy = !base.messages.compressor->properties().lossless;
-  if (config.compressor.name == "dgc") {
+  if (base.messages.compressor->properties().forgets_sent) {
     options.density = [density = config.compressor.density,
                        warmup = config.compressor.warmup_epochs](std::uint64_t epoch) {
       return collective::dgc_density(density, warmup, static_cast<double>(epoch));

@@ -11,7 +11,6 @@
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
 #include "config/gossip_checks.hpp"
-#include "config/make_compressor.hpp"
 #include "core/error.hpp"
 #include "data/dataset.hpp"
 #include "model/step_memory.hpp"
@@ -91,7 +90,7 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
     models += 1;
   }
   const bool feedback = make_memory(config, ranks, compressor, 0) != nullptr;
-  if (!traits.mixes && feedback) models += config.compressor.name == "dgc" ? 2u : 1u;
+  if (!traits.mixes && feedback) models += compressor.properties().forgets_sent ? 2u : 1u;
   return models;
 }
 
@@ -130,7 +129,7 @@ MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int t
                                int simulate) {
   model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
   const model::NetworkMemory network = measure_network(config);
-  const auto compressor = config::make_compressor(config.compressor);
+  const auto compressor = config.compressor.make();
   const std::uint64_t flat = total_count(network.layout) * kFloat;
   MemoryEstimate estimate;
   estimate.layout = network.layout;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 
-#include "codec/levels/adaptive_codec.hpp"
 #include "codec/levels/level_codec.hpp"
 #include "core/error.hpp"
 
@@ -98,19 +97,11 @@ int LevelScheme::fixed_bits() const {
 }
 
 std::optional<codec::Levels> levels_of(const codec::Compressor& compressor) {
-  const auto in_float32 = [](const auto& level, std::size_t count) {
-    codec::Levels levels(count);
-    for (std::size_t j = 0; j < count; ++j)
-      levels[j] = static_cast<double>(static_cast<float>(level[j]));
-    return levels;
-  };
-  if (const auto* fixed = dynamic_cast<const codec::LevelCodec*>(&compressor))
-    return in_float32(fixed->table().level, static_cast<std::size_t>(fixed->table().count) + 1);
-  if (const auto* adaptive = dynamic_cast<const codec::AdaptiveLevelCodec*>(&compressor)) {
-    const codec::Levels levels = adaptive->levels();
-    return in_float32(levels, levels.size());
-  }
-  return {};
+  const codec::LevelRounding* const rounding = compressor.level_rounding();
+  if (rounding == nullptr) return {};
+  codec::Levels levels = rounding->levels();
+  for (double& level : levels) level = static_cast<double>(static_cast<float>(level));
+  return levels;
 }
 
 LevelBounds level_bounds(const LevelScheme& scheme) {

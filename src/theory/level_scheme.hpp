@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
-#include "codec/codecs.hpp"
 #include "codec/compressor.hpp"
 #include "codec/levels/levels.hpp"
+#include "codec/options.hpp"
 
 namespace eqt::theory {
 

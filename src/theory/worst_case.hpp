@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "codec/codecs.hpp"
+#include "codec/options.hpp"
 
 namespace eqt::theory {
 

@@ -8,7 +8,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/parallel.hpp"
 #include "support/decoder_table.hpp"
 
@@ -55,8 +55,9 @@ void decode_add(benchmark::State& state, const codec::Compressor& compressor) {
 
 /// ElastiQuant with 4 bits, shared between state.range(1) threads whatever the size.
 std::unique_ptr<codec::Compressor> shared(const benchmark::State& state) {
-  return codec::make_parallel(codec::make_elastiquant({4, kBucket}),
-                              static_cast<int>(state.range(1)), 0);
+  return codec::make_parallel(
+      codec::make_compressor("elastiquant", {.bits = 4, .bucket_size = kBucket}),
+      static_cast<int>(state.range(1)), 0);
 }
 
 void encode_shared(benchmark::State& state) { encode(state, *shared(state)); }

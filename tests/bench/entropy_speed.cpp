@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/entropy/entropy_coding.hpp"
 #include "core/clock.hpp"
 #include "support/gaussian.hpp"
@@ -104,7 +104,8 @@ void time_coding(const Named& named, std::span<const LevelCode> codes, std::size
 }
 
 void time_codec(const Named& named, std::size_t count, std::size_t bucket) {
-  const auto codec = make_e_elastiquant({.bits = 4, .bucket_size = bucket, .coding = named.coding});
+  const auto codec =
+      make_compressor("e-elastiquant", {.bits = 4, .bucket_size = bucket, .coding = named.coding});
   const auto values = test::gaussian(count, {1, 2, 3, 4});
   std::vector<float> sum(count);
   std::vector<std::byte> payload(codec->max_payload_bytes(count));

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/integer/integer_kernels.hpp"
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
@@ -53,10 +53,10 @@ struct Subject {
 
 std::vector<Subject> subjects() {
   std::vector<Subject> all;
-  all.push_back({"terngrad", codec::make_terngrad({.clip = 0})});
-  all.push_back({"qsgd-v 4", codec::make_qsgd_v({.bits = 4, .bucket_size = 512})});
-  all.push_back({"qsgd-v 8", codec::make_qsgd_v({.bits = 8, .bucket_size = 512})});
-  all.push_back({"int8", codec::make_int8({.bucket_size = 512})});
+  all.push_back({"terngrad", codec::make_compressor("terngrad", {.clip = 0})});
+  all.push_back({"qsgd-v 4", codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512})});
+  all.push_back({"qsgd-v 8", codec::make_compressor("qsgd-v", {.bits = 8, .bucket_size = 512})});
+  all.push_back({"int8", codec::make_compressor("int8", {.bucket_size = 512})});
   return all;
 }
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/low_rank/low_rank.hpp"
 #include "codec/low_rank/spectrum.hpp"
 #include "core/clock.hpp"
@@ -169,10 +169,12 @@ int main(int argc, char** argv) {
   if (ranks.empty()) ranks = {1, 2, 4, 8, 32};
   for (const std::size_t rank : ranks) {
     measure_phases(rank);
-    measure_codec("codec powersgd", *make_powersgd({.rank = static_cast<int>(rank)}));
+    measure_codec("codec powersgd", *make_compressor("powersgd", {.rank = static_cast<int>(rank)}));
   }
   measure_spectrum();
-  measure_codec("codec atomo spectral", *make_atomo({.atoms = Atoms::spectral, .rank = 2}));
-  measure_codec("codec atomo entrywise", *make_atomo({.atoms = Atoms::entrywise, .density = 0.01}));
+  measure_codec("codec atomo spectral",
+                *make_compressor("atomo", {.atoms = Atoms::spectral, .rank = 2}));
+  measure_codec("codec atomo entrywise",
+                *make_compressor("atomo", {.atoms = Atoms::entrywise, .density = 0.01}));
   return 0;
 }

@@ -61,10 +61,9 @@ std::unique_ptr<Compressor> make(const json& c) {
   const int bits = c.at("bits").get<int>();
   const auto bucket_size = c.at("bucket_size").get<std::size_t>();
   const Coding coding = coding_of(c);
-  if (name == "nuqsgd") return make_nuqsgd({bits, bucket_size, coding});
-  if (name == "alq") return make_alq({bits, bucket_size, coding});
-  if (name == "amq") return make_amq({bits, bucket_size, coding});
-  ElastiQuantOptions options{.bits = bits, .bucket_size = bucket_size, .coding = coding};
+  CompressorOptions options{.bits = bits, .bucket_size = bucket_size, .coding = coding};
+  if (name != "elastiquant" && CompressorRow::all().find(name) != nullptr)
+    return make_compressor(name, options);
   if (name == "mulaw") {
     options.levels = LevelFamily::mulaw;
     options.elasticity = c.at("elasticity").get<double>();
@@ -75,7 +74,7 @@ std::unique_ptr<Compressor> make(const json& c) {
   } else {
     options.levels = LevelFamily::adaptive;
   }
-  return make_elastiquant(options);
+  return make_compressor("elastiquant", options);
 }
 
 }  // namespace
@@ -133,7 +132,7 @@ TEST_CASE("payloads of the new tables have the frozen bytes", "[adaptive][golden
   for (const json& c : golden().at("payloads")) {
     INFO(c.dump());
     const auto compressor = make(c);
-    if (auto* adaptive = dynamic_cast<AdaptiveLevelCodec*>(compressor.get())) {
+    if (AdaptiveLevelCodec* const adaptive = compressor->adaptive_levels()) {
       adaptive->set_levels(c.at("table").get<Levels>());
       CHECK(adaptive->fingerprint() == c.at("fingerprint").get<std::uint32_t>());
       CHECK(adaptive->format_version() == 0x82);

@@ -10,11 +10,7 @@ namespace {
 
 std::unique_ptr<Compressor> make(const nlohmann::json& row) {
   const auto name = row.at("codec").get<std::string>();
-  if (name == "none") return make_none();
-  if (name == "fp16") return make_fp16();
-  if (name == "bf16") return make_bf16();
-  REQUIRE(name == "terngrad");
-  return make_terngrad({.clip = row.at("clip").get<double>()});
+  return make_compressor(name, {.clip = row.value("clip", CompressorOptions{}.clip)});
 }
 
 }  // namespace

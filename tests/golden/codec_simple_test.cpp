@@ -11,12 +11,8 @@ namespace {
 
 std::unique_ptr<Compressor> make(const nlohmann::json& row) {
   const auto name = row.at("codec").get<std::string>();
-  if (name == "int8") return make_int8({.bucket_size = row.at("bucket_size").get<std::size_t>()});
-  if (name == "natural") return make_natural();
-  if (name == "signsgd") return make_signsgd();
-  if (name == "ef-signsgd") return make_ef_signsgd();
-  REQUIRE(name == "onebit");
-  return make_onebit();
+  return make_compressor(
+      name, {.bucket_size = row.value("bucket_size", CompressorOptions{}.bucket_size)});
 }
 
 }  // namespace

@@ -12,15 +12,10 @@ namespace {
 std::unique_ptr<Compressor> make(const nlohmann::json& row) {
   const auto name = row.at("codec").get<std::string>();
   const int bits = row.at("value_bits").get<int>();
-  if (name == "threshold") {
-    return make_threshold({.threshold = row.at("threshold").get<double>(), .value_bits = bits});
-  }
-  const double density = row.at("density").get<double>();
-  if (name == "topk") return make_topk({.density = density, .value_bits = bits});
-  if (name == "dgc") return make_dgc({.density = density, .value_bits = bits});
-  REQUIRE(name == "randomk");
-  return make_randomk(
-      {.density = density, .value_bits = bits, .unbiased = row.at("unbiased").get<bool>()});
+  return make_compressor(name, {.threshold = row.value("threshold", 0.0),
+                                .density = row.value("density", CompressorOptions{}.density),
+                                .value_bits = bits,
+                                .unbiased = row.value("unbiased", false)});
 }
 
 }  // namespace

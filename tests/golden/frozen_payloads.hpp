@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
 

@@ -20,21 +20,16 @@ std::unique_ptr<Compressor> make(const nlohmann::json& c) {
   const auto coding_name = c.at("coding").get<std::string>();
   const int bits = c.at("bits").get<int>();
   const auto bucket_size = c.at("bucket_size").get<std::size_t>();
-  const Coding coding = coding_name == "fixed"     ? Coding::fixed
-                        : coding_name == "elias"   ? Coding::elias
-                        : coding_name == "huffman" ? Coding::huffman
-                        : coding_name == "rans"    ? Coding::rans
-                                                   : Coding::automatic;
-  if (codec == "qsgd") return make_qsgd({bits, bucket_size, coding});
-  if (codec == "qsgd-v") return make_qsgd_v({bits, bucket_size, coding});
-  const ElastiQuantOptions options{
-      .bits = bits,
-      .bucket_size = bucket_size,
-      .norm = c.at("norm") == "l2" ? Norm::l2 : Norm::max,
-      .levels = c.at("levels") == "sinh" ? LevelFamily::sinh : LevelFamily::exponential,
-      .elasticity = c.at("elasticity").get<double>(),
-      .coding = coding};
-  return codec == "elastiquant" ? make_elastiquant(options) : make_e_elastiquant(options);
+  const Named<Coding>* const coding = find_named<Coding>(coding_name);
+  CompressorOptions options{.bits = bits,
+                            .bucket_size = bucket_size,
+                            .coding = coding != nullptr ? coding->value : Coding::automatic};
+  if (CompressorRow::all().at(codec)->reads.has(Option::elasticity)) {
+    options.norm = find_named<Norm>(c.at("norm").get<std::string>())->value;
+    options.levels = find_named<LevelFamily>(c.at("levels").get<std::string>())->value;
+    options.elasticity = c.at("elasticity").get<double>();
+  }
+  return make_compressor(codec, options);
 }
 
 std::string hex_of(std::span<const std::byte> bytes) {

@@ -10,8 +10,10 @@ using namespace eqt::codec::testing;
 namespace {
 
 std::unique_ptr<Compressor> make(const nlohmann::json& row) {
-  if (row.at("codec") == "powersgd") return make_powersgd({.rank = row.at("rank").get<int>()});
-  return make_atomo({.atoms = Atoms::entrywise, .density = row.at("density").get<double>()});
+  if (row.at("codec") == "powersgd")
+    return make_compressor("powersgd", {.rank = row.at("rank").get<int>()});
+  return make_compressor("atomo",
+                         {.atoms = Atoms::entrywise, .density = row.at("density").get<double>()});
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "collective/adaptation.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
@@ -67,12 +67,13 @@ std::vector<float> gradient_of(const comm::Communicator& comm, StepId step) {
 }
 
 std::unique_ptr<codec::Compressor> make(const std::string& name) {
-  if (name == "alq") return codec::make_alq({.bits = 3, .bucket_size = 512});
-  if (name == "amq") return codec::make_amq({.bits = 4, .bucket_size = 512});
-  return codec::make_e_elastiquant({.bits = 4,
-                                    .bucket_size = 512,
-                                    .norm = codec::Norm::max,
-                                    .levels = codec::LevelFamily::adaptive});
+  if (name == "alq") return codec::make_compressor("alq", {.bits = 3, .bucket_size = 512});
+  if (name == "amq") return codec::make_compressor("amq", {.bits = 4, .bucket_size = 512});
+  return codec::make_compressor("e-elastiquant", {.bits = 4,
+                                                  .bucket_size = 512,
+                                                  .norm = codec::Norm::max,
+                                                  .levels = codec::LevelFamily::adaptive,
+                                                  .coding = codec::Coding::automatic});
 }
 
 struct Result {
@@ -86,7 +87,7 @@ struct Result {
 Result run(comm::Communicator& comm, const std::string& name, bool overlap, bool scatters,
            std::size_t bucket_bytes, StepId steps, std::uint64_t every) {
   const auto compressor = make(name);
-  auto& adaptive = dynamic_cast<codec::AdaptiveLevelCodec&>(*compressor);
+  codec::AdaptiveLevelCodec& adaptive = *compressor->adaptive_levels();
   const auto adaptation = make_level_adaptation(comm, adaptive, every);
   const Layout layout = test_layout();
   auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = bucket_bytes});
@@ -126,9 +127,8 @@ TEST_CASE("all ranks have the same table after every step", "[adaptation]") {
         CHECK_NOTHROW(comm.require_same(fingerprint, "level table"));
       }
       // Steps 0, 2 and 4 adapt; 1 and 3 leave the table alone.
-      CHECK(result.fingerprints[0] !=
-            codec::level_fingerprint(codec::LevelTable(
-                dynamic_cast<codec::AdaptiveLevelCodec&>(*make(name)).levels(), false)));
+      CHECK(result.fingerprints[0] != codec::level_fingerprint(codec::LevelTable(
+                                          make(name)->adaptive_levels()->levels(), false)));
       CHECK(result.fingerprints[1] == result.fingerprints[0]);
       CHECK(result.fingerprints[3] == result.fingerprints[2]);
       CHECK(result.notes[0] == (comm.rank() == 0));
@@ -166,7 +166,7 @@ TEST_CASE("the state restores the table and its step", "[adaptation]") {
   REQUIRE(result.state.size() == 1 + 4);
   CHECK(result.state[0] == 3);
   const auto compressor = make("alq");
-  auto& adaptive = dynamic_cast<codec::AdaptiveLevelCodec&>(*compressor);
+  codec::AdaptiveLevelCodec& adaptive = *compressor->adaptive_levels();
   const auto adaptation = make_level_adaptation(comm, adaptive, 2);
   CHECK(state_of(*adaptation)[0] == 0);
   restore(*adaptation, result.state);
@@ -203,7 +203,7 @@ TEST_CASE("the schedule is the papers' unless a period is given", "[adaptation]"
 TEST_CASE("a step of zero gradients leaves the table", "[adaptation]") {
   comm::Communicator comm(test::session(), 30);
   const auto compressor = make("alq");
-  auto& adaptive = dynamic_cast<codec::AdaptiveLevelCodec&>(*compressor);
+  codec::AdaptiveLevelCodec& adaptive = *compressor->adaptive_levels();
   const auto adaptation = make_level_adaptation(comm, adaptive, 1);
   const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {});
   const std::uint32_t before = adaptive.fingerprint();

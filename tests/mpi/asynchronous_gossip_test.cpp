@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/blobs.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -148,9 +148,9 @@ TEST_CASE("pure averaging reaches the mean and keeps the sum", "[asynchronous]")
     double target;  // of the first spread; 8 bits round to 1/127 of about 4 standard deviations
   };
   std::vector<Case> cases;
-  cases.push_back({codec::make_none(), 1e-4});
-  cases.push_back({codec::make_int8({.bucket_size = 512}), 0.05});
-  cases.push_back({codec::make_qsgd_v({.bits = 8, .bucket_size = 512}), 0.1});
+  cases.push_back({codec::make_compressor("none"), 1e-4});
+  cases.push_back({codec::make_compressor("int8", {.bucket_size = 512}), 0.05});
+  cases.push_back({codec::make_compressor("qsgd-v", {.bits = 8, .bucket_size = 512}), 0.1});
   for (const Case& one : cases) {
     for (const GraphKind kind : graphs(comm.size())) {
       Pairs pairs(comm, *one.compressor, kind);
@@ -166,7 +166,7 @@ TEST_CASE("pure averaging reaches the mean and keeps the sum", "[asynchronous]")
 
 TEST_CASE("a biased compressor keeps the sum", "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
-  const auto topk = codec::make_topk({.density = 0.1});
+  const auto topk = codec::make_compressor("topk", {.density = 0.1});
   Pairs pairs(comm, *topk, GraphKind::star);
   pairs.draw(6);
   const auto before = sum_over_ranks(comm, pairs.parameters);
@@ -181,7 +181,7 @@ TEST_CASE("a biased compressor keeps the sum", "[asynchronous]") {
 
 TEST_CASE("ranks of any speed share an epoch's steps and meet at its end", "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   for (const GraphKind kind : graphs(comm.size())) {
     Pairs pairs(comm, *none, kind);
     const RandomStream random({.run_seed = 9, .rank = static_cast<std::uint32_t>(comm.rank())});
@@ -211,7 +211,7 @@ TEST_CASE("ranks of any speed share an epoch's steps and meet at its end", "[asy
 
 TEST_CASE("updates that land during an exchange are kept", "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
-  const auto int8 = codec::make_int8({.bucket_size = 512});
+  const auto int8 = codec::make_compressor("int8", {.bucket_size = 512});
   Pairs pairs(comm, *int8, GraphKind::star);
   pairs.epoch(100, [&] {
     for (float& value : pairs.parameters) value += 0.25f;
@@ -227,7 +227,7 @@ TEST_CASE("updates that land during an exchange are kept", "[asynchronous]") {
 TEST_CASE("quadratics with other minima on each rank meet near their mean by steps",
           "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const double middle = (comm.size() - 1) / 2.0;
   for (const GraphKind kind : graphs(comm.size())) {
     Pairs pairs(comm, *none, kind);
@@ -265,7 +265,7 @@ TEST_CASE("the loop trains without a common step", "[asynchronous]") {
       blobs, partition,
       {.batch_size = 5, .batches_per_epoch = plan.steps_per_epoch, .augment = false, .seed = 1});
   test::ToyReplica replica(12, 2, 1);
-  const auto compressor = codec::make_int8({.bucket_size = 512});
+  const auto compressor = codec::make_compressor("int8", {.bucket_size = 512});
   const auto buckets = pipeline::plan_buckets(replica.layout(), *compressor, {.skip_below = 1});
   gossip::SharedModel model(buckets, replica.parameters().size());
   gossip::PairwiseAveraging averaging({comm, *compressor, buckets, model}, {});

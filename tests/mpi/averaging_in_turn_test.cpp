@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/catch.hpp"
 #include "support/decoder_table.hpp"
 #include "support/gaussian.hpp"
@@ -171,6 +171,6 @@ TEST_CASE("workers remember what ranks remember", "[averaging-in-turn]") {
 
 TEST_CASE("float32 is added in the order of ranks", "[averaging-in-turn]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   compare(comm, *none, true, [] { return std::unique_ptr<GradientMemory>(); });
 }

@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
 #include "support/catch.hpp"
+#include "support/compressors.hpp"
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
@@ -87,28 +88,21 @@ Outcome run(comm::Communicator& comm, Collective& collective, std::span<const Fu
 using Make = std::function<std::unique_ptr<codec::Compressor>()>;
 
 std::vector<std::pair<std::string, Make>> all_compressors() {
-  using namespace codec;
-  return {{"none", [] { return make_none(); }},
-          {"fp16", [] { return make_fp16(); }},
-          {"bf16", [] { return make_bf16(); }},
-          {"qsgd", [] { return make_qsgd({.bits = 4, .bucket_size = 512}); }},
-          {"qsgd-v", [] { return make_qsgd_v({.bits = 4, .bucket_size = 512}); }},
-          {"elastiquant", [] { return make_elastiquant({.bits = 4}); }},
-          {"elastiquant8", [] { return make_elastiquant({.bits = 8, .bucket_size = 512}); }},
-          {"e-elastiquant", [] { return make_e_elastiquant({.coding = Coding::automatic}); }},
-          {"terngrad", [] { return make_terngrad({}); }},
-          {"int8", [] { return make_int8({.bucket_size = 512}); }},
-          {"natural", [] { return make_natural(); }},
-          {"signsgd", [] { return make_signsgd(); }},
-          {"ef-signsgd", [] { return make_ef_signsgd(); }},
-          {"onebit", [] { return make_onebit(); }},
-          {"topk", [] { return make_topk({.density = 0.05}); }},
-          {"dgc", [] { return make_dgc({.density = 0.05}); }},
-          {"threshold", [] { return make_threshold({.density = 0.05, .value_bits = 16}); }},
-          {"randomk", [] { return make_randomk({.density = 0.05}); }},
-          {"powersgd", [] { return make_powersgd({}); }},
-          {"atomo", [] { return make_atomo({}); }},
-          {"atomo entries", [] { return make_atomo({.atoms = codec::Atoms::entrywise}); }}};
+  std::vector<std::pair<std::string, Make>> all;
+  for (const Entry<codec::CompressorRow> row : codec::CompressorRow::all())
+    all.emplace_back(row->name, [row] {
+      return test::made_by_default(*row, {.bucket_size = 512, .density = 0.05});
+    });
+  all.emplace_back("elastiquant8", [] {
+    return codec::make_compressor("elastiquant", {.bits = 8, .bucket_size = 512});
+  });
+  all.emplace_back("threshold16", [] {
+    return codec::make_compressor("threshold", {.density = 0.05, .value_bits = 16});
+  });
+  all.emplace_back("atomo entries", [] {
+    return codec::make_compressor("atomo", {.atoms = codec::Atoms::entrywise});
+  });
+  return all;
 }
 
 }  // namespace
@@ -139,7 +133,7 @@ TEST_CASE("every collective gives identical bits on every rank", "[collective]")
 TEST_CASE("lossless collectives agree with dense to float rounding", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const auto plan = pipeline::plan_buckets(layout, *none, {.bucket_bytes = 20000});
   const auto mean = exact_mean(comm.size(), total_count(layout));
   std::vector<std::unique_ptr<Collective>> collectives;
@@ -162,7 +156,7 @@ TEST_CASE("lossless collectives agree with dense to float rounding", "[collectiv
 TEST_CASE("mpi-allreduce is one blocking call of MPI_Allreduce a bucket", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::layout_of({{600, 1000}, {1000}, {400, 1000}});
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   // The largest bucket and piece that there are: the whole gradient at once.
   const auto plan = pipeline::plan_buckets(
       layout, *none, {.bucket_bytes = std::size_t{64} << 20, .piece_bytes = std::size_t{64} << 20});
@@ -186,7 +180,7 @@ TEST_CASE("compressed means stay within the codec's variance", "[collective]") {
   for (Rank r = 0; r < comm.size(); ++r) {
     for (const float g : gradient_of(r, mean.size())) square_all += static_cast<double>(g) * g;
   }
-  const auto compressor = codec::make_elastiquant({.bits = 8, .bucket_size = 512});
+  const auto compressor = codec::make_compressor("elastiquant", {.bits = 8, .bucket_size = 512});
   const double eps = 0.000393;  // worst case of 8 bits, bucket 512, L2: algorithms reference 2.6
   const double n = comm.size();
   const auto plan = pipeline::plan_buckets(layout, *compressor, {});
@@ -241,7 +235,7 @@ TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   // One tensor of 16 runs a rank, fixed-size codec: the formulas hold exactly, headers included.
   const std::size_t count = 8192 * 16 * n;
   const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(16 * n)}, 0, count}};
-  const auto compressor = codec::make_bf16();
+  const auto compressor = codec::make_compressor("bf16");
   const auto plan =
       pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const std::uint64_t header = codec::kFrameHeaderBytes;
@@ -269,7 +263,7 @@ TEST_CASE("a contribution subtracted from the exact values leaves the codec's er
   const Layout layout = test_layout();
   Workspace workspace;
   for (const bool scatters : {false, true}) {
-    const auto compressor = codec::make_elastiquant({.bits = 8, .bucket_size = 512});
+    const auto compressor = codec::make_compressor("elastiquant", {.bits = 8, .bucket_size = 512});
     const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                      : make_allgather(comm, *compressor, plan);
@@ -295,7 +289,7 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
   const Layout layout = {{"weight", {256, 256}, 0, 65536}};
   // fp16 rounds to nearest, so the same values give the same error in every step, unless
   // remembered.
-  const auto compressor = codec::make_bf16();
+  const auto compressor = codec::make_compressor("bf16");
   const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   double errors[2] = {};
   for (const bool feedback : {false, true}) {
@@ -327,7 +321,7 @@ TEST_CASE("a message of another step is refused by name", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   if (comm.size() == 1) return;
   const Layout layout = test_layout();
-  const auto compressor = codec::make_qsgd({});
+  const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto collective = make_allgather(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), total_count(layout));

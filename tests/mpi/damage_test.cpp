@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "collective/collective.hpp"
 #include "gossip/pairwise.hpp"
 #include "pipeline/engine.hpp"
@@ -162,8 +162,8 @@ Case mean_by(const std::string& name, const MakeCompressor& make_compressor,
 
 std::vector<Case> collectives() {
   using namespace collective;
-  const auto none = [] { return codec::make_none(); };
-  const auto qsgd = [] { return codec::make_qsgd({}); };
+  const auto none = [] { return codec::make_compressor("none"); };
+  const auto qsgd = [] { return codec::make_compressor("qsgd", {.bucket_size = 512}); };
   const auto allgather = [](auto& comm, auto& c, auto& plan) {
     return make_allgather(comm, c, plan);
   };
@@ -189,13 +189,13 @@ std::vector<Case> collectives() {
           mean_by("hierarchical, one host", qsgd, hierarchical),
           mean_by("hierarchical, hosts of two", qsgd, hierarchical, 2),
           mean_by(
-              "sparse", [] { return codec::make_topk({.density = 0.1}); },
+              "sparse", [] { return codec::make_compressor("topk", {.density = 0.1}); },
               [](auto& comm, auto& c, auto& plan) { return make_sparse(comm, c, plan, {}); }),
           mean_by(
-              "integer", [] { return codec::make_qsgd_v({}); },
+              "integer", [] { return codec::make_compressor("qsgd-v", {.bucket_size = 512}); },
               [](auto& comm, auto& c, auto& plan) { return make_integer(comm, c, plan); }),
           mean_by(
-              "power-sgd", [] { return codec::make_powersgd({}); },
+              "power-sgd", [] { return codec::make_compressor("powersgd"); },
               [](auto& comm, auto&, auto& plan) {
                 return make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
               })};
@@ -215,7 +215,7 @@ Case gossip_by(const std::string& recipe, const MakeCompressor& make_compressor)
 
 void meet_in_pairs(Communicator& comm) {
   if (comm.rank() > 1) return;
-  const auto& compressor = kept(codec::make_qsgd({}));
+  const auto& compressor = kept(codec::make_compressor("qsgd", {.bucket_size = 512}));
   const Plan& plan = keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
   auto& model = keep(std::make_shared<gossip::SharedModel>(plan, total_count(test_layout())));
   auto& averaging = keep(std::make_shared<gossip::PairwiseAveraging>(
@@ -226,8 +226,8 @@ void meet_in_pairs(Communicator& comm) {
 }
 
 std::vector<Case> gossips() {
-  const auto none = [] { return codec::make_none(); };
-  const auto qsgd = [] { return codec::make_qsgd({}); };
+  const auto none = [] { return codec::make_compressor("none"); };
+  const auto qsgd = [] { return codec::make_compressor("qsgd", {.bucket_size = 512}); };
   return {gossip_by("d-psgd", none),
           gossip_by("sgp", none),
           gossip_by("choco-sgd", qsgd),

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/parallel.hpp"
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
@@ -38,81 +38,86 @@ using MakeSetup = std::function<Setup()>;
 
 std::vector<std::pair<std::string, MakeSetup>> setups() {
   using namespace codec;
-  return {{"none",
-           [] {
-             return Setup{make_none(), nullptr};
-           }},
-          {"qsgd",
-           [] {
-             return Setup{make_qsgd({}), nullptr, true};
-           }},
-          {"e-elastiquant",
-           [] {
-             return Setup{make_e_elastiquant({.coding = Coding::automatic}), nullptr};
-           }},
-          {"terngrad",
-           [] {
-             return Setup{make_terngrad({}), nullptr};
-           }},
-          {"topk",
-           [] {
-             return Setup{make_topk({}), make_error_feedback(kCount)};
-           }},
-          {"dgc",
-           [] {
-             return Setup{make_dgc({}), make_dgc_memory(kCount, {})};
-           }},
-          {"atomo",
-           [] {
-             return Setup{make_atomo({}), nullptr};
-           }},
-          {"powersgd",
-           [] {
-             return Setup{make_powersgd({}), make_error_feedback(kCount)};
-           }},
-          {"ring",
-           [] {
-             return Setup{make_elastiquant({.bucket_size = 512}), make_error_feedback(kCount),
-                          false, &make_ring};
-           }},
-          {"recursive doubling",
-           [] {
-             return Setup{make_qsgd({}), nullptr, false, &make_recursive_doubling};
-           }},
-          {"recursive doubling of top-k",
-           [] {
-             return Setup{make_topk({.density = 0.1}), make_error_feedback(kCount), false,
-                          &make_recursive_doubling};
-           }},
-          {"integer qsgd-v",
-           [] {
-             return Setup{make_qsgd_v({}), nullptr, false, &make_integer};
-           }},
-          {"integer terngrad with feedback",
-           [] {
-             return Setup{make_terngrad({}), make_error_feedback(kCount), false, &make_integer};
-           }},
-          {"integer int8 with feedback",
-           [] {
-             return Setup{make_int8({.bucket_size = 512}), make_error_feedback(kCount), false,
-                          &make_integer};
-           }},
-          {"elastiquant with feedback",
-           [] {
-             return Setup{make_elastiquant({}), make_error_feedback(kCount), true};
-           }},
-          {"elastiquant with feedback, hierarchical",
-           [] {
-             return Setup{make_elastiquant({}), make_error_feedback(kCount), false, nullptr, true};
-           }},
-          {"topk, hierarchical",
-           [] {
-             return Setup{make_topk({}), make_error_feedback(kCount), false, nullptr, true};
-           }},
-          {"elastiquant with feedback and threads", [] {
-             return Setup{make_parallel(make_elastiquant({.bucket_size = 512}), 3, 0),
-                          make_error_feedback(kCount), true};
-           }}};
+  return {
+      {"none",
+       [] {
+         return Setup{make_compressor("none"), nullptr};
+       }},
+      {"qsgd",
+       [] {
+         return Setup{make_compressor("qsgd", {.bucket_size = 512}), nullptr, true};
+       }},
+      {"e-elastiquant",
+       [] {
+         return Setup{make_compressor("e-elastiquant", {.coding = Coding::automatic}), nullptr};
+       }},
+      {"terngrad",
+       [] {
+         return Setup{make_compressor("terngrad"), nullptr};
+       }},
+      {"topk",
+       [] {
+         return Setup{make_compressor("topk"), make_error_feedback(kCount)};
+       }},
+      {"dgc",
+       [] {
+         return Setup{make_compressor("dgc"), make_dgc_memory(kCount, {})};
+       }},
+      {"atomo",
+       [] {
+         return Setup{make_compressor("atomo"), nullptr};
+       }},
+      {"powersgd",
+       [] {
+         return Setup{make_compressor("powersgd"), make_error_feedback(kCount)};
+       }},
+      {"ring",
+       [] {
+         return Setup{make_compressor("elastiquant", {.bucket_size = 512}),
+                      make_error_feedback(kCount), false, &make_ring};
+       }},
+      {"recursive doubling",
+       [] {
+         return Setup{make_compressor("qsgd", {.bucket_size = 512}), nullptr, false,
+                      &make_recursive_doubling};
+       }},
+      {"recursive doubling of top-k",
+       [] {
+         return Setup{make_compressor("topk", {.density = 0.1}), make_error_feedback(kCount), false,
+                      &make_recursive_doubling};
+       }},
+      {"integer qsgd-v",
+       [] {
+         return Setup{make_compressor("qsgd-v", {.bucket_size = 512}), nullptr, false,
+                      &make_integer};
+       }},
+      {"integer terngrad with feedback",
+       [] {
+         return Setup{make_compressor("terngrad"), make_error_feedback(kCount), false,
+                      &make_integer};
+       }},
+      {"integer int8 with feedback",
+       [] {
+         return Setup{make_compressor("int8", {.bucket_size = 512}), make_error_feedback(kCount),
+                      false, &make_integer};
+       }},
+      {"elastiquant with feedback",
+       [] {
+         return Setup{make_compressor("elastiquant"), make_error_feedback(kCount), true};
+       }},
+      {"elastiquant with feedback, hierarchical",
+       [] {
+         return Setup{make_compressor("elastiquant"), make_error_feedback(kCount), false, nullptr,
+                      true};
+       }},
+      {"topk, hierarchical",
+       [] {
+         return Setup{make_compressor("topk"), make_error_feedback(kCount), false, nullptr, true};
+       }},
+      {"elastiquant with feedback and threads", [] {
+         return Setup{make_parallel(make_compressor("elastiquant", {.bucket_size = 512}), 3, 0),
+                      make_error_feedback(kCount), true};
+       }}};
 }
 
 /// Every two ranks pretend to have a host of their own, so that messages take both ways.
@@ -187,8 +192,8 @@ TEST_CASE("the number of threads changes no bit", "[engine]") {
   comm::Communicator comm(test::session(), 30);
   for (const bool scatters : {false, true}) {
     const auto mean_with = [&](int threads) {
-      auto compressor =
-          codec::make_parallel(codec::make_elastiquant({.bucket_size = 512}), threads, 0);
+      auto compressor = codec::make_parallel(
+          codec::make_compressor("elastiquant", {.bucket_size = 512}), threads, 0);
       return run(comm, {std::move(compressor), make_error_feedback(kCount), scatters}, true, 5,
                  20000);
     };
@@ -214,7 +219,7 @@ TEST_CASE("a gradient that is not finite stops the step with its tensor's name",
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   for (const bool overlap : {false, true}) {
-    const auto none = codec::make_none();
+    const auto none = codec::make_compressor("none");
     auto plan = pipeline::plan_buckets(layout, *none, {});
     const auto collective = make_allgather(comm, *none, plan);
     std::vector<float> gradient(kCount, 1.0f);
@@ -242,7 +247,7 @@ TEST_CASE("a gradient that is not finite stops the step with its tensor's name",
 TEST_CASE("the measured variance is that of the own message", "[engine]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
-  const auto compressor = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
+  const auto compressor = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});
   auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto collective = make_allgather(comm, *compressor, plan);
   std::vector<float> gradient =
@@ -287,7 +292,7 @@ struct Errors {
 /// By scatter-reduce, of Gaussian gradients.
 Errors errors_of_scatter_reduce(comm::Communicator& comm, std::size_t count, int steps) {
   const Layout layout = {{"w", {static_cast<std::int64_t>(count / 64), 64}, 0, count}};
-  const auto compressor = codec::make_qsgd_v({.bits = 3, .bucket_size = 64});
+  const auto compressor = codec::make_compressor("qsgd-v", {.bits = 3, .bucket_size = 64});
   auto plan = pipeline::plan_buckets(layout, *compressor, {.skip_below = 1});
   const auto collective = make_scatter_reduce(comm, *compressor, plan, {});
   std::vector<float> gradient(count);

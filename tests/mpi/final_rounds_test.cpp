@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "core/checksum.hpp"
 #include "pipeline/plan.hpp"
 #include "support/catch.hpp"
@@ -118,7 +118,7 @@ TEST_CASE("rounds of plain gossip contract as their matrix says and keep the mea
           "[final-rounds]") {
   comm::Communicator comm(test::session(), 30);
   for (const bool combine_first : {false, true}) {
-    Gossip g(comm, ring(comm.size()), Gossip::Kind::plain, codec::make_none(), 1, false,
+    Gossip g(comm, ring(comm.size()), Gossip::Kind::plain, codec::make_compressor("none"), 1, false,
              combine_first);
     const double contraction = topology::contraction(g.topology->at(0));
     const auto mass = g.mass();
@@ -136,7 +136,8 @@ TEST_CASE("rounds of compressed gossip approach the mean and keep it", "[final-r
   comm::Communicator comm(test::session(), 30);
   for (const auto kind : {Gossip::Kind::choco, Gossip::Kind::squeeze}) {
     const float gamma = kind == Gossip::Kind::choco ? 0.8f : 0.5f;
-    Gossip g(comm, ring(comm.size()), kind, codec::make_int8({.bucket_size = 512}), gamma);
+    Gossip g(comm, ring(comm.size()), kind, codec::make_compressor("int8", {.bucket_size = 512}),
+             gamma);
     const auto mass = g.mass();
     const double before = g.consensus().distance;
     constexpr StepId kRounds = 40;
@@ -149,7 +150,8 @@ TEST_CASE("rounds of compressed gossip approach the mean and keep it", "[final-r
 
 TEST_CASE("with push-sum it is the weighted mean that stays and is reached", "[final-rounds]") {
   comm::Communicator comm(test::session(), 30);
-  Gossip g(comm, ring_with_chord(comm.size()), Gossip::Kind::plain, codec::make_none(), 1, true);
+  Gossip g(comm, ring_with_chord(comm.size()), Gossip::Kind::plain, codec::make_compressor("none"),
+           1, true);
   const auto mass = g.mass();
   const double before = g.consensus().distance;
   g.mix(3);
@@ -171,8 +173,8 @@ TEST_CASE("every byte of a round has its edge", "[final-rounds]") {
   comm::Communicator comm(test::session(), 30);
   const int n = comm.size();
   for (const bool directed : {true, false}) {
-    Gossip g(comm, ring(n, directed), Gossip::Kind::choco, codec::make_int8({.bucket_size = 512}),
-             0.5);
+    Gossip g(comm, ring(n, directed), Gossip::Kind::choco,
+             codec::make_compressor("int8", {.bucket_size = 512}), 0.5);
     const Traffic traffic = g.mix(4);
     const auto sent = g.synchronizer->sent_bytes_by_peer();
     REQUIRE(sent.size() == static_cast<std::size_t>(n));
@@ -196,8 +198,8 @@ TEST_CASE("every byte of a round has its edge", "[final-rounds]") {
 
 TEST_CASE("public copies that are exchanged anew have edges too", "[final-rounds]") {
   comm::Communicator comm(test::session(), 30);
-  Gossip g(comm, ring(comm.size()), Gossip::Kind::choco, codec::make_int8({.bucket_size = 512}),
-           0.5, false, false, 2);
+  Gossip g(comm, ring(comm.size()), Gossip::Kind::choco,
+           codec::make_compressor("int8", {.bucket_size = 512}), 0.5, false, false, 2);
   const Traffic traffic = g.mix(4);
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : g.synchronizer->sent_bytes_by_peer()) sum += bytes;

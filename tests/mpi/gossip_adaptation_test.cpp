@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "collective/adaptation.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -39,8 +39,8 @@ std::vector<double> sums_over_ranks(comm::Communicator& comm, const std::vector<
 
 /// Six steps without updates; every second one adapts.
 void check_mixing(comm::Communicator& comm, const std::string& mixer_name, bool combine_first) {
-  const auto compressor = codec::make_alq({.bits = 4, .bucket_size = 512});
-  auto& adaptive = dynamic_cast<codec::AdaptiveLevelCodec&>(*compressor);
+  const auto compressor = codec::make_compressor("alq", {.bits = 4, .bucket_size = 512});
+  codec::AdaptiveLevelCodec& adaptive = *compressor->adaptive_levels();
   const auto adaptation = collective::make_level_adaptation(comm, adaptive, 2);
   const auto ring = topology::make_topology({}, comm.size());
   const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {.bucket_bytes = 8000});

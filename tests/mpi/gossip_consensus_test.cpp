@@ -64,7 +64,7 @@ GossipRecipe bare(const std::string& name) {
 double bias_of(comm::Communicator& comm, const std::string& name,
                const topology::Topology& topology, int steps, float rate) {
   const Layout layout = gossip_layout();
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   Quadratic loss = quadratic_of(total_count(layout), static_cast<std::size_t>(comm.rank()));
   std::ranges::fill(loss.curvature, 1.0f);
   GossipRank rank(comm, bare(name), {}, topology, *none, layout, {.plan = gossip_plan()});
@@ -124,7 +124,7 @@ TEST_CASE("skewed quadratics: D-PSGD stays off the optimum, D2 and tracking reac
 TEST_CASE("D2 still reaches the optimum after steps at rate 0", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = gossip_layout();
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const auto ring = make(GraphKind::ring, comm.size());
   Quadratic loss = quadratic_of(total_count(layout), static_cast<std::size_t>(comm.rank()));
   GossipRank rank(comm, bare("d2"), {}, *ring, *none, layout, {.plan = gossip_plan()});
@@ -141,7 +141,7 @@ TEST_CASE("with unequal out-degrees push-sum reaches the mean, unweighted gossip
   comm::Communicator comm(session(), 30);
   const auto topology = ring_with_chord(comm.size());
   const Layout layout = gossip_layout();
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   auto start = own_start(comm, total_count(layout));
   for (float& x : start) x += 3;  // a mean to be off from
   const auto mean = mean_over_ranks(comm, start);
@@ -164,7 +164,7 @@ TEST_CASE("SGP trains to the mean optimum where weights are unequal", "[gossip]"
   comm::Communicator comm(session(), 30);
   const auto topology = ring_with_chord(comm.size());
   const Layout layout = gossip_layout();
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   Quadratic loss = quadratic_of(total_count(layout), static_cast<std::size_t>(comm.rank()));
   for (const char* name : {"sgp", "sgp, combine first", "quant-sgp", "sparse-push"}) {
     GossipRank rank(comm, bare(name), {}, *topology, *none, layout, {.plan = gossip_plan()});
@@ -192,7 +192,7 @@ TEST_CASE("models approach each other at the second eigenvalue", "[gossip]") {
   };
   const Layout layout = gossip_layout();
   const std::size_t count = total_count(layout);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   for (const auto& [kind, directed, gap, turns] :
        {Speed{GraphKind::ring, false, 0.1953, 1}, Speed{GraphKind::ring, true, 0.0761, 1},
         Speed{GraphKind::torus, false, 0.4, 2}, Speed{GraphKind::exponential, false, 0.5, 4}}) {
@@ -230,7 +230,7 @@ TEST_CASE("a period of one peer at a time is the mean, for a power of two", "[go
   comm::Communicator comm(session(), 30);
   if ((comm.size() & (comm.size() - 1)) != 0) return;
   const Layout layout = gossip_layout();
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const auto topology = make(GraphKind::one_peer_exponential, comm.size());
   GossipRank rank(comm, bare("d-psgd"), {}, *topology, *none, layout, {.plan = gossip_plan()});
   std::ranges::copy(own_start(comm, total_count(layout)), rank.parameters().begin());
@@ -269,7 +269,7 @@ double sum_error(comm::Communicator& comm, GossipRank& rank, const topology::Top
 TEST_CASE("renewed public copies repair a damaged running sum", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = gossip_layout();
-  const auto compressor = codec::make_qsgd_v({.bits = 8});
+  const auto compressor = codec::make_compressor("qsgd-v", {.bits = 8, .bucket_size = 512});
   const auto ring = make(GraphKind::ring, comm.size());
   for (const StepId resync_every : {StepId{0}, StepId{8}}) {
     GossipRank rank(comm, bare("choco-sgd"), {.damping = 1}, *ring, *compressor, layout,
@@ -296,7 +296,7 @@ TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = layout_of({{40, 50}});
   const std::size_t count = total_count(layout);
-  const auto compressor = codec::make_topk({.density = 0.01});
+  const auto compressor = codec::make_compressor("topk", {.density = 0.01});
   for (const char* name : {"choco-sgd", "quant-sgp"}) {
     for (const NamedTopology& topology : all_topologies(comm.size())) {
       const GossipRecipe recipe = bare(name);
@@ -322,7 +322,7 @@ TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
 TEST_CASE("AdaGossip brings models together, large ones and small ones", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = gossip_layout();
-  const auto compressor = codec::make_topk({.density = 0.1});
+  const auto compressor = codec::make_compressor("topk", {.density = 0.1});
   const auto ring = make(GraphKind::ring, comm.size());
   // The reference's gamma of 1 with a largest step that contracts, and a gamma that suits the size.
   struct Steps {

@@ -48,7 +48,7 @@ std::vector<float> train_on_blobs(comm::Communicator& comm, const topology::Topo
       blobs, partition,
       {.batch_size = batch_size, .batches_per_epoch = 1, .augment = false, .seed = 1});
   ToyReplica replica(12, 2, 1 + static_cast<std::uint64_t>(comm.rank()));  // rank 0's counts
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const auto plan = pipeline::plan_buckets(replica.layout(), *none, {});
   const auto mixer = gossip::make_plain_mixer({comm, *none, topology, plan});
   const auto synchronizer = train::make_gossip_averaging({.comm = comm,
@@ -99,7 +99,7 @@ std::vector<float> train_alone() {
 
 TEST_CASE("uncompressed and at gamma 1 CHOCO and DeepSqueeze are D-PSGD", "[gossip]") {
   comm::Communicator comm(session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   GossipRecipe recipe = recipe_named("d-psgd");
   for (const NamedTopology& topology : all_topologies(comm.size())) {
     if (!topology.doubly_stochastic || !topology.made->is_static()) continue;
@@ -152,7 +152,7 @@ TEST_CASE("overlap, buckets and pieces change no bit", "[gossip]") {
 TEST_CASE("one node's quasi-global momentum is SGD with an averaged momentum", "[gossip]") {
   comm::Communicator comm(session(), 30);
   if (comm.size() > 1) return;
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const auto alone = make(topology::GraphKind::complete, 1);
   const std::size_t count = total_count(gossip_layout());
   const Quadratic loss = quadratic_of(count, 0);

@@ -108,7 +108,7 @@ TEST_CASE("every mix preserves the mean over ranks", "[gossip]") {
 TEST_CASE("equal models stay equal for hundreds of mixes", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = layout_of({{3, 3}});
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   for (const NamedTopology& topology : all_topologies(comm.size())) {
     for (const char* name : {"d-psgd", "sgp", "choco-sgd", "deep-squeeze"}) {
       GossipRecipe recipe = recipe_named(name);

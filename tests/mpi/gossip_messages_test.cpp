@@ -25,7 +25,7 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
                                   std::uint32_t index) {
   auto segments = bucket.segments;
   for (codec::Segment& s : segments) s.begin -= bucket.begin;
-  const auto fp16 = codec::make_fp16();
+  const auto fp16 = codec::make_compressor("fp16");
   const codec::Compressor& sender = wrong == Wrong::codec ? *fp16 : compressor;
   std::vector<std::byte> frame(codec::max_message_bytes(sender, segments));
   Workspace workspace;
@@ -64,7 +64,7 @@ void answer(comm::Communicator& comm, const codec::Compressor& compressor,
 
 /// What rank 0's mixer says to it; "" if it takes it.
 std::string refusal_of(comm::Communicator& comm, Mixing mixing, Wrong wrong) {
-  const auto compressor = codec::make_qsgd({});
+  const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const Layout layout = layout_of({{30, 40}});
   const auto plan = pipeline::plan_buckets(layout, *compressor, {.skip_below = 1});
   const auto ring = make(topology::GraphKind::ring, 2);

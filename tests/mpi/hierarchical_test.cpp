@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
 #include "collective/lanes.hpp"
@@ -70,12 +70,13 @@ using Make = std::function<std::unique_ptr<codec::Compressor>()>;
 
 std::vector<std::pair<std::string, Make>> compressors() {
   using namespace codec;
-  return {{"none", [] { return make_none(); }},
-          {"qsgd", [] { return make_qsgd({.bits = 4, .bucket_size = 3000}); }},
-          {"e-elastiquant", [] { return make_e_elastiquant({.coding = Coding::automatic}); }},
-          {"terngrad", [] { return make_terngrad({}); }},
-          {"topk", [] { return make_topk({.density = 0.05}); }},
-          {"randomk", [] { return make_randomk({.density = 0.05}); }}};
+  return {{"none", [] { return make_compressor("none"); }},
+          {"qsgd", [] { return make_compressor("qsgd", {.bits = 4, .bucket_size = 3000}); }},
+          {"e-elastiquant",
+           [] { return make_compressor("e-elastiquant", {.coding = Coding::automatic}); }},
+          {"terngrad", [] { return make_compressor("terngrad"); }},
+          {"topk", [] { return make_compressor("topk", {.density = 0.05}); }},
+          {"randomk", [] { return make_compressor("randomk", {.density = 0.05}); }}};
 }
 
 }  // namespace
@@ -137,7 +138,7 @@ TEST_CASE("hierarchical without compression is the mean", "[hierarchical]") {
       const auto g = gradient_of(r, count);
       for (std::size_t i = 0; i < count; ++i) sum[i] += static_cast<double>(g[i]);
     }
-    const auto none = codec::make_none();
+    const auto none = codec::make_compressor("none");
     const auto plan = pipeline::plan_buckets(layout, *none, {.bucket_bytes = 20000});
     const auto collective = make_hierarchical(*comm, *none, plan, {});
     const auto mean = mean_of_all(*comm, *collective, plan, count);
@@ -201,7 +202,7 @@ TEST_CASE("hierarchical's counted bytes equal its cost formula", "[hierarchical]
     // 4 runs for each lane and host, whose frames have the same length wherever they are.
     const std::uint64_t runs = 4 * lanes * hosts, count = 8192 * runs;
     const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(runs)}, 0, count}};
-    const auto compressor = codec::make_bf16();
+    const auto compressor = codec::make_compressor("bf16");
     const auto plan =
         pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
     const auto collective = make_hierarchical(*comm, *compressor, plan, {});
@@ -231,9 +232,10 @@ TEST_CASE("hierarchical's residuals sum to what was not applied", "[hierarchical
   const std::size_t count = total_count(layout);
   constexpr StepId kSteps = 3;
   using namespace codec;
-  const std::vector<Make> lossy = {[] { return make_elastiquant({.bits = 3, .bucket_size = 512}); },
-                                   [] { return make_topk({.density = 0.02}); },
-                                   [] { return make_terngrad({}); }};
+  const std::vector<Make> lossy = {
+      [] { return make_compressor("elastiquant", {.bits = 3, .bucket_size = 512}); },
+      [] { return make_compressor("topk", {.density = 0.02}); },
+      [] { return make_compressor("terngrad"); }};
   for (const Arrangement& arrangement : arrangements()) {
     const auto comm = arranged(arrangement);
     for (const Make& make : lossy) {
@@ -284,7 +286,7 @@ TEST_CASE("hierarchical names a host that is out of step", "[hierarchical]") {
   const auto comm = arranged(arrangements()[1]);
   if (comm->size() == 1) return;
   const Layout layout = test_layout();
-  const auto compressor = codec::make_qsgd({});
+  const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   // In one piece, so that every rank has values of it and receives the wrong message itself.
   const auto plan =
       pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
@@ -308,7 +310,8 @@ TEST_CASE("hierarchical names a host that is out of step", "[hierarchical]") {
 TEST_CASE("hierarchical refuses compressors that need every rank's message", "[hierarchical]") {
   comm::Communicator comm(test::session(), 30);
   for (const bool votes : {false, true}) {
-    const auto compressor = votes ? codec::make_signsgd() : codec::make_dgc({});
+    const auto compressor =
+        votes ? codec::make_compressor("signsgd") : codec::make_compressor("dgc");
     const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {});
     try {
       (void)make_hierarchical(comm, *compressor, plan, {});

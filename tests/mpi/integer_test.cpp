@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
@@ -46,14 +46,16 @@ struct Case {
 std::vector<Case> cases() {
   using namespace codec;
   return {
-      {"terngrad", [] { return make_terngrad({}); }, 1},
-      {"terngrad unclipped", [] { return make_terngrad({.clip = 0}); }, 1},
-      {"int8", [] { return make_int8({.bucket_size = 512}); }, 127},
-      {"int8 in odd buckets", [] { return make_int8({.bucket_size = 100}); }, 127},
-      {"qsgd-v 2", [] { return make_qsgd_v({.bits = 2, .bucket_size = 512}); }, 1},
-      {"qsgd-v 4", [] { return make_qsgd_v({.bits = 4, .bucket_size = 512}); }, 7},
-      {"qsgd-v 5 in odd buckets", [] { return make_qsgd_v({.bits = 5, .bucket_size = 77}); }, 15},
-      {"qsgd-v 8", [] { return make_qsgd_v({.bits = 8, .bucket_size = 8192}); }, 127}};
+      {"terngrad", [] { return make_compressor("terngrad"); }, 1},
+      {"terngrad unclipped", [] { return make_compressor("terngrad", {.clip = 0}); }, 1},
+      {"int8", [] { return make_compressor("int8", {.bucket_size = 512}); }, 127},
+      {"int8 in odd buckets", [] { return make_compressor("int8", {.bucket_size = 100}); }, 127},
+      {"qsgd-v 2", [] { return make_compressor("qsgd-v", {.bits = 2, .bucket_size = 512}); }, 1},
+      {"qsgd-v 4", [] { return make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512}); }, 7},
+      {"qsgd-v 5 in odd buckets",
+       [] { return make_compressor("qsgd-v", {.bits = 5, .bucket_size = 77}); }, 15},
+      {"qsgd-v 8", [] { return make_compressor("qsgd-v", {.bits = 8, .bucket_size = 8192}); },
+       127}};
 }
 
 struct Outcome {
@@ -180,7 +182,7 @@ TEST_CASE("integer terngrad draws what the allgather of ternary messages draws",
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   for (const double clip : {0.0, 2.5}) {
-    const auto compressor = codec::make_terngrad({.clip = clip});
+    const auto compressor = codec::make_compressor("terngrad", {.clip = clip});
     const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto integer = make_integer(comm, *compressor, plan);
     const auto allgather = make_allgather(comm, *compressor, plan);
@@ -201,8 +203,9 @@ TEST_CASE("integer means are unbiased", "[integer]") {
   const Layout layout = {{"weight", {64, 64}, 0, 4096}};
   const auto mean = exact_mean(comm.size(), 4096);
   for (const bool ternary : {false, true}) {
-    const auto compressor = ternary ? codec::make_terngrad({.clip = 0})
-                                    : codec::make_qsgd_v({.bits = 3, .bucket_size = 512});
+    const auto compressor = ternary
+                                ? codec::make_compressor("terngrad", {.clip = 0})
+                                : codec::make_compressor("qsgd-v", {.bits = 3, .bucket_size = 512});
     const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     const auto collective = make_integer(comm, *compressor, plan);
     constexpr int kDraws = 64;
@@ -285,7 +288,7 @@ TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer
     const auto sent = run(comm, *collective, plan, values, 9, fresh).values;
     std::vector<float> decoded(count);
     for (std::size_t i = 0; i < count; ++i) decoded[i] = values[i] - fresh[i];
-    const auto none = codec::make_none();
+    const auto none = codec::make_compressor("none");
     const auto raw_plan = pipeline::plan_buckets(layout, *none, {});
     const auto dense = make_dense(comm);
     const auto mean = run(comm, *dense, raw_plan, decoded, 9).values;
@@ -319,8 +322,8 @@ TEST_CASE("the integer collective refuses other steps and codecs by name", "[int
       CHECK(std::string(error.what()).find("from rank") != std::string::npos);
     }
   };
-  const auto qsgd = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
-  const auto int8 = codec::make_int8({.bucket_size = 512});
+  const auto qsgd = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});
+  const auto int8 = codec::make_compressor("int8", {.bucket_size = 512});
   refused(*qsgd, comm.rank() == 0 ? 8 : 7, "step");
   refused(comm.rank() == 0 ? *int8 : *qsgd, 7, "codec");
 }
@@ -338,8 +341,8 @@ TEST_CASE("the integer collective refuses compressors whose codes are no integer
       CHECK(std::string(error.what()).find("qsgd-v") != std::string::npos);
     }
   };
-  refuses(codec::make_elastiquant({}));
-  refuses(codec::make_qsgd({}));
-  refuses(codec::make_topk({}));
-  refuses(codec::make_qsgd_v({.coding = codec::Coding::elias}));
+  refuses(codec::make_compressor("elastiquant"));
+  refuses(codec::make_compressor("qsgd", {.bucket_size = 512}));
+  refuses(codec::make_compressor("topk"));
+  refuses(codec::make_compressor("qsgd-v", {.bucket_size = 512, .coding = codec::Coding::elias}));
 }

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "collective/memory.hpp"
 #include "data/partition.hpp"
 #include "support/blobs.hpp"
@@ -184,7 +184,7 @@ TEST_CASE("averages made before a step are those after the steps before it", "[l
 
 TEST_CASE("models averaged in every step are synchronous SGD, momentum included", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const Settings settings{.plan = {.local_steps = 1, .total_steps = 20}};
   const Result local = train_toy(comm, *none, settings);
   const Result synchronous = train_toy(comm, *none, settings, false);
@@ -203,7 +203,7 @@ TEST_CASE("models averaged in every step are synchronous SGD, momentum included"
 
 TEST_CASE("periodic and post-local averaging follow a simulation of all ranks", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   for (const bool quasi_global : {false, true}) {
     for (const StepId dense : {0u, 7u}) {
       const Settings settings{.plan = {.local_steps = 4, .dense_steps = dense, .total_steps = 18},
@@ -218,7 +218,7 @@ TEST_CASE("periodic and post-local averaging follow a simulation of all ranks", 
 
 TEST_CASE("only steps that average send, and count as dense", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const train::LocalSgdPlan plan{.local_steps = 4, .dense_steps = 3, .total_steps = 18};
   const Result result = train_toy(comm, *none, {.plan = plan});
   // After steps 1, 2 and 3, then 7, 11, 15, and the last.
@@ -237,8 +237,8 @@ TEST_CASE("only steps that average send, and count as dense", "[local_sgd]") {
 TEST_CASE("compressed differences of models learn, equal on all ranks", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
   const Settings settings{.plan = {.local_steps = 2, .total_steps = 40}};
-  const auto coarse = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
-  const auto sparse = codec::make_topk({.density = 0.1});
+  const auto coarse = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});
+  const auto sparse = codec::make_compressor("topk", {.density = 0.1});
   for (const codec::Compressor* compressor : {coarse.get(), sparse.get()}) {
     CAPTURE(codec::codec_name(compressor->id()));
     const Result result = train_toy(comm, *compressor, settings);
@@ -249,7 +249,7 @@ TEST_CASE("compressed differences of models learn, equal on all ranks", "[local_
 
 TEST_CASE("a model that is no longer finite is named with its rank and step", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   test::ToyReplica replica(12, 2, 1);
   auto buckets = pipeline::plan_buckets(replica.layout(), *none, {});
   const auto collective = collective::make_allgather(comm, *none, buckets);

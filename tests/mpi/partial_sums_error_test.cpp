@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/coin_codec.hpp"
@@ -107,13 +107,13 @@ std::vector<Case> feedback_cases() {
   using namespace codec;
   std::vector<Case> cases;
   for (const auto& [name, make] : both()) {
-    cases.push_back({name, make, make_bf16()});
-    cases.push_back({name, make, make_elastiquant({.bits = 4, .bucket_size = 512})});
+    cases.push_back({name, make, make_compressor("bf16")});
+    cases.push_back({name, make, make_compressor("elastiquant", {.bits = 4, .bucket_size = 512})});
     if (name == "ring") continue;
-    cases.push_back({name, make, make_topk({.density = 0.1})});
-    cases.push_back({name, make, make_randomk({.density = 0.1})});
-    cases.push_back({name, make, make_onebit()});
-    cases.push_back({name, make, make_ef_signsgd()});
+    cases.push_back({name, make, make_compressor("topk", {.density = 0.1})});
+    cases.push_back({name, make, make_compressor("randomk", {.density = 0.1})});
+    cases.push_back({name, make, make_compressor("onebit")});
+    cases.push_back({name, make, make_compressor("ef-signsgd")});
   }
   return cases;
 }
@@ -160,8 +160,8 @@ TEST_CASE("real codecs stay below the bounds", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const std::size_t count = 8192 * static_cast<std::size_t>(comm.size());
   const Gradients all = gradients_of_all(comm.size(), count, false);
-  const auto eight_bits = codec::make_elastiquant({.bits = 8, .bucket_size = 512});
-  const auto natural = codec::make_natural();
+  const auto eight_bits = codec::make_compressor("elastiquant", {.bits = 8, .bucket_size = 512});
+  const auto natural = codec::make_compressor("natural");
   // Worst cases of the papers: 8 bits, buckets of 512, L2 (reference table); natural, 1/8.
   const std::vector<std::pair<const codec::Compressor*, double>> codecs = {
       {eight_bits.get(), 0.000393}, {natural.get(), 0.125}};

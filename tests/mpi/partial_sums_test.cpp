@@ -3,9 +3,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
 #include "support/catch.hpp"
+#include "support/compressors.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "support/partial_sums.hpp"
@@ -25,25 +26,17 @@ Layout test_layout() {
       {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {20000}, {10}});
 }
 
+/// Every compressor whose sums can be encoded once more.
 std::vector<std::unique_ptr<codec::Compressor>> sum_codecs() {
-  using namespace codec;
-  std::vector<std::unique_ptr<Compressor>> all;
-  all.push_back(make_none());
-  all.push_back(make_fp16());
-  all.push_back(make_bf16());
-  all.push_back(make_int8({.bucket_size = 512}));
-  all.push_back(make_natural());
-  all.push_back(make_qsgd({.bits = 4, .bucket_size = 512}));
-  all.push_back(make_qsgd_v({.bits = 4, .bucket_size = 3000}));
-  all.push_back(make_elastiquant({.bits = 4}));
-  all.push_back(make_e_elastiquant({.coding = Coding::automatic}));
-  all.push_back(make_alq({}));
-  all.push_back(make_topk({.density = 0.05}));
-  all.push_back(make_threshold({.density = 0.05, .value_bits = 16}));
-  all.push_back(make_randomk({.density = 0.05}));
-  all.push_back(make_ef_signsgd());
-  all.push_back(make_onebit());
-  all.push_back(make_atomo({}));
+  std::vector<std::unique_ptr<codec::Compressor>> all;
+  for (const Entry<codec::CompressorRow> row : codec::CompressorRow::all()) {
+    auto compressor = test::made_by_default(*row, {.bucket_size = 512, .density = 0.05});
+    const codec::Properties p = compressor->properties();
+    if (p.votes || p.shared_scale || p.forgets_sent || p.scales_up || p.averages_itself) continue;
+    all.push_back(std::move(compressor));
+  }
+  all.push_back(codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 3000}));
+  all.push_back(codec::make_compressor("threshold", {.density = 0.05, .value_bits = 16}));
   return all;
 }
 
@@ -122,7 +115,7 @@ TEST_CASE("float32 sums are added in the documented order", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::size_t>(comm.size());
   const Layout layout = test::one_tensor(n + 2);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const auto plan =
       pipeline::plan_buckets(layout, *none, {.piece_bytes = 3 * 8192 * sizeof(float)});
   for (const auto& [name, make] : both()) {
@@ -142,7 +135,7 @@ TEST_CASE("the ring sends what its cost card says", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
   const Layout layout = test::one_tensor(4 * n);
-  const auto compressor = codec::make_bf16();
+  const auto compressor = codec::make_compressor("bf16");
   const auto plan =
       pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   const auto ring = make_ring(comm, *compressor, plan);
@@ -161,7 +154,7 @@ TEST_CASE("the ring sends what its cost card says", "[partial-sums]") {
 TEST_CASE("recursive doubling sends what its cost card says", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(2);
-  const auto compressor = codec::make_bf16();
+  const auto compressor = codec::make_compressor("bf16");
   const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto doubling = make_recursive_doubling(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), layout[0].count);
@@ -187,7 +180,7 @@ TEST_CASE("recursive doubling sends what its cost card says", "[partial-sums]") 
 TEST_CASE("random-k sums are exact where all ranks chose", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(1);
-  const auto compressor = codec::make_randomk({.density = 0.1});
+  const auto compressor = codec::make_compressor("randomk", {.density = 0.1});
   const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto doubling = make_recursive_doubling(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), layout[0].count);
@@ -207,22 +200,23 @@ TEST_CASE("sums that cannot be encoded again are refused by name", "[partial-sum
   comm::Communicator comm(test::session(), 30);
   for (const auto& [name, make] : both()) {
     INFO(name);
-    CHECK(is_refused(make, comm, *codec::make_signsgd()));
-    CHECK(is_refused(make, comm, *codec::make_terngrad({})));
-    CHECK(is_refused(make, comm, *codec::make_dgc({})));
-    CHECK(is_refused(make, comm, *codec::make_powersgd({})));
-    CHECK(is_refused(make, comm, *codec::make_randomk({.unbiased = true})));
-    CHECK(is_refused(make, comm, *codec::make_randomk({.value_bits = 16, .unbiased = true})));
-    CHECK(is_refused(make, comm, *codec::make_topk({})) == (name == "ring"));
-    CHECK(is_refused(make, comm, *codec::make_onebit()) == (name == "ring"));
-    CHECK_FALSE(is_refused(make, comm, *codec::make_int8({})));
+    CHECK(is_refused(make, comm, *codec::make_compressor("signsgd")));
+    CHECK(is_refused(make, comm, *codec::make_compressor("terngrad")));
+    CHECK(is_refused(make, comm, *codec::make_compressor("dgc")));
+    CHECK(is_refused(make, comm, *codec::make_compressor("powersgd")));
+    CHECK(is_refused(make, comm, *codec::make_compressor("randomk", {.unbiased = true})));
+    CHECK(is_refused(make, comm,
+                     *codec::make_compressor("randomk", {.value_bits = 16, .unbiased = true})));
+    CHECK(is_refused(make, comm, *codec::make_compressor("topk")) == (name == "ring"));
+    CHECK(is_refused(make, comm, *codec::make_compressor("onebit")) == (name == "ring"));
+    CHECK_FALSE(is_refused(make, comm, *codec::make_compressor("int8")));
   }
 }
 
 TEST_CASE("a partial sum of another step is refused by name", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(16);
-  const auto compressor = codec::make_qsgd({});
+  const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const auto plan =
       pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
   for (const auto& [name, make] : both()) {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/low_rank/low_rank.hpp"
 #include "collective/memory.hpp"
 #include "collective/rank_order_mean.hpp"
@@ -35,7 +35,8 @@ Layout test_layout() {
 }
 
 std::vector<FusionBucket> plan_of(const Layout& layout, std::size_t bucket_bytes) {
-  return pipeline::plan_buckets(layout, *codec::make_powersgd({}), {.bucket_bytes = bucket_bytes});
+  return pipeline::plan_buckets(layout, *codec::make_compressor("powersgd"),
+                                {.bucket_bytes = bucket_bytes});
 }
 
 std::vector<float> gradient_of(Rank rank, std::size_t count, StepId step = 0) {
@@ -85,7 +86,7 @@ void check_reference_step(comm::Communicator& comm, const nlohmann::json& refere
   const std::string mine = comm.rank() == 0 ? "M1" : "M2";
   auto values = flattened(row.at(mine));
   const Layout layout = {{"m", {3, 2}, 0, 6}};
-  const auto plan = pipeline::plan_buckets(layout, *codec::make_powersgd({}),
+  const auto plan = pipeline::plan_buckets(layout, *codec::make_compressor("powersgd"),
                                            {.skip_below = 1, .bucket_bytes = 1});
   const auto collective = make_power_sgd(comm, plan, {.rank = 1, .run_seed = 1});
   const auto q0 = row.at("Q0").get<std::vector<float>>();
@@ -346,7 +347,7 @@ TEST_CASE("factors beyond float32 end the step on every rank", "[power_sgd]") {
 }
 
 TEST_CASE("auto chooses power-sgd for powersgd alone", "[power_sgd]") {
-  CHECK(choose_collective(*codec::make_powersgd({}), 100000, 2) == "power-sgd");
-  CHECK(choose_collective(*codec::make_powersgd({}), 100000, 8) == "power-sgd");
-  CHECK(choose_collective(*codec::make_atomo({}), 100000, 8) == "allgather");
+  CHECK(choose_collective(*codec::make_compressor("powersgd"), 100000, 2) == "power-sgd");
+  CHECK(choose_collective(*codec::make_compressor("powersgd"), 100000, 8) == "power-sgd");
+  CHECK(choose_collective(*codec::make_compressor("atomo"), 100000, 8) == "allgather");
 }

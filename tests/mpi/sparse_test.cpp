@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
@@ -58,11 +58,15 @@ using Make = std::function<std::unique_ptr<codec::Compressor>()>;
 
 std::vector<std::pair<std::string, Make>> sparse_compressors(double density, int bits = 32) {
   using namespace codec;
-  return {{"topk", [=] { return make_topk({.density = density, .value_bits = bits}); }},
-          {"dgc", [=] { return make_dgc({.density = density, .value_bits = bits}); }},
-          {"threshold", [=] { return make_threshold({.density = density, .value_bits = bits}); }},
-          {"fixed threshold", [=] { return make_threshold({.threshold = 2, .value_bits = bits}); }},
-          {"randomk", [=] { return make_randomk({.density = density, .value_bits = bits}); }}};
+  return {
+      {"topk", [=] { return make_compressor("topk", {.density = density, .value_bits = bits}); }},
+      {"dgc", [=] { return make_compressor("dgc", {.density = density, .value_bits = bits}); }},
+      {"threshold",
+       [=] { return make_compressor("threshold", {.density = density, .value_bits = bits}); }},
+      {"fixed threshold",
+       [=] { return make_compressor("threshold", {.threshold = 2, .value_bits = bits}); }},
+      {"randomk",
+       [=] { return make_compressor("randomk", {.density = density, .value_bits = bits}); }}};
 }
 
 /// Error feedback on each rank around a collective, bucket after bucket.
@@ -204,7 +208,7 @@ TEST_CASE("owners send back about as many values as a rank sent", "[sparse]") {
   comm::Communicator comm(test::session(), 30);
   constexpr std::size_t kCount = 1 << 16;
   const Layout layout = one_tensor(kCount);
-  const auto compressor = codec::make_topk({.density = 0.02});
+  const auto compressor = codec::make_compressor("topk", {.density = 0.02});
   const auto plan = pipeline::plan_buckets(layout, *compressor, {});
   const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
   Averager averager(comm, *collective, plan, kCount);
@@ -222,7 +226,7 @@ TEST_CASE("sparse traffic stays below 3.5 words for each survivor", "[sparse]") 
   const Layout layout = one_tensor(kCount);
   const auto n = static_cast<double>(comm.size());
   for (const double density : {0.001, 0.01, 0.1}) {
-    const auto compressor = codec::make_topk({.density = density});
+    const auto compressor = codec::make_compressor("topk", {.density = density});
     const auto plan = pipeline::plan_buckets(layout, *compressor, {});
     for (const double common : {0.0, 0.9}) {  // share of the gradient that all ranks have
       for (const bool clustered : {false, true}) {
@@ -262,7 +266,7 @@ TEST_CASE("sparse bytes equal the cost formula", "[sparse]") {
   const auto n = static_cast<std::uint64_t>(comm.size());
   const std::size_t count = 8192 * 2 * n;
   // All values survive and are not zero: payloads are a head of 5 bytes and 4 bytes a value.
-  const auto compressor = codec::make_topk({.density = 1});
+  const auto compressor = codec::make_compressor("topk", {.density = 1});
   const auto plan =
       pipeline::plan_buckets(one_tensor(count), *compressor, {.piece_bytes = 1 << 30});
   const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
@@ -331,7 +335,7 @@ TEST_CASE("sparse messages of another step are refused with their sender", "[spa
   comm::Communicator comm(test::session(), 30);
   if (comm.size() == 1) return;
   const Layout layout = test_layout();
-  const auto compressor = codec::make_topk({});
+  const auto compressor = codec::make_compressor("topk");
   // In one piece, so that every rank owns values of it and receives the wrong message itself.
   const auto plan =
       pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
@@ -350,7 +354,7 @@ TEST_CASE("sparse messages of another step are refused with their sender", "[spa
 
 TEST_CASE("codecs that are not sparse are refused", "[sparse]") {
   comm::Communicator comm(test::session(), 30);
-  const auto compressor = codec::make_qsgd({});
+  const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {});
   try {
     (void)make_sparse(comm, *compressor, plan, {});

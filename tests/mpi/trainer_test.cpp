@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "data/partition.hpp"
 #include "support/blobs.hpp"
 #include "support/catch.hpp"
@@ -98,7 +98,7 @@ train::Plan two_epochs() {
 
 TEST_CASE("the loop learns, counts and keeps replicas equal", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
-  const auto compressor = codec::make_qsgd_v({.bits = 8, .bucket_size = 512});
+  const auto compressor = codec::make_compressor("qsgd-v", {.bits = 8, .bucket_size = 512});
   const Result result = run_toy(comm, *compressor, true, 10, two_epochs());
   const auto n = static_cast<std::uint64_t>(comm.size());
   CHECK(result.summary.test_accuracy.value() > 0.95);
@@ -126,7 +126,7 @@ TEST_CASE("the loop learns, counts and keeps replicas equal", "[trainer]") {
 
 TEST_CASE("overlap changes no parameter", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
-  const auto compressor = codec::make_elastiquant({.bits = 4, .bucket_size = 512});
+  const auto compressor = codec::make_compressor("elastiquant", {.bits = 4, .bucket_size = 512});
   const Result plain = run_toy(comm, *compressor, false, 10, two_epochs());
   const Result overlapped = run_toy(comm, *compressor, true, 10, two_epochs());
   CHECK(plain.summary.parameter_hash == overlapped.summary.parameter_hash);
@@ -136,7 +136,7 @@ TEST_CASE("overlap changes no parameter", "[trainer]") {
 TEST_CASE("n ranks with batch b take the steps of one rank with the mean of their gradients",
           "[trainer]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   // One full-batch step: the union of the shards is the whole set, whatever the rank count.
   train::Plan plan = two_epochs();
   plan.total_steps = 1;
@@ -159,7 +159,7 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
 
 TEST_CASE("a watch sees each rank's own gradient, which nobody has averaged yet", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   train::Plan plan = two_epochs();
   plan.total_steps = 1;
   Watch watch;
@@ -184,7 +184,7 @@ TEST_CASE("a watch sees each rank's own gradient, which nobody has averaged yet"
 
 TEST_CASE("a watch is asked in every step and called in those it wants", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   Watch watch;
   const Result result = run_toy(comm, *none, true, 10, two_epochs(), &watch);
   const std::size_t steps = result.summary.steps;
@@ -200,7 +200,7 @@ TEST_CASE("a watch is asked in every step and called in those it wants", "[train
 
 TEST_CASE("rank 0 tells how far an evaluation has come", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   const Result result = run_toy(comm, *none, true, 10, two_epochs());
   const auto& told = result.log.evaluations;
   CHECK(told.size() == (comm.rank() == 0 ? 4 : 0));  // two epochs, a batch each

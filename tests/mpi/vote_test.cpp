@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
 #include "optim/optimizer.hpp"
@@ -55,7 +55,7 @@ class Signum {
 
  private:
   comm::Communicator comm_{test::session(), 30};
-  std::unique_ptr<codec::Compressor> compressor_ = codec::make_signsgd();
+  std::unique_ptr<codec::Compressor> compressor_ = codec::make_compressor("signsgd");
   std::vector<FusionBucket> plan_;
   std::unique_ptr<Collective> collective_;
   std::unique_ptr<GradientMemory> memory_;
@@ -65,7 +65,7 @@ class Signum {
 
 TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote]") {
   comm::Communicator comm(test::session(), 30);
-  const auto compressor = codec::make_signsgd();
+  const auto compressor = codec::make_compressor("signsgd");
   constexpr std::size_t kCount = 4096;
   const auto plan = pipeline::plan_buckets(layout_of(kCount), *compressor, {.skip_below = 0});
   const auto collective = make_allgather(comm, *compressor, plan);

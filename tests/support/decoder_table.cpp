@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 
@@ -15,78 +16,92 @@ using codec::Coding;
 using codec::LevelFamily;
 using codec::Norm;
 
-const std::vector<std::pair<std::string, Coding>>& codings() {
-  static const std::vector<std::pair<std::string, Coding>> all = {{"fixed", Coding::fixed},
-                                                                  {"elias", Coding::elias},
-                                                                  {"huffman", Coding::huffman},
-                                                                  {"rans", Coding::rans},
-                                                                  {"auto", Coding::automatic}};
-  return all;
-}
-
 /// Both families of levels, both norms, and every way in which indices are packed.
 void add_level_codecs(std::vector<Decoder>& table, std::size_t bucket) {
-  for (const auto& [coding_name, coding] : codings()) {
+  for (const auto& [coding, coding_name, about] : names_of(Coding())) {
     for (const int bits : {2, 3, 4, 8}) {
       const std::string suffix = fmt::format("-{}-{}", bits, coding_name);
-      table.push_back({"qsgd" + suffix, codec::make_qsgd({bits, bucket, coding})});
-      if (coding == Coding::fixed || bits == 3 || bits == 8) continue;
       table.push_back(
-          {"e-elastiquant" + suffix,
-           codec::make_e_elastiquant({bits, bucket, Norm::l2, LevelFamily::sinh, 0.25, coding})});
+          {"qsgd" + suffix, codec::make_compressor(
+                                "qsgd", {.bits = bits, .bucket_size = bucket, .coding = coding})});
+      if (coding == Coding::fixed || bits == 3 || bits == 8) continue;
+      table.push_back({"e-elastiquant" + suffix,
+                       codec::make_compressor("e-elastiquant", {.bits = bits,
+                                                                .bucket_size = bucket,
+                                                                .norm = Norm::l2,
+                                                                .levels = LevelFamily::sinh,
+                                                                .elasticity = 0.25,
+                                                                .coding = coding})});
     }
   }
   for (const int bits : {4, 5, 8}) {
     const std::string suffix = fmt::format("-{}-fixed", bits);
-    table.push_back({"qsgd-v" + suffix, codec::make_qsgd_v({bits, bucket, Coding::fixed})});
+    table.push_back(
+        {"qsgd-v" + suffix,
+         codec::make_compressor("qsgd-v",
+                                {.bits = bits, .bucket_size = bucket, .coding = Coding::fixed})});
     table.push_back({"elastiquant" + suffix,
-                     codec::make_elastiquant({bits, bucket, Norm::max, LevelFamily::sinh, {}})});
+                     codec::make_compressor("elastiquant", {.bits = bits,
+                                                            .bucket_size = bucket,
+                                                            .norm = Norm::max,
+                                                            .levels = LevelFamily::sinh})});
   }
   table.push_back({"elastiquant-4-exponential",
-                   codec::make_elastiquant({4, bucket, Norm::l2, LevelFamily::exponential, 0.5})});
-  table.push_back({"nuqsgd-4-fixed", codec::make_nuqsgd({4, bucket})});
-  table.push_back({"nuqsgd-3-auto", codec::make_nuqsgd({3, bucket, Coding::automatic})});
-  table.push_back({"alq-3-fixed", codec::make_alq({3, bucket})});
-  table.push_back({"alq-4-huffman", codec::make_alq({4, bucket, Coding::huffman})});
-  table.push_back({"amq-3-fixed", codec::make_amq({3, bucket})});
+                   codec::make_compressor("elastiquant", {.bits = 4,
+                                                          .bucket_size = bucket,
+                                                          .norm = Norm::l2,
+                                                          .levels = LevelFamily::exponential,
+                                                          .elasticity = 0.5})});
+  table.push_back(
+      {"nuqsgd-4-fixed", codec::make_compressor("nuqsgd", {.bits = 4, .bucket_size = bucket})});
+  table.push_back({"nuqsgd-3-auto",
+                   codec::make_compressor(
+                       "nuqsgd", {.bits = 3, .bucket_size = bucket, .coding = Coding::automatic})});
+  table.push_back(
+      {"alq-3-fixed", codec::make_compressor("alq", {.bits = 3, .bucket_size = bucket})});
+  table.push_back(
+      {"alq-4-huffman", codec::make_compressor(
+                            "alq", {.bits = 4, .bucket_size = bucket, .coding = Coding::huffman})});
+  table.push_back(
+      {"amq-3-fixed", codec::make_compressor("amq", {.bits = 3, .bucket_size = bucket})});
 }
 
 void add_sparse_codecs(std::vector<Decoder>& table) {
-  table.push_back({"topk", codec::make_topk({.density = 0.1})});
-  table.push_back({"topk-dense", codec::make_topk({.density = 0.8})});
-  table.push_back({"topk-16", codec::make_topk({.density = 0.05, .value_bits = 16})});
-  table.push_back({"dgc", codec::make_dgc({.density = 0.01})});
-  table.push_back({"threshold", codec::make_threshold({.density = 0.1})});
-  table.push_back({"threshold-absolute", codec::make_threshold({.threshold = 1})});
-  table.push_back({"randomk", codec::make_randomk({.density = 0.1})});
-  table.push_back({"randomk-unbiased-16",
-                   codec::make_randomk({.density = 0.1, .value_bits = 16, .unbiased = true})});
+  table.push_back({"topk", codec::make_compressor("topk", {.density = 0.1})});
+  table.push_back({"topk-dense", codec::make_compressor("topk", {.density = 0.8})});
+  table.push_back({"topk-16", codec::make_compressor("topk", {.density = 0.05, .value_bits = 16})});
+  table.push_back({"dgc", codec::make_compressor("dgc", {.density = 0.01})});
+  table.push_back({"threshold", codec::make_compressor("threshold", {.density = 0.1})});
+  table.push_back({"threshold-absolute", codec::make_compressor("threshold", {.threshold = 1})});
+  table.push_back({"randomk", codec::make_compressor("randomk", {.density = 0.1})});
+  table.push_back(
+      {"randomk-unbiased-16",
+       codec::make_compressor("randomk", {.density = 0.1, .value_bits = 16, .unbiased = true})});
 }
 
-void add_sign_and_low_rank_codecs(std::vector<Decoder>& table) {
-  table.push_back({"signsgd", codec::make_signsgd()});
-  table.push_back({"ef-signsgd", codec::make_ef_signsgd()});
-  table.push_back({"onebit", codec::make_onebit()});
-  table.push_back({"powersgd", codec::make_powersgd({}), false});
-  table.push_back({"atomo", codec::make_atomo({}), false});
-  table.push_back(
-      {"atomo-entrywise", codec::make_atomo({.atoms = codec::Atoms::entrywise}), false});
+void add_low_rank_codecs(std::vector<Decoder>& table) {
+  table.push_back({"powersgd", codec::make_compressor("powersgd"), false});
+  table.push_back({"atomo", codec::make_compressor("atomo"), false});
+  table.push_back({"atomo-entrywise",
+                   codec::make_compressor("atomo", {.atoms = codec::Atoms::entrywise}), false});
 }
 
 }  // namespace
 
 std::vector<Decoder> decoder_table(std::size_t bucket_size) {
   std::vector<Decoder> table;
-  table.push_back({"none", codec::make_none()});
-  table.push_back({"fp16", codec::make_fp16()});
-  table.push_back({"bf16", codec::make_bf16()});
-  table.push_back({"terngrad", codec::make_terngrad({})});
-  table.push_back({"terngrad-unclipped", codec::make_terngrad({.clip = 0})});
-  table.push_back({"int8", codec::make_int8({.bucket_size = bucket_size})});
-  table.push_back({"natural", codec::make_natural()});
   add_level_codecs(table, bucket_size);
   add_sparse_codecs(table);
-  add_sign_and_low_rank_codecs(table);
+  add_low_rank_codecs(table);
+  table.push_back({"terngrad", codec::make_compressor("terngrad")});
+  table.push_back({"terngrad-unclipped", codec::make_compressor("terngrad", {.clip = 0})});
+  for (const Entry<codec::CompressorRow> row : codec::CompressorRow::all()) {
+    const bool present = std::ranges::any_of(
+        table, [&](const Decoder& decoder) { return decoder.compressor->id() == row->id; });
+    if (!present)
+      table.push_back(
+          {std::string(row->name), codec::make_compressor(*row, {.bucket_size = bucket_size})});
+  }
   return table;
 }
 

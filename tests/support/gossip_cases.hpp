@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "pipeline/plan.hpp"
+#include "support/compressors.hpp"
 #include "support/gaussian.hpp"
 #include "support/gossip_oracle.hpp"
 #include "support/layouts.hpp"
@@ -57,34 +58,9 @@ using NamedCompressor = std::pair<std::string, std::unique_ptr<codec::Compressor
 
 /// All of them, as configured by default but for densities that suit small tensors.
 inline std::vector<NamedCompressor> all_compressors() {
-  using namespace codec;
   std::vector<NamedCompressor> all;
-  const auto add = [&](std::unique_ptr<Compressor> made) {
-    std::string name(codec_name(made->id()));
-    all.emplace_back(std::move(name), std::move(made));
-  };
-  add(make_none());
-  add(make_fp16());
-  add(make_bf16());
-  add(make_qsgd({}));
-  add(make_qsgd_v({}));
-  add(make_elastiquant({}));
-  add(make_e_elastiquant({.coding = Coding::automatic}));
-  add(make_terngrad({}));
-  add(make_topk({.density = 0.1}));
-  add(make_dgc({.density = 0.1}));
-  add(make_int8({}));
-  add(make_natural());
-  add(make_nuqsgd({}));
-  add(make_alq({}));
-  add(make_amq({}));
-  add(make_randomk({.density = 0.1}));
-  add(make_threshold({.density = 0.1}));
-  add(make_signsgd());
-  add(make_ef_signsgd());
-  add(make_onebit());
-  add(make_atomo({}));
-  add(make_powersgd({}));
+  for (const Entry<codec::CompressorRow> row : codec::CompressorRow::all())
+    all.emplace_back(row->name, made_by_default(*row, {.density = 0.1}));
   return all;
 }
 

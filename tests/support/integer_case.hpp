@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/integer/integer_message.hpp"
 
 namespace eqt::test {
 
 inline std::unique_ptr<codec::Compressor> make_summable(const std::string& name, int bits,
                                                         std::size_t bucket_size) {
-  if (name == "terngrad") return codec::make_terngrad({.clip = 0});
-  if (name == "int8") return codec::make_int8({.bucket_size = bucket_size});
-  return codec::make_qsgd_v({.bits = bits, .bucket_size = bucket_size});
+  if (name == "terngrad") return codec::make_compressor("terngrad", {.clip = 0});
+  if (name == "int8") return codec::make_compressor("int8", {.bucket_size = bucket_size});
+  return codec::make_compressor("qsgd-v", {.bits = bits, .bucket_size = bucket_size});
 }
 
 class IntegerCase {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/levels/level_design.hpp"
 #include "codec/levels/levels.hpp"
 #include "core/error.hpp"
@@ -34,29 +34,41 @@ inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t buck
   for (int bits = 2; bits <= 8; ++bits) {
     const int n = (1 << (bits - 1)) - 1;
     const std::string suffix = fmt::format(" {} bits", bits);
-    const codec::QsgdOptions uniform{bits, bucket_size, coding};
+    const codec::CompressorOptions uniform{
+        .bits = bits, .bucket_size = bucket_size, .coding = coding};
     cases.push_back({"qsgd" + suffix,
-                     codec::make_qsgd(uniform),
+                     codec::make_compressor("qsgd", uniform),
                      {codec::uniform_levels(n), true, bits, bucket_size, Norm::l2}});
     cases.push_back({"qsgd-v" + suffix,
-                     codec::make_qsgd_v(uniform),
+                     codec::make_compressor("qsgd-v", uniform),
                      {codec::uniform_levels(n), true, bits, bucket_size, Norm::max}});
     for (const Norm norm : {Norm::l2, Norm::max}) {
       const double theta = codec::optimal_theta(n, bucket_size, norm);
-      cases.push_back(
-          {"elastiquant sinh" + suffix,
-           codec::make_elastiquant({bits, bucket_size, norm, LevelFamily::sinh, {}, coding}),
-           {codec::sinh_levels(n, theta), false, bits, bucket_size, norm}});
+      cases.push_back({"elastiquant sinh" + suffix,
+                       codec::make_compressor("elastiquant", {.bits = bits,
+                                                              .bucket_size = bucket_size,
+                                                              .norm = norm,
+                                                              .levels = LevelFamily::sinh,
+                                                              .coding = coding}),
+                       {codec::sinh_levels(n, theta), false, bits, bucket_size, norm}});
     }
     const double p = bits <= 4 ? 0.5 : 0.9;
     cases.push_back({"elastiquant exponential" + suffix,
-                     codec::make_elastiquant(
-                         {bits, bucket_size, Norm::l2, LevelFamily::exponential, p, coding}),
+                     codec::make_compressor("elastiquant", {.bits = bits,
+                                                            .bucket_size = bucket_size,
+                                                            .norm = Norm::l2,
+                                                            .levels = LevelFamily::exponential,
+                                                            .elasticity = p,
+                                                            .coding = coding}),
                      {codec::exponential_levels(n, p), false, bits, bucket_size, Norm::l2}});
     if (coding != codec::Coding::fixed) {
       cases.push_back({"e-elastiquant" + suffix,
-                       codec::make_e_elastiquant(
-                           {bits, bucket_size, Norm::l2, LevelFamily::sinh, 0.25, coding}),
+                       codec::make_compressor("e-elastiquant", {.bits = bits,
+                                                                .bucket_size = bucket_size,
+                                                                .norm = Norm::l2,
+                                                                .levels = LevelFamily::sinh,
+                                                                .elasticity = 0.25,
+                                                                .coding = coding}),
                        {codec::sinh_levels(n, 0.25), false, bits, bucket_size, Norm::l2}});
     }
   }

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/levels/levels.hpp"
 #include "core/random.hpp"
 

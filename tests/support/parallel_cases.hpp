@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/decoder_table.hpp"
 
 namespace eqt::test {
@@ -22,59 +22,57 @@ struct ParallelCase {
 inline const std::vector<ParallelCase>& parallel_cases() {
   using namespace codec;
   static const std::vector<ParallelCase> cases = {
-      {"none", [](std::size_t) { return make_none(); }, true},
-      {"fp16", [](std::size_t) { return make_fp16(); }, true},
-      {"bf16", [](std::size_t) { return make_bf16(); }, true},
-      {"int8", [](std::size_t b) { return make_int8({b}); }, true},
-      {"signsgd", [](std::size_t) { return make_signsgd(); }, true},
+      {"none", [](std::size_t) { return make_compressor("none"); }, true},
+      {"fp16", [](std::size_t) { return make_compressor("fp16"); }, true},
+      {"bf16", [](std::size_t) { return make_compressor("bf16"); }, true},
+      {"int8", [](std::size_t b) { return make_compressor("int8", {.bucket_size = b}); }, true},
+      {"signsgd", [](std::size_t) { return make_compressor("signsgd"); }, true},
       {"qsgd-2",
        [](std::size_t b) {
-         return make_qsgd({2, b, Coding::fixed});
+         return make_compressor("qsgd", {.bits = 2, .bucket_size = b, .coding = Coding::fixed});
        },
        true},
       {"qsgd-3",
        [](std::size_t b) {
-         return make_qsgd({3, b, Coding::fixed});
+         return make_compressor("qsgd", {.bits = 3, .bucket_size = b, .coding = Coding::fixed});
        },
        true},
       {"qsgd-v-5",
        [](std::size_t b) {
-         return make_qsgd_v({5, b, Coding::fixed});
+         return make_compressor("qsgd-v", {.bits = 5, .bucket_size = b, .coding = Coding::fixed});
        },
        true},
       {"qsgd-v-8",
        [](std::size_t b) {
-         return make_qsgd_v({8, b, Coding::fixed});
+         return make_compressor("qsgd-v", {.bits = 8, .bucket_size = b, .coding = Coding::fixed});
        },
        true},
       {"elastiquant-4",
-       [](std::size_t b) {
-         return make_elastiquant({4, b});
-       },
+       [](std::size_t b) { return make_compressor("elastiquant", {.bits = 4, .bucket_size = b}); },
        true},
       {"nuqsgd-4",
        [](std::size_t b) {
-         return make_nuqsgd({4, b, Coding::fixed});
+         return make_compressor("nuqsgd", {.bits = 4, .bucket_size = b, .coding = Coding::fixed});
        },
        true},
       {"elias",
        [](std::size_t b) {
-         return make_qsgd({2, b, Coding::elias});
+         return make_compressor("qsgd", {.bits = 2, .bucket_size = b, .coding = Coding::elias});
        },
        false},
       {"huffman",
        [](std::size_t b) {
-         return make_qsgd({4, b, Coding::huffman});
+         return make_compressor("qsgd", {.bits = 4, .bucket_size = b, .coding = Coding::huffman});
        },
        false},
       {"rans",
        [](std::size_t b) {
-         return make_qsgd({4, b, Coding::rans});
+         return make_compressor("qsgd", {.bits = 4, .bucket_size = b, .coding = Coding::rans});
        },
        false},
       {"auto",
        [](std::size_t b) {
-         return make_qsgd({8, b, Coding::automatic});
+         return make_compressor("qsgd", {.bits = 8, .bucket_size = b, .coding = Coding::automatic});
        },
        false}};
   return cases;

@@ -17,10 +17,10 @@
 #include <cstddef>
 #include <span>
 
-#include "codec/codecs.hpp"
 #include "codec/entropy/code_kernels.hpp"
 #include "codec/entropy/dense_code.hpp"
 #include "codec/entropy/gap_code.hpp"
+#include "codec/options.hpp"
 #include "core/workspace.hpp"
 
 namespace eqt::codec {

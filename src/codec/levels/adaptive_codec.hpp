@@ -34,7 +34,7 @@ enum class LevelRule { coordinates, multiplier };
 /// Of the table's float32 levels l_1 ... l_n: FNV-1a of their little-endian bytes.
 std::uint32_t level_fingerprint(const LevelTable& table) noexcept;
 
-class AdaptiveLevelCodec final : public Compressor {
+class AdaptiveLevelCodec final : public Compressor, public LevelRounding {
  public:
   AdaptiveLevelCodec(const LevelCodecOptions& options, LevelRule rule, const Levels& start);
 
@@ -57,11 +57,12 @@ class AdaptiveLevelCodec final : public Compressor {
   /// none is better. Pure: sets nothing.
   Levels fitted_levels(const GradientStatistics& statistics) const;
 
-  /// See LevelCodec::count_codes().
+  const LevelRounding* level_rounding() const noexcept override { return this; }
+  AdaptiveLevelCodec* adaptive_levels() noexcept override { return this; }
   void count_codes(std::span<const float> values, const EncodeContext& context,
-                   Workspace& workspace, std::span<std::uint64_t, 256> counts) const;
-
-  Levels levels() const;
+                   Workspace& workspace, std::span<std::uint64_t, 256> counts) const override;
+  Levels levels() const override;
+  Norm norm() const noexcept override { return options_.norm; }
   std::uint32_t fingerprint() const;
   /// Replaces the table. Safe beside encode() and decode_add() on other threads, each of which sees
   /// one table; but every rank must do it between the same two messages.

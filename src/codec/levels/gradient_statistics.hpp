@@ -18,8 +18,8 @@
 #include <span>
 #include <vector>
 
-#include "codec/codecs.hpp"
 #include "codec/levels/truncated_normal.hpp"
+#include "codec/options.hpp"
 #include "core/exact_sum.hpp"
 
 namespace eqt::codec {

@@ -231,6 +231,11 @@ std::size_t LevelCodec::encode_bucket(std::span<const float> bucket, const Encod
   return kNormBytes + encode_scaled(scaled, norm, context, first_index, workspace, to);
 }
 
+Levels LevelCodec::levels() const {
+  const auto count = static_cast<std::size_t>(table_.count) + 1;
+  return Levels(table_.level.begin(), table_.level.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
 void LevelCodec::count_codes(std::span<const float> values, const EncodeContext& context,
                              Workspace& workspace, std::span<std::uint64_t, 256> counts) const {
   for (std::size_t start = 0; start < values.size(); start += options_.bucket_size) {

@@ -18,13 +18,15 @@
 
 #pragma once
 
+#include <cstdint>
 #include <span>
 
-#include "codec/codecs.hpp"
 #include "codec/compressor.hpp"
 #include "codec/entropy/entropy_coding.hpp"
 #include "codec/levels/level_kernels.hpp"
 #include "codec/levels/level_table.hpp"
+#include "codec/levels/levels.hpp"
+#include "codec/options.hpp"
 
 namespace eqt::codec {
 
@@ -37,7 +39,24 @@ struct LevelCodecOptions {
   bool uniform;  // levels are j / n
 };
 
-class LevelCodec final : public Compressor {
+/// What compressors with levels tell of them.
+class LevelRounding {
+ public:
+  /// l_0 ... l_n, as they are now.
+  virtual Levels levels() const = 0;
+  /// By which a bucket is scaled.
+  virtual Norm norm() const noexcept = 0;
+  /// Adds to counts[code] how often encode() makes each code of these values, whatever the coding;
+  /// buckets of infinite norm have none.
+  /// @throws Error{diverged} as encode()
+  virtual void count_codes(std::span<const float> values, const EncodeContext& context,
+                           Workspace& workspace, std::span<std::uint64_t, 256> counts) const = 0;
+
+ protected:
+  ~LevelRounding() = default;
+};
+
+class LevelCodec final : public Compressor, public LevelRounding {
  public:
   /// @pre levels has 2^(bits-1) entries
   /// @throws Error{usage} for bits, bucket sizes or levels out of range
@@ -62,13 +81,15 @@ class LevelCodec final : public Compressor {
   /// Of uniform levels, maximum norm and fixed coding.
   std::unique_ptr<IntegerCodec> integer_codec() const override;
 
+  const LevelRounding* level_rounding() const noexcept override { return this; }
+
   const LevelTable& table() const noexcept { return table_; }
 
-  /// Adds to counts[code] how often encode() makes each code of these values, whatever the coding;
-  /// buckets of infinite norm have none.
-  /// @throws Error{diverged} as encode()
+  /// In float32, as they are used.
+  Levels levels() const override;
+  Norm norm() const noexcept override { return options_.norm; }
   void count_codes(std::span<const float> values, const EncodeContext& context,
-                   Workspace& workspace, std::span<std::uint64_t, 256> counts) const;
+                   Workspace& workspace, std::span<std::uint64_t, 256> counts) const override;
 
  private:
   std::size_t max_bucket_bytes(std::size_t count) const;

@@ -225,11 +225,48 @@ double cheapest_elasticity(LevelFamily family, int n, std::size_t d, Norm norm, 
   return least_on_grid(total, 0, 1.5 * optimal_theta(n, d, norm), kGrid, kSteps);
 }
 
+namespace {
+
+constexpr std::string_view kTheta = "theta of sinh levels";
+constexpr LevelFamilyRow kFamilies[] = {
+    {.value = LevelFamily::sinh,
+     .name = "sinh",
+     .about = "sinh(j theta) / sinh(n theta)",
+     .elasticity = kTheta,
+     .most_elasticity = 20,
+     .make = sinh_levels},
+    {.value = LevelFamily::exponential,
+     .name = "exponential",
+     .about = "p^(n - j)",
+     .elasticity = "the ratio of neighbouring levels",
+     .most_elasticity = 1,
+     .most_is_excluded = true,
+     .make = exponential_levels},
+    {.value = LevelFamily::mulaw,
+     .name = "mulaw",
+     .about = "((1 + mu)^(j / n) - 1) / mu",
+     .elasticity = "mu of mulaw levels",
+     .most_elasticity = 1e9,
+     .make = mulaw_levels},
+    {.value = LevelFamily::general,
+     .name = "general",
+     .about = "compressor.table",
+     .elasticity = ""},
+    {.value = LevelFamily::adaptive,
+     .name = "adaptive",
+     .about = "sinh at first, then fitted to the run's gradients",
+     .elasticity = kTheta,
+     .most_elasticity = 20,
+     .make = sinh_levels}};
+
+}  // namespace
+
+std::span<const LevelFamilyRow> names_of(LevelFamily) { return kFamilies; }
+
 Levels make_levels(LevelFamily family, int n, double elasticity) {
-  EQT_CHECK(family != LevelFamily::general, "a general table has no elasticity");
-  if (family == LevelFamily::exponential) return exponential_levels(n, elasticity);
-  if (family == LevelFamily::mulaw) return mulaw_levels(n, elasticity);
-  return sinh_levels(n, elasticity);
+  const LevelFamilyRow& row = row_of(family);
+  EQT_CHECK(row.make != nullptr, "{} levels have no elasticity", row.name);
+  return row.make(n, elasticity);
 }
 
 }  // namespace eqt::codec

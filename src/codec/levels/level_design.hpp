@@ -9,8 +9,8 @@
 
 #include <cstddef>
 
-#include "codec/codecs.hpp"
 #include "codec/levels/levels.hpp"
+#include "codec/options.hpp"
 
 namespace eqt::codec {
 

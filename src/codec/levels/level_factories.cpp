@@ -1,7 +1,7 @@
-#include <cmath>
 #include <span>
+#include <string>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/levels/adaptive_codec.hpp"
 #include "codec/levels/level_codec.hpp"
 #include "codec/levels/level_design.hpp"
@@ -20,130 +20,189 @@ int level_count(int bits, std::size_t bucket_size) {
   return (1 << (bits - 1)) - 1;
 }
 
-std::unique_ptr<Compressor> make_uniform(CodecId id, Norm norm, const QsgdOptions& options) {
+LevelCodecOptions level_codec(const CompressorRow& row, const CompressorOptions& options,
+                              Norm norm) {
+  return {.id = row.id,
+          .bits = options.bits,
+          .bucket_size = options.bucket_size,
+          .norm = norm,
+          .coding = options.coding,
+          .uniform = false};
+}
+
+std::unique_ptr<Compressor> make_uniform(const CompressorRow& row, Norm norm,
+                                         const CompressorOptions& options) {
   const int n = level_count(options.bits, options.bucket_size);
-  const LevelCodecOptions codec{.id = id,
-                                .bits = options.bits,
-                                .bucket_size = options.bucket_size,
-                                .norm = norm,
-                                .coding = options.coding,
-                                .uniform = true};
+  LevelCodecOptions codec = level_codec(row, options, norm);
+  codec.uniform = true;
   return std::make_unique<LevelCodec>(codec, uniform_levels(n));
 }
 
-void check_elasticity(LevelFamily family, double elasticity) {
-  if (family == LevelFamily::exponential && !(elasticity > 0 && elasticity < 1)) {
-    fail(Kind::usage,
-         "compressor.elasticity: expected the exponential levels' ratio between 0 and "
-         "1, found {}",
-         elasticity);
-  }
-  if (family != LevelFamily::exponential && !(elasticity >= 0 && std::isfinite(elasticity))) {
-    fail(Kind::usage, "compressor.elasticity: expected {} >= 0, found {}",
-         family == LevelFamily::mulaw ? "mu of mulaw levels" : "theta of sinh levels", elasticity);
-  }
-}
-
-Levels general_levels(std::span<const double> table, int n) {
-  if (table.size() != static_cast<std::size_t>(n)) {
-    fail(Kind::usage, "compressor.table: expected {} levels, 2^(bits - 1) - 1, found {}", n,
-         table.size());
-  }
-  const std::size_t bad = first_bad_level(table);
-  if (bad < table.size()) {
-    fail(Kind::usage,
-         "compressor.table: expected levels that increase from above 0 to 1, found {} "
-         "at index {}",
-         table[bad], bad);
-  }
+Levels general_levels(std::span<const double> table) {
   Levels levels = {0};
   levels.insert(levels.end(), table.begin(), table.end());
   return levels;
 }
 
-std::unique_ptr<Compressor> make_from(const LevelCodecOptions& codec, const Levels& levels) {
-  return std::make_unique<LevelCodec>(codec, levels);
-}
-
 // `elasticity_of(n)` chooses what the options leave open.
 template <typename Choose>
-std::unique_ptr<Compressor> make_elastic(CodecId id, const ElastiQuantOptions& options,
-                                         Coding coding, Choose&& elasticity_of) {
+std::unique_ptr<Compressor> make_elastic(const CompressorRow& row, const CompressorOptions& options,
+                                         Choose&& elasticity_of) {
   const int n = level_count(options.bits, options.bucket_size);
-  const LevelCodecOptions codec{.id = id,
-                                .bits = options.bits,
-                                .bucket_size = options.bucket_size,
-                                .norm = options.norm,
-                                .coding = coding,
-                                .uniform = false};
+  const LevelCodecOptions codec = level_codec(row, options, options.norm);
   if (options.levels == LevelFamily::general) {
-    return make_from(codec, general_levels(options.table, n));
+    return std::make_unique<LevelCodec>(codec, general_levels(options.table));
   }
   const double elasticity = options.elasticity ? *options.elasticity : elasticity_of(n);
-  check_elasticity(options.levels, elasticity);
   const Levels levels = make_levels(options.levels, n, elasticity);
-  if (options.levels != LevelFamily::adaptive) return make_from(codec, levels);
+  if (options.levels != LevelFamily::adaptive) return std::make_unique<LevelCodec>(codec, levels);
   return std::make_unique<AdaptiveLevelCodec>(codec, LevelRule::coordinates, levels);
 }
 
-LevelCodecOptions l2_codec(CodecId id, int bits, std::size_t bucket_size, Coding coding) {
-  return {.id = id,
-          .bits = bits,
-          .bucket_size = bucket_size,
-          .norm = Norm::l2,
-          .coding = coding,
-          .uniform = false};
+std::unique_ptr<Compressor> make_nuqsgd(const CompressorRow& row,
+                                        const CompressorOptions& options) {
+  const int n = level_count(options.bits, options.bucket_size);
+  return std::make_unique<LevelCodec>(level_codec(row, options, Norm::l2),
+                                      exponential_levels(n, 0.5));
+}
+
+/// Every level by itself, starting from sinh levels of least worst case.
+std::unique_ptr<Compressor> make_alq(const CompressorRow& row, const CompressorOptions& options) {
+  const int n = level_count(options.bits, options.bucket_size);
+  return std::make_unique<AdaptiveLevelCodec>(
+      level_codec(row, options, Norm::l2), LevelRule::coordinates,
+      sinh_levels(n, optimal_theta(n, options.bucket_size, Norm::l2)));
+}
+
+/// Exponential levels of one multiplier, starting from the p of least worst case.
+std::unique_ptr<Compressor> make_amq(const CompressorRow& row, const CompressorOptions& options) {
+  const int n = level_count(options.bits, options.bucket_size);
+  return std::make_unique<AdaptiveLevelCodec>(
+      level_codec(row, options, Norm::l2), LevelRule::multiplier,
+      exponential_levels(n, optimal_p(n, options.bucket_size, Norm::l2)));
+}
+
+constexpr std::size_t kMaxNormBucketSize = 512;  // a long bucket's maximum is far above its rest
+
+/// Alistarh et al. 2017 and what is compared with it.
+void choose_short_buckets(CompressorOptions& options) { options.bucket_size = 512; }
+
+/// Compressors of the L2 norm, where the maximum would silently not happen.
+std::string refuse_max(const CompressorOptions& options, std::string_view name,
+                       std::string_view instead) {
+  if (options.norm != Norm::max) return {};
+  return fmt::format(
+      "expected compressor.norm \"l2\" for {}, found \"max\"; set compressor.name to \"{}\" or "
+      "leave the norm out",
+      name, instead);
 }
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_qsgd(const QsgdOptions& options) {
-  return make_uniform(CodecId::qsgd, Norm::l2, options);
-}
+const CompressorRow kQsgd = {
+    .name = "qsgd",
+    .about = "uniform levels, stochastic rounding, L2 norm per bucket",
+    .id = CodecId::qsgd,
+    .make = [](const CompressorRow& row,
+               const CompressorOptions& options) { return make_uniform(row, Norm::l2, options); },
+    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .why_not =
+        [](const CompressorOptions& options) { return refuse_max(options, "qsgd", "qsgd-v"); },
+    .choose_defaults = choose_short_buckets,
+    .title = "QSGD",
+    .colour = "#d2001e"};
 
-std::unique_ptr<Compressor> make_qsgd_v(const QsgdOptions& options) {
-  return make_uniform(CodecId::qsgd_v, Norm::max, options);
-}
+const CompressorRow kQsgdV = {
+    .name = "qsgd-v",
+    .about = "uniform levels, stochastic rounding, maximum norm per bucket",
+    .id = CodecId::qsgd_v,
+    .make = [](const CompressorRow& row,
+               const CompressorOptions& options) { return make_uniform(row, Norm::max, options); },
+    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .choose_defaults = choose_short_buckets,
+    .title = "QSGD-V",
+    .colour = "#c35a69"};
 
-std::unique_ptr<Compressor> make_elastiquant(const ElastiQuantOptions& options) {
-  return make_elastic(CodecId::elastiquant, options, options.coding, [&](int n) {
-    return optimal_elasticity(options.levels, n, options.bucket_size, options.norm);
-  });
-}
+const CompressorRow kNuqsgd = {
+    .name = "nuqsgd",
+    .about = "exponential levels 1, 1/2, 1/4, ..., stochastic rounding",
+    .id = CodecId::nuqsgd,
+    .make = make_nuqsgd,
+    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .why_not = [](const CompressorOptions& options) -> std::string {
+      if (options.bits > kMostNuqsgdBits)
+        return fmt::format(
+            "expected compressor.bits in [2, {}] for nuqsgd, found {}; set compressor.name to "
+            "\"elastiquant\", which gains from more bits",
+            kMostNuqsgdBits, options.bits);
+      return refuse_max(options, "nuqsgd", "elastiquant");
+    },
+    .colour = "#c31e78"};
 
-std::unique_ptr<Compressor> make_e_elastiquant(const ElastiQuantOptions& options) {
-  // Fixed is the options' default and means "not chosen" here: this codec is entropy coded.
-  const Coding coding = options.coding == Coding::fixed ? Coding::automatic : options.coding;
-  return make_elastic(CodecId::e_elastiquant, options, coding, [&](int n) {
-    return cheapest_elasticity(options.levels, n, options.bucket_size, options.norm, coding);
-  });
-}
+const CompressorRow kElastiQuant = {
+    .name = "elastiquant",
+    .about = "levels denser near zero, stochastic rounding",
+    .id = CodecId::elastiquant,
+    .make =
+        [](const CompressorRow& row, const CompressorOptions& options) {
+          return make_elastic(row, options, [&](int n) {
+            return optimal_elasticity(options.levels, n, options.bucket_size, options.norm);
+          });
+        },
+    .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
+              Option::elasticity, Option::table},
+    .choose_defaults =
+        [](CompressorOptions& options) {
+          if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
+        },
+    .colour = "#872dff"};
 
-std::unique_ptr<Compressor> make_nuqsgd(const NuqsgdOptions& options) {
-  const int n = level_count(options.bits, options.bucket_size);
-  if (options.bits > kMostNuqsgdBits) {
-    fail(Kind::usage,
-         "compressor.bits: expected 2 to {} for nuqsgd, whose smallest level is 2^(2 - 2^(bits - "
-         "1)), "
-         "found {}; choose elastiquant, which gains from more bits",
-         kMostNuqsgdBits, options.bits);
-  }
-  return make_from(l2_codec(CodecId::nuqsgd, options.bits, options.bucket_size, options.coding),
-                   exponential_levels(n, 0.5));
-}
+const CompressorRow kEElastiQuant = {
+    .name = "e-elastiquant",
+    .about = "elastiquant with entropy coding",
+    .id = CodecId::e_elastiquant,
+    .make =
+        [](const CompressorRow& row, const CompressorOptions& options) {
+          return make_elastic(row, options, [&](int n) {
+            return cheapest_elasticity(options.levels, n, options.bucket_size, options.norm,
+                                       options.coding);
+          });
+        },
+    .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
+              Option::elasticity, Option::table},
+    .why_not = [](const CompressorOptions& options) -> std::string {
+      if (options.coding != Coding::fixed) return {};
+      return "expected compressor.coding \"elias\", \"huffman\", \"rans\" or \"auto\" for "
+             "e-elastiquant, found \"fixed\"; set compressor.name to \"elastiquant\" or leave the "
+             "coding out";
+    },
+    .choose_defaults =
+        [](CompressorOptions& options) {
+          // Fixed-width codes are what it exists to avoid.
+          options.coding = Coding::automatic;
+          if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
+        },
+    .title = "E-ElastiQuant",
+    .colour = "#d55e00"};
 
-std::unique_ptr<Compressor> make_alq(const AdaptiveOptions& options) {
-  const int n = level_count(options.bits, options.bucket_size);
-  return std::make_unique<AdaptiveLevelCodec>(
-      l2_codec(CodecId::alq, options.bits, options.bucket_size, options.coding),
-      LevelRule::coordinates, sinh_levels(n, optimal_theta(n, options.bucket_size, Norm::l2)));
-}
+const CompressorRow kAlq = {
+    .name = "alq",
+    .about = "levels fitted to the run's gradients, each by itself",
+    .id = CodecId::alq,
+    .make = make_alq,
+    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .why_not =
+        [](const CompressorOptions& options) { return refuse_max(options, "alq", "elastiquant"); },
+    .colour = "#a55ac3"};
 
-std::unique_ptr<Compressor> make_amq(const AdaptiveOptions& options) {
-  const int n = level_count(options.bits, options.bucket_size);
-  return std::make_unique<AdaptiveLevelCodec>(
-      l2_codec(CodecId::amq, options.bits, options.bucket_size, options.coding),
-      LevelRule::multiplier, exponential_levels(n, optimal_p(n, options.bucket_size, Norm::l2)));
-}
+const CompressorRow kAmq = {
+    .name = "amq",
+    .about = "exponential levels whose ratio is fitted to the run's gradients",
+    .id = CodecId::amq,
+    .make = make_amq,
+    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .why_not =
+        [](const CompressorOptions& options) { return refuse_max(options, "amq", "elastiquant"); },
+    .colour = "#875a87"};
 
 }  // namespace eqt::codec

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/codecs.hpp"
 #include "codec/levels/level_table.hpp"
+#include "codec/options.hpp"
 #include "core/random.hpp"
 
 namespace eqt::codec {

@@ -3,20 +3,13 @@
 namespace eqt::codec {
 
 std::unique_ptr<LevelUsage> LevelUsage::of(const Compressor& compressor) {
-  const auto* fixed = dynamic_cast<const LevelCodec*>(&compressor);
-  const auto* adaptive = dynamic_cast<const AdaptiveLevelCodec*>(&compressor);
-  if (fixed == nullptr && adaptive == nullptr) return nullptr;
-  const std::size_t levels = fixed != nullptr ? static_cast<std::size_t>(fixed->table().count)
-                                              : adaptive->levels().size() - 1;
-  return std::unique_ptr<LevelUsage>(new LevelUsage(fixed, adaptive, levels));
+  const LevelRounding* const rounding = compressor.level_rounding();
+  if (rounding == nullptr) return nullptr;
+  return std::unique_ptr<LevelUsage>(new LevelUsage(*rounding));
 }
 
 void LevelUsage::add(std::span<const float> values, const EncodeContext& context) {
-  if (fixed_ != nullptr) {
-    fixed_->count_codes(values, context, workspace_, counts_);
-  } else {
-    adaptive_->count_codes(values, context, workspace_, counts_);
-  }
+  rounding_.count_codes(values, context, workspace_, counts_);
 }
 
 std::vector<std::uint64_t> LevelUsage::counts() const {

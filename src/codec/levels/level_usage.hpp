@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "codec/compressor.hpp"
-#include "codec/levels/adaptive_codec.hpp"
 #include "codec/levels/level_codec.hpp"
 #include "core/workspace.hpp"
 
@@ -22,18 +21,17 @@ class LevelUsage {
   /// @param compressor outlives what is returned
   static std::unique_ptr<LevelUsage> of(const Compressor& compressor);
 
-  /// See LevelCodec::count_codes().
+  /// See LevelRounding::count_codes().
   void add(std::span<const float> values, const EncodeContext& context);
 
   /// By code from -n to n: 2n + 1 counts.
   std::vector<std::uint64_t> counts() const;
 
  private:
-  LevelUsage(const LevelCodec* fixed, const AdaptiveLevelCodec* adaptive, std::size_t levels)
-      : fixed_(fixed), adaptive_(adaptive), levels_(levels) {}
+  explicit LevelUsage(const LevelRounding& rounding)
+      : rounding_(rounding), levels_(rounding.levels().size() - 1) {}
 
-  const LevelCodec* fixed_;  // one of the two
-  const AdaptiveLevelCodec* adaptive_;
+  const LevelRounding& rounding_;
   std::size_t levels_;  // n, without 0
   std::array<std::uint64_t, 256> counts_{};
   Workspace workspace_;

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/options.hpp"
 
 namespace eqt::codec {
 
@@ -24,6 +24,8 @@ Levels uniform_levels(int n);
 Levels sinh_levels(int n, double theta);
 /// l_0 = 0 and l_j = p^(n - j); p = 1/2 is NUQSGD.
 Levels exponential_levels(int n, double p);
+/// NUQSGD's variance hardly falls from 5 bits on: neighbours stay a factor 2 apart.
+inline constexpr int kMostNuqsgdBits = 6;
 /// l_j = ((1 + mu)^(j/n) - 1) / mu: mu-law companding; mu = 0 gives uniform levels.
 Levels mulaw_levels(int n, double mu);
 

@@ -2,9 +2,17 @@
 
 namespace eqt::codec {
 
-std::unique_ptr<Compressor> make_atomo(const AtomoOptions& options) {
-  return options.atoms == Atoms::spectral ? make_atomo_spectral(options)
-                                          : make_atomo_entrywise(options);
-}
+const CompressorRow kAtomo = {
+    .name = "atomo",
+    .about = "singular triples or values at random, large ones more often",
+    .id = CodecId::atomo,
+    .make =
+        [](const CompressorRow&, const CompressorOptions& options) {
+          return options.atoms == Atoms::spectral ? make_atomo_spectral(options)
+                                                  : make_atomo_entrywise(options);
+        },
+    .reads = {Option::atoms, Option::rank, Option::density},
+    .title = "ATOMO",
+    .colour = "#c35aff"};
 
 }  // namespace eqt::codec

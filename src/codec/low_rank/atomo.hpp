@@ -1,14 +1,14 @@
-// ATOMO's two kinds of atoms, each a compressor; make_atomo() chooses.
+// ATOMO's two kinds of atoms, each a compressor; the row of atomo chooses.
 
 #pragma once
 
 #include <memory>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 
 namespace eqt::codec {
 
-std::unique_ptr<Compressor> make_atomo_spectral(const AtomoOptions& options);
-std::unique_ptr<Compressor> make_atomo_entrywise(const AtomoOptions& options);
+std::unique_ptr<Compressor> make_atomo_spectral(const CompressorOptions& options);
+std::unique_ptr<Compressor> make_atomo_entrywise(const CompressorOptions& options);
 
 }  // namespace eqt::codec

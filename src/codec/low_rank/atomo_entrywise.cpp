@@ -29,7 +29,7 @@ constexpr std::uint32_t kSignBit = 0x80000000u;
 
 class Entrywise final : public Compressor {
  public:
-  explicit Entrywise(const AtomoOptions& options) : density_(options.density) {
+  explicit Entrywise(const CompressorOptions& options) : density_(options.density) {
     EQT_CHECK(density_ > 0 && density_ <= 1, "atomo of density {}", density_);
   }
 
@@ -145,7 +145,7 @@ void Entrywise::decode_add(std::span<const std::byte> payload, float scale,
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_atomo_entrywise(const AtomoOptions& options) {
+std::unique_ptr<Compressor> make_atomo_entrywise(const CompressorOptions& options) {
   return std::make_unique<Entrywise>(options);
 }
 

@@ -60,7 +60,7 @@ struct Kept {
 
 class Spectral final : public Compressor {
  public:
-  explicit Spectral(const AtomoOptions& options) : budget_(options.rank) {
+  explicit Spectral(const CompressorOptions& options) : budget_(options.rank) {
     EQT_CHECK(options.rank >= 1 && static_cast<std::size_t>(options.rank) <= kMostRank,
               "atomo of rank {}", options.rank);
   }
@@ -186,7 +186,7 @@ void Spectral::decode_add(std::span<const std::byte> payload, float scale, Works
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_atomo_spectral(const AtomoOptions& options) {
+std::unique_ptr<Compressor> make_atomo_spectral(const CompressorOptions& options) {
   return std::make_unique<Spectral>(options);
 }
 

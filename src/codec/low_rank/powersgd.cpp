@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/low_rank/low_rank.hpp"
 #include "codec/low_rank/scratch.hpp"
@@ -27,7 +27,7 @@ constexpr std::size_t kHeadBytes = 8;
 
 class PowerSgd final : public Compressor {
  public:
-  explicit PowerSgd(const PowerSgdOptions& options)
+  explicit PowerSgd(const CompressorOptions& options)
       : rank_(static_cast<std::size_t>(options.rank)) {
     EQT_CHECK(options.rank >= 1 && rank_ <= kMostRank, "powersgd of rank {}", options.rank);
   }
@@ -35,7 +35,7 @@ class PowerSgd final : public Compressor {
   CodecId id() const noexcept override { return CodecId::powersgd; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override {
-    return {.random = true, .needs_feedback = true, .granule = 0};
+    return {.random = true, .needs_feedback = true, .averages_itself = true, .granule = 0};
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
     return count == 0 ? 0 : kHeadBytes + count * sizeof(float);
@@ -145,8 +145,17 @@ void PowerSgd::decode_add(std::span<const std::byte> payload, float scale, Works
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_powersgd(const PowerSgdOptions& options) {
-  return std::make_unique<PowerSgd>(options);
-}
+const CompressorRow kPowerSgd = {
+    .name = "powersgd",
+    .about = "low-rank factors of each weight tensor, averaged over ranks",
+    .id = CodecId::powersgd,
+    .make = make_a<PowerSgd>,
+    .reads = {Option::rank},
+    .why_not = [](const CompressorOptions& options) -> std::string {
+      if (options.granularity == Granularity::layer) return {};
+      return "expected compressor.granularity \"layer\" for powersgd, which needs matrices, found "
+             "\"model\"; leave it out";
+    },
+    .colour = "#ff00f0"};
 
 }  // namespace eqt::codec

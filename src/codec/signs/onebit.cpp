@@ -20,7 +20,7 @@
 #include <string_view>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/payload_checks.hpp"
 #include "codec/signs/sign_kernels.hpp"
@@ -147,6 +147,10 @@ void OneBit::decode_add(std::span<const std::byte> payload, float scale, Workspa
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_onebit() { return std::make_unique<OneBit>(); }
+const CompressorRow kOneBit = {.name = "onebit",
+                               .about = "the sign, means of both sides of zero per row (1-bit SGD)",
+                               .id = CodecId::onebit,
+                               .make = make_a<OneBit>,
+                               .colour = "#ff4b87"};
 
 }  // namespace eqt::codec

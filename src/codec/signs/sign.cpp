@@ -20,7 +20,7 @@
 #include <string_view>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/payload_checks.hpp"
 #include "codec/signs/sign_kernels.hpp"
@@ -111,8 +111,18 @@ class EfSignSgd final : public Compressor {
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_signsgd() { return std::make_unique<SignSgd>(); }
+const CompressorRow kSignSgd = {
+    .name = "signsgd",
+    .about = "the sign; ranks vote, with optimizer.momentum before it (Signum)",
+    .id = CodecId::signsgd,
+    .make = make_a<SignSgd>,
+    .colour = "#87873c"};
 
-std::unique_ptr<Compressor> make_ef_signsgd() { return std::make_unique<EfSignSgd>(); }
+const CompressorRow kEfSignSgd = {.name = "ef-signsgd",
+                                  .about = "the sign times the mean magnitude",
+                                  .id = CodecId::ef_signsgd,
+                                  .make = make_a<EfSignSgd>,
+                                  .title = "EF-SignSGD",
+                                  .colour = "#b400d2"};
 
 }  // namespace eqt::codec

@@ -20,7 +20,7 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/integer/integer_codec.hpp"
 #include "codec/levels/level_kernels.hpp"
@@ -36,7 +36,7 @@ std::size_t payload_bytes(std::size_t count) {
 
 class TernGrad final : public Compressor {
  public:
-  explicit TernGrad(const TernGradOptions& options) : clip_(options.clip) {
+  explicit TernGrad(const CompressorOptions& options) : clip_(options.clip) {
     if (!(std::isfinite(clip_) && clip_ >= 0)) {
       fail(Kind::usage,
            "compressor terngrad: expected a clip factor of at least 0, found {}; try "
@@ -234,8 +234,12 @@ void IntegerTernary::quantise(const SharedBucket& bucket, std::size_t offset,
 
 }  // namespace
 
-std::unique_ptr<Compressor> make_terngrad(const TernGradOptions& options) {
-  return std::make_unique<TernGrad>(options);
-}
+const CompressorRow kTernGrad = {.name = "terngrad",
+                                 .about = "-1, 0 or 1 times a scale that all ranks share",
+                                 .id = CodecId::terngrad,
+                                 .make = make_a<TernGrad>,
+                                 .reads = {Option::clip},
+                                 .title = "TernGrad",
+                                 .colour = "#69694b"};
 
 }  // namespace eqt::codec

@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/sparse/chosen.hpp"
 #include "codec/sparse/entries.hpp"
@@ -93,7 +93,7 @@ Opened open_payload(std::span<const std::byte> payload, std::size_t count) {
 
 class RandomK final : public Compressor {
  public:
-  explicit RandomK(const RandomKOptions& options)
+  explicit RandomK(const CompressorOptions& options)
       : density_(options.density),
         value_bits_(checked_value_bits(options.value_bits, kName)),
         unbiased_(options.unbiased) {
@@ -107,6 +107,7 @@ class RandomK final : public Compressor {
             .random = true,
             .sparse = true,
             .needs_feedback = !unbiased_,
+            .scales_up = unbiased_,
             .granule = 0};
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
@@ -209,8 +210,11 @@ Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
   return {{indices, values}, open.value_bits};
 }
 
-std::unique_ptr<Compressor> make_randomk(const RandomKOptions& options) {
-  return std::make_unique<RandomK>(options);
-}
+const CompressorRow kRandomK = {.name = "randomk",
+                                .about = "values at random places that all ranks share",
+                                .id = CodecId::randomk,
+                                .make = make_a<RandomK>,
+                                .reads = {Option::density, Option::value_bits, Option::unbiased},
+                                .colour = "#3c96c3"};
 
 }  // namespace eqt::codec

@@ -23,7 +23,7 @@
 #include <optional>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/sparse/largest.hpp"
 #include "codec/sparse/sparse_payload.hpp"
@@ -91,15 +91,18 @@ class ScatterAdd {
 
 class Sparse : public Compressor {
  public:
-  Sparse(CodecId id, double density, int value_bits)
-      : id_(id),
-        density_(checked_density(density, codec_name(id))),
-        value_bits_(checked_value_bits(value_bits, codec_name(id))) {}
+  Sparse(const CompressorRow& row, const CompressorOptions& options)
+      : row_(row),
+        density_(checked_density(options.density, row.name)),
+        value_bits_(checked_value_bits(options.value_bits, row.name)) {}
 
-  CodecId id() const noexcept override { return id_; }
+  CodecId id() const noexcept override { return row_.id; }
   std::uint8_t format_version() const noexcept override { return 2; }
   Properties properties() const noexcept override {
-    return {.sparse = true, .needs_feedback = true, .granule = 0};
+    return {.sparse = true,
+            .needs_feedback = true,
+            .forgets_sent = row_.id == CodecId::dgc,
+            .granule = 0};
   }
 
   /// For every density that a context may ask for.
@@ -117,10 +120,10 @@ class Sparse : public Compressor {
     EQT_CHECK(payload.size() >= max_payload_bytes(values.size()),
               "a payload buffer of {} bytes for {} values", payload.size(), values.size());
     if (values.empty()) return 0;
-    const double density = checked_density(context.density.value_or(density_), codec_name(id_));
+    const double density = checked_density(context.density.value_or(density_), row_.name);
     const std::size_t k = entries(density, values.size());
     const auto selection = select(values, k, workspace);
-    if (!selection) require_finite(codec_name(id_), values);
+    if (!selection) require_finite(row_.name, values);
     return write_sparse(*selection, values.size(), value_bits_, workspace, payload.data());
   }
 
@@ -141,16 +144,15 @@ class Sparse : public Compressor {
   }
 
  private:
-  CodecId id_;
+  const CompressorRow& row_;
   double density_;
   int value_bits_;
 };
 
 class Threshold final : public Sparse {
  public:
-  explicit Threshold(const ThresholdOptions& options)
-      : Sparse(CodecId::threshold, options.density, options.value_bits),
-        threshold_(checked_threshold(options.threshold)) {}
+  Threshold(const CompressorRow& row, const CompressorOptions& options)
+      : Sparse(row, options), threshold_(checked_threshold(options.threshold)) {}
 
   std::uint8_t format_version() const noexcept override { return 1; }
   std::optional<double> variance_bound(std::size_t count) const override {
@@ -176,16 +178,26 @@ void zero_sent(std::span<const std::byte> payload, std::span<float> values) {
                  [&](std::size_t index, std::size_t /*entry*/) { values[index] = 0; });
 }
 
-std::unique_ptr<Compressor> make_topk(const TopKOptions& options) {
-  return std::make_unique<Sparse>(CodecId::topk, options.density, options.value_bits);
-}
+const CompressorRow kTopK = {.name = "topk",
+                             .about = "the values of largest magnitude",
+                             .id = CodecId::topk,
+                             .make = make_a<Sparse>,
+                             .reads = {Option::density, Option::value_bits},
+                             .colour = "#009687"};
 
-std::unique_ptr<Compressor> make_dgc(const TopKOptions& options) {
-  return std::make_unique<Sparse>(CodecId::dgc, options.density, options.value_bits);
-}
+const CompressorRow kThreshold = {.name = "threshold",
+                                  .about = "the values above a threshold in magnitude",
+                                  .id = CodecId::threshold,
+                                  .make = make_a<Threshold>,
+                                  .reads = {Option::density, Option::value_bits, Option::threshold},
+                                  .colour = "#005af0"};
 
-std::unique_ptr<Compressor> make_threshold(const ThresholdOptions& options) {
-  return std::make_unique<Threshold>(options);
-}
+const CompressorRow kDgc = {.name = "dgc",
+                            .about = "top-k with momentum correction (Deep Gradient Compression)",
+                            .id = CodecId::dgc,
+                            .make = make_a<Sparse>,
+                            .reads = {Option::density, Option::value_bits},
+                            .title = "DGC",
+                            .colour = "#e100b4"};
 
 }  // namespace eqt::codec

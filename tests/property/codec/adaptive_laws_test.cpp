@@ -31,7 +31,7 @@ struct AdaptiveCase {
 
 AdaptiveCase adapting(std::string name, std::unique_ptr<Compressor> compressor,
                       Norm norm = Norm::l2) {
-  auto* adaptive = dynamic_cast<AdaptiveLevelCodec*>(compressor.get());
+  AdaptiveLevelCodec* const adaptive = compressor->adaptive_levels();
   REQUIRE(adaptive != nullptr);
   return {std::move(name), std::move(compressor), adaptive, norm, {}};
 }
@@ -39,28 +39,30 @@ AdaptiveCase adapting(std::string name, std::unique_ptr<Compressor> compressor,
 std::vector<AdaptiveCase> cases(std::size_t bucket_size, Coding coding) {
   std::vector<AdaptiveCase> all;
   for (const int bits : {2, 3, 4, 8}) {
-    const AdaptiveOptions options{bits, bucket_size, coding};
+    const CompressorOptions options{.bits = bits, .bucket_size = bucket_size, .coding = coding};
     const std::string suffix = fmt::format(" {} bits", bits);
-    all.push_back(adapting("alq" + suffix, make_alq(options)));
-    all.push_back(adapting("amq" + suffix, make_amq(options)));
+    all.push_back(adapting("alq" + suffix, make_compressor("alq", options)));
+    all.push_back(adapting("amq" + suffix, make_compressor("amq", options)));
     all.push_back(adapting("elastiquant adaptive" + suffix,
-                           make_elastiquant({.bits = bits,
-                                             .bucket_size = bucket_size,
-                                             .norm = Norm::max,
-                                             .levels = LevelFamily::adaptive,
-                                             .coding = coding}),
+                           make_compressor("elastiquant", {.bits = bits,
+                                                           .bucket_size = bucket_size,
+                                                           .norm = Norm::max,
+                                                           .levels = LevelFamily::adaptive,
+                                                           .coding = coding}),
                            Norm::max));
     const int n = (1 << (bits - 1)) - 1;
     all.push_back({"mulaw" + suffix,
-                   make_elastiquant({.bits = bits,
-                                     .bucket_size = bucket_size,
-                                     .levels = LevelFamily::mulaw,
-                                     .elasticity = 31.0,
-                                     .coding = coding}),
+                   make_compressor("elastiquant", {.bits = bits,
+                                                   .bucket_size = bucket_size,
+                                                   .levels = LevelFamily::mulaw,
+                                                   .elasticity = 31.0,
+                                                   .coding = coding}),
                    nullptr, Norm::l2, mulaw_levels(n, 31)});
     if (bits <= kMostNuqsgdBits) {
-      all.push_back({"nuqsgd" + suffix, make_nuqsgd({bits, bucket_size, coding}), nullptr, Norm::l2,
-                     exponential_levels(n, 0.5)});
+      all.push_back(
+          {"nuqsgd" + suffix,
+           make_compressor("nuqsgd", {.bits = bits, .bucket_size = bucket_size, .coding = coding}),
+           nullptr, Norm::l2, exponential_levels(n, 0.5)});
     }
   }
   return all;
@@ -206,8 +208,8 @@ TEST_CASE("malformed payloads of adaptive codecs are wire errors", "[adaptive_la
 }
 
 TEST_CASE("a table may be replaced beside threads that encode", "[adaptive_laws]") {
-  const auto codec = make_alq({.bits = 4, .bucket_size = kBucket});
-  auto& adaptive = dynamic_cast<AdaptiveLevelCodec&>(*codec);
+  const auto codec = make_compressor("alq", {.bits = 4, .bucket_size = kBucket});
+  AdaptiveLevelCodec& adaptive = *codec->adaptive_levels();
   const auto values = gaussian_values(3000, 7);
   const Levels one = adaptive.levels(), other = uniform_levels(7);
   const auto payload_one = encode_to_vector(*codec, values, context_of(1));

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "unit/codec/codec_laws.hpp"
 
 using namespace eqt;
@@ -17,14 +17,14 @@ constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
 
 Codecs all_codecs() {
   Codecs codecs;
-  codecs.push_back(make_none());
-  codecs.push_back(make_fp16());
-  codecs.push_back(make_bf16());
-  codecs.push_back(make_terngrad({.clip = 0}));
-  codecs.push_back(make_terngrad({.clip = 2.5}));
-  codecs.push_back(make_topk({.density = 0.01}));
-  codecs.push_back(make_topk({.density = 1.0}));
-  codecs.push_back(make_dgc({.density = 0.25}));
+  codecs.push_back(make_compressor("none"));
+  codecs.push_back(make_compressor("fp16"));
+  codecs.push_back(make_compressor("bf16"));
+  codecs.push_back(make_compressor("terngrad", {.clip = 0}));
+  codecs.push_back(make_compressor("terngrad", {.clip = 2.5}));
+  codecs.push_back(make_compressor("topk", {.density = 0.01}));
+  codecs.push_back(make_compressor("topk", {.density = 1.0}));
+  codecs.push_back(make_compressor("dgc", {.density = 0.25}));
   return codecs;
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("a bucket that is zero on every rank is zero", "[integer_codec]") {
 }
 
 TEST_CASE("more ranks than 16 bits can sum are refused", "[integer_codec]") {
-  const auto int8 = make_int8({});
+  const auto int8 = make_compressor("int8");
   CHECK_NOTHROW(IntegerMessages(int8->integer_codec(), 258));  // 258 * 127 = 32766
   CHECK_THROWS_AS(IntegerMessages(int8->integer_codec(), 259), Error);
 }

@@ -142,7 +142,8 @@ TEST_CASE("norms that are negative or not a number are refused", "[malformed]") 
 }
 
 TEST_CASE("raw buckets with values that are not finite are refused", "[malformed]") {
-  const auto codec = make_qsgd({4, 8, Coding::fixed});
+  const auto codec =
+      make_compressor("qsgd", {.bits = 4, .bucket_size = 8, .coding = Coding::fixed});
   Workspace workspace;
   std::vector<float> raw = {kInfinity, 1.0f, 2.0f};
   std::vector<std::byte> payload(12);
@@ -154,9 +155,12 @@ TEST_CASE("raw buckets with values that are not finite are refused", "[malformed
 }
 
 TEST_CASE("bit streams that break one rule each are refused", "[malformed]") {
-  const auto elias = make_qsgd({3, 8, Coding::elias});  // indices 0 ... 3
-  const auto huffman = make_qsgd({3, 8, Coding::huffman});
-  const auto automatic = make_qsgd({3, 8, Coding::automatic});
+  const auto elias = make_compressor(
+      "qsgd", {.bits = 3, .bucket_size = 8, .coding = Coding::elias});  // indices 0 ... 3
+  const auto huffman =
+      make_compressor("qsgd", {.bits = 3, .bucket_size = 8, .coding = Coding::huffman});
+  const auto automatic =
+      make_compressor("qsgd", {.bits = 3, .bucket_size = 8, .coding = Coding::automatic});
   const std::string w1 = "01", w2 = "10", w3 = "11";
   // Sparse: one nonzero, gap 2, plus, index 3.
   REQUIRE(decode_bits(*elias, w1 + "100" + "100" + "0" + "110", 4) == Outcome::decoded);

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/low_rank/low_rank.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
@@ -34,12 +34,16 @@ std::vector<float> matrix_of_rank(std::size_t rows, std::size_t columns, std::si
 
 std::vector<std::pair<std::string, std::unique_ptr<Compressor>>> all_codecs() {
   std::vector<std::pair<std::string, std::unique_ptr<Compressor>>> codecs;
-  codecs.emplace_back("powersgd 1", make_powersgd({.rank = 1}));
-  codecs.emplace_back("powersgd 4", make_powersgd({.rank = 4}));
-  codecs.emplace_back("spectral 1", make_atomo({.atoms = Atoms::spectral, .rank = 1}));
-  codecs.emplace_back("spectral 32", make_atomo({.atoms = Atoms::spectral, .rank = 32}));
-  codecs.emplace_back("entrywise", make_atomo({.atoms = Atoms::entrywise, .density = 0.05}));
-  codecs.emplace_back("all entries", make_atomo({.atoms = Atoms::entrywise, .density = 1}));
+  codecs.emplace_back("powersgd 1", make_compressor("powersgd", {.rank = 1}));
+  codecs.emplace_back("powersgd 4", make_compressor("powersgd", {.rank = 4}));
+  codecs.emplace_back("spectral 1",
+                      make_compressor("atomo", {.atoms = Atoms::spectral, .rank = 1}));
+  codecs.emplace_back("spectral 32",
+                      make_compressor("atomo", {.atoms = Atoms::spectral, .rank = 32}));
+  codecs.emplace_back("entrywise",
+                      make_compressor("atomo", {.atoms = Atoms::entrywise, .density = 0.05}));
+  codecs.emplace_back("all entries",
+                      make_compressor("atomo", {.atoms = Atoms::entrywise, .density = 1}));
   return codecs;
 }
 
@@ -95,7 +99,7 @@ void require_refused(const Compressor& codec, std::span<const std::byte> payload
 
 TEST_CASE("powersgd recovers matrices of its rank", "[powersgd]") {
   for (const std::size_t rank : {1u, 2u, 3u, 8u}) {
-    const auto codec = make_powersgd({.rank = static_cast<int>(rank)});
+    const auto codec = make_compressor("powersgd", {.rank = static_cast<int>(rank)});
     for (const auto& [rows, columns] : {std::pair{40u, 50u}, {64u, 577u}, {300u, 33u}}) {
       const auto m = matrix_of_rank(rows, columns, rank);
       const auto out = decode(*codec, encode(*codec, m, context_of(rows)), m.size());
@@ -108,7 +112,7 @@ TEST_CASE("powersgd's error is what the projection leaves", "[powersgd]") {
   const std::size_t rows = 48, columns = 100;
   const auto m = gaussian(rows * columns);
   const FactorShape shape{rows, columns, 3};
-  const auto codec = make_powersgd({.rank = 3});
+  const auto codec = make_compressor("powersgd", {.rank = 3});
   const Bytes payload = encode(*codec, m, context_of(rows));
   REQUIRE(payload.size() == 8 + 4 * 3 * (rows + columns));
   std::vector<float> q(shape.right());
@@ -121,7 +125,7 @@ TEST_CASE("powersgd's error is what the projection leaves", "[powersgd]") {
 }
 
 TEST_CASE("powersgd knows neither step nor rank", "[powersgd]") {
-  const auto codec = make_powersgd({.rank = 2});
+  const auto codec = make_compressor("powersgd", {.rank = 2});
   const auto m = gaussian(4000);
   const Bytes first = encode(*codec, m, context_of(40, 1, 0));
   REQUIRE(encode(*codec, m, context_of(40, 9, 3)) == first);
@@ -131,7 +135,7 @@ TEST_CASE("powersgd knows neither step nor rank", "[powersgd]") {
 }
 
 TEST_CASE("what would not shrink travels as it is", "[powersgd]") {
-  const auto codec = make_powersgd({.rank = 2});
+  const auto codec = make_compressor("powersgd", {.rank = 2});
   for (const auto& [count, rows] :
        {std::pair{1u, 0u}, {1u, 1u}, {1000u, 0u}, {1000u, 1u}, {1000u, 1000u}, {9u, 3u}}) {
     const auto m = gaussian(count);
@@ -143,7 +147,7 @@ TEST_CASE("what would not shrink travels as it is", "[powersgd]") {
 
 TEST_CASE("telescoping: what error feedback applied and what it keeps add up", "[powersgd]") {
   const std::size_t rows = 32, count = rows * 40;
-  const auto codec = make_powersgd({.rank = 1});
+  const auto codec = make_compressor("powersgd", {.rank = 1});
   std::vector<float> residual(count);
   std::vector<double> sent(count), gradients(count);
   for (std::uint64_t step = 0; step < 30; ++step) {
@@ -168,7 +172,7 @@ TEST_CASE("entrywise atoms: unbiased, with the variance of the probabilities", "
   for (const double density : {0.02, 0.1, 0.5}) {
     auto values = gaussian(300, 1, 3);
     for (float& v : values) v = v * v * v;  // some reach probability 1
-    const auto codec = make_atomo({.atoms = Atoms::entrywise, .density = density});
+    const auto codec = make_compressor("atomo", {.atoms = Atoms::entrywise, .density = density});
     std::vector<double> magnitudes;
     for (const float v : values) magnitudes.push_back(std::abs(double{v}));
     std::sort(magnitudes.rbegin(), magnitudes.rend());
@@ -190,7 +194,7 @@ TEST_CASE("entrywise atoms on the reference vector", "[atomo][vectors]") {
   const auto vectors = read_json(EQT_SOURCE_DIR "/tests/golden/vectors_low_rank.json");
   const auto v8 = vectors.at("common").at("v8").get<std::vector<float>>();
   const auto& row = vectors.at("atomo").at("entrywise_v8_s2");
-  const auto codec = make_atomo({.atoms = Atoms::entrywise, .density = 0.25});
+  const auto codec = make_compressor("atomo", {.atoms = Atoms::entrywise, .density = 0.25});
   const int draws = 40000;
   const Moments m = over_draws(*codec, v8, 0, draws);
   require_variance(m, row.at("variance_total").get<double>(), draws);
@@ -213,7 +217,8 @@ TEST_CASE("with the budget |g|_1 / max|g| entrywise atoms are TernGrad's", "[ato
     sum += std::abs(double{v});
     largest = std::max(largest, std::abs(double{v}));
   }
-  const auto codec = make_atomo({.atoms = Atoms::entrywise, .density = sum / largest / 1000});
+  const auto codec =
+      make_compressor("atomo", {.atoms = Atoms::entrywise, .density = sum / largest / 1000});
   const auto out = decode(*codec, encode(*codec, values, context_of(0)), 1000);
   for (std::size_t i = 0; i < 1000; ++i) {
     if (out[i] != 0) REQUIRE(out[i] == Approx(std::copysign(largest, values[i])).epsilon(1e-6));
@@ -238,7 +243,7 @@ TEST_CASE("spectral atoms: unbiased, with the variance of the probabilities", "[
     for (std::size_t k = 0; k < 4; ++k) {
       variance += sigma[k] * sigma[k] * (1 / p[budget - 1][k] - 1);
     }
-    const auto codec = make_atomo({.atoms = Atoms::spectral, .rank = budget});
+    const auto codec = make_compressor("atomo", {.atoms = Atoms::spectral, .rank = budget});
     const Moments moments = over_draws(*codec, m, 16, draws);
     require_variance(moments, variance, draws);
     require_unbiased(moments, m, variance, draws);
@@ -249,7 +254,7 @@ TEST_CASE("spectral atoms of any matrix are unbiased, padded views too", "[atomo
   const int draws = 3000;
   for (const auto& [count, rows] : {std::pair{30u * 24u, 30u}, {7u * 97u, 7u}, {500u, 0u}}) {
     const auto values = gaussian(count);
-    const auto codec = make_atomo({.atoms = Atoms::spectral, .rank = 4});
+    const auto codec = make_compressor("atomo", {.atoms = Atoms::spectral, .rank = 4});
     const Moments m = over_draws(*codec, values, rows, draws);
     require_unbiased(m, values, m.squared_error, draws);
     REQUIRE(m.squared_error > squared_norm(values));  // 4 of some 24 atoms
@@ -257,7 +262,7 @@ TEST_CASE("spectral atoms of any matrix are unbiased, padded views too", "[atomo
 }
 
 TEST_CASE("spectral atoms are exact where the budget covers them", "[atomo]") {
-  const auto codec = make_atomo({.atoms = Atoms::spectral, .rank = 32});
+  const auto codec = make_compressor("atomo", {.atoms = Atoms::spectral, .rank = 32});
   for (const auto& [count, rows] :
        {std::pair{1u, 0u}, {2u, 1u}, {5u, 1u}, {30u, 5u}, {32u * 32u, 32u}, {1000u, 0u}}) {
     const auto m = gaussian(count);
@@ -267,7 +272,7 @@ TEST_CASE("spectral atoms are exact where the budget covers them", "[atomo]") {
 }
 
 TEST_CASE("an empty draw is sent as nothing", "[atomo]") {
-  const auto codec = make_atomo({.atoms = Atoms::entrywise, .density = 0.001});
+  const auto codec = make_compressor("atomo", {.atoms = Atoms::entrywise, .density = 0.001});
   const auto values = gaussian(100);  // 0.1 atoms on average
   int empty = 0;
   for (std::uint64_t step = 0; step < 100; ++step) {
@@ -335,13 +340,14 @@ TEST_CASE("values that are not finite are named", "[low_rank]") {
 
 TEST_CASE("factors beyond float32 are refused, never sent", "[low_rank]") {
   const std::vector<float> values(600, kMax);
-  for (const auto& codec : {make_powersgd({.rank = 2}), make_atomo({.rank = 2})}) {
+  for (const auto& codec :
+       {make_compressor("powersgd", {.rank = 2}), make_compressor("atomo", {.rank = 2})}) {
     error_of(Kind::diverged, [&] { (void)encode(*codec, values, context_of(20)); });
   }
 }
 
 TEST_CASE("powersgd refuses malformed payloads", "[powersgd]") {
-  const auto codec = make_powersgd({.rank = 2});
+  const auto codec = make_compressor("powersgd", {.rank = 2});
   const std::size_t count = 600;
   const Bytes good = encode(*codec, gaussian(count), context_of(20));
   const Bytes raw = encode(*codec, gaussian(count), context_of(0));
@@ -368,8 +374,8 @@ TEST_CASE("powersgd refuses malformed payloads", "[powersgd]") {
 
 TEST_CASE("atomo refuses malformed payloads of either kind", "[atomo]") {
   const std::size_t count = 600;
-  const auto spectral = make_atomo({.rank = 8});
-  const auto entrywise = make_atomo({.atoms = Atoms::entrywise, .density = 0.1});
+  const auto spectral = make_compressor("atomo", {.rank = 8});
+  const auto entrywise = make_compressor("atomo", {.atoms = Atoms::entrywise, .density = 0.1});
   auto values = gaussian(count);
   values[5] = 100;  // exact
   for (const Compressor* codec : {spectral.get(), entrywise.get()}) {

@@ -139,13 +139,13 @@ TEST_CASE("other codecs and a single thread are left as they are", "[parallel]")
     const codec::Compressor* before = inner.get();
     return codec::make_parallel(std::move(inner), threads).get() != before;
   };
-  CHECK(is_wrapped(codec::make_none(), 2));
-  CHECK_FALSE(is_wrapped(codec::make_none(), 1));
-  CHECK_FALSE(is_wrapped(codec::make_natural(), 2));
-  CHECK_FALSE(is_wrapped(codec::make_terngrad({}), 2));
-  CHECK_FALSE(is_wrapped(codec::make_alq({}), 2));
-  CHECK_FALSE(is_wrapped(codec::make_topk({}), 2));
-  CHECK_FALSE(is_wrapped(codec::make_ef_signsgd(), 2));
+  CHECK(is_wrapped(codec::make_compressor("none"), 2));
+  CHECK_FALSE(is_wrapped(codec::make_compressor("none"), 1));
+  CHECK_FALSE(is_wrapped(codec::make_compressor("natural"), 2));
+  CHECK_FALSE(is_wrapped(codec::make_compressor("terngrad"), 2));
+  CHECK_FALSE(is_wrapped(codec::make_compressor("alq", {.bits = 3}), 2));
+  CHECK_FALSE(is_wrapped(codec::make_compressor("topk"), 2));
+  CHECK_FALSE(is_wrapped(codec::make_compressor("ef-signsgd"), 2));
 }
 
 TEST_CASE("any number of threads gives the same bytes and bits", "[parallel]") {
@@ -185,11 +185,12 @@ TEST_CASE("payloads whose new place overlaps the old one are moved in order", "[
   // One bucket of zeros, all others raw: every run moves by less than its length.
   auto values = portable_values(kCount, 1, 0x1p125f);
   std::fill_n(values.begin(), kBucket, 0.0f);
-  const auto inner = codec::make_elastiquant({4, kBucket});
+  const auto inner = codec::make_compressor("elastiquant", {.bits = 4, .bucket_size = kBucket});
   const Bytes expected = encoded(*inner, values, 0);
   CHECK(expected.size() == inner->max_payload_bytes(kCount) - kBucket * sizeof(float));
   for (const int threads : {2, 3, 5}) {
-    const auto compressor = codec::make_parallel(codec::make_elastiquant({4, kBucket}), threads, 0);
+    const auto compressor = codec::make_parallel(
+        codec::make_compressor("elastiquant", {.bits = 4, .bucket_size = kBucket}), threads, 0);
     CHECK(encoded(*compressor, values, 0) == expected);
   }
 }

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "unit/codec/codec_laws.hpp"
 
 using namespace eqt;
@@ -15,12 +15,12 @@ constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
 
 Codecs all_codecs() {
   Codecs codecs;
-  codecs.push_back(make_int8({}));
-  codecs.push_back(make_int8({.bucket_size = 24}));
-  codecs.push_back(make_natural());
-  codecs.push_back(make_signsgd());
-  codecs.push_back(make_ef_signsgd());
-  codecs.push_back(make_onebit());
+  codecs.push_back(make_compressor("int8"));
+  codecs.push_back(make_compressor("int8", {.bucket_size = 24}));
+  codecs.push_back(make_compressor("natural"));
+  codecs.push_back(make_compressor("signsgd"));
+  codecs.push_back(make_compressor("ef-signsgd"));
+  codecs.push_back(make_compressor("onebit"));
   return codecs;
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/sparse/sparse.hpp"
 #include "unit/codec/codec_laws.hpp"
 
@@ -19,13 +19,14 @@ Codecs all_codecs() {
   Codecs codecs;
   for (const int bits : {32, 16}) {
     for (const double density : {0.01, 0.4, 0.9, 1.0}) {
-      codecs.push_back(make_topk({.density = density, .value_bits = bits}));
-      codecs.push_back(make_threshold({.density = density, .value_bits = bits}));
-      codecs.push_back(make_randomk({.density = density, .value_bits = bits}));
+      codecs.push_back(make_compressor("topk", {.density = density, .value_bits = bits}));
+      codecs.push_back(make_compressor("threshold", {.density = density, .value_bits = bits}));
+      codecs.push_back(make_compressor("randomk", {.density = density, .value_bits = bits}));
     }
-    codecs.push_back(make_dgc({.density = 0.25, .value_bits = bits}));
-    codecs.push_back(make_threshold({.threshold = 1.5, .value_bits = bits}));
-    codecs.push_back(make_randomk({.density = 0.1, .value_bits = bits, .unbiased = true}));
+    codecs.push_back(make_compressor("dgc", {.density = 0.25, .value_bits = bits}));
+    codecs.push_back(make_compressor("threshold", {.threshold = 1.5, .value_bits = bits}));
+    codecs.push_back(
+        make_compressor("randomk", {.density = 0.1, .value_bits = bits, .unbiased = true}));
   }
   return codecs;
 }
@@ -117,13 +118,13 @@ TEST_CASE("contraction of the largest: |v - C(v)|^2 <= (1 - k/d) |v|^2, and the 
 
 TEST_CASE("contraction is reached by values that are all equal", "[law]") {
   const std::vector<float> equal(1000, -1.0f);
-  const auto codec = make_topk({.density = 0.03});
+  const auto codec = make_compressor("topk", {.density = 0.03});
   REQUIRE(squared_distance(equal, decode(*codec, encode(*codec, equal), 1000)) == 970);
 }
 
 TEST_CASE("random-k, unscaled: E|v - C(v)|^2 = (1 - k/d) |v|^2", "[law]") {
   const auto values = gaussian(64);
-  const auto codec = make_randomk({.density = 0.25});
+  const auto codec = make_compressor("randomk", {.density = 0.25});
   constexpr int kDraws = 20'000;
   double sum = 0, squares = 0;
   for (StepId step = 0; step < kDraws; ++step) {
@@ -140,7 +141,7 @@ TEST_CASE("random-k, unscaled: E|v - C(v)|^2 = (1 - k/d) |v|^2", "[law]") {
 
 TEST_CASE("random-k, scaled: unbiased in each value, with variance (d/k - 1) |v|^2", "[law]") {
   const auto values = gaussian(60);
-  const auto codec = make_randomk({.density = 0.2, .unbiased = true});
+  const auto codec = make_compressor("randomk", {.density = 0.2, .unbiased = true});
   constexpr int kDraws = 40'000;
   std::vector<double> mean(values.size());
   double variance = 0, squares = 0;
@@ -206,7 +207,7 @@ TEST_CASE("a million Gaussian values: indices within 4 % of their entropy", "[la
   const auto values = gaussian(1'000'000);
   const auto log_factorial = [](double x) { return std::lgamma(x + 1); };
   for (const double density : {0.001, 0.01, 0.1, 0.5, 0.9}) {
-    const Bytes payload = encode(*make_topk({.density = density}), values);
+    const Bytes payload = encode(*make_compressor("topk", {.density = density}), values);
     const auto k = static_cast<double>(sent(payload));
     const double bits = 8 * (static_cast<double>(payload.size()) - 5 - 4 * k);
     const double entropy =

@@ -1,7 +1,7 @@
 // Payloads that no encoder wrote: an error of the wire, or finite values within reach.
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/sparse/sparse.hpp"
 #include "unit/codec/codec_case.hpp"
 
@@ -15,10 +15,10 @@ std::vector<std::unique_ptr<Compressor>> all_codecs() {
   std::vector<std::unique_ptr<Compressor>> codecs;
   for (const int bits : {32, 16}) {
     for (const double density : {0.02, 0.9}) {
-      codecs.push_back(make_topk({.density = density, .value_bits = bits}));
+      codecs.push_back(make_compressor("topk", {.density = density, .value_bits = bits}));
     }
-    codecs.push_back(make_threshold({.density = 0.1, .value_bits = bits}));
-    codecs.push_back(make_randomk({.density = 0.1, .value_bits = bits}));
+    codecs.push_back(make_compressor("threshold", {.density = 0.1, .value_bits = bits}));
+    codecs.push_back(make_compressor("randomk", {.density = 0.1, .value_bits = bits}));
   }
   return codecs;
 }
@@ -115,7 +115,7 @@ TEST_CASE("ten thousand damaged payloads", "[fuzz]") {
 }
 
 TEST_CASE("hostile heads: any entry count with any parameter", "[fuzz]") {
-  const auto codec = make_topk({});
+  const auto codec = make_compressor("topk");
   for (const std::uint32_t k : {0u, 1u, 2u, 49u, 50u, 51u, 99u, 100u, 101u, 0x7FFFFFFFu, ~0u}) {
     for (unsigned form = 0; form < 256; ++form) {
       for (const std::size_t size : {5u, 6u, 13u, 64u, 400u, 500u}) {

@@ -63,17 +63,19 @@ std::vector<NamedCompressor> allowed_compressors() {
   for (auto& [name, compressor] : all_compressors()) {
     if (name != "signsgd" && name != "dgc") all.emplace_back(name, std::move(compressor));
   }
-  all.emplace_back("topk 1 %", make_topk({.density = 0.01}));
-  all.emplace_back("threshold 1 %", make_threshold({.density = 0.01}));
-  all.emplace_back("randomk, unbiased", make_randomk({.density = 0.1, .unbiased = true}));
-  all.emplace_back("qsgd 2 bits", make_qsgd({.bits = 2}));
-  all.emplace_back("qsgd 8 bits", make_qsgd({.bits = 8}));
-  all.emplace_back("qsgd 8 bits, one bucket", make_qsgd({.bits = 8, .bucket_size = 3000}));
-  all.emplace_back("qsgd-v 2 bits", make_qsgd_v({.bits = 2}));
-  all.emplace_back("elastiquant 2 bits", make_elastiquant({.bits = 2}));
-  all.emplace_back("elastiquant 8 bits", make_elastiquant({.bits = 8}));
-  all.emplace_back("nuqsgd 2 bits", make_nuqsgd({.bits = 2}));
-  all.emplace_back("powersgd 8", make_powersgd({.rank = 8}));
+  all.emplace_back("topk 1 %", make_compressor("topk", {.density = 0.01}));
+  all.emplace_back("threshold 1 %", make_compressor("threshold", {.density = 0.01}));
+  all.emplace_back("randomk, unbiased",
+                   make_compressor("randomk", {.density = 0.1, .unbiased = true}));
+  all.emplace_back("qsgd 2 bits", make_compressor("qsgd", {.bits = 2, .bucket_size = 512}));
+  all.emplace_back("qsgd 8 bits", make_compressor("qsgd", {.bits = 8, .bucket_size = 512}));
+  all.emplace_back("qsgd 8 bits, one bucket",
+                   make_compressor("qsgd", {.bits = 8, .bucket_size = 3000}));
+  all.emplace_back("qsgd-v 2 bits", make_compressor("qsgd-v", {.bits = 2, .bucket_size = 512}));
+  all.emplace_back("elastiquant 2 bits", make_compressor("elastiquant", {.bits = 2}));
+  all.emplace_back("elastiquant 8 bits", make_compressor("elastiquant", {.bits = 8}));
+  all.emplace_back("nuqsgd 2 bits", make_compressor("nuqsgd", {.bits = 2}));
+  all.emplace_back("powersgd 8", make_compressor("powersgd", {.rank = 8}));
   return all;
 }
 

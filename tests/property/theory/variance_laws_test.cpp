@@ -32,15 +32,15 @@ struct Case {
 
 Case elastic(const std::string& name, int bits, std::size_t d, Norm norm, LevelFamily family,
              Coding coding = Coding::fixed) {
-  const codec::ElastiQuantOptions options{.bits = bits,
-                                          .bucket_size = d,
-                                          .norm = norm,
-                                          .levels = family,
-                                          .elasticity = {},
-                                          .coding = coding,
-                                          .table = {}};
-  auto compressor = coding == Coding::fixed ? codec::make_elastiquant(options)
-                                            : codec::make_e_elastiquant(options);
+  const codec::CompressorOptions options{.bits = bits,
+                                         .bucket_size = d,
+                                         .norm = norm,
+                                         .levels = family,
+                                         .elasticity = {},
+                                         .coding = coding,
+                                         .table = {}};
+  auto compressor =
+      codec::make_compressor(coding == Coding::fixed ? "elastiquant" : "e-elastiquant", options);
   codec::Levels levels = *levels_of(*compressor);
   return {name + " " + std::to_string(bits), {std::move(levels), d, norm}, std::move(compressor)};
 }
@@ -54,12 +54,18 @@ Case plain(const std::string& name, int bits, std::size_t d, Norm norm,
 std::vector<Case> all_cases(std::size_t d) {
   std::vector<Case> cases;
   for (int bits = 2; bits <= 8; ++bits) {
-    cases.push_back(plain("qsgd", bits, d, Norm::l2, codec::make_qsgd({bits, d, Coding::fixed})));
+    cases.push_back(plain(
+        "qsgd", bits, d, Norm::l2,
+        codec::make_compressor("qsgd", {.bits = bits, .bucket_size = d, .coding = Coding::fixed})));
     cases.push_back(
-        plain("qsgd-v", bits, d, Norm::max, codec::make_qsgd_v({bits, d, Coding::fixed})));
+        plain("qsgd-v", bits, d, Norm::max,
+              codec::make_compressor("qsgd-v",
+                                     {.bits = bits, .bucket_size = d, .coding = Coding::fixed})));
     if (bits <= codec::kMostNuqsgdBits)
       cases.push_back(
-          plain("nuqsgd", bits, d, Norm::l2, codec::make_nuqsgd({bits, d, Coding::fixed})));
+          plain("nuqsgd", bits, d, Norm::l2,
+                codec::make_compressor("nuqsgd",
+                                       {.bits = bits, .bucket_size = d, .coding = Coding::fixed})));
     for (const Norm norm : {Norm::l2, Norm::max}) {
       cases.push_back(elastic("sinh", bits, d, norm, LevelFamily::sinh));
       cases.push_back(elastic("exponential", bits, d, norm, LevelFamily::exponential));

@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/levels/levels.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
@@ -119,7 +119,7 @@ TEST_CASE("the gradient is normal with the stated deviation, whatever its length
 TEST_CASE("figures of codecs with a known answer", "[bench]") {
   const auto values_room = bench::bench_gradient(4096);
   const auto values = values_room.span();
-  const auto none = bench::measure_codec(*codec::make_none(), values);
+  const auto none = bench::measure_codec(*codec::make_compressor("none"), values);
   CHECK(none.bits_per_value == 32);
   CHECK(none.variance == 0);
   CHECK(none.variance_bound == 0.0);
@@ -128,8 +128,8 @@ TEST_CASE("figures of codecs with a known answer", "[bench]") {
 
   // 4 bits a value and a norm per 512; the error of one message is its expectation within a few per
   // cent: 4096 values, whose squared errors have a deviation of about their own size.
-  const auto qsgd =
-      bench::measure_codec(*codec::make_qsgd({.bits = 4, .bucket_size = 512}), values);
+  const auto qsgd = bench::measure_codec(
+      *codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 512}), values);
   CHECK(qsgd.bits_per_value == 4 + 32.0 / 512);
   double expected = 0, norm = 0;
   for (std::size_t i = 0; i < values.size(); i += 512) {
@@ -150,10 +150,12 @@ TEST_CASE("figures of codecs with a known answer", "[bench]") {
 }
 
 TEST_CASE("bounds that papers state", "[bench]") {
-  CHECK(codec::make_topk({.density = 0.01})->variance_bound(1000) == 0.99);
-  CHECK(codec::make_topk({.density = 0.001})->variance_bound(10) == 0.9);  // one value at least
-  CHECK(codec::make_terngrad({.clip = 0})->variance_bound(10000) == 49.5);
-  CHECK_FALSE(codec::make_terngrad({.clip = 2.5})->variance_bound(10000).has_value());
+  CHECK(codec::make_compressor("topk", {.density = 0.01})->variance_bound(1000) == 0.99);
+  CHECK(codec::make_compressor("topk", {.density = 0.001})->variance_bound(10) ==
+        0.9);  // one value at least
+  CHECK(codec::make_compressor("terngrad", {.clip = 0})->variance_bound(10000) == 49.5);
+  CHECK_FALSE(codec::make_compressor("terngrad", {.clip = 2.5})->variance_bound(10000).has_value());
   // One value is its own norm: nothing is lost.
-  CHECK(codec::make_qsgd_v({})->variance_bound(1).value() == Approx(0).margin(1e-9));
+  CHECK(codec::make_compressor("qsgd-v", {.bucket_size = 512})->variance_bound(1).value() ==
+        Approx(0).margin(1e-9));
 }

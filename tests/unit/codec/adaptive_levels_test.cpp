@@ -40,9 +40,9 @@ Levels drawn_levels(int n, std::uint64_t seed) {
   return levels;
 }
 
-std::string usage_error(const ElastiQuantOptions& options) {
+std::string usage_error(const CompressorOptions& options) {
   try {
-    static_cast<void>(make_elastiquant(options));
+    static_cast<void>(make_compressor("elastiquant", options));
   } catch (const Error& error) {
     CHECK(error.kind() == Kind::usage);
     return error.what();
@@ -308,9 +308,11 @@ TEST_CASE("the cheapest elasticity minimises (1 + variance) bits in every family
 }
 
 TEST_CASE("general tables are taken as they are, or refused with the index", "[level_factories]") {
-  ElastiQuantOptions options{.bits = 3, .levels = LevelFamily::general, .table = {0.1, 0.4, 1}};
-  CHECK_NOTHROW(make_elastiquant(options));
-  CHECK_NOTHROW(make_e_elastiquant(options));
+  CompressorOptions options{.bits = 3, .levels = LevelFamily::general, .table = {0.1, 0.4, 1}};
+  CHECK_NOTHROW(make_compressor("elastiquant", options));
+  auto coded = options;
+  coded.coding = Coding::automatic;
+  CHECK_NOTHROW(make_compressor("e-elastiquant", coded));
   const auto error_of = [&](std::vector<double> table) {
     options.table = std::move(table);
     return usage_error(options);
@@ -326,13 +328,14 @@ TEST_CASE("general tables are taken as they are, or refused with the index", "[l
 }
 
 TEST_CASE("NUQSGD has the bits that fp32 can hold", "[level_factories]") {
-  for (int bits = 2; bits <= kMostNuqsgdBits; ++bits) CHECK_NOTHROW(make_nuqsgd({.bits = bits}));
-  CHECK_THROWS_AS(make_nuqsgd({.bits = kMostNuqsgdBits + 1}), Error);
-  CHECK_THROWS_AS(make_nuqsgd({.bits = 1}), Error);
+  for (int bits = 2; bits <= kMostNuqsgdBits; ++bits)
+    CHECK_NOTHROW(make_compressor("nuqsgd", {.bits = bits}));
+  CHECK_THROWS_AS(make_compressor("nuqsgd", {.bits = kMostNuqsgdBits + 1}), Error);
+  CHECK_THROWS_AS(make_compressor("nuqsgd", {.bits = 1}), Error);
   for (int bits = 2; bits <= 8; ++bits) {
     for (const std::size_t bucket : {1u, 2u, 128u, 65536u}) {
-      CHECK_NOTHROW(make_alq({.bits = bits, .bucket_size = bucket}));
-      CHECK_NOTHROW(make_amq({.bits = bits, .bucket_size = bucket}));
+      CHECK_NOTHROW(make_compressor("alq", {.bits = bits, .bucket_size = bucket}));
+      CHECK_NOTHROW(make_compressor("amq", {.bits = bits, .bucket_size = bucket}));
     }
   }
 }

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
@@ -131,11 +131,11 @@ TEST_CASE("casts agree with the reference vectors", "[casts][vectors]") {
 TEST_CASE("a finite value that overflows 16 bits is an error that names a way out", "[casts]") {
   std::vector<float> values(100, 1.0f);
   values[57] = -70000.0f;
-  const auto fp16 = make_fp16();
+  const auto fp16 = make_compressor("fp16");
   const std::string half = error_of(Kind::diverged, [&] { encode(*fp16, values); });
   REQUIRE(contains(half, "-70000 at index 57 of 100"));
   REQUIRE(contains(half, "compressor.name=bf16"));
-  const auto bf16 = make_bf16();
+  const auto bf16 = make_compressor("bf16");
   REQUIRE_NOTHROW(encode(*bf16, values));
   values[99] = std::numeric_limits<float>::max();
   const std::string bfloat = error_of(Kind::diverged, [&] { encode(*bf16, values); });

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/sparse/sparse_payload.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -16,7 +16,7 @@ namespace {
 std::vector<float> decoded(std::span<const std::byte> payload, std::size_t count) {
   Workspace workspace;
   std::vector<float> values(count);
-  make_topk({})->decode_add(payload, 1.0f, workspace, values);
+  make_compressor("topk")->decode_add(payload, 1.0f, workspace, values);
   return values;
 }
 
@@ -70,10 +70,10 @@ TEST_CASE("dealt entries keep their bits", "[entries]") {
   Workspace workspace;
   for (const int bits : {16, 32}) {
     std::vector<std::unique_ptr<Compressor>> codecs;
-    codecs.push_back(make_topk({.density = 0.3, .value_bits = bits}));
-    codecs.push_back(make_topk({.density = 1, .value_bits = bits}));
-    codecs.push_back(make_threshold({.density = 0.1, .value_bits = bits}));
-    codecs.push_back(make_randomk({.density = 0.3, .value_bits = bits}));
+    codecs.push_back(make_compressor("topk", {.density = 0.3, .value_bits = bits}));
+    codecs.push_back(make_compressor("topk", {.density = 1, .value_bits = bits}));
+    codecs.push_back(make_compressor("threshold", {.density = 0.1, .value_bits = bits}));
+    codecs.push_back(make_compressor("randomk", {.density = 0.3, .value_bits = bits}));
     for (const auto& codec : codecs) {
       EncodeContext context;
       context.key = {1, 2, 0, 3};

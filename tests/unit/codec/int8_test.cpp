@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/sign_oracle.hpp"
 #include "unit/codec/vectors.hpp"
 
@@ -14,7 +14,7 @@ constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kTiny = std::numeric_limits<float>::denorm_min();
 
 std::unique_ptr<Compressor> int8(std::size_t bucket_size) {
-  return make_int8({.bucket_size = bucket_size});
+  return make_compressor("int8", {.bucket_size = bucket_size});
 }
 
 }  // namespace

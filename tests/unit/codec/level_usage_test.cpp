@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/levels/levels.hpp"
 #include "support/catch.hpp"
 
@@ -29,7 +29,8 @@ std::vector<std::uint64_t> usage_of(const Compressor& codec, const std::vector<f
 
 TEST_CASE("values that lie on levels are counted there", "[level-usage]") {
   // 3 bits: n = 3, levels 0, 1/3, 2/3, 1 of the maximum; multiples of it are met exactly.
-  const auto codec = make_qsgd_v({.bits = 3, .bucket_size = 8, .coding = Coding::fixed});
+  const auto codec =
+      make_compressor("qsgd-v", {.bits = 3, .bucket_size = 8, .coding = Coding::fixed});
   const std::vector<float> values = {3,  -1, 0, 2, 2, -3, 1,  1,       // norm 3
                                      -6, 0,  0, 4, 2, 2,  -2, -4,      // norm 6
                                      0,  0,  0, 0, 0, 0,  0,  0,  9};  // norms 0 and 9
@@ -44,14 +45,15 @@ TEST_CASE("every value has a code, whatever the coding and whoever chose the lev
   for (float& v : values) v = normal(engine);
   std::vector<std::uint64_t> fixed;
   for (const Coding coding : {Coding::fixed, Coding::elias, Coding::huffman, Coding::rans}) {
-    const auto codec = make_nuqsgd({.bits = 4, .bucket_size = 512, .coding = coding});
+    const auto codec = make_compressor("nuqsgd", {.bits = 4, .bucket_size = 512, .coding = coding});
     const auto counts = usage_of(*codec, values);
     CHECK(counts.size() == 15);
     CHECK(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) == values.size());
     if (coding == Coding::fixed) fixed = counts;
     CHECK(counts == fixed);
   }
-  const auto adaptive = make_alq({.bits = 4, .bucket_size = 512, .coding = Coding::huffman});
+  const auto adaptive =
+      make_compressor("alq", {.bits = 4, .bucket_size = 512, .coding = Coding::huffman});
   const auto counts = usage_of(*adaptive, values);
   CHECK(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) == values.size());
 }
@@ -61,7 +63,8 @@ TEST_CASE("codes that are not zero are as many as expected", "[level-usage]") {
   std::normal_distribution<float> normal;
   std::vector<float> values(4096);
   for (float& v : values) v = normal(engine);
-  const auto codec = make_qsgd({.bits = 4, .bucket_size = 4096, .coding = Coding::fixed});
+  const auto codec =
+      make_compressor("qsgd", {.bits = 4, .bucket_size = 4096, .coding = Coding::fixed});
   const auto counts = usage_of(*codec, values);
   const double nonzeros = static_cast<double>(values.size() - counts[7]);
   const double expected = expected_nonzeros(uniform_levels(7), values, Norm::l2);
@@ -77,7 +80,8 @@ TEST_CASE("codes are those that travel", "[level-usage]") {
   for (float& v : values) v = normal(engine);
   // Norms that are scaled before they are divided by.
   for (std::size_t i = 0; i < kBucket; ++i) values[i] *= 1e-25f, values[i + kBucket] *= 1e30f;
-  const auto codec = make_qsgd({.bits = 4, .bucket_size = kBucket, .coding = Coding::fixed});
+  const auto codec =
+      make_compressor("qsgd", {.bits = 4, .bucket_size = kBucket, .coding = Coding::fixed});
   EncodeContext context;
   context.key = {.run_seed = 1, .step = 2, .rank = 0, .slice = 3};
   Workspace workspace;
@@ -96,6 +100,6 @@ TEST_CASE("codes are those that travel", "[level-usage]") {
 }
 
 TEST_CASE("codecs without levels have none", "[level-usage]") {
-  CHECK(LevelUsage::of(*make_none()) == nullptr);
-  CHECK(LevelUsage::of(*make_terngrad({.clip = 2.5})) == nullptr);
+  CHECK(LevelUsage::of(*make_compressor("none")) == nullptr);
+  CHECK(LevelUsage::of(*make_compressor("terngrad", {.clip = 2.5})) == nullptr);
 }

@@ -115,13 +115,14 @@ TEST_CASE("unset elasticities build for every width, norm and family", "[level_d
       for (const LevelFamily family : {LevelFamily::sinh, LevelFamily::exponential}) {
         for (const std::size_t bucket : {1u, 2u, 128u, 65536u}) {
           INFO(bits << " bits, bucket " << bucket);
-          ElastiQuantOptions options;
+          CompressorOptions options;
           options.bits = bits;
           options.bucket_size = bucket;
           options.norm = norm;
           options.levels = family;
-          REQUIRE_NOTHROW(make_elastiquant(options));
-          REQUIRE_NOTHROW(make_e_elastiquant(options));
+          REQUIRE_NOTHROW(make_compressor("elastiquant", options));
+          options.coding = Coding::automatic;
+          REQUIRE_NOTHROW(make_compressor("e-elastiquant", options));
         }
       }
     }
@@ -137,14 +138,14 @@ TEST_CASE("options out of range are usage errors", "[level_factories]") {
     }
     return Kind::bug;
   };
-  REQUIRE(kind_of([] { make_qsgd({.bits = 1}); }) == Kind::usage);
-  REQUIRE(kind_of([] { make_qsgd({.bits = 9}); }) == Kind::usage);
-  REQUIRE(kind_of([] { make_qsgd_v({.bucket_size = 0}); }) == Kind::usage);
+  REQUIRE(kind_of([] { make_compressor("qsgd", {.bits = 1, .bucket_size = 512}); }) == Kind::usage);
+  REQUIRE(kind_of([] { make_compressor("qsgd", {.bits = 9, .bucket_size = 512}); }) == Kind::usage);
+  REQUIRE(kind_of([] { make_compressor("qsgd-v", {.bucket_size = 0}); }) == Kind::usage);
   const auto elastic_kind = [&](auto change) {
     return kind_of([&] {
-      ElastiQuantOptions options;
+      CompressorOptions options;
       change(options);
-      make_elastiquant(options);
+      make_compressor("elastiquant", options);
     });
   };
   REQUIRE(elastic_kind([](auto& options) { options.bucket_size = 0; }) == Kind::usage);

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/sign_oracle.hpp"
 #include "unit/codec/vectors.hpp"
 
@@ -31,7 +31,7 @@ struct Draws {
 };
 
 Draws over_draws(std::span<const float> values, int draws) {
-  const auto codec = make_natural();
+  const auto codec = make_compressor("natural");
   Draws result{std::vector<double>(values.size()), 0};
   for (int n = 0; n < draws; ++n) {
     const Bytes payload = encode(*codec, values, draw(static_cast<std::uint64_t>(n)));
@@ -57,7 +57,7 @@ void require_unbiased(std::span<const float> values, int draws) {
 }  // namespace
 
 TEST_CASE("natural's bytes are the oracle's on every target", "[natural]") {
-  const auto codec = make_natural();
+  const auto codec = make_compressor("natural");
   auto counts = kCounts;
   counts.insert(counts.end(), {4095, 4096, 4097, 8200});
   for (const std::size_t count : counts) {
@@ -71,7 +71,7 @@ TEST_CASE("natural's bytes are the oracle's on every target", "[natural]") {
 }
 
 TEST_CASE("natural's counters beyond 2^32 draw from another block", "[natural]") {
-  const auto codec = make_natural();
+  const auto codec = make_compressor("natural");
   const auto values = gaussian(5000, 1e-2);
   for (const std::uint64_t before : {0u, 1u, 31u, 32u, 100u, 4096u, 4097u, 4999u}) {
     const auto context = draw(3, (std::uint64_t{1} << 32) - before);
@@ -81,7 +81,7 @@ TEST_CASE("natural's counters beyond 2^32 draw from another block", "[natural]")
 }
 
 TEST_CASE("natural rounds to a neighbouring power of two, and zeros to zero", "[natural]") {
-  const auto codec = make_natural();
+  const auto codec = make_compressor("natural");
   auto values = gaussian(10007, 1e-3);
   for (std::size_t i = 0; i < values.size(); i += 5) values[i] = i % 2 == 0 ? 0.0f : -0.0f;
   for (std::size_t i = 1; i < values.size(); i += 5) values[i] = std::ldexp(-1.0f, -(int(i) % 126));
@@ -131,7 +131,7 @@ TEST_CASE("natural is unbiased among subnormals", "[natural]") {
 }
 
 TEST_CASE("natural sends 2^127 and refuses what could become infinite", "[natural]") {
-  const auto codec = make_natural();
+  const auto codec = make_compressor("natural");
   const std::vector<float> edge{0x1p127f, -0x1p127f};
   for (std::uint64_t step = 0; step < 100; ++step) {
     REQUIRE(decode(*codec, encode(*codec, edge, draw(step)), 2) == edge);
@@ -146,7 +146,7 @@ TEST_CASE("natural sends 2^127 and refuses what could become infinite", "[natura
 }
 
 TEST_CASE("natural rejects infinity, used padding and other lengths", "[natural]") {
-  const auto codec = make_natural();
+  const auto codec = make_compressor("natural");
   for (const std::size_t count : {1u, 8u, 31u, 32u, 33u, 100u}) {
     const Bytes good = encode(*codec, gaussian(count), draw(0));
     for (std::size_t i = 0; i < count; ++i) {

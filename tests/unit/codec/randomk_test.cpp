@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/sparse/chosen.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
@@ -75,7 +75,7 @@ TEST_CASE("every set of three among six is drawn equally often", "[randomk]") {
 }
 
 TEST_CASE("the places are those of the step and the slice, not of the rank", "[randomk]") {
-  const auto codec = make_randomk({.density = 0.05});
+  const auto codec = make_compressor("randomk", {.density = 0.05});
   const auto first = places(*codec, of_step(3, 0), 5000);
   REQUIRE(first.size() == 250);
   REQUIRE(places(*codec, of_step(3, 7), 5000) == first);
@@ -90,7 +90,7 @@ TEST_CASE("the values at the places are those that were encoded", "[randomk]") {
   for (const std::size_t count : {1u, 100u, 8192u, 20'000u}) {
     const auto values = gaussian(count);
     for (const double density : {0.001, 0.1, 0.9, 1.0}) {
-      const auto codec = make_randomk({.density = density});
+      const auto codec = make_compressor("randomk", {.density = density});
       const auto out = decode(*codec, encode(*codec, values, of_step(1)), count);
       std::size_t kept = 0;
       for (std::size_t i = 0; i < count; ++i) {
@@ -105,12 +105,12 @@ TEST_CASE("the values at the places are those that were encoded", "[randomk]") {
 }
 
 TEST_CASE("only scaled it is unbiased, and only unscaled it needs feedback", "[randomk]") {
-  REQUIRE_FALSE(make_randomk({})->properties().unbiased);
-  REQUIRE(make_randomk({})->properties().needs_feedback);
-  REQUIRE(make_randomk({.unbiased = true})->properties().unbiased);
-  REQUIRE_FALSE(make_randomk({.unbiased = true})->properties().needs_feedback);
-  error_of(Kind::usage, [] { make_randomk({.density = 0}); });
-  error_of(Kind::usage, [] { make_randomk({.value_bits = 31}); });
+  REQUIRE_FALSE(make_compressor("randomk")->properties().unbiased);
+  REQUIRE(make_compressor("randomk")->properties().needs_feedback);
+  REQUIRE(make_compressor("randomk", {.unbiased = true})->properties().unbiased);
+  REQUIRE_FALSE(make_compressor("randomk", {.unbiased = true})->properties().needs_feedback);
+  error_of(Kind::usage, [] { make_compressor("randomk", {.density = 0}); });
+  error_of(Kind::usage, [] { make_compressor("randomk", {.value_bits = 31}); });
 }
 
 TEST_CASE("random-k agrees with the reference vectors", "[randomk][vectors]") {
@@ -128,23 +128,24 @@ TEST_CASE("random-k agrees with the reference vectors", "[randomk][vectors]") {
       }
       REQUIRE(std::abs(sum - expected) < 5 * std::sqrt((squares - sum * sum) / kDraws));
     };
-    check(*make_randomk({.density = 0.25}),
+    check(*make_compressor("randomk", {.density = 0.25}),
           rows.at("randk_biased_k2").at("expected_residual_ratio").get<double>());
-    check(*make_randomk({.density = 0.25, .unbiased = true}),
+    check(*make_compressor("randomk", {.density = 0.25, .unbiased = true}),
           rows.at("randk_unbiased_k2").at("variance_ratio_exact").get<double>());
   });
 }
 
 TEST_CASE("a value that scaling makes infinite is refused", "[randomk]") {
   const std::vector<float> values(100, std::numeric_limits<float>::max());
-  REQUIRE_NOTHROW(encode(*make_randomk({}), values));
+  REQUIRE_NOTHROW(encode(*make_compressor("randomk"), values));
   REQUIRE(
-      contains(error_of(Kind::diverged, [&] { encode(*make_randomk({.unbiased = true}), values); }),
+      contains(error_of(Kind::diverged,
+                        [&] { encode(*make_compressor("randomk", {.unbiased = true}), values); }),
                "unbiased"));
 }
 
 TEST_CASE("malformed random-k payloads are rejected by what is wrong", "[randomk]") {
-  const auto codec = make_randomk({.density = 0.1});
+  const auto codec = make_compressor("randomk", {.density = 0.1});
   const Bytes good = encode(*codec, gaussian(100), of_step(2));
   const auto message = [&](const Bytes& payload, std::size_t count) {
     return error_of(Kind::wire, [&] { decode(*codec, payload, count); });

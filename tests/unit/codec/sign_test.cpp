@@ -2,7 +2,7 @@
 #include <bit>
 #include <limits>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/signs/sign_kernels.hpp"
 #include "support/sign_oracle.hpp"
 #include "unit/codec/vectors.hpp"
@@ -39,7 +39,7 @@ EncodeContext with_rows(std::size_t rows) {
 
 /// What the collective does: each rank's signs times 1/n added in rank order, then the vote.
 std::vector<float> vote(const std::vector<std::vector<float>>& ranks) {
-  const auto codec = make_signsgd();
+  const auto codec = make_compressor("signsgd");
   Workspace workspace;
   std::vector<float> mean(ranks[0].size(), 0.0f);
   for (const auto& values : ranks) {
@@ -57,9 +57,9 @@ TEST_CASE("sign payloads are the oracle's on every target", "[sign]") {
     INFO(count);
     for (const auto& values : {gaussian(count, 1e-3, count), mixed(count)}) {
       on_every_target([&] {
-        REQUIRE(encode(*make_signsgd(), values) == plain_plane(values));
-        REQUIRE(encode(*make_ef_signsgd(), values) == plain_ef_signsgd(values));
-        REQUIRE(encode(*make_onebit(), values) == plain_onebit(values, 1));
+        REQUIRE(encode(*make_compressor("signsgd"), values) == plain_plane(values));
+        REQUIRE(encode(*make_compressor("ef-signsgd"), values) == plain_ef_signsgd(values));
+        REQUIRE(encode(*make_compressor("onebit"), values) == plain_onebit(values, 1));
       });
     }
   }
@@ -76,15 +76,16 @@ TEST_CASE("onebit has a pair of means per row of eight values or more", "[sign]"
     INFO(shape.rows << " x " << shape.columns);
     for (const auto& values : {gaussian(count, 0.1, count), mixed(count)}) {
       const Bytes expected = plain_onebit(values, shape.rows_sent);
-      REQUIRE(expected.size() <= make_onebit()->max_payload_bytes(count));
-      on_every_target(
-          [&] { REQUIRE(encode(*make_onebit(), values, with_rows(shape.rows)) == expected); });
+      REQUIRE(expected.size() <= make_compressor("onebit")->max_payload_bytes(count));
+      on_every_target([&] {
+        REQUIRE(encode(*make_compressor("onebit"), values, with_rows(shape.rows)) == expected);
+      });
     }
   }
 }
 
 TEST_CASE("onebit decodes each row by its own means, on every target", "[sign]") {
-  const auto codec = make_onebit();
+  const auto codec = make_compressor("onebit");
   for (const std::size_t rows : {1u, 3u, 7u, 21u}) {
     const std::size_t columns = 27;
     const auto values = gaussian(rows * columns, 1, rows);
@@ -111,16 +112,17 @@ TEST_CASE("scaled sign and one bit agree with the reference vectors", "[sign][ve
       [](const nlohmann::json& vectors) {
         const auto v8 = vectors.at("common").at("v8").get<std::vector<float>>();
         const auto& scaled = vectors.at("contraction").at("scaled_sign");
-        const auto signs = decode(*make_ef_signsgd(), encode(*make_ef_signsgd(), v8), 8);
+        const auto signs =
+            decode(*make_compressor("ef-signsgd"), encode(*make_compressor("ef-signsgd"), v8), 8);
         REQUIRE(signs == scaled.at("decoded_signzero_plus").get<std::vector<float>>());
         REQUIRE(squared_distance(v8, signs) / squared_norm(v8) ==
                 Approx(scaled.at("residual_ratio_sign0_plus").get<double>()).epsilon(1e-6));
 
         const auto& one = vectors.at("contraction").at("onebit");
-        const Bytes payload = encode(*make_onebit(), v8);
+        const Bytes payload = encode(*make_compressor("onebit"), v8);
         REQUIRE(load<float>(payload.data() + 4) == Approx(one.at("mean_neg").get<double>()));
         REQUIRE(load<float>(payload.data() + 8) == Approx(one.at("mean_nonneg").get<double>()));
-        const auto bits = decode(*make_onebit(), payload, 8);
+        const auto bits = decode(*make_compressor("onebit"), payload, 8);
         for (std::size_t i = 0; i < 8; ++i) {
           REQUIRE(v8[i] - bits[i] == Approx(one.at("residual").at(i).get<double>()).margin(1e-6));
         }
@@ -136,15 +138,16 @@ TEST_CASE("contraction: |v - C(v)|^2 = (1 - delta) |v|^2", "[sign][law]") {
       for (const float v : values) l1 += std::abs(double{v});
       const double l2 = squared_norm(values);
       const double delta = l1 * l1 / (static_cast<double>(count) * l2);
-      const auto scaled = decode(*make_ef_signsgd(), encode(*make_ef_signsgd(), values), count);
+      const auto scaled = decode(*make_compressor("ef-signsgd"),
+                                 encode(*make_compressor("ef-signsgd"), values), count);
       REQUIRE(squared_distance(values, scaled) == Approx((1 - delta) * l2).margin(1e-6 * l2));
       // The two means are the best code with these bits, so no worse than the scaled sign; more
       // means are better still.
       double last = squared_distance(values, scaled);
       for (const std::size_t rows : {std::size_t{0}, std::size_t{2}, std::size_t{4}}) {
         if (rows > 0 && (count % rows != 0 || count / rows < 8)) continue;
-        const auto out =
-            decode(*make_onebit(), encode(*make_onebit(), values, with_rows(rows)), count);
+        const auto out = decode(*make_compressor("onebit"),
+                                encode(*make_compressor("onebit"), values, with_rows(rows)), count);
         REQUIRE(squared_distance(values, out) <= last + 1e-6 * l2);
         last = squared_distance(values, out);
       }
@@ -153,7 +156,7 @@ TEST_CASE("contraction: |v - C(v)|^2 = (1 - delta) |v|^2", "[sign][law]") {
 }
 
 TEST_CASE("a side without values has mean 0 and takes no part", "[sign]") {
-  const auto codec = make_onebit();
+  const auto codec = make_compressor("onebit");
   const std::vector<float> positive{1, 2, 3, 0, -0.0f}, negative{-1, -3};
   const Bytes up = encode(*codec, positive);
   REQUIRE(load<float>(up.data() + 4) == 0);
@@ -195,7 +198,7 @@ TEST_CASE("the vote agrees with the reference vectors", "[sign][vote][vectors]")
 TEST_CASE("ties and majorities of one hold for many ranks in any order", "[sign][vote]") {
   const RandomStream stream({9, 0, 0, 0});
   std::uint32_t next = 0;
-  const auto codec = make_signsgd();
+  const auto codec = make_compressor("signsgd");
   for (const std::size_t ranks : {6u, 7u, 10u, 49u, 50u, 1000u, 1999u, 2047u, 2048u}) {
     // Sorted orders reach the largest partial sums and with them the largest rounding.
     for (int order = 0; order < 20; ++order) {
@@ -234,7 +237,8 @@ TEST_CASE("add_signs starts at any bit and reads nothing outside the plane", "[s
 }
 
 TEST_CASE("sign codecs reject lengths, padding, magnitudes and rows of no encoder", "[sign]") {
-  const auto sign = make_signsgd(), scaled = make_ef_signsgd(), onebit = make_onebit();
+  const auto sign = make_compressor("signsgd"), scaled = make_compressor("ef-signsgd"),
+             onebit = make_compressor("onebit");
   for (const std::size_t count : {1u, 7u, 33u, 100u}) {
     for (const auto* codec : {sign.get(), scaled.get(), onebit.get()}) {
       const Bytes good = encode(*codec, gaussian(count));

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/sparse/sparse.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
@@ -40,7 +40,7 @@ Bytes two_of_ten() { return bytes_of(U32{2}, U8{1}, U8{0}, 1.0f, 2.0f, U8{0x21})
 
 TEST_CASE("k is the floor of density times count, at least 1", "[sparse]") {
   const auto sent_of = [](double density, std::size_t count) {
-    return sent(encode(*make_topk({.density = density}), gaussian(count)));
+    return sent(encode(*make_compressor("topk", {.density = density}), gaussian(count)));
   };
   REQUIRE(sent_of(0.01, 1) == 1);
   REQUIRE(sent_of(0.01, 199) == 1);
@@ -50,21 +50,22 @@ TEST_CASE("k is the floor of density times count, at least 1", "[sparse]") {
 }
 
 TEST_CASE("the step's density overrides the option's", "[sparse]") {
-  const auto codec = make_dgc({.density = 0.01});
+  const auto codec = make_compressor("dgc", {.density = 0.01});
   REQUIRE(sent(encode(*codec, gaussian(1000), with_density(0.25))) == 250);
   REQUIRE(codec->id() == CodecId::dgc);
 }
 
 TEST_CASE("densities outside (0, 1], other widths and thresholds are rejected", "[sparse]") {
   for (const double density : {0.0, -0.1, 1.01, std::nan("")}) {
-    error_of(Kind::usage, [&] { make_topk({.density = density}); });
-    error_of(Kind::usage, [&] { make_threshold({.density = density}); });
-    error_of(Kind::usage, [&] { encode(*make_topk({}), gaussian(10), with_density(density)); });
+    error_of(Kind::usage, [&] { make_compressor("topk", {.density = density}); });
+    error_of(Kind::usage, [&] { make_compressor("threshold", {.density = density}); });
+    error_of(Kind::usage,
+             [&] { encode(*make_compressor("topk"), gaussian(10), with_density(density)); });
   }
-  error_of(Kind::usage, [] { make_dgc({.value_bits = 8}); });
-  error_of(Kind::usage, [] { make_threshold({.value_bits = 24}); });
+  error_of(Kind::usage, [] { make_compressor("dgc", {.value_bits = 8}); });
+  error_of(Kind::usage, [] { make_compressor("threshold", {.value_bits = 24}); });
   for (const double threshold : {-1.0, std::nan(""), 1e39}) {
-    error_of(Kind::usage, [&] { make_threshold({.threshold = threshold}); });
+    error_of(Kind::usage, [&] { make_compressor("threshold", {.threshold = threshold}); });
   }
 }
 
@@ -73,7 +74,7 @@ TEST_CASE("top-k agrees with the reference vectors", "[sparse][vectors]") {
     const auto v8 = vectors.at("common").at("v8").get<std::vector<float>>();
     const auto& row = vectors.at("contraction").at("topk_k2");
     for (const int bits : {16, 32}) {  // v8 is exact in 16 bits
-      const auto codec = make_topk({.density = 0.25, .value_bits = bits});
+      const auto codec = make_compressor("topk", {.density = 0.25, .value_bits = bits});
       const auto out = decode(*codec, encode(*codec, v8), v8.size());
       REQUIRE(out == row.at("kept").get<std::vector<float>>());
       REQUIRE(squared_distance(out, v8) / squared_norm(v8) ==
@@ -85,7 +86,7 @@ TEST_CASE("top-k agrees with the reference vectors", "[sparse][vectors]") {
 TEST_CASE("a given threshold sends what is above it, and half the values at most", "[sparse]") {
   const auto values = gaussian(10'007);
   for (const float threshold : {0.1f, 0.9f, 2.5f, 10.0f}) {
-    const auto codec = make_threshold({.threshold = threshold});
+    const auto codec = make_compressor("threshold", {.threshold = threshold});
     const auto payload = encode(*codec, values);
     const auto above = std::count_if(values.begin(), values.end(),
                                      [&](float v) { return std::abs(v) > threshold; });
@@ -101,20 +102,21 @@ TEST_CASE("a given threshold sends what is above it, and half the values at most
 TEST_CASE("a threshold from the density sends about that many", "[sparse]") {
   const auto values = gaussian(300'000);
   for (const double density : {0.001, 0.01, 0.1}) {
-    const auto count = sent(encode(*make_threshold({.density = density}), values));
+    const auto count = sent(encode(*make_compressor("threshold", {.density = density}), values));
     REQUIRE(count >= 300'000 * density);
     REQUIRE(count <= 300'000 * density * 1.05);
   }
   const std::vector<float> zeros(100);
-  REQUIRE(sent(encode(*make_threshold({}), zeros)) == 0);
-  REQUIRE(decode(*make_threshold({}), encode(*make_threshold({}), zeros), 100) == zeros);
+  REQUIRE(sent(encode(*make_compressor("threshold"), zeros)) == 0);
+  REQUIRE(decode(*make_compressor("threshold"), encode(*make_compressor("threshold"), zeros),
+                 100) == zeros);
 }
 
 TEST_CASE("zero_sent zeroes the sent indices and no other", "[sparse]") {
   const auto values = gaussian(1000);
   for (const int bits : {16, 32}) {
     for (const double density : {0.1, 0.7, 1.0}) {
-      const auto codec = make_dgc({.density = density, .value_bits = bits});
+      const auto codec = make_compressor("dgc", {.density = density, .value_bits = bits});
       const auto payload = encode(*codec, values);
       const auto out = decode(*codec, payload, values.size());
       std::vector<float> memory(1000, 3.0f);
@@ -127,7 +129,7 @@ TEST_CASE("zero_sent zeroes the sent indices and no other", "[sparse]") {
 }
 
 TEST_CASE("a payload written by hand is read as FORMAT.md says", "[sparse]") {
-  const auto codec = make_topk({});
+  const auto codec = make_compressor("topk");
   const std::vector<float> expected{1, 0, 0, 0, 0, 0, 0, 0, 0, 2};
   REQUIRE(decode(*codec, two_of_ten(), 10) == expected);
   // 1 2^-3 and 16384 2^-3, in 16 bits.
@@ -143,7 +145,7 @@ TEST_CASE("a payload written by hand is read as FORMAT.md says", "[sparse]") {
 }
 
 TEST_CASE("malformed sparse payloads are rejected by what is wrong", "[sparse]") {
-  const auto codec = make_topk({});
+  const auto codec = make_compressor("topk");
   const auto message = [&](const Bytes& payload, std::size_t count) {
     std::vector<float> memory(count);
     error_of(Kind::wire, [&] { zero_sent(payload, memory); });

@@ -1,7 +1,7 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
 
@@ -79,7 +79,7 @@ TEST_CASE("terngrad's bytes are the oracle's on every target", "[terngrad]") {
   auto counts = kCounts;
   counts.insert(counts.end(), {1023, 1024, 1025, 1039, 1040, 2064});  // around a kernel's chunks
   for (const double clip : {0.0, kClip}) {
-    const auto codec = make_terngrad({.clip = clip});
+    const auto codec = make_compressor("terngrad", {.clip = clip});
     for (const std::size_t count : counts) {
       if (count == 0) continue;
       const auto values = gaussian(count, 1e-3, count);
@@ -100,7 +100,7 @@ TEST_CASE("terngrad's scale is the largest value after clipping", "[terngrad]") 
     auto values = gaussian(count, 0.01, count);
     for (float& v : values) v += 0.004f;
     for (const double clip : {0.0, 1.0, kClip, 100.0}) {
-      const auto codec = make_terngrad({.clip = clip});
+      const auto codec = make_compressor("terngrad", {.clip = clip});
       REQUIRE(codec->local_scale(values) == Approx(plain_scale(values, clip)).epsilon(1e-6));
     }
   }
@@ -117,7 +117,7 @@ TEST_CASE("terngrad agrees with the reference vectors", "[terngrad][vectors]") {
       const auto& row = cases.at(name);
       const auto values = name[0] == 'w' ? w16 : v8;
       const bool clips = !row.at("clip_factor").is_null();
-      const auto codec = make_terngrad({.clip = clips ? kClip : 0.0});
+      const auto codec = make_compressor("terngrad", {.clip = clips ? kClip : 0.0});
       const double scaler = row.at("scaler").get<double>();
       const bool shared = std::string(name).starts_with("shared");
       if (!shared) REQUIRE(codec->local_scale(values) == Approx(scaler).epsilon(1e-6));
@@ -143,7 +143,7 @@ TEST_CASE("two-bit codes are those of the reference vectors", "[terngrad][vector
     Bytes payload(4);
     store(payload.data(), 1.0f);
     for (const int byte : bytes) payload.push_back(static_cast<std::byte>(byte));
-    const auto codec = make_terngrad({.clip = 0});
+    const auto codec = make_compressor("terngrad", {.clip = 0});
     on_every_target([&] {
       REQUIRE(decode(*codec, payload, ternary.size()) == ternary);
       // Values of 0 and +-max are drawn with certainty.
@@ -153,7 +153,7 @@ TEST_CASE("two-bit codes are those of the reference vectors", "[terngrad][vector
 }
 
 TEST_CASE("terngrad without clipping is unbiased with variance sum |g| (S - |g|)", "[terngrad]") {
-  const auto codec = make_terngrad({.clip = 0});
+  const auto codec = make_compressor("terngrad", {.clip = 0});
   const auto values = gaussian(200, 0.1);
   for (const std::optional<float> shared : {std::optional<float>(), std::optional(0.5f)}) {
     const float scale = shared.value_or(codec->local_scale(values));
@@ -173,7 +173,7 @@ TEST_CASE("terngrad without clipping is unbiased with variance sum |g| (S - |g|)
 }
 
 TEST_CASE("one scale of 0 spread is not clipped away", "[terngrad]") {
-  const auto codec = make_terngrad({.clip = kClip});
+  const auto codec = make_compressor("terngrad", {.clip = kClip});
   for (const std::size_t count : {1u, 5u, 1000u}) {
     const std::vector<float> equal(count, -0.1f);
     REQUIRE(codec->local_scale(equal) == 0.1f);
@@ -182,7 +182,7 @@ TEST_CASE("one scale of 0 spread is not clipped away", "[terngrad]") {
 }
 
 TEST_CASE("a part of a slice with the shared scale has the bytes of the whole", "[terngrad]") {
-  const auto codec = make_terngrad({.clip = 0});
+  const auto codec = make_compressor("terngrad", {.clip = 0});
   const auto values = gaussian(1000, 1e-2);
   auto context = draw(3);
   context.shared_scale = codec->local_scale(values);
@@ -196,7 +196,7 @@ TEST_CASE("a part of a slice with the shared scale has the bytes of the whole", 
 }
 
 TEST_CASE("counters beyond 2^32 draw from another block", "[terngrad]") {
-  const auto codec = make_terngrad({.clip = 0});
+  const auto codec = make_compressor("terngrad", {.clip = 0});
   const auto values = gaussian(200, 1e-2);
   const float own = codec->local_scale(values);
   auto context = draw(3);
@@ -212,7 +212,7 @@ TEST_CASE("counters beyond 2^32 draw from another block", "[terngrad]") {
 }
 
 TEST_CASE("decode_add adds scale times the value on every target", "[terngrad]") {
-  const auto codec = make_terngrad({.clip = kClip});
+  const auto codec = make_compressor("terngrad", {.clip = kClip});
   for (const std::size_t count : kCounts) {
     const auto values = gaussian(count, 0.3);
     const Bytes payload = encode(*codec, values, draw(8));
@@ -230,7 +230,7 @@ TEST_CASE("decode_add adds scale times the value on every target", "[terngrad]")
 }
 
 TEST_CASE("terngrad rejects a code, padding or scale that no encoder writes", "[terngrad]") {
-  const auto codec = make_terngrad({});
+  const auto codec = make_compressor("terngrad");
   for (const std::size_t count : {1u, 15u, 16u, 17u, 18u, 19u, 100u}) {
     const Bytes good = encode(*codec, gaussian(count), draw(0));
     for (std::size_t i = 0; i < 4 * (good.size() - 4); ++i) {
@@ -247,9 +247,9 @@ TEST_CASE("terngrad rejects a code, padding or scale that no encoder writes", "[
 }
 
 TEST_CASE("terngrad's options and shared scale are checked", "[terngrad]") {
-  error_of(Kind::usage, [] { make_terngrad({.clip = -1}); });
-  error_of(Kind::usage, [] { make_terngrad({.clip = std::nan("")}); });
-  const auto codec = make_terngrad({});
+  error_of(Kind::usage, [] { make_compressor("terngrad", {.clip = -1}); });
+  error_of(Kind::usage, [] { make_compressor("terngrad", {.clip = std::nan("")}); });
+  const auto codec = make_compressor("terngrad");
   for (const float shared : {0.0f, -1.0f, std::nanf("")}) {
     auto context = draw(0);
     context.shared_scale = shared;
@@ -259,7 +259,7 @@ TEST_CASE("terngrad's options and shared scale are checked", "[terngrad]") {
 
 TEST_CASE("terngrad's bytes do not depend on who computed its own scale", "[terngrad]") {
   for (const double clip : {0.0, kClip}) {
-    const auto codec = make_terngrad({.clip = clip});
+    const auto codec = make_compressor("terngrad", {.clip = clip});
     for (const std::size_t count : {1u, 100u, 2049u}) {
       const auto values = gaussian(count, 0.1, count);
       auto context = draw(2);

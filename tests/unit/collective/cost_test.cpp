@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt;
@@ -52,7 +52,7 @@ TEST_CASE("cards send what COSTS.md says", "[cost]") {
 
 TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
   // qsgd-v of 4 bits: codes -7 ... 7 need 4 bits, sums of 4 ranks -28 ... 28 need 6.
-  const auto codec = codec::make_qsgd_v({.bits = 4, .bucket_size = 512});
+  const auto codec = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}};
   const Volume volume = volume_of(*codec, pipeline::plan_buckets(layout, *codec, {}), 4, 1);
   CHECK(volume.code_bits == 4);
@@ -61,7 +61,7 @@ TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
   const auto card = cost_card("integer", volume);
   REQUIRE(card);
   CHECK(card->sent_bytes == Approx(4 * 128 * 3 + 65536 * (4 + 6) / 8.0 * 3 / 4));
-  CHECK_FALSE(cost_card("integer", volume_of(*codec::make_none(), {}, 4, 1)));
+  CHECK_FALSE(cost_card("integer", volume_of(*codec::make_compressor("none"), {}, 4, 1)));
 }
 
 TEST_CASE("hierarchical sends little abroad and float32 at home", "[cost]") {
@@ -116,7 +116,7 @@ TEST_CASE("the first of equals is taken, and a clearly faster one before it", "[
 }
 
 TEST_CASE("message bytes are expected from the plan", "[cost]") {
-  const auto qsgd = codec::make_qsgd({.bits = 4, .bucket_size = 8192});
+  const auto qsgd = codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 8192});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}, {"bias", {10}, 65536, 10}};
   const auto plan = pipeline::plan_buckets(layout, *qsgd, {});
   std::size_t pieces = 0;  // of the matrix

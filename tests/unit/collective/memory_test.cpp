@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/saved_state.hpp"
@@ -66,7 +66,7 @@ const std::vector<std::vector<float>> kGradients = {
 }  // namespace
 
 TEST_CASE("error feedback with top-1 follows the three-step trace", "[memory]") {
-  const auto top1 = codec::make_topk({.density = 0.25});
+  const auto top1 = codec::make_compressor("topk", {.density = 0.25});
   OwnMessage message(*top1, 4);
   const auto memory = make_error_feedback(4);
   // p and e of three steps, computed by hand from p = g + e, e = p - top1(p).
@@ -85,7 +85,7 @@ TEST_CASE("error feedback with top-1 follows the three-step trace", "[memory]") 
 }
 
 TEST_CASE("DGC with top-1 follows the three-step trace", "[memory]") {
-  const auto top1 = codec::make_dgc({.density = 0.25});
+  const auto top1 = codec::make_compressor("dgc", {.density = 0.25});
   struct Trace {
     bool nesterov;
     std::vector<std::vector<double>> sent;  // v before masking: what the codec is given
@@ -114,9 +114,11 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
           "[memory]") {
   constexpr std::size_t kCount = 10007;
   for (const auto& compressor :
-       {codec::make_topk({.density = 0.01}), codec::make_topk({.density = 0.01, .value_bits = 16}),
-        codec::make_threshold({.density = 0.01}), codec::make_randomk({.density = 0.1}),
-        codec::make_qsgd_v({})}) {
+       {codec::make_compressor("topk", {.density = 0.01}),
+        codec::make_compressor("topk", {.density = 0.01, .value_bits = 16}),
+        codec::make_compressor("threshold", {.density = 0.01}),
+        codec::make_compressor("randomk", {.density = 0.1}),
+        codec::make_compressor("qsgd-v", {.bucket_size = 512})}) {
     OwnMessage message(*compressor, kCount);
     const auto memory = make_error_feedback(kCount);
     std::vector<double> given(kCount), sent(kCount);
@@ -140,7 +142,7 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
 }
 
 TEST_CASE("DGC clips each tensor to its local share of the threshold", "[memory]") {
-  const auto top = codec::make_dgc({.density = 1});
+  const auto top = codec::make_compressor("dgc", {.density = 1});
   OwnMessage message(*top, 4);
   const auto memory = make_dgc_memory(4, {.momentum = 0, .clip_norm = 1, .ranks = 4});
   std::vector<float> g = {3, 0, 4, 0};  // norm 5, local limit 1 / sqrt(4)

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
@@ -23,18 +23,18 @@ constexpr std::size_t kCount = 1520;
 
 std::vector<std::unique_ptr<Compressor>> all_codecs() {
   std::vector<std::unique_ptr<Compressor>> codecs;
-  codecs.push_back(make_none());
-  codecs.push_back(make_fp16());
-  codecs.push_back(make_bf16());
-  codecs.push_back(make_qsgd({}));
-  codecs.push_back(make_qsgd_v({}));
-  codecs.push_back(make_elastiquant({}));
-  codecs.push_back(make_e_elastiquant({.coding = Coding::automatic}));
-  codecs.push_back(make_terngrad({}));
-  codecs.push_back(make_topk({.density = 0.1}));
-  codecs.push_back(make_dgc({.density = 0.1}));
-  codecs.push_back(make_threshold({.density = 0.1, .value_bits = 16}));
-  codecs.push_back(make_randomk({.density = 0.1}));
+  codecs.push_back(make_compressor("none"));
+  codecs.push_back(make_compressor("fp16"));
+  codecs.push_back(make_compressor("bf16"));
+  codecs.push_back(make_compressor("qsgd", {.bucket_size = 512}));
+  codecs.push_back(make_compressor("qsgd-v", {.bucket_size = 512}));
+  codecs.push_back(make_compressor("elastiquant"));
+  codecs.push_back(make_compressor("e-elastiquant", {.coding = Coding::automatic}));
+  codecs.push_back(make_compressor("terngrad"));
+  codecs.push_back(make_compressor("topk", {.density = 0.1}));
+  codecs.push_back(make_compressor("dgc", {.density = 0.1}));
+  codecs.push_back(make_compressor("threshold", {.density = 0.1, .value_bits = 16}));
+  codecs.push_back(make_compressor("randomk", {.density = 0.1}));
   return codecs;
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -29,8 +29,8 @@ FusionBucket one_bucket() {
 TEST_CASE("error feedback telescopes: what was sent plus the residual is what was given",
           "[memory]") {
   std::vector<std::unique_ptr<codec::Compressor>> compressors;
-  compressors.push_back(codec::make_ef_signsgd());
-  compressors.push_back(codec::make_onebit());
+  compressors.push_back(codec::make_compressor("ef-signsgd"));
+  compressors.push_back(codec::make_compressor("onebit"));
   const FusionBucket bucket = one_bucket();
   for (const auto& compressor : compressors) {
     INFO(codec::codec_name(compressor->id()));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "codec/integer/integer_codec.hpp"
 #include "config_support.hpp"
+#include "support/compressors.hpp"
 
 using namespace eqt::config;
 using Catch::Matchers::Contains;
@@ -15,15 +17,23 @@ using Sets = std::vector<std::string>;
 
 std::string compressor(const std::string& name) { return "compressor.name=" + name; }
 
-const Sets kAll = {"none",       "fp16",        "bf16",          "int8",      "qsgd", "qsgd-v",
-                   "nuqsgd",     "elastiquant", "e-elastiquant", "alq",       "amq",  "terngrad",
-                   "natural",    "topk",        "randomk",       "threshold", "dgc",  "signsgd",
-                   "ef-signsgd", "onebit",      "atomo",         "powersgd"};
+const Sets kAll = [] {
+  Sets names;
+  for (const Choice& choice : config_choices("compressor.name")) names.push_back(choice.name);
+  return names;
+}();
+
+/// Of a compressor as configs make it that say no more than its name.
+std::unique_ptr<eqt::codec::Compressor> made(const std::string& name) {
+  return eqt::test::made_by_default(*eqt::codec::CompressorRow::all().at(name));
+}
+eqt::codec::Properties properties_of(const std::string& name) { return made(name)->properties(); }
 
 }  // namespace
 
 TEST_CASE("every compressor works with every default", "[config]") {
-  for (const auto& name : kAll) CHECK(parse("{}", {compressor(name)}).compressor.name == name);
+  for (const auto& name : kAll)
+    CHECK(parse("{}", {compressor(name)}).compressor.name->name == name);
 }
 
 TEST_CASE("keys of a partition go with its kind", "[config]") {
@@ -61,10 +71,9 @@ TEST_CASE("the dense collective is for the compressor none", "[config]") {
 TEST_CASE("sparse compressors and those of whole tensors do not scatter-reduce", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.collective=scatter-reduce"};
-    if (name == "powersgd") continue;  // has a collective of its own: below
-    if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk" ||
-        name == "atomo" || name == "terngrad" || name == "signsgd" || name == "ef-signsgd" ||
-        name == "onebit")
+    const auto properties = properties_of(name);
+    if (properties.averages_itself) continue;  // has a collective of its own: below
+    if (properties.granule == 0 || properties.shared_scale || properties.votes)
       CHECK_THAT(rejection("{}", sets), Contains("allgather") && Contains(name));
     else
       CHECK_NOTHROW(parse("{}", sets));
@@ -73,15 +82,12 @@ TEST_CASE("sparse compressors and those of whole tensors do not scatter-reduce",
 }
 
 TEST_CASE("collectives that encode partial sums take what can be encoded again", "[config]") {
-  const Sets never = {"terngrad", "dgc", "signsgd", "powersgd"};
-  const Sets whole = {"topk", "randomk", "threshold", "ef-signsgd", "onebit", "atomo"};
-  const auto contains = [](const Sets& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
   for (const std::string collective : {"ring", "recursive-doubling"}) {
     const std::string set = "synchronization.collective=" + collective;
     for (const auto& name : kAll) {
-      const bool refused = contains(never, name) || (collective == "ring" && contains(whole, name));
+      const auto p = properties_of(name);
+      const bool never = p.shared_scale || p.forgets_sent || p.votes || p.averages_itself;
+      const bool refused = never || (collective == "ring" && p.granule == 0);
       if (refused)
         CHECK_THAT(rejection("{}", {compressor(name), set}),
                    Contains("synchronization.collective") && Contains(name) && Contains("auto"));
@@ -96,7 +102,7 @@ TEST_CASE("collectives that encode partial sums take what can be encoded again",
 TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.collective=sparse"};
-    if (name == "topk" || name == "dgc" || name == "threshold" || name == "randomk")
+    if (properties_of(name).sparse)
       CHECK_NOTHROW(parse("{}", sets));
     else
       CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
@@ -106,9 +112,9 @@ TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
 TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.collective=integer"};
-    if (name == "terngrad" || name == "qsgd-v" || name == "int8") {
+    if (made(name)->integer_codec() != nullptr) {
       CHECK_NOTHROW(parse("{}", sets));
-    } else if (name != "powersgd") {
+    } else if (!properties_of(name).averages_itself) {
       CHECK_THAT(rejection("{}", sets), Contains("qsgd-v") && Contains(name));
     }
   }
@@ -120,7 +126,8 @@ TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
 TEST_CASE("hierarchical takes what can encode the sum of a host", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.collective=hierarchical"};
-    if (name == "dgc" || name == "signsgd" || name == "powersgd")
+    const auto p = properties_of(name);
+    if (p.forgets_sent || p.votes || p.averages_itself)
       CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
     else
       CHECK_NOTHROW(parse("{}", sets));
@@ -137,7 +144,7 @@ TEST_CASE("low-rank compressors need whole matrices and their own way to travel"
              Contains("compressor.granularity"));
   for (const std::string atoms : {"spectral", "entrywise"}) {
     const Sets sets = {compressor("atomo"), "compressor.atoms=" + atoms};
-    CHECK(parse("{}", sets).compressor.atoms == atoms);
+    CHECK(eqt::name_of(parse("{}", sets).compressor.atoms) == atoms);
     CHECK_NOTHROW(parse("{}", {sets[0], sets[1], "synchronization.collective=allgather"}));
     CHECK_THAT(rejection("{}", {sets[0], sets[1], "synchronization.collective=scatter-reduce"}),
                Contains("atomo") && Contains("allgather"));
@@ -213,7 +220,7 @@ TEST_CASE("entropy coding needs levels", "[config]") {
     for (const std::string coding : {"elias", "huffman", "rans", "auto"}) {
       const Sets sets = {compressor(name), "compressor.coding=" + coding};
       if (std::find(with_levels.begin(), with_levels.end(), name) != with_levels.end())
-        CHECK(parse("{}", sets).compressor.coding == coding);
+        CHECK(eqt::name_of(parse("{}", sets).compressor.coding) == coding);
       else
         CHECK_THAT(rejection("{}", sets), Contains("compressor.coding") && Contains(name));
     }

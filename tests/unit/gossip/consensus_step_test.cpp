@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/catch.hpp"
 #include "support/layouts.hpp"
 
@@ -26,43 +26,43 @@ double step_of(const codec::Compressor& compressor) {
 
 TEST_CASE("the largest values of a normal vector carry what tables say", "[gossip]") {
   // 2 (t phi(t) + Q(t)) beyond the two-sided quantile t.
-  CHECK(quality_of(*codec::make_topk({.density = 0.01}), 500, 600).contraction ==
+  CHECK(quality_of(*codec::make_compressor("topk", {.density = 0.01}), 500, 600).contraction ==
         Approx(0.0845).epsilon(0.02));
-  CHECK(quality_of(*codec::make_topk({.density = 0.1}), 500, 600).contraction ==
+  CHECK(quality_of(*codec::make_compressor("topk", {.density = 0.1}), 500, 600).contraction ==
         Approx(0.4393).epsilon(0.02));
   // |v|_1^2 / (d |v|_2^2) = 2 / pi for signs with their mean size.
-  CHECK(quality_of(*codec::make_ef_signsgd(), 500, 600).contraction ==
+  CHECK(quality_of(*codec::make_compressor("ef-signsgd"), 500, 600).contraction ==
         Approx(2 / 3.14159265).epsilon(0.02));
   // k of n at random, as they are: k / n; scaled by n / k and damped: the same.
-  const Quality biased = quality_of(*codec::make_randomk({.density = 0.1}), 500, 600);
+  const Quality biased = quality_of(*codec::make_compressor("randomk", {.density = 0.1}), 500, 600);
   CHECK(biased.contraction == Approx(0.1).epsilon(0.05));
   CHECK(biased.damping == 1.0f);
   const Quality scaled =
-      quality_of(*codec::make_randomk({.density = 0.1, .unbiased = true}), 500, 600);
+      quality_of(*codec::make_compressor("randomk", {.density = 0.1, .unbiased = true}), 500, 600);
   CHECK(scaled.contraction == Approx(0.1).epsilon(0.05));
   CHECK(static_cast<double>(scaled.damping) == Approx(0.1).epsilon(0.05));
   // TernGrad sends S sign(v) with probability |v| / S: |q|^2 is S |v|_1, more than |v|^2.
-  const Quality ternary = quality_of(*codec::make_terngrad({.clip = 0}), 500, 600);
+  const Quality ternary = quality_of(*codec::make_compressor("terngrad", {.clip = 0}), 500, 600);
   CHECK(ternary.contraction > 0.1);
   CHECK(ternary.contraction == Approx(static_cast<double>(ternary.damping)).epsilon(0.05));
-  const Quality clipped = quality_of(*codec::make_terngrad({.clip = 2.5}), 500, 600);
+  const Quality clipped = quality_of(*codec::make_compressor("terngrad", {.clip = 2.5}), 500, 600);
   // S = 2.5: <q, v> / |q|^2 is about |v|^2 / (S |v|_1) = 1 / (2.5 * 0.798), a little less by what
   // is clipped.
   CHECK(clipped.contraction == Approx(0.49).epsilon(0.04));
   CHECK(static_cast<double>(clipped.damping) == Approx(0.49).epsilon(0.04));
-  const Quality exact = quality_of(*codec::make_none(), 500, 600);
+  const Quality exact = quality_of(*codec::make_compressor("none"), 500, 600);
   CHECK(exact.contraction == 1);
   CHECK(exact.damping == 1.0f);
 }
 
 TEST_CASE("CHOCO's default step is what sweeps found best", "[gossip]") {
-  CHECK(step_of(*codec::make_topk({.density = 0.01})) == Approx(0.02).epsilon(0.25));
-  CHECK(step_of(*codec::make_topk({.density = 0.1})) == Approx(0.165).epsilon(0.25));
-  CHECK(step_of(*codec::make_ef_signsgd()) == Approx(0.3).epsilon(0.25));
-  CHECK(step_of(*codec::make_int8({})) == 1);
-  CHECK(step_of(*codec::make_qsgd_v({.bits = 8})) == 1);
-  CHECK(step_of(*codec::make_fp16()) == 1);
-  CHECK(step_of(*codec::make_none()) == 1);
+  CHECK(step_of(*codec::make_compressor("topk", {.density = 0.01})) == Approx(0.02).epsilon(0.25));
+  CHECK(step_of(*codec::make_compressor("topk", {.density = 0.1})) == Approx(0.165).epsilon(0.25));
+  CHECK(step_of(*codec::make_compressor("ef-signsgd")) == Approx(0.3).epsilon(0.25));
+  CHECK(step_of(*codec::make_compressor("int8")) == 1);
+  CHECK(step_of(*codec::make_compressor("qsgd-v", {.bits = 8, .bucket_size = 512})) == 1);
+  CHECK(step_of(*codec::make_compressor("fp16")) == 1);
+  CHECK(step_of(*codec::make_compressor("none")) == 1);
 }
 
 TEST_CASE("the step knows what an error is made of", "[gossip]") {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "pipeline/plan.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -14,7 +14,7 @@ namespace {
 const Layout kLayout = {{"a", {100, 20}, 0, 2000}, {"b", {50, 10}, 2000, 500}};
 
 std::vector<pipeline::FusionBucket> two_buckets() {
-  return pipeline::plan_buckets(kLayout, *codec::make_none(), {.bucket_bytes = 1});
+  return pipeline::plan_buckets(kLayout, *codec::make_compressor("none"), {.bucket_bytes = 1});
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "codec/codecs.hpp"
+#include "codec/catalogue.hpp"
 #include "support/catch.hpp"
 #include "support/layouts.hpp"
 
@@ -13,7 +13,7 @@ using eqt::test::layout_of;
 
 TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]") {
   const Layout layout = layout_of({{64, 64}, {64}, {100, 100}, {1}, {3000, 7}, {10}});
-  const auto none = codec::make_none();
+  const auto none = codec::make_compressor("none");
   for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
     for (const std::size_t bytes :
          {std::size_t{1}, std::size_t{5000}, std::size_t{100000}, std::size_t{1} << 30}) {
@@ -40,7 +40,7 @@ TEST_CASE("pieces cut runs of the codec, and only those of codecs that have runs
   const Layout layout = layout_of({{100, 500}, {100}, {64, 64}, {64}});
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{40000}, std::size_t{1} << 20}) {
     const PlanOptions options = {.piece_bytes = bytes};
-    const auto qsgd = codec::make_qsgd({.bits = 4, .bucket_size = 3000});
+    const auto qsgd = codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 3000});
     std::size_t longest = 0, pieces = 0;
     for (const FusionBucket& piece : plan_buckets(layout, *qsgd, options)) {
       ++pieces;
@@ -52,7 +52,7 @@ TEST_CASE("pieces cut runs of the codec, and only those of codecs that have runs
     }
     CHECK(longest == (bytes == (std::size_t{1} << 20) ? 50000 : 9000));
     CHECK(pieces == (bytes == 1 ? 9 : bytes == 40000 ? 6 : 1));
-    const auto topk = codec::make_topk({});
+    const auto topk = codec::make_compressor("topk");
     for (const FusionBucket& piece : plan_buckets(layout, *topk, options)) {
       for (const codec::Segment& segment : piece.segments) {
         CHECK(segment.count == layout[segment.slice].count);
@@ -63,7 +63,7 @@ TEST_CASE("pieces cut runs of the codec, and only those of codecs that have runs
 
 TEST_CASE("small and one-dimensional tensors travel raw", "[plan]") {
   const Layout layout = layout_of({{32, 32}, {31, 33}, {5000}, {2, 512}});
-  const auto qsgd = codec::make_qsgd({});
+  const auto qsgd = codec::make_compressor("qsgd", {.bucket_size = 512});
   const auto plan = plan_buckets(layout, *qsgd, {.skip_below = 1024});
   REQUIRE(plan.size() == 1);
   const std::vector<bool> compressed = {true, false, false, true};
@@ -74,7 +74,7 @@ TEST_CASE("small and one-dimensional tensors travel raw", "[plan]") {
 
 TEST_CASE("a whole-model top-k stays one run", "[plan]") {
   const Layout layout = layout_of({{300, 300}, {300}});
-  const auto topk = codec::make_topk({});
+  const auto topk = codec::make_compressor("topk");
   const auto plan =
       plan_buckets(layout, *topk, {.granularity = Granularity::model, .bucket_bytes = 1000});
   REQUIRE(plan.size() == 1);
@@ -83,8 +83,8 @@ TEST_CASE("a whole-model top-k stays one run", "[plan]") {
 }
 
 TEST_CASE("runs are multiples of the codec's bucket", "[plan]") {
-  CHECK(run_length(*codec::make_none()) == 8192);
-  CHECK(run_length(*codec::make_qsgd({.bits = 4, .bucket_size = 512})) == 8192);
-  CHECK(run_length(*codec::make_qsgd({.bits = 4, .bucket_size = 3000})) == 9000);
-  CHECK(run_length(*codec::make_qsgd({.bits = 4, .bucket_size = 10000})) == 10000);
+  CHECK(run_length(*codec::make_compressor("none")) == 8192);
+  CHECK(run_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 512})) == 8192);
+  CHECK(run_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 3000})) == 9000);
+  CHECK(run_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 10000})) == 10000);
 }

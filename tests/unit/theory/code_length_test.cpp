@@ -101,13 +101,13 @@ TEST_CASE("exact expectations are the codec's means") {
   for (const char* source : {"normal", "sparse", "student3"}) {
     const auto values = draw(source, kValues, 5);
     const ExpectedBits expected = expected_bits(scheme, values);
-    const auto codec = codec::make_elastiquant({.bits = 4,
-                                                .bucket_size = kValues,
-                                                .norm = codec::Norm::l2,
-                                                .levels = codec::LevelFamily::sinh,
-                                                .elasticity = 0.6,
-                                                .coding = codec::Coding::elias,
-                                                .table = {}});
+    const auto codec = codec::make_compressor("elastiquant", {.bits = 4,
+                                                              .bucket_size = kValues,
+                                                              .norm = codec::Norm::l2,
+                                                              .levels = codec::LevelFamily::sinh,
+                                                              .elasticity = 0.6,
+                                                              .coding = codec::Coding::elias,
+                                                              .table = {}});
     const Sampled bits = sample_codec(*codec, one_segment(kValues), values, 200, 11).payload_bits;
     // The shorter container of each message, 2 bits of mode and up to 7 of padding.
     INFO(source << ": " << bits.mean << " of " << expected.sparse << " or " << expected.dense);

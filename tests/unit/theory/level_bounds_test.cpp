@@ -18,16 +18,16 @@ using codec::Norm;
 }  // namespace
 
 TEST_CASE("a codec's table is the family's, in float32") {
-  const auto qsgd = levels_of(*codec::make_qsgd({.bits = 4}));
+  const auto qsgd = levels_of(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 512}));
   REQUIRE(qsgd);
   REQUIRE(qsgd->size() == 8);
   for (std::size_t j = 0; j < 8; ++j)
     CHECK((*qsgd)[j] == static_cast<double>(static_cast<float>(static_cast<double>(j) / 7)));
-  const auto alq = levels_of(*codec::make_alq({.bits = 3}));
+  const auto alq = levels_of(*codec::make_compressor("alq", {.bits = 3}));
   REQUIRE(alq);
   CHECK(alq->size() == 4);
-  CHECK_FALSE(levels_of(*codec::make_natural()));
-  CHECK_FALSE(levels_of(*codec::make_none()));
+  CHECK_FALSE(levels_of(*codec::make_compressor("natural")));
+  CHECK_FALSE(levels_of(*codec::make_compressor("none")));
 }
 
 TEST_CASE("fixed codes have the bits that codecs give them") {

@@ -1,0 +1,118 @@
+// The settings that compressors are made from: keys of the config's section `compressor`, as typed
+// values. A compressor reads those that its row names and ignores the others.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/catalogue.hpp"
+
+namespace eqt::codec {
+
+/// How a bucket's values are scaled into [-1, 1].
+enum class Norm { l2, max };
+std::span<const Named<Norm>> names_of(Norm);
+
+/// How level indices become bits.
+enum class Coding {
+  fixed,     // sign and index in `bits` bits each, packed
+  elias,     // Elias omega: the shorter of sparse (gaps) and dense, per bucket
+  huffman,   // canonical Huffman with the table in the payload, per bucket
+  rans,      // interleaved rANS with the frequencies in the payload, per bucket
+  automatic  // the shortest of the above entropy codes, per bucket
+};
+std::span<const Named<Coding>> names_of(Coding);
+
+/// Nonzero levels l_1 < ... < l_n = 1 between which values are rounded stochastically.
+enum class LevelFamily {
+  sinh,         // sinh(j theta) / sinh(n theta)
+  exponential,  // p^(n - j)
+  mulaw,        // ((1 + mu)^(j/n) - 1) / mu
+  general,      // any increasing table
+  adaptive      // starts as sinh; fitted to the gradients of the run (ALQ)
+};
+/// A family's elasticity e is the one number that its levels depend on.
+struct LevelFamilyRow {
+  LevelFamily value;
+  std::string_view name;
+  std::string_view about;
+  std::string_view elasticity;  // what e is, for messages; "" = it has none
+  double most_elasticity = 0;   // e > 0, and at most this or, if excluded, below it
+  bool most_is_excluded = false;
+  /// l_0 ... l_n. Null where there is no e.
+  std::vector<double> (*make)(int n, double e) = nullptr;
+};
+std::span<const LevelFamilyRow> names_of(LevelFamily);
+
+/// What ATOMO sends or leaves out as one.
+enum class Atoms { spectral, entrywise };
+std::span<const Named<Atoms>> names_of(Atoms);
+
+/// What is compressed as one vector.
+enum class Granularity { layer, model };
+std::span<const Named<Granularity>> names_of(Granularity);
+
+struct CompressorOptions {
+  int bits = 4;                    // 2 ... 8, sign included
+  std::size_t bucket_size = 8192;  // [values] that share a norm or a step
+  Norm norm = Norm::l2;
+  LevelFamily levels = LevelFamily::sinh;
+  // sinh, adaptive: theta; exponential: p in (0, 1); mulaw: mu > 0. Unset: the optimum
+  std::optional<double> elasticity = {};
+  Coding coding = Coding::fixed;
+  std::vector<double> table = {};  // general: l_1 < ... < l_n = 1
+  Atoms atoms = Atoms::spectral;
+  int rank = 2;           // 1 ... 32: of the factors, or atoms kept on average
+  double threshold = 0;   // 0: one that max(1, floor(density * count)) values reach
+  double density = 0.01;  // fraction kept, k = max(1, floor(density * count))
+  int value_bits = 32;    // of a value that is sent: 32, or 16 under a common power of two
+  bool unbiased = false;  // scaled by count / k, for use without error feedback
+  double clip = 2.5;      // at this many standard deviations of the slice; 0 = never
+  Granularity granularity = Granularity::layer;
+
+  bool operator==(const CompressorOptions&) const = default;
+};
+
+/// A member of CompressorOptions.
+enum class Option {
+  bits,
+  bucket_size,
+  norm,
+  levels,
+  elasticity,
+  coding,
+  table,
+  atoms,
+  rank,
+  threshold,
+  density,
+  value_bits,
+  unbiased,
+  clip,
+  granularity
+};
+
+/// Some of the options.
+class OptionSet {
+ public:
+  constexpr OptionSet() = default;
+  constexpr OptionSet(std::initializer_list<Option> options) {
+    for (const Option option : options) bits_ |= bit(option);
+  }
+  constexpr bool has(Option option) const { return (bits_ & bit(option)) != 0; }
+
+ private:
+  static constexpr std::uint32_t bit(Option option) {
+    return std::uint32_t{1} << static_cast<int>(option);
+  }
+  std::uint32_t bits_ = 0;
+};
+
+}  // namespace eqt::codec
