@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kUsual = {"qsgd", "qsgd-v", "nuqsgd", "elastiquant",
                                                     "e-elastiquant"};
 
-std::span<const Named<codec::Coding>> coders() { return names_of(codec::Coding()); }
+std::span<const Named<codec::Coding>> codings() { return names_of(codec::Coding()); }
 
 /// The same table with another coding.
 std::unique_ptr<codec::Compressor> recoded(const theory::LevelScheme& scheme,
@@ -45,7 +45,7 @@ struct Lengths {
 Lengths lengths_of(const theory::LevelScheme& scheme, std::span<const codec::Segment> segments,
                    std::span<const float> values) {
   Lengths lengths;
-  for (const auto& coder : coders())
+  for (const auto& coder : codings())
     lengths.bound.push_back(coder.value == codec::Coding::rans ? std::nullopt : std::optional(0.0));
   for (const codec::Segment& segment : segments) {
     if (!segment.compressed) continue;
@@ -54,9 +54,9 @@ Lengths lengths_of(const theory::LevelScheme& scheme, std::span<const codec::Seg
     lengths.expected += theory::expected_bits_of_run(scheme, run);
     theory::each_bucket(run, scheme.bucket_size, [&](std::span<const float> bucket) {
       const auto d = static_cast<double>(bucket.size());
-      for (std::size_t c = 0; c < coders().size(); ++c)
+      for (std::size_t c = 0; c < codings().size(); ++c)
         if (lengths.bound[c])
-          *lengths.bound[c] += *theory::bucket_bound(scheme, bucket.size(), coders()[c].value);
+          *lengths.bound[c] += *theory::bucket_bound(scheme, bucket.size(), codings()[c].value);
       lengths.published_qsgd += theory::PublishedBits::qsgd_sparse(scheme.count(), d);
       lengths.published_dense += theory::PublishedBits::qsgd_dense(d);
       lengths.published_nuqsgd += theory::PublishedBits::nuqsgd(scheme.count() - 1, d);
@@ -86,17 +86,17 @@ Row coders_of(const theory::LevelScheme& scheme, std::span<const codec::Segment>
               const ValuesQuestion& question) {
   const auto count = static_cast<double>(lengths.values);
   Row coders = Row::array();
-  for (std::size_t c = 0; c < coders().size(); ++c) {
-    const theory::Sampled bits = theory::sample_codec(*recoded(scheme, coders()[c].value), segments,
+  for (std::size_t c = 0; c < codings().size(); ++c) {
+    const theory::Sampled bits = theory::sample_codec(*recoded(scheme, codings()[c].value), segments,
                                                       values, question.draws, question.seed)
                                      .payload_bits;
-    Row coder = {{"coding", coders()[c].name},
+    Row coder = {{"coding", codings()[c].name},
                  {"expected", nullptr},
                  {"bound", nullptr},
                  {"measured", bits.mean / count},
                  {"measured_standard_error", bits.standard_error() / count}};
     if (const auto expected =
-            expected_of(coders()[c].value, lengths.expected, scheme.levels.size()))
+            expected_of(codings()[c].value, lengths.expected, scheme.levels.size()))
       coder["expected"] = *expected / count;
     if (lengths.bound[c]) coder["bound"] = *lengths.bound[c] / count;
     coders.push_back(coder);

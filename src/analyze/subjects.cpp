@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codec/levels/level_codec.hpp"
 #include "config/compressor_settings.hpp"
 #include "core/error.hpp"
 

@@ -45,7 +45,7 @@ void note_fixed_levels(codec::Compressor& compressor, std::string& note) {
 
 SyncParts build_asynchronous_gossip(const config::RunConfig& config, const SyncBase& base,
                                     SyncParts parts) {
-  const codec::Compressor& compressor = *base.messages.compressor;
+  codec::Compressor& compressor = *base.messages.compressor;
   note_fixed_levels(compressor, parts.gossip->note);
   parts.synchronizer =
       train::make_asynchronous_gossip({.comm = base.comm,
