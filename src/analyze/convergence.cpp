@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
@@ -33,20 +35,69 @@ void require_positive(const AnalyzeConvergenceCommand& command, double value, co
     outside(command, "{} above 0, found {}; give {}", what, value, option);
 }
 
-bool is_convex(const std::string& setting) {
-  return setting == "convex" || setting == "convex-momentum";
+using Command = AnalyzeConvergenceCommand;
+
+/// What is known of the loss, and the theorem about it.
+struct Setting {
+  std::string_view name;
+  theory::Guarantee (*after)(const Command& command, const theory::Mixing& mixing, double variance,
+                             double steps);
+  bool convex = false;  // its bound is one of f - minimum, and it wants --radius
+  bool momentum = false;
+  bool decentralised = false;
+  bool wants_smoothness = true;
+  bool wants_excess = true;
+  bool wants_gradient_bound = false;
+};
+
+constexpr Setting kSettings[] = {
+    {.name = "convex",
+     .after = [](const Command& c, const theory::Mixing&, double variance,
+                 double steps) { return theory::convex_guarantee(c.problem, variance, steps); },
+     .convex = true,
+     .wants_excess = false},
+    {.name = "nonconvex",
+     .after = [](const Command& c, const theory::Mixing&, double variance,
+                 double steps) { return theory::nonconvex_guarantee(c.problem, variance, steps); }},
+    {.name = "momentum",
+     .after =
+         [](const Command& c, const theory::Mixing&, double variance, double steps) {
+           return theory::heavy_ball_guarantee(c.problem, variance, c.momentum, steps);
+         },
+     .momentum = true},
+    {.name = "convex-momentum",
+     .after =
+         [](const Command& c, const theory::Mixing&, double variance, double steps) {
+           return theory::convex_momentum_guarantee(c.problem, variance, c.momentum, c.nesterov,
+                                                    steps);
+         },
+     .convex = true,
+     .momentum = true,
+     .wants_smoothness = false,
+     .wants_gradient_bound = true},
+    {.name = "decentralised",
+     .after =
+         [](const Command& c, const theory::Mixing& mixing, double variance, double steps) {
+           return theory::gossip_guarantee(c.problem, mixing, c.heterogeneity, variance, steps);
+         },
+     .decentralised = true}};
+
+const Setting& setting_of(const Command& command) {
+  const auto* const found = std::ranges::find(kSettings, command.setting, &Setting::name);
+  EQT_CHECK(found != std::end(kSettings), "no setting is called {}", command.setting);
+  return *found;
 }
 
 /// What the theorem of the setting wants of the problem.
 void check_problem(const AnalyzeConvergenceCommand& command) {
   const theory::Problem& p = command.problem;
-  const std::string& setting = command.setting;
+  const Setting& setting = setting_of(command);
   require_positive(command, command.target, "--target", "a target");
-  if (setting != "convex-momentum")
+  if (setting.wants_smoothness)
     require_positive(command, p.smoothness, "--smoothness", "L-smoothness, L");
-  if (is_convex(setting)) require_positive(command, p.radius, "--radius", "a radius R");
-  if (setting != "convex") require_positive(command, p.excess, "--excess", "f(start) - minimum");
-  if (setting == "convex-momentum")
+  if (setting.convex) require_positive(command, p.radius, "--radius", "a radius R");
+  if (setting.wants_excess) require_positive(command, p.excess, "--excess", "f(start) - minimum");
+  if (setting.wants_gradient_bound)
     require_positive(command, p.gradient, "--gradient-bound", "a bound G of gradients");
   if (!(p.noise >= 0 && std::isfinite(p.noise)))
     outside(command, "a noise sigma^2 of at least 0, found {}", p.noise);
@@ -56,8 +107,7 @@ void check_problem(const AnalyzeConvergenceCommand& command) {
     outside(command,
             "B >= sigma^2, for E|g|^2 = |gradient|^2 + noise, found B = {} and sigma^2 = {}",
             p.second_moment, p.noise);
-  const bool with_momentum = setting == "momentum" || setting == "convex-momentum";
-  if (with_momentum && !(command.momentum >= 0 && command.momentum < 1))
+  if (setting.momentum && !(command.momentum >= 0 && command.momentum < 1))
     outside(command, "0 <= momentum < 1, found {}; change --momentum", command.momentum);
   if (!(command.heterogeneity >= 0 && std::isfinite(command.heterogeneity)))
     outside(command, "a heterogeneity of at least 0, found {}", command.heterogeneity);
@@ -138,16 +188,7 @@ class Theorem {
       : command_(command), mixing_(mixing), variance_(variance) {}
 
   theory::Guarantee after(double steps) const {
-    const theory::Problem& problem = command_.problem;
-    if (command_.setting == "convex") return theory::convex_guarantee(problem, variance_, steps);
-    if (command_.setting == "momentum")
-      return theory::heavy_ball_guarantee(problem, variance_, command_.momentum, steps);
-    if (command_.setting == "convex-momentum")
-      return theory::convex_momentum_guarantee(problem, variance_, command_.momentum,
-                                               command_.nesterov, steps);
-    if (command_.setting == "decentralised")
-      return theory::gossip_guarantee(problem, mixing_, command_.heterogeneity, variance_, steps);
-    return theory::nonconvex_guarantee(problem, variance_, steps);
+    return setting_of(command_).after(command_, mixing_, variance_, steps);
   }
   double steps() const {
     return theory::steps_to([&](double t) { return after(t).bound; }, command_.target);
@@ -163,7 +204,7 @@ class Theorem {
 bool gossip_admits(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
                    const Subject& subject, double variance) {
   const double most = theory::largest_gossip_variance(mixing);
-  if (command.setting != "decentralised" || variance <= most) return true;
+  if (!setting_of(command).decentralised || variance <= most) return true;
   if (command.compressors.names.empty()) return false;
   outside(command,
           "a compressor's variance of at most (1 - rho) / (8 mu^2) = {:.4g} on a {} of {} ranks "
@@ -197,7 +238,7 @@ Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixin
     row["gigabytes_per_rank"] = steps * message.bits / 8e9;
     row["bits_per_rank"] = steps * message.bits;
   }
-  if (command.setting != "decentralised") return row;
+  if (!setting_of(command).decentralised) return row;
   const theory::ChocoRate choco = theory::choco_rate(mixing, 1 / (1 + variance));
   row["rho"] = mixing.contraction;
   row["mu"] = mixing.distance;
@@ -226,7 +267,7 @@ report::Drawing plot_of(const AnalyzeConvergenceCommand& command, const theory::
   return curves_drawing(
       {.title = fmt::format("Guarantee against traffic: {}", command.setting),
        .x = "GB that a rank encodes",
-       .y = is_convex(command.setting) ? "f - minimum, at most" : "mean of |gradient|^2, at most",
+       .y = setting_of(command).convex ? "f - minimum, at most" : "mean of |gradient|^2, at most",
        .log_x = true,
        .log_y = true},
       curves);
@@ -237,10 +278,10 @@ void print_head(const AnalyzeConvergenceCommand& command, const theory::Mixing& 
       "Steps until {} is at most {}, by the theorem for the {} case\n"
       "with {} rank{}, and what a rank encodes in them, {} values a message.\n"
       "cost: (1 + variance) bits against float32.\n",
-      is_convex(command.setting) ? "E f - minimum" : "the mean of E|gradient|^2", command.target,
+      setting_of(command).convex ? "E f - minimum" : "the mean of E|gradient|^2", command.target,
       command.setting, command.problem.ranks, command.problem.ranks == 1 ? "" : "s",
       command.values);
-  if (command.setting == "decentralised")
+  if (setting_of(command).decentralised)
     fmt::print(
         "{}: rho {:.5g}, mu {:.5g}; covered are compressors of variance up to {:.4g} (DCD-PSGD\n"
         "prints {:.4g}). CHOCO's consensus step is in --json.\n",
@@ -254,7 +295,7 @@ void print_head(const AnalyzeConvergenceCommand& command, const theory::Mixing& 
 void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
   check_problem(command);
   const theory::Mixing mixing =
-      command.setting == "decentralised" ? mixing_of(command) : theory::Mixing{};
+      setting_of(command).decentralised ? mixing_of(command) : theory::Mixing{};
   std::vector<Row> rows;
   std::string left_out;
   for (const Subject& subject :

@@ -98,8 +98,7 @@ std::unique_ptr<metrics::Sink> make_sink(const Job& job) {
     if (config.output.tensorboard)
       sinks.push_back(metrics::make_event_sink(job.folder->path(), config.output.step_records,
                                                config::resolved_json({}), goes_on_after));
-    if (!job.command.quiet)
-      sinks.push_back(metrics::make_console_sink(metrics::progress_style(config.output.progress)));
+    if (!job.command.quiet) sinks.push_back(metrics::make_console_sink(config.output.progress));
   }
   return metrics::make_fan_out(std::move(sinks));
 }

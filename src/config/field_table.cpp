@@ -403,12 +403,7 @@ std::vector<Field> checkpoint_fields() {
 
 std::vector<Field> output_fields() {
   return {
-      EQT_FIELD(output.progress, may_change)
-          .one_of({{"auto", "a bar on a terminal, else lines"},
-                   {"bar", "one line that is rewritten; lines where there is no terminal"},
-                   {"lines", "a line every 10 seconds or 10 %"},
-                   {"off", "nothing until the final table"}})
-          .says("progress on standard error"),
+      EQT_FIELD(output.progress, may_change).says("progress on standard error"),
       EQT_FIELD(output.step_records, may_change)
           .says("a record of every step in metrics.jsonl and for TensorBoard"),
       EQT_FIELD(output.tensorboard, may_change)

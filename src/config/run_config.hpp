@@ -15,6 +15,7 @@
 
 #include "codec/catalogue.hpp"
 #include "core/catalogue.hpp"
+#include "metrics/sink.hpp"
 
 namespace eqt::config {
 
@@ -139,7 +140,7 @@ struct RunConfig {
   } checkpoint;
 
   struct Output {
-    std::string progress = "auto";  // auto bar lines off
+    metrics::ProgressStyle progress = metrics::ProgressStyle::automatic;
     bool step_records = true;
     bool tensorboard = true;
     std::uint64_t dump_gradients = 0;  // steps; 0 = off

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "core/error.hpp"
-
 namespace eqt::metrics {
 namespace {
 
@@ -35,12 +33,13 @@ std::unique_ptr<Sink> make_fan_out(std::vector<std::unique_ptr<Sink>> sinks) {
   return std::make_unique<FanOut>(std::move(sinks));
 }
 
-ProgressStyle progress_style(std::string_view name) {
-  if (name == "auto") return ProgressStyle::automatic;
-  if (name == "bar") return ProgressStyle::bar;
-  if (name == "lines") return ProgressStyle::lines;
-  EQT_CHECK(name == "off", "no progress style {}", name);
-  return ProgressStyle::off;
+std::span<const Named<ProgressStyle>> names_of(ProgressStyle) {
+  static constexpr Named<ProgressStyle> kStyles[] = {
+      {ProgressStyle::automatic, "auto", "a bar on a terminal, else lines"},
+      {ProgressStyle::bar, "bar", "one line that is rewritten; lines where there is no terminal"},
+      {ProgressStyle::lines, "lines", "a line every 10 seconds or 10 %"},
+      {ProgressStyle::off, "off", "nothing until the final table"}};
+  return kStyles;
 }
 
 }  // namespace eqt::metrics

@@ -4,10 +4,12 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/catalogue.hpp"
 #include "metrics/records.hpp"
 
 namespace eqt::metrics {
@@ -27,6 +29,7 @@ class Sink {
 };
 
 enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a terminal
+std::span<const Named<ProgressStyle>> names_of(ProgressStyle);
 
 /// metrics.jsonl, one flushed line per record, and summary.json, written to a temporary name and
 /// renamed. Step records only if asked for. Makes the folder, and removes what an earlier run left
@@ -50,10 +53,6 @@ std::unique_ptr<Sink> make_event_sink(const std::string& folder, bool step_recor
 /// never gets a control character other than the newline.
 /// @throws Error{output} when the table cannot be written
 std::unique_ptr<Sink> make_console_sink(ProgressStyle style);
-
-/// "auto", "bar", "lines" or "off", the values of output.progress.
-/// @pre `name` is one of them
-ProgressStyle progress_style(std::string_view name);
 
 /// Hands every record to each of `sinks`.
 std::unique_ptr<Sink> make_fan_out(std::vector<std::unique_ptr<Sink>> sinks);

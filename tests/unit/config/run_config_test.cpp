@@ -114,7 +114,7 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.compressor.clip_norm == 2);
   CHECK(c.compressor.skip_below == 0);
   CHECK(eqt::name_of(c.compressor.granularity) == "model");
-  CHECK(c.output.progress == "off");
+  CHECK(c.output.progress == eqt::metrics::ProgressStyle::off);
   CHECK_FALSE(c.output.step_records);
   CHECK_FALSE(c.output.tensorboard);
   CHECK(c.output.dump_gradients == 120);

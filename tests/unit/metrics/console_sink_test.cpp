@@ -394,14 +394,6 @@ TEST_CASE("durations, sizes and cut texts", "[console]") {
   CHECK(fitted("abc", 0).empty());
 }
 
-TEST_CASE("progress styles have the config's names", "[console]") {
-  CHECK(progress_style("auto") == ProgressStyle::automatic);
-  CHECK(progress_style("bar") == ProgressStyle::bar);
-  CHECK(progress_style("lines") == ProgressStyle::lines);
-  CHECK(progress_style("off") == ProgressStyle::off);
-  CHECK_THROWS_AS(progress_style("loud"), Error);
-}
-
 TEST_CASE("whatever is shown of an emulated run says so, and no loss", "[console]") {
   for (const auto style : {ProgressStyle::lines, ProgressStyle::bar}) {
     Fake fake;
