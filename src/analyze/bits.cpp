@@ -87,9 +87,10 @@ Row coders_of(const theory::LevelScheme& scheme, std::span<const codec::Segment>
   const auto count = static_cast<double>(lengths.values);
   Row coders = Row::array();
   for (std::size_t c = 0; c < codings().size(); ++c) {
-    const theory::Sampled bits = theory::sample_codec(*recoded(scheme, codings()[c].value), segments,
-                                                      values, question.draws, question.seed)
-                                     .payload_bits;
+    const theory::Sampled bits =
+        theory::sample_codec(*recoded(scheme, codings()[c].value), segments, values, question.draws,
+                             question.seed)
+            .payload_bits;
     Row coder = {{"coding", codings()[c].name},
                  {"expected", nullptr},
                  {"bound", nullptr},
