@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/catalogue.hpp"
 #include "codec/levels/level_design.hpp"
 #include "support/catch.hpp"
 #include "theory/code_length.hpp"

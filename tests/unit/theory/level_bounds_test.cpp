@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "codec/catalogue.hpp"
 #include "codec/levels/level_design.hpp"
 #include "support/catch.hpp"
 #include "theory/sources.hpp"
