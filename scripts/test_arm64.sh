@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Cross-builds the rooms that need neither MPI nor LibTorch for arm64, runs their tests under qemu
-# and compares the bytes that compressors write there with those of this machine. Run it again:
-# nothing is downloaded or rebuilt.
+# Cross-builds the rooms that need neither MPI nor LibTorch for arm64 (configs need MPI: they name
+# collectives), runs their tests under qemu and compares the bytes that compressors write there with
+# those of this machine. Run it again: nothing is downloaded or rebuilt.
 #
 #   scripts/test_arm64.sh [-- ctest arguments]
 #

@@ -4,7 +4,9 @@
 eqt_test_library(eqt_decoders SOURCES support/decoder_table.cpp support/hostile_bytes.cpp
   LINK eqt_codec)
 
-eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_config SOURCES fuzz/decoder_table_test.cpp)
+if(TARGET eqt_config)
+  eqt_test(decoder_table LABEL unit LINK eqt_decoders eqt_config SOURCES fuzz/decoder_table_test.cpp)
+endif()
 
 # As a property it also runs under the sanitizers; by hand with --count 1000000.
 add_executable(malformed fuzz/malformed.cpp)

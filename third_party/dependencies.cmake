@@ -58,17 +58,21 @@ if(EQT_XXHASH_DISPATCH)
   target_compile_definitions(eqt_xxhash INTERFACE EQT_XXHASH_DISPATCH=1)
 endif()
 
+# The C++ bindings of MPI are deprecated, and linking them would cost an extra library.
+set(MPI_CXX_SKIP_MPICXX ON)
+set(MPI_DETERMINE_LIBRARY_VERSION ON)
+
 # What follows is for the rooms that talk to other ranks or to LibTorch, and for the program.
 if(EQT_ONLY_PORTABLE)
+  if(NOT CMAKE_CROSSCOMPILING)
+    find_package(MPI QUIET COMPONENTS CXX)
+  endif()
   return()
 endif()
 
 find_package(CLI11 QUIET)
 eqt_need(CLI11 libcli11-dev)
 
-# The C++ bindings of MPI are deprecated, and linking them would cost an extra library.
-set(MPI_CXX_SKIP_MPICXX ON)
-set(MPI_DETERMINE_LIBRARY_VERSION ON)
 find_package(MPI QUIET COMPONENTS CXX)
 eqt_need(MPI "libopenmpi-dev and openmpi-bin")
 

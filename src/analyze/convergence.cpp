@@ -117,7 +117,8 @@ void check_problem(const AnalyzeConvergenceCommand& command) {
 theory::Mixing mixing_of(const AnalyzeConvergenceCommand& command) {
   if (command.problem.ranks < 2)
     outside(command, "at least 2 ranks, found {}; give --ranks", command.problem.ranks);
-  const config::TopologyConfig config{.kind = command.topology};
+  const config::TopologyConfig config{.kind =
+                                          find_named<topology::GraphKind>(command.topology)->value};
   config::check_topology(config, "analyze convergence");
   const auto topology = config::build_topology(config, command.problem.ranks, {});
   const topology::MixingMatrix& matrix = topology->at(0);

@@ -20,6 +20,9 @@
 namespace eqt::analyze {
 namespace {
 
+using topology::GraphKind;
+using topology::GraphKindRow;
+
 constexpr const char* kOrigin = "analyze topology";
 
 /// A graph of some ranks with what a reader wants to know of it.
@@ -69,10 +72,10 @@ double distance_from_mean(const topology::Topology& topology) {
 nlohmann::ordered_json to_json(const GraphRow& row) {
   const topology::MixingMatrix& matrix = row.topology->at(0);
   const Extent extent = extent_of(*row.topology);
-  nlohmann::ordered_json line = {{"kind", row.config.kind},
+  nlohmann::ordered_json line = {{"kind", name_of(row.config.kind)},
                                  {"name", row.topology->name()},
                                  {"ranks", row.topology->ranks()},
-                                 {"weights", row.config.weights},
+                                 {"weights", name_of(row.config.weights)},
                                  {"period", row.topology->period()},
                                  {"degree_min", extent.fewest},
                                  {"degree_max", extent.most},
@@ -121,12 +124,12 @@ struct Column {
 
 /// The graphs of the usual table.
 std::vector<Column> usual_columns() {
-  return {{"directed ring", {.kind = "ring", .directed = true}},
-          {"ring", {.kind = "ring"}},
-          {"torus", {.kind = "torus"}},
-          {"exponential", {.kind = "exponential"}},
-          {"star", {.kind = "star"}},
-          {"mesh", {.kind = "mesh"}}};
+  return {{"directed ring", {.kind = GraphKind::ring, .directed = true}},
+          {"ring", {.kind = GraphKind::ring}},
+          {"torus", {.kind = GraphKind::torus}},
+          {"exponential", {.kind = GraphKind::exponential}},
+          {"star", {.kind = GraphKind::star}},
+          {"mesh", {.kind = GraphKind::mesh}}};
 }
 
 // Powers of two, where a period gives the mean exactly, and 5, where it does not.
@@ -145,7 +148,7 @@ void print_usual() {
       "{:>5}  {:>5}  {:>14}  {:>13}\n",
       "ranks", "steps", "||P - J||_2", "max |P - J|");
   for (const int ranks : kOnePeerRanks) {
-    const GraphRow row = analyzed({.kind = "one-peer-exponential"}, ranks);
+    const GraphRow row = analyzed({.kind = GraphKind::one_peer_exponential}, ranks);
     fmt::print("{:>5}  {:>5}  {:>14.4g}  {:>13.4g}\n", ranks, row.topology->period(),
                row.spectrum.contraction, distance_from_mean(*row.topology));
   }
@@ -156,28 +159,32 @@ std::vector<GraphRow> usual_rows() {
   for (const Column& column : usual_columns())
     for (const int ranks : kAnalyzedRanks) rows.push_back(analyzed(column.config, ranks));
   for (const int ranks : kOnePeerRanks)
-    rows.push_back(analyzed({.kind = "one-peer-exponential"}, ranks));
+    rows.push_back(analyzed({.kind = GraphKind::one_peer_exponential}, ranks));
   return rows;
 }
 
+bool takes_direction(const GraphKindRow& kind) {
+  return kind.direction == GraphKindRow::Direction::as_asked;
+}
+
 /// The kinds to show. Options that none of them takes are refused.
-std::vector<std::string> kinds_of(const AnalyzeTopologyCommand& command) {
-  std::vector<std::string> kinds = command.kinds;
-  if (kinds.empty() && !command.file.empty()) kinds = {"graph"};
+std::vector<GraphKindRow> kinds_of(const AnalyzeTopologyCommand& command) {
+  std::vector<GraphKindRow> kinds;
+  for (const std::string& name : command.kinds) kinds.push_back(*find_named<GraphKind>(name));
   if (kinds.empty())
-    for (const config::Choice& kind : config::config_choices("synchronization.topology.kind"))
-      if (kind.name != "graph") kinds.push_back(kind.name);
-  const auto has = [&](const char* kind) { return std::ranges::count(kinds, kind) > 0; };
-  if (command.directed && !has("ring"))
+    for (const GraphKindRow& kind : names_of(GraphKind{}))
+      if (kind.users_own == !command.file.empty()) kinds.push_back(kind);
+  if (command.directed && std::ranges::none_of(kinds, takes_direction))
     fail(Kind::usage,
          "{}: expected --kind ring with --directed, found only kinds whose edges have their "
          "directions; leave --directed out",
          kOrigin);
-  if (!command.file.empty() && !has("graph"))
+  const bool has_own = std::ranges::any_of(kinds, &GraphKindRow::users_own);
+  if (!command.file.empty() && !has_own)
     fail(Kind::usage,
          "{}: expected --kind graph with --file, found other kinds only; leave --kind out",
          kOrigin);
-  if (command.file.empty() && has("graph"))
+  if (command.file.empty() && has_own)
     fail(Kind::usage,
          "{}: expected --file with --kind graph, found none; name the JSON file with the "
          "edges",
@@ -203,12 +210,12 @@ void add_rows(const AnalyzeTopologyCommand& command, const config::TopologyConfi
 std::vector<GraphRow> asked_rows(const AnalyzeTopologyCommand& command) {
   std::vector<GraphRow> rows;
   std::optional<Error> refusal;
-  for (const std::string& kind : kinds_of(command)) {
-    config::TopologyConfig config{.kind = kind,
-                                  .directed = command.directed && kind == "ring",
-                                  .weights = command.weights,
+  for (const GraphKindRow& kind : kinds_of(command)) {
+    config::TopologyConfig config{.kind = kind.value,
+                                  .directed = command.directed && takes_direction(kind),
+                                  .weights = find_named<topology::Weights>(command.weights)->value,
                                   .rows = command.rows,
-                                  .file = kind == "graph" ? command.file : ""};
+                                  .file = kind.users_own ? command.file : ""};
     try {
       add_rows(command, config, rows);
     } catch (const Error& error) {
@@ -224,7 +231,8 @@ std::vector<GraphRow> asked_rows(const AnalyzeTopologyCommand& command) {
 report::Drawing plot_of(const std::vector<GraphRow>& rows) {
   std::vector<Curve> curves;
   for (const GraphRow& row : rows) {
-    const std::string name = row.config.directed ? "directed ring" : row.config.kind;
+    const std::string name =
+        row.config.directed ? "directed ring" : std::string(name_of(row.config.kind));
     auto curve = std::ranges::find(curves, name, &Curve::title);
     if (curve == curves.end()) curve = curves.insert(curves.end(), {.title = name, .points = {}});
     curve->points.emplace_back(row.topology->ranks(), row.spectrum.spectral_gap);
@@ -241,7 +249,8 @@ report::Drawing plot_of(const std::vector<GraphRow>& rows) {
 
 void run_analyze_topology(const AnalyzeTopologyCommand& command) {
   const bool usual = command.kinds.empty() && command.ranks.empty() && command.file.empty() &&
-                     !command.directed && command.rows == 0 && command.weights == "auto";
+                     !command.directed && command.rows == 0 &&
+                     command.weights == name_of(topology::Weights::automatic);
   const bool plots = !command.output.plot.empty(), text = !command.output.json;
   if (usual && text) print_usual();
   if (usual && text && !plots) return;

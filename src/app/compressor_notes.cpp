@@ -37,10 +37,14 @@ Promise promise_of(const config::RunConfig& config, const Layout& layout,
   return promise;
 }
 
-std::string memory_of(const config::RunConfig& config, const codec::Properties& properties) {
-  if (!setup::averages(config)) return "by the algorithm " + config.synchronization.algorithm;
+/// Nothing: what is not sent is lost.
+std::optional<std::string> memory_of(const config::RunConfig& config,
+                                     const codec::Properties& properties) {
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (!algorithm.averages()) return fmt::format("by the algorithm {}", algorithm.name);
   if (properties.forgets_sent || properties.votes) return "its own";
-  return config::has_error_feedback(config, properties) ? "ef14" : "none";
+  if (config::has_error_feedback(config, properties)) return "ef14";
+  return {};
 }
 
 }  // namespace
@@ -56,14 +60,14 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
         fmt::format("compressor: {}: every tensor is below compressor.skip_below {} or has one "
                     "dimension, and travels as float32",
                     name, config.compressor.skip_below)};
-  const std::string memory = memory_of(config, properties);
+  const std::optional<std::string> memory = memory_of(config, properties);
   const std::string variance = promise.variance ? fmt::format("at most {:.3g}", *promise.variance)
                                                 : std::string("no bound is known");
-  std::vector<std::string> notes = {
-      fmt::format("compressor: {}, {}; error feedback: {}; variance of a message, relative to the "
-                  "gradient's square: {}",
-                  name, properties.unbiased ? "unbiased" : "biased", memory, variance)};
-  if (promise.variance && *promise.variance > 1 && memory == "none")
+  std::vector<std::string> notes = {fmt::format(
+      "compressor: {}, {}; error feedback: {}; variance of a message, relative to the "
+      "gradient's square: {}",
+      name, properties.unbiased ? "unbiased" : "biased", memory.value_or("none"), variance)};
+  if (promise.variance && *promise.variance > 1 && !memory)
     notes.push_back(fmt::format(
         "warning: compressor {}: expected a variance bound of at most 1 without error feedback, "
         "found {:.3g}: a message may be further from the gradient than no message is; try more "

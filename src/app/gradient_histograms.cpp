@@ -15,7 +15,7 @@ namespace {
 
 /// Whether messages carry codes of the gradient, tensor by tensor.
 bool sends_codes_of_tensors(const config::RunConfig& config) {
-  return config.synchronization.algorithm == "allreduce" &&
+  return config.synchronization.algorithm->averages_gradients &&
          config.compressor.granularity == codec::Granularity::layer;
 }
 

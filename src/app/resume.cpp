@@ -42,19 +42,15 @@ void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& 
                   told(saved), set.step(), told(static_cast<std::uint64_t>(simulate))));
 }
 
-bool is_collective(const std::string& name) {
-  const auto& choices = config::config_choices("synchronization.collective");
-  return std::ranges::find(choices, name, &config::Choice::name) != choices.end();
-}
-
 }  // namespace
 
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
                                   bool same_ranks, config::RunConfig& now) {
   config::RunConfig before = saved;
-  if (is_collective(collective)) {
-    before.synchronization.collective = collective;
-    if (now.synchronization.collective == "auto") now.synchronization.collective = collective;
+  if (const auto* const row = collective::CollectiveRow::all().find(collective)) {
+    before.synchronization.collective = *row;
+    if (now.synchronization.collective == collective::kAutomatic)
+      now.synchronization.collective = *row;
   }
   std::string changed, refused;
   for (const config::Field& field : config::fields()) {

@@ -60,8 +60,9 @@ std::string note_on_simulation(const config::RunConfig& config, const setup::Run
       "simulated: one process plays {} ranks in turn, by {}{}, as mpirun -np {} with the same "
       "config and threads_per_rank {} would; bytes are those of all ranks, seconds of this process",
       ranks, collective,
-      config.synchronization.collective == "auto" ? ", which auto stands for here" : "", ranks,
-      run.model.threads);
+      config.synchronization.collective == collective::kAutomatic ? ", which auto stands for here"
+                                                                  : "",
+      ranks, run.model.threads);
 }
 
 /// What a reader of the records should know before the first step.
@@ -77,7 +78,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (simulates) notes.push_back(note_on_simulation(job.config, run));
   if (run.messages.choice) notes.push_back(run.messages.choice->note);
   if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&
-      synchronization.algorithm != "none")
+      synchronization.algorithm->exchanges())
     notes.emplace_back(kOneRank);
   if (job.command.resume && !job.resume)
     notes.push_back(

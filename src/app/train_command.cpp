@@ -209,7 +209,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   summary.version = version();
   summary.compressor = job.config.compressor.name->name;
   summary.collective = run.collective_name();
-  summary.algorithm = job.config.synchronization.algorithm;
+  summary.algorithm = job.config.synchronization.algorithm->name;
   summary.paper_sent_bytes_per_node =
       setup::paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
   comm.beat("the mean model");

@@ -34,7 +34,7 @@ void check_sets(const std::vector<std::string>& sets) {
   }
 }
 
-config::RunConfig configure(const std::string& collective, const std::vector<std::string>& sets) {
+config::RunConfig configure(std::string_view collective, const std::vector<std::string>& sets) {
   const nlohmann::json document = {{"synchronization", {{"collective", collective}}}};
   return config::parse_config(document.dump(), "bench collectives", sets);
 }
@@ -48,10 +48,10 @@ std::vector<config::RunConfig> contestants(const BenchCollectivesCommand& comman
     found.push_back(configure(name, command.sets));
   if (!found.empty()) return found;
   const config::RunConfig automatic = configure("auto", command.sets);  // what all would refuse
-  for (const config::Choice& choice : config::config_choices("synchronization.collective")) {
-    if (choice.name == "auto") continue;
+  for (const Entry<collective::CollectiveRow> row : collective::CollectiveRow::all()) {
+    if (row == collective::kAutomatic) continue;
     try {
-      found.push_back(configure(choice.name, command.sets));
+      found.push_back(configure(row->name, command.sets));
     } catch (const Error& error) {
       if (error.kind() != Kind::usage) throw;
     }
@@ -69,7 +69,7 @@ struct Row {
 };
 
 void print_json(const Row& row, const CollectiveFigures& figures) {
-  nlohmann::ordered_json line = {{"collective", row.config.synchronization.collective},
+  nlohmann::ordered_json line = {{"collective", row.config.synchronization.collective->name},
                                  {"compressor", row.config.compressor.name->name},
                                  {"values", row.values},
                                  {"ranks", row.ranks},
@@ -104,9 +104,9 @@ void print_head(const config::RunConfig& config, const comm::Communicator& comm)
 }
 
 void print_row(const Row& row, const CollectiveFigures& figures) {
-  const std::string& name = row.config.synchronization.collective;
+  const std::string_view name = row.config.synchronization.collective->name;
   fmt::print("{:<18} {:>9}  {:>9.3f} {:>9.3f}  {:>11} {:>11}  {:>9.3f} {:>6.2f}\n",
-             name == row.ran ? name : fmt::format("{}: {}", name, row.ran), row.values,
+             name == row.ran ? row.ran : fmt::format("{}: {}", name, row.ran), row.values,
              figures.median_ms, figures.p95_ms,
              fmt::format("{}{}", figures.estimated_bytes > 0 ? "~" : "", figures.wire_bytes),
              figures.formula_bytes ? fmt::format("{}", *figures.formula_bytes) : std::string("-"),

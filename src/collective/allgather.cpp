@@ -12,7 +12,9 @@
 
 #include "collective/allgather_steps.hpp"
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/messages.hpp"
+#include "collective/worker_mean.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -31,7 +33,7 @@ class Allgather final : public Collective {
     }
   }
 
-  std::string_view name() const noexcept override { return "allgather"; }
+  const CollectiveRow& row() const noexcept override { return kAllgather; }
   // A shared scale is agreed on before the residual is added.
   bool takes_residual() const noexcept override { return !compressor_.properties().shared_scale; }
 
@@ -187,5 +189,30 @@ std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            std::span<const FusionBucket> plan, Group group) {
   return std::make_unique<Allgather>(comm, compressor, plan, std::move(group));
 }
+
+namespace {
+
+std::optional<CostCard> allgather_card(const Volume& v) {
+  const double n = v.ranks;
+  return CostCard{.rounds = v.scales > 0 ? 2 : 1,
+                  .sent_bytes = (v.message_bytes + 4 * v.scales) * (n - 1),
+                  .encoded_values = v.values,
+                  .decoded_values = n * v.values,
+                  .quantisations = 1};
+}
+
+}  // namespace
+
+const CollectiveRow kAllgather = {
+    .name = "allgather",
+    .about = "every rank sends its message to all and adds what it receives",
+    .why_not = [](const codec::Compressor&) { return std::string_view(); },
+    .cost = allgather_card,
+    .make =
+        [](const CollectiveParts& parts) {
+          require_carries(kAllgather, parts.compressor);
+          return make_allgather(parts.comm, parts.compressor, parts.plan);
+        },
+    .make_for_workers = make_worker_allgather};
 
 }  // namespace eqt::collective

@@ -11,6 +11,7 @@
 
 #include "codec/compressor.hpp"
 #include "codec/message.hpp"
+#include "collective/catalogue.hpp"
 #include "comm/communicator.hpp"
 #include "core/saved_state.hpp"
 #include "core/task.hpp"
@@ -114,7 +115,8 @@ class Collective {
   static constexpr std::size_t kMostSlots = pipeline::kMostSlots;
 
   virtual ~Collective() = default;
-  virtual std::string_view name() const noexcept = 0;
+  virtual const CollectiveRow& row() const noexcept = 0;
+  std::string_view name() const noexcept { return row().name; }
 
   /// Replaces the bucket's part of the flat buffer `values` by its mean over ranks: identical bits
   /// on every rank. Pauses while messages travel, so that several buckets' means can be under way,
@@ -174,10 +176,6 @@ std::unique_ptr<Collective> make_hierarchical(comm::Communicator& comm,
                                               std::span<const FusionBucket> plan,
                                               const HierarchicalOptions& options);
 
-/// Whether a partial sum may be encoded once more: not for votes, scales that all ranks share,
-/// values scaled up on the way, and DGC, whose memory forgets what was sent once.
-bool encodes_partial_sums(const codec::Compressor& compressor);
-
 /// Partial sums travel round a ring, encoded anew at each hop; the sums' messages go round it once
 /// more, unchanged.
 /// @throws Error{usage} for compressors that need whole slices or whose sums cannot be encoded
@@ -220,6 +218,15 @@ std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
                                            std::span<const FusionBucket> plan,
                                            const PowerSgdOptions& options);
 
+/// What collectives are made from. All but the numbers outlives them.
+struct CollectiveParts {
+  comm::Communicator& comm;
+  const codec::Compressor& compressor;
+  std::span<const FusionBucket> plan;
+  bool reducer_feedback = false;   // owners of sums keep what they do not send, if they can
+  PowerSgdOptions power_sgd = {};  // of that collective alone
+};
+
 /// Whether scatter-reduce among `parties` sends so much less than allgather that its second round
 /// and its second quantisation are worth it. Pure.
 bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t parties);
@@ -227,8 +234,8 @@ bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::
 /// The collective that `auto` stands for where nothing was measured, and takes where nothing is
 /// clearly faster: the one that sends fewer bytes, unless they are so few that the second round
 /// costs more. Pure: the same on every rank.
-std::string_view choose_collective(const codec::Compressor& compressor, std::size_t values,
-                                   int ranks);
+const CollectiveRow& choose_collective(const codec::Compressor& compressor, std::size_t values,
+                                       int ranks);
 
 /// One bucket's mean, waited for. Collective.
 MeanResult mean_of(Collective& collective, comm::Communicator& comm, const FusionBucket& bucket,

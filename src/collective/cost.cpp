@@ -9,128 +9,10 @@
 #include "core/error.hpp"
 
 namespace eqt::collective {
-namespace {
-
-CostCard dense(const Volume& v) {
-  const double n = v.ranks;
-  return {.rounds = v.ranks <= 2 ? 1 : 2,
-          .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
-          // Two ranks add everything both; more of them add one n-th, n - 1 times.
-          .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n};
-}
-
-CostCard mpi_allreduce(const Volume& v) {
-  const double n = v.ranks;
-  return {.rounds = 2 * (v.ranks - 1),
-          .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
-          .added_values = v.values * (n - 1) / n};
-}
-
-CostCard allgather(const Volume& v) {
-  const double n = v.ranks;
-  return {.rounds = v.scales > 0 ? 2 : 1,
-          .sent_bytes = (v.message_bytes + 4 * v.scales) * (n - 1),
-          .encoded_values = v.values,
-          .decoded_values = n * v.values,
-          .quantisations = 1};
-}
-
-CostCard scatter_reduce(const Volume& v) {
-  const double n = v.ranks;
-  return {.rounds = 2,
-          .sent_bytes = 2 * v.message_bytes * (n - 1) / n,
-          .encoded_values = v.values,
-          .decoded_values = v.values * (n - 1) / n + v.values,
-          .quantisations = 2};
-}
-
-CostCard ring(const Volume& v) {
-  CostCard card = scatter_reduce(v);
-  card.rounds = 2 * (v.ranks - 1);
-  card.quantisations = v.ranks;
-  return card;
-}
-
-/// n = 2^T + x ranks: x extra ones hand their values over first and are sent both messages of the
-/// last round.
-CostCard recursive_doubling(const Volume& v) {
-  const auto n = static_cast<unsigned>(v.ranks);
-  const int doublings = static_cast<int>(std::bit_width(n)) - 1;
-  const double power = std::bit_floor(n), extra = n - power, ranks = n;
-  return {.rounds = doublings + (extra > 0 ? 1 : 0),
-          .sent_bytes = v.message_bytes * (doublings * power + 3 * extra) / ranks,
-          .encoded_values = v.values * (doublings * power + extra) / ranks,
-          .decoded_values = v.values * (2 * doublings * power + 3 * extra) / ranks,
-          .quantisations = doublings + (extra > 0 ? 1 : 0)};
-}
-
-/// As many survivors go back as came: of each other rank's part, an n-th.
-CostCard sparse(const Volume& v) {
-  CostCard card = scatter_reduce(v);
-  card.added_values = v.values / v.ranks;
-  return card;
-}
-
-/// Without the frames' headers.
-std::optional<CostCard> integer(const Volume& v) {
-  if (v.code_bits == 0) return {};
-  const double n = v.ranks, coded = v.values - v.raw_values;
-  CostCard card{.rounds = v.ranks == 2 ? 2 : 3,
-                .encoded_values = v.values,
-                .decoded_values = v.values,
-                .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n,
-                .quantisations = 1};
-  const double there = coded * v.code_bits / 8 + 4 * v.raw_values;
-  const double back = coded * v.sum_bits / 8 + 4 * v.raw_values;
-  card.sent_bytes =
-      4 * v.shared_scales * (n - 1) + (v.ranks == 2 ? there : (there + back) * (n - 1) / n);
-  return card;
-}
-
-/// Every rank has a lane: L = k = n/H.
-std::optional<CostCard> hierarchical(const Volume& v) {
-  if (v.hosts == 0) return {};
-  const double hosts = v.hosts, lanes = static_cast<double>(v.ranks) / hosts;
-  const double message = v.message_bytes / lanes, values = v.values / lanes;
-  CostCard card{.rounds = lanes > 1 ? 2 : 0, .added_values = values * (lanes - 1)};
-  card.sent_bytes = 2 * 4 * values * (lanes - 1);
-  card.abroad_bytes = 0;
-  if (v.hosts == 1) return card;
-  card.encoded_values = values;
-  card.rounds += v.host_sums_scatter ? 2 : 1;
-  card.quantisations = v.host_sums_scatter ? 2 : 1;
-  card.abroad_bytes =
-      v.host_sums_scatter ? 2 * message * (hosts - 1) / hosts : message * (hosts - 1);
-  card.decoded_values = v.host_sums_scatter ? 2 * values : hosts * values;
-  card.sent_bytes += *card.abroad_bytes;
-  return card;
-}
-
-CostCard power_sgd(const Volume& v) {
-  const double n = v.ranks;
-  return {.rounds = v.ranks <= 2 ? 2 : 4,
-          .sent_bytes = 2 * v.message_bytes * (n - 1) / n,
-          .encoded_values = v.values,
-          .decoded_values = v.values,
-          .added_values = v.message_bytes / 4,
-          .quantisations = 1};
-}
-
-}  // namespace
-
-std::optional<CostCard> cost_card(std::string_view collective, const Volume& volume) {
+std::optional<CostCard> cost_card(const CollectiveRow& collective, const Volume& volume) {
   if (volume.ranks <= 1) return CostCard{};
-  if (collective == "dense") return dense(volume);
-  if (collective == "mpi-allreduce") return mpi_allreduce(volume);
-  if (collective == "allgather") return allgather(volume);
-  if (collective == "scatter-reduce") return scatter_reduce(volume);
-  if (collective == "ring") return ring(volume);
-  if (collective == "recursive-doubling") return recursive_doubling(volume);
-  if (collective == "sparse") return sparse(volume);
-  if (collective == "integer") return integer(volume);
-  if (collective == "hierarchical") return hierarchical(volume);
-  if (collective == "power-sgd") return power_sgd(volume);
-  return {};
+  if (collective.cost == nullptr) return {};
+  return collective.cost(volume);
 }
 
 Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan, int ranks,
@@ -210,6 +92,15 @@ double bytes_per_value(const codec::Compressor& compressor) {
   std::vector<std::byte> payload(compressor.max_payload_bytes(kCount));
   const std::size_t bytes = compressor.encode(values, {}, workspace, payload);
   return static_cast<double>(bytes) / static_cast<double>(kCount);
+}
+
+bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t parties) {
+  if (parties <= 2 || pipeline::needs_whole_slices(compressor)) return false;
+  // What the second round costs in waiting, as bytes that a 1 Gb/s link carries meanwhile (0.5 ms).
+  constexpr double kRoundBytes = 64 * 1024;
+  const double message = bytes_per_value(compressor) * static_cast<double>(values);
+  const auto n = static_cast<double>(parties);
+  return message * (n - 1) * (1 - 2 / n) > kRoundBytes;
 }
 
 double expected_message_bytes(const codec::Compressor& compressor,

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "codec/compressor.hpp"
+#include "collective/catalogue.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::collective {
@@ -50,10 +51,15 @@ struct CostCard {
   bool operator==(const CostCard&) const = default;
 };
 
-/// The card of a collective by its name() or its name in configs; nothing for `auto` and names that
-/// have no card.
+/// The card of a collective; nothing for `auto`, and where the volume leaves it undefined.
 /// @pre volume.ranks >= 1
-std::optional<CostCard> cost_card(std::string_view collective, const Volume& volume);
+std::optional<CostCard> cost_card(const CollectiveRow& collective, const Volume& volume);
+
+/// The card of a mean whose chunks go to owners, and the owners' sums to everyone, each as a
+/// message.
+/// @param added_values float32 additions of an owner
+/// @pre volume.ranks > 1
+CostCard owners_card(const Volume& volume, double added_values = 0);
 
 /// What a job's machine does; of ranks and links that differ, the slowest. A speed of 0 bytes/s
 /// stands for links that do not exist.

@@ -7,8 +7,10 @@
 #include <array>
 
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/rank_order_mean.hpp"
+#include "collective/worker_mean.hpp"
 #include "core/clock.hpp"
 
 namespace eqt::collective {
@@ -21,7 +23,7 @@ class Dense final : public Collective {
  public:
   explicit Dense(comm::Communicator& comm) : comm_(comm) {}
 
-  std::string_view name() const noexcept override { return "dense"; }
+  const CollectiveRow& row() const noexcept override { return kDense; }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
@@ -42,7 +44,7 @@ class MpiAllreduce final : public Collective {
  public:
   explicit MpiAllreduce(comm::Communicator& comm) : comm_(comm) {}
 
-  std::string_view name() const noexcept override { return "mpi-allreduce"; }
+  const CollectiveRow& row() const noexcept override { return kMpiAllreduce; }
   std::size_t slots() const noexcept override { return 1; }
 
   Task mean(const FusionBucket& bucket, const MeanContext&, std::span<float> values,
@@ -75,5 +77,55 @@ std::unique_ptr<Collective> make_dense(comm::Communicator& comm) {
 std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm) {
   return std::make_unique<MpiAllreduce>(comm);
 }
+
+namespace {
+
+std::string_view why_no_floats(const codec::Compressor& compressor) {
+  if (compressor.properties().lossless) return {};
+  return "averages float32 values and compresses nothing";
+}
+
+std::optional<CostCard> dense_card(const Volume& v) {
+  const double n = v.ranks;
+  return CostCard{.rounds = v.ranks <= 2 ? 1 : 2,
+                  .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
+                  // Two ranks add everything both; more of them add one n-th, n - 1 times.
+                  .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n};
+}
+
+std::optional<CostCard> mpi_card(const Volume& v) {
+  const double n = v.ranks;
+  return CostCard{.rounds = 2 * (v.ranks - 1),
+                  .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
+                  .added_values = v.values * (n - 1) / n};
+}
+
+}  // namespace
+
+const CollectiveRow kDense = {
+    .name = "dense",
+    .about = "float32 by a full-duplex pipeline; only for the compressor none",
+    .why_not = why_no_floats,
+    .cost = dense_card,
+    .make =
+        [](const CollectiveParts& parts) {
+          require_carries(kDense, parts.compressor);
+          return make_dense(parts.comm);
+        },
+    .make_for_workers = [](const codec::Compressor&, std::span<const FusionBucket> plan,
+                           int workers) { return make_worker_dense(plan, workers); }};
+
+const CollectiveRow kMpiAllreduce = {
+    .name = "mpi-allreduce",
+    .about = "float32 by MPI_Allreduce; only for the compressor none",
+    .why_not = why_no_floats,
+    .cost = mpi_card,
+    .make =
+        [](const CollectiveParts& parts) {
+          require_carries(kMpiAllreduce, parts.compressor);
+          return make_mpi_allreduce(parts.comm);
+        },
+    // MPI takes a whole fusion bucket at once; cut only so that its deadline is that of a part.
+    .piece_bytes = std::size_t{64} << 20};
 
 }  // namespace eqt::collective

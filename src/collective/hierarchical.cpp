@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/lanes.hpp"
 #include "collective/messages.hpp"
 #include "core/clock.hpp"
@@ -62,7 +63,7 @@ class Hierarchical final : public Collective {
     if (lane_ && comm.host_count() > 1) average_between_hosts(plan, values, options);
   }
 
-  std::string_view name() const noexcept override { return "hierarchical"; }
+  const CollectiveRow& row() const noexcept override { return kHierarchical; }
   /// On every rank, lane or not: ranks that show different parts could not go on as others.
   void visit_state(StateVisitor& visitor) override {
     if (!reducer_feedback_) return;
@@ -320,13 +321,52 @@ std::unique_ptr<Collective> make_hierarchical(comm::Communicator& comm,
                                               const codec::Compressor& compressor,
                                               std::span<const FusionBucket> plan,
                                               const HierarchicalOptions& options) {
-  if (compressor.properties().votes || compressor.id() == codec::CodecId::dgc) {
-    fail(Kind::usage,
-         "synchronization.collective: hierarchical encodes the sum of a host's ranks, but {} needs "
-         "a message of every rank; use allgather",
-         codec::codec_name(compressor.id()));
-  }
+  require_carries(kHierarchical, compressor);
   return std::make_unique<Hierarchical>(comm, compressor, plan, options);
 }
+
+namespace {
+
+std::string_view why_no_host_sums(const codec::Compressor& compressor) {
+  const codec::Properties properties = compressor.properties();
+  if (properties.votes) return "encodes the sum of a host's ranks, where each rank has a vote";
+  if (properties.forgets_sent)
+    return "encodes the sum of a host's ranks, where each rank remembers what it sent";
+  return {};
+}
+
+/// Every rank has a lane: L = k = n/H.
+std::optional<CostCard> hierarchical_card(const Volume& v) {
+  if (v.hosts == 0) return {};
+  const double hosts = v.hosts, lanes = static_cast<double>(v.ranks) / hosts;
+  const double message = v.message_bytes / lanes, values = v.values / lanes;
+  CostCard card{.rounds = lanes > 1 ? 2 : 0, .added_values = values * (lanes - 1)};
+  card.sent_bytes = 2 * 4 * values * (lanes - 1);
+  card.abroad_bytes = 0;
+  if (v.hosts == 1) return card;
+  card.encoded_values = values;
+  card.rounds += v.host_sums_scatter ? 2 : 1;
+  card.quantisations = v.host_sums_scatter ? 2 : 1;
+  card.abroad_bytes =
+      v.host_sums_scatter ? 2 * message * (hosts - 1) / hosts : message * (hosts - 1);
+  card.decoded_values = v.host_sums_scatter ? 2 * values : hosts * values;
+  card.sent_bytes += *card.abroad_bytes;
+  return card;
+}
+
+}  // namespace
+
+const CollectiveRow kHierarchical = {
+    .name = "hierarchical",
+    .about = "float32 within a host, messages of the sums between hosts",
+    .why_not = why_no_host_sums,
+    .cost = hierarchical_card,
+    // On one host it compresses nothing; with a rank on each it is what it consists of.
+    .is_candidate = [](int ranks, int hosts) { return hosts > 1 && hosts != ranks; },
+    .make =
+        [](const CollectiveParts& parts) {
+          return make_hierarchical(parts.comm, parts.compressor, parts.plan,
+                                   {.reducer_feedback = parts.reducer_feedback});
+        }};
 
 }  // namespace eqt::collective

@@ -21,6 +21,7 @@
 
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -57,7 +58,7 @@ class Integer final : public Collective {
     }
   }
 
-  std::string_view name() const noexcept override { return "integer"; }
+  const CollectiveRow& row() const noexcept override { return kInteger; }
   bool takes_residual() const noexcept override { return true; }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
@@ -348,14 +349,45 @@ class Integer final : public Collective {
 std::unique_ptr<Collective> make_integer(comm::Communicator& comm,
                                          const codec::Compressor& compressor,
                                          std::span<const FusionBucket> plan) {
-  auto codec = compressor.integer_codec();
-  if (codec == nullptr) {
-    fail(Kind::usage,
-         "synchronization.collective: integer adds codes, which terngrad, int8 and qsgd-v with "
-         "compressor.coding \"fixed\" have, found {}; choose one of them or \"auto\"",
-         codec::codec_name(compressor.id()));
-  }
-  return std::make_unique<Integer>(comm, compressor, std::move(codec), plan);
+  require_carries(kInteger, compressor);
+  return std::make_unique<Integer>(comm, compressor, compressor.integer_codec(), plan);
 }
+
+namespace {
+
+std::string_view why_no_codes(const codec::Compressor& compressor) {
+  if (compressor.integer_codec() != nullptr) return {};
+  return "adds codes of equal steps, as terngrad, int8 and qsgd-v with compressor.coding "
+         "\"fixed\" have them";
+}
+
+/// Without the frames' headers.
+std::optional<CostCard> integer_card(const Volume& v) {
+  if (v.code_bits == 0) return {};
+  const double n = v.ranks, coded = v.values - v.raw_values;
+  CostCard card{.rounds = v.ranks == 2 ? 2 : 3,
+                .encoded_values = v.values,
+                .decoded_values = v.values,
+                .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n,
+                .quantisations = 1};
+  const double there = coded * v.code_bits / 8 + 4 * v.raw_values;
+  const double back = coded * v.sum_bits / 8 + 4 * v.raw_values;
+  card.sent_bytes =
+      4 * v.shared_scales * (n - 1) + (v.ranks == 2 ? there : (there + back) * (n - 1) / n);
+  return card;
+}
+
+}  // namespace
+
+const CollectiveRow kInteger = {
+    .name = "integer",
+    .about =
+        "as scatter-reduce, but ranks share scales and codes are added as integers; "
+        "for terngrad, qsgd-v and int8",
+    .why_not = why_no_codes,
+    .cost = integer_card,
+    .make = [](const CollectiveParts& parts) {
+      return make_integer(parts.comm, parts.compressor, parts.plan);
+    }};
 
 }  // namespace eqt::collective

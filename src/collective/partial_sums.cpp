@@ -55,20 +55,21 @@ void SumCoder::set_to_sum(const Hop& hop, std::span<const std::span<const std::b
   traffic.decode_seconds += watch.seconds();
 }
 
-bool encodes_partial_sums(const codec::Compressor& compressor) {
+std::string_view why_no_partial_sums(const codec::Compressor& compressor) {
   const codec::Properties properties = compressor.properties();
-  const codec::CodecId id = compressor.id();
-  return !properties.votes && !properties.shared_scale && id != codec::CodecId::powersgd &&
-         id != codec::CodecId::dgc &&
-         !(id == codec::CodecId::randomk && !properties.needs_feedback);
+  if (properties.votes)
+    return "encodes partial sums anew, where votes are counted once, at the end";
+  if (properties.shared_scale) return "encodes partial sums anew, where all ranks share a scale";
+  if (properties.forgets_sent)
+    return "encodes partial sums anew, where the memory forgets what was sent once";
+  if (properties.scales_up)
+    return "encodes partial sums anew, which compressor.unbiased scales up once more in each round";
+  return {};
 }
 
-void require_sums_encodable(const codec::Compressor& compressor, std::string_view collective) {
-  if (encodes_partial_sums(compressor)) return;
-  fail(Kind::usage,
-       "synchronization.collective: {} encodes partial sums anew, which {} does not allow; use "
-       "allgather",
-       collective, codec::codec_name(compressor.id()));
+std::string_view why_no_runs(const codec::Compressor& compressor) {
+  if (!pipeline::needs_whole_slices(compressor)) return {};
+  return "cuts tensors into runs, where whole ones are needed";
 }
 
 }  // namespace eqt::collective

@@ -52,7 +52,4 @@ class SumCoder {
   Workspace workspace_;  // never held across a pause
 };
 
-/// @throws Error{usage} unless encodes_partial_sums(compressor)
-void require_sums_encodable(const codec::Compressor& compressor, std::string_view collective);
-
 }  // namespace eqt::collective

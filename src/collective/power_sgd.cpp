@@ -22,6 +22,7 @@
 #include "codec/finite.hpp"
 #include "codec/low_rank/low_rank.hpp"
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "core/clock.hpp"
@@ -67,7 +68,7 @@ class PowerSgd final : public Collective {
     }
   }
 
-  std::string_view name() const noexcept override { return "power-sgd"; }
+  const CollectiveRow& row() const noexcept override { return kPowerSgd; }
   void visit_state(StateVisitor& visitor) override {
     visitor.values("right factors", state_, Across::same);
   }
@@ -203,5 +204,27 @@ std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
                                            const PowerSgdOptions& options) {
   return std::make_unique<PowerSgd>(comm, plan, options);
 }
+
+namespace {
+
+std::optional<CostCard> power_sgd_card(const Volume& v) {
+  const double n = v.ranks;
+  return CostCard{.rounds = v.ranks <= 2 ? 2 : 4,
+                  .sent_bytes = 2 * v.message_bytes * (n - 1) / n,
+                  .encoded_values = v.values,
+                  .decoded_values = v.values,
+                  .added_values = v.message_bytes / 4,
+                  .quantisations = 1};
+}
+
+}  // namespace
+
+const CollectiveRow kPowerSgd = {
+    .name = "power-sgd",
+    .about = "float32 factors of rank compressor.rank; the compressor powersgd has no other",
+    .cost = power_sgd_card,
+    .make = [](const CollectiveParts& parts) {
+      return make_power_sgd(parts.comm, parts.plan, parts.power_sgd);
+    }};
 
 }  // namespace eqt::collective

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
 #include "core/clock.hpp"
@@ -65,7 +66,7 @@ class RecursiveDoubling final : public Collective {
     }
   }
 
-  std::string_view name() const noexcept override { return "recursive-doubling"; }
+  const CollectiveRow& row() const noexcept override { return kRecursiveDoubling; }
   bool takes_residual() const noexcept override { return true; }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
@@ -275,8 +276,34 @@ class RecursiveDoubling final : public Collective {
 std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
                                                     const codec::Compressor& compressor,
                                                     std::span<const FusionBucket> plan) {
-  require_sums_encodable(compressor, "recursive-doubling");
+  require_carries(kRecursiveDoubling, compressor);
   return std::make_unique<RecursiveDoubling>(comm, compressor, plan);
 }
+
+namespace {
+
+/// n = 2^T + x ranks: x extra ones hand their values over first and are sent both messages of the
+/// last round.
+std::optional<CostCard> doubling_card(const Volume& v) {
+  const auto n = static_cast<unsigned>(v.ranks);
+  const int doublings = static_cast<int>(std::bit_width(n)) - 1;
+  const double power = std::bit_floor(n), extra = n - power, ranks = n;
+  return CostCard{.rounds = doublings + (extra > 0 ? 1 : 0),
+                  .sent_bytes = v.message_bytes * (doublings * power + 3 * extra) / ranks,
+                  .encoded_values = v.values * (doublings * power + extra) / ranks,
+                  .decoded_values = v.values * (2 * doublings * power + 3 * extra) / ranks,
+                  .quantisations = doublings + (extra > 0 ? 1 : 0)};
+}
+
+}  // namespace
+
+const CollectiveRow kRecursiveDoubling = {
+    .name = "recursive-doubling",
+    .about = "partners exchange partial sums in log2 rounds; for small models",
+    .why_not = why_no_partial_sums,
+    .cost = doubling_card,
+    .make = [](const CollectiveParts& parts) {
+      return make_recursive_doubling(parts.comm, parts.compressor, parts.plan);
+    }};
 
 }  // namespace eqt::collective

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/dealt_runs.hpp"
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
@@ -56,7 +57,7 @@ class Ring final : public Collective {
     }
   }
 
-  std::string_view name() const noexcept override { return "ring"; }
+  const CollectiveRow& row() const noexcept override { return kRing; }
   bool takes_residual() const noexcept override { return true; }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
@@ -200,14 +201,33 @@ class Ring final : public Collective {
 
 std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,
                                       std::span<const FusionBucket> plan) {
-  require_sums_encodable(compressor, "ring");
-  if (pipeline::needs_whole_slices(compressor)) {
-    fail(Kind::usage,
-         "synchronization.collective: ring cuts tensors into runs, but {} needs whole ones; use "
-         "recursive-doubling or allgather",
-         codec::codec_name(compressor.id()));
-  }
+  require_carries(kRing, compressor);
   return std::make_unique<Ring>(comm, compressor, plan);
 }
+
+namespace {
+
+std::string_view why_no_ring(const codec::Compressor& compressor) {
+  const std::string_view why = why_no_partial_sums(compressor);
+  return why.empty() ? why_no_runs(compressor) : why;
+}
+
+std::optional<CostCard> ring_card(const Volume& v) {
+  CostCard card = owners_card(v);
+  card.rounds = 2 * (v.ranks - 1);
+  card.quantisations = v.ranks;
+  return card;
+}
+
+}  // namespace
+
+const CollectiveRow kRing = {
+    .name = "ring",
+    .about = "partial sums go round a ring of ranks, encoded anew at each hop",
+    .why_not = why_no_ring,
+    .cost = ring_card,
+    .make = [](const CollectiveParts& parts) {
+      return make_ring(parts.comm, parts.compressor, parts.plan);
+    }};
 
 }  // namespace eqt::collective

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/dealt_runs.hpp"
 #include "collective/messages.hpp"
 #include "core/clock.hpp"
@@ -56,7 +57,7 @@ class ScatterReduce final : public Collective {
     }
   }
 
-  std::string_view name() const noexcept override { return "scatter-reduce"; }
+  const CollectiveRow& row() const noexcept override { return kScatterReduce; }
   void visit_state(StateVisitor& visitor) override {
     visitor.placed("reducer residual", residual_, [this] { return places(); });
   }
@@ -299,14 +300,29 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options, Group group) {
-  if (pipeline::needs_whole_slices(compressor)) {
-    fail(Kind::usage,
-         "synchronization.collective: scatter-reduce cuts tensors into runs, but {} needs whole "
-         "ones; "
-         "use allgather",
-         codec::codec_name(compressor.id()));
-  }
+  require_carries(kScatterReduce, compressor);
   return std::make_unique<ScatterReduce>(comm, compressor, plan, options, std::move(group));
 }
+
+CostCard owners_card(const Volume& v, double added_values) {
+  const double n = v.ranks;
+  return {.rounds = 2,
+          .sent_bytes = 2 * v.message_bytes * (n - 1) / n,
+          .encoded_values = v.values,
+          .decoded_values = v.values * (n - 1) / n + v.values,
+          .added_values = added_values,
+          .quantisations = 2};
+}
+
+const CollectiveRow kScatterReduce = {
+    .name = "scatter-reduce",
+    .about = "each rank adds one chunk, then all gather the sums",
+    .why_not = why_no_runs,
+    .cost = [](const Volume& v) { return std::optional(owners_card(v)); },
+    .make =
+        [](const CollectiveParts& parts) {
+          return make_scatter_reduce(parts.comm, parts.compressor, parts.plan,
+                                     {.reducer_feedback = parts.reducer_feedback});
+        }};
 
 }  // namespace eqt::collective

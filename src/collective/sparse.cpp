@@ -9,24 +9,14 @@
 // Sent     (n-1)/n * s(k) to the owners, (n-1) * s(k/n) to everyone: about 2 s(k) (n-1)/n bytes per
 //          rank however many ranks there are
 // Decode   k values on their way to the owners, k on the way back; one pass over d/n sums
-// Lossy    twice: each rank's selection, whose error is the caller's, and the owner's selection
-//          among the sums
-// Feedback the owner keeps what it does not send back and adds it to the next step's sums
-//          (`visit_state()`), so nothing is ever lost. Without feedback nobody would remember: then
-//          the owners send back every sum that is not zero, up to n k of them
-// Differs  from Ok-Topk. Regions of equal load: there a boundary between contiguous regions moves
-//          as the gradients do; here neighbours belong to different ranks in hashed order
-//          (codec/sparse/deal.hpp), so loads are equal up to chance without any agreement, owners
-//          never change, and each keeps the residual of its own values. The second selection: there
-//          a threshold for all, renewed every 32 steps; here each owner sends back about as many
-//          values of a tensor as a rank sent it on average, so the busier owner sends more. What
-//          the second selection drops: there it stays with those who sent it and is sent again;
-//          here it stays with the owner and travels once
+// Lossy    twice: each rank's selection (its error is the caller's) and the owners' among the sums
+// Feedback the owner adds what it does not send back to the next step's sums, so nothing is lost;
+//          without feedback it sends back every sum that is not zero, up to n k of them
+// Differs  from Ok-Topk in who owns what and in the second selection (COSTS.md)
 //
-// Messages are those of `topk` whatever the codec; indices are those within the owner's part.
-// Entries keep their values bit for bit when a message is dealt to owners. Which values share an
-// owner, a selection or an order of additions is a matter of the segment alone, so fusion buckets
-// change no bit.
+// Messages are those of `topk` whatever the codec, with indices within the owner's part and the
+// entries' values bit for bit. Owners, selections and the order of additions depend on the segment
+// alone, so fusion buckets change no bit.
 
 #include <algorithm>
 #include <array>
@@ -36,6 +26,7 @@
 #include "codec/catalogue.hpp"
 #include "codec/sparse/entries.hpp"
 #include "collective/collective.hpp"
+#include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/sparse_shares.hpp"
 #include "core/clock.hpp"
@@ -89,7 +80,7 @@ class Sparse final : public Collective {
     parts_.reserve(ranks_);
   }
 
-  std::string_view name() const noexcept override { return "sparse"; }
+  const CollectiveRow& row() const noexcept override { return kSparse; }
   bool takes_residual() const noexcept override { return true; }
   void visit_state(StateVisitor& visitor) override {
     if (feedback_) visitor.placed("owner sums", sums_, [this] { return places(); });
@@ -385,13 +376,24 @@ std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
                                         const codec::Compressor& compressor,
                                         std::span<const FusionBucket> plan,
                                         const SparseOptions& options) {
-  if (!compressor.properties().sparse) {
-    fail(Kind::usage,
-         "synchronization.collective: sparse moves the entries of topk, threshold, randomk or dgc, "
-         "but the compressor is {}; use auto",
-         codec::codec_name(compressor.id()));
-  }
+  require_carries(kSparse, compressor);
   return std::make_unique<Sparse>(comm, compressor, plan, options);
 }
+
+const CollectiveRow kSparse = {
+    .name = "sparse",
+    .about =
+        "each rank adds the survivors of its values, then all gather the largest sums; "
+        "only for topk, threshold, randomk and dgc",
+    .why_not = [](const codec::Compressor& c) -> std::string_view {
+      return c.properties().sparse ? ""
+                                   : "moves the few values that a compressor such as topk sends";
+    },
+    .cost = [](const Volume& v) { return std::optional(owners_card(v, v.values / v.ranks)); },
+    .make =
+        [](const CollectiveParts& parts) {
+          return make_sparse(parts.comm, parts.compressor, parts.plan,
+                             {.reducer_feedback = parts.reducer_feedback});
+        }};
 
 }  // namespace eqt::collective

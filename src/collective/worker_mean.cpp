@@ -53,7 +53,7 @@ class WorkerAllgather final : public WorkerMean {
     room_.resize(most);
   }
 
-  std::string_view name() const noexcept override { return "allgather"; }
+  const CollectiveRow& row() const noexcept override { return kAllgather; }
   bool takes_residual() const noexcept override { return !shares_scale(); }
 
   void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,
@@ -157,7 +157,7 @@ class WorkerDense final : public WorkerMean {
   WorkerDense(std::span<const FusionBucket> plan, int workers)
       : workers_(workers), kept_(plan, workers) {}
 
-  std::string_view name() const noexcept override { return "dense"; }
+  const CollectiveRow& row() const noexcept override { return kDense; }
 
   void take(Rank worker, const FusionBucket& bucket, const MeanContext&,
             std::span<const float> values, Traffic& traffic) override {

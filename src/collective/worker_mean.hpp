@@ -20,7 +20,7 @@ namespace eqt::collective {
 class WorkerMean {
  public:
   virtual ~WorkerMean() = default;
-  virtual std::string_view name() const noexcept = 0;
+  virtual const CollectiveRow& row() const noexcept = 0;
 
   /// What the worker brings to the bucket's mean, out of the flat buffer `values`, which may be
   /// overwritten then. Each worker once, in any order.

@@ -4,25 +4,17 @@
 
 #include <algorithm>
 #include <functional>
-#include <initializer_list>
 #include <string_view>
 
 #include "codec/catalogue.hpp"
 #include "config/build_topology.hpp"
 #include "config/feedback_checks.hpp"
 #include "config/gossip_checks.hpp"
+#include "config/keys_read.hpp"
 #include "core/error.hpp"
 
 namespace eqt::config {
 namespace {
-
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool is_sparse(std::string_view compressor) {
-  return is_one_of(compressor, {"topk", "dgc", "threshold", "randomk"});
-}
 
 void check_training(const RunConfig& config, const std::string& origin) {
   if (config.train.epochs == 0 && config.train.steps == 0)
@@ -35,24 +27,15 @@ void check_training(const RunConfig& config, const std::string& origin) {
          origin);
 }
 
-void check_partition(const RunConfig::Data::Partition& partition, const std::string& origin) {
-  const RunConfig::Data::Partition defaults;
-  if (partition.kind != "iid" && partition.reshuffle)
+void check_partition(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Data::Partition& partition = config.data.partition;
+  if (!partition.kind->reshuffles && partition.reshuffle)
     fail(Kind::usage,
          "{}: expected data.partition.kind \"iid\" for data.partition.reshuffle true, found "
          "\"{}\", whose ranks keep their classes; leave one of the two out",
-         origin, partition.kind);
-  if (partition.kind != "skew" && partition.skew != defaults.skew)
-    fail(Kind::usage,
-         "{}: expected data.partition.kind \"skew\" for data.partition.skew {}, found \"{}\"; set "
-         "the kind or leave the skew out",
-         origin, partition.skew, partition.kind);
-  if (partition.kind != "dirichlet" && partition.alpha != defaults.alpha)
-    fail(
-        Kind::usage,
-        "{}: expected data.partition.kind \"dirichlet\" for data.partition.alpha {}, found \"{}\"; "
-        "set the kind or leave the alpha out",
-        origin, partition.alpha, partition.kind);
+         origin, partition.kind->name);
+  check_keys_read(config, "data.partition.kind", *partition.kind, data::PartitionRow::all(),
+                  origin);
 }
 
 /// An emulated run has no data set to count epochs by, and no network.
@@ -76,109 +59,35 @@ void check_emulation(const RunConfig& config, const codec::Properties& compresso
          origin, config.compressor.warmup_epochs);
 }
 
-void check_schedule(const RunConfig::Schedule& schedule, const std::string& origin) {
-  const bool is_step = schedule.kind == "step";
-  if (is_step && schedule.milestones.empty())
-    fail(
-        Kind::usage,
-        "{}: expected schedule.milestones with schedule.kind \"step\", found none; list the epochs "
-        "at which the rate drops",
-        origin);
-  if (!is_step && !schedule.milestones.empty())
+void check_schedule(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Schedule& schedule = config.schedule;
+  check_keys_read(config, "schedule.kind", row_of(schedule.kind), names_of(schedule.kind), origin);
+  if (reads_key(row_of(schedule.kind), "milestones") && schedule.milestones.empty())
     fail(Kind::usage,
-         "{}: expected no schedule.milestones with schedule.kind \"{}\", found {}; set "
-         "schedule.kind "
-         "to \"step\" or remove them",
-         origin, schedule.kind, schedule.milestones.size());
+         "{}: expected schedule.milestones with schedule.kind \"{}\", found none; list the epochs "
+         "at which the rate drops",
+         origin, name_of(schedule.kind));
   const auto& epochs = schedule.milestones;
   if (std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) != epochs.end())
     fail(Kind::usage, "{}: expected increasing schedule.milestones, found [{}]; sort them", origin,
          fmt::join(epochs, ", "));
 }
 
-/// Why a collective that encodes partial sums anew cannot carry a compressor; empty if it can.
-std::string_view why_no_partial_sums(const RunConfig& config) {
-  const RunConfig::Compressor& compressor = config.compressor;
-  const std::string_view name = compressor.name->name;
-  if (name == "signsgd") return "whose votes are counted once, at the end";
-  if (name == "terngrad") return "whose scale all ranks share";
-  if (name == "dgc") return "whose memory forgets what was sent once";
-  if (name == "randomk" && compressor.unbiased)
-    return "which compressor.unbiased scales up once more in each round";
-  const bool whole = is_sparse(name) || is_one_of(name, {"atomo", "onebit", "ef-signsgd"});
-  if (config.synchronization.collective == "ring" && whole)
-    return "which needs whole tensors where a ring cuts them into runs";
-  return {};
+void check_collective(const RunConfig& config, const codec::Compressor& compressor,
+                      const std::string& origin) {
+  const collective::CollectiveRow& row = *config.synchronization.collective;
+  if (const std::string_view why = why_not(row, compressor); !why.empty())
+    fail(Kind::usage, "{}: {}", origin, refusal(row, compressor, why));
 }
 
-void check_partial_sums(const RunConfig& config, const std::string& origin) {
-  const std::string& collective = config.synchronization.collective;
-  if (!is_one_of(collective, {"ring", "recursive-doubling"})) return;
-  const std::string_view why = why_no_partial_sums(config);
-  if (why.empty()) return;
+void check_without_exchange(const RunConfig& config, const codec::Properties& properties,
+                            const std::string& origin) {
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (algorithm.exchanges() || properties.lossless) return;
   fail(Kind::usage,
-       "{}: expected synchronization.collective \"auto\" or \"allgather\" for the compressor "
-       "\"{}\", {}, found \"{}\"; set it to \"auto\"",
-       origin, config.compressor.name->name, why, collective);
-}
-
-void check_collective(const RunConfig& config, const std::string& origin) {
-  const std::string_view compressor = config.compressor.name->name;
-  const std::string& collective = config.synchronization.collective;
-  if (is_one_of(collective, {"dense", "mpi-allreduce"}) && compressor != "none")
-    fail(Kind::usage,
-         "{}: expected the compressor none for synchronization.collective \"{}\" (an allreduce "
-         "of float32), found \"{}\"; set synchronization.collective to \"auto\"",
-         origin, collective, compressor);
-  if (collective == "scatter-reduce" && is_sparse(compressor))
-    fail(Kind::usage,
-         "{}: expected synchronization.collective \"auto\", \"allgather\" or \"sparse\" for the "
-         "sparse compressor \"{}\", found \"scatter-reduce\"; set it to \"sparse\"",
-         origin, compressor);
-  if (collective == "sparse" && !is_sparse(compressor))
-    fail(Kind::usage,
-         "{}: expected the compressor topk, threshold, randomk or dgc for "
-         "synchronization.collective \"sparse\", found \"{}\"; set synchronization.collective to "
-         "\"auto\"",
-         origin, compressor);
-  if (collective == "scatter-reduce" &&
-      is_one_of(compressor, {"atomo", "terngrad", "signsgd", "ef-signsgd", "onebit"}))
-    fail(Kind::usage,
-         "{}: expected synchronization.collective \"auto\" or \"allgather\" for {}, which needs "
-         "whole "
-         "tensors where scatter-reduce cuts them into runs, found \"scatter-reduce\"; set it to "
-         "\"auto\"",
-         origin, compressor);
-  if (collective == "integer" && !is_one_of(compressor, {"terngrad", "qsgd-v", "int8"}))
-    fail(Kind::usage,
-         "{}: expected the compressor terngrad, qsgd-v or int8 for synchronization.collective "
-         "\"integer\", which adds codes of equal steps, found \"{}\"; choose one of them or set "
-         "synchronization.collective to \"auto\"",
-         origin, compressor);
-  if (collective == "integer" && compressor == "qsgd-v" &&
-      config.compressor.coding != codec::Coding::fixed)
-    fail(Kind::usage,
-         "{}: expected compressor.coding \"fixed\" for synchronization.collective \"integer\", "
-         "whose sums are packed, found \"{}\"; set compressor.coding to \"fixed\"",
-         origin, name_of(config.compressor.coding));
-  if (collective == "hierarchical" && is_one_of(compressor, {"dgc", "signsgd"}))
-    fail(Kind::usage,
-         "{}: expected synchronization.collective \"auto\" or \"allgather\" for {}, found "
-         "\"hierarchical\", which encodes the sum of a host's ranks; set it to \"auto\"",
-         origin,
-         compressor == "dgc" ? "dgc, whose ranks each remember what they sent"
-                             : "signsgd, whose ranks each have a vote");
-  if (collective != "auto" && compressor == "powersgd")
-    fail(Kind::usage,
-         "{}: expected synchronization.collective \"auto\" for powersgd, which averages factors by "
-         "a collective of its own, found \"{}\"; set it to \"auto\"",
-         origin, collective);
-  if (config.synchronization.algorithm == "none" && compressor != "none")
-    fail(Kind::usage,
-         "{}: expected the compressor none for synchronization.algorithm \"none\" (nothing is "
-         "sent), "
-         "found \"{}\"; set synchronization.algorithm to \"allreduce\"",
-         origin, compressor);
+       "{}: expected the compressor none for synchronization.algorithm \"{}\" (nothing is sent), "
+       "found \"{}\"; set synchronization.algorithm to \"allreduce\"",
+       origin, algorithm.name, config.compressor.name->name);
 }
 
 void check_signum(const RunConfig& config, const codec::Properties& compressor,
@@ -199,14 +108,14 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   const auto compressor = config.compressor.make();
   const codec::Properties properties = compressor->properties();
   check_training(config, origin);
-  check_partition(config.data.partition, origin);
+  check_partition(config, origin);
   check_emulation(config, properties, origin);
-  check_schedule(config.schedule, origin);
-  check_collective(config, origin);
-  check_partial_sums(config, origin);
+  check_schedule(config, origin);
+  check_without_exchange(config, properties, origin);
+  check_collective(config, *compressor, origin);
   check_signum(config, properties, origin);
   check_topology(config.synchronization.topology, origin);
-  check_gossip(config, origin);
+  check_gossip(config, properties, origin);
   check_error_feedback(config, *compressor, origin);
 }
 

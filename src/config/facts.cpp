@@ -1,5 +1,7 @@
 #include "config/facts.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 #include "config/field.hpp"

@@ -32,39 +32,28 @@ void require_contraction(const RunConfig& config, const codec::Compressor& compr
 }  // namespace
 
 bool has_error_feedback(const RunConfig& config, const codec::Properties& properties) {
-  const std::string& wanted = config.synchronization.error_feedback;
-  return wanted == "ef14" || (wanted == "auto" && properties.needs_feedback);
+  const ErrorFeedback wanted = config.synchronization.error_feedback;
+  return wanted == ErrorFeedback::ef14 ||
+         (wanted == ErrorFeedback::automatic && properties.needs_feedback);
 }
 
 void check_error_feedback(const RunConfig& config, const codec::Compressor& compressor,
                           const std::string& origin) {
-  if (config.synchronization.error_feedback != "ef14") return;
+  if (config.synchronization.error_feedback != ErrorFeedback::ef14) return;
   const codec::Properties properties = compressor.properties();
-  const std::string_view name = config.compressor.name->name;
-  if (properties.lossless)
-    fail(Kind::usage,
-         "{}: expected a lossy compressor for synchronization.error_feedback \"ef14\", found "
-         "\"{}\"; "
-         "set synchronization.error_feedback to \"auto\"",
-         origin, name);
-  if (properties.forgets_sent)
-    fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor {}, "
-         "which keeps what it did not send by itself, found \"ef14\"; set it to \"auto\"",
-         origin, name);
-  if (properties.votes)
+  const auto refuse = [&](std::string_view why, std::string_view instead) {
     fail(Kind::usage,
          "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "
-         "{}, whose votes have no magnitude to subtract, found \"ef14\"; set compressor.name "
-         "to "
-         "\"ef-signsgd\"",
-         origin, name);
+         "\"{}\", {}, found \"ef14\"; {}",
+         origin, config.compressor.name->name, why, instead);
+  };
+  constexpr std::string_view kToAuto = "set it to \"auto\"";
+  if (properties.lossless) refuse("which loses nothing", kToAuto);
+  if (properties.forgets_sent) refuse("which keeps what it did not send by itself", kToAuto);
+  if (properties.votes)
+    refuse("whose votes have no magnitude to subtract", "set compressor.name to \"ef-signsgd\"");
   if (properties.scales_up)
-    fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" or \"none\" with "
-         "compressor.unbiased, whose scaling by 1 / density a residual would amplify, found "
-         "\"ef14\"; set it to \"auto\"",
-         origin);
+    refuse("whose scaling by compressor.unbiased a residual would amplify", kToAuto);
   require_contraction(config, compressor, origin);
 }
 

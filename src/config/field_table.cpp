@@ -17,6 +17,20 @@ constexpr double kHuge = 1e38;
 #define EQT_FIELD(path, on_resume) \
   bind(#path, OnResume::on_resume, [](RunConfig& config) { return member_at(config.path); })
 
+constexpr Named<OnDivergence> kOnDivergence[] = {
+    {OnDivergence::stop, "stop", "end with exit 4, and say where the value is"},
+    {OnDivergence::rollback, "rollback",
+     "all ranks go back to the newest checkpoint, at most five times"}};
+
+constexpr Named<ErrorFeedback> kErrorFeedback[] = {
+    {ErrorFeedback::automatic, "auto",
+     "ef14 for biased compressors (int8, topk, randomk, threshold, ef-signsgd, onebit, powersgd); "
+     "none for unbiased ones, for casts (fp16, bf16), whose error is a small part of each value, "
+     "and for dgc and signsgd, which remember by themselves"},
+    {ErrorFeedback::none, "none", "what is not sent is lost"},
+    {ErrorFeedback::ef14, "ef14",
+     "what is not sent is added to the next gradient (Seide et al. 2014)"}};
+
 std::vector<Field> general_fields() {
   return {
       EQT_FIELD(name, may_change)
@@ -91,12 +105,7 @@ std::vector<Field> data_fields() {
                 "Debian's dataset-fashion-mnist)"),
       EQT_FIELD(data.augment, must_stay)
           .says("random crop with 4 pixels of padding and random horizontal flip in training"),
-      EQT_FIELD(data.partition.kind, must_stay)
-          .one_of(
-              {{"iid", "a seeded permutation cut into equal shards"},
-               {"skew", "a part of each class by class, the rest at random (data.partition.skew)"},
-               {"dirichlet", "shares of each class are drawn (data.partition.alpha)"}})
-          .says("how the training set is divided among ranks"),
+      EQT_FIELD(data.partition.kind, must_stay).says("how the training set is divided among ranks"),
       EQT_FIELD(data.partition.skew, must_stay)
           .from(0, 1)
           .says("skew: part of each class that goes to ranks by class; 0 = all at random"),
@@ -137,8 +146,6 @@ std::vector<Field> train_fields() {
           .in("epochs")
           .says("evaluate the test set after every this many epochs; 0 = only at the end"),
       EQT_FIELD(train.on_divergence, may_change)
-          .one_of({{"stop", "end with exit 4, and say where the value is"},
-                   {"rollback", "all ranks go back to the newest checkpoint, at most five times"}})
           .says("when a loss, a gradient or a parameter is not finite"),
       EQT_FIELD(train.rollback_factor, may_change)
           .from(0.001, 1)
@@ -168,21 +175,13 @@ std::vector<Field> optimizer_fields() {
       EQT_FIELD(optimizer.weight_decay, may_change)
           .from(0, kHuge)
           .says("L2 penalty on every parameter"),
-      EQT_FIELD(optimizer.momentum_kind, must_stay)
-          .one_of({{"local", "each rank accumulates the gradients that it applies"},
-                   {"quasi-global",
-                    "gossip, local-sgd: each rank accumulates how its model really moved"}})
-          .says("what momentum accumulates"),
+      EQT_FIELD(optimizer.momentum_kind, must_stay).says("what momentum accumulates"),
   };
 }
 
 std::vector<Field> schedule_fields() {
   return {
-      EQT_FIELD(schedule.kind, may_change)
-          .one_of({{"constant", "the learning rate as it is"},
-                   {"step", "times schedule.factor at each of schedule.milestones"},
-                   {"cosine", "half a cosine from the learning rate to 0 at the end of the run"}})
-          .says("how the learning rate changes"),
+      EQT_FIELD(schedule.kind, may_change).says("how the learning rate changes"),
       EQT_FIELD(schedule.milestones, may_change)
           .within({0, 1e6, true, false})
           .in("epochs")
@@ -199,40 +198,8 @@ std::vector<Field> schedule_fields() {
 
 std::vector<Field> synchronization_fields() {
   return {
-      EQT_FIELD(synchronization.algorithm, must_stay)
-          .one_of({{"allreduce", "the mean of all ranks' gradients in every step"},
-                   {"local-sgd", "the mean of all ranks' models every synchronization.local_steps"},
-                   {"d-psgd", "models mixed with neighbours'"},
-                   {"sgp", "stochastic gradient push: d-psgd for any directed graph, by push-sum"},
-                   {"choco-sgd", "compressed differences from public copies of neighbours' models"},
-                   {"quant-sgp", "choco-sgd with push-sum"},
-                   {"deep-squeeze", "compressed models with the error of the last message"},
-                   {"sparse-push", "deep-squeeze with push-sum"},
-                   {"ad-psgd",
-                    "asynchronous: pairs average while all train at their own pace; needs a "
-                    "bipartite graph"},
-                   {"d2", "d-psgd corrected by the last step, for skewed data"},
-                   {"gradient-tracking", "d-psgd along a mixed estimate of the mean gradient"},
-                   {"none", "no synchronization: each rank trains alone"}})
-          .says("what ranks exchange"),
-      EQT_FIELD(synchronization.collective, must_stay)
-          .one_of(
-              {{"auto", "the cheapest by formula that suits the compressor; config.json names it"},
-               {"dense", "float32 by a full-duplex pipeline; only for the compressor none"},
-               {"mpi-allreduce", "float32 by MPI_Allreduce; only for the compressor none"},
-               {"allgather", "every rank sends its message to all and adds what it receives"},
-               {"scatter-reduce", "each rank adds one chunk, then all gather the sums"},
-               {"ring", "partial sums go round a ring of ranks, encoded anew at each hop"},
-               {"recursive-doubling",
-                "partners exchange partial sums in log2 rounds; for small models"},
-               {"sparse",
-                "each rank adds the survivors of its values, then all gather the largest sums; "
-                "only for topk, threshold, randomk and dgc"},
-               {"integer",
-                "as scatter-reduce, but ranks share scales and codes are added as integers; "
-                "for terngrad, qsgd-v and int8"},
-               {"hierarchical", "float32 within a host, messages of the sums between hosts"}})
-          .says("how gradients are averaged"),
+      EQT_FIELD(synchronization.algorithm, must_stay).says("what ranks exchange"),
+      EQT_FIELD(synchronization.collective, must_stay).says("how gradients are averaged"),
       EQT_FIELD(synchronization.overlap, may_change)
           .says("communicate while the backward pass still computes"),
       EQT_FIELD(synchronization.bucket_mib, may_change)
@@ -240,13 +207,6 @@ std::vector<Field> synchronization_fields() {
           .in("MiB")
           .says("gradients are exchanged in groups of about this size"),
       EQT_FIELD(synchronization.error_feedback, must_stay)
-          .one_of({{"auto",
-                    "ef14 for biased compressors (int8, topk, randomk, threshold, ef-signsgd, "
-                    "onebit, powersgd); none for unbiased ones, for casts (fp16, bf16), whose "
-                    "error is a small part of each value, and for dgc and signsgd, which remember "
-                    "by themselves"},
-                   {"none", "what is not sent is lost"},
-                   {"ef14", "what is not sent is added to the next gradient (Seide et al. 2014)"}})
           .says("memory of what compression left out"),
       EQT_FIELD(synchronization.local_steps, must_stay)
           .from(1, kMany)
@@ -260,11 +220,7 @@ std::vector<Field> synchronization_fields() {
           .within({0, 1, true, false})
           .says("gossip: how far a model moves towards its neighbours'; \"auto\" = by what the "
                 "compressor loses"),
-      EQT_FIELD(synchronization.order, must_stay)
-          .one_of({{"adapt-then-combine", "updated models travel"},
-                   {"combine-then-adapt",
-                    "the models that a step begins with travel while it computes"}})
-          .says("gossip: what comes first in a step"),
+      EQT_FIELD(synchronization.order, must_stay).says("gossip: what comes first in a step"),
       EQT_FIELD(synchronization.adaptive_step, must_stay)
           .says("choco-sgd, quant-sgp: AdaGossip, a consensus step for every value"),
       EQT_FIELD(synchronization.resync_every, may_change)
@@ -281,28 +237,12 @@ std::vector<Field> synchronization_fields() {
           .in("seconds")
           .says("a collective that takes longer ends the run with exit 7; 0 = never"),
       EQT_FIELD(synchronization.topology.kind, may_change_with_ranks)
-          .one_of({{"ring", "the ranks before and after; directed: the one after"},
-                   {"torus", "rows x columns with wrap, four neighbours each"},
-                   {"exponential", "the ranks 1, 2, 4, ... further on; directed"},
-                   {"one-peer-exponential", "one of these in each step, in turn; directed"},
-                   {"complete", "every rank with every other"},
-                   {"star", "rank 0 with every other"},
-                   {"mesh", "rows x columns without wrap"},
-                   {"graph", "the edges in synchronization.topology.file"}})
           .says("who exchanges with whom in the algorithms that talk to neighbours only"),
       EQT_FIELD(synchronization.topology.directed, may_change_with_ranks)
           .says(
               "ring: send to the next rank only; the exponential kinds are always directed, and a "
               "graph's file says it"),
-      EQT_FIELD(synchronization.topology.weights, may_change_with_ranks)
-          .one_of({{"auto",
-                    "uniform; star, mesh and undirected graphs: metropolis; edges with weights: "
-                    "given"},
-                   {"uniform", "a rank shares out equally to its neighbours and itself"},
-                   {"metropolis",
-                    "1 / (1 + the larger number of neighbours), the rest stays; undirected only"},
-                   {"given", "those of the edges in the file, the rest stays"}})
-          .says("the mixing matrix"),
+      EQT_FIELD(synchronization.topology.weights, may_change_with_ranks).says("the mixing matrix"),
       EQT_FIELD(synchronization.topology.rows, may_change_with_ranks)
           .from(0, 4096)
           .in("ranks")
@@ -418,6 +358,9 @@ std::vector<Field> output_fields() {
 #undef EQT_FIELD
 
 }  // namespace
+
+std::span<const Named<OnDivergence>> names_of(OnDivergence) { return kOnDivergence; }
+std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback) { return kErrorFeedback; }
 
 const std::vector<Field>& fields() {
   static const std::vector<Field> table = [] {

@@ -115,10 +115,9 @@ void resolve(const GivenByKey& given, RunConfig& config) {
     if (field.key.starts_with("compressor.") && !given.contains(field.key))
       field.write(config, field.read(own));
   // Studies of gossip are about what ranks own; where all share a model, the data is everyone's.
-  const std::string& algorithm = config.synchronization.algorithm;
   if (!given.contains("data.partition.reshuffle"))
-    config.data.partition.reshuffle = config.data.partition.kind == "iid" &&
-                                      (algorithm == "allreduce" || algorithm == "local-sgd");
+    config.data.partition.reshuffle =
+        config.data.partition.kind->reshuffles && config.synchronization.algorithm->averages();
 }
 
 RunConfig config_of(const GivenByKey& given) {

@@ -14,13 +14,26 @@
 #include <vector>
 
 #include "codec/catalogue.hpp"
+#include "collective/catalogue.hpp"
 #include "core/catalogue.hpp"
+#include "data/partition_plan.hpp"
+#include "gossip/algorithm.hpp"
 #include "metrics/sink.hpp"
+#include "optim/schedule.hpp"
+#include "topology/topology.hpp"
 
 namespace eqt::config {
 
 /// Nothing, a number for all ranks, or one for each rank.
 using PerRank = std::variant<std::monostate, double, std::vector<double>>;
+
+/// What happens when a loss, a gradient or a parameter is not finite.
+enum class OnDivergence { stop, rollback };
+std::span<const Named<OnDivergence>> names_of(OnDivergence);
+
+/// Memory of what compression left out, where ranks average.
+enum class ErrorFeedback { automatic, none, ef14 };
+std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback);
 
 struct RunConfig {
   std::string name = "run";
@@ -44,10 +57,10 @@ struct RunConfig {
     std::string path;  // "" = the set's default place
     bool augment = true;
     struct Partition {
-      std::string kind = "iid";  // iid skew dirichlet
-      double skew = 0;           // degree, 0 ... 1
-      double alpha = 1;          // dirichlet
-      bool reshuffle = true;     // iid: the whole set is dealt anew each epoch; see parse_config
+      Entry<eqt::data::PartitionRow> kind = eqt::data::kIidPartition;
+      double skew = 0;        // degree, 0 ... 1
+      double alpha = 1;       // dirichlet
+      bool reshuffle = true;  // iid: the whole set is dealt anew each epoch; see parse_config
 
       bool operator==(const Partition&) const = default;
     } partition;
@@ -58,12 +71,12 @@ struct RunConfig {
 
   struct Train {
     std::uint64_t epochs = 1;
-    std::uint64_t steps = 0;             // 0 = by epochs
-    std::size_t batch_size = 64;         // per rank
-    std::uint64_t evaluate_every = 1;    // [epochs], 0 = only at the end
-    PerRank emulate_compute;             // [seconds per step]; nothing = the network is run
-    std::string on_divergence = "stop";  // stop rollback
-    double rollback_factor = 0.5;        // of the learning rate
+    std::uint64_t steps = 0;           // 0 = by epochs
+    std::size_t batch_size = 64;       // per rank
+    std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
+    PerRank emulate_compute;           // [seconds per step]; nothing = the network is run
+    OnDivergence on_divergence = OnDivergence::stop;
+    double rollback_factor = 0.5;  // of the learning rate
     bool paranoid = false;
 
     bool is_emulated() const { return !std::holds_alternative<std::monostate>(emulate_compute); }
@@ -77,13 +90,13 @@ struct RunConfig {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 1e-4;
-    std::string momentum_kind = "local";
+    gossip::MomentumKind momentum_kind = gossip::MomentumKind::local;
 
     bool operator==(const Optimizer&) const = default;
   } optimizer;
 
   struct Schedule {
-    std::string kind = "constant";
+    optim::ScheduleOptions::Kind kind = optim::ScheduleOptions::Kind::constant;
     std::vector<double> milestones;  // [epochs]
     double factor = 0.1;
     double warmup_epochs = 0;
@@ -92,25 +105,25 @@ struct RunConfig {
   } schedule;
 
   struct Synchronization {
-    std::string algorithm = "allreduce";  // see field_table.cpp
-    std::string collective = "auto";      // see field_table.cpp
+    Entry<gossip::AlgorithmRow> algorithm = gossip::kAllreduce;
+    Entry<eqt::collective::CollectiveRow> collective = eqt::collective::kAutomatic;
     bool overlap = true;
     double bucket_mib = 4;
-    std::string error_feedback = "auto";       // auto none ef14
-    std::uint64_t local_steps = 1;             // local-sgd, gossip
-    std::uint64_t post_local_epochs = 0;       // local-sgd, 0 = local from the start
-    std::optional<double> consensus_step;      // "auto" = unset
-    std::string order = "adapt-then-combine";  // or combine-then-adapt
-    bool adaptive_step = false;                // AdaGossip
-    std::uint64_t resync_every = 0;            // [steps], 0 = never
-    std::uint64_t final_rounds = 0;            // of gossip alone after the last step
-    double timeout_seconds = 300;              // 0 = never
+    ErrorFeedback error_feedback = ErrorFeedback::automatic;
+    std::uint64_t local_steps = 1;         // local-sgd, gossip
+    std::uint64_t post_local_epochs = 0;   // local-sgd, 0 = local from the start
+    std::optional<double> consensus_step;  // "auto" = unset
+    gossip::Order order = gossip::Order::adapt_then_combine;
+    bool adaptive_step = false;      // AdaGossip
+    std::uint64_t resync_every = 0;  // [steps], 0 = never
+    std::uint64_t final_rounds = 0;  // of gossip alone after the last step
+    double timeout_seconds = 300;    // 0 = never
     struct Topology {
-      std::string kind = "ring";  // see field_table.cpp
+      eqt::topology::GraphKind kind = eqt::topology::GraphKind::ring;
       bool directed = false;
-      std::string weights = "auto";  // auto uniform metropolis given
-      int rows = 0;                  // 0 = as square as possible
-      std::string file = {};         // "" = none
+      eqt::topology::Weights weights = eqt::topology::Weights::automatic;
+      int rows = 0;           // 0 = as square as possible
+      std::string file = {};  // "" = none
 
       bool operator==(const Topology&) const = default;
     } topology;

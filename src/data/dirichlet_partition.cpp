@@ -160,4 +160,17 @@ PartitionPlan plan_dirichlet(std::span<const int> labels, int classes, double al
   return plan;
 }
 
+namespace {
+constexpr std::string_view kDirichletKeys[] = {"alpha"};
+}
+
+const PartitionRow kDirichletPartition = {
+    .name = "dirichlet",
+    .about = "shares of each class are drawn (data.partition.alpha)",
+    .plan =
+        [](std::span<const int> labels, int classes, int ranks, const PartitionOptions& options) {
+          return plan_dirichlet(labels, classes, options.alpha, ranks, options.seed);
+        },
+    .keys = kDirichletKeys};
+
 }  // namespace eqt::data

@@ -62,4 +62,19 @@ PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed) {
   return plan;
 }
 
+const PartitionRow kIidPartition = {
+    .name = "iid",
+    .about = "a seeded permutation cut into equal shards",
+    .plan =
+        [](std::span<const int> labels, int, int ranks, const PartitionOptions& options) {
+          return options.reshuffle ? plan_reshuffled(labels.size(), ranks, options.seed)
+                                   : plan_iid(labels.size(), ranks, options.seed);
+        },
+    .reshuffles = true};
+
+const Catalogue<PartitionRow>& PartitionRow::all() {
+  static const Catalogue<PartitionRow> rows = {kIidPartition, kSkewPartition, kDirichletPartition};
+  return rows;
+}
+
 }  // namespace eqt::data

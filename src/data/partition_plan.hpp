@@ -11,7 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
+
+#include "core/catalogue.hpp"
 
 namespace eqt::data {
 
@@ -64,5 +67,31 @@ PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, i
 /// @throws Error{usage} if no draw of ten thousand gives every rank that much
 PartitionPlan plan_dirichlet(std::span<const int> labels, int classes, double alpha, int ranks,
                              std::uint64_t seed);
+
+/// What the plan of a run is made from.
+struct PartitionOptions {
+  double skew = 0;         // degree, 0 ... 1
+  double alpha = 1;        // of Dirichlet's distribution
+  bool reshuffle = false;  // the whole set is dealt anew in each epoch
+  std::uint64_t seed = 1;
+};
+
+/// A way to divide the training set. Adding one: its function with its row, which is
+/// declared below and stands in PartitionRow::all().
+struct PartitionRow {
+  std::string_view name, about;
+  /// Of the first epoch.
+  /// @param labels (N), each in [0, classes)
+  /// @throws Error{usage}
+  PartitionPlan (*plan)(std::span<const int> labels, int classes, int ranks,
+                        const PartitionOptions& options);
+  std::span<const std::string_view> keys = {};  // of a config's section: those that it alone reads
+  bool reshuffles = false;                      // can deal the whole set anew in each epoch
+
+  /// In the order of the documentation.
+  static const Catalogue<PartitionRow>& all();
+};
+
+extern const PartitionRow kIidPartition, kSkewPartition, kDirichletPartition;
 
 }  // namespace eqt::data

@@ -66,4 +66,17 @@ PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, i
   return plan;
 }
 
+namespace {
+constexpr std::string_view kSkewKeys[] = {"skew"};
+}
+
+const PartitionRow kSkewPartition = {
+    .name = "skew",
+    .about = "a part of each class by class, the rest at random (data.partition.skew)",
+    .plan =
+        [](std::span<const int> labels, int classes, int ranks, const PartitionOptions& options) {
+          return plan_skew(labels, classes, options.skew, ranks, options.seed);
+        },
+    .keys = kSkewKeys};
+
 }  // namespace eqt::data

@@ -22,6 +22,8 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
+#include "gossip/algorithm.hpp"
+#include "gossip/consensus_step.hpp"
 #include "gossip/neighbour_messages.hpp"
 
 namespace eqt::gossip {
@@ -54,7 +56,7 @@ class AdaptiveStep {
 
 class ChocoMixer final : public Mixer {
  public:
-  ChocoMixer(const MixerParts& parts, std::size_t count, const ChocoOptions& options)
+  ChocoMixer(const MixerParts& parts, std::size_t count, const MixerOptions& options)
       : options_(options),
         exact_(codec::make_compressor(codec::kNone)),
         messages_(parts, name()),
@@ -149,7 +151,7 @@ class ChocoMixer final : public Mixer {
     result.traffic.decode_seconds += decode.seconds();
   }
 
-  const ChocoOptions options_;
+  const MixerOptions options_;
   const std::unique_ptr<codec::Compressor> exact_;
   NeighbourMessages messages_;
   std::optional<NeighbourMessages> copies_;  // of public copies, uncompressed
@@ -161,8 +163,38 @@ class ChocoMixer final : public Mixer {
 }  // namespace
 
 std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t count,
-                                        const ChocoOptions& options) {
+                                        const MixerOptions& options) {
   return std::make_unique<ChocoMixer>(parts, count, options);
 }
+
+namespace {
+constexpr std::string_view kChocoKeys[] = {"consensus_step", "order", "local_steps", "final_rounds",
+                                           "adaptive_step"};
+}
+
+const AlgorithmRow kChocoSgd = {
+    .name = "choco-sgd",
+    .about = "compressed differences from public copies of neighbours' models",
+    .keys = kChocoKeys,
+    .mixes = true,
+    .public_copies = true,
+    .quasi_global = true,
+    .without_equal_sums = "quant-sgp",
+    .on_changing_graph = "deep-squeeze",
+    .models_remembered = 5,
+    .make_mixer = make_choco_mixer,
+    .default_step = choco_step};
+
+const AlgorithmRow kQuantSgp = {.name = "quant-sgp",
+                                .about = "choco-sgd with push-sum",
+                                .keys = kChocoKeys,
+                                .mixes = true,
+                                .push_sum = true,
+                                .public_copies = true,
+                                .quasi_global = true,
+                                .on_changing_graph = "sparse-push",
+                                .models_remembered = 6,
+                                .make_mixer = make_choco_mixer,
+                                .default_step = choco_step};
 
 }  // namespace eqt::gossip

@@ -2,7 +2,10 @@
 
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
+#include "gossip/algorithm.hpp"
 #include "gossip/direction.hpp"
+#include "gossip/mixer.hpp"
+#include "topology/spectrum.hpp"
 
 namespace eqt::gossip {
 namespace {
@@ -151,5 +154,52 @@ std::unique_ptr<Direction> make_d2(std::size_t count, float weight_decay) {
 std::unique_ptr<Direction> make_gradient_tracking(std::size_t count, float weight_decay) {
   return std::make_unique<GradientTracking>(count, weight_decay);
 }
+
+namespace {
+
+constexpr std::string_view kDirectionKeys[] = {"consensus_step", "final_rounds"};
+
+/// Tang et al. 2018, assumption 1.
+void require_d2_weights(const topology::Topology& topology) {
+  constexpr std::string_view kInstead =
+      "synchronization.topology.kind \"star\" or \"complete\", an undirected ring of an odd number "
+      "of ranks, or the algorithm gradient-tracking";
+  if (!topology.is_static() || !topology.at(0).is_symmetric())
+    fail(Kind::usage,
+         "synchronization.algorithm d2: expected symmetric weights that do not change, found the "
+         "{}; take {}",
+         topology.name(), kInstead);
+  // Rings of an even number of ranks have -1/3 itself, on either side of it by rounding.
+  constexpr double kRounding = 1e-9;
+  const double smallest = topology::smallest_eigenvalue(topology.at(0));
+  if (smallest > -1.0 / 3 + kRounding) return;
+  fail(Kind::usage,
+       "synchronization.algorithm d2: expected weights whose eigenvalues lie above -1/3, found "
+       "{:.4f} in the {} of {} ranks; take {}",
+       smallest, topology.name(), topology.ranks(), kInstead);
+}
+
+}  // namespace
+
+const AlgorithmRow kD2 = {.name = "d2",
+                          .about = "d-psgd corrected by the last step, for skewed data",
+                          .keys = kDirectionKeys,
+                          .mixes = true,
+                          .without_equal_sums = "sgp",
+                          .models_remembered = 5,
+                          .make_mixer = make_plain_mixer,
+                          .make_direction = make_d2,
+                          .check_topology = require_d2_weights};
+
+const AlgorithmRow kGradientTracking = {
+    .name = "gradient-tracking",
+    .about = "d-psgd along a mixed estimate of the mean gradient",
+    .keys = kDirectionKeys,
+    .mixes = true,
+    .without_equal_sums = "sgp",
+    .models_remembered = 5,
+    .make_mixer = make_plain_mixer,
+    .make_direction = make_gradient_tracking,
+    .mixes_direction = true};
 
 }  // namespace eqt::gossip

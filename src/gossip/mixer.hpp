@@ -88,37 +88,43 @@ struct MixerParts {
   std::span<const FusionBucket> plan;
 };
 
+/// What configs say to mixers; each reads what it knows.
+struct MixerOptions {
+  /// CHOCO: AdaGossip (Aketi et al. 2024): gamma falls where a value's corrections have been large;
+  /// element by element, so the mean is kept only approximately.
+  bool adaptive_step = false;
+  /// AdaGossip's largest step, taken while corrections are below gamma in size; the paper's is 1.
+  /// With lossy compressors 1 does not contract: corrections grow until they reach gamma.
+  float most_adaptive_step = 1;
+  /// CHOCO: every so many steps neighbours send their public copies once as float32 and add them up
+  /// anew: rounding errors of the running sums end there. 0 = never.
+  StepId resync_every = 0;
+};
+
+// All mixers are made alike; `count` is the number of the model's values.
+
 /// x_i += gamma (sum_j W_ij q_j - (1 - W_ii) q_i) with q = Q(x): the gossip of D-PSGD (Lian et al.,
 /// NeurIPS 2017) and, on numerators, of SGP (Assran et al., ICML 2019). Without compression and
 /// with gamma = 1 it is x_i = sum_j W_ij x_j.
 ///
 /// Compressing x itself, not a difference, leaves an error that does not vanish as ranks agree
 /// (Koloskova et al., ICML 2019, scheme Q1-G): use it with compressors of small error.
-std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts);
+std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts, std::size_t count = 0,
+                                        const MixerOptions& options = {});
 
-struct ChocoOptions {
-  /// AdaGossip (Aketi et al. 2024): gamma falls where a value's corrections have been large;
-  /// element by element, so the mean is kept only approximately.
-  bool adaptive_step = false;
-  /// AdaGossip's largest step, taken while corrections are below gamma in size; the paper's is 1.
-  /// With lossy compressors 1 does not contract: corrections grow until they reach gamma.
-  float most_adaptive_step = 1;
-  /// Every so many steps neighbours send their public copies once as float32 and add them up anew:
-  /// rounding errors of the running sums end there. 0 = never.
-  StepId resync_every = 0;
-};
 /// CHOCO-Gossip (Koloskova et al., ICML 2019, algorithm 2 in its memory-efficient form): neighbours
 /// keep public copies of each other's models and send q = Q(x - xh), the compressed differences.
 ///   xh += q;  s += sum_j W_ij q_j;  x += gamma (s + (W_ii - 1) xh)
 /// With push-sum it is Quantized Push-sum's (Taheri et al., ICML 2020).
 /// @throws Error{usage} unless the topology is static: s is a sum over fixed neighbours
 std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t count,
-                                        const ChocoOptions& options);
+                                        const MixerOptions& options);
 
 /// DeepSqueeze (Tang et al. 2019): v = x + e, q = Q(v), e = v - q and
 ///   x_i += gamma (sum_j W_ij q_j - (1 - W_ii) q_i)
 /// with what a message left out in the next one. With push-sum it is Sparse-Push's (Aketi et al.
 /// 2021).
-std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count);
+std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count,
+                                          const MixerOptions& options = {});
 
 }  // namespace eqt::gossip

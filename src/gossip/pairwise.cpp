@@ -22,10 +22,10 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/square_norm.hpp"
+#include "gossip/algorithm.hpp"
 #include "pipeline/messages.hpp"
 
 namespace eqt::gossip {
-namespace {}  // namespace
 
 PairwiseAveraging::PairwiseAveraging(const PairwiseParts& parts, const PairwiseOptions& options)
     : parts_(parts), options_(options), lossless_(parts.compressor.properties().lossless) {
@@ -127,5 +127,18 @@ void PairwiseAveraging::decode(const FusionBucket& bucket, Slot& slot) {
   add(in.room.first(in.bytes), half);
   result_.traffic.decode_seconds += decode.seconds();
 }
+
+namespace {
+constexpr std::string_view kPairKeys[] = {"consensus_step"};
+}
+
+const AlgorithmRow kAdPsgd = {.name = "ad-psgd",
+                              .about =
+                                  "asynchronous: pairs average while all train at their own "
+                                  "pace; needs a bipartite graph",
+                              .keys = kPairKeys,
+                              .mixes = true,
+                              .asynchronous = true,
+                              .models_remembered = 3};
 
 }  // namespace eqt::gossip

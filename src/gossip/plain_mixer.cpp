@@ -12,6 +12,7 @@
 // Deviates weights are applied by the receiver, so that they may differ from edge to edge; SGP's
 //          sender multiplies. The sums are the same.
 
+#include "gossip/algorithm.hpp"
 #include "gossip/neighbour_messages.hpp"
 
 namespace eqt::gossip {
@@ -44,8 +45,34 @@ class PlainMixer final : public Mixer {
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts) {
+std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts, std::size_t, const MixerOptions&) {
   return std::make_unique<PlainMixer>(parts);
 }
+
+namespace {
+
+constexpr std::string_view kPlainKeys[] = {"consensus_step", "order", "local_steps",
+                                           "final_rounds"};
+
+}  // namespace
+
+const AlgorithmRow kDPsgd = {.name = "d-psgd",
+                             .about = "models mixed with neighbours'",
+                             .keys = kPlainKeys,
+                             .mixes = true,
+                             .quasi_global = true,
+                             .without_equal_sums = "sgp",
+                             .models_remembered = 2,
+                             .make_mixer = make_plain_mixer};
+
+const AlgorithmRow kSgp = {
+    .name = "sgp",
+    .about = "stochastic gradient push: d-psgd for any directed graph, by push-sum",
+    .keys = kPlainKeys,
+    .mixes = true,
+    .push_sum = true,
+    .quasi_global = true,
+    .models_remembered = 3,
+    .make_mixer = make_plain_mixer};
 
 }  // namespace eqt::gossip

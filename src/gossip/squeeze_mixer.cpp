@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "core/flat_buffer.hpp"
+#include "gossip/algorithm.hpp"
+#include "gossip/consensus_step.hpp"
 #include "gossip/neighbour_messages.hpp"
 
 namespace eqt::gossip {
@@ -52,8 +54,36 @@ class SqueezeMixer final : public Mixer {
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count) {
+std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count,
+                                          const MixerOptions&) {
   return std::make_unique<SqueezeMixer>(parts, count);
 }
+
+namespace {
+
+constexpr std::string_view kSqueezeKeys[] = {"consensus_step", "order", "local_steps",
+                                             "final_rounds"};
+
+}  // namespace
+
+const AlgorithmRow kDeepSqueeze = {.name = "deep-squeeze",
+                                   .about = "compressed models with the error of the last message",
+                                   .keys = kSqueezeKeys,
+                                   .mixes = true,
+                                   .quasi_global = true,
+                                   .without_equal_sums = "sparse-push",
+                                   .models_remembered = 3,
+                                   .make_mixer = make_squeeze_mixer,
+                                   .default_step = squeeze_step};
+
+const AlgorithmRow kSparsePush = {.name = "sparse-push",
+                                  .about = "deep-squeeze with push-sum",
+                                  .keys = kSqueezeKeys,
+                                  .mixes = true,
+                                  .push_sum = true,
+                                  .quasi_global = true,
+                                  .models_remembered = 4,
+                                  .make_mixer = make_squeeze_mixer,
+                                  .default_step = squeeze_step};
 
 }  // namespace eqt::gossip

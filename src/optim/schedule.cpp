@@ -96,19 +96,31 @@ void check_options(const ScheduleOptions& o) {
             o.steps_per_epoch, o.total_steps);
 }
 
+template <typename Kind>
+std::unique_ptr<Schedule> make(const ScheduleOptions& options) {
+  return std::make_unique<Kind>(options);
+}
+
+using Kind = ScheduleOptions::Kind;
+
+// schedule.factor, too, is read by "step" alone, but others have always let it stand.
+constexpr std::string_view kStepKeys[] = {"milestones"};
+
+constexpr ScheduleRow kSchedules[] = {
+    {Kind::constant, "constant", "the learning rate as it is", make<ConstantSchedule>},
+    {Kind::step, "step", "times schedule.factor at each of schedule.milestones", make<StepSchedule>,
+     kStepKeys},
+    {Kind::cosine, "cosine", "half a cosine from the learning rate to 0 at the end of the run",
+     make<CosineSchedule>},
+};
+
 }  // namespace
+
+std::span<const ScheduleRow> names_of(Kind) { return kSchedules; }
 
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options) {
   check_options(options);
-  switch (options.kind) {
-    case ScheduleOptions::Kind::constant:
-      return std::make_unique<ConstantSchedule>(options);
-    case ScheduleOptions::Kind::step:
-      return std::make_unique<StepSchedule>(options);
-    case ScheduleOptions::Kind::cosine:
-      return std::make_unique<CosineSchedule>(options);
-  }
-  fail(Kind::bug, "schedule kind {} has no implementation", static_cast<int>(options.kind));
+  return row_of(options.kind).make(options);
 }
 
 }  // namespace eqt::optim

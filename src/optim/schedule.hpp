@@ -3,8 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "core/catalogue.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::optim {
@@ -26,6 +29,17 @@ struct ScheduleOptions {
   StepId steps_per_epoch = 1;
   StepId total_steps = 1;  // cosine: reaches 0 after the last of these
 };
+
+/// A kind of schedule. Adding one: an enumerator above, and its row in schedule.cpp.
+struct ScheduleRow {
+  ScheduleOptions::Kind value;
+  std::string_view name, about;
+  std::unique_ptr<Schedule> (*make)(const ScheduleOptions& options);  // @pre options are in range
+  std::span<const std::string_view> keys = {};  // of a config's section: those that it alone reads
+};
+/// In the order of the documentation.
+std::span<const ScheduleRow> names_of(ScheduleOptions::Kind);
+
 /// @throws Error{usage} when a rate, factor or number of epochs is out of range
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options);
 

@@ -4,12 +4,10 @@
 
 #include <array>
 
-#include "config/gossip_checks.hpp"
 #include "core/error.hpp"
 #include "gossip/consensus_step.hpp"
 #include "setup/agree_on_topology.hpp"
 #include "theory/paper_volume.hpp"
-#include "topology/spectrum.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -19,38 +17,15 @@ using topology::Topology;
 /// Gamma far above the default: what contracts in pure averaging ends at two to five times it.
 constexpr double kFarAbove = 2.5;
 
-void require_doubly_stochastic(const std::string& algorithm, const Topology& topology) {
+void require_doubly_stochastic(const gossip::AlgorithmRow& algorithm, const Topology& topology) {
   for (StepId step = 0; step < topology.period(); ++step) {
     if (topology.at(step).is_doubly_stochastic()) continue;
-    const char* instead = algorithm == "choco-sgd"      ? "quant-sgp"
-                          : algorithm == "deep-squeeze" ? "sparse-push"
-                                                        : "sgp";
     fail(Kind::usage,
          "synchronization.algorithm {}: expected weights whose rows and columns sum to 1, found "
          "rows that do not in the {}; take the algorithm {} or, on an undirected graph, "
          "synchronization.topology.weights \"metropolis\"",
-         algorithm, topology.name(), instead);
+         algorithm.name, topology.name(), algorithm.without_equal_sums);
   }
-}
-
-/// Tang et al. 2018, assumption 1.
-void require_d2_weights(const Topology& topology) {
-  constexpr std::string_view kInstead =
-      "synchronization.topology.kind \"star\" or \"complete\", an undirected ring of an odd number "
-      "of ranks, or the algorithm gradient-tracking";
-  if (!topology.is_static() || !topology.at(0).is_symmetric())
-    fail(Kind::usage,
-         "synchronization.algorithm d2: expected symmetric weights that do not change, found the "
-         "{}; take {}",
-         topology.name(), kInstead);
-  // Rings of an even number of ranks have -1/3 itself, on either side of it by rounding.
-  constexpr double kRounding = 1e-9;
-  const double smallest = topology::smallest_eigenvalue(topology.at(0));
-  if (smallest > -1.0 / 3 + kRounding) return;
-  fail(Kind::usage,
-       "synchronization.algorithm d2: expected weights whose eigenvalues lie above -1/3, found "
-       "{:.4f} in the {} of {} ranks; take {}",
-       smallest, topology.name(), topology.ranks(), kInstead);
 }
 
 /// Push-sum's weights take one step where AdaGossip's values take each their own.
@@ -65,18 +40,17 @@ void require_equal_steps(const Topology& topology) {
 }
 
 void check_topology_fits(const config::RunConfig& config, const Topology& topology) {
-  const std::string& algorithm = config.synchronization.algorithm;
-  const config::GossipTraits traits = config::gossip_traits(algorithm);
-  if (traits.asynchronous) return;  // no weights; assign_role() has conditions of its own
-  if (!traits.push_sum) require_doubly_stochastic(algorithm, topology);
-  if (algorithm == "d2") require_d2_weights(topology);
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (algorithm.asynchronous) return;  // no weights; assign_role() has conditions of its own
+  if (!algorithm.push_sum) require_doubly_stochastic(algorithm, topology);
+  if (algorithm.check_topology != nullptr) algorithm.check_topology(topology);
   if (config.synchronization.adaptive_step) require_equal_steps(topology);
-  if (traits.public_copies && !topology.is_static())
+  if (algorithm.public_copies && !topology.is_static())
     fail(Kind::usage,
          "synchronization.algorithm {}: expected a graph that does not change, because it keeps a "
          "sum over its neighbours' public copies, found the {}; take a static "
          "synchronization.topology.kind or the algorithm {}",
-         algorithm, topology.name(), traits.push_sum ? "sparse-push" : "deep-squeeze");
+         algorithm.name, topology.name(), algorithm.on_changing_graph);
 }
 
 bool is_symmetric(const Topology& topology) {
@@ -88,13 +62,9 @@ bool is_symmetric(const Topology& topology) {
 /// The default gamma of an algorithm for a compressor of this contraction.
 double default_step(const config::RunConfig& config, double contraction,
                     const codec::Properties& properties, bool symmetric) {
-  const config::GossipTraits traits = config::gossip_traits(config.synchronization.algorithm);
-  if (config.synchronization.adaptive_step) return 1;
-  if (traits.public_copies) return gossip::choco_step(contraction, properties, symmetric);
-  const std::string& algorithm = config.synchronization.algorithm;
-  if (algorithm == "deep-squeeze" || algorithm == "sparse-push")
-    return gossip::squeeze_step(contraction, properties, symmetric);
-  return 1;
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (config.synchronization.adaptive_step || algorithm.default_step == nullptr) return 1;
+  return algorithm.default_step(contraction, properties, symmetric);
 }
 
 void choose_step(const config::RunConfig& config, comm::Communicator& comm,
@@ -128,16 +98,11 @@ void choose_step(const config::RunConfig& config, comm::Communicator& comm,
 std::unique_ptr<gossip::Mixer> make_mixer(const config::RunConfig& config,
                                           const gossip::MixerParts& parts, std::size_t count,
                                           const Gossip& gossip) {
-  const std::string& algorithm = config.synchronization.algorithm;
-  if (config::gossip_traits(algorithm).public_copies) {
-    return gossip::make_choco_mixer(parts, count,
-                                    {.adaptive_step = config.synchronization.adaptive_step,
-                                     .most_adaptive_step = gossip.most_adaptive_step,
-                                     .resync_every = config.synchronization.resync_every});
-  }
-  if (algorithm == "deep-squeeze" || algorithm == "sparse-push")
-    return gossip::make_squeeze_mixer(parts, count);
-  return gossip::make_plain_mixer(parts);
+  return config.synchronization.algorithm->make_mixer(
+      parts, count,
+      {.adaptive_step = config.synchronization.adaptive_step,
+       .most_adaptive_step = gossip.most_adaptive_step,
+       .resync_every = config.synchronization.resync_every});
 }
 
 /// Averaging in pairs instead of mixing.
@@ -154,10 +119,9 @@ void build_pairs(const config::RunConfig& config, const gossip::MixerParts& part
 std::unique_ptr<gossip::Direction> make_direction(const config::RunConfig& config,
                                                   std::size_t count) {
   const auto decay = static_cast<float>(config.optimizer.weight_decay);
-  if (config.synchronization.algorithm == "d2") return gossip::make_d2(count, decay);
-  if (config.synchronization.algorithm == "gradient-tracking")
-    return gossip::make_gradient_tracking(count, decay);
-  if (config.optimizer.momentum_kind != "quasi-global") return nullptr;
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (algorithm.make_direction != nullptr) return algorithm.make_direction(count, decay);
+  if (config.optimizer.momentum_kind == gossip::MomentumKind::local) return nullptr;
   const auto momentum = static_cast<float>(config.optimizer.momentum);
   return gossip::make_quasi_global_momentum(count, {.beta = momentum,
                                                     .mu = momentum,
@@ -171,20 +135,20 @@ std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Comm
                                      std::size_t count) {
   auto gossip = std::make_unique<Gossip>();
   gossip->topology = agree_on_topology(config.synchronization.topology, comm);
-  const config::GossipTraits traits = config::gossip_traits(config.synchronization.algorithm);
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   comm.agree_after([&] {
     check_topology_fits(config, *gossip->topology);
-    if (traits.asynchronous) gossip->role = gossip::assign_role(*gossip->topology, comm.rank());
+    if (algorithm.asynchronous) gossip->role = gossip::assign_role(*gossip->topology, comm.rank());
   });
   choose_step(config, comm, compressor, plan, *gossip);
   comm.agree_after([&] {
     const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
-    if (traits.asynchronous) return build_pairs(config, parts, count, *gossip);
+    if (algorithm.asynchronous) return build_pairs(config, parts, count, *gossip);
     gossip->mixer = make_mixer(config, parts, count, *gossip);
     gossip->direction = make_direction(config, count);
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())
       gossip->direction_mixer = make_mixer(config, parts, count, *gossip);
-    if (traits.push_sum)
+    if (algorithm.push_sum)
       gossip->push_sum = std::make_unique<gossip::PushSum>(*gossip->topology, comm.rank(), count);
   });
   return gossip;
@@ -192,9 +156,8 @@ std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Comm
 
 std::optional<std::uint64_t> paper_sent_bytes(const config::RunConfig& config, const Layout& layout,
                                               StepId steps) {
-  const std::string& algorithm = config.synchronization.algorithm;
-  const config::GossipTraits traits = config::gossip_traits(algorithm);
-  if (!traits.mixes || traits.asynchronous || algorithm == "gradient-tracking") return {};
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (!algorithm.mixes || algorithm.asynchronous || algorithm.mixes_direction) return {};
   const auto& compressor = config.compressor;
   const StepId rounds = steps / config.synchronization.local_steps;
   if (compressor.name == codec::kNone) return rounds * theory::paper_bytes_per_step(layout, {});

@@ -35,7 +35,7 @@ struct Gossip {
   std::unique_ptr<gossip::SharedModel> shared_model;
   std::unique_ptr<gossip::PairwiseAveraging> pairs;
   float consensus_step = 1;      // the configured or the chosen gamma
-  float most_adaptive_step = 1;  // see gossip::ChocoOptions
+  float most_adaptive_step = 1;  // see gossip::MixerOptions
   float damping = 1;             // see gossip::MixContext
   std::string note;              // what was chosen, or a warning; may be empty
 };

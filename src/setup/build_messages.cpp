@@ -1,18 +1,12 @@
 #include "setup/build_messages.hpp"
 
 #include <algorithm>
-#include <string>
 
 #include "codec/parallel.hpp"
 #include "comm/host_facts.hpp"
 #include "config/feedback_checks.hpp"
 
 namespace eqt::setup {
-
-bool averages(const config::RunConfig& config) {
-  const std::string& algorithm = config.synchronization.algorithm;
-  return algorithm == "allreduce" || algorithm == "local-sgd";
-}
 
 int threads_for(const config::RunConfig& config, const comm::Communicator& comm, int simulate) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
@@ -42,15 +36,12 @@ std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig&
 std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, const Layout& layout,
                                               const codec::Compressor& compressor) {
   constexpr double kMib = 1024 * 1024;
-  // MPI takes a whole fusion bucket at once; cut only so that its deadline is that of a part.
-  constexpr std::size_t kMpiPiece = std::size_t{64} << 20;
-  const bool by_mpi = config.synchronization.collective == "mpi-allreduce";
   return pipeline::plan_buckets(
       layout, compressor,
       {.granularity = config.compressor.granularity,
        .skip_below = config.compressor.skip_below,
        .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib),
-       .piece_bytes = by_mpi ? kMpiPiece : 0});
+       .piece_bytes = config.synchronization.collective->piece_bytes});
 }
 
 config::RunConfig settled_config(const config::RunConfig& config,
@@ -62,14 +53,15 @@ config::RunConfig settled_config(const config::RunConfig& config,
 
 MessageParts build_messages(const config::RunConfig& config, const Layout& layout, int threads,
                             bool simulates, comm::Communicator& comm) {
+  const bool averages = config.synchronization.algorithm->averages();
   MessageParts parts;
   comm.agree_after([&] {
     parts.compressor = codec::make_parallel(config.compressor.make(), threads);
-    if (averages(config) && !simulates)
+    if (averages && !simulates)
       parts.memory = make_memory(config, comm.size(), *parts.compressor, total_count(layout));
     parts.buckets = make_plan(config, layout, *parts.compressor);
   });
-  if (!averages(config)) return parts;
+  if (!averages) return parts;
   parts.choice =
       choose_by_cost(config, comm, *parts.compressor, parts.memory != nullptr, parts.buckets);
   if (!parts.choice) return parts;

@@ -25,9 +25,6 @@ struct MessageParts {
   std::optional<CostedChoice> choice;  // of the collective, if `auto` had one to make
 };
 
-/// Whether all ranks average something, by a collective and with a memory.
-bool averages(const config::RunConfig& config);
-
 /// Threads for this rank: its share of the host's cores, or of what it was bound to if that is
 /// less; config.threads_per_rank if that is set. Who plays ranks in turn computes with as many
 /// threads as one of them on this host: another number would round otherwise.

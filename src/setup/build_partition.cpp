@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "config/keys_read.hpp"
 #include "core/error.hpp"
 
 namespace eqt::setup {
@@ -12,12 +13,11 @@ namespace {
 data::PartitionPlan make_plan(const config::RunConfig& config, std::span<const int> labels,
                               int classes, int ranks) {
   const config::RunConfig::Data::Partition& partition = config.data.partition;
-  if (partition.kind == "skew")
-    return data::plan_skew(labels, classes, partition.skew, ranks, config.seed);
-  if (partition.kind == "dirichlet")
-    return data::plan_dirichlet(labels, classes, partition.alpha, ranks, config.seed);
-  if (partition.reshuffle) return data::plan_reshuffled(labels.size(), ranks, config.seed);
-  return data::plan_iid(labels.size(), ranks, config.seed);
+  return partition.kind->plan(labels, classes, ranks,
+                              {.skew = partition.skew,
+                               .alpha = partition.alpha,
+                               .reshuffle = partition.reshuffle,
+                               .seed = config.seed});
 }
 
 }  // namespace
@@ -38,13 +38,13 @@ data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<co
          "data.partition.kind \"{}\": expected a sample for every rank, found {} samples of {} "
          "classes too few for {} ranks, since parts of a sample are left over; start fewer ranks "
          "or raise data.limit_train",
-         config.data.partition.kind, samples, classes, ranks);
+         config.data.partition.kind->name, samples, classes, ranks);
   }
   if (config.train.batch_size > smallest) {
     fail(Kind::usage,
          "train.batch_size: expected at most {} (the samples of a rank: {} over {} ranks, "
          "data.partition.kind \"{}\"), found {}",
-         smallest, samples, ranks, config.data.partition.kind, config.train.batch_size);
+         smallest, samples, ranks, config.data.partition.kind->name, config.train.batch_size);
   }
   return plan;
 }
@@ -63,10 +63,10 @@ metrics::PartitionRecord describe_partition(const config::RunConfig::Data::Parti
                                             const data::PartitionPlan& plan,
                                             std::span<const int> labels, int classes) {
   metrics::PartitionRecord record;
-  record.kind = config.kind;
-  if (config.kind == "iid") record.reshuffle = config.reshuffle;
-  if (config.kind == "skew") record.skew = config.skew;
-  if (config.kind == "dirichlet") record.alpha = config.alpha;
+  record.kind = config.kind->name;
+  if (config.kind->reshuffles) record.reshuffle = config.reshuffle;
+  if (config::reads_key(*config.kind, "skew")) record.skew = config.skew;
+  if (config::reads_key(*config.kind, "alpha")) record.alpha = config.alpha;
   record.leftover_samples = plan.leftover_samples;
   record.class_histogram = plan.class_histogram(labels, classes);
   return record;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "codec/simd.hpp"
-#include "config/gossip_checks.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
@@ -40,17 +39,17 @@ StepId steps_of(const config::RunConfig& config, StepId steps_per_epoch) {
 /// What the trainer is told of this config.
 train::Plan make_train_plan(const config::RunConfig& config, StepId steps_per_epoch,
                             const std::optional<SavedPosition>& from) {
-  const std::string& algorithm = config.synchronization.algorithm;
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   train::Plan plan;
   plan.emulated = config.train.is_emulated();
   plan.steps_per_epoch = steps_per_epoch;
   plan.total_steps = steps_of(config, steps_per_epoch);
   plan.batch_size = config.train.batch_size;
   if (!plan.emulated) plan.evaluate_every = config.train.evaluate_every;
-  plan.synchronizes = algorithm != "none";
-  plan.replicas_equal = algorithm == "allreduce";
-  plan.ends_equal = algorithm == "local-sgd";
-  plan.asynchronous = config::gossip_traits(algorithm).asynchronous;
+  plan.synchronizes = algorithm.exchanges();
+  plan.replicas_equal = algorithm.averages_gradients;
+  plan.ends_equal = algorithm.averages_models;
+  plan.asynchronous = algorithm.asynchronous;
   plan.final_rounds = config.synchronization.final_rounds;
   plan.paranoid = config.train.paranoid;
   plan.rollback_factor = config.train.rollback_factor;
@@ -95,11 +94,7 @@ UpdateParts build_update(const config::RunConfig& config, const Run& run) {
        .nesterov = !plain && config.optimizer.nesterov,
        .weight_decay = plain ? 0.0f : static_cast<float>(config.optimizer.weight_decay),
        .momentum_corrected = momentum_corrected(config, compressor, run.model.replica->layout())});
-  using Kind = optim::ScheduleOptions::Kind;
-  const std::string& kind = config.schedule.kind;
-  parts.schedule = optim::make_schedule({.kind = kind == "cosine" ? Kind::cosine
-                                                 : kind == "step" ? Kind::step
-                                                                  : Kind::constant,
+  parts.schedule = optim::make_schedule({.kind = config.schedule.kind,
                                          .learning_rate = config.optimizer.learning_rate,
                                          .milestones = config.schedule.milestones,
                                          .factor = config.schedule.factor,
@@ -135,14 +130,14 @@ void compare_data(comm::Communicator& comm, DataParts& data) {
 }  // namespace
 
 std::string Run::collective_name() const {
-  if (data.simulation != nullptr) return std::string(data.simulation->mean->name());
+  if (data.simulation != nullptr) return std::string(data.simulation->mean->row().name);
   return sync.collective == nullptr ? "none" : std::string(sync.collective->name());
 }
 
 config::RunConfig settled_config(const config::RunConfig& config, const Run& run) {
   config::RunConfig settled = settled_config(config, run.messages.choice);
   if (run.data.simulation != nullptr && run.data.simulation->mean != nullptr)
-    settled.synchronization.collective = run.collective_name();
+    settled.synchronization.collective = run.data.simulation->mean->row();
   return settled;
 }
 
@@ -150,7 +145,8 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                                bool communication_thread, const std::optional<train::Fault>& fault,
                                const std::optional<SavedPosition>& from, int simulate) {
   auto run = std::make_unique<Run>();
-  run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence == "rollback");
+  run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence ==
+                                                        config::OnDivergence::rollback);
   comm.agree_after([&] {
     require_thread(config, communication_thread);
     build_data_and_model(config, comm, simulate, *run);
@@ -168,7 +164,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                          .plan = run->plan,
                          .simulation = run->data.simulation.get(),
                          .communication_thread = communication_thread};
-  if (config::gossip_traits(config.synchronization.algorithm).mixes) {
+  if (config.synchronization.algorithm->mixes) {
     run->sync = build_gossip_averaging(config, base);
     comm.agree_after([&] { run->update = build_update(config, *run); });
     return run;
@@ -205,7 +201,7 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   record.dataset = run.plan.emulated ? "drawn gradients" : config.data.name;
   record.compressor = config.compressor.name->name;
   record.collective = run.collective_name();
-  record.algorithm = config.synchronization.algorithm;
+  record.algorithm = config.synchronization.algorithm->name;
   record.config_json = config::resolved_json(settled_config(config, run));
   record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(record.ranks);
   return record;

@@ -9,14 +9,16 @@ namespace eqt::setup {
 namespace {
 
 void require_simulable_collective(const config::RunConfig& config) {
-  const std::string& collective = config.synchronization.collective;
-  if (collective == "auto" || collective == "allgather") return;
-  if (collective == "dense" && config.compressor.name == codec::kNone) return;
+  const collective::CollectiveRow& found = *config.synchronization.collective;
+  if (found.make_for_workers != nullptr) return;
+  std::string names;
+  for (const Entry<collective::CollectiveRow> row : collective::CollectiveRow::all())
+    if (row->make_for_workers != nullptr)
+      names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", row->name);
   fail(Kind::usage,
-       "--simulate: expected synchronization.collective \"auto\" or \"allgather\", or \"dense\" "
-       "for the compressor none, whose order of additions one process repeats, found \"{}\"; set "
-       "it to \"allgather\", or start the ranks by mpirun",
-       collective);
+       "--simulate: expected synchronization.collective to be one of {}, whose order of additions "
+       "one process repeats, found \"{}\"; set it to \"auto\", or start the ranks by mpirun",
+       names, found.name);
 }
 
 }  // namespace
@@ -28,19 +30,20 @@ void require_simulable(const config::RunConfig& config, int workers,
          "--simulate {}: expected one process, which plays all ranks, found {}; start it without "
          "mpirun, or leave --simulate out",
          workers, comm.size());
-  if (config.synchronization.algorithm != "allreduce")
+  if (!config.synchronization.algorithm->averages_gradients)
     fail(Kind::usage,
          "--simulate: expected synchronization.algorithm \"allreduce\", whose ranks share one "
          "model, found \"{}\"; start the ranks by mpirun",
-         config.synchronization.algorithm);
+         config.synchronization.algorithm->name);
   if (config.train.is_emulated())
     fail(Kind::usage,
          "--simulate: expected train.emulate_compute null, for ranks that only wait take no "
          "turns, found a time; leave one of the two out");
-  if (config.compressor.name == codec::kPowerSgd)
+  if (config.compressor.make()->properties().averages_itself)
     fail(Kind::usage,
          "--simulate: expected a compressor whose messages are averaged by allgather, found "
-         "\"powersgd\", whose factors are averaged twice in a step; start the ranks by mpirun");
+         "\"{}\", whose factors are averaged twice in a step; start the ranks by mpirun",
+         config.compressor.name->name);
   require_simulable_collective(config);
 }
 
@@ -64,10 +67,8 @@ std::unique_ptr<train::Synchronizer> make_simulated_averaging(
     const config::RunConfig& config, const codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
     const train::GradientAveragingOptions& options, Simulation& simulation) {
-  const bool dense =
-      compressor.id() == codec::CodecId::none && config.synchronization.collective != "allgather";
-  simulation.mean = dense ? collective::make_worker_dense(plan, simulation.count())
-                          : collective::make_worker_allgather(compressor, plan, simulation.count());
+  simulation.mean =
+      config.synchronization.collective->make_for_workers(compressor, plan, simulation.count());
   std::vector<collective::GradientMemory*> memories;
   for (int w = 0; w < simulation.count(); ++w) {
     simulation.memories.push_back(

@@ -1,11 +1,9 @@
 #include "setup/build_synchronization.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "codec/levels/adaptive_codec.hpp"
-#include "config/gossip_checks.hpp"
 #include "core/error.hpp"
 #include "setup/make_collective.hpp"
 #include "train/asynchronous_gossip.hpp"
@@ -17,12 +15,11 @@
 namespace eqt::setup {
 
 void require_thread(const config::RunConfig& config, bool communication_thread) {
-  if (communication_thread || !config::gossip_traits(config.synchronization.algorithm).asynchronous)
-    return;
+  if (communication_thread || !config.synchronization.algorithm->asynchronous) return;
   fail(Kind::mpi,
        "synchronization.algorithm {}: expected an MPI that admits a communication thread "
        "(MPI_THREAD_SERIALIZED), found one that does not; use another MPI or d-psgd",
-       config.synchronization.algorithm);
+       config.synchronization.algorithm->name);
 }
 
 namespace {
@@ -142,7 +139,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
       {.run_seed = config.seed,
        .consensus_step = gossip.consensus_step,
        .damping = gossip.damping,
-       .combine_first = config.synchronization.order == "combine-then-adapt",
+       .combine_first = config.synchronization.order == gossip::Order::combine_then_adapt,
        .overlap = config.synchronization.overlap && base.communication_thread,
        .lossy = !compressor.properties().lossless,
        .density = {},
@@ -159,7 +156,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
 
 SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base) {
   SyncParts parts;
-  if (!averages(config)) {
+  if (!config.synchronization.algorithm->averages()) {
     parts.synchronizer = std::make_unique<train::NoSynchronizer>();
     return parts;
   }
@@ -173,7 +170,7 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
   }
   parts.collective = make_collective(config, base.comm, *messages.compressor,
                                      messages.memory != nullptr, messages.buckets);
-  if (config.synchronization.algorithm == "local-sgd") {
+  if (config.synchronization.algorithm->averages_models) {
     build_local_sgd(config, base, parts);
     return parts;
   }

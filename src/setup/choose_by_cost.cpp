@@ -7,7 +7,6 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "config/checks.hpp"
 #include "core/error.hpp"
 #include "setup/make_collective.hpp"
 
@@ -15,6 +14,7 @@ namespace eqt::setup {
 namespace {
 
 using collective::Candidate;
+using collective::CollectiveRow;
 using collective::CostCard;
 using collective::Machine;
 using pipeline::FusionBucket;
@@ -31,7 +31,7 @@ constexpr int kMostQuantisations = 2;
 
 /// One way to run this plan.
 struct Contender {
-  std::string name;
+  Entry<CollectiveRow> collective;
   CostCard card;
   std::size_t slots = 1;
   double seconds = 0;  // for the whole plan, on the reference machine
@@ -47,9 +47,9 @@ Machine reference_machine(int ranks, int hosts) {
           .within_host = kWithinHost};
 }
 
-config::RunConfig with_collective(const config::RunConfig& config, const std::string& name) {
+config::RunConfig with_collective(const config::RunConfig& config, const CollectiveRow& row) {
   config::RunConfig other = config;
-  other.synchronization.collective = name;
+  other.synchronization.collective = row;
   return other;
 }
 
@@ -59,7 +59,6 @@ std::unique_ptr<collective::Collective> try_to_make(const config::RunConfig& con
                                                     const codec::Compressor& compressor,
                                                     bool remembers, const Plan& plan) {
   try {
-    config::check_combinations(config, "auto");
     return make_collective(config, comm, compressor, remembers, plan);
   } catch (const Error& error) {
     if (error.kind() != Kind::usage) throw;
@@ -95,21 +94,19 @@ std::vector<Contender> contenders(const config::RunConfig& config, comm::Communi
   const collective::Volume volume = collective::volume_of(compressor, plan, comm.size(), hosts);
   const bool lossless = compressor.properties().lossless;
   std::vector<Contender> found;
-  for (const config::Choice& choice : config::config_choices("synchronization.collective")) {
-    if (choice.name == "auto") continue;
-    // On one host it compresses nothing; with a rank on each it is what it consists of.
-    if (choice.name == "hierarchical" && (hosts <= 1 || hosts == comm.size())) continue;
-    const auto card = collective::cost_card(choice.name, volume);
+  for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
+    if (row->is_candidate != nullptr && !row->is_candidate(comm.size(), hosts)) continue;
+    const auto card = collective::cost_card(*row, volume);
     if (!card || (!lossless && card->quantisations > kMostQuantisations)) continue;
-    const auto made =
-        try_to_make(with_collective(config, choice.name), comm, compressor, remembers, plan);
+    const auto made = try_to_make(with_collective(config, *row), comm, compressor, remembers, plan);
     if (made != nullptr)
-      found.push_back({.name = choice.name, .card = *card, .slots = made->slots()});
+      found.push_back({.collective = row, .card = *card, .slots = made->slots()});
   }
   drop_dominated(found, machine);
-  const auto first = collective::choose_collective(compressor, plan.front().end, comm.size());
+  const Entry<CollectiveRow> first =
+      collective::choose_collective(compressor, plan.front().end, comm.size());
   std::ranges::stable_sort(found, {}, [&](const Contender& c) {
-    return std::tuple(c.name != first, c.card.quantisations, c.card.rounds);
+    return std::tuple(!(c.collective == first), c.card.quantisations, c.card.rounds);
   });
   return found;
 }
@@ -118,12 +115,12 @@ std::string note_on(std::span<const Contender> all, std::size_t chosen) {
   std::string others;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i == chosen) continue;
-    others += fmt::format("{}{} {:.2f}", others.empty() ? "" : ", ", all[i].name,
+    others += fmt::format("{}{} {:.2f}", others.empty() ? "" : ", ", all[i].collective->name,
                           all[i].seconds / all[chosen].seconds);
   }
   return fmt::format(
       "auto takes the collective {}; times its seconds by formula, on links of 100 Mb/s: {}",
-      all[chosen].name, others);
+      all[chosen].collective->name, others);
 }
 
 }  // namespace
@@ -138,7 +135,7 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
                                            comm::Communicator& comm,
                                            const codec::Compressor& compressor, bool remembers,
                                            const Plan& plan) {
-  if (config.synchronization.collective != "auto" || comm.size() == 1) return {};
+  if (!(config.synchronization.collective == collective::kAutomatic) || comm.size() == 1) return {};
   std::vector<Contender> found;
   const int equal = equal_hosts(comm);
   const Machine machine = reference_machine(comm.size(), comm.host_count());
@@ -149,12 +146,12 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
   std::vector<Candidate> candidates;
   for (Contender& c : found) {
     c.seconds = collective::predict_seconds(c.card, machine, plan.size(), c.slots);
-    candidates.push_back({c.name, c.seconds});
+    candidates.push_back({std::string(c.collective->name), c.seconds});
   }
   // Within one host no wire is slow, and the static choice stands.
   const std::size_t chosen =
       machine.hosts <= 1 ? 0 : collective::choose_first_fast(candidates, kTie);
-  return CostedChoice{found[chosen].name, note_on(found, chosen)};
+  return CostedChoice{found[chosen].collective, note_on(found, chosen)};
 }
 
 }  // namespace eqt::setup

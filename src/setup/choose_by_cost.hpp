@@ -17,8 +17,8 @@ namespace eqt::setup {
 int equal_hosts(comm::Communicator& comm);
 
 struct CostedChoice {
-  std::string collective;  // a name that configs accept
-  std::string note;        // one line: the choice and what it was preferred to
+  Entry<eqt::collective::CollectiveRow> collective;
+  std::string note;  // one line: the choice and what it was preferred to
 };
 
 /// Predicts each compatible collective's time for the plan (collective/cost.hpp) on a machine of

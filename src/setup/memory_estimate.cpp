@@ -10,7 +10,6 @@
 
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
-#include "config/gossip_checks.hpp"
 #include "core/error.hpp"
 #include "data/dataset.hpp"
 #include "model/step_memory.hpp"
@@ -76,28 +75,18 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
                                 const codec::Compressor& compressor) {
   const auto& s = config.synchronization;
   std::uint64_t models = compressor.properties().lossless ? 0 : 1;  // what variances are taken of
-  if (config.optimizer.momentum_kind != "local") models += 2;
-  const config::GossipTraits traits = config::gossip_traits(s.algorithm);
-  if (traits.mixes) {
-    models += 2;  // the mean model of evaluation, and what neighbours send
-    if (traits.own_direction) models += 3;
-    if (traits.push_sum) models += 1;
-    if (traits.public_copies) models += 3;
-    if (traits.asynchronous) models += 1;
-    if (s.algorithm == "deep-squeeze" || s.algorithm == "sparse-push") models += 1;
-    if (s.order == "combine-then-adapt") models += 2;
-  } else if (s.algorithm == "local-sgd") {
-    models += 1;
-  }
+  if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global) models += 2;
+  models += s.algorithm->models_remembered;
+  if (s.order == gossip::Order::combine_then_adapt) models += 2;
   const bool feedback = make_memory(config, ranks, compressor, 0) != nullptr;
-  if (!traits.mixes && feedback) models += compressor.properties().forgets_sent ? 2u : 1u;
+  if (!s.algorithm->mixes && feedback) models += compressor.properties().forgets_sent ? 2u : 1u;
   return models;
 }
 
 /// Rooms of all slots for what everyone may send, twice, and the float32 values that go with them.
 std::uint64_t message_bytes(const config::RunConfig& config, int ranks, const Layout& layout,
                             const codec::Compressor& compressor) {
-  if (ranks == 1 || config.synchronization.algorithm == "none") return 0;
+  if (ranks == 1 || !config.synchronization.algorithm->exchanges()) return 0;
   std::uint64_t message = 0, values = 0;
   for (const pipeline::FusionBucket& bucket : make_plan(config, layout, compressor)) {
     message =

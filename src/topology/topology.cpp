@@ -46,52 +46,30 @@ void check_consensus(const std::string& name, const std::vector<MixingMatrix>& m
          name, period);
 }
 
-/// The user's edges in both directions if they stand for both.
-Links links_of(const Graph& graph) {
-  Links links;
-  for (const GraphEdge& edge : graph.edges) {
-    links.push_back({edge.from, edge.to});
-    if (!graph.directed) links.push_back({edge.to, edge.from});
-  }
-  return links;
-}
-
 bool is_weighted(const Graph& graph) {
   return std::ranges::any_of(graph.edges, [](const GraphEdge& e) { return e.weight != 0; });
 }
 
 bool is_directed(const Options& options) {
-  switch (options.kind) {
-    case GraphKind::ring:
-      return options.directed;
-    case GraphKind::exponential:
-    case GraphKind::one_peer_exponential:
-      return true;
-    case GraphKind::graph:
-      return options.graph.directed;
-    default:
-      return false;
-  }
+  const GraphKindRow& kind = row_of(options.kind);
+  if (kind.users_own) return options.graph.directed;
+  using Direction = GraphKindRow::Direction;
+  return kind.direction == Direction::one_way ||
+         (kind.direction == Direction::as_asked && options.directed);
 }
 
 /// What `automatic` stands for.
 Weights rule_of(const Options& options) {
   if (options.weights != Weights::automatic) return options.weights;
-  switch (options.kind) {
-    case GraphKind::star:
-    case GraphKind::mesh:
-      return Weights::metropolis;
-    case GraphKind::graph:
-      if (is_weighted(options.graph)) return Weights::given;
-      return options.graph.directed ? Weights::uniform : Weights::metropolis;
-    default:
-      return Weights::uniform;
-  }
+  const GraphKindRow& kind = row_of(options.kind);
+  if (!kind.users_own) return kind.usual;
+  if (is_weighted(options.graph)) return Weights::given;
+  return options.graph.directed ? Weights::uniform : Weights::metropolis;
 }
 
 void check_rule(const Options& options) {
   const Weights rule = rule_of(options);
-  const bool own = options.kind == GraphKind::graph;
+  const bool own = row_of(options.kind).users_own;
   const std::string_view name = name_of(options.kind);
   if (rule == Weights::given && !own)
     fail(Kind::usage,
@@ -107,7 +85,7 @@ void check_rule(const Options& options) {
     fail(Kind::usage,
          "topology {}: expected synchronization.topology.weights \"auto\" or \"given\" for edges "
          "that have weights, found \"{}\"; set it to \"auto\" or leave the weights out",
-         name, rule == Weights::uniform ? "uniform" : "metropolis");
+         name, name_of(rule));
 }
 
 void check_edge(const GraphEdge& edge, int ranks) {
@@ -143,70 +121,22 @@ void check_graph(const Graph& graph, Weights rule) {
   }
 }
 
-Links links_of(const Options& options, int ranks, std::string& name) {
-  const bool torus = options.kind == GraphKind::torus;
-  switch (options.kind) {
-    case GraphKind::ring:
-      if (options.directed) name = "directed ring";
-      return ring_links(ranks, options.directed);
-    case GraphKind::torus:
-    case GraphKind::mesh: {
-      // A mesh of one row is a path; on a torus of one row each rank would be its own neighbour.
-      const Shape shape = lattice_shape(name.c_str(), ranks, options.rows, torus ? 2 : 1);
-      name += fmt::format(" {} x {}", shape.rows, shape.columns);
-      return torus ? torus_links(shape) : mesh_links(shape);
-    }
-    case GraphKind::exponential:
-      return exponential_links(ranks);
-    case GraphKind::one_peer_exponential:
-      return {};  // by rounds
-    case GraphKind::complete:
-      return complete_links(ranks);
-    case GraphKind::star:
-      return star_links(ranks);
-    case GraphKind::graph:
-      return links_of(options.graph);
+MixingMatrix weighted(const Options& options, int ranks, const Links& links) {
+  switch (rule_of(options)) {
+    case Weights::given:
+      return given_weights(options.graph);
+    case Weights::metropolis:
+      return metropolis_weights(ranks, links);
+    default:
+      return uniform_weights(ranks, links);
   }
-  fail(Kind::bug, "topology: expected a kind, found number {}", static_cast<int>(options.kind));
-}
-
-std::vector<MixingMatrix> one_peer_matrices(int ranks) {
-  std::vector<MixingMatrix> matrices;
-  for (int round = 0; round < exponential_degree(ranks); ++round)
-    matrices.push_back(uniform_weights(ranks, one_peer_links(ranks, round)));
-  if (matrices.empty()) matrices.push_back(uniform_weights(ranks, {}));
-  return matrices;
 }
 
 }  // namespace
 
-const std::vector<KindName>& list_kinds() {
-  static const std::vector<KindName> kinds = {
-      {GraphKind::ring, "ring"},
-      {GraphKind::torus, "torus"},
-      {GraphKind::exponential, "exponential"},
-      {GraphKind::one_peer_exponential, "one-peer-exponential"},
-      {GraphKind::complete, "complete"},
-      {GraphKind::star, "star"},
-      {GraphKind::mesh, "mesh"},
-      {GraphKind::graph, "graph"},
-  };
-  return kinds;
-}
-
-GraphKind kind_named(std::string_view name) {
-  const auto found = std::ranges::find(list_kinds(), name, &KindName::name);
-  EQT_CHECK(found != list_kinds().end(), "no kind of graph is called {}", name);
-  return found->kind;
-}
-
-std::string_view name_of(GraphKind kind) {
-  return std::ranges::find(list_kinds(), kind, &KindName::kind)->name;
-}
-
 void check_options(const Options& options) {
   check_rule(options);
-  if (options.kind == GraphKind::graph) check_graph(options.graph, rule_of(options));
+  if (row_of(options.kind).users_own) check_graph(options.graph, rule_of(options));
 }
 
 std::unique_ptr<Topology> make_cycle(std::string name, std::vector<MixingMatrix> matrices) {
@@ -228,27 +158,17 @@ std::unique_ptr<Topology> make_cycle(std::string name, std::vector<MixingMatrix>
 std::unique_ptr<Topology> make_topology(const Options& options, int ranks) {
   if (ranks < 1) fail(Kind::usage, "topology: expected at least 1 rank, found {}", ranks);
   check_options(options);
-  if (options.kind == GraphKind::graph && options.graph.ranks != ranks)
+  const GraphKindRow& kind = row_of(options.kind);
+  if (kind.users_own && options.graph.ranks != ranks)
     fail(Kind::usage,
          "topology graph: expected a graph of as many ranks as the job has, {}, found one of {}; "
          "start {} ranks or choose another graph",
          ranks, options.graph.ranks, options.graph.ranks);
-  std::string name(name_of(options.kind));
-  if (options.kind == GraphKind::one_peer_exponential)
-    return make_cycle(std::move(name), one_peer_matrices(ranks));
-  const Links links = links_of(options, ranks, name);
-  std::vector<MixingMatrix> matrix;
-  switch (rule_of(options)) {
-    case Weights::given:
-      matrix.push_back(given_weights(options.graph));
-      break;
-    case Weights::metropolis:
-      matrix.push_back(metropolis_weights(ranks, links));
-      break;
-    default:
-      matrix.push_back(uniform_weights(ranks, links));
-  }
-  return make_cycle(std::move(name), std::move(matrix));
+  std::string name(kind.name);
+  std::vector<MixingMatrix> matrices;
+  for (const Links& links : kind.links(options, ranks, name))
+    matrices.push_back(weighted(options, ranks, links));
+  return make_cycle(std::move(name), std::move(matrices));
 }
 
 }  // namespace eqt::topology

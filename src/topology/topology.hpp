@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/catalogue.hpp"
 #include "core/layout.hpp"
+#include "topology/graphs.hpp"
 #include "topology/mixing_matrix.hpp"
 
 namespace eqt::topology {
@@ -41,6 +43,7 @@ enum class GraphKind {
 
 /// How edges get their weights; see weights.hpp.
 enum class Weights { automatic, uniform, metropolis, given };
+std::span<const Named<Weights>> names_of(Weights);
 
 /// An edge of the user's own graph.
 struct GraphEdge {
@@ -64,16 +67,20 @@ struct Options {
   Graph graph = {};  // GraphKind::graph
 };
 
-struct KindName {
-  GraphKind kind;
-  std::string name;  // as in configs: "one-peer-exponential"
+/// A kind of graph. Adding one: an enumerator above, and its row in kinds.cpp.
+struct GraphKindRow {
+  GraphKind value;
+  std::string_view name, about;
+  /// The edges of each matrix of the cycle; a static graph has one. `name` is the kind's, to which
+  /// it may add what Topology::name() shall say.
+  /// @throws Error{usage} if the graph does not exist for this many ranks
+  std::vector<Links> (*links)(const Options& options, int ranks, std::string& name);
+  Weights usual = Weights::uniform;  // what `automatic` stands for, unless the graph is the user's
+  enum class Direction { both_ways, one_way, as_asked } direction = Direction::both_ways;
+  bool users_own = false;  // Options::graph says edges, direction and, if it has them, weights
 };
-
-/// Every kind with its name, in the order of the documentation.
-const std::vector<KindName>& list_kinds();
-/// @throws Error{bug} if there is no such kind
-GraphKind kind_named(std::string_view name);
-std::string_view name_of(GraphKind kind);
+/// In the order of the documentation.
+std::span<const GraphKindRow> names_of(GraphKind);
 
 /// What follows from the options without a number of ranks: the rule of weights fits the graph.
 /// @throws Error{usage}

@@ -65,7 +65,7 @@ refused 'synchronization\.overlap' "no overlap" --set synchronization.overlap=fa
 refused 'momentum_kind' "quasi-global momentum" --set optimizer.momentum_kind=quasi-global
 refused 'synchronization\.order' "another order" --set synchronization.order=combine-then-adapt
 refused 'topology\.weights' "weights" --set synchronization.topology.weights=metropolis
-refused 'final_rounds.*ad-psgd.*found 3' "rounds after the last step" --set synchronization.final_rounds=3
+refused 'final_rounds 3 only .*ad-psgd' "rounds after the last step" --set synchronization.final_rounds=3
 
 # fault SPECIFICATION CODE WHAT: a run on 4 ranks that must end within 10 seconds.
 fault() {

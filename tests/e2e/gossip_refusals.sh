@@ -61,7 +61,7 @@ refuse_config 'momentum_kind .*allreduce.*d-psgd' "quasi-global momentum without
   --set=optimizer.momentum_kind=quasi-global
 refuse_config 'momentum above 0 .*0\.9' "quasi-global momentum of 0" \
   "$(gossip d-psgd)" "${PLAIN[@]}" --set=optimizer.momentum_kind=quasi-global
-refuse_config 'adapt-then-combine.*d2' "d2 that combines first" \
+refuse_config 'order "combine-then-adapt" only .*d2' "d2 that combines first" \
   "$(gossip d2)" "${PLAIN[@]}" --set=$S.order=combine-then-adapt
 for algorithm in d-psgd sgp choco-sgd quant-sgp deep-squeeze sparse-push local-sgd; do
   accept_config "quasi-global momentum with $algorithm" \

@@ -156,7 +156,7 @@ TEST_CASE("pure averaging reaches the mean and keeps the sum", "[asynchronous]")
       Pairs pairs(comm, *one.compressor, kind);
       pairs.draw(5);
       const auto before = sum_over_ranks(comm, pairs.parameters);
-      INFO(codec::codec_name(one.compressor->id()) << " on " << topology::name_of(kind));
+      INFO(codec::codec_name(one.compressor->id()) << " on " << name_of(kind));
       CHECK(agree_within(comm, pairs, one.target));
       // Only rounding: 2^-24 of a value near 1 for each of some thousand exchanges.
       CHECK(largest_difference(before, sum_over_ranks(comm, pairs.parameters)) < 1e-3);
@@ -244,7 +244,7 @@ TEST_CASE("quadratics with other minima on each rank meet near their mean by ste
       pull += static_cast<double>(steps[rank]) * (static_cast<double>(rank) - middle);
       all += static_cast<double>(steps[rank]);
     }
-    INFO(topology::name_of(kind) << ", " << pull / all << " by steps");
+    INFO(name_of(kind) << ", " << pull / all << " by steps");
     // Alone a rank ends at its minimum, the outer ones `middle` away from 0.
     CHECK(std::abs(mean - pull / all) <= 0.5 * middle);
     CHECK(spread(comm, pairs.parameters) <= 0.5 * middle);

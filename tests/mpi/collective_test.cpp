@@ -116,14 +116,14 @@ TEST_CASE("every collective gives identical bits on every rank", "[collective]")
          {pipeline::Granularity::layer, pipeline::Granularity::model}) {
       const auto plan = pipeline::plan_buckets(layout, *compressor,
                                                {.granularity = granularity, .bucket_bytes = 20000});
-      std::vector<std::unique_ptr<Collective>> collectives;
-      collectives.push_back(make_allgather(comm, *compressor, plan));
-      if (!pipeline::needs_whole_slices(*compressor)) {
-        collectives.push_back(make_scatter_reduce(comm, *compressor, plan, {}));
-      }
-      for (const auto& collective : collectives) {
-        const Outcome out = run(comm, *collective, plan, total_count(layout));
-        INFO(name << " " << collective->name());
+      for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
+        INFO(name << " " << row->name);
+        const CollectiveParts parts{.comm = comm, .compressor = *compressor, .plan = plan};
+        if (!why_not(*row, *compressor).empty()) {
+          CHECK_THROWS_AS(row->make(parts), Error);
+          continue;
+        }
+        const Outcome out = run(comm, *row->make(parts), plan, total_count(layout));
         CHECK_NOTHROW(comm.require_same(test::hash_of(out.values), "mean"));
       }
     }
@@ -136,13 +136,10 @@ TEST_CASE("lossless collectives agree with dense to float rounding", "[collectiv
   const auto none = codec::make_compressor("none");
   const auto plan = pipeline::plan_buckets(layout, *none, {.bucket_bytes = 20000});
   const auto mean = exact_mean(comm.size(), total_count(layout));
-  std::vector<std::unique_ptr<Collective>> collectives;
-  collectives.push_back(make_dense(comm));
-  collectives.push_back(make_mpi_allreduce(comm));
-  collectives.push_back(make_allgather(comm, *none, plan));
-  collectives.push_back(make_scatter_reduce(comm, *none, plan, {}));
-  for (const auto& collective : collectives) {
-    INFO(collective->name());
+  for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
+    INFO(row->name);
+    if (!why_not(*row, *none).empty()) continue;
+    const auto collective = row->make({.comm = comm, .compressor = *none, .plan = plan});
     const Outcome out = run(comm, *collective, plan, mean.size());
     double worst = 0;
     for (std::size_t i = 0; i < mean.size(); ++i) {

@@ -43,7 +43,7 @@ std::unique_ptr<topology::Topology> ring(int ranks, double weight) {
 
 TEST_CASE("ranks with one graph go on", "[topology]") {
   Communicator comm(test::session(), 30);
-  const auto built = setup::agree_on_topology({.kind = "exponential"}, comm);
+  const auto built = setup::agree_on_topology({.kind = topology::GraphKind::exponential}, comm);
   CHECK(built->ranks() == comm.size());
   CHECK(heard([&] { setup::require_same_topology(*ring(4, 0.25), comm); }).empty());
 }
@@ -73,7 +73,7 @@ TEST_CASE("rank 0 reads the file of a graph for all", "[topology]") {
     for (int r = 1; r < comm.size(); ++r) file << (r > 1 ? ", " : "") << "[0, " << r << "]";
     file << "]}";
   }
-  const config::TopologyConfig config{.kind = "graph", .file = path.string()};
+  const config::TopologyConfig config{.kind = topology::GraphKind::graph, .file = path.string()};
   std::unique_ptr<topology::Topology> star;
   CHECK(heard([&] { star = setup::agree_on_topology(config, comm); }).empty());
   if (star && comm.size() > 1) CHECK(star->at(0).weight(1, 0) == Approx(1.0 / comm.size()));
@@ -82,9 +82,10 @@ TEST_CASE("rank 0 reads the file of a graph for all", "[topology]") {
 
 TEST_CASE("a graph that is not there or does not fit ends every rank", "[topology]") {
   Communicator comm(test::session(), 30);
-  const config::TopologyConfig absent{.kind = "graph", .file = "/nowhere/g.json"};
+  const config::TopologyConfig absent{.kind = topology::GraphKind::graph,
+                                      .file = "/nowhere/g.json"};
   CHECK_THAT(heard([&] { setup::agree_on_topology(absent, comm); }), Contains("/nowhere/g.json"));
   if (comm.size() != 3) return;
-  CHECK_THAT(heard([&] { setup::agree_on_topology({.kind = "torus"}, comm); }),
+  CHECK_THAT(heard([&] { setup::agree_on_topology({.kind = topology::GraphKind::torus}, comm); }),
              Contains("found 3"));
 }

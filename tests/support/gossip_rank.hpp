@@ -20,7 +20,7 @@ namespace eqt::test {
 struct GossipSetup {
   pipeline::PlanOptions plan = {};
   bool overlap = false;
-  gossip::ChocoOptions choco = {};
+  gossip::MixerOptions choco = {};
 };
 
 /// Damping, and the gamma that a run without synchronization.consensus_step would take.

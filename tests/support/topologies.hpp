@@ -22,8 +22,8 @@ inline std::unique_ptr<topology::Topology> make(
 /// The kinds that take options only, each once; the ring also directed.
 inline std::vector<topology::Options> named_options() {
   std::vector<topology::Options> all;
-  for (const auto& [kind, name] : topology::list_kinds())
-    if (kind != topology::GraphKind::graph) all.push_back({.kind = kind});
+  for (const topology::GraphKindRow& kind : names_of(topology::GraphKind{}))
+    if (!kind.users_own) all.push_back({.kind = kind.value});
   all.push_back({.kind = topology::GraphKind::ring, .directed = true});
   return all;
 }

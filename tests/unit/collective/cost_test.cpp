@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kValues = 1'000'000, kMessage = 500'000;
 
-double sent(const std::string& name, int ranks) {
-  const auto card = cost_card(name, {.ranks = ranks, .values = kValues, .message_bytes = kMessage});
+double sent(const CollectiveRow& collective, int ranks) {
+  const auto card =
+      cost_card(collective, {.ranks = ranks, .values = kValues, .message_bytes = kMessage});
   REQUIRE(card);
   return card->sent_bytes;
 }
@@ -32,22 +33,22 @@ Machine wire_of(double bytes_per_second, int ranks, int hosts) {
 
 TEST_CASE("cards send what COSTS.md says", "[cost]") {
   // 2 * 4d (n-1)/n, m (n-1), 2m (n-1)/n, for d = 10^6 and m = 5 * 10^5.
-  CHECK(sent("dense", 2) == 4e6);
-  CHECK(sent("dense", 4) == 6e6);
-  CHECK(sent("mpi-allreduce", 4) == 6e6);
-  CHECK(sent("allgather", 2) == 5e5);
-  CHECK(sent("allgather", 8) == 35e5);
-  CHECK(sent("scatter-reduce", 2) == 5e5);
-  CHECK(sent("scatter-reduce", 8) == 875e3);
-  CHECK(sent("power-sgd", 8) == 875e3);
-  CHECK(sent("ring", 8) == 875e3);
-  CHECK(sent("allgather", 1) == 0);
+  CHECK(sent(kDense, 2) == 4e6);
+  CHECK(sent(kDense, 4) == 6e6);
+  CHECK(sent(kMpiAllreduce, 4) == 6e6);
+  CHECK(sent(kAllgather, 2) == 5e5);
+  CHECK(sent(kAllgather, 8) == 35e5);
+  CHECK(sent(kScatterReduce, 2) == 5e5);
+  CHECK(sent(kScatterReduce, 8) == 875e3);
+  CHECK(sent(kPowerSgd, 8) == 875e3);
+  CHECK(sent(kRing, 8) == 875e3);
+  CHECK(sent(kAllgather, 1) == 0);
   // m log2(n); of three ranks the extra one sends m, its partner and the partner's each 2m.
-  CHECK(sent("recursive-doubling", 8) == 15e5);
-  CHECK(sent("recursive-doubling", 3) == Approx(5 * 5e5 / 3));
-  CHECK_FALSE(cost_card("auto", {.ranks = 2}));
+  CHECK(sent(kRecursiveDoubling, 8) == 15e5);
+  CHECK(sent(kRecursiveDoubling, 3) == Approx(5 * 5e5 / 3));
+  CHECK_FALSE(cost_card(kAutomatic, {.ranks = 2}));
   // Three scales of four bytes to each of two peers.
-  CHECK(cost_card("allgather", {.ranks = 3, .scales = 3})->sent_bytes == 24);
+  CHECK(cost_card(kAllgather, {.ranks = 3, .scales = 3})->sent_bytes == 24);
 }
 
 TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
@@ -58,29 +59,29 @@ TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
   CHECK(volume.code_bits == 4);
   CHECK(volume.sum_bits == 6);
   CHECK(volume.shared_scales == 128);
-  const auto card = cost_card("integer", volume);
+  const auto card = cost_card(kInteger, volume);
   REQUIRE(card);
   CHECK(card->sent_bytes == Approx(4 * 128 * 3 + 65536 * (4 + 6) / 8.0 * 3 / 4));
-  CHECK_FALSE(cost_card("integer", volume_of(*codec::make_compressor("none"), {}, 4, 1)));
+  CHECK_FALSE(cost_card(kInteger, volume_of(*codec::make_compressor("none"), {}, 4, 1)));
 }
 
 TEST_CASE("hierarchical sends little abroad and float32 at home", "[cost]") {
   // Two hosts of four: each rank's lane is a quarter; 8 d (L-1)/L at home, m/L (H-1) abroad.
   const auto card = cost_card(
-      "hierarchical", {.ranks = 8, .hosts = 2, .values = kValues, .message_bytes = kMessage});
+      kHierarchical, {.ranks = 8, .hosts = 2, .values = kValues, .message_bytes = kMessage});
   REQUIRE(card);
   CHECK(card->abroad_bytes == 125e3);
   CHECK(card->sent_bytes == 6e6 + 125e3);
   // All four lanes share the host's wire, and nothing else costs anything.
   CHECK(predict_seconds(*card, wire_of(1e6, 8, 2), 1, 1) == Approx(0.5));
-  CHECK_FALSE(cost_card("hierarchical", {.ranks = 3, .hosts = 0}));
+  CHECK_FALSE(cost_card(kHierarchical, {.ranks = 3, .hosts = 0}));
 }
 
 TEST_CASE("allgather overtakes scatter-reduce in bytes from three ranks on", "[cost]") {
-  CHECK(sent("allgather", 2) == sent("scatter-reduce", 2));
+  CHECK(sent(kAllgather, 2) == sent(kScatterReduce, 2));
   for (int ranks = 3; ranks <= 16; ++ranks) {
     INFO(ranks);
-    CHECK(sent("allgather", ranks) > sent("scatter-reduce", ranks));
+    CHECK(sent(kAllgather, ranks) > sent(kScatterReduce, ranks));
   }
 }
 

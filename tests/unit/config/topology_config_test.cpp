@@ -38,14 +38,6 @@ std::string refused(const Sets& values, int ranks, const std::string& text = {})
 
 }  // namespace
 
-TEST_CASE("configs accept exactly the kinds of topologies that can be made", "[config]") {
-  Sets in_table, in_room;
-  for (const Choice& choice : config_choices("synchronization.topology.kind"))
-    in_table.push_back(choice.name);
-  for (const auto& kind : eqt::topology::list_kinds()) in_room.push_back(kind.name);
-  CHECK(in_table == in_room);
-}
-
 TEST_CASE("every key changes the topology that is built", "[config]") {
   CHECK(build({}, 4)->at(0).weight(0, 1) == 1.0 / 3);
   CHECK(build({"directed=true"}, 4)->at(0).weight(0, 1) == 0);

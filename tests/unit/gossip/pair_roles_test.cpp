@@ -33,7 +33,7 @@ TEST_CASE("active ranks only ask passive ones, on every bipartite graph", "[pair
                                     {GraphKind::complete, 2}}) {
     const auto roles = roles_of(kind, ranks);
     const auto topology = test::make(kind, ranks);
-    INFO(topology::name_of(kind) << " of " << ranks);
+    INFO(name_of(kind) << " of " << ranks);
     for (Rank rank = 0; rank < ranks; ++rank) {
       const PairRole& role = roles[static_cast<std::size_t>(rank)];
       std::set<Rank> partners;

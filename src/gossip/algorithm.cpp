@@ -1,0 +1,46 @@
+#include "gossip/algorithm.hpp"
+
+namespace eqt::gossip {
+namespace {
+
+constexpr std::string_view kLocalSgdKeys[] = {"local_steps", "post_local_epochs"};
+
+constexpr Named<Order> kOrders[] = {
+    {Order::adapt_then_combine, "adapt-then-combine", "updated models travel"},
+    {Order::combine_then_adapt, "combine-then-adapt",
+     "the models that a step begins with travel while it computes"}};
+
+constexpr Named<MomentumKind> kMomentumKinds[] = {
+    {MomentumKind::local, "local", "each rank accumulates the gradients that it applies"},
+    {MomentumKind::quasi_global, "quasi-global",
+     "gossip, local-sgd: each rank accumulates how its model really moved"}};
+
+}  // namespace
+
+const AlgorithmRow kAllreduce = {.name = "allreduce",
+                                 .about = "the mean of all ranks' gradients in every step",
+                                 .averages_gradients = true};
+
+const AlgorithmRow kLocalSgd = {
+    .name = "local-sgd",
+    .about = "the mean of all ranks' models every synchronization.local_steps",
+    .keys = kLocalSgdKeys,
+    .averages_models = true,
+    .quasi_global = true,
+    .models_remembered = 1};
+
+const AlgorithmRow kNone = {.name = "none", .about = "no synchronization: each rank trains alone"};
+
+const Catalogue<AlgorithmRow>& AlgorithmRow::all() {
+#define EQT_ALGORITHM(row) row,
+  static const Catalogue<AlgorithmRow> rows = {
+#include "gossip/algorithms.def"
+  };
+#undef EQT_ALGORITHM
+  return rows;
+}
+
+std::span<const Named<Order>> names_of(Order) { return kOrders; }
+std::span<const Named<MomentumKind>> names_of(MomentumKind) { return kMomentumKinds; }
+
+}  // namespace eqt::gossip
