@@ -9,9 +9,9 @@
 
 namespace eqt::analyze {
 
-/// The question's own function, below.
-/// @throws Error{usage} for what does not exist or no theorem covers, Error{data} for a gradient
-/// file that is none, Error{output} where a plot cannot be made
+/// Answers the question with its own function, see below.
+/// @throws Error{usage} for what does not exist or no theorem covers, Error{data} for an invalid
+/// gradient file, Error{output} if a plot cannot be made
 void run_analyze(const AnalyzeCommand& command);
 
 void run_analyze_levels(const AnalyzeLevelsCommand& command);

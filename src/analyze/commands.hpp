@@ -1,4 +1,4 @@
-// What `analyze` can be asked, as the command line gives it.
+// The questions that `analyze` answers, as the command line gives them.
 
 #pragma once
 

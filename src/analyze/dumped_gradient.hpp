@@ -12,14 +12,14 @@ namespace eqt::analyze {
 
 struct DumpedGradient {
   std::vector<float> values;
-  Layout layout;  // one tensor of all values if no layout stands beside the file
+  Layout layout;  // one tensor of all values if there is no layout file
   bool has_layout = false;
   std::optional<StepId> step;  // as the layout says
   std::optional<std::uint64_t> rank;
 };
 
-/// The tensors, step and rank that a layout's text names, into `gradient`, whose values are there.
-/// `origin` names the text in messages.
+/// Reads the tensors, step and rank of a layout's text into `gradient`, which has the values
+/// already. `origin` names the text in messages.
 /// @throws Error{data}
 void parse_gradient_layout(const std::string& text, const std::string& origin,
                            DumpedGradient& gradient);

@@ -28,9 +28,8 @@ struct Subject {
 /// The columns that Subject::row() fills.
 std::vector<Column> subject_columns();
 
-/// Those that were named, or `usual` ones; of these, the ones that a setting does not suit are left
-/// out.
-/// @param values of the message: a scheme without buckets of its own takes all of them as one
+/// The named ones, or the `usual` ones; those that a setting does not suit are left out.
+/// @param values of the message: a scheme without buckets takes all of them as one bucket
 /// @param about the verb, for messages
 /// @throws Error{usage}
 std::vector<Subject> analyzed_compressors(const CompressorQuestion& question,

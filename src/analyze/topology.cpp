@@ -25,14 +25,14 @@ using topology::GraphKindRow;
 
 constexpr const char* kOrigin = "analyze topology";
 
-/// A graph of some ranks with what a reader wants to know of it.
+/// A graph of some ranks, with the figures that are shown.
 struct GraphRow {
   config::TopologyConfig config;
   std::unique_ptr<topology::Topology> topology;
   topology::Spectrum spectrum;
 };
 
-/// What a rank sends to in one step, and all directed edges of a period.
+/// The neighbours that a rank sends to in one step, and all directed edges of a period.
 struct Extent {
   std::size_t fewest = 0, most = 0, edges = 0;
 };
@@ -206,7 +206,7 @@ void add_rows(const AnalyzeTopologyCommand& command, const config::TopologyConfi
   for (const int ranks : sizes) rows.push_back(analyzed(config, ranks, text));
 }
 
-/// With all kinds asked for, those that do not exist with these options are left out.
+/// If all kinds are asked for, those that do not exist with these options are left out.
 std::vector<GraphRow> asked_rows(const AnalyzeTopologyCommand& command) {
   std::vector<GraphRow> rows;
   std::optional<Error> refusal;

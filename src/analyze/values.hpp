@@ -14,9 +14,9 @@ namespace eqt::analyze {
 /// A drawn vector, or a file's gradient. @throws Error{data}
 DumpedGradient values_for(const ValuesQuestion& question);
 
-/// What is encoded on its own, and what travels raw. A gradient with a layout: as a run with this
-/// compressor and otherwise default settings (skip_below and granularity included) would; else all
-/// values as one run.
+/// The segments, and the values that are sent raw. A gradient with a layout is divided as in a run
+/// with this compressor and otherwise default settings (including skip_below and granularity);
+/// otherwise all values are one segment.
 std::vector<codec::Segment> segments_for(const Subject& subject, const DumpedGradient& gradient);
 
 /// "65536 values of source normal, seed 1" or "gradient.npy, step 120, rank 0".

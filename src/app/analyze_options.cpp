@@ -127,7 +127,7 @@ void add_worst_case(CLI::App& verb, analyze::AnalyzeWorstCaseCommand& worst) {
   add_output(verb, worst.output);
 }
 
-/// An option and the settings whose theorems know it; given with another, it would be ignored.
+/// An option and the settings whose theorems use it; with any other setting it would be ignored.
 struct Belongs {
   const char* option;
   std::vector<std::string> settings;
@@ -251,7 +251,7 @@ void add_volume(CLI::App& verb, analyze::AnalyzeVolumeCommand& volume) {
 
 }  // namespace
 
-/// A command per verb; the one whose verb was parsed is the question.
+/// A command per verb; the verb that was parsed is the question.
 struct AnalyzeOptions::State {
   CLI::App* analyze = nullptr;
   std::string names;  // of the verbs, for the message

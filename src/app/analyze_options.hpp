@@ -19,7 +19,7 @@ class AnalyzeOptions {
   explicit AnalyzeOptions(CLI::App& program);
   ~AnalyzeOptions();
 
-  /// Whether `analyze` stands on the command line.
+  /// Whether `analyze` is on the command line.
   bool parsed() const;
   /// @pre parsed()
   /// @throws Error{usage} without one of its verbs

@@ -1,4 +1,4 @@
-// What a compressor's settings promise, before anything is trained with them.
+// What a compressor's settings guarantee, before anything is trained with them.
 
 #pragma once
 

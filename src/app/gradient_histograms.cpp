@@ -49,7 +49,7 @@ class GradientHistograms final : public train::GradientWatch {
     all_.add(tensor_);
     if (!pipeline::is_compressed(s, config_.compressor.skip_below)) return;
     if (!tensor_.empty()) histograms_.push_back(tensor_.record("gradient/" + s.name, step_.done));
-    // A value that is not finite is told of by the synchronizer.
+    // The synchronizer reports values that are not finite.
     if (usage_ == nullptr || codec::first_non_finite(values) < values.size()) return;
     codec::EncodeContext context;
     context.key = key_of(slice);

@@ -1,4 +1,4 @@
-// What TensorBoard shows beside the records: histograms of gradients and of level usage at the end
+// What TensorBoard shows besides the records: histograms of gradients and of level usage at the end
 // of each epoch, and the samples of the first step.
 
 #pragma once

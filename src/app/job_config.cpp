@@ -13,13 +13,13 @@ namespace {
 
 constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read yet
 
-/// What the config says, or only --set where another rank reads it.
+/// The config's deadline, or that of --set if another rank reads the file.
 double timeout_of(const TrainCommand& command, const std::optional<std::string>& text) {
   try {
     return config::parse_config(text.value_or("{}"), command.config_path, command.sets)
         .synchronization.timeout_seconds;
   } catch (const Error&) {
-    return kStartTimeoutSeconds;  // whatever is wrong is said when all can hear it
+    return kStartTimeoutSeconds;  // errors are reported when all ranks can receive them
   }
 }
 

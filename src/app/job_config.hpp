@@ -13,7 +13,7 @@
 
 namespace eqt::app {
 
-/// What this rank itself knows of the config before MPI starts.
+/// What this rank knows of the config before MPI starts.
 struct OwnConfig {
   std::optional<std::string> text;  // rank 0's; of other ranks only where it is a regular file
   std::optional<Error> error;       // why rank 0 could not read it; told when all can hear it

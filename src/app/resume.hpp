@@ -1,4 +1,4 @@
-// What --resume finds, and whether this run may go on from it.
+// What --resume finds, and whether this run may continue from it.
 
 #pragma once
 
@@ -20,10 +20,9 @@ struct Resume {
   std::string note;          // which keys are others than they were; may be empty
 };
 
-/// Compares the config that saved a state with the one that shall go on from it. `now` with
-/// collective "auto" takes `collective`, which the saved run used, so that nothing is measured
-/// anew.
-/// @return one line about keys that are others and may be; may be empty
+/// Compares the config that saved a state with the one that is to continue from it. `now` with
+/// collective "auto" takes `collective`, which the saved run used, so that nothing is chosen again.
+/// @return one line about keys that differ and may do so; may be empty
 /// @throws Error{usage} naming each key that changes what the state means
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
                                   bool same_ranks, config::RunConfig& now);
@@ -35,7 +34,7 @@ std::string settle_resumed_config(const config::RunConfig& saved, const std::str
 std::optional<Resume> find_resume(const config::RunConfig& config, const std::string& run_folder,
                                   int simulate, comm::Communicator& comm);
 
-/// Compares the data that the run has now with those that the saved state was trained on.
+/// Compares the run's data with those that the saved state was trained on.
 /// @param now the same on all ranks
 /// @throws Error{data} on all ranks, naming each difference. Collective.
 void require_saved_data(const checkpoint::SavedSet& set, const config::Facts& now,

@@ -30,8 +30,8 @@ bool is_gradient(const fs::path& path) {
          (path.extension() == ".npy" || path.extension() == ".json");
 }
 
-/// What runs leave in `folder`, but for checkpoints: files, and links that stand in their place.
-/// @throws Error{output} where a folder has the name of one
+/// The results that runs leave in `folder`, except checkpoints: files, and links with their names.
+/// @throws Error{output} if a folder has the name of one
 std::vector<fs::path> results_in(const std::string& folder) {
   std::vector<fs::path> found;
   const auto add = [&](const fs::path& path) {
@@ -84,7 +84,7 @@ FolderLock::FolderLock(const std::string& folder) : path_(folder + "/.lock") {
 }
 
 FolderLock::~FolderLock() {
-  // Another job's, where the folder was removed and made anew.
+  // The lock of another job, if the folder was removed and made again.
   if (metrics::is_open_at(descriptor_, path_)) ::unlink(path_.c_str());
   ::close(descriptor_);
 }
@@ -107,7 +107,7 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path), re
 
 void RunFolder::begin() {
   if (results_ != Results::replace) return;
-  // A run that fails from here on must not leave an older run's summary beside its own records.
+  // If a run fails from here on, no summary of an older run may be left beside its records.
   for (const fs::path& result : results_in(path_)) {
     std::error_code error;
     fs::remove(result, error);

@@ -7,10 +7,10 @@
 
 namespace eqt::app {
 
-/// What to do with results that a run folder holds.
+/// How to treat results that a run folder already has.
 enum class Results { refuse, replace, keep };
 
-/// Where dumped gradients lie.
+/// The folder of dumped gradients.
 std::string gradient_folder(const std::string& run_folder);
 
 /// A file called .lock, locked while a run has its folder; removed at the end.

@@ -1,4 +1,4 @@
-// What the program does when it does not train.
+// The program's answers when it does not train.
 
 #pragma once
 

@@ -37,7 +37,7 @@ Contestant make_contestant(const std::string& name, const std::vector<std::strin
   return contestant;
 }
 
-/// With every compressor asked for, a setting that some of them refuse leaves those out.
+/// If every compressor is asked for, those that refuse a setting are left out.
 std::vector<Contestant> contestants(const BenchCommand& command) {
   config::check_compressor_sets(command.sets);
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// What a compressor costs and loses on one thread: the measurements behind `bench codecs`.
+// The costs and errors of a compressor on one thread: the measurements of `bench codecs`.
 
 #pragma once
 
@@ -36,10 +36,10 @@ FlatBuffer bench_gradient(std::size_t count);
 /// Speed at which one thread reads `values` with the widest loads it has, nothing else [GB/s].
 double read_gb_s(std::span<const float> values);
 
-/// Compares the compressor with its promises, by plain loops: equal inputs give equal bytes;
-/// decoded values are finite, and decode_add is linear in its scale; lossless ones return the
-/// values; unbiased ones have the right mean over many seeds; the error keeps the bound, of random
-/// ones on average.
+/// Checks the compressor's properties with plain loops: equal inputs give equal bytes; decoded
+/// values are finite, and decode_add is linear in its scale; lossless ones return the values;
+/// unbiased ones have the right mean over many seeds; the error keeps the bound, for random ones on
+/// average.
 /// @throws Error{bug} that names `name`, what was expected and what was found
 void verify_codec(const std::string& name, const codec::Compressor& compressor,
                   std::span<const float> values);

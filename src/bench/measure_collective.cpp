@@ -180,7 +180,7 @@ void CollectiveBench::verify() {
          collective_.name(), codec::codec_name(compressor_.id()), limit, found.error);
 }
 
-/// The vote over plainly added signs. What travels uncompressed is no vote.
+/// The vote over plainly added signs. Values that are sent uncompressed are not voted on.
 void CollectiveBench::verify_votes() {
   std::vector<float> expected(values_.size());
   gradients_.mean_of_signs(expected);
@@ -233,9 +233,9 @@ double CollectiveBench::largest_compression_error() {
   return largest;
 }
 
-/// Of |result - mean|^2 / mean |gradient|^2. By the triangle inequality each quantisation adds at
-/// most sqrt(e) times the norm of what it is given; for the first, whose messages are known, that
-/// is exact, and later ones of other values get some slack.
+/// Bound of |result - mean|^2 / mean |gradient|^2. By the triangle inequality each quantisation
+/// adds at most sqrt(e) times the norm of its input. For the first one, whose messages are known,
+/// that is exact; later ones, which have other values, get some slack.
 double CollectiveBench::error_limit(double mean) {
   constexpr double kRounding = 1e-6, kSlack = 2;
   if (compressor_.properties().averages_itself) return mean * (1 + kRounding);  // a projection
@@ -278,7 +278,7 @@ void CollectiveBench::count_bytes(const comm::ByteCount& before, const comm::Byt
   if (card) figures_.formula_bytes = mean(ranks * (card->sent_bytes + checksums));
 }
 
-/// What the kernel saw, which knows nothing of our counting.
+/// The bytes that the kernel counted, independently of our counting.
 void CollectiveBench::look_at_interface() {
   if (comm_.host_count() <= 1) return;
   constexpr std::uint64_t kEnoughBytes = 8'000'000, kMostRuns = 64;
@@ -287,7 +287,7 @@ void CollectiveBench::look_at_interface() {
       kEnoughBytes / std::max<std::uint64_t>(figures_.wire_bytes, 1), 1, kMostRuns);
   comm_.blocking_barrier();
   const auto before = comm::interface_counts();
-  comm_.blocking_barrier();  // nobody sends before all have looked
+  comm_.blocking_barrier();  // no rank sends before all have checked
   for (std::uint64_t i = 0; i < runs; ++i) {
     gradients_.copy(comm_.rank(), values_);
     run(i);
@@ -320,7 +320,7 @@ CollectiveFigures CollectiveBench::measure(double seconds) {
   while (ours.size() < kLeast || (spent < seconds && ours.size() < kMost)) {
     const StepId step = 1 + ours.size();
     std::array<double, 2> pair{};
-    // Who comes first changes, so that neither always finds the other's traces in the caches.
+    // The order changes, so that neither always benefits from what the other left in the caches.
     if (step % 2 == 0) pair[0] = timed(&CollectiveBench::time_ours, step);
     pair[1] = timed(&CollectiveBench::time_mpi, step);
     if (step % 2 == 1) pair[0] = timed(&CollectiveBench::time_ours, step);

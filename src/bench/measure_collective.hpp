@@ -1,4 +1,4 @@
-// What a mean over ranks costs beside MPI_Allreduce: the measurements behind `bench collectives`.
+// The cost of a mean over ranks beside MPI_Allreduce: the measurements of `bench collectives`.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct CollectiveFigures {
   std::uint64_t estimated_bytes = 0;           // of wire_bytes: sent by MPI itself, by formula
   std::uint64_t on_host_bytes = 0;             // of wire_bytes: to ranks of the same host
   std::optional<std::uint64_t> formula_bytes;  // by cost_card() from what was encoded
-  // What hosts' interfaces sent, less 66 bytes of headers for each packet; nothing on one host.
+  // The bytes that hosts' interfaces sent, minus 66 bytes of headers per packet; empty on one host.
   std::optional<std::uint64_t> interface_bytes;
   // |result - mean|^2 / mean over ranks of |gradient|^2; none for votes, which are no mean.
   std::optional<double> relative_error;

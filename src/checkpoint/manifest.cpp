@@ -19,7 +19,7 @@ constexpr std::string_view kBegin = "{\n  \"format\": ", kStep = ",\n  \"step\":
 
 constexpr int kHex = 16;
 
-/// One file's line. @return whether it stood there
+/// Reads one file's line. @return whether there was one
 bool take_entry(std::string_view& rest, Manifest& manifest) {
   ManifestEntry entry;
   int ranks = 0;

@@ -1,4 +1,5 @@
-// manifest.json of a set: which files of which save it consists of. The text is FORMAT.md's.
+// manifest.json of a set: the files that it consists of, and their save. FORMAT.md describes the
+// text.
 
 #pragma once
 
@@ -25,18 +26,18 @@ struct Manifest {
   std::uint64_t set = 0;  // FileHead::set
   std::vector<ManifestEntry> files;
 
-  /// Null if it names no file of this rank.
+  /// The entry of this rank's file; null if there is none.
   const ManifestEntry* find(Rank rank) const noexcept;
 };
 
 std::string text_of(const Manifest& manifest);
 
-/// What text_of() made.
-/// @param origin the file, for sentences
+/// Reads what text_of() made.
+/// @param origin the file, for error messages
 /// @throws Error{data} unless the text is exactly that
 Manifest read_manifest(std::string_view text, std::string_view origin);
 
-/// Whether a file that begins so was written as one, damaged or not.
+/// Whether a file with this beginning was written as a manifest, damaged or not.
 bool begins_like_manifest(std::string_view text) noexcept;
 
 }  // namespace eqt::checkpoint

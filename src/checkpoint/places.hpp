@@ -1,4 +1,4 @@
-// Lists of runs as bytes: what a rank is responsible for.
+// Lists of ranges as bytes: the values for which a rank is responsible.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace eqt::checkpoint {
 
-/// Per run three varints (7 bits a byte, lowest first): the change of the slice and the gap to the
-/// end of the run before, both with their sign in the lowest bit, then the count.
+/// Per range three varints (7 bits per byte, lowest first): the change of the slice and the gap to
+/// the end of the range before, both with their sign in the lowest bit, then the count.
 std::vector<std::byte> write_places(std::span<const PlacedRun> runs);
 
-/// @throws Error{data} unless these are runs of `values` values in all
+/// @throws Error{data} unless these are ranges of `values` values in total
 std::vector<PlacedRun> read_places(std::span<const std::byte> bytes, std::size_t values,
                                    std::string_view origin);
 

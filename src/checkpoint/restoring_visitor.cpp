@@ -31,7 +31,7 @@ std::string missing(StepId step, std::string_view name, std::optional<std::size_
       step, name, count ? fmt::format(" of {} values", *count) : "");
 }
 
-/// The holder's bytes on all ranks; nothing on any if it has no such section.
+/// The holder's bytes on all ranks; empty on all if it has no such section.
 std::optional<std::vector<std::byte>> shared(comm::Communicator& comm, Rank holder,
                                              const Section* section) {
   constexpr std::uint64_t kNone = ~std::uint64_t{0};
@@ -59,7 +59,7 @@ T element(std::span<const std::byte> bytes, std::size_t i) {
   return value;
 }
 
-/// Finds where a place's value lies.
+/// Finds the value that belongs to a place.
 class PlaceIndex {
  public:
   explicit PlaceIndex(std::span<const PlacedRun> runs) {
@@ -72,7 +72,7 @@ class PlaceIndex {
                       [](const Spot& s) { return std::pair(s.run.slice, s.run.first); });
   }
 
-  /// Calls found(offset in `run`, place in the values, count) for each stretch that both have.
+  /// Calls found(offset in `run`, place in the values, count) for each part that is in both.
   template <typename Found>
   void overlap(const PlacedRun& run, Found found) const {
     const auto key = std::pair(run.slice, run.first);
@@ -176,7 +176,8 @@ void RestoringVisitor::take_sum(const std::string& name, SectionKind kind, std::
       const auto bytes = shared_section(name, kind, old, values.size());
       const bool mine = m <= n ? old % m == me : old == me % n;
       if (!mine) continue;
-      // Sharers of an old rank's values: old, old + n, ... below m; one if ranks became fewer.
+      // Ranks that share an old rank's values: old, old + n, ... below m; one if there are fewer
+      // ranks now.
       const int sharers = m <= n ? 1 : (m - 1 - old) / n + 1;
       const bool last = me / n + 1 == sharers || sharers == 1;
       for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -202,7 +203,7 @@ void RestoringVisitor::placed(std::string_view name, std::span<float> values,
     const std::vector<std::byte> now = write_places(runs);
     unmoved = saved != nullptr && std::ranges::equal(saved->bytes, now);
   }
-  // Hosts may have changed places, or fusion buckets their borders, for some ranks only.
+  // For some ranks only, hosts may have changed places, or fusion buckets their borders.
   const auto all = comm_.allgather(unmoved ? 1 : 0);
   if (std::ranges::count(all, 1u) == std::ssize(all)) {
     return copy_to(own_section(section, SectionKind::floats, values.size()).bytes, values);
@@ -260,7 +261,7 @@ double RestoringVisitor::weight_of(Rank old) {
   return weight;
 }
 
-/// `old`, or the next rank whose file is there.
+/// `old`, or the next rank whose file exists.
 Rank RestoringVisitor::present(Rank old) const {
   while (set_.holder(old) == SavedSet::kLost) old = (old + 1) % set_.ranks();
   return old;

@@ -1,4 +1,4 @@
-// From a saved set to a run's state, on as many ranks as saved it or on others.
+// Restores a run's state from a saved set, on as many ranks as saved it or on others.
 
 #pragma once
 
@@ -15,16 +15,17 @@
 
 namespace eqt::checkpoint {
 
-/// Overwrites what it is shown. Visits are collective; all ranks show the same parts.
+/// Overwrites the values that it is given. Visits are collective; all ranks visit the same parts.
 ///
-/// On as many ranks as saved the set each takes its own file's values, bit for bit. Otherwise, or
-/// where files are lost, ranks exchange sections and follow `Across`. n ranks saved, m go on:
-/// - same: those of the lowest rank whose file is there
+/// On as many ranks as saved the set, each takes the values of its own file, bit for bit.
+/// Otherwise, or if files are lost, ranks exchange sections by the rules of `Across`. n ranks
+/// saved, m continue:
+/// - same: those of the lowest rank whose file exists
 /// - mean: sum_i w_i v_i / sum_i w_i in float64, in the order of ranks, w_i = "run/weight"
-/// - sum: v_j + v_(j+m) + ... for m < n; for m > n an equal share of v_(j mod n), the last sharer
-///   what is left
-/// - own: v_(j mod n), or the next whose file is there
-/// - placed: each value to where its place is now; places that nobody has begin with 0
+/// - sum: v_j + v_(j+m) + ... for m < n; for m > n an equal share of v_(j mod n), the last
+///   rank the rest
+/// - own: v_(j mod n), or the next whose file exists
+/// - placed: each value goes to the rank that owns its place now; places without a value get 0
 ///
 /// @throws Error{data} where the set has no such part or one of another length: the config differs
 class RestoringVisitor final : public ScopedVisitor {
@@ -63,13 +64,13 @@ class RestoringVisitor final : public ScopedVisitor {
   std::vector<double> weights_;  // by old rank; filled when first needed
 };
 
-/// A section's text on all ranks. Collective.
+/// The text of a section on all ranks. Collective.
 /// @throws Error{data} on all ranks if the set has no such text
 std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_view name);
-/// Its numbers, likewise. @param count how many it must have
+/// The numbers of a section. @param count how many there must be
 std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
                                       std::string_view name, std::size_t count);
-/// Likewise; nothing where the set has no such part. Collective.
+/// The same; empty if the set has no such part. Collective.
 std::optional<std::vector<std::uint64_t>> find_numbers(comm::Communicator& comm,
                                                        const SavedSet& set, std::string_view name,
                                                        std::size_t count);

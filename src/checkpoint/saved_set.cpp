@@ -16,10 +16,10 @@
 namespace eqt::checkpoint {
 namespace {
 
-// A message at a time, so that its length stays below every limit of MPI's.
+// Sent in pieces, so that each is shorter than all limits of MPI.
 constexpr std::size_t kPiece = std::size_t{256} << 20;
 
-/// What files must share to be of one set.
+/// Files of one set have these in common.
 struct SetName {
   StepId step = 0;
   int ranks = 1;
@@ -28,7 +28,7 @@ struct SetName {
   auto operator<=>(const SetName&) const = default;
 };
 
-/// A file as ranks tell each other of it.
+/// What ranks tell each other about a file.
 struct Told {
   std::uint64_t step = 0, set = 0, bytes = 0, hash = 0;
   std::int32_t rank = 0, ranks = 1;
@@ -38,7 +38,7 @@ static_assert(std::has_unique_object_representations_v<Told>);
 
 struct Candidate {
   std::vector<std::vector<Rank>> holders;  // by old rank, ascending
-  std::vector<FoundFile> files;            // likewise, of those that somebody has
+  std::vector<FoundFile> files;            // in the same order, the files that some rank has
   bool in_manifest = false;
 
   bool complete() const {
@@ -127,7 +127,7 @@ class SetFinder {
   }
 
  private:
-  /// Every rank learns what all have.
+  /// Every rank learns which files all ranks have.
   void gather() {
     std::vector<std::string> damaged;
     std::vector<FoundFile> mine;
@@ -153,7 +153,7 @@ class SetFinder {
     candidate.in_manifest |= file.in_manifest != 0;
   }
 
-  /// Files of one step that would make a set together, if they were of one save.
+  /// Reports files of one step that would be a set if they were from one save.
   void note_mixtures() {
     std::map<std::pair<StepId, int>, std::vector<const Candidate*>> saves;
     for (const auto& [name, candidate] : candidates_)
@@ -177,7 +177,7 @@ class SetFinder {
     }
   }
 
-  /// Sentences of all ranks, those that several have once. @return how many
+  /// Sends the messages of all ranks to all, each of them once. @return how many there are
   void tell_all(const std::string& lines) {
     for (const std::string& text : comm_.allgather(lines)) {
       for (std::string& line : lines_of(text)) {
@@ -209,7 +209,7 @@ class SetFinder {
     return {};
   }
 
-  /// An old rank's successor, if it has the file; else the lowest that has it.
+  /// The rank that took the place of the old one, if it has the file; else the lowest that has it.
   void choose_holders(const Candidate& candidate, SavedSet& set) const {
     set.open_.resize(candidate.holders.size());
     for (std::size_t old = 0; old < candidate.holders.size(); ++old) {
@@ -220,7 +220,8 @@ class SetFinder {
     }
   }
 
-  /// Each file by its holder. False if one is damaged, which then counts as not there.
+  /// Each file is read by its holder. Returns false if one is damaged, which then counts as
+  /// missing.
   bool read(Candidate& candidate, SavedSet& set) {
     std::vector<std::uint64_t> bad(candidate.holders.size());
     std::string sentences;

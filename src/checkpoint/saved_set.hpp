@@ -1,4 +1,4 @@
-// All ranks' files of one step, wherever they are.
+// The files of all ranks of one step, on whatever ranks they are.
 
 #pragma once
 
@@ -15,20 +15,20 @@
 
 namespace eqt::checkpoint {
 
-/// A set whose files are read and verified, each by one rank; the same on all ranks but for the
-/// bytes. "Old" ranks are those that saved it.
+/// A set whose files were read and verified, each by one rank. It is the same on all ranks except
+/// for the bytes. "Old" ranks are those that saved it.
 class SavedSet {
  public:
   static constexpr Rank kLost = -1;
 
   StepId step() const noexcept { return head_.step; }
   int ranks() const noexcept { return head_.ranks; }
-  /// The rank that has an old rank's file in memory; kLost: nobody has it any more.
+  /// The rank that has an old rank's file in memory; kLost if no rank has it.
   Rank holder(Rank old) const { return holders_.at(static_cast<std::size_t>(old)); }
   bool lacks_any() const;
-  /// An old rank whose file somebody has.
+  /// An old rank whose file some rank has.
   Rank any_old() const;
-  /// Null unless this rank holds it.
+  /// Null unless this rank has it.
   const StateFile* file(Rank old) const;
 
  private:
@@ -40,24 +40,24 @@ class SavedSet {
 
   FileHead head_;                            // rank is meaningless
   std::vector<Rank> holders_;                // by old rank
-  std::vector<std::unique_ptr<Open>> open_;  // by old rank; null unless held here
+  std::vector<std::unique_ptr<Open>> open_;  // by old rank; null unless this rank has it
 };
 
-/// What was found beside the set, the same on all ranks: one sentence for each damaged or fetched
+/// What was found besides the set, the same on all ranks: one sentence for each damaged or fetched
 /// file.
 struct Findings {
   std::vector<std::string> sentences;
-  std::vector<StepId> newer;            // sets that were passed over
-  std::vector<StepId> older;            // complete ones before it, ascending
-  std::vector<StepId> older_fragments;  // others before it
+  std::vector<StepId> newer;            // sets that were not taken
+  std::vector<StepId> older;            // complete sets before it, ascending
+  std::vector<StepId> older_fragments;  // other sets before it
 };
 
-/// Opens the newest set of which every old rank's file is good on some rank. Where as many ranks go
-/// on as saved it, every rank holds its own file afterwards, fetched from a rank that has it if
-/// need be. If there is no such set: the newest that was complete on all ranks once, of which files
-/// are lost. Collective.
-/// @return nothing if there is no set, or none that was ever complete
-/// @throws Error{data} on all ranks if there are only damaged ones
+/// Opens the newest set in which the file of every old rank is intact on some rank. If as many
+/// ranks continue as saved it, every rank then has its own file, fetched from another rank if
+/// necessary. If there is no such set, it opens the newest one that was complete on all ranks once
+/// and has lost files. Collective.
+/// @return empty if there is no set, or none that was ever complete
+/// @throws Error{data} on all ranks if all sets are damaged
 std::optional<SavedSet> open_newest(comm::Communicator& comm, const StateFolder& folder,
                                     Findings& findings);
 

@@ -1,4 +1,4 @@
-// From a run's state to the bytes of a file.
+// Writes a run's state into the bytes of a file.
 
 #pragma once
 
@@ -12,27 +12,27 @@
 
 namespace eqt::checkpoint {
 
-/// Keeps the names of scopes: "synchronizer/memory/residual".
+/// Adds the names of scopes: "synchronizer/memory/residual".
 class ScopedVisitor : public StateVisitor {
  public:
   void enter(std::string_view scope) override;
   void leave() override;
 
  protected:
-  /// Of a part of the present scope.
+  /// The full name of a part of the present scope.
   std::string full(std::string_view name) const;
 
  private:
   std::string prefix_;
 };
 
-/// The section that tells the places of `name`.
+/// The name of the section with the places of `name`.
 std::string places_name(const std::string& name);
 
-/// Places as bytes, by section. They do not change in a run, so they are listed once.
+/// Places as bytes, by section. They do not change during a run, so they are computed once.
 using KnownPlaces = std::map<std::string, std::vector<std::byte>>;
 
-/// Copies what it is shown.
+/// Copies the values that it is given.
 class SavingVisitor final : public ScopedVisitor {
  public:
   SavingVisitor(StateImage& image, KnownPlaces& places) : image_(image), places_(places) {}
@@ -49,7 +49,7 @@ class SavingVisitor final : public ScopedVisitor {
   KnownPlaces& places_;
 };
 
-/// Counts what a SavingVisitor would copy [bytes], so that memory is taken once.
+/// Counts the bytes that a SavingVisitor would copy, so that memory is allocated once.
 class SizingVisitor final : public ScopedVisitor {
  public:
   explicit SizingVisitor(KnownPlaces& places) : places_(places) {}

@@ -18,7 +18,7 @@ constexpr std::uint32_t kByteOrder = 0x01020304;
 constexpr std::size_t kHeadBytes = 72;
 constexpr std::size_t kLeastCapacity = 4096;
 
-/// The head as it lies in the file, without its last hash.
+/// The head as in the file, without its last hash.
 struct RawHead {
   std::array<char, 8> magic = kMagic;
   std::uint32_t byte_order = kByteOrder;
@@ -43,7 +43,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-/// Takes values from the front of a table that may be anything.
+/// Reads values from the front of a table that may contain anything.
 class TableReader {
  public:
   TableReader(std::span<const std::byte> bytes, std::string_view origin)

@@ -1,4 +1,4 @@
-// One rank's state as bytes: named sections with hashes. The layout is FORMAT.md's.
+// One rank's state as bytes: named sections with hashes. FORMAT.md describes the layout.
 
 #pragma once
 
@@ -16,18 +16,18 @@
 
 namespace eqt::checkpoint {
 
-/// Raised when a reader of today could not read what is written then.
+/// Raised when files change so that a present reader could not read them.
 inline constexpr std::uint32_t kFormatVersion = 2;
 
 /// Longest name of a section [bytes].
 inline constexpr std::size_t kLongestName = 256;
 
-/// Whose state a file holds.
+/// Identifies the state in a file.
 struct FileHead {
   Rank rank = 0;
   int ranks = 1;
   StepId step = 0;        // completed
-  std::uint64_t set = 0;  // drawn for each save; the same in all files of it, and in no others
+  std::uint64_t set = 0;  // drawn for each save; the same in all its files and in no others
 
   bool operator==(const FileHead&) const = default;
 };
@@ -43,7 +43,7 @@ enum class SectionKind : std::uint8_t {
 /// Of one element [bytes].
 std::size_t element_bytes(SectionKind kind) noexcept;
 
-/// A part of the state; name and bytes lie in the file's memory.
+/// A part of the state; name and bytes are in the file's memory.
 struct Section {
   std::string_view name;
   SectionKind kind = SectionKind::text;
@@ -56,18 +56,19 @@ struct Section {
   }
 };
 
-/// Builds a file in memory that is kept from one to the next. Appending copies; what costs more is
-/// left to finish(), which any thread may call.
+/// Builds a file in memory, which is reused for the next one. Appending copies; slower work is done
+/// by finish(), which any thread may call.
 class StateImage {
  public:
-  /// Forgets what was there. @param bytes what will be appended, if it is known
+  /// Removes the old contents. @param bytes the number that will be appended, if known
   void begin(const FileHead& head, std::size_t bytes);
-  /// @pre a name that was not there yet, of 1 to kLongestName bytes
+  /// @pre a new name, of 1 to kLongestName bytes
   void append(std::string_view name, SectionKind kind, Across across,
               std::span<const std::byte> bytes);
-  /// Hashes everything. The whole file, until begin(); long ones begin at a page of memory.
+  /// Computes all hashes. Returns the whole file, valid until begin(); long ones begin at a page of
+  /// memory.
   std::span<const std::byte> finish();
-  /// Of the file: what finish() found. Tells files apart in a manifest.
+  /// The hash of the file, computed by finish(). It identifies files in a manifest.
   std::uint64_t hash() const noexcept { return hash_; }
 
  private:
@@ -87,13 +88,13 @@ class StateImage {
   std::uint64_t hash_ = 0;
 };
 
-/// A file that was read: a view of its bytes.
+/// A file that was read, as a view of its bytes.
 class StateFile {
  public:
   /// Checks every length against bytes.size() before it is used, and every hash. Allocates less
   /// than four times the table of sections.
-  /// @param origin the file, for sentences
-  /// @throws Error{data} unless the bytes are exactly what StateImage makes
+  /// @param origin the file, for error messages
+  /// @throws Error{data} unless the bytes are exactly as StateImage makes them
   StateFile(std::span<const std::byte> bytes, std::string_view origin);
 
   const FileHead& head() const noexcept { return head_; }
@@ -108,16 +109,16 @@ class StateFile {
   std::uint64_t hash_ = 0;
 };
 
-/// Bytes that read_head() looks at.
+/// The number of bytes that read_head() needs.
 std::size_t head_bytes() noexcept;
 
-/// Whether a file that begins so was written as one of these, damaged or not.
+/// Whether a file with this beginning was written as a state file, damaged or not.
 bool begins_like_one(std::span<const std::byte> bytes) noexcept;
 
-/// Whose state it is, without looking at the state.
+/// Reads the head of a state file, but not the state.
 /// @param bytes the first head_bytes() of a file, or all of it if it is shorter
 /// @param file_bytes its length
-/// @throws Error{data} if that is no head of a file of this length
+/// @throws Error{data} if this is not the head of a file of this length
 FileHead read_head(std::span<const std::byte> bytes, std::uint64_t file_bytes,
                    std::string_view origin);
 /// The file's hash, as StateFile::hash(). @pre read_head() has read these bytes

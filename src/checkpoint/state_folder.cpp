@@ -32,7 +32,7 @@ std::optional<StepId> step_of(std::string_view name) {
   return {};
 }
 
-/// Whose state a file with this name has: "rank-3-of-4.eqt".
+/// What the name of a state file says: "rank-3-of-4.eqt".
 struct NamedState {
   Rank rank = 0;
   int ranks = 0;
@@ -45,7 +45,7 @@ std::optional<NamedState> state_of(std::string_view name) {
   return {};
 }
 
-/// Of a file, at most `most` bytes.
+/// Reads the beginning of a file, at most `most` bytes.
 std::string beginning_of(const fs::path& path, std::size_t most) {
   std::string text(most, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -54,7 +54,7 @@ std::string beginning_of(const fs::path& path, std::size_t most) {
   return text;
 }
 
-/// Whether this program wrote it, as a state or a manifest, or as what one of them was to become.
+/// Whether this program wrote it, as a state, as a manifest, or as the unfinished file of one.
 bool is_ours(const fs::directory_entry& entry) {
   std::error_code error;
   if (entry.symlink_status(error).type() != fs::file_type::regular) return false;
@@ -68,7 +68,7 @@ bool is_ours(const fs::directory_entry& entry) {
                      : begins_like_one(std::as_bytes(std::span(begin)));
 }
 
-/// Files of this program in a set's folder, the manifest first; none in a folder behind a link.
+/// Files of this program in a set's folder, the manifest first; none if the folder is a link.
 std::vector<fs::path> our_files(const fs::path& set) {
   std::vector<fs::path> ours;
   std::error_code error;
@@ -91,7 +91,7 @@ void remove_ours(const fs::path& set) {
       fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
            file.string(), error.message());
   }
-  ::rmdir(set.c_str());  // a stranger's file keeps it; a save that failed may have left it empty
+  ::rmdir(set.c_str());  // it stays if it holds other files; a failed save may have left it empty
 }
 
 /// The manifest of a set; nothing where there is none. @throws Error{data} if it is damaged
@@ -105,9 +105,10 @@ std::optional<Manifest> manifest_of(const std::string& set, StepId step) {
        step, manifest.step);
 }
 
-/// A set holds all files of one save; one of another may have the right name, rank and step.
-/// @return whether the manifest names the file; not one of another number of ranks
-/// @throws Error{data} if it names another in its place
+/// A set consists of files of one save; a file of another save may have the right name, rank and
+/// step.
+/// @return whether the manifest names the file; false for one of another number of ranks
+/// @throws Error{data} if it names another file in its place
 bool is_named(const Manifest& manifest, const FoundFile& found, const std::string& path) {
   if (manifest.ranks != found.head.ranks) return false;
   const ManifestEntry* const named = manifest.find(found.head.rank);
@@ -120,8 +121,8 @@ bool is_named(const Manifest& manifest, const FoundFile& found, const std::strin
        path, kManifest, manifest.set, found.head.set);
 }
 
-/// The head of a file with such a name; nothing for other files.
-/// @throws Error{data} unless its name, its length and the manifest say the same
+/// The head of a file with the name of a state file; empty for other files.
+/// @throws Error{data} unless its name, its length and the manifest agree
 std::optional<FoundFile> look_at(const fs::directory_entry& entry, StepId step,
                                  const std::optional<Manifest>& manifest) {
   const auto named = state_of(entry.path().filename().string());
@@ -226,7 +227,7 @@ void StateFolder::write(const FileHead& head, std::span<const std::byte> bytes) 
          "written through; remove it or choose another folder with --out",
          set);
   }
-  // It would name files that this one takes the place of; the new one comes when all are written.
+  // It would name files that this one replaces; the new manifest is written when all files are.
   ::unlink((set + "/" + kManifest).c_str());
   metrics::sync_folder(path_);
   metrics::write_atomically(file_path(head.step, head.rank, head.ranks),
@@ -251,7 +252,7 @@ void StateFolder::write_manifest(const FileHead& head,
 void StateFolder::remove_all() const {
   for (const fs::directory_entry& entry : metrics::entries_of(path_))
     if (step_of(entry.path().filename().string())) remove_ours(entry.path());
-  ::rmdir(path_.c_str());  // a stranger's file keeps it
+  ::rmdir(path_.c_str());  // it stays if it holds other files
 }
 
 void StateFolder::remove(StepId step) const noexcept {

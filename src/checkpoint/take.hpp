@@ -1,4 +1,4 @@
-// Numbers taken from the front of names and texts. Private to the room.
+// Reads numbers from the front of names and texts. Private to the room.
 
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace eqt::checkpoint {
 
-/// Takes `prefix` from the front of `text`. @return whether it stood there
+/// Removes `prefix` from the front of `text`. @return whether it was there
 inline bool take(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
 
-/// Takes `prefix` and then a number.
+/// Removes `prefix` and then a number.
 template <typename Number>
 bool take(std::string_view& text, std::string_view prefix, Number& number, int base = 10) {
   if (!take(text, prefix)) return false;

@@ -182,7 +182,7 @@ HWY_EXPORT(encode_bfloat);
 HWY_EXPORT(add_half);
 HWY_EXPORT(add_bfloat);
 
-/// What the two casts differ in.
+/// The differences between the two casts.
 struct Format {
   CodecId id;
   std::uint32_t infinity;

@@ -42,8 +42,8 @@ struct Properties {
   bool concatenates = false;
 };
 
-/// What encode() needs beside the values. Agreeing on a shared scale is communication and happens
-/// before; using it is arithmetic and happens here.
+/// The parameters of encode() besides the values. Agreeing on a shared scale is communication and
+/// happens before; using it is arithmetic and happens here.
 struct EncodeContext {
   RandomKey key;                      // (seed, step, rank, slice) of these values
   std::uint64_t first_index = 0;      // index of values[0] in its slice: the random counter's start
@@ -118,8 +118,8 @@ class Compressor {
   /// This rank's proposal for the shared scale; 0 for codecs that share none.
   virtual float local_scale(std::span<const float> values) const;
 
-  /// The same quantisation against scales that all ranks share (integer/integer_codec.hpp); null
-  /// for codecs whose codes cannot be added as integers.
+  /// The same quantisation relative to scales that all ranks share (integer/integer_codec.hpp);
+  /// null for codecs whose codes cannot be added as integers.
   virtual std::unique_ptr<IntegerCodec> integer_codec() const;
 
   /// What it rounds values to (levels/level_codec.hpp); null for codecs without levels.

@@ -1,5 +1,5 @@
-// The frame around every message: a 32-byte little-endian header that says whose bytes these are.
-// Layout and rules in FORMAT.md.
+// The frame around every message: a 32-byte little-endian header that identifies it. FORMAT.md has
+// the layout and the rules.
 
 #pragma once
 

@@ -14,7 +14,7 @@ constexpr std::size_t kLengthBytes = 4;
 constexpr ScratchArray<std::span<const std::byte>> kUnreadFrames{Workspace::kSlots - 2};
 constexpr ScratchArray<std::span<const std::byte>> kFramePayloads{Workspace::kSlots - 1};
 
-/// Raw segments travel as the payload of the pass-through codec.
+/// Raw segments are sent as the payload of the pass-through codec.
 const Compressor& raw_codec() {
   static const auto codec = make_compressor(kNone);
   return *codec;

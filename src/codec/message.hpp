@@ -52,13 +52,13 @@ std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segm
                                          const MessageContext& context, Workspace& workspace,
                                          std::span<std::byte> frame);
 
-/// Writes a message segment by segment, for those who hold payloads already. The bytes are those of
-/// encode_message().
+/// Writes a message segment by segment, for callers that already have payloads. The bytes are those
+/// of encode_message().
 class MessageWriter {
  public:
   /// @pre frame has room for max_message_bytes() of the segments that follow
   explicit MessageWriter(std::span<std::byte> frame);
-  /// Where the payload of the next compressed segment goes; its length is said afterwards.
+  /// The place of the next compressed segment's payload; its length is given afterwards.
   std::span<std::byte> room() const;
   void wrote(std::size_t bytes);
   /// The next raw segment. @throws Error{diverged} if a value is NaN or infinite

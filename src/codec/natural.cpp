@@ -41,7 +41,7 @@ namespace {
 constexpr std::size_t kGroup = 32;    // values; a whole number of vectors and of bytes of signs
 constexpr std::size_t kChunk = 4096;  // values whose signs are gathered beside the payload
 
-/// Where a kernel draws: constants of the stream, low half of the first value's counter.
+/// The place of a kernel's draws: constants of the stream, low half of the first value's counter.
 struct Draw {
   std::uint32_t first, second, index;
 };

@@ -24,7 +24,7 @@ constexpr std::size_t kDecodeSpeed = 4;
 // Fewer bytes are moved by one thread.
 constexpr std::size_t kLeastMove = std::size_t{1} << 18;
 
-// What one thread encodes or decodes.
+// The part that one thread encodes or decodes.
 struct Run {
   std::size_t begin = 0, count = 0;         // values
   std::size_t from = 0, to = 0, bytes = 0;  // of the payload: where encoded, where it belongs
@@ -198,7 +198,7 @@ std::size_t Parallel::encode_with_feedback(std::span<const float> gradient,
                                               residual.subspan(run.begin, run.count), to);
         });
   } catch (const Error&) {
-    // What could not be encoded stands in the residual now: see encode().
+    // The residual now has the part that could not be encoded, see encode().
     (void)inner_->encode(residual, context, workspace, payload);
     throw;
   }

@@ -1,4 +1,4 @@
-// What codecs with payloads of fixed length check, in one sentence each.
+// Checks of codecs with payloads of fixed length, with one message each.
 
 #pragma once
 

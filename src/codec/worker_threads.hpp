@@ -13,7 +13,7 @@
 
 namespace eqt::codec {
 
-/// Runs parts of one task, the first on the calling thread. Nobody spins, and after construction
+/// Runs parts of one task, the first on the calling thread. No thread spins, and after construction
 /// nothing is allocated. One caller at a time.
 class WorkerThreads {
  public:
@@ -25,7 +25,7 @@ class WorkerThreads {
 
   std::size_t count() const noexcept { return errors_.size(); }
 
-  /// Calls work(i) once for each i below `parts`, each on a thread of its own, and returns when all
+  /// Calls work(i) once for each i below `parts`, each on a different thread, and returns when all
   /// have returned.
   /// @pre parts <= count()
   /// @throws what work(i) threw, for the smallest such i

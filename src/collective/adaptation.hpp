@@ -17,26 +17,26 @@
 
 namespace eqt::collective {
 
-/// Watches the gradients of some steps and adapts the compressor after each of them. All ranks call
-/// the same functions for the same steps.
+/// Observes the gradients of some steps and adapts the compressor after each of them. All ranks
+/// call the same functions for the same steps.
 class Adaptation {
  public:
   virtual ~Adaptation() = default;
 
-  /// Whether the gradients of this step are watched. Pure: the same on every rank.
+  /// Whether the gradients of this step are observed. Pure: the same on every rank.
   virtual bool watches(StepId step) const noexcept = 0;
-  /// Takes note of a fusion bucket's local gradient before it is encoded. Not collective.
+  /// Observes a fusion bucket's local gradient before it is encoded. Not collective.
   virtual void watch(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
-  /// Where one process plays workers in turn: what comes next is another's gradient.
+  /// When one process plays workers in turn: the next gradient is another worker's.
   virtual void end_worker() = 0;
-  /// After the last message of a watched step: the next is encoded with what all ranks saw.
-  /// Collective; nothing else may encode, decode or communicate meanwhile.
+  /// To be called after the last message of an observed step: the next step is encoded with what
+  /// all ranks observed. Collective; nothing else may encode, decode or communicate at that time.
   /// @return rank 0: one line about the change, if there was one
   virtual std::optional<std::string> adapt(StepId step) = 0;
-  /// What one adapt() sends among so many ranks, all together: bytes alone.
+  /// What one adapt() sends among this many ranks, in total: only bytes are set.
   virtual Traffic traffic_among(int ranks) const = 0;
 
-  /// @throws Error{data} if the visitor restores what no run of this config can have
+  /// @throws Error{data} if the restored state is impossible for this config
   virtual void visit_state(StateVisitor& visitor) = 0;
 };
 

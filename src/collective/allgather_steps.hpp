@@ -1,4 +1,4 @@
-// What allgather does on one rank, without sending: for ranks and for workers alike. Private to the
+// The steps of allgather on one rank, without sending, for both ranks and workers. Private to the
 // room.
 
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace eqt::collective {
 
-/// TernGrad's scaler sharing: a scale for each segment of the bucket, before anyone draws.
+/// TernGrad's scaler sharing: a scale for each segment of the bucket, before any rank draws.
 void propose_scales(const codec::Compressor& compressor, const FusionBucket& bucket,
                     std::span<const float> values, std::vector<float>& scales);
 

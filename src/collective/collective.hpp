@@ -23,7 +23,7 @@ namespace eqt::collective {
 
 using pipeline::FusionBucket;
 
-/// One encoded message and the segments that it carries.
+/// One encoded message and the segments in it.
 struct Frame {
   std::span<const std::byte> bytes;
   std::span<const codec::Segment> segments;
@@ -31,21 +31,21 @@ struct Frame {
   std::uint32_t hop = 0;  // of collectives that encode partial sums, part of the message's index
 };
 
-/// What was contributed by messages that no compressor decodes on its own.
+/// What messages contributed that no compressor can decode on its own.
 class Contributed {
  public:
   virtual ~Contributed() = default;
-  /// flat -= what was contributed; 0 where that was exact.
+  /// flat -= what was contributed; 0 if that was exact.
   virtual void subtract_from(std::span<float> flat) const = 0;
 };
 
-/// What this rank put into one mean: its own messages as everyone decodes them, the runs that it
-/// contributed without encoding, those for which a common approximation of the mean stands, and
-/// messages of the collective's own. All of these empty: everything went exactly. Valid until the
-/// slot's next mean, and as long as nobody writes to the buffer that was averaged.
+/// The part of this rank in one mean: its own messages as all ranks decode them, the ranges that it
+/// contributed without encoding, those for which a common approximation of the mean is used, and
+/// messages of the collective's own. If all of these are empty, everything was exact. Valid until
+/// the slot's next mean, and as long as the buffer that was averaged does not change.
 ///
-/// Where its messages carry sums over several ranks, the others contributed these values exactly
-/// and the whole error is this rank's.
+/// If its messages carry sums over several ranks, the others contributed these values exactly, and
+/// the whole error belongs to this rank.
 struct Contribution {
   const codec::Compressor* compressor = nullptr;  // of `frames`
   StepId step = 0;
@@ -61,17 +61,17 @@ struct Contribution {
   bool everything_exact() const {
     return compressor == nullptr && approximated.empty() && own == nullptr;
   }
-  /// flat = what this rank's messages stand for: the sums where they carry those, 0 for values that
-  /// were never encoded, such as the chunk that this rank itself reduces.
+  /// flat = the values that this rank's messages encode: the sums if they carry sums, 0 for values
+  /// that were never encoded, such as the chunk that this rank reduces itself.
   void keep_encoded(std::span<float> flat, const FusionBucket& bucket) const;
-  /// flat -= what was contributed, for every value of the bucket: turns the exact values into the
-  /// error of this rank's own compression.
+  /// flat -= what was contributed, for every value of the bucket. This turns the exact values into
+  /// the error of this rank's own compression.
   void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace) const;
   /// flat = 0 wherever a value was sent (sparse compressors).
   void zero_sent(std::span<float> flat) const;
 };
 
-/// What a call needs beside the values.
+/// The parameters of a call besides the values.
 struct MeanContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
@@ -92,14 +92,14 @@ struct MeanContext {
   }
 };
 
-/// What a mean leaves beside the values.
+/// The results of a mean besides the values.
 struct MeanResult {
   Contribution contribution;
   Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
   double blocked_seconds = 0;  // waited inside a call of the MPI library, out of the engine's sight
 };
 
-/// The ranks that average with one another.
+/// The ranks that average with each other.
 struct Group {
   std::vector<Rank> ranks;    // ascending, this rank among them
   std::size_t me = 0;         // this rank's place there: names its random stream
@@ -124,11 +124,11 @@ class Collective {
   virtual Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
                     MeanResult& result) = 0;
 
-  /// How many means may be under way at once; 1: they follow one another in the plan's order.
+  /// How many means may be under way at once; 1: one after the other, in the plan's order.
   virtual std::size_t slots() const noexcept { return kMostSlots; }
 
-  /// Whether mean() can do the bookkeeping of error feedback while it encodes: with
-  /// MeanContext::residual it averages values + residual and leaves in it what was not sent.
+  /// Whether mean() can do error feedback while it encodes: with MeanContext::residual it averages
+  /// values + residual and leaves in it what was not sent.
   virtual bool takes_residual() const noexcept { return false; }
 
   /// The reducer's residual, PowerSGD's Q.
@@ -137,10 +137,10 @@ class Collective {
 
 /// Exact mean of float32 values by a full-duplex pipeline of our own.
 std::unique_ptr<Collective> make_dense(comm::Communicator& comm);
-/// The same by the MPI library: the oracle for all others and what they are compared with.
+/// The same by the MPI library: the reference for all others, in tests and in measurements.
 std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm);
 
-/// Everyone sends a message to everyone; all decode the same bytes in rank order.
+/// All ranks send a message to each other, and decode the same bytes in rank order.
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            const codec::Compressor& compressor,
                                            std::span<const FusionBucket> plan);
@@ -152,8 +152,8 @@ std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
 struct ScatterReduceOptions {
   bool reducer_feedback = false;  // the owner keeps the error of its second quantisation
 };
-/// Everyone sends each chunk to its owner, who decodes, sums, encodes the mean again and sends it
-/// to everyone.
+/// All ranks send each chunk to its owner, which decodes and sums it, encodes the mean and sends it
+/// to all.
 /// @throws Error{usage} for compressors that need whole slices
 std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
@@ -182,8 +182,8 @@ std::unique_ptr<Collective> make_hierarchical(comm::Communicator& comm,
 std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,
                                       std::span<const FusionBucket> plan);
 
-/// Ranks exchange whole buckets with partners at distances 1, 2, 4, ..., encoding the partial sum
-/// anew in each round. For any number of ranks.
+/// Ranks exchange whole buckets with partners at distances 1, 2, 4, ..., and encode the partial sum
+/// again in each round. For any number of ranks.
 /// @throws Error{usage} for compressors whose partial sums cannot be encoded
 std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
                                                     const codec::Compressor& compressor,
@@ -192,7 +192,7 @@ std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
 struct SparseOptions {
   bool reducer_feedback = false;  // owners send back the largest sums and keep the others
 };
-/// Everyone sends each survivor to its owner, who sums and sends the largest sums to everyone: as
+/// All ranks send each survivor to its owner, which sums them and sends the largest sums to all: as
 /// many values as a rank sent on average, and up to 5 % more. Without reducer_feedback: all sums
 /// that are not zero.
 /// @throws Error{usage} for compressors that are not sparse
@@ -201,8 +201,8 @@ std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
                                         std::span<const FusionBucket> plan,
                                         const SparseOptions& options);
 
-/// Codes of scales that all ranks share are summed as integers by the owner of each run, and the
-/// sums sent to everyone: quantised once, decoded once.
+/// The owner of each range adds codes of scales that all ranks share as integers, and sends the
+/// sums to all: values are quantised once and decoded once.
 /// @throws Error{usage} for compressors without such codes, and for more ranks than 16 bits can sum
 std::unique_ptr<Collective> make_integer(comm::Communicator& comm,
                                          const codec::Compressor& compressor,
@@ -213,7 +213,7 @@ struct PowerSgdOptions {
   std::uint64_t run_seed = 0;  // of the first step's Q, with the slice
 };
 /// The mean's projection on a subspace that follows the gradient from step to step. Matrices whose
-/// factors would be no smaller, and all that the plan sends raw, are averaged exactly.
+/// factors would not be smaller, and everything that the plan sends raw, are averaged exactly.
 std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
                                            std::span<const FusionBucket> plan,
                                            const PowerSgdOptions& options);
@@ -237,7 +237,7 @@ bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::
 const CollectiveRow& choose_collective(const codec::Compressor& compressor, std::size_t values,
                                        int ranks);
 
-/// One bucket's mean, waited for. Collective.
+/// Averages one bucket and waits for it. Collective.
 MeanResult mean_of(Collective& collective, comm::Communicator& comm, const FusionBucket& bucket,
                    const MeanContext& context, std::span<float> values);
 

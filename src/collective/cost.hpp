@@ -14,7 +14,7 @@
 
 namespace eqt::collective {
 
-/// What one synchronization has to move. Where ranks differ, their mean.
+/// What one synchronization has to move. If ranks differ, their mean.
 struct Volume {
   int ranks = 1;             // n
   int hosts = 1;             // H, of n/H ranks each; 0: of different numbers
@@ -35,16 +35,16 @@ struct Volume {
 Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
                  int ranks, int hosts);
 
-/// What it costs a rank; the mean over ranks where they differ by a run. Bytes are exact where a
-/// message's length depends on its number of values alone. Where it depends on the values (entropy
-/// coding), a mean's message may be longer or shorter than a gradient's, which m stands for.
+/// The cost for a rank; the mean over ranks if they differ by a range. Bytes are exact if the
+/// length of a message depends only on its number of values. If it depends on the values (entropy
+/// coding), the message of a mean may be longer or shorter than that of a gradient, which m is.
 struct CostCard {
   int rounds = 0;             // messages that wait for one another
   double sent_bytes = 0;      // payload and frame headers, without what TCP or MPI add
   double encoded_values = 0;  // by the compressor
   double decoded_values = 0;
   double added_values = 0;  // float32 additions outside the compressor
-  // Of sent_bytes, to other hosts; unset: as its share of the peers says.
+  // The part of sent_bytes that goes to other hosts; unset: in proportion to the peers there.
   std::optional<double> abroad_bytes = {};
   int quantisations = 0;  // of a value on its way into the result
 
@@ -61,8 +61,8 @@ std::optional<CostCard> cost_card(const CollectiveRow& collective, const Volume&
 /// @pre volume.ranks > 1
 CostCard owners_card(const Volume& volume, double added_values = 0);
 
-/// What a job's machine does; of ranks and links that differ, the slowest. A speed of 0 bytes/s
-/// stands for links that do not exist.
+/// The speeds of a job's machine; if ranks or links differ, the slowest. A speed of 0 bytes/s means
+/// that there are no such links.
 struct Machine {
   int ranks = 1, hosts = 1;                                        // as many ranks on each host
   double encode_seconds = 0, decode_seconds = 0, add_seconds = 0;  // per value, on one rank
@@ -72,7 +72,7 @@ struct Machine {
   } between_hosts, within_host;
 };
 
-/// Of the card's bytes those that a rank sends to other hosts.
+/// The bytes of the card that a rank sends to other hosts.
 double abroad_bytes(const CostCard& card, const Machine& machine);
 
 /// Seconds of one synchronization whose `pieces` pass through the engine, `slots` of them at a
@@ -83,7 +83,7 @@ double abroad_bytes(const CostCard& card, const Machine& machine);
 double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
                        std::size_t slots);
 
-/// A way to do the same, and what it is expected to take.
+/// One way to average, and its expected time.
 struct Candidate {
   std::string name;
   double seconds = 0;

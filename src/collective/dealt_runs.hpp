@@ -1,4 +1,4 @@
-// Which rank is responsible for which run of values.
+// Which rank is responsible for which range of values.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace eqt::collective {
 
-/// The runs of one fusion bucket by rank, in ascending order each.
+/// The ranges of one fusion bucket by rank, each list ascending.
 using DealtRuns = std::vector<std::vector<codec::Segment>>;
 
-/// Cuts each bucket into runs and deals them to ranks in turn, from the last value of the model to
-/// the first: fusion buckets travel in that order, so whose a value is depends on its place in the
-/// model and not on where buckets are cut. Returns one deal per bucket.
+/// Cuts each bucket into ranges and deals them to ranks in turn, from the last value of the model
+/// to the first. Fusion buckets are sent in that order, so the owner of a value depends on its
+/// place in the model and not on where buckets are cut. Returns one deal per bucket.
 /// @pre !pipeline::needs_whole_slices(compressor)
 std::vector<DealtRuns> deal_runs(std::span<const pipeline::FusionBucket> plan,
                                  const codec::Compressor& compressor, std::size_t ranks);

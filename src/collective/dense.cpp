@@ -38,8 +38,8 @@ class Dense final : public Collective {
   std::array<RankOrderMean, kMostSlots> average_;
 };
 
-/// One blocking MPI_Allreduce a bucket, in place: what most programs do, and the oracle for all
-/// others. MPI keeps the thread, and a core, until the sum is there.
+/// One blocking MPI_Allreduce per bucket, in place: what most programs do, and the reference for
+/// all others. MPI keeps the thread, and a core, until the sum is there.
 class MpiAllreduce final : public Collective {
  public:
   explicit MpiAllreduce(comm::Communicator& comm) : comm_(comm) {}

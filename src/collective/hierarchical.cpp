@@ -145,7 +145,7 @@ class Hierarchical final : public Collective {
 
   bool is_my_lane(std::size_t lane) const { return lane_ && *lane_ == lane; }
 
-  /// Where a lane's values are when they travel as one message.
+  /// The values of a lane while they travel as one message.
   static std::span<float> message_of(const LaneRuns& lane, std::size_t number,
                                      std::span<float> values, Slot& slot) {
     return lane.contiguous() ? values.subspan(lane.runs.front().begin, lane.count)
@@ -218,7 +218,7 @@ class Hierarchical final : public Collective {
     traffic.encoded_values += lane.count;
   }
 
-  /// On one host the mean is there; otherwise it starts as the sum.
+  /// On one host the mean is complete; otherwise it starts as the sum.
   void keep_mean(const float* sum, std::size_t count, float* mean) const {
     if (between_hosts_) {
       std::copy_n(sum, count, mean);
@@ -255,7 +255,7 @@ class Hierarchical final : public Collective {
     contribution.summed = mine.runs;
   }
 
-  /// The same values, seen from the flat buffer.
+  /// The same values, as a segment of the flat buffer.
   codec::Segment in_flat_buffer(codec::Segment run, const FusionBucket& bucket,
                                 const LaneRuns& mine) const {
     const auto& packed = packed_[bucket.index].segments;

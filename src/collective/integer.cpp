@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t kTensorRun = 8192;  // values, where scales belong to tensors
 
-/// One fusion bucket, cut.
+/// One fusion bucket, cut into chunks.
 struct Chunks {
   std::vector<codec::IntegerRun> whole;                 // its segments
   std::vector<std::vector<codec::IntegerRun>> of_rank;  // the runs that a rank adds
@@ -80,7 +80,7 @@ class Integer final : public Collective {
  private:
   struct Slot;
 
-  /// This rank's own codes, decoded when somebody asks.
+  /// This rank's own codes, decoded only if needed.
   class OwnCodes final : public Contributed {
    public:
     OwnCodes() = default;
@@ -110,9 +110,9 @@ class Integer final : public Collective {
     OwnCodes own;
   };
 
-  /// Two ranks both add everything.
+  /// Whether there are two ranks, which both add everything.
   bool pair() const noexcept { return ranks_ == 2; }
-  /// Where my codes for an owner are: a pair's owners get the same ones.
+  /// My codes for an owner; both owners of a pair get the same ones.
   std::size_t codes_for(std::size_t owner) const noexcept { return pair() ? me_ : owner; }
 
   Slot& slot_of(const MeanContext& context) {

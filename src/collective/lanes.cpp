@@ -30,14 +30,14 @@ class Dealer {
   }
 
  private:
-  /// Tensors that stay whole, the largest differing by orders of magnitude.
+  /// For tensors that stay whole, whose sizes differ by orders of magnitude.
   std::size_t least_loaded(std::size_t count) {
     const auto least = std::min_element(loads_.begin(), loads_.end());
     *least += count;
     return static_cast<std::size_t>(least - loads_.begin());
   }
 
-  /// Neighbouring runs of the model go to neighbouring lanes.
+  /// Neighbouring ranges of the model go to neighbouring lanes.
   void deal_runs(const codec::Segment& segment, std::vector<LaneRuns>& lanes) const {
     const std::size_t tensor = (segment.begin - segment.first_index) / run_;
     std::size_t end = segment.first_index + segment.count;
@@ -53,7 +53,7 @@ class Dealer {
     }
   }
 
-  /// Joins it to the run behind it if it can.
+  /// Joins it to the range after it if possible.
   static void give(const codec::Segment& run, LaneRuns& lane) {
     lane.count += run.count;
     if (!lane.runs.empty()) {

@@ -17,7 +17,7 @@ namespace eqt::collective {
 struct LaneRuns {
   std::vector<codec::Segment> runs;  // in the flat buffer, ascending
   std::size_t count = 0;             // [values]
-  /// Nothing of another lane lies between the runs: they can travel from where they are.
+  /// No value of another lane is between the ranges, so they can be sent from their place.
   bool contiguous() const {
     return runs.empty() || runs.back().begin + runs.back().count - runs.front().begin == count;
   }
@@ -30,7 +30,7 @@ std::size_t lane_count(const comm::Communicator& comm);
 /// This rank's lane, if it has one.
 std::optional<std::size_t> lane_of_this_rank(const comm::Communicator& comm);
 
-/// The ranks of one lane, a rank per host in the order of hosts. Their share makes the mean over
+/// The ranks of one lane, one rank per host in the order of hosts. Their share makes the mean over
 /// all ranks of the job. @pre this rank is in the lane
 Group lane_group(const comm::Communicator& comm, std::size_t lane);
 
@@ -40,7 +40,7 @@ std::vector<std::vector<LaneRuns>> deal_lanes(std::span<const FusionBucket> plan
                                               const codec::Compressor& compressor,
                                               std::size_t lanes);
 
-/// The bucket that a lane's runs make when they stand one after the other from place 0 on.
+/// The bucket of a lane's ranges when they are placed one after the other, from 0 on.
 FusionBucket packed_bucket(const FusionBucket& bucket, const LaneRuns& lane);
 
 }  // namespace eqt::collective

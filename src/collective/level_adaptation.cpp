@@ -109,7 +109,7 @@ class LevelAdaptation final : public Adaptation {
       add(std::span<const double>(theirs).subspan(at, sums.size()), sums);
   }
 
-  /// @pre levels came of these statistics
+  /// @pre levels were computed from these statistics
   std::string describe(const Levels& levels) const {
     const auto [mixture, scale] = statistics_.model().value();
     const auto shown = std::span(levels).subspan(1, std::min<std::size_t>(levels.size() - 1, 7));

@@ -1,4 +1,4 @@
-// What the engine does with a gradient: the mean of every bucket.
+// The engine's work on a gradient: the mean of every bucket.
 
 #pragma once
 
@@ -16,7 +16,7 @@ class MeanWork : public pipeline::Work {
   /// Keeps the reference.
   explicit MeanWork(Collective& collective) : collective_(collective) {}
 
-  /// What the next run of the engine averages, in place.
+  /// Sets what the next run of the engine averages, in place.
   void prepare(const MeanContext& context, std::span<float> values) {
     context_ = context;
     values_ = values;
@@ -41,9 +41,9 @@ class MeanWork : public pipeline::Work {
   void waited(double) override {}
 
  protected:
-  /// Just before a mean starts; may change the context.
+  /// Called just before a mean starts; may change the context.
   virtual void before(const FusionBucket&, MeanContext&) {}
-  /// Right after it is done.
+  /// Called right after it is done.
   virtual void after(const FusionBucket&, const MeanResult&) {}
 
  private:

@@ -1,4 +1,4 @@
-// What a rank remembers between steps because compression did not send it.
+// What a rank remembers between steps because it was not sent.
 
 #pragma once
 
@@ -14,9 +14,9 @@ namespace eqt::collective {
 class GradientMemory {
  public:
   virtual ~GradientMemory() = default;
-  /// Before encoding: turns the bucket's local gradient into what shall be sent.
+  /// Before encoding: turns the bucket's local gradient into the values to send.
   virtual void compensate(const FusionBucket& bucket, std::span<float> gradient) = 0;
-  /// After sending: keeps what the contribution did not carry.
+  /// After sending: keeps what the contribution did not include.
   virtual void remember(const FusionBucket& bucket, const Contribution& contribution) = 0;
   /// The flat residual, if compensating means adding it and remembering means keeping the error: a
   /// collective may then do both while it encodes (Collective::takes_residual). Empty otherwise.
@@ -24,9 +24,10 @@ class GradientMemory {
   virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
-/// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019),
-/// with the learning rate outside: it scales what was sent, so a change of rate rescales the
-/// residual too.
+/// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019).
+/// The learning rate is outside: it scales what was sent, so a change of the rate also scales the
+/// residual.
+/// @param count values of the flat gradient
 /// @param count values of the flat gradient
 std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count);
 
@@ -40,9 +41,9 @@ struct DgcOptions {
 /// compressed segments; raw ones pass unchanged (their momentum stays in the optimizer).
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options);
 
-/// Signum's momentum (Bernstein et al. 2019, algorithm 1): m <- beta m + (1 - beta) g takes the
-/// place of g, also in segments that travel raw: the sign of their mean is the update. What the
-/// vote drops is not remembered.
+/// Signum's momentum (Bernstein et al. 2019, algorithm 1): m <- beta m + (1 - beta) g replaces g,
+/// also in segments that are sent raw, since the sign of their mean is the update. What the vote
+/// drops is not remembered.
 /// @param beta in [0, 1)
 std::unique_ptr<GradientMemory> make_signum_memory(std::size_t count, float beta);
 

@@ -1,4 +1,4 @@
-// Small words of the collectives' own messages. Private to the room.
+// Helpers for the collectives' own messages. Private to the room.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace eqt::collective {
 
-/// In the index of a message that carries means, not contributions.
+/// Bit in the index of a message that carries means, not contributions.
 inline constexpr std::uint32_t kReducedBit = 0x80000000u;
 
-/// Index of a message that carries partial sums: a bucket's messages of different hops are never
-/// taken for one another. Hop 0 has the bucket's own index.
+/// Index of a message with partial sums, so that messages of a bucket from different hops are never
+/// mistaken for each other. Hop 0 has the bucket's own index.
 inline std::uint32_t hop_index(std::uint32_t bucket, std::uint32_t hop) {
   constexpr std::uint32_t kHops = 2048, kBucketBits = 20;
   return bucket ^ (hop % kHops << kBucketBits);

@@ -46,7 +46,7 @@ void SumCoder::set_to_sum(const Hop& hop, std::span<const std::span<const std::b
     codec::decode_messages_add(compressor_, hop.bucket.segments, messages, hop.context.step,
                                hop_index(hop.bucket.index, hop.number), 1.0f, workspace_, values);
   } catch (const Error&) {
-    // One at a time, to learn whose message it was.
+    // One at a time, to find the rank whose message was refused.
     for (std::size_t i = 0; i < 2; ++i) {
       add(hop, from[i], hop.bucket.segments, messages[i], 0, values, traffic);
     }

@@ -1,4 +1,4 @@
-// What the collectives that encode partial sums have in common. Private to the room.
+// The common parts of collectives that encode partial sums. Private to the room.
 
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace eqt::collective {
 
-/// Which partial sum of which mean.
+/// Identifies a partial sum of a mean.
 struct Hop {
   const FusionBucket& bucket;
   const MeanContext& context;
   std::uint32_t number = 0;  // in the message's index, see hop_index()
 };
 
-/// Encodes and decodes the messages of one collective, and counts what that costs.
+/// Encodes and decodes the messages of one collective, and counts the costs.
 class SumCoder {
  public:
   /// @param collective a string literal, named in errors

@@ -36,7 +36,7 @@ using codec::FactorShape;
 constexpr RankOrderMean::Operations kOperations = {"power-sgd: factors to their owners",
                                                    "power-sgd: mean factors to everyone"};
 
-/// One tensor of a fusion bucket: where its values and its factors are.
+/// One tensor of a fusion bucket: the places of its values and its factors.
 struct Factored {
   codec::Segment segment;
   FactorShape shape;
@@ -58,8 +58,8 @@ class PowerSgd final : public Collective {
       : comm_(comm), buckets_(plan.size()) {
     EQT_CHECK(options.rank >= 1 && options.rank <= codec::kMostRank, "power-sgd of rank {}",
               options.rank);
-    // Backwards through the plan is forwards through the model: the state does not depend on where
-    // fusion buckets are cut, and those of one bucket are neighbours.
+    // The plan in reverse order is the order of the model. So the state does not depend on where
+    // fusion buckets are cut, and the parts of one bucket are neighbours.
     for (std::size_t b = plan.size(); b-- > 0;) place(plan[b], options.rank);
     for (const BucketFactors& bucket : buckets_) {
       for (const Factored& f : bucket.factored) {
@@ -134,7 +134,7 @@ class PowerSgd final : public Collective {
     return values.subspan(f.segment.begin, f.segment.count);
   }
 
-  /// P of each matrix, and behind them the values that travel exactly.
+  /// P of each matrix, followed by the values that are sent exactly.
   void project(const BucketFactors& factors, std::span<float> values, std::span<float> message,
                Traffic& traffic) {
     const Stopwatch encode;

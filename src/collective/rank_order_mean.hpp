@@ -22,7 +22,7 @@ namespace eqt::collective {
 /// One object serves one mean at a time.
 class RankOrderMean {
  public:
-  /// What the two rounds are called in errors: string literals.
+  /// The names of the two rounds in errors: string literals.
   struct Operations {
     const char* to_owners;
     const char* to_everyone;

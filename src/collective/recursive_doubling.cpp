@@ -216,8 +216,8 @@ class RecursiveDoubling final : public Collective {
                slot.received[1], slot.incoming[1].from, values, traffic);
   }
 
-  /// The group of lower places first, on both sides: addition is not associative where decoders
-  /// round once for product and sum.
+  /// The group of lower places first, on both sides: addition is not associative if decoders round
+  /// product and sum only once.
   void set_to_sum(const Hop& hop, bool ours_first, const Room& ours, Rank our_rank,
                   const Room& theirs, Rank their_rank, std::span<float> values, Traffic& traffic) {
     std::array<std::span<const std::byte>, 2> messages{ours.message, theirs.message};
@@ -250,7 +250,7 @@ class RecursiveDoubling final : public Collective {
         .compressor = &compressor_, .step = step, .index = bucket.index, .frames = slot.frames};
   }
 
-  /// My part of D_round, less my part of the next round's sum, where that is encoded again.
+  /// My part of D_round, minus my part of the next round's sum, where that is encoded again.
   void report_round(const FusionBucket& bucket, std::uint32_t round, Slot& slot) const {
     const float part = std::ldexp(1.0f, -static_cast<int>(round));
     const float next_part = round + 1 < rounds_ ? part / 2 : 0.0f;

@@ -129,7 +129,7 @@ class Ring final : public Collective {
                                  true, room.bytes, traffic);
   }
 
-  /// Whoever added last encodes the whole sum, for all.
+  /// The rank that added last encodes the whole sum, for all.
   void encode_sum(const Hop& hop, std::span<const float> values, Slot& slot, Traffic& traffic) {
     const std::size_t chunk = behind(ranks_ - 1);
     encode(hop, chunk, values, slot, traffic);
@@ -137,7 +137,7 @@ class Ring final : public Collective {
   }
 
   /// One message to the next rank and one from the previous one. Small buckets have chunks without
-  /// runs, which do not travel.
+  /// ranges, which are not sent.
   comm::Transfers::Awaiter pass(const FusionBucket& bucket, const Room& from, std::size_t sent,
                                 Room& to, std::size_t received, Slot& slot, const char* operation) {
     slot.outgoing.clear();
@@ -172,7 +172,8 @@ class Ring final : public Collective {
     }
   }
 
-  /// What I added to each travelling sum: it after me less it before me, both as decoded.
+  /// What I added to each travelling sum: the sum after me minus the sum before me, both as
+  /// decoded.
   void report(const FusionBucket& bucket, StepId step, Slot& slot, MeanResult& result) const {
     slot.frames.clear();
     for (std::uint32_t hop = 0; hop <= last_hop(); ++hop) {

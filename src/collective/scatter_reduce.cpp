@@ -32,7 +32,7 @@ namespace {
 constexpr std::uint32_t kReducer =
     0xFFFFFFFFu;  // "rank" of the second quantisation's random stream
 
-/// The runs of one fusion bucket, by owner.
+/// The ranges of one fusion bucket, by owner.
 struct Chunks {
   DealtRuns of_rank;
   std::vector<codec::Segment> residual;  // my chunk, with `begin` in the residual buffer
@@ -173,7 +173,7 @@ class ScatterReduce final : public Collective {
                                           : "scatter-reduce: gradient messages to their owners");
   }
 
-  /// Sums on top of my own exact values. Only I compute this sum and everyone decodes my encoding
+  /// Sums on top of my own exact values. Only I compute this sum and all ranks decode my encoding
   /// of it, so its order need not be the same for every owner.
   void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step,
               std::span<float> values, const Slot& slot, Traffic& traffic) {
@@ -188,7 +188,7 @@ class ScatterReduce final : public Collective {
     traffic.decode_seconds += decode.seconds();
   }
 
-  /// @return bytes of my mean's frame, which lands in contributed[me_]
+  /// @return bytes of my mean's frame, which is written to contributed[me_]
   std::size_t encode_mean(const FusionBucket& bucket, const Chunks& chunks,
                           const MeanContext& context, std::span<float> values, Slot& slot,
                           Traffic& traffic) {

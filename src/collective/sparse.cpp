@@ -38,7 +38,7 @@ namespace {
 constexpr const char* kToOwners = "sparse: survivors to their owners";
 constexpr const char* kToEveryone = "sparse: reduced values to everyone";
 
-/// Room for the longest message there may be. Its pages are not touched before they are needed.
+/// Memory for the longest possible message. Its pages are not touched before they are needed.
 struct Room {
   std::unique_ptr<std::byte[]> memory;
   std::size_t size = 0;
@@ -151,7 +151,7 @@ class Sparse final : public Collective {
     return slot;
   }
 
-  /// My message as if all were to read it: what the contribution refers to.
+  /// My message as if all ranks read it: what the contribution refers to.
   void encode(const FusionBucket& bucket, const MeanContext& context, std::span<const float> values,
               Slot& slot, Traffic& traffic) {
     const Stopwatch encode;
@@ -163,7 +163,7 @@ class Sparse final : public Collective {
     traffic.encode_seconds += encode.seconds();
   }
 
-  /// Its entries by owner.
+  /// Divides its entries by owner.
   void deal(const FusionBucket& bucket, const SparseShares& shares, StepId step,
             std::span<const float> values, Slot& slot, Traffic& traffic) {
     const Stopwatch encode;
@@ -210,7 +210,7 @@ class Sparse final : public Collective {
     for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   }
 
-  /// Contributions travel to the owners of their values, means from them to everyone.
+  /// Contributions go to the owners of their values, means from them to all ranks.
   comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const SparseShares& shares,
                                     Slot& slot, bool means) {
     slot.outgoing.clear();
@@ -230,7 +230,7 @@ class Sparse final : public Collective {
                                       means ? kToEveryone : kToOwners);
   }
 
-  /// Adds all ranks' messages, mine among them, in rank order.
+  /// Adds all ranks' messages, including mine, in rank order.
   void reduce(const FusionBucket& bucket, const SparseShares& shares, StepId step,
               std::span<float> values, Slot& slot, Traffic& traffic) {
     const Stopwatch decode;

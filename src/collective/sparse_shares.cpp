@@ -19,7 +19,7 @@ SparseCut cut_segment(const codec::Segment& segment, std::size_t& turn,
   cut.owners.resize(pieces_of(segment, ranks));
   cut.sums_from.resize(cut.owners.size());
   for (std::size_t& owner : cut.owners) owner = turn++ % ranks;
-  // A raw segment may be one piece of a longer one, of which later runs are dealt first.
+  // A raw segment may be one piece of a longer one, of which later ranges are dealt first.
   if (!segment.compressed) std::reverse(cut.owners.begin(), cut.owners.end());
   if (!segment.compressed || cut.owners.empty()) return cut;
   cut.deal = codec::Deal(segment.count, cut.owners.size(), segment.slice);

@@ -1,4 +1,4 @@
-// Who sums which values in the collective `sparse`. Private to the room.
+// Which rank sums which values in the collective `sparse`. Private to the room.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace eqt::collective {
 
-/// A segment of a fusion bucket and who owns what of it. Piece p of a compressed one is part p of
-/// the deal, of a raw one its run p of kRawRun values.
+/// A segment of a fusion bucket and the owners of its parts. Piece p of a compressed segment is
+/// part p of the deal, of a raw one its range p of kRawRun values.
 struct SparseCut {
   codec::Segment whole;
   codec::Deal deal;                    // compressed segments only
@@ -25,7 +25,7 @@ struct SparsePiece {
   std::size_t cut = 0, piece = 0;
 };
 
-/// The cuts of one fusion bucket and what each rank owns of them.
+/// The cuts of one fusion bucket and the parts that each rank owns.
 struct SparseShares {
   std::vector<SparseCut> cuts;  // one for each segment of the bucket, in its order
   // By rank: its pieces in the order of the cuts, and the segments that carry them in messages.

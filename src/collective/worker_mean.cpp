@@ -20,7 +20,7 @@ std::span<const float> part_of(const FusionBucket& bucket, std::span<const float
   return values.subspan(bucket.begin, bucket.count());
 }
 
-/// What one worker brings, kept until all have brought theirs.
+/// What one worker contributes, kept until all have contributed.
 class KeptValues {
  public:
   KeptValues(std::span<const FusionBucket> plan, int workers)
@@ -36,8 +36,8 @@ class KeptValues {
   std::vector<std::vector<float>> flat_;  // (workers, values)
 };
 
-/// Everyone's messages are kept instead of sent. Where a scale is shared, nobody can encode before
-/// all have proposed theirs, so values are kept until then.
+/// All messages are kept instead of sent. If a scale is shared, no worker can encode before all
+/// have proposed theirs, so values are kept until then.
 class WorkerAllgather final : public WorkerMean {
  public:
   WorkerAllgather(const codec::Compressor& compressor, std::span<const FusionBucket> plan,
@@ -101,7 +101,7 @@ class WorkerAllgather final : public WorkerMean {
     return messages_[bucket.index][place(worker)];
   }
 
-  /// The maximum of the scales over workers; then all can draw.
+  /// The maximum of the scales over workers; then all of them can draw.
   void write_all(const FusionBucket& bucket, const MeanContext& context, Traffic& traffic) {
     const Stopwatch encode;
     std::vector<float>& scales = scales_[bucket.index];
@@ -134,7 +134,7 @@ class WorkerAllgather final : public WorkerMean {
     count_sent(bytes, traffic);
   }
 
-  /// To everyone else, with a checksum.
+  /// Sent to all others, with a checksum.
   void count_sent(std::size_t bytes, Traffic& traffic) const {
     const auto others = static_cast<std::uint64_t>(workers_ - 1);
     traffic.sent_bytes += (bytes + kChecksumBytes) * others;
@@ -174,7 +174,7 @@ class WorkerDense final : public WorkerMean {
     mean_of_rows(rows_, 1.0f / static_cast<float>(workers_),
                  values.subspan(bucket.begin, bucket.count()));
     traffic.decode_seconds += decode.seconds();
-    // All values to their owners, all means to everyone: 2 * 4d * (n-1)/n per rank.
+    // All values to their owners, all means to all ranks: 2 * 4d * (n-1)/n per rank.
     const auto others = static_cast<std::uint64_t>(workers_ - 1);
     const std::uint64_t bytes =
         2 * sizeof(float) * bucket.count() * others + kChecksumBytes * messages(bucket.count());

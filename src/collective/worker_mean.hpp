@@ -1,5 +1,5 @@
-// The mean over workers that one process plays one after the other, as a collective makes it of as
-// many ranks.
+// The mean over workers that one process plays one after the other, with the bits of a collective
+// of as many ranks.
 
 #pragma once
 
@@ -15,21 +15,21 @@
 
 namespace eqt::collective {
 
-/// Nothing is sent, and the mean has the bits that the collective of that name leaves on as many
+/// Nothing is sent, and the mean has the bits that the collective of that name gives on as many
 /// ranks. Bytes are counted as all ranks together would have sent them.
 class WorkerMean {
  public:
   virtual ~WorkerMean() = default;
   virtual const CollectiveRow& row() const noexcept = 0;
 
-  /// What the worker brings to the bucket's mean, out of the flat buffer `values`, which may be
-  /// overwritten then. Each worker once, in any order.
+  /// Takes the worker's part of the bucket's mean from the flat buffer `values`, which may then be
+  /// overwritten. To be called once for each worker, in any order.
   virtual void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,
                     std::span<const float> values, Traffic& traffic) = 0;
-  /// When all have brought theirs: the mean, into the bucket's part of `values`.
+  /// When all workers have contributed: writes the mean into the bucket's part of `values`.
   virtual void mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
                     Traffic& traffic) = 0;
-  /// What the worker put into the bucket's last mean; valid until its next take().
+  /// What the worker contributed to the bucket's last mean; valid until its next take().
   virtual Contribution contribution(Rank worker, const FusionBucket& bucket) const = 0;
 
   /// Whether take() does the bookkeeping of error feedback, see Collective::takes_residual().

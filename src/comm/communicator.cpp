@@ -18,9 +18,9 @@
 namespace eqt::comm {
 namespace {
 
-// Above its eager limit (64 KiB with headers) Open MPI asks the receiver before it sends. That
-// question and its answer queue behind the bulk data of both directions, which halves a slow link;
-// eager chunks fill it. Within a host they pass through caches instead of through memory.
+// Above its eager limit (64 KiB with headers) Open MPI asks the receiver before it sends. The
+// question and its answer wait behind the bulk data of both directions, which halves the speed of a
+// slow link. Eager chunks keep it full. Within a host they pass through caches instead of memory.
 constexpr ChunkRule kChunks = {.chunk_bytes = 60 * 1024, .in_flight = 4};
 
 constexpr std::size_t kBroadcastPiece = std::size_t{256} << 20;
@@ -36,7 +36,7 @@ struct Communicator::State {
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
-  MPI_Comm notes = MPI_COMM_NULL;       // that the run shall stop
+  MPI_Comm notes = MPI_COMM_NULL;       // on which ranks are told that the run is to stop
   std::atomic<bool> stop_known{false};  // and all others were told
   MPI_Request maximum = MPI_REQUEST_NULL;
   std::vector<LocalPeer> local_peers;
@@ -54,8 +54,8 @@ struct Communicator::State {
     return static_cast<std::uint64_t>(lowest);
   }
 
-  /// Numbers the hosts and lists this one's ranks.
-  /// @param marks per rank: equal where ranks share a host
+  /// Numbers the hosts and lists the ranks of this one.
+  /// @param marks one per rank: equal where ranks share a host
   template <typename Mark>
   void number_hosts(std::span<const Mark> marks) {
     int next = 0;
@@ -117,15 +117,15 @@ struct Communicator::State {
     return true;
   }
 
-  /// What a ring allreduce of `bytes` sends per rank: 2 (n-1)/n of them. A reduction to one rank
-  /// and a broadcast of the result send as much, added up over ranks.
+  /// A ring allreduce of `bytes` sends 2 (n-1)/n of them per rank. A reduction to one rank followed
+  /// by a broadcast of the result sends as much, added up over ranks.
   void count_ring(std::size_t bytes) {
     const auto n = static_cast<std::uint64_t>(size);
     const std::uint64_t moved = 2 * bytes * (n - 1) / n;
     transfers->count(moved, moved, 2 * (n - 1));
   }
 
-  /// Every rank but the root receives the bytes once, whoever passes them on.
+  /// Every rank except the root receives the bytes once, whichever rank sends them.
   void count_broadcast(std::size_t bytes, bool is_root) {
     const auto others = static_cast<std::uint64_t>(size - 1);
     transfers->count(is_root ? others * bytes : 0, is_root ? 0 : bytes, is_root ? others : 0);
@@ -152,7 +152,7 @@ Communicator::Communicator(const Session& session, double timeout_seconds,
   for (MPI_Comm* comm : {&s.comm, &s.notes}) {
     const Watchdog::Guard guard(*s.watchdog, "MPI_Comm_dup");
     check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
-    // Under the default handler the codes that check() looks at never arrive.
+    // Under the default handler the codes that check() tests would never be returned.
     check(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   set_timeout(timeout_seconds);
@@ -173,7 +173,7 @@ Communicator::Communicator(const Session& session, double timeout_seconds,
 
 Communicator::~Communicator() {
   state_->transfers.reset();
-  // Freeing is collective: while an error unwinds on one rank the others will not come.
+  // Freeing is collective: if an error unwinds on one rank, the others will not take part.
   if (std::uncaught_exceptions() > 0) return;
   const Watchdog::Guard guard(*state_->watchdog, "MPI_Comm_free");
   check_quietly(MPI_Comm_free(&state_->notes), "MPI_Comm_free");
@@ -274,8 +274,8 @@ void Communicator::allreduce_sum(std::span<float> values) {
   if (s.size == 1 || values.empty()) return;
   constexpr const char* kOperation = "dense allreduce";
   s.count_ring(values.size_bytes());
-  // MPI_Iallreduce takes twice the time between two ranks and more among others: Open MPI reduces
-  // to one rank, then broadcasts, and moves on only when it is asked.
+  // MPI_Iallreduce takes twice the time between two ranks, and more among others: Open MPI reduces
+  // to one rank, then broadcasts, and makes progress only when it is called.
   const Watchdog::Guard guard(*s.watchdog, kOperation);
   check(MPI_Allreduce(MPI_IN_PLACE, values.data(), checked_int(values.size()), MPI_FLOAT, MPI_SUM,
                       s.comm),

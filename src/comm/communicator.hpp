@@ -1,4 +1,5 @@
-// All ranks of the job: checked MPI calls with a deadline, counted bytes and patient waiting.
+// All ranks of the job: checked MPI calls with deadlines, counted bytes and waits that leave the
+// core free.
 
 #pragma once
 
@@ -19,15 +20,16 @@
 
 namespace eqt::comm {
 
-/// A duplicate of MPI_COMM_WORLD. Every call is collective unless said. One thread at a time.
+/// A duplicate of MPI_COMM_WORLD. Every call is collective unless said otherwise. One thread at a
+/// time.
 ///
-/// Waiting polls with MPI_Test and sleeps longer and longer: a rank that waits leaves its core to
-/// the ranks that compute.
+/// Waiting polls with MPI_Test and sleeps longer and longer, so that a rank that waits leaves its
+/// core to the ranks that compute.
 class Communicator {
  public:
   /// @param timeout_seconds deadline of each operation; 0 = none
-  /// @param pretended_hosts for tests: a number per rank, equal for ranks that shall count as being
-  ///        on one host, the same list on all ranks; empty: the hosts that there are
+  /// @param pretended_hosts for tests: a number per rank, the same list on all ranks; ranks with
+  ///         equal numbers count as being on one host; empty: the real hosts
   Communicator(const Session& session, double timeout_seconds,
                std::span<const int> pretended_hosts = {});
   ~Communicator();
@@ -36,14 +38,14 @@ class Communicator {
 
   Rank rank() const noexcept;
   int size() const noexcept;
-  /// Ascending, this rank among them.
+  /// Ascending, including this rank.
   std::span<const Rank> ranks_on_this_host() const noexcept;
   bool shares_host(Rank peer) const noexcept;
   /// Hosts have numbers 0, 1, ... in the order of their lowest ranks, the same on every rank.
   int host_of(Rank rank) const noexcept;
   int host_count() const noexcept;
   ByteCount byte_count() const noexcept;
-  /// Named in timeout messages. Not collective.
+  /// The step that timeout messages name. Not collective.
   void set_step(StepId step) noexcept;
   /// Replaces the deadline of the constructor. Not collective.
   void set_timeout(double seconds);
@@ -56,23 +58,25 @@ class Communicator {
   /// knows tells the others, who hear it when they ask here. Not collective; while nobody else
   /// calls MPI on this rank.
   bool stop_asked();
-  /// What stop_asked() said last, or that this rank itself was signalled. Callable from any thread.
+  /// The last result of stop_asked(), or whether this rank itself was signalled. Callable from any
+  /// thread.
   bool knows_of_stop() const noexcept;
 
   /// @throws Error{wire} on a rank where the bytes do not fit their checksum
   void broadcast(std::span<std::byte> bytes, Rank root);
-  /// Rank root's text on every rank, at most kMaxTextBytes of it.
+  /// The text of rank `root` on every rank, at most kMaxTextBytes.
   static constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
   std::string broadcast(const std::string& text, Rank root);
 
-  /// Reductions are MPI's own: no checksum can watch sums that it makes on the way. That of floats
-  /// is for gradients: one call of MPI_Allreduce, which keeps a core busy while it waits and which
-  /// cancel() does not end. The others are for a few numbers and wait asleep.
+  /// These reductions are MPI's own: no checksum can protect the sums that it computes on the way.
+  /// The one of floats is for gradients: one call of MPI_Allreduce, which keeps a core busy while
+  /// it waits and which cancel() does not end. The others are for a few numbers, and sleep while
+  /// they wait.
   void allreduce_sum(std::span<float> values);
   void allreduce_sum(std::span<double> values);
   void allreduce_max(std::span<float> values);
   void allreduce_max(std::span<double> values);
-  /// An allreduce_max that goes on beside other work: `values` belong to it until finish_max().
+  /// An allreduce_max that continues during other work: `values` belong to it until finish_max().
   /// One at a time.
   void start_max(std::span<double> values);
   void finish_max();
@@ -96,9 +100,9 @@ class Communicator {
   /// For tests only: sees what this rank sends in all but reductions. See Transfers.
   void set_send_hook(SendHook* hook) noexcept;
 
-  /// If any rank brings an error, all ranks throw the lowest failing rank's as AgreedError.
+  /// If any rank has an error, all ranks throw the error of the lowest such rank as AgreedError.
   void agree(const std::optional<Error>& local);
-  /// agree() on the Error that `work` throws, if any.
+  /// agree() on the Error that `work` throws, if it throws one.
   template <typename Work>
   void agree_after(Work&& work) {
     std::optional<Error> error;
@@ -113,8 +117,8 @@ class Communicator {
   /// Throws Error{bug} on all ranks unless `value` is the same everywhere.
   void require_same(std::uint64_t value, std::string_view what);
 
-  /// Makes this rank's present and later waits throw, so that a thread inside one can be joined.
-  /// For the way out after an error only. Not collective, callable from any thread.
+  /// Makes present and later waits of this rank throw, so that a thread inside one can be joined.
+  /// Only for shutting down after an error. Not collective, callable from any thread.
   void cancel() noexcept;
 
  private:

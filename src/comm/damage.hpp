@@ -1,4 +1,4 @@
-// What a rank says of bytes that are not what their sender sent. Private to the room.
+// The error of a rank that receives bytes other than those that were sent. Private to the room.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace eqt::comm {
 
-/// Where a message came from and what for.
+/// Which rank sent a message, and for which operation.
 struct Provenance {
   StepId step = 0;
   const char* operation = "";
@@ -25,7 +25,7 @@ struct Provenance {
        from.step, from.operation, from.sender, expectation);
 }
 
-/// Unless the checksums are equal.
+/// Throws unless the checksums are equal.
 inline void require_undamaged(const Provenance& from, std::size_t bytes, std::uint64_t expected,
                               std::uint64_t found) {
   if (expected == found) return;

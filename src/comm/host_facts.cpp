@@ -36,7 +36,8 @@ std::string first_word(const std::string& text) {
   return word;
 }
 
-/// Files of that name in this process's control group and in the root of what it sees of them.
+/// Files of that name in this process's control group and in the root of the hierarchy that it
+/// sees.
 std::vector<std::string> control_group_texts(const std::string& file) {
   std::istringstream groups(text_of("/proc/self/cgroup"));
   std::vector<std::string> texts = {text_of("/sys/fs/cgroup/" + file)};
@@ -51,7 +52,7 @@ std::vector<std::string> control_group_texts(const std::string& file) {
 }  // namespace
 
 std::vector<InterfaceCount> interface_counts() {
-  // Not /sys/class/net: that shows the namespace in which /sys was mounted, this always our own.
+  // /sys/class/net shows the namespace in which /sys was mounted; this always shows our own.
   return parse_interface_counts(text_of("/proc/self/net/dev"));
 }
 
@@ -82,7 +83,7 @@ std::vector<InterfaceCount> carried_between(const std::vector<InterfaceCount>& b
     const auto then = std::find_if(before.begin(), before.end(),
                                    [&](const auto& count) { return count.name == now.name; });
     if (then == before.end()) continue;
-    // Modulo 2^64, as counters wrap.
+    // Modulo 2^64, since counters wrap around.
     carried.push_back({now.name, now.received_bytes - then->received_bytes,
                        now.sent_bytes - then->sent_bytes, now.sent_packets - then->sent_packets});
   }

@@ -1,4 +1,4 @@
-// What a rank can find out about the machine it runs on. No communication.
+// What a rank can find out about its machine without communication.
 
 #pragma once
 
@@ -9,24 +9,24 @@
 
 namespace eqt::comm {
 
-/// Bytes through one network interface since it came up, link headers included.
+/// Bytes through one network interface since it was started, link headers included.
 struct InterfaceCount {
   std::string name;
   std::uint64_t received_bytes = 0;
   std::uint64_t sent_bytes = 0;
-  std::uint64_t sent_packets = 0;  // batches that the kernel hands over count as one
+  std::uint64_t sent_packets = 0;  // a batch that the kernel hands over counts as one
 };
 
-/// The counters of this process's network namespace; empty where the system shows none.
+/// The counters of this process's network namespace; empty if the system has none.
 std::vector<InterfaceCount> interface_counts();
-/// The text of /proc/net/dev. Lines of another form are left out.
+/// Reads the text of /proc/net/dev. Lines of another form are left out.
 std::vector<InterfaceCount> parse_interface_counts(std::string_view text);
-/// What each interface carried between two readings, the busiest first; those that carried less
-/// than a quarter of the busiest are left out (a bond and its members all appear).
+/// What each interface carried between two readings, the busiest first. Interfaces that carried
+/// less than a quarter of the busiest are left out (a bond and its members are all listed).
 std::vector<InterfaceCount> carried_between(const std::vector<InterfaceCount>& before,
                                             const std::vector<InterfaceCount>& after);
 
-/// Nominal speed of an interface [Mb/s]; 0 if it tells none.
+/// Nominal speed of an interface [Mb/s]; 0 if unknown.
 int interface_megabits(const std::string& name);
 
 struct Memory {
@@ -34,19 +34,19 @@ struct Memory {
   std::uint64_t available_bytes = 0;  // without swapping
 };
 Memory memory();
-/// The text of /proc/meminfo.
+/// Reads the text of /proc/meminfo.
 Memory parse_memory(std::string_view text);
 
 /// Numbers of the cores that this process may use, ascending.
 std::vector<int> allowed_cores();
 int online_cores();
-/// Threads for a rank that shares this host: its part of the cores, or what it was bound to if
-/// that is less; at least 1.
+/// Threads for a rank that shares this host: its part of the cores, or the cores that it is bound
+/// to if these are fewer; at least 1.
 int fair_threads(int ranks_on_this_host);
-/// Cores' worth of time that the control group grants; 0 = no limit.
+/// How many cores' worth of time the control group allows; 0 = no limit.
 double core_quota();
 std::string host_name();
-/// One value per running kernel: containers and network namespaces of a machine share it.
+/// One value per running kernel; containers and network namespaces of a machine have the same.
 std::string machine_id();
 
 }  // namespace eqt::comm

@@ -1,5 +1,5 @@
-// Rounds of disjoint pairs, one after the other, share the budget equally. Ranks that are not in a
-// round sleep in its closing allgather; the two that are poll.
+// The rounds of disjoint pairs run one after the other and share the time equally. Ranks that are
+// not in a round sleep in the allgather at its end; the two that are in it poll.
 
 #include "comm/link_probe.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr double kLongestPairSeconds = 0.8;  // more time does not make the figures better
 constexpr std::size_t kFigures = 6;          // per link
 
-/// A duplicate of MPI_COMM_WORLD, so that no other message meets the probe's.
+/// A duplicate of MPI_COMM_WORLD, so that no other message is mixed with those of the probe.
 class ProbeWorld {
  public:
   ProbeWorld() {
@@ -28,7 +28,7 @@ class ProbeWorld {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   ~ProbeWorld() {
-    // Freeing is collective: while an error unwinds on one rank the others will not come.
+    // Freeing is collective: if an error unwinds on one rank, the others will not take part.
     if (std::uncaught_exceptions() == 0) check_quietly(MPI_Comm_free(&comm_), "MPI_Comm_free");
   }
   ProbeWorld(const ProbeWorld&) = delete;
@@ -50,7 +50,7 @@ void set_figures(Link& link, std::span<const double, kFigures> figures) {
   link.backward = {figures[3], figures[4], figures[5]};
 }
 
-/// The first rank of each pair knows its link, all others hold zeros: the sum is exact.
+/// The first rank of each pair knows its link; all other ranks have zeros, so the sum is exact.
 void share(Communicator& comm, std::vector<Link>& links) {
   std::vector<double> figures(kFigures * links.size());
   for (std::size_t i = 0; i < links.size(); ++i) {
@@ -104,7 +104,7 @@ std::vector<Link> probe_links(Communicator& comm, const ProbeOptions& options) {
       }
       links.push_back(link);
     }
-    comm.allgather(std::uint64_t{0});  // the next round starts everywhere when this one is over
+    comm.allgather(std::uint64_t{0});  // the next round starts on all ranks when this one is over
   }
   share(comm, links);
   return links;

@@ -13,7 +13,7 @@ namespace eqt::comm {
 struct ProbeOptions {
   double budget_seconds = 2;     // for all rounds together; a slow link may need a little more
   double timeout_seconds = 300;  // then the process ends with exit code 7; 0 = never
-  /// Called on both ranks of a pair around its measurement, for whoever watches other counters.
+  /// Called on both ranks of a pair before and after its measurement, for reading other counters.
   std::function<void(Rank peer)> before_pair = {}, after_pair = {};
 };
 
@@ -22,12 +22,12 @@ struct PairSpeed {
   LinkSpeed sent, received;  // this rank → peer, peer → this rank
 };
 
-/// For each rank the first rank of its host, as MPI sees hosts. Collective.
+/// For each rank the first rank of its host, with hosts as MPI sees them. Collective.
 std::vector<Rank> first_ranks_on_hosts(Communicator& comm);
 
-/// Measures all links of probe_schedule(); pairs of one round at once, so that n hosts take O(n)
-/// rounds. Collective; every rank gets the same bits. Neither bytes nor messages appear in
-/// byte_count().
+/// Measures all links of probe_schedule(), the pairs of one round at the same time, so that n hosts
+/// need O(n) rounds. Collective; every rank gets the same bits. byte_count() includes neither its
+/// bytes nor its messages.
 /// @throws Error{mpi}
 std::vector<Link> probe_links(Communicator& comm, const ProbeOptions& options);
 

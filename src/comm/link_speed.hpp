@@ -1,4 +1,4 @@
-// What a link between two ranks was measured to do, and who measures whom at what time.
+// The measured speeds of a link between two ranks, and the schedule of measurements.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace eqt::comm {
 /// One direction of a link.
 struct LinkSpeed {
   double latency_seconds = 0;          // half a round trip of one byte, at its 10th percentile
-  double bytes_per_second = 0;         // while nothing comes back
+  double bytes_per_second = 0;         // while nothing is sent back
   double duplex_bytes_per_second = 0;  // while the other direction sends as fast as it can
 };
 
@@ -29,13 +29,13 @@ struct RankPair {
 /// Pairs that measure at the same time; no rank is in two of them.
 using ProbeRound = std::vector<RankPair>;
 
-/// Every pair of `members` once, in n-1 rounds (n even) or n rounds (n odd): the circle method of
-/// tournaments. One member stays, the others move one seat a round.
+/// Every pair of `members` once, in n-1 rounds (n even) or n rounds (n odd), by the circle method
+/// of tournaments: one member stays, the others move by one place per round.
 std::vector<ProbeRound> round_robin(std::span<const Rank> members);
 
-/// First the pairs of hosts, each represented by its first rank; then, on all hosts at once, the
-/// first rank with each of up to `kProbedNeighbours` others, one after the other because they share
-/// the host's memory bandwidth.
+/// First the pairs of hosts, each represented by its first rank. Then, on all hosts at the same
+/// time, the first rank with each of up to `kProbedNeighbours` others, one after the other because
+/// they share the host's memory bandwidth.
 /// @param first_on_host for each rank the first rank of its host
 std::vector<ProbeRound> probe_schedule(std::span<const Rank> first_on_host);
 

@@ -13,13 +13,13 @@ namespace {
 
 constexpr char kGone = '-';
 
-/// As proc(5) has it: R running, S asleep, D asleep beyond signals, T stopped, Z ended but not
-/// fetched yet.
+/// The state as in proc(5): R running, S asleep, D asleep and not interruptible, T stopped, Z ended
+/// but not yet waited for.
 char state_in(const std::string& folder) {
   std::ifstream file(folder + "/stat");
   std::string line;
   if (!std::getline(file, line)) return kGone;
-  const std::size_t name_ends = line.rfind(") ");  // a name may hold anything
+  const std::size_t name_ends = line.rfind(") ");  // a name may contain any character
   return name_ends == std::string::npos || name_ends + 2 >= line.size() ? kGone
                                                                         : line[name_ends + 2];
 }

@@ -1,4 +1,4 @@
-// What every MPI call of this room needs. Private to the room.
+// Helpers for every MPI call of this room. Private to the room.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace eqt::comm {
 
-/// Tags stay below 32767, the least upper bound that MPI guarantees.
+/// Tags stay below 32767, the smallest upper bound that MPI guarantees.
 enum Tag : int { kFirstChannelTag = 1, kLastTag = 32766 };
 
 /// @throws Error{mpi} with MPI's own text
@@ -28,7 +28,7 @@ inline void check(int code, const char* call) {
   fail(Kind::mpi, "{} failed: {}", call, text.data());
 }
 
-/// Likewise a warning, for destructors, which cannot throw.
+/// The same as a warning, for destructors, which cannot throw.
 inline void check_quietly(int code, const char* call) noexcept {
   try {
     check(code, call);
@@ -42,12 +42,12 @@ inline int checked_int(std::size_t count) {
   return static_cast<int>(count);
 }
 
-/// How a thread waits for messages. Those of other hosts it awaits asleep: a thread that spins
-/// takes the core from computing and from the kernel's own network work. Each look costs some 20
-/// microseconds of that core (MPI polls its sockets), so a nap is a quarter of the wait so far, or
-/// of what such waits took before: a slow link is looked at a few times a chunk, a fast one every
-/// 100 microseconds. Messages of this host come at the speed of memory: it looks again and again
-/// for a moment, giving way to others, and sleeps only then.
+/// How a thread waits for messages. For messages of other hosts it sleeps: a thread that spins
+/// takes the core away from computing and from the kernel's own network work. Each check costs some
+/// 20 microseconds of that core (MPI polls its sockets), so a sleep lasts a quarter of the wait so
+/// far, or of what such waits took before: a slow link is checked a few times per chunk, a fast one
+/// every 100 microseconds. Messages of this host arrive at the speed of memory: for a moment the
+/// thread checks again and again, yielding to others, and only then sleeps.
 class Patience {
  public:
   void pause(bool within_host) {
@@ -64,20 +64,20 @@ class Patience {
           std::clamp<Clock::duration>(std::max(waited, usual_) / 4, kShortest, kLongest));
     }
   }
-  /// Something moved: a wait ends, if there was one.
+  /// Something has moved: the present wait, if any, is over.
   void moved() {
     const auto waited = waiting_ ? Clock::now() - since_ : Clock::duration::zero();
     usual_ = std::max(waited, usual_ / 2);
     waiting_ = false;
   }
-  /// The next pause is the first of another wait.
+  /// The next pause is the first one of another wait.
   void reset() { waiting_ = false; }
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kEager{200}, kShortest{100}, kLongest{500};
   Clock::time_point since_;
-  Clock::duration usual_{0};  // of the waits before, lately
+  Clock::duration usual_{0};  // of recent waits
   bool waiting_ = false;
 };
 

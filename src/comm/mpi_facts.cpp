@@ -18,7 +18,8 @@ std::string thread_level() {
   return level >= MPI_THREAD_FUNNELED ? "funneled" : "single";
 }
 
-/// The name of an enumerated control variable's present value; "" if there is no such variable.
+/// The name of the present value of an enumerated control variable; "" if there is no such
+/// variable.
 std::string enumerated_value(const char* variable) {
   int index = 0;
   if (MPI_T_cvar_get_index(variable, &index) != MPI_SUCCESS) return "";

@@ -1,4 +1,4 @@
-// How the MPI library beneath this job was built and set.
+// How the MPI library of this job was built and configured.
 
 #pragma once
 
@@ -10,7 +10,7 @@ struct MpiFacts {
   std::string library;       // "Open MPI v4.1.4"
   std::string thread_level;  // single, funneled, serialized or multiple
   /// How ranks of one host read each other's memory: Open MPI's "cma", "knem", "xpmem", "emulated"
-  /// or "none" (through shared segments, copied twice); "" where the library does not tell.
+  /// or "none" (through shared segments, copied twice); "" if the library does not say.
   std::string single_copy;
 };
 

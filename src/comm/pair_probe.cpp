@@ -1,15 +1,15 @@
-// Latency is half a round trip of one byte, polled without sleeping: a sleeping poll adds its own
-// 50 to 200 us to every message (naps of 10 us begin after a millisecond). The fastest tenth of the
-// trips counts: slower ones waited for a core.
+// Latency is half a round trip of one byte, polled without sleeping: polling with sleeps adds 50 to
+// 200 us to every message (sleeps of 10 us begin after a millisecond). Only the fastest tenth of
+// the trips counts, because slower ones waited for a core.
 //
 // Bandwidth is the slope of bytes over time at the receiver, after the first part of a stream. The
 // first part is what a token bucket lets pass at any speed (128 KiB by default in our network
-// laboratory), what fills the buffers of the way, and TCP's slow start. Streams double in size
-// until the next one would not fit into the time given. The last part does not count either: the
-// kernel hands on 64 KiB at a time, and a smaller rest sooner.
+// laboratory), what fills the buffers on the way, and TCP's slow start. Streams double in size
+// until the next one would not fit into the given time. The last part does not count either: the
+// kernel passes on 64 KiB at a time, but a smaller rest sooner.
 //
-// Chunks of 32 KiB travel eagerly over Open MPI's TCP (limit 64 KiB): no answer has to come back
-// through a direction that is filled with data, which is what the duplex figure is about.
+// Chunks of 32 KiB are sent eagerly by Open MPI's TCP (limit 64 KiB): no answer has to come back
+// through a direction that is full of data, which is what the duplex figure measures.
 
 #include "comm/pair_probe.hpp"
 
@@ -37,15 +37,15 @@ constexpr std::size_t kLargestBuffers = std::size_t{16} << 20;  // of sockets an
 constexpr std::size_t kTrustedStream = std::size_t{512} << 10;
 constexpr std::size_t kLeastStream = std::size_t{64} << 10, kLargestStream = std::size_t{1} << 30;
 constexpr int kWarmUps = 3, kLeastPings = 7, kMostPings = 201;
-constexpr double kLeastSpan = 1e-6;  // seconds between two arrivals that a rate may be taken from
+constexpr double kLeastSpan = 1e-6;     // seconds between two arrivals, for a rate
 constexpr double kTrustedSpan = 50e-3;  // seconds; on a link this slow a short stream must do
-constexpr double kLargestGain = 1.5;  // of a slope over the average of the stream it is taken from
-constexpr double kPrompt = 200e-6;    // seconds between looking and finding
+constexpr double kLargestGain = 1.5;    // of a slope over the average of its stream
+constexpr double kPrompt = 200e-6;      // seconds between checking and finding
 constexpr unsigned kPollsPerYield = 16;
-constexpr double kEagerSeconds = 1e-3;  // of polling; then short sleeps, for others need cores too
+constexpr double kEagerSeconds = 1e-3;  // of polling; then short sleeps: others need cores too
 constexpr const char* kOperation = "link probe";
 
-/// Fast links get larger chunks, where the cost of a message would show.
+/// Fast links get larger chunks, because there the cost of a message would be visible.
 std::size_t chunk_of(std::size_t stream_bytes) {
   return std::clamp(stream_bytes / 1024, kLeastChunk, kLargestChunk);
 }
@@ -57,14 +57,15 @@ std::size_t first_part_of(std::size_t stream_bytes) {
 std::size_t last_part_of(std::size_t stream_bytes) { return std::min(stream_bytes / 4, kLastPart); }
 
 std::size_t stream_for(double bytes_per_second, double seconds) {
-  constexpr double kSlowLink = 1e6;  // bytes per second; half of the least stream must do there
+  constexpr double kSlowLink = 1e6;  // bytes per second; there half of the least stream must do
   const auto wanted = static_cast<std::size_t>(std::max(0.0, bytes_per_second * seconds));
   const auto least = bytes_per_second < kSlowLink ? kTrustedStream / 2 : kTrustedStream;
   return std::clamp(wanted, least, kLargestStream);
 }
 
-/// Between two looks: nothing, a yield now and then (on a host with more ranks than cores the peer
-/// may wait for this one), and after a millisecond, where they do not show any more, naps.
+/// Between two checks: nothing; a yield now and then (on a host with more ranks than cores the peer
+/// may wait for this one); and after a millisecond, when they no longer affect the result, short
+/// sleeps.
 class Impatience {
  public:
   void pause() {
@@ -91,24 +92,25 @@ void poll(std::span<MPI_Request> requests) {
   }
 }
 
-/// So many bytes had arrived at that time.
+/// The number of bytes that had arrived at a time.
 struct Sample {
   double seconds;
   std::size_t bytes;
-  bool prompt;  // nothing had been there a moment ago: the time is that of the arrival
+  bool prompt;  // nothing was there a moment before: this is the time of arrival
 };
 
 /// The median of the slopes over half of the samples. A receiver that loses its core for a while
-/// finds a full buffer afterwards; the ends alone, and samples of what had been waiting, would
-/// mislead by that while.
+/// finds a full buffer afterwards. The ends alone, and samples of data that had been waiting, would
+/// be wrong by that while.
 /// @param whole the stream's last sample
 /// @return bytes per second
 double slope(std::vector<Sample> samples, const Sample& whole) {
   const auto is_late = [](const Sample& sample) { return !sample.prompt; };
   const auto late = std::count_if(samples.begin(), samples.end(), is_late);
   const double average = static_cast<double>(whole.bytes) / std::max(whole.seconds, kLeastSpan);
-  // A fast link always has something waiting, and so has a receiver that hardly got its core. The
-  // latter may find a whole short stream in the buffers of the way: its slope says nothing.
+  // On a fast link something is always waiting, but also for a receiver that hardly got its core.
+  // The latter may find a whole short stream in the buffers on the way, and then its slope says
+  // nothing.
   if (2 * static_cast<std::size_t>(late) < samples.size()) {
     std::erase_if(samples, is_late);
   } else if (whole.bytes < kLargestBuffers) {
@@ -127,7 +129,7 @@ double slope(std::vector<Sample> samples, const Sample& whole) {
   return std::min(*middle, kLargestGain * average);
 }
 
-/// One direction of a stream: chunks in order, a slot for each that is in flight.
+/// One direction of a stream: chunks in order, with a slot for each chunk in flight.
 class Lane {
  public:
   using Post = std::function<int(std::size_t slot, std::size_t bytes)>;
@@ -136,7 +138,7 @@ class Lane {
   void fill_window() {
     for (std::size_t slot = 0; slot < kWindow; ++slot) post(slot);
   }
-  /// The chunk in `slot` has moved; another one takes its place.
+  /// The chunk in `slot` has moved; the next one uses the slot.
   void next(std::size_t slot) {
     moved_ += in_flight_[slot];
     post(slot);
@@ -173,7 +175,7 @@ PairSpeed PairProbe::measure(double seconds) {
   const double backward = one_way(!first_, 0.3 * seconds);
   speed.sent.bytes_per_second = first_ ? forward : backward;
   speed.received.bytes_per_second = first_ ? backward : forward;
-  // As many bytes as each direction moves in the same time, so that they end together.
+  // Each direction sends as many bytes as it can in the same time, so that both end together.
   const Arrival arrival = stream(stream_for(speed.sent.bytes_per_second, 0.3 * seconds),
                                  stream_for(speed.received.bytes_per_second, 0.3 * seconds));
   speed.received.duplex_bytes_per_second = arrival.bytes_per_second;
@@ -181,7 +183,7 @@ PairSpeed PairProbe::measure(double seconds) {
   return speed;
 }
 
-/// The first rank of the pair measures; its message says whether another one follows.
+/// The first rank of the pair measures; its message says whether there is another one.
 double PairProbe::latency(double seconds) {
   std::vector<double> trips;
   std::byte more{1};
@@ -235,14 +237,14 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
                      kDataTag, comm_, &requests[kWindow + slot]);
   });
   in.fill_window();
-  swap(0.0);  // both have room for what comes
+  swap(0.0);  // both ranks are ready to receive
   const Stopwatch clock;
   out.fill_window();
 
   std::vector<Sample> samples;
   samples.reserve(in_bytes / chunk_of(in_bytes) + 1);
   std::array<int, 2 * kWindow> done{};
-  double seen_empty = -1;  // seconds; before the start: something was there at the last look
+  double seen_empty = -1;  // seconds; before the start: something was there at the last check
   Impatience impatience;
   while (!in.ended() || !out.ended()) {
     int count = 0;

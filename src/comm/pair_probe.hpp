@@ -22,10 +22,10 @@ class PairProbe {
  private:
   struct Arrival {
     double bytes_per_second = 0;  // of what came after the first part
-    double span_seconds = 0;      // that it took
-    double elapsed_seconds = 0;   // until everything was here
+    double span_seconds = 0;      // duration of that part
+    double elapsed_seconds = 0;   // until everything had arrived
   };
-  struct Verdict {  // what a receiver tells its sender
+  struct Verdict {  // what a receiver reports to its sender
     double bytes_per_second = 0;
     double go_on = 0;
   };

@@ -29,8 +29,9 @@ std::string where(const Session& session) {
                      last_activity());
 }
 
-/// The first of these variables that is set to a whole number from 0 on. Anything else was not
-/// written by a launcher, and the numbers only serve sentences and watching: it counts as not set.
+/// The first of these variables that is a whole number from 0 on. Any other value was not written
+/// by a launcher and counts as not set; the numbers are only used in messages and for watching
+/// peers.
 int launched(std::initializer_list<const char*> names, int otherwise) {
   for (const char* name : names) {
     const char* const value = std::getenv(name);
@@ -46,7 +47,8 @@ int launched(std::initializer_list<const char*> names, int otherwise) {
 
 void print(std::string_view kind, const std::string& sentence) {
   const std::string line = fmt::format("equant-train: {}: {}\n", kind, sentence);
-  // One write, so that the sentences of several ranks do not interleave; a lost one has no remedy.
+  // One write, so that messages of several ranks do not interleave. If it fails, nothing can be
+  // done.
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -80,12 +82,13 @@ Session::Session(int* argc, char*** argv, double timeout_seconds) {
   set_timeout(timeout_seconds);
   const Watchdog::Guard guard(*watchdog_, "MPI_Init");
   int provided = MPI_THREAD_SINGLE;
-  // MULTIPLE, because an abort by the main thread may meet a call of the communication thread.
+  // MULTIPLE, because an abort by the main thread may happen during a call of the communication
+  // thread.
   if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
     fail(Kind::mpi,
          "MPI could not be started; try `mpirun -np 1 hostname` to check the installation");
   }
-  // Under the default handler MPI ends the process where check() would say what was wrong.
+  // Under the default handler MPI would end the process before check() could say what was wrong.
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");

@@ -1,4 +1,4 @@
-// MPI from start to end, and the one place where the program's errors are caught.
+// MPI from start to end, and the only place where the program's errors are caught.
 
 #pragma once
 
@@ -11,14 +11,15 @@
 
 namespace eqt::comm {
 
-/// An error that every rank holds (same sentence, same kind): the job ends calmly, rank 0 prints.
+/// An error that every rank has (same message, same kind): the job ends in order, rank 0 prints.
 class AgreedError : public Error {
  public:
   using Error::Error;
 };
 
-/// MPI_Init_thread ... MPI_Finalize, both with a deadline. If destroyed while an exception unwinds,
-/// it aborts the world instead: finalizing would wait for ranks that are stuck in a collective.
+/// MPI_Init_thread ... MPI_Finalize, both with a deadline. If it is destroyed while an exception
+/// unwinds, it aborts the world instead, since finalizing would wait for ranks that are stuck in a
+/// collective.
 class Session {
  public:
   /// @param timeout_seconds for starting; 0 = none
@@ -34,7 +35,7 @@ class Session {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
 
-  /// For ending. Not collective.
+  /// The deadline of MPI_Finalize. Not collective.
   void set_timeout(double seconds) const;
 
  private:
@@ -43,27 +44,27 @@ class Session {
   mutable std::unique_ptr<Watchdog> watchdog_;
 };
 
-/// This process's rank and the job's size as mpirun tells them before MPI starts; kNobody and 0
-/// without one.
+/// This process's rank and the job's size, which mpirun tells before MPI starts; kNobody and 0
+/// without mpirun.
 int launched_rank() noexcept;
 int launched_size() noexcept;
 
-/// What ended the program, for its user.
+/// Why the program ended, for its user.
 struct Failure {
   Kind kind;
   std::string sentence;
 };
-/// Of the exception that is being handled: an Error's own; a sentence of its own for memory,
-/// threads and files that the system does not give; Error{bug} for any other.
+/// The failure of the exception that is being handled: an Error's own; a message of its own for
+/// memory, threads and files that the system refuses; Error{bug} for any other.
 Failure current_failure();
 
-/// Runs `body` and returns its result. An AgreedError is printed by rank 0 and its exit code
-/// returned; any other exception is printed with rank and host and the world is aborted with the
-/// exit code that current_failure() says. The only catch in a training run.
+/// Runs `body` and returns its result. An AgreedError is printed by rank 0, and its exit code
+/// returned. Any other exception is printed with rank and host, and the world is aborted with the
+/// exit code of current_failure(). The only catch in a training run.
 int run_guarded(const Session& session, const std::function<int()>& body);
 
-/// Ends the job with the kind's exit code: MPI_Abort, and this process alone where that waits for
-/// what is stuck, or where MPI does not run. Callable from any thread.
+/// Ends the job with the kind's exit code: by MPI_Abort, or this process only, if MPI_Abort waits
+/// for something that is stuck or MPI does not run. Callable from any thread.
 [[noreturn]] void abort_world(Kind kind);
 
 /// "Open MPI v4.1.4, ..." in one line.
@@ -72,7 +73,7 @@ std::string mpi_description();
 /// Writes "equant-train: KIND: SENTENCE" to stderr in one piece.
 void print_error(Kind kind, const std::string& sentence);
 
-/// Likewise "equant-train: warning: SENTENCE", for what the job survives.
+/// The same for "equant-train: warning: SENTENCE", when the job can continue.
 void print_warning(const std::string& sentence);
 
 }  // namespace eqt::comm

@@ -19,7 +19,7 @@ namespace eqt::comm {
 namespace {
 
 constexpr std::array<int, 6> kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP};
-// One request often comes twice: to a group of processes and through mpirun.
+// One request often comes twice: to the group of processes, and through mpirun.
 constexpr std::int64_t kSameRequestNs = 500'000'000;
 
 // Only lock-free words: a handler touches nothing else.
@@ -39,7 +39,7 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// A sentence put together without memory from the heap: for a handler.
+/// A message that is composed without memory from the heap, for use in a handler.
 class Line {
  public:
   Line& operator<<(std::string_view text) {
@@ -57,7 +57,7 @@ class Line {
     return *this << std::string_view(&digits[at], digits.size() - at);
   }
   void print() const {
-    // A lost sentence has no remedy.
+    // If it fails, nothing can be done.
     [[maybe_unused]] const auto written = write(STDERR_FILENO, bytes_.data(), used_);
   }
 
@@ -66,7 +66,7 @@ class Line {
   std::size_t used_ = 0;
 };
 
-/// mpirun tells all ranks of the job: the first one speaks for them.
+/// mpirun signals all ranks of the job: the first one reports for all.
 [[noreturn]] void stop_at_once(int number, bool all_ranks) {
   const int rank = g_rank.load();
   if (!all_ranks || rank <= 0) {
@@ -84,7 +84,7 @@ extern "C" void note_signal(int number, siginfo_t* info, void*) {
   const int saved = errno;
   const std::int64_t now = now_ns();
   const bool from_launcher = g_launched.load() && info->si_pid == getppid();
-  // mpirun's SIGTERM says that another rank has died: the watchdog tells what this one waited for.
+  // mpirun's SIGTERM means that another rank has died: the watchdog says what this one waited for.
   if (g_meaning.load() == OnSignal::stop_at_once && !(from_launcher && number == SIGTERM))
     stop_at_once(number, from_launcher);
   int none = 0;

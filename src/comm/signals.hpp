@@ -1,4 +1,4 @@
-// Signals that end a run. This file's handler is the program's only one.
+// Signals that end a run. The handler in this file is the only one of the program.
 
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace eqt::comm {
 
-/// What the first signal means.
+/// The effect of the first signal.
 enum class OnSignal {
-  end,  // the watchdog says what the rank waited for, then the signal does what it always does
+  end,           // the watchdog says what the rank waited for, then the signal has its usual effect
   stop_at_once,  // there is nothing to save yet: a sentence, then exit code 75
   finish_step,  // the run ends after a step that all ranks agree on; see Communicator::stop_asked()
   finish_writing  // the run is over but for its last files; the watchdog waits half a minute for
@@ -22,17 +22,17 @@ struct Signal {
   double seconds_ago = 0;
 };
 
-/// From now on SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and SIGHUP are noted. A second one, half
-/// a second or more after the first, ends the process at once; SIGXCPU comes every second, so it
-/// never is a second one. A signal that is ignored stays ignored. Open MPI's mpirun passes SIGUSR1
-/// and SIGUSR2 on as they are; of SIGTERM and SIGINT it makes an end within a second. May be called
-/// again, to change what they mean.
+/// From now on SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and SIGHUP are recorded. A second one,
+/// half a second or more after the first, ends the process at once. SIGXCPU comes every second and
+/// never counts as a second one. A signal that is ignored stays ignored. Open MPI's mpirun passes
+/// SIGUSR1 and SIGUSR2 on unchanged; after SIGTERM and SIGINT it ends the job within a second. Call
+/// it again to change the effect of the first signal.
 void note_signals(OnSignal meaning);
 
-/// After the run: nothing is left that a signal could end in a better way.
+/// For the end of the run, when a signal could no longer do anything useful.
 void ignore_signals() noexcept;
 
-/// Whether anyone has called note_signals().
+/// Whether note_signals() was called.
 bool signals_are_noted() noexcept;
 OnSignal meaning_of_signals() noexcept;
 
@@ -42,7 +42,7 @@ std::optional<Signal> first_signal() noexcept;
 /// "SIGTERM", "SIGINT", ... Callable in a handler.
 const char* signal_name(int number) noexcept;
 
-/// Ends the process as if nobody had noted the signal.
+/// Ends the process as if the signal had not been handled.
 void end_by(int signal) noexcept;
 
 }  // namespace eqt::comm

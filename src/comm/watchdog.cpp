@@ -19,7 +19,8 @@ constexpr double kShortestSleep = 1;  // [seconds] a busy machine does not count
 constexpr double kHeartShare = 0.9;   // of the deadline: before those of peers end
 constexpr double kLastWriting = 30;   // [seconds] that a signal leaves for the last files
 
-/// What is left of the time between mpirun's SIGTERM and its SIGKILL for a rank to say why it ends.
+/// The rest of the time between mpirun's SIGTERM and its SIGKILL, in which a rank can say why it
+/// ends.
 double last_words_seconds() {
   const char* const text = std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
   constexpr double kDay = 86400;
@@ -39,7 +40,8 @@ std::int64_t now_ns() {
 
 const char* last_activity() noexcept { return g_last_activity.load(std::memory_order_relaxed); }
 
-// Armed and disarmed thousands of times a second, so a handful of relaxed stores and one clock.
+// It is armed and disarmed thousands of times per second, so it uses only a few relaxed stores and
+// one clock.
 void Watchdog::arm(const char* operation, int peer) noexcept {
   const std::int64_t now = now_ns();
   started_ns_.store(now, std::memory_order_relaxed);
@@ -106,14 +108,14 @@ void Watchdog::watch() {
   }
 }
 
-/// Time in which this process did not exist for the scheduler is nobody's silence.
+/// Time in which the scheduler did not run this process is not counted as silence of any rank.
 void Watchdog::notice_sleep(double slept) {
   if (slept < std::max(kShortestSleep, timeout_seconds_ / 2)) return;
   const std::int64_t now = now_ns();
   started_ns_.store(now, std::memory_order_relaxed);
   moved_ns_.store(now, std::memory_order_relaxed);
   beat_ns_.store(now, std::memory_order_relaxed);
-  // No error: whoever reads "timeout" may end a job that is well again.
+  // This is not an error: a reader of "timeout" might end a job that works again.
   print_warning(
       fmt::format("{} for {:.1f} s, by SIGSTOP or by a machine that slept or was overloaded, and "
                   "goes on now",
@@ -126,7 +128,7 @@ double Watchdog::seconds_since(const std::atomic<std::int64_t>& start) const {
 
 void Watchdog::check_exchange() {
   const char* operation = operation_.load(std::memory_order_acquire);
-  // It may be armed again between the two loads; then its start is newer and the wait short.
+  // It may be armed again between the two loads; then its start is newer and the wait is short.
   if (operation == nullptr || seconds_since(started_ns_) < timeout_seconds_) return;
   end(fmt::format("{} made no progress for {:g} s{}; {} {}", where(operation), timeout_seconds_,
                   awaited(), suspicion(), kKey));
@@ -148,8 +150,8 @@ void Watchdog::check_heart() {
                   where(activity), silent, kKey));
 }
 
-/// A first signal that shall end the run after a step is the trainer's to see, unless mpirun, which
-/// kills in a moment, sent it and nothing moves any more.
+/// A first signal that is to end the run after a step is handled by the trainer, unless it comes
+/// from mpirun, which will kill the rank in a moment, and nothing moves any more.
 void Watchdog::check_signals() {
   const auto signal = first_signal();
   if (!signal) return;
@@ -176,8 +178,8 @@ void Watchdog::check_signals() {
   end_by(signal->number);
 }
 
-/// The steps are done, so there is no next one to stop after: a signal waits for the last files, as
-/// long as a file system may need that still moves.
+/// All steps are done, so there is no next step to stop after: the signal leaves time for the last
+/// files, as long as a file system that still works may need.
 void Watchdog::check_last_writing(const Signal& signal) {
   const char* activity = activity_.load(std::memory_order_acquire);
   const double patience = std::min(kLastWriting, kHeartShare * timeout_seconds_ / 2);
@@ -191,9 +193,9 @@ void Watchdog::check_last_writing(const Signal& signal) {
 
 void Watchdog::end(const std::string& sentence, Kind kind) const {
   print_error(kind, sentence);
-  // mpirun hears of an exit only when all threads are gone.
+  // mpirun learns of an exit only when all threads have ended.
   if (has_unkillable_thread()) abort_world(kind);
-  // Not exit(): its handlers would run beside a thread that is stuck inside MPI.
+  // Not exit(): its handlers would run while a thread is stuck inside MPI.
   std::_Exit(static_cast<int>(kind));
 }
 

@@ -1,4 +1,4 @@
-// A deadline around all waiting: a rank that waits too long ends the job with a sentence.
+// A deadline for all waiting: a rank that waits too long ends the job with a message.
 
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace eqt::comm {
 
-/// What any watchdog of this process heard last of, for messages.
+/// The last activity that any watchdog of this process was told of, for messages.
 const char* last_activity() noexcept;
 
-/// One thread that ends the process (exit code 7) when an armed operation runs past its deadline,
-/// even where the waiting thread is stuck inside MPI, or when the thread that made the watchdog
-/// does not say for as long that its own work goes on. Where mpirun ends this rank because another
-/// one died, it says what the rank waited for.
+/// A thread that ends the process (exit code 7) in two cases: an armed operation takes longer than
+/// its deadline, even if the waiting thread is stuck inside MPI; or the thread that made the
+/// watchdog does not report for that long that its own work continues. If mpirun ends this rank
+/// because another one died, it says what the rank waited for.
 class Watchdog {
  public:
   static constexpr int kNobody = -1;
@@ -33,17 +33,18 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Shown beside the operation's name when it runs out of time.
+  /// Shown with the operation's name in a timeout message.
   void set_step(std::uint64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
   std::uint64_t step() const noexcept { return step_.load(std::memory_order_relaxed); }
 
-  /// What else can be said about peers that do not answer: called when time is up, on the
+  /// What else is known about peers that do not answer. Called when the deadline has passed, on the
   /// watchdog's thread, which waits for it. "" = nothing.
   void set_inquiry(std::function<std::string()> inquiry);
 
-  /// Starts the deadline, anew if it was running.
+  /// Starts the deadline, again if it was running.
   /// @param operation a string literal
-  /// @param peer whose message is awaited, if one is; this rank itself: nobody else is to blame
+  /// @param peer the rank whose message is awaited, if there is one; this rank itself: no other
+  /// rank is to blame
   void arm(const char* operation, int peer = kNobody) noexcept;
   void disarm() noexcept;
 

@@ -1,4 +1,4 @@
-// From config keys to a topology.
+// Makes a topology from config keys.
 
 #pragma once
 
@@ -12,14 +12,14 @@ namespace eqt::config {
 
 using TopologyConfig = RunConfig::Synchronization::Topology;
 
-/// What can be told without a number of ranks and without reading the file: keys that would
-/// silently do nothing, weights that do not suit the kind.
-/// @throws Error{usage}; `origin` says where the keys stand
+/// Checks that need neither the number of ranks nor the graph file: keys that would silently do
+/// nothing, and weights that do not suit the kind.
+/// @throws Error{usage}; `origin` names the source of the keys
 void check_topology(const TopologyConfig& config, const std::string& origin);
 
 /// @param graph_text the text of config.file, for the kind "graph"
-/// @throws Error{usage} if there is no such topology of this many ranks: what is wrong and a choice
-/// that works
+/// @throws Error{usage} if there is no such topology of this many ranks: what is wrong, and a
+/// choice that works
 std::unique_ptr<topology::Topology> build_topology(const TopologyConfig& config, int ranks,
                                                    const std::string& graph_text = {});
 

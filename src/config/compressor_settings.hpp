@@ -21,9 +21,9 @@ void check_compressor_sets(const std::vector<std::string>& sets);
 RunConfig compressor_config(const std::string& name, const std::vector<std::string>& sets,
                             const std::string& about);
 
-/// What `make(name)` makes of each compressor that was asked for; if none was, of the `usual` ones,
-/// without those that refuse the settings.
-/// @throws Error{usage} what make throws; that none of the usual ones takes the settings
+/// The results of `make(name)` for each compressor that was asked for; if none was, for the `usual`
+/// ones, without those that refuse the settings.
+/// @throws Error{usage} as `make` does, or if none of the usual ones accepts the settings
 template <typename Make>
 auto asked_or_usual(const std::vector<std::string>& asked, const std::vector<std::string>& usual,
                     const Make& make) {

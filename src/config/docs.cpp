@@ -15,8 +15,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// The object in which `key` stands, by its dotted name, and the last part of the name. `step_into`
-/// goes from an object to the one inside that is named so.
+/// The object of `key`, by its dotted name, and the last part of the name. `step_into` goes from an
+/// object to its member of that name.
 template <typename StepInto>
 OrderedJson& place_of(OrderedJson& root, const std::string& key, StepInto step_into) {
   OrderedJson* object = &root;

@@ -1,4 +1,4 @@
-// What must be the same on all ranks, as names and values that a message can show.
+// Facts that must be the same on all ranks, as names and values that a message can show.
 
 #pragma once
 
@@ -24,12 +24,12 @@ Facts config_facts(const RunConfig& config);
 
 /// One text for another rank, or for a file.
 std::string packed(const Facts& facts);
-/// The facts that were packed. @throws Error{kind} if it is no such text; `whose` for the sentence
+/// Reads packed facts. @throws Error{kind} if the text is not valid; `whose` is for the message
 Facts unpacked(const std::string& text, std::string_view whose = "rank 0's settings",
                Kind kind = Kind::wire);
 
-/// "compressor.bits 8 instead of 4, seed 2 instead of 1": each fact of `found` that is another in
-/// `expected`, and each that only one of them has; "" if there is none.
+/// "compressor.bits 8 instead of 4, seed 2 instead of 1": each fact of `found` that differs in
+/// `expected`, and each that only one of them has; "" if there are none.
 std::string differences(const Facts& expected, const Facts& found);
 
 }  // namespace eqt::config

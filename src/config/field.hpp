@@ -21,17 +21,17 @@ namespace eqt::config {
 
 enum class FieldType { text, boolean, integer, number, number_list, number_or_auto, per_rank };
 
-/// What a text may hold beside being valid UTF-8 and not empty.
+/// What a text may be, besides valid UTF-8 and not empty.
 enum class TextRule {
   any,
   folder_name,  // at most 128 bytes, no '/', no control character, no leading '.'
   path,         // no control character
 };
 
-/// What `--resume` says to a value that is not the checkpoint's.
+/// How `--resume` treats a value that differs from the checkpoint's.
 enum class OnResume {
   may_change,             // the saved state means the same
-  may_change_with_ranks,  // it would not, unless other ranks begin that part of it anew
+  may_change_with_ranks,  // it would not, unless other ranks start that part again
   must_stay               // it would not
 };
 
@@ -160,7 +160,7 @@ struct Field {
   }
 };
 
-/// @throws Error{usage} if `value` is not one that `field` takes; `where` says who gave it.
+/// @throws Error{usage} unless `field` accepts `value`; `where` names its source.
 void check_value(const Field& field, const Json& value, const std::string& where);
 
 /// "an integer in [1, 8]", "a number in (0, 1]", "\"auto\" or a number in (0, 20]", ...

@@ -18,9 +18,9 @@ inline constexpr int kMostGraphRanks = 4096;
 /// large
 std::string read_graph_file(const std::string& path);
 
-/// Checks every byte, but not whether the edges make a graph that ranks can train on:
-/// topology::check_options and make_topology do.
-/// @throws Error{usage}: malformed JSON, a key that is unknown, missing or stands twice, a wrong
+/// Checks every byte, but not whether ranks can train on the graph: topology::check_options and
+/// make_topology do.
+/// @throws Error{usage}: malformed JSON, a key that is unknown, missing or occurs twice, a wrong
 /// type or a number out of range; `origin` names the file
 topology::Graph parse_graph(const std::string& text, const std::string& origin);
 

@@ -57,8 +57,8 @@ std::size_t key_distance(std::string_view wrong, std::string_view key) {
   return leaves + section_distance(a.section, b.section);
 }
 
-/// Whether so many edits of two words are typing errors rather than another word. Long words
-/// forgive more, as in compilers' suggestions.
+/// Whether this many edits between two words are typing errors rather than another word. Longer
+/// words may have more, as in compilers' suggestions.
 bool few_edits(std::size_t edits, std::string_view a, std::string_view b) {
   return edits <= (std::max(a.size(), b.size()) + 2) / 3;
 }

@@ -23,7 +23,7 @@ struct Given {
 
 using GivenByKey = std::map<std::string, Given, std::less<>>;
 
-/// The names that stand in a section ("" at the top): "name, bits, ...".
+/// The names in a section ("" at the top): "name, bits, ...".
 std::string names_in(std::string_view section) {
   std::vector<std::string> names;
   const std::string prefix = section.empty() ? "" : std::string(section) + ".";
@@ -82,8 +82,8 @@ void read_object(const Json& object, const std::string& prefix, const std::strin
   }
 }
 
-/// The value that `text` stands for: JSON if it is JSON, else a string. A text key takes `text` as
-/// it is unless it is a JSON string, so that a name made of digits needs no second pair of quotes.
+/// The value of `text`: JSON if it is JSON, else a string. A text key takes `text` as it is unless
+/// it is a JSON string, so that a name made of digits needs no second pair of quotes.
 Json set_value(const Field& field, const std::string& text, const std::string& where) {
   Json value = parse_value(text, where);
   if (value.is_discarded()) return text;

@@ -64,7 +64,7 @@ class Catalogue {
     rows_.push_back(row);
   }
 
-  /// nullptr if there is none of this name.
+  /// The row of this name; nullptr if there is none.
   const Row* find(std::string_view name) const noexcept {
     for (const Entry<Row> row : rows_)
       if (row->name == name) return &*row;

@@ -1,4 +1,4 @@
-// Products of sizes that came from outside.
+// Multiplies sizes that came from outside.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace eqt {
 
-/// The product of `factors`. @param what it counts, for the sentence
-/// @throws Error{kind} if it is too large for its type
+/// The product of `factors`. @param what names it in the error message
+/// @throws Error{kind} if the product is too large for its type
 template <std::unsigned_integral T>
 T checked_product(std::initializer_list<T> factors, Kind kind, std::string_view what) {
   T product = 1;

@@ -19,7 +19,7 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// By the processor time of this thread: what others do on its core hardly shows.
+/// By the processor time of this thread, which hardly counts what other threads do on its core.
 class WorkStopwatch {
  public:
   double seconds() const { return now() - start_; }

@@ -20,8 +20,8 @@ enum class Kind : int {
   diverged = 4,      // a loss or gradient that is not finite
   wire = 5,          // a malformed message
   mpi = 6,           // an MPI call failed
-  timeout = 7,       // a collective ran past its deadline
-  bug = 70,          // a broken promise inside this program
+  timeout = 7,       // an exchange took longer than its deadline
+  bug = 70,          // an error inside this program
   output = 74,       // results could not be written
   interrupted = 75,  // stopped by a signal
 };

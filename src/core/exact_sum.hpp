@@ -11,8 +11,8 @@
 
 namespace eqt {
 
-/// Sums up to 2^31 finite values of at least 0 without rounding: digits of 32 bits from 2^-1074 up,
-/// each in a 64-bit word that has room for carries.
+/// Sums up to 2^31 finite values of at least 0 without rounding. It holds digits of 32 bits from
+/// 2^-1074 up, each in a 64-bit word that has room for carries.
 class ExactSum {
  public:
   /// @pre x is finite and not negative
@@ -31,7 +31,7 @@ class ExactSum {
     digit[2] += high >> kDigitBits;
   }
 
-  /// The sum, within one unit in the last place: a function of its exact value alone.
+  /// The sum, within one unit in the last place. It depends on the exact sum only.
   double value() const noexcept {
     std::array<std::uint64_t, kDigits> carried{};
     std::uint64_t carry = 0;

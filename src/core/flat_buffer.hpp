@@ -1,4 +1,4 @@
-// Memory of long arrays that are passed over again and again.
+// Memory of long arrays that are read many times.
 
 #pragma once
 
@@ -19,9 +19,9 @@ struct FreeMemory {
 template <typename T>
 using LongArray = std::unique_ptr<T[], FreeMemory>;
 
-/// Not initialized, aligned for vectors and cache lines; from 2 MiB on at huge pages where the
-/// kernel has them, because a pass over many small pages waits for their addresses more than for
-/// their values. @throws std::bad_alloc
+/// Not initialized; aligned for vectors and cache lines. From 2 MiB on it uses huge pages where the
+/// kernel has them, because a pass over many small pages is slowed down more by their addresses
+/// than by their values. @throws std::bad_alloc
 template <typename T>
 LongArray<T> make_long_array(std::size_t count) {
   constexpr std::size_t kCacheLine = 64;
@@ -31,7 +31,7 @@ LongArray<T> make_long_array(std::size_t count) {
   const std::size_t bytes = (wanted + page - 1) / page * page;
   void* memory = std::aligned_alloc(page, bytes);
   if (memory == nullptr) throw std::bad_alloc();
-  // Only advice: without it everything works on small pages.
+  // This is only advice: everything also works on small pages.
   if (page == kHugePage) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));
   return LongArray<T>(static_cast<T*>(memory));
 }

@@ -1,4 +1,4 @@
-// Draws from the Gamma distribution, of which a normalised few are a Dirichlet draw.
+// Draws from the Gamma distribution; several of them, normalised, are a Dirichlet draw.
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace eqt {
 
-/// The random numbers of one key, one after the other: for distributions that reject, and so do not
-/// know beforehand how many they take. At most 2^32 words.
+/// The random numbers of one key, one after the other. It is for distributions that reject, which
+/// do not know beforehand how many numbers they need. At most 2^32 words.
 class RandomSequence {
  public:
   explicit RandomSequence(const RandomKey& key) noexcept : stream_(key) {}
 
-  /// Uniform in (0, 1), 52 bits: neither end can be drawn, so a logarithm is finite.
+  /// Uniform in (0, 1), 52 bits. Neither end can be drawn, so the logarithm is finite.
   double uniform() noexcept;
 
   /// Mean 0, variance 1 (G. E. P. Box, M. E. Muller, Ann. Math. Stat. 29, 1958).
@@ -25,10 +25,10 @@ class RandomSequence {
   std::uint32_t next_ = 0;
 };
 
-/// The logarithm of a draw from Gamma(shape, 1), shape > 0. The draw itself is too small for a
-/// double when the shape is. G. Marsaglia, W. W. Tsang, "A simple method for generating gamma
-/// variables", ACM TOMS 26, 2000; shapes below 1 by their boost,
-/// Gamma(shape) = Gamma(shape + 1) U^(1 / shape).
+/// The logarithm of a draw from Gamma(shape, 1), shape > 0. For a small shape the draw itself is
+/// too small for a double. G. Marsaglia, W. W. Tsang, "A simple method for generating gamma
+/// variables", ACM TOMS 26, 2000; for shapes below 1, Gamma(shape) = Gamma(shape + 1) U^(1 /
+/// shape).
 double log_gamma_draw(double shape, RandomSequence& draws) noexcept;
 
 }  // namespace eqt

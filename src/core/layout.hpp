@@ -1,4 +1,4 @@
-// Who lives where in a flat buffer of float32 values.
+// Where each tensor lies in a flat buffer of float32 values.
 
 #pragma once
 
@@ -12,8 +12,8 @@ namespace eqt {
 using Rank = int;              // 0 <= rank < size, MPI's own type
 using StepId = std::uint64_t;  // optimizer steps since the start of the run
 
-/// One tensor inside a flat buffer. Values stand in the tensor's memory order: row-major, except
-/// that 4-D convolution kernels may be stored channels-last (out, kh, kw, in).
+/// One tensor inside a flat buffer. Values are in the tensor's memory order: row-major, except that
+/// 4-D convolution kernels may be stored channels-last (out, kh, kw, in).
 struct TensorSlice {
   std::string name;                 // "layer1.0.conv1.weight"
   std::vector<std::int64_t> shape;  // logical, e.g. {16, 16, 3, 3}

@@ -15,14 +15,14 @@
 
 namespace eqt {
 
-/// Values of RandomKey::slice that no tensor slice can have: one per purpose.
+/// Values of RandomKey::slice that no tensor slice can have, one for each purpose.
 enum class RandomPurpose : std::uint32_t {
   partition = 0xF0000001u,     // which rank owns which sample
   shuffle = 0xF0000002u,       // the order of a rank's samples in an epoch
   augmentation = 0xF0000003u,  // crop offsets and flips
   synthetic = 0xF0000004u,     // synthetic data
   emulation = 0xF0000005u,     // gradients of emulated boards
-  dropout = 0xF0000006u,       // which values training leaves out; the layer is the block
+  dropout = 0xF0000006u,       // which values training leaves out; the block is the layer
   quality = 0xF0000007u,       // values on which a compressor's quality is measured
 };
 
@@ -38,8 +38,8 @@ inline RandomKey make_key(std::uint64_t run_seed, StepId step, std::uint32_t ran
   return {run_seed, step, rank, static_cast<std::uint32_t>(purpose)};
 }
 
-/// The random words of one key. For indices at or above 2^32 the constants are derived anew per
-/// block of 2^32, so that no word repeats by wrapping.
+/// The random words of one key. For indices from 2^32 on, the constants are derived anew for each
+/// block of 2^32, so that no word repeats because an index wraps around.
 class RandomStream {
  public:
   explicit RandomStream(const RandomKey& key, std::uint32_t block = 0) noexcept;
@@ -50,8 +50,8 @@ class RandomStream {
     return h ^ (h >> 15);
   }
 
-  /// bits() before its last mixing of high bits into low ones: only the high bits are good, which
-  /// is enough for a comparison with a threshold.
+  /// bits() before its last mixing of high bits into low ones. Only the high bits are good, which
+  /// is enough to compare with a threshold.
   std::uint32_t product(std::uint32_t index) const noexcept {
     std::uint32_t h = index * 0x9E3779B1u + first_;
     h = (h ^ (h >> 16)) * 0x21F0AAADu;
@@ -75,7 +75,7 @@ class RandomStream {
   std::uint32_t second_;
 };
 
-/// SplitMix64's output function: a bijection on 64 bits that scatters neighbouring inputs.
+/// SplitMix64's output function: a bijection on 64 bits that maps neighbouring inputs far apart.
 std::uint64_t mix64(std::uint64_t x) noexcept;
 
 /// 0 ... count-1 in an order drawn from `key` (Fisher-Yates).

@@ -1,5 +1,5 @@
-// What survives from one step to the next, seen alike by what saves it, restores it and carries it
-// over to another number of ranks.
+// State that is kept from one step to the next. The same interface saves it, restores it, and
+// converts it to another number of ranks.
 
 #pragma once
 
@@ -13,17 +13,17 @@
 
 namespace eqt {
 
-/// What happens to a part of the state when n ranks saved it and m others go on. With m = n every
-/// rank gets back what it had, whatever stands here.
+/// The rule for a part of the state when n ranks saved it and m others continue. With m = n every
+/// rank gets back what it had, whatever the rule is.
 enum class Across : std::uint8_t {
-  same,  // all ranks have the same: any one's
-  mean,  // the mean over the ranks that saved, weighted as their models are
+  same,  // the same on all ranks: any rank's
+  mean,  // the mean over the ranks that saved, with the weights of their models
   sum,   // rank j gets the sum over ranks j, j + m, ...; or its share of rank j mod n's
-  own,   // rank j goes on with rank j mod n's
-  fresh  // begins anew: what is there stays
+  own,   // rank j gets that of rank j mod n
+  fresh  // not restored: the part keeps its initial value
 };
 
-/// A run of values of the model: where it lies, whatever it is stored in.
+/// A range of values of the model: its place, wherever it is stored.
 struct PlacedRun {
   std::uint32_t slice = 0;  // the tensor; one number for all where they count as one vector
   std::uint64_t first = 0;  // its first value there
@@ -32,9 +32,9 @@ struct PlacedRun {
   bool operator==(const PlacedRun&) const = default;
 };
 
-/// Shown the state of a run part by part, always in the same order on all ranks. Whatever it is
-/// shown is saved, or overwritten by what was saved. What a part holds beside its memory it visits
-/// as copies, and takes them back if restores().
+/// Visits the state of a run part by part, always in the same order on all ranks. What it is given
+/// is saved, or overwritten with what was saved. State that a part does not hold in memory of this
+/// form is visited as a copy, which the part takes back if restores().
 ///
 /// Every part that carries something from step to step has one visit_state(StateVisitor&).
 class StateVisitor {
@@ -46,12 +46,13 @@ class StateVisitor {
   virtual void doubles(std::string_view name, std::span<double> values, Across across) = 0;
   virtual void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) = 0;
 
-  /// What belongs to values of the model that this rank alone is responsible for: those of
-  /// `places`, one after the other. It goes to the rank that is responsible for the place now.
+  /// State that belongs to values of the model for which this rank alone is responsible: those of
+  /// `places`, one after the other. On restoring it goes to the rank that is responsible for the
+  /// place then.
   virtual void placed(std::string_view name, std::span<float> values,
                       const std::function<std::vector<PlacedRun>()>& places) = 0;
 
-  /// Whether the visit overwrites what it is shown.
+  /// Whether the visit overwrites the values that it is given.
   virtual bool restores() const noexcept = 0;
 
   /// Between these two calls names belong to `scope`.

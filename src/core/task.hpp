@@ -1,4 +1,4 @@
-// Task: a function that pauses where it waits and goes on when it is told to.
+// Task: a function that pauses where it waits and continues when it is resumed.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace eqt {
 
 /// A coroutine without a result. It runs when start() is called or another task awaits it, and
-/// belongs to one thread from then on. Destroying it destroys what it had on its stack.
+/// belongs to that thread from then on. Destroying it destroys the objects in its frame.
 class [[nodiscard]] Task {
  public:
   struct promise_type;
@@ -39,7 +39,7 @@ class [[nodiscard]] Task {
   /// Throws what the task threw, if anything. @pre done()
   void result() const;
 
-  /// co_await task: runs it, goes on when it is done, throws what it threw.
+  /// co_await task: runs it, continues when it is done, and throws what it threw.
   auto operator co_await() const noexcept;
 
  private:
@@ -49,7 +49,8 @@ class [[nodiscard]] Task {
 
 namespace detail {
 
-/// Coroutine frames are used again, so that a step allocates nothing. One store per thread.
+/// Keeps the memory of coroutine frames for the next ones, so that a step allocates nothing. One
+/// store per thread.
 class FrameStore {
  public:
   static void* take(std::size_t bytes) {
@@ -80,7 +81,8 @@ class FrameStore {
     std::size_t bytes = 0;
     std::vector<std::unique_ptr<void, Delete>> free;
 
-    /// How many tasks are alive at once varies with timing: enough for all from the first on.
+    /// How many tasks are alive at once varies with timing, so there is room for all of them from
+    /// the first one on.
     void add() {
       constexpr std::size_t kAtOnce = 16;
       free.reserve(free.capacity() + kAtOnce);

@@ -1,4 +1,4 @@
-// What a synchronization cost one rank.
+// The costs of a synchronization for one rank.
 
 #pragma once
 

@@ -10,7 +10,7 @@
 
 namespace eqt::data {
 
-/// The samples of each class (classes), in the order in which they stand: a stable sort by label.
+/// The samples of each class (classes), in their original order: a stable sort by label.
 inline std::vector<std::vector<std::size_t>> samples_by_class(std::span<const int> labels,
                                                               int classes) {
   std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(classes));

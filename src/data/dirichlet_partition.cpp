@@ -20,7 +20,7 @@ using Counts = std::vector<std::vector<std::size_t>>;  // (classes, ranks of the
 constexpr int kGroupRanks = 10;
 constexpr std::uint64_t kMostAttempts = 10000;  // each takes about 10 us for ten classes
 
-/// The group's samples and who shares them.
+/// The group's samples and the ranks that share them.
 struct Group {
   std::vector<Samples> by_class;
   std::size_t samples = 0;  // T

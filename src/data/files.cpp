@@ -37,7 +37,7 @@ GzipFile open_gzip(const fs::path& file, std::string_view remedy) {
   return opened;
 }
 
-/// What stopped the reading, other than the end of the file; "" if nothing did.
+/// The error that stopped the reading, other than the end of the file; "" if there was none.
 std::string damage_of(gzFile_s* file) {
   int status = Z_OK;
   gzerror(file, &status);
@@ -61,7 +61,7 @@ std::string damage_of(gzFile_s* file) {
 std::vector<std::uint8_t> read_exactly(const fs::path& file, std::size_t expected,
                                        std::string_view remedy) {
   const GzipFile opened = open_gzip(file, remedy);
-  // One byte more than expected tells a longer file from a right one.
+  // With one byte more than expected, a longer file can be distinguished from a correct one.
   std::vector<std::uint8_t> bytes(expected + 1);
   std::size_t found = 0;
   while (found < bytes.size()) {

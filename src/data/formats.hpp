@@ -20,8 +20,8 @@ LabelledBytes read_idx(const std::filesystem::path& images, const std::filesyste
                        std::size_t count, const ImageShape& shape, int classes,
                        std::string_view remedy);
 
-/// What a CIFAR record is: label bytes, then 3 x 32 x 32 pixels, one colour plane after the other.
-/// Format: https://www.cs.toronto.edu/~kriz/cifar.html, "binary version".
+/// The layout of a CIFAR record: label bytes, then 3 x 32 x 32 pixels, one colour plane after the
+/// other. Format: https://www.cs.toronto.edu/~kriz/cifar.html, "binary version".
 struct CifarFormat {
   std::size_t label_bytes = 1;  // 1: class; 2: superclass (CIFAR-100's 20), then class
   int classes = 10;

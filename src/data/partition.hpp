@@ -9,7 +9,8 @@
 
 namespace eqt::data {
 
-/// One rank's shard of the training set: no sample is in two ranks' shards, none is twice in one.
+/// One rank's shard of the training set: no sample is in the shards of two ranks, and none is twice
+/// in one.
 class Partition {
  public:
   virtual ~Partition() = default;
@@ -18,7 +19,7 @@ class Partition {
   virtual std::vector<std::size_t> order(std::uint64_t epoch) const = 0;
 };
 
-/// A given shard, one of a PartitionPlan's; every epoch shuffles it anew, and nothing else.
+/// A given shard, one of a PartitionPlan's; every epoch only shuffles it again.
 class ShardPartition : public Partition {
  public:
   /// @param shard sample indices, each once
@@ -41,9 +42,10 @@ class IidPartition : public ShardPartition {
 };
 
 /// Every epoch deals a permutation of the whole set, a pure function of (seed, epoch), to the ranks
-/// in turn: rank r has its elements r, r + ranks, r + 2 ranks, ... So every epoch's shards tile the
-/// set, and what ranks have visited after equally many samples each is a beginning of the
-/// permutation: other ranks that go on in the middle of an epoch visit the rest of it.
+/// in turn: rank r has its elements r, r + ranks, r + 2 ranks, ... So the shards of every epoch
+/// tile the set, and the samples that ranks have visited after equally many samples each are the
+/// beginning of the permutation: if other ranks continue in the middle of an epoch, they visit the
+/// rest of it.
 class ReshuffledPartition : public Partition {
  public:
   /// @throws Error{usage} if ranks > samples

@@ -18,7 +18,7 @@
 
 namespace eqt::data {
 
-/// How often each class stands in each rank's shard (ranks, classes).
+/// The number of samples of each class in each rank's shard (ranks, classes).
 using ClassHistogram = std::vector<std::vector<std::uint64_t>>;
 
 struct PartitionPlan {
@@ -26,7 +26,7 @@ struct PartitionPlan {
   std::size_t leftover_samples = 0;              // those in no shard
 
   std::size_t smallest_shard() const;  // [samples]
-  /// A hash of all shards in their order: ranks whose plans differ differ here.
+  /// A hash of all shards in their order; it differs between ranks with different plans.
   std::uint64_t fingerprint() const;
   /// @param labels (N), each in [0, classes)
   ClassHistogram class_histogram(std::span<const int> labels, int classes) const;

@@ -10,7 +10,7 @@ struct DoctorCommand {
   bool json = false;
 };
 
-/// Run it on all ranks that shall train; alone it looks at this host. Rank 0 prints.
+/// Run it on all ranks that are to train; on one rank it checks this host. Rank 0 prints.
 /// @return the exit code: warnings are no failure
 int run_doctor(const DoctorCommand& command, int argc, char** argv);
 

@@ -1,4 +1,4 @@
-// What `doctor` found out, and what follows from it. Plain data and pure functions.
+// The findings of `doctor`, and conclusions from them. Plain data and pure functions.
 
 #pragma once
 
@@ -49,8 +49,8 @@ struct HostRanks {
 };
 std::vector<HostRanks> hosts_of(const DoctorFacts& facts);
 
-/// What rank `from` measured with `to` went through: "eth0", "bond0+eth0", "" if no interface saw
-/// it.
+/// The interface that carried what rank `from` measured with `to`: "eth0", "bond0+eth0", "" if no
+/// interface counted it.
 std::string interface_between(const DoctorFacts& facts, Rank from, Rank to);
 
 struct Warning {
@@ -60,7 +60,7 @@ struct Warning {
 /// Every rule over the facts, in the order of what usually costs most.
 std::vector<Warning> diagnose(const DoctorFacts& facts);
 
-/// For a person; lines of at most 100 columns but for the warnings.
+/// For people; lines of at most 100 columns, except for warnings.
 std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& warnings);
 /// One document; seconds, bytes and bytes per second.
 std::string doctor_json(const DoctorFacts& facts, const std::vector<Warning>& warnings);

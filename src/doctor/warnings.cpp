@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::uint64_t kLeastMemoryPerRank = std::uint64_t{1} << 30;  // ResNet-50, batch 16
 
-/// Hosts that are parts of one machine compete for its cores: rules about cores and memory go by
-/// machine. A machine that does not tell who it is is its host.
+/// Hosts that are parts of one machine share its cores, so rules about cores and memory are by
+/// machine. If a machine does not identify itself, each host counts as one.
 std::string machine_of(const RankFacts& rank) {
   return rank.machine.empty() ? fmt::format("host of rank {}", rank.first_on_host) : rank.machine;
 }
 
-/// Each rank brings one core's work, spread evenly over the cores it may use; a core that gets more
-/// than one is shared.
+/// Each rank needs one core, spread evenly over the cores that it may use; a core with more than
+/// one rank is shared.
 double largest_load(const DoctorFacts& facts, const std::vector<Rank>& ranks) {
   std::map<int, double> load;
   double most = 0;

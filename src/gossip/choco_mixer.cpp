@@ -114,7 +114,7 @@ class ChocoMixer final : public Mixer {
     return options_.resync_every > 0 && (step + 1) % options_.resync_every == 0;
   }
 
-  /// The second message of a bucket in a step has an index of its own.
+  /// The second message of a bucket in a step has another index.
   static MixContext renewed(MixContext context) {
     constexpr std::uint32_t kSecond = 2;
     context.round += kSecond;

@@ -10,11 +10,11 @@
 
 namespace eqt::gossip {
 
-/// What a compressor does to Gaussian values in the plan's segments.
+/// The effect of a compressor on Gaussian values in the plan's segments.
 struct Quality {
-  /// What decoded values q of v are multiplied by: 1 / (1 + relative variance) for unbiased codecs
+  /// The factor of decoded values q of v: 1 / (1 + relative variance) for unbiased codecs
   /// (Koloskova et al., ICML 2019, section 3.5: any unbiased codec becomes a contraction), the best
-  /// <q, v> / |q|^2 where another random codec sends more than v (TernGrad clips), else 1.
+  /// <q, v> / |q|^2 if another random codec sends more than v (TernGrad clips), else 1.
   float damping = 1;
   /// delta in E|damping q - v|^2 <= (1 - delta) |v|^2; 1 = lossless.
   double contraction = 1;

@@ -1,4 +1,4 @@
-// What a decentralised algorithm makes of a rank's gradient.
+// The direction that a decentralised algorithm computes from a rank's gradient.
 
 #pragma once
 
@@ -14,8 +14,8 @@
 namespace eqt::gossip {
 
 /// Turns each step's gradient into the direction that plain SGD takes, x -= rate * direction, and
-/// learns from what the step, mixing included, made of the model. Momentum and weight decay are the
-/// direction's own matter: the optimizer applies neither.
+/// learns from the change of the model in the step, including mixing. Momentum and weight decay are
+/// part of the direction; the optimizer applies neither.
 class Direction {
  public:
   virtual ~Direction() = default;

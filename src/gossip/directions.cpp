@@ -88,7 +88,8 @@ class D2 final : public Direction {
   void observe(std::span<const float> before, std::span<const float> after, float rate) override {
     const auto movement = movement_.span();
     if (!(rate > 0)) {
-      // No D keeps the mean direction the mean gradient: begin anew, as plain SGD.
+      // Without a D that keeps the mean direction equal to the mean gradient, it starts again as
+      // plain SGD.
       std::ranges::fill(movement, 0.0f);
       change_.forget();
       return;
@@ -99,7 +100,7 @@ class D2 final : public Direction {
     }
   }
 
-  /// Other ranks begin anew, as plain SGD.
+  /// Other ranks start again, as plain SGD.
   void visit_state(StateVisitor& visitor) override {
     change_.visit_state(visitor);
     visitor.values("movement", movement_.span(), Across::fresh);
@@ -124,7 +125,7 @@ class GradientTracking final : public Direction {
 
   void observe(std::span<const float>, std::span<const float>, float) override {}
   std::span<float> mixed() override { return tracked_.span(); }
-  /// Other ranks begin anew: their estimates have to sum to their last gradients.
+  /// Other ranks start again: their estimates have to sum to their last gradients.
   void visit_state(StateVisitor& visitor) override {
     change_.visit_state(visitor);
     visitor.values("tracked", tracked_.span(), Across::fresh);

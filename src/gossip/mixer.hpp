@@ -24,10 +24,10 @@ namespace eqt::gossip {
 
 using pipeline::FusionBucket;
 
-/// Told of what is encoded: a bucket whose segments count from its begin, and its values.
+/// Is given what is encoded: a bucket whose segments count from its begin, and its values.
 using Observer = std::function<void(const FusionBucket&, std::span<const float>)>;
 
-/// What a call needs beside the values.
+/// The parameters of a call besides the values.
 struct MixContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
@@ -47,7 +47,7 @@ struct MessageError {
   double exact = 0;  // |exact|^2
 };
 
-/// What mixing leaves beside the values.
+/// The results of mixing besides the values.
 struct MixResult {
   Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
   MessageError message;
@@ -62,12 +62,12 @@ class Mixer {
   virtual ~Mixer() = default;
   virtual std::string_view name() const noexcept = 0;
 
-  /// Before the first mix: all ranks hold this `model`, which nobody needs to be sent.
+  /// To be called before the first mix. All ranks have this `model`, so it need not be sent.
   /// @param context of the first step
   virtual void start(const MixContext& /*context*/, std::span<const float> /*model*/) {}
 
   /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages travel, so
-  /// that several buckets can be under way, each with a slot of its own; all arguments stay in
+  /// that several buckets can be under way, each with a slot of its own. All arguments stay in
   /// place until the task is done. Collective among neighbours.
   virtual Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
                    MixResult& result) = 0;
@@ -75,12 +75,12 @@ class Mixer {
   /// How many buckets may be under way at once.
   virtual std::size_t slots() const noexcept { return pipeline::kMostSlots; }
 
-  /// Public copies, errors. Where the number of ranks changes, all start() anew with one model, so
-  /// there is nothing that neighbours have not been told.
+  /// Visits public copies and errors. If the number of ranks changes, all ranks start() again with
+  /// one model, so neighbours have missed nothing.
   virtual void visit_state(StateVisitor&) {}
 };
 
-/// What all mixers need; everything outlives the mixer.
+/// Parts that all mixers need; everything outlives the mixer.
 struct MixerParts {
   comm::Communicator& comm;
   const codec::Compressor& compressor;

@@ -15,7 +15,7 @@ namespace {
 /// In the index of a message of a step's second round.
 constexpr std::uint32_t kRoundShift = 28;
 
-/// What the receiver multiplies a message by: the same number at both ends of the edge.
+/// The factor that the receiver applies to a message: the same number at both ends of the edge.
 float weight_of(const topology::Neighbour& edge, float scale) {
   return scale * static_cast<float>(edge.weight);
 }
@@ -26,9 +26,9 @@ double sum_of_weights(std::span<const topology::Neighbour> edges, float scale) {
   return sum;
 }
 
-/// Messages of one step's rounds draw apart. PowerSGD alone starts from the same factor in every
-/// step of a run. What one step leaves out is orthogonal to what that start finds, so the next
-/// would find nothing of it.
+/// The messages of the rounds of one step use different random numbers. Only PowerSGD starts from
+/// the same factor in every step of a run. What one step leaves out is orthogonal to that start, so
+/// the next step would find nothing of it.
 std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& context) {
   const std::uint64_t seed =
       context.round == 0 ? context.run_seed : context.run_seed ^ mix64(context.round);

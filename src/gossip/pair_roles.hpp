@@ -1,4 +1,4 @@
-// Who asks and who answers when models are averaged in pairs.
+// Which ranks ask and which answer when models are averaged in pairs.
 
 #pragma once
 
@@ -17,8 +17,8 @@ struct Partner {
 };
 
 /// One rank's part. Ranks of one colour of a two-coloured graph are active: they ask. Those of the
-/// other are passive: they answer at any time. So nobody waits for a rank that waits itself, and
-/// nothing can lock.
+/// other are passive: they answer at any time. So no rank waits for one that waits itself, and
+/// there can be no deadlock.
 struct PairRole {
   bool active = false;
   /// The graph's neighbours; where an active rank begins differs, so that they do not all ask the

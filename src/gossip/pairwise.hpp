@@ -31,17 +31,17 @@ struct PairwiseOptions {
 
 /// The engine's work of one exchange: with q = Q(x) of both ranks
 ///   x_a += gamma (q_b - q_a) / 2,  x_b += gamma (q_a - q_b) / 2
-/// so the sum of both models stays what it was, whatever the compressor leaves out and whatever
-/// updates land meanwhile. Both ranks run it at about the same time; nobody else takes part.
+/// so the sum of both models does not change, whatever the compressor leaves out and whatever
+/// updates come in between. Both ranks run it at about the same time; no other rank takes part.
 class PairwiseAveraging final : public pipeline::Work {
  public:
   PairwiseAveraging(const PairwiseParts& parts, const PairwiseOptions& options);
 
-  /// What the engine's next run does.
+  /// Sets the exchange that the engine runs next.
   /// @param number how many exchanges of this pair came before, equal on both ranks
-  /// @param asking the active one of both
+  /// @param asking the active rank of the two
   void prepare(Rank partner, std::uint64_t number, Rank asking, bool measure);
-  /// Of the last run: all of Traffic but bytes and messages.
+  /// Of the last run: all of Traffic except bytes and messages.
   const MixResult& result() const noexcept { return result_; }
 
   std::size_t slots() const noexcept override { return pipeline::kMostSlots; }

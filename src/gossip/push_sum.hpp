@@ -12,11 +12,11 @@
 
 namespace eqt::gossip {
 
-/// A rank gossips numerators x = w z and mixes the weight w alike; z = x / w is the model.
-/// Kempe et al., FOCS 2003; Assran et al. (SGP), ICML 2019, arXiv:1811.10792, algorithm 1.
+/// A rank gossips numerators x = w z and mixes the weight w in the same way; z = x / w is the
+/// model. Kempe et al., FOCS 2003; Assran et al. (SGP), ICML 2019, arXiv:1811.10792, algorithm 1.
 ///
-/// Deviates: the weights depend on the graph and the step alone, so every rank computes those of
-/// all and none travels. Weights are double.
+/// Deviates: the weights depend only on the graph and the step, so every rank computes those of all
+/// ranks and none is sent. Weights are double.
 class PushSum {
  public:
   /// @param count values of the model

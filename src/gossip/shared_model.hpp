@@ -11,8 +11,8 @@
 
 namespace eqt::gossip {
 
-/// Both threads add what they have: updates and averages that land at the same time are both kept.
-/// Locked bucket by bucket, for a copy or a sum at a time.
+/// Both threads add their changes, so updates and averages that come at the same time are both
+/// kept. It is locked bucket by bucket, for one copy or sum at a time.
 class SharedModel {
  public:
   SharedModel(std::span<const pipeline::FusionBucket> plan, std::size_t count);
@@ -24,7 +24,7 @@ class SharedModel {
   /// model += change, in a bucket.
   void add(const pipeline::FusionBucket& bucket, std::span<const float> change);
   /// Adds what the trainer did to `parameters` since its last trade (or the reset), and leaves the
-  /// model in them. Where nobody added anything since, the model becomes `parameters`, bit for bit.
+  /// model in them. If nothing else was added since, the model becomes `parameters`, bit for bit.
   void trade(std::span<float> parameters);
 
  private:

@@ -1,4 +1,5 @@
-// The console sink with everything that it meets outside handed in, for tests and other front ends.
+// The console sink with all its connections to the outside as parameters, for tests and other front
+// ends.
 
 #pragma once
 
@@ -17,8 +18,8 @@ struct Console {
   std::ostream& table;
   bool is_terminal = false;              // of `progress`
   std::function<std::size_t()> columns;  // of the terminal
-  std::function<double()> seconds;       // since some moment, monotonic
-  std::function<std::string()> time;     // what lines begin with: "12:34:56"
+  std::function<double()> seconds;       // since any moment, monotonic
+  std::function<std::string()> time;     // the beginning of a line: "12:34:56"
   std::size_t table_columns = 80;        // at most, of the final table
 };
 

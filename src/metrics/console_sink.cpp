@@ -1,4 +1,4 @@
-// Progress and result for a person who watches.
+// Progress and result, for people.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,16 +20,16 @@ namespace {
 
 constexpr double kLineSeconds = 10;
 constexpr double kLineShare = 0.1;    // of all steps
-constexpr double kBarSeconds = 0.1;   // faster than eyes read
+constexpr double kBarSeconds = 0.1;   // faster than the eye
 constexpr double kPaceWeight = 0.05;  // of the latest step: the pace of about the last 20
 
-// The bar is left with the cursor at its beginning. Where a narrower terminal has broken it into
-// several lines the cursor stays with the first character, so clearing from there on leaves no
-// rest.
+// The cursor is left at the beginning of the bar. If a narrower terminal breaks the bar into
+// several lines, the cursor stays with its first character, so clearing from there leaves nothing
+// behind.
 constexpr const char* kClear = "\r\x1b[J";
 constexpr const char* kToBegin = "\r";
 
-/// Sums step records into what the progress shows.
+/// Sums step records into the figures that the progress shows.
 class Tracker {
  public:
   void start(const RunRecord& run) {
@@ -50,7 +50,7 @@ class Tracker {
     if (record.total_sent_bytes > 0)
       progress_.compression_ratio = static_cast<double>(record.total_dense_bytes) /
                                     static_cast<double>(record.total_sent_bytes);
-    // The first step warms caches and allocators up, so the second replaces it.
+    // The first step warms up caches and allocators, so the second one replaces it.
     ++seen_;
     pace_ =
         seen_ <= 2 ? record.seconds.total : pace_ + kPaceWeight * (record.seconds.total - pace_);
@@ -167,7 +167,7 @@ class ConsoleSink : public Sink {
       console_.progress << time << label_ << plain(text) << '\n' << std::flush;
       return;
     }
-    // Later lines stand below the text, behind the label as well.
+    // Further lines are below the text, behind the label as well.
     std::string shown;
     const std::size_t begin = time.size(), room = columns() - std::min(columns(), label_.size());
     for (const std::string& part : wrapped(time + plain(text), room, begin))
@@ -175,7 +175,7 @@ class ConsoleSink : public Sink {
     console_.progress << shown << std::flush;
   }
 
-  /// One less than the terminal has: some wrap when the last one is written.
+  /// One less than the terminal has: some terminals wrap when the last column is written.
   std::size_t columns() const { return std::max<std::size_t>(console_.columns(), 2) - 1; }
 
   /// @param text_of called with the columns that are left for it
@@ -183,7 +183,7 @@ class ConsoleSink : public Sink {
   void draw(const TextOf& text_of) {
     const std::size_t all = columns();
     const std::size_t left = all - std::min(all, label_.size());
-    // One piece, so that no other text comes between.
+    // In one piece, so that no other text comes between.
     console_.progress << kClear + fitted(label_, all) + text_of(left) + kToBegin << std::flush;
     bar_shown_ = true;
   }
@@ -196,7 +196,7 @@ class ConsoleSink : public Sink {
   Console console_;
   ProgressStyle style_;
   RunRecord run_;
-  std::string label_;  // in front of whatever is said
+  std::string label_;  // in front of every message
   Tracker tracker_;
   StepId marked_step_ = 0;
   double marked_seconds_ = 0;
@@ -206,7 +206,7 @@ class ConsoleSink : public Sink {
 
 constexpr std::size_t kUsualColumns = 80;
 
-/// Of the terminal that the table goes to, as it is at the start; a file takes the usual.
+/// Columns of the terminal that the table is written to, at the start; for a file the usual number.
 std::size_t table_columns() {
   std::size_t columns = columns_of(STDOUT_FILENO);
   if (columns == 0)
@@ -237,7 +237,7 @@ std::unique_ptr<Sink> make_console_sink(ProgressStyle style) {
   std::shared_ptr<Terminal> terminal;
   if (!own && may_draw) terminal = find_terminal(STDERR_FILENO, style == ProgressStyle::bar);
   const bool shown = own || terminal != nullptr;
-  // Whoever watches knows the day; a log may be read after many.
+  // A person at a terminal knows the day; a log may be read much later.
   Console console{.progress = terminal ? terminal->stream() : std::cerr,
                   .table = std::cout,
                   .is_terminal = shown,

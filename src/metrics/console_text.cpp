@@ -61,7 +61,7 @@ struct Parts {
   std::string step, epoch, loss, speed, sent, ratio, eta;
 };
 
-/// The parts with two spaces between, as many of the first ones as `columns` hold.
+/// The parts with two spaces between them: as many of the first ones as fit into `columns`.
 std::string joined(std::initializer_list<std::string> parts, std::size_t columns) {
   std::string text;
   for (const std::string& part : parts) {
@@ -72,7 +72,7 @@ std::string joined(std::initializer_list<std::string> parts, std::size_t columns
   return text;
 }
 
-/// "[######--------------]  30 %", or half of the cells where columns are few.
+/// "[######--------------]  30 %", or half as many cells if there are few columns.
 std::string bar_of(std::uint64_t part, std::uint64_t whole, std::size_t columns) {
   const double done =
       whole == 0 ? 0.0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
@@ -105,7 +105,7 @@ std::string identical_text(const std::optional<bool>& identical) {
   return *identical ? "identical on all ranks" : "DIFFERENT: ranks have drifted apart";
 }
 
-/// Where ranks do not hold one model: how good each is and how far apart they are.
+/// For ranks with different models: how good each one is and how far apart they are.
 std::vector<Row> replicas_rows(const ReplicasRecord& r) {
   std::vector<Row> rows;
   if (!r.node_test_accuracy.empty()) {
@@ -121,7 +121,7 @@ std::vector<Row> replicas_rows(const ReplicasRecord& r) {
   return rows;
 }
 
-/// What the busiest and the idlest node sent to their neighbours.
+/// What the nodes sent that sent most and least to their neighbours.
 std::vector<Row> node_bytes_rows(const Summary& s) {
   const std::vector<std::uint64_t> nodes = s.sent_bytes_by_node();
   if (nodes.empty()) return {};
@@ -183,7 +183,7 @@ void append_seconds(const RoomSeconds& s, std::size_t columns_at_hand, Out out) 
                                           {"decode", s.decode},
                                           {"update", s.update},
                                           {"total", s.total}}};
-  // 17 + 7 x 9 columns are the whole width; where there are fewer, so many rooms a line.
+  // All rooms need 17 + 7 x 9 columns; with fewer columns there are fewer rooms per line.
   const std::size_t a_line = std::max<std::size_t>(
       1, std::min(columns.size(), (columns_at_hand - kRoomLabelColumns) / kRoomColumns));
   for (std::size_t first = 0; first < columns.size(); first += a_line) {
@@ -227,7 +227,7 @@ std::string plain(std::string_view text) {
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t indent) {
   if (characters(text) <= columns) return {std::string(text)};
   std::vector<std::string> lines = {""};
-  std::size_t room = columns;  // of the line under way
+  std::size_t room = columns;  // of the present line
   while (!text.empty()) {
     const std::size_t gap = std::min(text.find_first_not_of(' '), text.size());
     const std::size_t end = std::min(text.find(' ', gap), text.size());
@@ -255,7 +255,7 @@ std::string fitted(std::string_view text, std::size_t columns) {
 }
 
 std::string duration_text(double seconds) {
-  // Beyond that it is no forecast, and the integer below could not hold it.
+  // A longer time is no useful forecast, and the integer below could not hold it.
   constexpr double kLongest = 1e9;
   if (!(seconds >= 0) || seconds > kLongest) return "-";
   const auto whole = static_cast<std::uint64_t>(std::ceil(seconds));

@@ -1,4 +1,4 @@
-// The words and numbers of the console: pure functions of the records.
+// The texts of the console: pure functions of the records.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace eqt::metrics {
 
-/// What the progress knows after a step.
+/// What is known about the progress after a step.
 struct Progress {
   StepId step = 0;         // completed
   StepId total_steps = 0;  // 0 = unknown
@@ -25,16 +25,15 @@ struct Progress {
   double remaining_seconds = -1;  // negative = unknown
 };
 
-/// "step 120/900  epoch 1/3  loss 1.2345  812 images/s  sent 12.3 MB  ratio 7.80  ETA 0:42",
-/// without what is unknown.
+/// "step 120/900  epoch 1/3  loss 1.2345  812 images/s  sent 12.3 MB  ratio 7.80  ETA 0:42";
+/// unknown figures are left out.
 std::string progress_text(const Progress& progress);
 
-/// "[######--------------]  30 %" and as many parts of progress_text() as `columns` hold, what a
-/// watcher asks first (epoch, loss, speed, ETA, bytes) before the rest; half the bar below 90
-/// columns.
+/// "[######--------------]  30 %" and as many parts of progress_text() as fit into `columns`, the
+/// most important (epoch, loss, speed, ETA, bytes) first; below 90 columns half the bar.
 std::string bar_text(const Progress& progress, std::size_t columns);
 
-/// "evaluating  epoch 1/3  40 %  812 images/s  ETA 0:07", without what is unknown.
+/// "evaluating  epoch 1/3  40 %  812 images/s  ETA 0:07"; unknown figures are left out.
 /// @param epochs 0 = unknown
 /// @param taken [seconds] since the evaluation began
 std::string evaluation_text(const EvaluationProgress& progress, std::uint64_t epochs, double taken);
@@ -43,28 +42,28 @@ std::string evaluation_text(const EvaluationProgress& progress, std::uint64_t ep
 std::string evaluation_bar_text(const EvaluationProgress& progress, std::uint64_t epochs,
                                 double taken, std::size_t columns);
 
-/// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."; what was sent as in Progress.
+/// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."; bytes sent as in Progress.
 std::string epoch_text(const EpochRecord& record, std::uint64_t epochs, int ranks);
 
-/// The final table, in lines of at most `columns` that break between words; a word that is longer
-/// is cut, the last three of its characters dots.
+/// The final table, in lines of at most `columns` that break between words. A word that is longer
+/// is cut, and ends with three dots.
 /// @param columns at least 40, at most 80 count
 std::string summary_table(const RunRecord& run, const Summary& summary, std::size_t columns = 80);
 
-/// "0:07", "12:34", "1:02:03", by rounding up.
+/// "0:07", "12:34", "1:02:03", rounded up.
 std::string duration_text(double seconds);
 
 /// "123 B", "1.5 kB", "12.3 MB", "4.56 GB": decimal units.
 std::string bytes_text(std::uint64_t bytes);
 
-/// The text with a question mark for each control character, line breaks among them.
+/// The text with a question mark for each control character, including line breaks.
 std::string plain(std::string_view text);
 
-/// The text in lines of at most `columns` that break between words, those after the first indented;
-/// a longer word has a line of its own.
+/// The text in lines of at most `columns` that break between words. All lines but the first are
+/// indented; a word that is too long has its own line.
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t indent);
 
-/// The first `columns` characters of UTF-8 text, the last three of them dots if some are missing.
+/// The first `columns` characters of UTF-8 text; if some are missing, the last three are dots.
 std::string fitted(std::string_view text, std::size_t columns);
 
 }  // namespace eqt::metrics

@@ -17,7 +17,7 @@ void append_little_endian(std::uint64_t value, std::size_t bytes, std::string& t
   for (std::size_t i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 0xFFu);
 }
 
-/// So that a checksum of bytes that hold checksums is no trivial one.
+/// Masked, so that the checksum of bytes that contain their own checksum is not trivial.
 std::uint32_t masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u; }
 
 ProtoMessage timed(const EventTime& time) {
@@ -52,7 +52,7 @@ ProtoMessage protobuf_value(const Setting& setting) {
 std::string hparams_event(double wall, std::string_view tag, std::uint32_t field,
                           const ProtoMessage& info) {
   const ProtoMessage content = ProtoMessage().message(field, info);
-  // Readers drop a value without a tensor: one of no numbers stands for it.
+  // Readers drop a value without a tensor, so there is one without numbers.
   const ProtoMessage no_numbers = ProtoMessage().message(2, {});
   const ProtoMessage nothing = ProtoMessage().varint(1, kFloatType).message(2, no_numbers);
   return summary_event({.wall = wall}, ProtoMessage()

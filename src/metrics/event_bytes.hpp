@@ -24,7 +24,7 @@ struct EventTime {
 
 struct Scalar {
   std::string tag;
-  double value = 0;  // travels as float32
+  double value = 0;  // stored as float32
 };
 
 /// A setting as a column of the table of runs: `value` is JSON of a number, a bool or a string.
@@ -40,11 +40,11 @@ struct Setting {
 /// length uint64, masked CRC-32C of it, the bytes, masked CRC-32C of them; little-endian.
 std::string framed(std::string_view event);
 
-// One event each, not framed.
+// Each returns one event, not framed.
 
 /// The first of a file.
 std::string version_event(double wall);
-/// The run goes on with time.step: readers forget events of that step and later ones before this.
+/// The run continues at time.step: readers forget earlier events of that step and later ones.
 std::string restart_event(const EventTime& time);
 std::string scalars_event(const EventTime& time, std::span<const Scalar> scalars);
 std::string histogram_event(double wall, const HistogramRecord& record);
@@ -52,7 +52,7 @@ std::string histogram_event(double wall, const HistogramRecord& record);
 std::string image_event(double wall, const ImageRecord& record, std::string_view png);
 /// @param text Markdown
 std::string text_event(const EventTime& time, std::string_view tag, std::string_view text);
-/// The settings of the run, and that it has ended, for the table of runs (plugin hparams).
+/// The settings of the run, and the mark that it has ended, for the table of runs (plugin hparams).
 std::string settings_event(double wall, std::span<const Setting> settings);
 std::string success_event(double wall);
 

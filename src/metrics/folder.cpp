@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 bool is_there(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
-  // What is not there sets `error` as well.
+  // A missing file also sets `error`.
   if (status.type() == fs::file_type::none) cannot(Kind::output, "look at", path, error);
   return status.type() != fs::file_type::not_found;
 }

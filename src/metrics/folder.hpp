@@ -1,4 +1,4 @@
-// What lies in a folder, without an error that nobody hears.
+// What is in a folder; every error is reported.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace eqt::metrics {
 
-/// Whether anything has this name; a symbolic link counts, wherever it leads.
-/// @throws Error{output} if that cannot be found out
+/// Whether anything has this name, including a symbolic link to anything.
+/// @throws Error{output} if that cannot be determined
 bool is_there(const std::filesystem::path& path);
 
-/// In no order; none where there is no such folder.
+/// In no particular order; empty if there is no such folder.
 /// @throws Error{kind} if it cannot be read, or is no folder
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder,
                                                          Kind kind = Kind::output);

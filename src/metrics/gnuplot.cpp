@@ -28,7 +28,8 @@ struct Closer {
 };
 using File = std::unique_ptr<std::FILE, Closer>;
 
-/// A file without a name: gone with its last descriptor, closed in programs that are started.
+/// A file without a name. It disappears with its last descriptor, which child programs do not
+/// inherit.
 File nameless_file() {
   File file(std::tmpfile());
   if (!file || fcntl(fileno(file.get()), F_SETFD, FD_CLOEXEC) != 0)
@@ -48,7 +49,7 @@ std::string contents_of(std::FILE* file) {
   return text;
 }
 
-/// gnuplot's complaint on one line: its words without the lines that point at them.
+/// gnuplot's error message on one line, without the lines that point at the place.
 std::string last_words(std::FILE* file) {
   const std::string text = contents_of(file);
   std::string words;
@@ -82,7 +83,7 @@ std::string terminal_of(const Plot& plot) {
   fail(Kind::usage, "plot: expected a file that ends in .svg or .png, found {}", plot.path);
 }
 
-/// A child that reads and writes files alone, so that nobody waits for a pipe.
+/// A child that reads and writes files only, so that nothing waits for a pipe.
 class Child {
  public:
   Child(std::FILE* in, std::FILE* out, std::FILE* err) {
@@ -91,7 +92,7 @@ class Child {
     posix_spawn_file_actions_adddup2(&actions, fileno(in), STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, fileno(err), STDERR_FILENO);
-    // -d: no settings of the user's; -: commands from standard input.
+    // -d: no settings of the user; -: commands from standard input.
     std::array<std::string, 3> words = {kProgram, "-d", "-"};
     std::array<char*, 4> arguments = {words[0].data(), words[1].data(), words[2].data(), nullptr};
     const int error =
@@ -109,7 +110,7 @@ class Child {
     (void)waitpid(process_, nullptr, 0);
   }
 
-  /// @return whether it ended within the deadline and well
+  /// @return whether it ended successfully within the deadline
   bool wait(std::chrono::seconds deadline) {
     const auto until = std::chrono::steady_clock::now() + deadline;
     for (auto pause = std::chrono::milliseconds(2);; pause = std::min(2 * pause, kLongestPause)) {

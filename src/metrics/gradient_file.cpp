@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Raised when a key of the layout file changes its meaning or goes.
+// Raised when a key of the layout file changes its meaning or is removed.
 constexpr int kSchema = 1;
 
 static_assert(std::endian::native == std::endian::little, "values are written as they lie");
@@ -46,7 +46,7 @@ std::string_view bytes_of(std::span<const float> values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Convolution kernels (out, in, rows, columns) lie channels-last.
+/// Convolution kernels (out, in, rows, columns) are stored channels-last.
 std::vector<std::int64_t> stored_shape(const std::vector<std::int64_t>& shape) {
   if (shape.size() != 4) return shape;
   return {shape[0], shape[2], shape[3], shape[1]};

@@ -1,4 +1,4 @@
-// Gradients as files that any NumPy reads.
+// Gradients as files that every NumPy can read.
 
 #pragma once
 
@@ -11,24 +11,24 @@
 
 namespace eqt::metrics {
 
-/// What a dumped gradient is.
+/// What a dumped gradient belongs to.
 struct GradientRecord {
-  StepId step = 0;          // completed steps, that of the gradient included
+  StepId step = 0;          // completed steps, including that of the gradient
   std::uint64_t epoch = 0;  // from 1
   Rank rank = 0;            // whose gradient
   std::size_t batch_size = 0;
 };
 
-/// Makes `path` an array file of NumPy, format version 1.0: one dimension of little-endian float32.
-/// Whole or as before.
+/// Writes `path` as an array file of NumPy, format version 1.0: one dimension of little-endian
+/// float32. After a failure it is unchanged.
 /// @throws Error{output}
 void write_npy(const std::string& path, std::span<const float> values);
 
-/// "step00000120.rank0": what the files of a gradient are called, without ending.
+/// "step00000120.rank0": the name of a gradient's files, without ending.
 std::string gradient_file_stem(const GradientRecord& record);
 
-/// Writes STEM.json (what the values are and which tensor has which of them), then STEM.npy, into
-/// `folder`, so that whoever finds an array finds its layout.
+/// Writes STEM.json (what the values are, and which of them belong to which tensor), then STEM.npy,
+/// into `folder`, so that an array always has its layout.
 /// @pre values.size() == total_count(layout)
 /// @throws Error{output}
 void write_gradient(const std::string& folder, const GradientRecord& record, const Layout& layout,

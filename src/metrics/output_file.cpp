@@ -16,7 +16,7 @@
 namespace eqt::metrics {
 namespace {
 
-// Of memory and file, for writing past the cache: the largest that disks ask for.
+// Alignment of memory and file for writing past the cache: the largest that disks need.
 constexpr std::size_t kPage = 4096;
 
 [[noreturn]] void cannot(std::string_view what, const std::string& path, int error) {
@@ -54,7 +54,7 @@ void require_no_pipe(const std::string& path) {
 }
 
 OutputFile::OutputFile(std::string path, Begin begin) : path_(std::move(path)) {
-  // O_NONBLOCK: to open a pipe would wait for its reader.
+  // O_NONBLOCK, because opening a pipe would wait for its reader.
   const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags_of(begin);
   descriptor_ = ::open(path_.c_str(), how, 0666);
   const int error = errno;
@@ -89,7 +89,7 @@ void OutputFile::write_past_cache(std::string_view bytes) {
     while (bytes.size() >= kPage) {
       const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size() / kPage * kPage);
       if (written < 0 && errno == EINTR) continue;
-      // Whatever is wrong, even a full disk, write() below meets it as well and says it.
+      // Whatever is wrong, even a full disk, write() below finds it, too, and reports it.
       if (written <= 0) break;
       bytes.remove_prefix(static_cast<std::size_t>(written));
       if (written % static_cast<ssize_t>(kPage) != 0) break;
@@ -100,7 +100,7 @@ void OutputFile::write_past_cache(std::string_view bytes) {
 }
 
 void OutputFile::sync() {
-  // EINVAL: a device, which has nothing to sync.
+  // EINVAL: a device, which cannot be synced.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) cannot("sync", path_, errno);
 }
 
@@ -141,7 +141,7 @@ void write_atomically(const std::string& path, std::span<const std::string_view>
                       const AtomicWrite& how) {
   EQT_CHECK(!how.past_cache || parts.size() == 1, "{} parts past the cache", parts.size());
   const std::string temporary = path + how.suffix;
-  ::unlink(temporary.c_str());  // whatever hinders it hinders the next line, too
+  ::unlink(temporary.c_str());  // if it fails, the next line fails, too
   try {
     OutputFile file(temporary, OutputFile::Begin::created);
     for (const std::string_view bytes : parts)

@@ -21,7 +21,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// "class 0 66 %, 1 18 %, 7 2 %, others 14 %": without classes that are not there.
+/// "class 0 66 %, 1 18 %, 7 2 %, others 14 %"; classes without samples are left out.
 std::string classes_text(const Counts& counts, std::uint64_t samples) {
   std::vector<std::size_t> classes(counts.size());
   std::iota(classes.begin(), classes.end(), std::size_t{0});

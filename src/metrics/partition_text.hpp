@@ -1,4 +1,4 @@
-// What the console says about a partition that is not IID: a pure function of the record.
+// The console's text about a partition that is not IID: a pure function of the record.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace eqt::metrics {
 
-/// A heading and a line per rank with its samples and its most frequent classes, at most 70 columns
-/// wide, so that 80 hold them with the time in front; the first 16 ranks stand for more. Nothing if
-/// the partition is IID.
+/// A heading and a line for each of the first 16 ranks with its samples and its most frequent
+/// classes. Lines have at most 70 columns, which leaves room for the time within 80. Empty if the
+/// partition is IID.
 std::vector<std::string> partition_lines(const PartitionRecord& record);
 
 }  // namespace eqt::metrics

@@ -1,4 +1,4 @@
-// Where records go.
+// The destinations of records.
 
 #pragma once
 
@@ -31,25 +31,25 @@ class Sink {
 enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a terminal
 std::span<const Named<ProgressStyle>> names_of(ProgressStyle);
 
-/// metrics.jsonl, one flushed line per record, and summary.json, written to a temporary name and
-/// renamed. Step records only if asked for. Makes the folder, and removes what an earlier run left
-/// under these two names. Numbers that are not finite become null.
-/// @param goes_on_after the step whose state the run goes on from: records up to it stay, the run's
-///        own among them, what comes after them or is cut off goes
+/// metrics.jsonl, one flushed line per record, and summary.json, which is written under a temporary
+/// name and renamed. Step records only if asked for. Makes the folder, and removes what an earlier
+/// run left under these two names. Numbers that are not finite become null.
+/// @param goes_on_after the step whose state the run continues from: records up to it stay,
+///        including the run's own; later and incomplete ones are removed
 /// @throws Error{output}
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records,
                                        std::optional<StepId> goes_on_after = {});
 
 /// An events.out.tfevents.* file for TensorBoard: a scalar for every number of the records, the
-/// config and notes as text, histograms, images. The file sorts behind those of earlier starts of
-/// the run; TensorBoard then forgets what they tell of steps after `goes_on_after`.
-/// @param default_config_json settings that differ from these stand first in the table of runs
+/// config and notes as text, histograms, images. Its name sorts after those of earlier starts of
+/// the run; TensorBoard then forgets what they have for steps after `goes_on_after`.
+/// @param default_config_json settings that differ from these come first in the table of runs
 /// @throws Error{output}
 std::unique_ptr<Sink> make_event_sink(const std::string& folder, bool step_records,
                                       const std::string& default_config_json,
                                       std::optional<StepId> goes_on_after = {});
 
-/// Progress on stderr and the final table on stdout. A bar only where stderr is a terminal: a file
+/// Progress on stderr and the final table on stdout. A bar only if stderr is a terminal; a file
 /// never gets a control character other than the newline.
 /// @throws Error{output} when the table cannot be written
 std::unique_ptr<Sink> make_console_sink(ProgressStyle style);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kUsualColumns = 80;
 
-/// What mpirun of Open MPI and of MPICH are called as the parent of a rank.
+/// The names of mpirun of Open MPI and of MPICH, as the parent of a rank.
 constexpr std::array<std::string_view, 6> kLaunchers = {
     "mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "hydra_pmi_proxy"};
 
@@ -30,7 +30,7 @@ class Unbuffered : public std::streambuf {
 
  protected:
   std::streamsize xsputn(const char* text, std::streamsize count) override {
-    // What is left out is seen neither by the run nor by its records, which are files.
+    // Text that is left out affects neither the run nor its records, which are files.
     [[maybe_unused]] const auto written =
         ::write(descriptor_, text, static_cast<std::size_t>(count));
     return count;
@@ -45,7 +45,7 @@ class Unbuffered : public std::streambuf {
   int descriptor_;
 };
 
-/// A descriptor of the terminal at `path`, or -1. Opening waits for nobody, whatever lies there.
+/// A descriptor of the terminal at `path`, or -1. Opening never waits, whatever is there.
 int open_terminal(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0 || is_terminal(descriptor)) return descriptor;

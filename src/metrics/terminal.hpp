@@ -1,4 +1,4 @@
-// The terminal that a person watches, also from below mpirun, which gives its ranks pipes.
+// The terminal of the user, also below mpirun, which gives its ranks pipes.
 
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace eqt::metrics {
 
-/// A terminal of somebody else's, for writing. What it cannot take at once is left out: a run never
-/// waits for a person who has stopped the screen.
+/// A terminal of another process, for writing. What it cannot take at once is left out: a run never
+/// waits for a person who has stopped the output.
 class Terminal {
  public:
-  /// @param descriptor of a terminal, closed in the end
+  /// @param descriptor of a terminal; closed at the end
   explicit Terminal(int descriptor);
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   std::ostream& stream();
-  /// As they are now; 80 where the terminal does not say.
+  /// The present number; 80 if the terminal does not say.
   std::size_t columns() const;
 
  private:
@@ -27,16 +27,16 @@ class Terminal {
   std::unique_ptr<State> state_;
 };
 
-/// Whether a file descriptor is a terminal that understands the codes which clear a line.
+/// Whether a file descriptor is a terminal that understands the codes for clearing a line.
 bool is_terminal(int descriptor);
 
-/// Columns of the terminal behind a file descriptor; 0 where there is none, or it does not say.
+/// Columns of the terminal behind a file descriptor; 0 if there is none, or it does not say.
 std::size_t columns_of(int descriptor);
 
-/// The terminal to which this process's standard error or output goes through a launcher, or null:
-/// the one that EQT_TERMINAL names (scripts/run_local.sh sets it, for standard error), else the
-/// launcher's own, if it started this process and gave it a pipe. With `wished`, the session's,
-/// even if the launcher writes elsewhere.
+/// The terminal to which this process's standard error or output goes through a launcher, or null.
+/// It is the one that EQT_TERMINAL names (scripts/run_local.sh sets it, for standard error), else
+/// the launcher's own, if the launcher started this process and gave it a pipe. With `wished` it is
+/// the session's terminal, even if the launcher writes elsewhere.
 /// @param descriptor STDERR_FILENO or STDOUT_FILENO
 std::unique_ptr<Terminal> find_terminal(int descriptor, bool wished);
 

@@ -1,4 +1,4 @@
-// A histogram of values of any size, gathered in one pass.
+// A histogram of values of any size, computed in one pass.
 
 #pragma once
 
@@ -12,12 +12,12 @@
 namespace eqt::metrics {
 
 /// Bins of half an octave on both sides of zero: [2^e, 1.5 2^e) and [1.5 2^e, 2^(e+1)), which the
-/// leading bits of a float name; in the middle everything below 2^-40 in magnitude.
+/// leading bits of a float identify. The middle bin has everything below 2^-40 in magnitude.
 class ValueHistogram {
  public:
-  /// Values that are not finite do not count.
+  /// Values that are not finite are not counted.
   void add(std::span<const float> values) noexcept;
-  /// As if its values had been added here.
+  /// The same as adding its values here.
   void add(const ValueHistogram& other) noexcept;
   void clear() noexcept { *this = {}; }
   bool empty() const noexcept { return number_ == 0; }

@@ -14,8 +14,8 @@
 
 namespace eqt::model {
 
-/// What normalization needs to know about each channel: rows of a (4, c) tensor, which forward
-/// hands to backward.
+/// The figures of each channel that normalization needs: rows of a (4, c) tensor, which forward
+/// passes to backward.
 class ChannelStatistics {
  public:
   explicit ChannelStatistics(at::Tensor t)

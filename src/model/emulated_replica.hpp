@@ -20,9 +20,9 @@ struct EmulationOptions {
 
 /// A replica with `network`'s layout, parameters and gradient that never runs it: forward_backward
 /// ignores its batch, sleeps `step_seconds` and leaves a drawn gradient, a pure function of (seed,
-/// calls so far, rank, slice, index). A third of the time passes before the first slice is ready,
-/// the rest is shared out by multiply_adds(). The loss is NaN, for there is none; no buffers;
-/// evaluating, saving and loading are bugs.
+/// calls so far, rank, slice, index). A third of the time passes before the first slice is ready;
+/// the rest is divided by multiply_adds(). The loss is NaN, since there is none; there are no
+/// buffers; evaluating, saving and loading are bugs.
 std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
                                                const EmulationOptions& options);
 

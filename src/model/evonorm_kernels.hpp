@@ -21,7 +21,7 @@ enum class Sigmoid {
   hard,   // clamp(z / 6 + 1/2, 0, 1): Howard et al. 2019, arXiv:1905.02244, section 5.2
 };
 
-/// What an EvoNorm does to a channel of a sample.
+/// The map of an EvoNorm for a channel of a sample.
 struct GatedMap {
   std::span<const float> v;
   std::span<const float> scale;
@@ -39,7 +39,7 @@ struct GatedSums {
   std::span<float> slopes;    // of g * x^2 * h'(z)
 };
 
-/// dx = g * scale * (h + z * h'): the gradient but for what goes through the scale; and the sums.
+/// dx = g * scale * (h + z * h'): the gradient except for the part through the scale; and the sums.
 void gate_gradient(Sigmoid sigmoid, std::span<const float> g, std::span<const float> x,
                    const GatedMap& map, const GatedSums& sums, std::span<float> dx);
 

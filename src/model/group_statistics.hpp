@@ -1,4 +1,4 @@
-// What normalization by groups measures in each sample.
+// The statistics of each sample for normalization by groups.
 
 #pragma once
 

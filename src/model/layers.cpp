@@ -1,4 +1,4 @@
-// What every network is made of: convolution, linear map, dropout.
+// The layers of every network: convolution, linear map, dropout.
 
 #include <ATen/Functions.h>
 

@@ -25,7 +25,7 @@ std::string word_after(const std::string& description, const std::string& label)
   return description.substr(start, description.find_first_of(", \n", start) - start);
 }
 
-/// The file that serves matrix products; "" when the linker does not tell.
+/// The file with the function for matrix products; "" if the linker does not say.
 std::string blas_file() {
   Dl_info info{};
   void* const symbol = dlsym(RTLD_DEFAULT, "sgemm_");

@@ -1,4 +1,4 @@
-// What computes the matrix products below LibTorch, and how fast. No torch in this header.
+// The library that computes LibTorch's matrix products, and its speed. No torch in this header.
 
 #pragma once
 
@@ -9,12 +9,12 @@ namespace eqt::model {
 struct LinearAlgebra {
   std::string torch_version;  // "1.13.1"
   std::string kernels;        // LibTorch's own vector kernels: "AVX2"
-  /// The file whose sgemm_ the dynamic linker gives to everyone, links resolved; where it does not
-  /// tell, how LibTorch was built.
+  /// The file from which the dynamic linker takes sgemm_, links resolved; if it does not say, how
+  /// LibTorch was built.
   std::string blas_library;
   /// "OpenBLAS", "MKL", "BLIS", "ATLAS", "reference" (the unoptimised Fortran of Netlib) or
-  /// "unknown". Known by functions that only that library has, not by its file's name. A BLAS
-  /// inside LibTorch has no file: then LibTorch's word for it ("mkl").
+  /// "unknown". It is recognised by functions that only that library has, not by its file's name. A
+  /// BLAS inside LibTorch has no file: then it is LibTorch's own name for it ("mkl").
   std::string blas_vendor;
 };
 LinearAlgebra linear_algebra();

@@ -91,7 +91,7 @@ class Partials {
   std::vector<float> memory_;
 };
 
-/// Images whose channels are normalized in groups, each sample by itself.
+/// Images whose channels are normalized in groups, separately for each sample.
 struct GroupShape {
   GroupShape(const at::Tensor& x, std::int64_t group_count)
       : samples(static_cast<std::size_t>(x.size(0))),

@@ -15,7 +15,7 @@
 
 namespace eqt::model {
 
-/// What normalization does to a channel: (x - mean) * scale + shift.
+/// The map of normalization for a channel: (x - mean) * scale + shift.
 struct ChannelMap {
   std::span<const float> mean;
   std::span<const float> scale;
@@ -50,7 +50,7 @@ void gradient_sums(std::span<const float> g, std::span<const float> x, std::span
                    const ChannelMap& map, Gate gate, std::span<float> sums,
                    std::span<float> products, std::span<float> gated);
 
-/// dx = scale * d - offset - (x - mean) * slope: the gradient of the map, less what goes through
+/// dx = scale * d - offset - (x - mean) * slope: the gradient of the map, minus the part through
 /// mean and scale. Gate::by_output expects the `gated` of gradient_sums as g.
 void input_gradient(std::span<const float> g, std::span<const float> x, const ChannelMap& map,
                     Gate gate, std::span<const float> offset, std::span<const float> slope,

@@ -1,4 +1,4 @@
-// What a network needs to compute a gradient, found out on small batches.
+// The memory that a network needs to compute a gradient, measured on small batches.
 
 #pragma once
 

@@ -18,7 +18,7 @@ inline std::string first_line(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Whether LibTorch found no memory, which it tells like any other error.
+/// Whether LibTorch found no memory, which it reports like any other error.
 inline bool lacks_memory(const std::string& text) {
   return text.find("can't allocate memory") != std::string::npos ||
          text.find("not enough memory") != std::string::npos;

@@ -20,8 +20,8 @@
 namespace eqt::model {
 namespace {
 
-/// A tensor of `like`'s shape on the buffer's memory; convolution kernels lie channels-last, which
-/// saves the convolutions a reordering.
+/// A tensor of `like`'s shape on the buffer's memory; convolution kernels are channels-last, so
+/// that the convolutions need not reorder them.
 at::Tensor view_of(std::span<float> memory, const at::Tensor& like) {
   const at::Tensor flat = at::from_blob(memory.data(), {like.numel()}, at::kFloat);
   if (like.dim() != 4) return flat.view(like.sizes());

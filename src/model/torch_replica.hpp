@@ -9,7 +9,7 @@
 
 namespace eqt::model {
 
-/// What the network is fed with.
+/// The input of the network.
 struct ReplicaInput {
   data::ImageShape images;  // of the batches
   Frame frame;              // around each of them

@@ -80,7 +80,7 @@ at::Tensor fitting(const std::string& path, const std::string& name, const at::T
   return values;
 }
 
-/// What each of `wanted` becomes, in their order; undefined: it stays as it is.
+/// The new value of each of `wanted`, in their order; undefined: it does not change.
 std::vector<at::Tensor> match(const std::string& path, const NamedTensors& wanted,
                               std::span<const weights::Tensor> found) {
   std::map<std::string_view, const weights::Tensor*> unused;
@@ -140,7 +140,7 @@ std::string packed(const c10::Dict<std::string, at::Tensor>& tensors) {
 void write_weights(const std::string& path, const NamedTensors& tensors) {
   c10::Dict<std::string, at::Tensor> dict;
   for (const auto& [name, tensor] : tensors) {
-    // A copy of its own storage: a view would take the whole flat buffer along.
+    // A copy with its own storage, since a view would keep the whole flat buffer.
     dict.insert(name, tensor.detach().clone(at::MemoryFormat::Contiguous));
   }
   metrics::write_atomically(path, guarded("packing the weights", [&] { return packed(dict); }));

@@ -17,8 +17,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// One update of `parameters` by the mean gradient at learning rate `rate`.
   virtual void step(std::span<float> parameters, std::span<const float> gradient, float rate) = 0;
-  /// Momentum.
-  /// @param models how the models of ranks go on, and momentum with them
+  /// Visits the momentum. @param models rule by which the models, and momentum with them, are
+  /// converted
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;
 };
 
@@ -27,9 +27,8 @@ struct SgdOptions {
   float momentum = 0.9f;
   bool nesterov = false;
   float weight_decay = 0;
-  /// Ranges of the flat buffer whose gradient already carries momentum (the compressed slices of
-  /// DGC): there the momentum buffer collects only the weight decay. In any order; they do not
-  /// overlap.
+  /// Ranges of the flat buffer whose gradient already includes momentum (the compressed slices of
+  /// DGC). There the momentum buffer collects only the weight decay. In any order, without overlap.
   std::vector<TensorSlice> momentum_corrected;
 };
 

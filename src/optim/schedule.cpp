@@ -10,7 +10,7 @@
 namespace eqt::optim {
 namespace {
 
-/// The product of the linear warm-up and of what follows it; subclasses say what follows.
+/// The product of the linear warm-up and the factor after it, which subclasses define.
 class WarmedSchedule : public Schedule {
  public:
   explicit WarmedSchedule(const ScheduleOptions& options)
@@ -24,7 +24,7 @@ class WarmedSchedule : public Schedule {
   }
 
  protected:
-  /// What multiplies the base rate at `step`, warm-up aside.
+  /// The factor of the base rate at `step`, apart from the warm-up.
   virtual double factor(StepId step) const = 0;
 
   StepId to_steps(double epochs) const {
@@ -61,7 +61,7 @@ class StepSchedule final : public WarmedSchedule {
 };
 
 /// Half a cosine (I. Loshchilov, F. Hutter, arXiv:1608.03983, eq. (5) without restarts) over the
-/// steps that the warm-up leaves.
+/// steps after the warm-up.
 class CosineSchedule final : public WarmedSchedule {
  public:
   using WarmedSchedule::WarmedSchedule;
@@ -81,7 +81,7 @@ void check(bool valid, std::string_view key, std::string_view range, double foun
 }
 
 void check_options(const ScheduleOptions& o) {
-  // Far beyond any run, and epochs * steps stays exact in a double.
+  // Far beyond any run, and small enough that epochs * steps is exact in a double.
   constexpr double kMaxEpochs = 1e9;
   const auto is_epoch = [](double epoch) { return epoch >= 0 && epoch <= kMaxEpochs; };
   check(std::isfinite(o.learning_rate) && o.learning_rate >= 0, "optimizer.learning_rate",

@@ -23,8 +23,9 @@ struct ScheduleOptions {
   double learning_rate = 0.1;      // after warm-up
   std::vector<double> milestones;  // step: epochs at which the rate is multiplied by factor
   double factor = 0.1;
-  // Steps of warm-up rise linearly from learning_rate / (their number) to learning_rate (P. Goyal
-  // et al., arXiv:1706.02677, section 2.2). They delay no milestone; a cosine starts after them.
+  // Over the steps of the warm-up the rate rises linearly from learning_rate / (their number) to
+  // learning_rate (P. Goyal et al., arXiv:1706.02677, section 2.2). Milestones are not delayed by
+  // it; a cosine starts after it.
   double warmup_epochs = 0;
   StepId steps_per_epoch = 1;
   StepId total_steps = 1;  // cosine: reaches 0 after the last of these

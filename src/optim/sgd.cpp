@@ -24,7 +24,8 @@ struct Coefficients {
   float weight_decay;
 };
 
-// The three buffers never overlap; saying so lets the compiler use vectors without checks.
+// The three buffers never overlap; saying so lets the compiler use vector instructions without
+// checks.
 void update_plain(std::size_t count, const Coefficients& k, float* __restrict p,
                   const float* __restrict g) {
   for (std::size_t i = 0; i < count; ++i) p[i] -= k.rate * (g[i] + k.weight_decay * p[i]);
@@ -42,7 +43,7 @@ void update(std::size_t count, const Coefficients& k, float* __restrict p,
   }
 }
 
-/// A run of values that are updated alike.
+/// A range of values that are updated alike.
 struct Run {
   std::size_t begin = 0;
   std::size_t end = 0;

@@ -13,7 +13,7 @@ void Engine::run(Work& work) {
   try {
     while (next_ < plan_.size() || under_way_ > 0) turn(work);
   } catch (...) {
-    // Before the buffers of what is under way go.
+    // Before the buffers of unfinished exchanges are freed.
     comm_.transfers().abandon();
     for (Slot& slot : slots_) slot = {};
     throw;
@@ -43,7 +43,7 @@ bool Engine::resume_ready(Work& work) {
   return true;
 }
 
-/// A bucket always takes the same slot, so that scratch memory is sized in the first step.
+/// A bucket always gets the same slot, so that the first step sizes all scratch memory.
 bool Engine::start_next(Work& work) {
   if (next_ == plan_.size()) return false;
   const std::size_t place = next_ % std::min(work.slots(), slots_.size());

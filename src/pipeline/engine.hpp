@@ -1,4 +1,4 @@
-// The engine: work on many buckets under way at once, on one thread.
+// The engine: runs the work on many buckets at once, on one thread.
 
 #pragma once
 
@@ -14,36 +14,36 @@
 
 namespace eqt::pipeline {
 
-/// How many buckets may be under way at once, at most.
+/// How many buckets may be under way at once.
 inline constexpr std::size_t kMostSlots = 8;
 
-/// What is done with every bucket, mostly waiting for messages. Everything happens on the engine's
+/// What is done with every bucket, mostly waiting for messages. All of it runs on the engine's
 /// thread.
 class Work {
  public:
   virtual ~Work() = default;
-  /// How many buckets may be under way at once; 1: they follow one another in the plan's order.
+  /// How many buckets may be under way at once; 1: one after the other, in the plan's order.
   virtual std::size_t slots() const noexcept = 0;
-  /// Whether the bucket's values are there. Asked again and again, in the plan's order.
+  /// Whether the bucket's values are there. Called repeatedly, in the plan's order.
   virtual bool is_ready(const FusionBucket& bucket) = 0;
-  /// Returns when is_ready() would say yes; called while nothing is under way.
+  /// Returns when is_ready() would return true; called while nothing is under way.
   virtual void wait_ready(const FusionBucket& bucket) = 0;
   /// The bucket's task. @param slot below slots(); no other bucket has it until this one is done
   virtual Task start(const FusionBucket& bucket, std::size_t slot) = 0;
-  /// Right after the task ended.
+  /// Called right after the task has ended.
   virtual void done(const FusionBucket& bucket, std::size_t slot) = 0;
-  /// The thread had nothing to do but wait for messages for `seconds`, which end now.
+  /// The thread could only wait for messages in the last `seconds`.
   virtual void waited(double seconds) = 0;
 };
 
-/// Starts buckets in the plan's order and lets as many travel as the work has slots: while one
-/// bucket's messages are on their way, others are encoded and decoded. The values do not depend on
-/// how they overlap.
+/// Starts buckets in the plan's order, as many at once as the work has slots: while the messages of
+/// one bucket travel, others are encoded and decoded. The values do not depend on how the buckets
+/// overlap.
 class Engine {
  public:
   Engine(comm::Communicator& comm, std::span<const FusionBucket> plan);
 
-  /// Works on every bucket. Collective among those whom the work sends to.
+  /// Works on every bucket. Collective among the ranks that the work sends to.
   void run(Work& work);
 
  private:
@@ -66,7 +66,7 @@ class Engine {
   std::optional<Stopwatch> waiting_;
 };
 
-/// Runs one task to its end, with whatever it waits for. For tasks outside an engine.
+/// Runs one task to its end, including everything that it waits for. For tasks outside an engine.
 void complete(Task task, comm::Communicator& comm);
 
 }  // namespace eqt::pipeline

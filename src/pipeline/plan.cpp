@@ -7,7 +7,7 @@
 namespace eqt::pipeline {
 namespace {
 
-/// A weight tensor (out, ...) as a matrix with a row per output.
+/// A weight tensor (out, ...) as a matrix with one row per output.
 std::size_t rows_of(const TensorSlice& slice) {
   return slice.shape.size() > 1 ? static_cast<std::size_t>(slice.shape.front()) : 0;
 }
@@ -38,7 +38,7 @@ std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions&
   return buckets;
 }
 
-/// Runs of the flat buffer, cut where collectives may cut, so that cutting changes no value.
+/// Ranges of the flat buffer, cut where collectives may cut, so that cutting changes no value.
 std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor& compressor,
                                      const PlanOptions& options) {
   std::size_t run = total;
@@ -65,22 +65,22 @@ std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor&
 
 std::size_t piece_length(std::size_t total, const PlanOptions& options) {
   if (options.piece_bytes > 0) return std::max<std::size_t>(1, options.piece_bytes / sizeof(float));
-  // 64 KiB: at 4 bits 8 KiB, below which a message's own cost shows. 1 MiB: at 4 bits two eager
-  // chunks, and several pieces still fit a core's cache.
+  // 64 KiB: 8 KiB at 4 bits; below that the cost of a message itself is visible. 1 MiB: two eager
+  // chunks at 4 bits, and several pieces still fit into a core's cache.
   constexpr std::size_t kLeast = 16 * 1024, kMost = 256 * 1024;
   return std::clamp(total / 16, kLeast, kMost);
 }
 
-/// The longest run of a segment that travels in one piece [values].
+/// The longest part of a segment that is sent in one piece [values].
 std::size_t longest_run(const codec::Segment& segment, const codec::Compressor& compressor,
                         std::size_t piece_values) {
   if (segment.compressed && needs_whole_slices(compressor)) return segment.count;
-  // Raw values too: those of a tensor are dealt to owners in the same runs wherever it is cut.
+  // Raw values, too: owners get the same ranges of a tensor wherever it is cut.
   const std::size_t step = needs_whole_slices(compressor) ? kLeastRun : run_length(compressor);
   return std::max<std::size_t>(1, piece_values / step) * step;
 }
 
-/// From the last value to the first, as buckets travel.
+/// From the last value to the first, the order in which buckets are sent.
 void cut_bucket(const FusionBucket& bucket, const codec::Compressor& compressor,
                 std::size_t piece_values, std::vector<FusionBucket>& pieces) {
   FusionBucket piece;
@@ -102,7 +102,7 @@ void cut_bucket(const FusionBucket& bucket, const codec::Compressor& compressor,
       part.first_index += r * run;
       part.begin += r * run;
       part.count = std::min(run, segment.count - r * run);
-      // A little more than asked for, so that a bias need not travel alone.
+      // A little more than asked for, so that a bias need not be sent alone.
       if (piece.count() + part.count > piece_values + piece_values / 4) close();
       piece.begin = part.begin;
       piece.segments.push_back(part);

@@ -1,4 +1,4 @@
-// The plan of a synchronization: which values travel together, and in which pieces they are
+// The plan of a synchronization: which values are sent together, and in which pieces they are
 // encoded.
 
 #pragma once
@@ -14,10 +14,10 @@
 
 namespace eqt::pipeline {
 
-/// Values that travel together: a contiguous part of the flat gradient that leaves as soon as
-/// backward has produced it.
+/// Values that are sent together: a contiguous part of the flat gradient, sent as soon as the
+/// backward pass has produced it.
 struct FusionBucket {
-  std::uint32_t index = 0;               // in the order of travel: 0 holds the last layers
+  std::uint32_t index = 0;               // in the order of sending: 0 has the last layers
   std::size_t begin = 0, end = 0;        // in the flat buffer [floats]
   std::vector<codec::Segment> segments;  // tile [begin, end) in ascending order
   std::size_t count() const { return end - begin; }
@@ -28,35 +28,35 @@ using codec::Granularity;
 
 struct PlanOptions {
   Granularity granularity = Granularity::layer;
-  std::size_t skip_below = 1024;  // layer: smaller and one-dimensional tensors travel raw [values]
+  std::size_t skip_below = 1024;  // layer: smaller and one-dimensional tensors stay raw [values]
   std::size_t bucket_bytes = std::size_t{4} << 20;  // of float32 values, at least one tensor
-  // Buckets are cut into pieces of about this many bytes of float32 values, where the codec allows
-  // it: while one piece travels, others are encoded and decoded. 0: a sixteenth of the gradient, so
-  // that most of a small model too leaves while backward runs, from 64 KiB to 1 MiB.
+  // Buckets are cut into pieces of about this many bytes of float32 values, if the codec allows it:
+  // while one piece is sent, others are encoded and decoded. 0: a sixteenth of the gradient, from
+  // 64 KiB to 1 MiB, so that most of a small model, too, is sent during the backward pass.
   std::size_t piece_bytes = 0;
 };
 
-/// Slice number of the one run of Granularity::model.
+/// Slice number of the only range of Granularity::model.
 inline constexpr std::uint32_t kWholeModel = 0xEFFFFFFFu;
 
-/// Cuts a layout into fusion buckets in the order of travel (last layers first). Which values share
-/// a norm, a random stream or a top-k depends on layout, granularity and compressor alone, so the
-/// decoded values do not depend on bucket_bytes.
+/// Cuts a layout into fusion buckets in the order of sending (last layers first). Which values
+/// share a norm, a random stream or a top-k depends only on layout, granularity and compressor, so
+/// the decoded values do not depend on bucket_bytes.
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
                                        const PlanOptions& options);
 
-/// Granularity::layer: whether a tensor is compressed or travels as float32.
+/// Granularity::layer: whether a tensor is compressed or sent as float32.
 bool is_compressed(const TensorSlice& slice, std::size_t skip_below);
 
-/// True for codecs whose runs must stay whole (a top-k, a scale shared per tensor).
+/// True for codecs whose slices must stay whole (a top-k, a scale per tensor).
 bool needs_whole_slices(const codec::Compressor& compressor);
 
-/// The shortest runs of raw segments into which collectives cut [values]; shorter ones would be all
-/// headers.
+/// The shortest ranges of raw segments into which collectives cut [values]; shorter ones would
+/// consist mostly of headers.
 inline constexpr std::size_t kLeastRun = 8192;
 
-/// The shortest runs into which collectives cut a slice [values]: a multiple of the codec's
-/// granule, long enough that headers do not count.
+/// The shortest ranges into which collectives cut a slice [values]: a multiple of the codec's
+/// granule, long enough that headers hardly count.
 /// @pre !needs_whole_slices(compressor)
 std::size_t run_length(const codec::Compressor& compressor);
 

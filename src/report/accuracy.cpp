@@ -21,8 +21,8 @@ struct Row {
   std::string network, data, scheme, tuning;
 };
 
-/// The published row of the same network, data and scheme (of DGC also its ratio) whose number of
-/// boards is nearest.
+/// The published row of the same network, data and scheme (for DGC also the same ratio) with the
+/// nearest number of boards.
 const PublishedRow* published_of(const Row& row) {
   const PublishedRow* nearest = nullptr;
   double distance = 0;

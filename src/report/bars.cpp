@@ -1,4 +1,4 @@
-// Where a step's time went, and how many bits a value took: horizontal bars, one per group.
+// How the time of a step was used, and how many bits a value took: horizontal bars, one per group.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ struct Room {
   double RoomSeconds::*seconds;
 };
 
-// In an order that gives neighbours colours far apart.
+// In an order in which neighbours have very different colours.
 constexpr std::array kRooms = {
     Room{"compute", &RoomSeconds::compute},   Room{"encode", &RoomSeconds::encode},
     Room{"transfer", &RoomSeconds::transfer}, Room{"decode", &RoomSeconds::decode},

@@ -5,7 +5,7 @@ namespace {
 
 bool is_float32(const Run& run) { return run.compressor == "none"; }
 
-/// Settings in which groups differ, whatever belongs to the compressor left out.
+/// Settings in which groups differ, except those of the compressor.
 std::size_t distance(const Group& a, const Group& b) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < a.differences.size(); ++i)

@@ -1,4 +1,4 @@
-// What a group of runs is compared with.
+// The group of runs that another group is compared with.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace eqt::report {
 
-/// The group that travels as float32 and is nearest to `group`: it differs in the fewest settings
-/// beside the compressor's own. Of a group that is float32 itself, but gossips or averages seldom,
-/// the nearest one that averages gradients in each step. Null where there is none, or several are
-/// as near.
+/// The group that sends float32 and is nearest to `group`: it differs in the fewest settings
+/// besides the compressor's own. For a group that is float32 itself, but gossips or averages
+/// seldom, it is the nearest one that averages gradients in each step. Null if there is none, or if
+/// several are equally near.
 const Group* baseline_of(const Group& group, const std::vector<Group>& groups);
 
 }  // namespace eqt::report

@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kMostRanks = 64;
 constexpr std::size_t kMostKeys = 20;       // classes with a name in the key
 constexpr std::size_t kMostPartitions = 6;  // plots
-// Bars of a rank: a pixel or two each. gnuplot reads all columns once for each bar, which is
-// quadratic.
+// Bars of a rank: a pixel or two each. gnuplot reads all columns once for each bar, which takes
+// quadratic time.
 constexpr std::size_t kMostBars = 250;
 
 /// "cifar10, skew 0.8, 4 ranks".
@@ -26,7 +26,7 @@ std::string partition_of(const Run& run) {
   return fmt::format("{}, {}, {} ranks", run.dataset, kind, run.class_histogram.size());
 }
 
-/// How much of its samples a rank has of its most frequent class, the most over ranks [%].
+/// The share of its most frequent class in a rank's samples, the largest over ranks [%].
 double greatest_share(const std::vector<std::vector<std::uint64_t>>& ranks) {
   double greatest = 0;
   for (const auto& classes : ranks) {
@@ -40,7 +40,7 @@ double greatest_share(const std::vector<std::vector<std::uint64_t>>& ranks) {
   return greatest;
 }
 
-/// A rank's samples by bar: of one class each, or of neighbouring classes where there are too many.
+/// A rank's samples by bar: of one class each, or of neighbouring classes if there are too many.
 std::vector<std::uint64_t> bars_of(const std::vector<std::uint64_t>& classes) {
   const std::size_t bars = std::min(classes.size(), kMostBars);
   std::vector<std::uint64_t> sums(bars);

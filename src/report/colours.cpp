@@ -8,9 +8,9 @@
 namespace eqt::report {
 namespace {
 
-// Found by taking again and again, from all colours of enough contrast on both pages, the one whose
-// least distance from those before is greatest: in OKLab (B. Ottosson, 2020), as seen with and
-// without colour blindness (G. Machado, M. Oliveira, L. Fernandes, IEEE TVCG 15, 2009).
+// Found in a greedy way: of all colours with enough contrast on both pages, each is the one with
+// the largest minimum distance from those before it, in OKLab (B. Ottosson, 2020), with and without
+// colour blindness (G. Machado, M. Oliveira, L. Fernandes, IEEE TVCG 15, 2009).
 constexpr std::array<std::string_view, 24> kColours = {
     "#0072b2", "#d55e00", "#ff00f0", "#00a500", "#c31e78", "#872dff", "#a587a5", "#69694b",
     "#6987ff", "#ff4b87", "#a55ac3", "#009687", "#d2001e", "#005af0", "#87873c", "#875a87",

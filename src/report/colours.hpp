@@ -12,13 +12,13 @@ namespace eqt::report {
 // "#rrggbb". Both pages are those of page_style.hpp.
 inline constexpr std::string_view kLightPage = "#ffffff", kDarkPage = "#16181b";
 
-// Grids, and what belongs to no group.
+// For grids, and for everything that belongs to no group.
 inline constexpr std::string_view kNeutral = "#7b7b7b";
 
-/// Colours that also colour-blind people tell apart, best among the first few.
+/// Colours that colour-blind people can also tell apart, best among the first few.
 std::span<const std::string_view> colours();
 
-/// One for each index, round and round.
+/// One for each index, repeated from the start.
 std::string_view colour(std::size_t index);
 
 /// Whether the compressor's row has a colour: one of colours(), the same in every plot.
@@ -30,11 +30,11 @@ std::string_view colour_of(std::string_view compressor);
 /// How a group looks in every plot of a report.
 struct Style {
   std::string_view colour;
-  std::size_t dash = 0;   // tells lines of one colour apart
+  std::size_t dash = 0;   // distinguishes lines of one colour
   std::size_t shape = 0;  // of points
 };
 
-/// By group: its compressor's colour, or one of its own where all groups have the same compressor.
+/// By group: its compressor's colour, or a colour for each group if all have the same compressor.
 std::vector<Style> styles_of(const std::vector<Group>& groups);
 
 }  // namespace eqt::report

@@ -22,7 +22,7 @@ std::string epochs_text(const Run& run) {
 
 constexpr const char* kErrorKey = "test_accuracy_error";
 
-/// What a column of a quantity holds: one of spreads, and for the accuracy its standard error.
+/// The cells of a column: the spreads of a quantity, and for the accuracy its standard error.
 void add_quantity(const std::vector<Group>& groups, const Quantity& q, Table& table) {
   const bool with_error = std::string_view(q.key) == "test_accuracy";
   table.columns.push_back({q.key, q.head, Type::spread});
@@ -34,8 +34,8 @@ void add_quantity(const std::vector<Group>& groups, const Quantity& q, Table& ta
   }
 }
 
-/// A row per group of the quantities that are main ones, the first of them in the second column, or
-/// of the others.
+/// A row per group of the main quantities, with the first of them in the second column, or of the
+/// other quantities.
 Table table_of(const std::vector<Group>& groups, bool main) {
   Table table{"", "", {{"run", "runs"}}, {}, {}};
   for (const Group& group : groups) table.rows.push_back({text_cell(group.label)});
@@ -58,7 +58,7 @@ Table table_of(const std::vector<Group>& groups, bool main) {
   return table;
 }
 
-/// Who is on the front, if anyone can be.
+/// Which groups are on the front, if any can be.
 void add_pareto(const std::vector<Group>& groups, Table& table) {
   const std::vector<Standing> front = pareto_front(groups);
   if (groups.size() < 2 || std::ranges::none_of(front, &Standing::on_front)) return;
@@ -81,7 +81,7 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
   struct Point {
     Spread bytes, accuracy;
     bool known() const { return bytes.known > 0 && accuracy.known > 0; }
-    /// By `luck` deviations better than the means.
+    /// The place that is `luck` deviations better than the means.
     Place at(double luck) const {
       return {bytes.mean - luck * bytes.deviation.value_or(0),
               accuracy.mean + luck * accuracy.deviation.value_or(0)};
@@ -94,7 +94,7 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
     return a.bytes <= b.bytes && a.accuracy >= b.accuracy &&
            (a.bytes < b.bytes || a.accuracy > b.accuracy);
   };
-  // Whether another group, by so much luck, beats this one by as much bad luck.
+  // Whether another group, with that much good luck, beats this one with as much bad luck.
   const auto is_beaten = [&](const Point& point, double luck) {
     return std::ranges::any_of(points, [&](const Point& other) {
       return &other != &point && other.known() && beats(other.at(luck), point.at(-luck));

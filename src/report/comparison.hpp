@@ -1,4 +1,4 @@
-// The tables that every report has.
+// The tables of every report.
 
 #pragma once
 
@@ -9,39 +9,39 @@
 
 namespace eqt::report {
 
-/// A row per group: mean and deviation over seeds of the main quantities(), and who is on the
+/// A row per group: mean and deviation over seeds of the main quantities(), and the groups of the
 /// pareto_front().
 Table comparison_table(const std::vector<Group>& groups);
 /// The same of all other quantities().
 Table details_table(const std::vector<Group>& groups);
 
-/// A row per group that has a baseline, the float32 runs nearest to it in their settings: the
-/// difference of test accuracies and Welch's test of it. No rows where no two groups have several
+/// A row per group that has a baseline, the float32 runs that are nearest in their settings: the
+/// difference of test accuracies and Welch's test of it. No rows if no two groups have several
 /// runs.
 Table significance_table(const std::vector<Group>& groups);
 
-/// A row per setting in which groups differ; nothing when there is one group.
+/// A row per setting in which groups differ; empty if there is one group.
 Table settings_table(const std::vector<Group>& groups);
 
 /// A row per run: folder, seed, how it ended, hash, remarks.
 Table runs_table(const std::vector<Group>& groups);
 
-/// What all runs have in common, and the range of what they have not: "key" and "value".
+/// What all runs have in common, and the range of everything else: "key" and "value".
 Table conditions_table(const std::vector<Run>& runs);
 
-/// Where a group stands towards the Pareto front.
+/// The position of a group relative to the Pareto front.
 struct Standing {
   bool on_front = false;  // by the means: no other group has at most its bytes per rank and at
                           // least its accuracy, and one of the two better
-  bool certain = true;    // and so it is wherever in their bars, mean ± deviation, all of them lie
+  bool certain = true;    // true for all values within the bars, mean ± deviation, of all groups
   bool operator==(const Standing&) const = default;
 };
 
 /// For each group; those without bytes or accuracy are certainly not on the front. A group of one
-/// run has no bar: it lies where its mean does.
+/// run has no bar and is taken at its mean.
 std::vector<Standing> pareto_front(const std::vector<Group>& groups);
 
-/// What a reader must know before he believes the tables, a sentence each.
+/// What a reader must know about the tables, a sentence each.
 std::vector<std::string> warnings_of(const std::vector<Group>& groups);
 
 }  // namespace eqt::report

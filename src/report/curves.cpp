@@ -12,7 +12,7 @@
 namespace eqt::report {
 namespace {
 
-/// What stands on the horizontal axis, after each epoch of a run.
+/// The horizontal axis: a value after each epoch of a run.
 struct Axis {
   const char* name;
   const char* label;
@@ -45,7 +45,7 @@ constexpr Axis kEpochs{"epochs", "epoch", false, epochs_of};
 constexpr Axis kSeconds{"seconds", "seconds of training", true, seconds_of};
 constexpr Axis kBytes{"bytes", "sent per rank [MB]", true, megabytes_of};
 
-/// What stands on the vertical axis.
+/// The vertical axis.
 struct Height {
   const char* name;
   const char* title;
@@ -128,7 +128,7 @@ std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
   return curves;
 }
 
-/// Epochs are whole: at most about ten tics, each at one.
+/// Epochs are whole numbers: at most about ten tics, each at one of them.
 std::string epoch_tics(const std::vector<Curve>& curves) {
   constexpr double kMostTics = 10;
   double last = 1;
@@ -172,7 +172,7 @@ std::string logarithms(const std::vector<Curve>& curves, const Axis& axis, const
                      height.logarithmic && wants_logarithm(y));
 }
 
-/// Nothing where no run has such figures.
+/// Draws nothing if no run has such figures.
 void draw(const std::vector<Group>& groups, const Axis& axis, const Height& height,
           Drawings& drawings) {
   const std::vector<Curve> curves = curves_of(groups, axis, height);
@@ -194,8 +194,8 @@ void draw(const std::vector<Group>& groups, const Axis& axis, const Height& heig
   drawings.all.push_back(drawing);
 }
 
-/// Of figures that a run could have recorded: emulated ones have neither loss nor accuracy, and
-/// where nothing is lossy or nobody gossips there is nothing to say.
+/// Only figures that a run could have recorded: emulated runs have neither loss nor accuracy, and
+/// variance and consensus distance need lossy messages or gossip.
 void say_what_is_missing(const std::vector<Group>& groups, Drawings& drawings) {
   const auto any = [&](Figure Epoch::*figure) {
     return std::ranges::any_of(groups, [&](const Group& group) {

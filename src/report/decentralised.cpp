@@ -21,7 +21,7 @@ using Type = Column::Type;
 constexpr Digits kPercent{2}, kGigabytes{-1, 4};
 constexpr double kGiga = 1e9;
 
-/// A row: where and on what; its cells are one group per method.
+/// A row: the conditions; its cells are one group per method.
 struct Row {
   std::string network, graph, compressor, variant;
   int nodes;
@@ -55,7 +55,7 @@ Row row_of(const Run& run) {
   return row;
 }
 
-/// Groups that differ in what the layout has no room for get rows of their own.
+/// Groups that differ in something that the layout does not show get rows of their own.
 std::vector<Row> rows_of(const std::vector<Group>& groups) {
   std::vector<Row> rows;
   for (const Group& group : groups) {
@@ -72,7 +72,7 @@ std::vector<Row> rows_of(const std::vector<Group>& groups) {
   return rows;
 }
 
-/// Methods of the published table, then ours that it has not got.
+/// Methods of the published table, then ours that are not in it.
 std::vector<std::string> methods_of(const std::vector<Row>& rows) {
   std::vector<std::string> methods = {"deep-squeeze fp32", "deep-squeeze int8", "choco-sgd fp32",
                                       "choco-sgd int8"};
@@ -82,8 +82,8 @@ std::vector<std::string> methods_of(const std::vector<Row>& rows) {
   return methods;
 }
 
-/// The published row of the same network, graph, share left out and skew, nearest in nodes. Only
-/// whole values are left out there.
+/// The published row of the same network, graph, share left out and skew, with the nearest number
+/// of nodes. There, only whole values are left out.
 const PublishedRow* published_of(const Row& row) {
   const PublishedRow* nearest = nullptr;
   double distance = 0;

@@ -19,10 +19,10 @@
 namespace eqt::report {
 namespace {
 
-// gnuplot processes at a time; more do not help on the boards that this is made for.
+// gnuplot processes at a time; more do not help on the boards that this program is for.
 constexpr int kAtOnce = 2;
 
-// Pixels of a PNG for a unit of an SVG, so that it can be printed.
+// Pixels of a PNG per unit of an SVG, so that it can be printed.
 constexpr int kPngScale = 2;
 
 struct Result {

@@ -1,4 +1,4 @@
-// Drawings become files.
+// Makes files from drawings.
 
 #pragma once
 
@@ -13,16 +13,15 @@ namespace eqt::report {
 struct Drawn {
   std::vector<Picture> pictures;
   std::vector<std::string> files;   // below the folder
-  std::vector<std::string> failed;  // sentences: what was not drawn, and why
+  std::vector<std::string> failed;  // sentences: drawings that failed, and why
 };
 
-/// Draws one at `path`, by whose ending it is .svg, with its title and description in the file, or
-/// .png.
+/// Draws one at `path`, as .svg with its title and description in the file, or as .png.
 /// @throws Error{usage} for another ending, Error{output} see metrics::run_gnuplot()
 void draw_file(const Drawing& drawing, const std::string& path);
 
-/// Draws each as NAME.svg and NAME.png in the folder, which is there. Without gnuplot nothing is
-/// drawn and one sentence says so; a drawing that gnuplot fails at is left out with its words.
+/// Draws each as NAME.svg and NAME.png in the folder, which must exist. Without gnuplot nothing is
+/// drawn and one sentence says so; if gnuplot fails, the drawing is left out and its message given.
 /// @throws Error{output} if a file cannot be read back
 Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder);
 

@@ -12,27 +12,27 @@ namespace eqt::report {
 struct Drawing {
   std::string name;              // of its files: letters, digits and hyphens
   std::string title;             // what it shows
-  std::string description = {};  // the same for who cannot see it: the figures that matter
+  std::string description = {};  // the important figures, for people who cannot see it
   std::string script = {};       // see metrics::run_gnuplot()
   int height = 420;              // for a width of kPlotWidth [pixels]
 };
 
 struct Drawings {
   std::vector<Drawing> all;
-  std::vector<std::string> left_out;  // what could be drawn, but is not, and why: sentences
+  std::vector<std::string> left_out;  // plots that were possible but not made, and why: sentences
 };
 
-/// Every plot for which the runs have figures.
+/// All plots for which the runs have figures.
 Drawings drawings_of(const std::vector<Group>& groups);
 
-// The kinds, each appending to `drawings`.
+// The kinds of plots; each function appends to `drawings`.
 
 /// Accuracy and losses against epochs, seconds and bytes; both variances and consensus distance by
 /// epoch.
 void draw_curves(const std::vector<Group>& groups, Drawings& drawings);
 /// Seconds of a step by room, stacked, and bits per value.
 void draw_bars(const std::vector<Group>& groups, Drawings& drawings);
-/// Accuracy against bytes, with the front of those that nobody beats.
+/// Accuracy against bytes, with the Pareto front.
 void draw_pareto(const std::vector<Group>& groups, Drawings& drawings);
 /// Which classes each rank trained on, once for each kind of partition.
 void draw_classes(const std::vector<Group>& groups, Drawings& drawings);

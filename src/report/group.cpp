@@ -14,9 +14,9 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;
 constexpr std::string_view kAbsent = "-";
-constexpr const char* kState = "state";  // not a config's key: how far a run came
+constexpr const char* kState = "state";  // not a config key: how far a run came
 
-/// Whether a key says where and how results are written, not what is computed.
+/// Whether a key affects where and how results are written, but not what is computed.
 bool is_irrelevant(std::string_view key) {
   constexpr std::array<std::string_view, 5> kKeys = {"name", "seed", "data.path", "train.paranoid",
                                                      "synchronization.timeout_seconds"};
@@ -57,7 +57,7 @@ std::vector<std::string> varying_keys(const std::vector<Settings>& all) {
   return keys;
 }
 
-/// What tells runs apart best comes first in a label.
+/// The settings that best distinguish runs come first in a label.
 std::size_t rank_in_labels(const std::string& key) {
   constexpr std::array<std::string_view, 17> kFirst = {"simulated",
                                                        "model.name",
@@ -79,7 +79,7 @@ std::size_t rank_in_labels(const std::string& key) {
   return static_cast<std::size_t>(std::ranges::find(kFirst, key) - kFirst.begin());
 }
 
-/// "qsgd", "bits 4", "ranks 2"; empty for what is usual or not there.
+/// "qsgd", "bits 4", "ranks 2"; empty for what is usual or missing.
 std::string label_part(const std::string& key, const std::string& value) {
   if (value == kAbsent) return "";
   if (key == "compressor.name") return compressor_words(value);
@@ -102,7 +102,7 @@ void add_part(std::string& label, const std::string& part) {
   label += part;
 }
 
-/// Labels that tell groups apart, a key at a time, each key only where it still does so.
+/// Labels that distinguish groups: key by key, each only if it still distinguishes some.
 void add_labels(std::vector<Group*> alike, const std::vector<std::string>& keys, std::size_t next) {
   if (alike.size() < 2) return;
   for (; next < keys.size(); ++next) {

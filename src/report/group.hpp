@@ -1,4 +1,4 @@
-// Runs that differ in nothing but their seed belong together.
+// Groups of runs that differ only in their seed.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace eqt::report {
 
 /// Runs with equal settings, all finished or all as far as the same epoch.
 struct Group {
-  std::string label;             // as short as tells it from the others
+  std::string label;             // as short as possible to be unique
   std::vector<const Run*> runs;  // at least one
   // Settings in which groups differ: key and value, "-" where this group has no such key.
   std::vector<std::pair<std::string, std::string>> differences;
@@ -27,13 +27,12 @@ struct Group {
   }
 };
 
-/// Groups in the order of their labels. What a run is called, its seed, where its data and
-/// results lie and how it reports do not tell runs apart; nor does a key that only some runs have,
-/// as those of an older program, while all that have it agree.
-/// `runs` must outlive the groups.
+/// Groups in the order of their labels. Runs are not distinguished by their name, their seed, the
+/// place of their data and results, or their output; nor by a key that only some runs have, such as
+/// those of an older program, if all that have it agree. `runs` must outlive the groups.
 std::vector<Group> groups_of(const std::vector<Run>& runs);
 
-/// @throws Error{usage} for runs of different data sets: their accuracies are not comparable
+/// @throws Error{usage} for runs of different data sets, whose accuracies cannot be compared
 void check_one_data_set(const std::vector<Run>& runs);
 
 }  // namespace eqt::report

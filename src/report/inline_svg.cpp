@@ -14,7 +14,8 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
   return text;
 }
 
-/// `text` without its elements of one name. One pass: a drawing may have thousands of them.
+/// `text` without its elements of one name, in one pass, since a drawing may have thousands of
+/// them.
 std::string without_elements(std::string_view text, const std::string& name) {
   const std::string begin = "<" + name + ">", end = "</" + name + ">";
   std::string kept;
@@ -28,7 +29,7 @@ std::string without_elements(std::string_view text, const std::string& name) {
   }
 }
 
-/// A tag for a page: names of its own, no white paper below.
+/// A tag for a page: with unique names, and without a white background.
 std::string page_tag(std::string_view tag, std::string_view prefix) {
   std::string text =
       replace_all(std::string(tag), "xlink:href='#", fmt::format("href='#{}", prefix));
@@ -38,7 +39,7 @@ std::string page_tag(std::string_view tag, std::string_view prefix) {
   return replace_all(text, "fill=\"#ffffff\"", "fill=\"none\"");
 }
 
-/// What stands between the first tag and the last.
+/// The text between the first tag and the last.
 std::string_view content_of(std::string_view file, std::string_view& open_tag) {
   const std::size_t begin = file.find("<svg"), end = file.rfind("</svg>");
   EQT_CHECK(begin != std::string_view::npos && end != std::string_view::npos && begin < end,
@@ -68,7 +69,7 @@ std::string inline_svg(std::string_view file, std::string_view prefix, std::stri
       "<svg {0} role=\"img\" aria-labelledby=\"{1}title {1}desc\">\n<title "
       "id=\"{1}title\">{2}</title>\n<desc id=\"{1}desc\">{3}</desc>",
       view_box_of(open_tag), prefix, html_text(title), html_text(description));
-  // Only tags change: a label may look like an attribute.
+  // Only tags change, since a label may look like an attribute.
   for (std::size_t at = 0; at < content.size();) {
     const std::size_t begin = std::min(content.find('<', at), content.size());
     const std::size_t end = std::min(content.find('>', begin), content.size() - 1) + 1;

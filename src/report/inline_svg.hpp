@@ -1,4 +1,4 @@
-// gnuplot's SVG, made part of a page.
+// gnuplot's SVG as part of a page.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace eqt::report {
 
-/// An <svg> element for HTML from a file of gnuplot's: names `prefix` + its own, title and
-/// description for those who cannot see it, no background, no link and no scripts.
+/// An <svg> element for HTML from a file of gnuplot: with `prefix` before its names, title and
+/// description for people who cannot see it, and without background, links and scripts.
 /// @throws Error{bug} if the text holds no complete SVG
 std::string inline_svg(std::string_view file, std::string_view prefix, std::string_view title,
                        std::string_view description);

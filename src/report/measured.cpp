@@ -38,7 +38,7 @@ std::string measured_text(double mean, double deviation) {
   const int first = first_place(std::max(std::abs(mean), deviation));
   const auto text = [&](int exponent) {
     const double scale = std::pow(10.0, -exponent);
-    // What the mean's digits do not reach is none.
+    // The deviation is 0 if it does not reach the mean's digits.
     const bool reaches = deviation >= 0.5 * std::pow(10.0, place);
     return fmt::format("{} ± {}", rounded_text(mean * scale, place - exponent),
                        reaches ? rounded_text(deviation * scale, place - exponent) : "0");

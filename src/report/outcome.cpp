@@ -21,14 +21,14 @@ RoomSeconds step_seconds_of(const Run& run) {
   return sums;
 }
 
-/// The last epoch's figure that is known.
+/// The figure of the last epoch that has one.
 Figure last_of(const Run& run, Figure Epoch::*figure) {
   for (auto epoch = run.epochs.rbegin(); epoch != run.epochs.rend(); ++epoch)
     if ((*epoch).*figure) return (*epoch).*figure;
   return {};
 }
 
-/// Mean over epochs, each weighed by what `weight` says of it.
+/// Mean over epochs with the weights of `weight`.
 template <typename Weight>
 Figure mean_of(const Run& run, Figure Epoch::*figure, Weight weight) {
   double sum = 0, weights = 0;
@@ -70,7 +70,7 @@ Outcome outcome_so_far(const Run& run) {
   o.quantization_variance = mean_of(run, &Epoch::quantization_variance, alike);
   o.mean_quantization_variance = mean_of(run, &Epoch::mean_quantization_variance, alike);
   for (const Epoch& epoch : run.epochs) o.sent_bytes += epoch.sent_bytes;
-  // The ratio's numerators add up, and so do its denominators.
+  // Numerators of the ratio are summed, and so are its denominators.
   o.compression_ratio = mean_of(run, &Epoch::compression_ratio, by_bytes);
   return o;
 }

@@ -7,10 +7,10 @@
 
 namespace eqt::report {
 
-/// From summary.json; what only epochs tell comes from `run`'s.
+/// From summary.json; figures that only epochs have come from those of `run`.
 Outcome outcome_of(const Members& summary, const Run& run);
 
-/// Of an unfinished run: sums and means over the epochs that there are, the last one's loss.
+/// Of an unfinished run: sums and means over its epochs, and the loss of the last one.
 Outcome outcome_so_far(const Run& run);
 
 }  // namespace eqt::report

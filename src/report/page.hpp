@@ -1,4 +1,4 @@
-// The report as one HTML page that needs nothing beside itself.
+// The report as one HTML page that needs no other file.
 
 #pragma once
 
@@ -21,12 +21,12 @@ struct Page {
   std::vector<Table> results;    // what was compared
   std::vector<Table> published;  // with published values beside ours
   std::vector<Picture> pictures;
-  std::vector<std::string> left_out;  // plots that could have been there, and why they are not
+  std::vector<std::string> left_out;  // plots that were possible but not made, and why
   std::vector<Table> background;      // how the runs were made
 };
 
-/// HTML with all of it inline: style, drawings, tables; no script, no link, no font from elsewhere.
-/// It follows the reader's light or dark scheme and fits 360 pixels; no section without content.
+/// HTML with style, drawings and tables inside; no script, no link, no external font. It follows
+/// the reader's light or dark scheme and fits into 360 pixels; it has no empty sections.
 std::string as_html(const Page& page);
 
 }  // namespace eqt::report

@@ -6,7 +6,7 @@
 
 namespace eqt::report {
 
-// gnuplot writes black and white as attributes; rules are stronger than attributes.
+// gnuplot writes black and white as attributes; these rules override them.
 inline constexpr std::string_view kPageStyle = R"css(
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --soft: #f2f4f6; --line: #c6ccd2;
   --shade: #0005; }

@@ -1,4 +1,4 @@
-// What papers call the things that configs name.
+// The names that papers use for what configs name.
 
 #pragma once
 
@@ -19,7 +19,7 @@ std::string paper_scheme(const Run& run, std::string_view baseline);
 std::string paper_tuning(const Run& run);
 /// "directed ring", "undirected torus 4x4", "all to all".
 std::string paper_graph(const Run& run);
-/// Values, or bits, that are not sent [%].
+/// Share of the values, or bits, that is not sent [%].
 double paper_left_out(const Run& run);
 
 }  // namespace eqt::report

@@ -12,7 +12,7 @@
 namespace eqt::report {
 namespace {
 
-/// What our runs have for a condition that a paper states.
+/// The value in our runs of a condition that a paper states.
 std::string our_condition(const std::string& what, const std::vector<const Run*>& runs) {
   if (what == "data")
     return values_of(runs, [](const Run& run) {

@@ -1,4 +1,4 @@
-// Tables of papers in their own layout, our runs beside what was published.
+// Tables of papers in their own layout, with our runs beside the published values.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace eqt::report {
 
-/// The tables of these names, each followed by the one of its conditions, published and ours.
+/// The tables of these names, each followed by a table of its conditions, published and ours.
 std::vector<Table> published_tables(const std::vector<std::string>& names,
                                     const std::vector<Group>& groups);
 
-/// Seconds of a step (Cp, En, De, Tx, T; Sp: what more boards changed in T) beside published
+/// Seconds of a step (Cp, En, De, Tx, T; Sp: the change of T with more boards) beside published
 /// minutes of an epoch.
 Table scalability_table(const std::vector<Group>& groups);
 /// Test accuracy by network, data, scheme, its setting and boards.

@@ -54,8 +54,8 @@ std::string front_of(std::vector<Point> points, std::string& text) {
   return data;
 }
 
-/// A point's data "x y deviation-of-x deviation-of-y", and how it is drawn: with bars where there
-/// are deviations.
+/// A point's data "x y deviation-of-x deviation-of-y", and how it is drawn: with bars if there are
+/// deviations.
 std::string data_of(const Point& p) {
   return fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", p.megabytes(), 100 * p.accuracy.mean,
                      p.bytes.deviation.value_or(0) / kMega, 100 * p.accuracy.deviation.value_or(0));

@@ -15,8 +15,8 @@ namespace eqt::report {
 using PublishedRow = std::map<std::string, std::string, std::less<>>;
 
 struct PublishedTable {
-  std::string source;  // whose table it is, with its number
-  std::vector<std::pair<std::string, std::string>> conditions;  // what and how, as stated there
+  std::string source;                                           // its authors and number
+  std::vector<std::pair<std::string, std::string>> conditions;  // as stated there
   std::vector<PublishedRow> rows;
 };
 
@@ -27,7 +27,7 @@ const PublishedTable& published_table(std::string_view name);
 /// @throws Error{bug} if a row has another number of fields than the header
 PublishedTable parse_published(std::string_view text);
 
-/// A field as a number; empty if it is empty. @throws Error{bug} if it is none
+/// A field as a number; empty if the field is. @throws Error{bug} if it is not a number
 Figure published_number(const PublishedRow& row, std::string_view column);
 
 }  // namespace eqt::report

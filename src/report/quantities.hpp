@@ -1,4 +1,4 @@
-// The figures that a report compares, each with its unit and how many digits mean something.
+// The figures that a report compares, each with its unit and its number of meaningful digits.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace eqt::report {
 
 struct Quantity {
-  const char* key;   // in CSV and JSON, SI units and fractions
+  const char* key;   // in CSV and JSON, in SI units and fractions
   const char* head;  // in tables for people
   Digits digits;
   double scale;  // from the key's unit to the head's
@@ -18,7 +18,7 @@ struct Quantity {
   Figure (*of)(const Run&);
 };
 
-/// All of them, the most asked for first.
+/// All of them, the most important first.
 std::span<const Quantity> quantities();
 
 /// Bytes that a rank sent on average.

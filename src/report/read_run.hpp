@@ -1,4 +1,4 @@
-// Run folders: where they are and what they tell.
+// Finds and reads run folders.
 
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace eqt::report {
 
-/// The run folders among `paths` and up to three folders below, sorted by name within a path, each
-/// once. A run folder holds config.json, metrics.jsonl or summary.json.
+/// The run folders among `paths` and up to three levels below, sorted by name within a path, each
+/// once. A run folder has config.json, metrics.jsonl or summary.json.
 /// @throws Error{usage} for a path that is no folder, Error{data} for one without a run
 std::vector<std::string> run_folders(const std::vector<std::string>& paths);
 
 /// Reads a run, finished or not. A last line of metrics.jsonl that was cut off is left out with a
-/// remark; steps are skipped unless there is no epoch.
+/// remark. Steps are skipped unless there is no epoch.
 /// @throws Error{data} if a file is no JSON, of another schema or malformed
 Run read_run(const std::string& folder);
 
-/// Whether a run tells nothing: no record of the run itself.
+/// Whether a run has no record of the run itself.
 bool is_empty(const Run& run);
 
 }  // namespace eqt::report

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Reads all runs; those that recorded nothing are left out and named.
+/// Reads all runs; those without records are left out and named.
 std::vector<Run> read_runs(const std::vector<std::string>& folders,
                            std::vector<std::string>& warnings) {
   std::vector<Run> runs;
@@ -89,7 +89,7 @@ struct Format {
 constexpr std::array kFormats = {Format{"text", as_text, ""}, Format{"markdown", as_markdown, "- "},
                                  Format{"latex", as_latex, "% "}};
 
-/// What a terminal shows: results but for details, published tables, warnings, and where the rest
+/// The text for a terminal: results without details, published tables, warnings, and where the rest
 /// is.
 std::string answer_of(const Page& page, const fs::path& out, std::size_t plots,
                       const std::string& name) {

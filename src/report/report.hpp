@@ -1,4 +1,4 @@
-// From run folders to tables, plots and one page.
+// Makes tables, plots and one page from run folders.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 namespace eqt::report {
 
 struct Request {
-  std::vector<std::string> folders;  // run folders, or folders that hold some
+  std::vector<std::string> folders;  // run folders, or folders that contain some
   std::string out;                   // "" = "report" in the first folder
-  std::vector<std::string> tables;   // published tables to stand beside, of table_names()
+  std::vector<std::string> tables;   // published tables to compare with, of table_names()
   bool json = false;                 // the answer is JSON
   std::string format = "text";       // of the answer otherwise, of answer_formats()
 };
@@ -22,10 +22,10 @@ std::vector<std::string> answer_formats();
 std::vector<std::string> table_names();
 
 /// Reads the runs, writes report.html, tables (.txt, .csv, .md, .tex) and plots (.svg, .png) to the
-/// request's folder, and returns what to print: the tables and where the rest lies, or JSON.
-/// Without gnuplot there are no plots, and the answer says so.
-/// @throws Error{usage} for folders that are none and runs of different data sets, Error{data} for
-/// runs that cannot be read, Error{output} if a file cannot be written
+/// request's folder, and returns the text to print: the tables and where the rest is, or JSON.
+/// Without gnuplot there are no plots, and the text says so.
+/// @throws Error{usage} for paths that are no folders and for runs of different data sets,
+/// Error{data} for runs that cannot be read, Error{output} if a file cannot be written
 std::string make_report(const Request& request);
 
 }  // namespace eqt::report

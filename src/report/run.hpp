@@ -1,4 +1,4 @@
-// A run as its folder tells it: plain structs, filled by read_run.hpp.
+// A run as read from its folder: plain structs, filled by read_run.hpp.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace eqt::report {
 
-/// An epoch record. Figures are empty where the record has null or no such key.
+/// An epoch record. Figures are empty if the record has null or no such key.
 struct Epoch {
   std::uint64_t epoch = 0, step = 0;  // completed
   Figure train_loss, test_accuracy, test_loss;
@@ -23,7 +23,7 @@ struct Epoch {
   std::uint64_t sent_bytes = 0;  // of all ranks
 };
 
-/// How a run ended, or stands: from its summary, or from the epochs that there are.
+/// How a run ended, or its present state: from its summary, or from its epochs.
 struct Outcome {
   std::uint64_t epochs = 0, steps = 0;
   Figure train_loss, test_accuracy, best_test_accuracy, test_loss;
@@ -36,7 +36,7 @@ struct Outcome {
   std::string parameter_hash;
 };
 
-/// All texts are visible(), see text.hpp.
+/// All texts have passed through visible(), see text.hpp.
 struct Run {
   std::string folder;  // as found
   std::string name, version, host, torch, simd;
@@ -49,14 +49,14 @@ struct Run {
   bool finished = false;
   bool emulated = false;   // computing was a wait
   bool simulated = false;  // one process played all ranks
-  // The resolved config: dotted keys and JSON values, and what was set beside it ("ranks").
+  // The resolved config, as dotted keys and JSON values, and what was set outside it ("ranks").
   std::map<std::string, std::string> settings;
   std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]
   std::vector<Epoch> epochs;
   Outcome outcome;
   std::vector<std::string> remarks;  // what a reader should know, a sentence each
 
-  /// A setting as it stands in the config, strings without quotes; `otherwise` if it is not there.
+  /// A setting as in the config, strings without quotes; `otherwise` if it is missing.
   std::string setting(const std::string& key, const std::string& otherwise = "") const;
 };
 

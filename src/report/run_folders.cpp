@@ -1,4 +1,4 @@
-// Finding run folders; reading them is read_run.cpp's.
+// Finds run folders; read_run.cpp reads them.
 
 #include <algorithm>
 #include <filesystem>
@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A sweep holds run folders, a folder of sweeps holds sweeps, and one more.
+// A sweep contains run folders, a folder of sweeps contains sweeps, and there may be one more
+// level.
 constexpr int kDeepest = 3;
 
 bool is_run_folder(const fs::path& folder) {
@@ -27,7 +28,7 @@ bool is_run_folder(const fs::path& folder) {
 void collect(const fs::path& folder, int depth, std::vector<fs::path>& found) {
   if (is_run_folder(folder)) {
     found.push_back(folder);
-    return;  // what lies below are checkpoints and reports
+    return;  // below are only checkpoints and reports
   }
   if (depth == kDeepest) return;
   std::error_code error;
@@ -38,7 +39,7 @@ void collect(const fs::path& folder, int depth, std::vector<fs::path>& found) {
   for (const fs::path& path : below) collect(path, depth + 1, found);
 }
 
-/// The same folder under all its names.
+/// Equal for all names of one folder.
 std::string identity_of(const fs::path& folder) {
   std::error_code error;
   const fs::path canonical = fs::canonical(folder, error);

@@ -1,4 +1,4 @@
-// Table 3 of the ElastiQuant presentation: where time goes as boards are added.
+// Table 3 of the ElastiQuant presentation: how time is used as boards are added.
 
 #include <fmt/format.h>
 
@@ -43,7 +43,8 @@ const PublishedRow* published_of(const Row& row) {
   return nullptr;
 }
 
-/// In the published order of schemes, then by boards. Rows that would read alike get their label.
+/// In the published order of schemes, then by boards. Rows that would look the same get their
+/// label.
 std::vector<Row> rows_of(const std::vector<Group>& groups) {
   std::vector<Row> rows;
   std::map<std::tuple<std::string, std::string, int>, int> alike;
@@ -71,7 +72,7 @@ std::vector<Row> rows_of(const std::vector<Group>& groups) {
   return rows;
 }
 
-/// What more boards changed in T, against the row before with the same scheme.
+/// The change of T with more boards, relative to the row before with the same scheme.
 Figure change_of(const Row& row, const Row* before) {
   if (before == nullptr || before->network != row.network || before->scheme != row.scheme ||
       before->boards >= row.boards || !row.total() || !before->total())
@@ -79,7 +80,7 @@ Figure change_of(const Row& row, const Row* before) {
   return *row.total() - *before->total();
 }
 
-/// T as a share of float32's on as many boards.
+/// T as a share of float32's on the same number of boards.
 Figure against_baseline(const Row& row, const std::vector<Row>& rows) {
   for (const Row& other : rows)
     if (other.scheme == kBaseline && other.network == row.network && other.boards == row.boards &&

@@ -24,7 +24,7 @@ constexpr std::size_t kLetter = 7;            // [pixels]
 constexpr std::size_t kSample = 56;
 constexpr int kBarFrame = 130, kBarRow = 26, kBarLine = 15;  // [pixels]
 
-/// A label in lines, broken behind its commas.
+/// A label in lines, broken after its commas.
 std::vector<std::string> lines_of(std::string_view label) {
   std::vector<std::string> lines = {""};
   while (!label.empty()) {
@@ -73,7 +73,7 @@ std::string point_style(const Style& style) {
 }
 
 std::string frame(std::string_view title, std::string_view x, std::string_view y, Key key) {
-  // The title is the key's own where there is one: gnuplot would put the key above any other.
+  // If there is a key, the title is the key's own, since gnuplot would put the key above any other.
   const char* head = key == Key::none
                          ? "set key off\nset title"
                          : "set key tmargin center horizontal samplen 2.5 font ',12' title";
@@ -161,7 +161,7 @@ std::string bars_script(const std::vector<std::string>& series, const std::vecto
     data += '\n';
   }
   std::string script = bar_rows(labels) + "$bars << end\n" + data + "end\n";
-  // On a logarithmic axis bars begin at half of the shortest one, for want of a zero.
+  // On a logarithmic axis, which has no zero, bars begin at half of the shortest one.
   const double begin = logarithmic && least > 0 ? least / 2 : 0;
   if (begin > 0)
     script += fmt::format("set logscale x\nset format x '%g'\nset xrange [{:.9g}:*]\n", begin);

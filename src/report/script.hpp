@@ -1,4 +1,4 @@
-// Pieces of gnuplot scripts that all plots share.
+// Parts of gnuplot scripts that all plots share.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace eqt::report {
 // More lines than these cannot be told apart.
 inline constexpr std::size_t kMostCurves = 24;
 
-// Of every drawing: narrow enough that a telephone shows its letters in a size to read [pixels].
+// Width of every drawing: narrow enough that its letters are readable on a telephone [pixels].
 inline constexpr int kPlotWidth = 480;
 
 /// A number as data; "NaN", which leaves a gap, if there is none.
@@ -27,12 +27,12 @@ std::string label_text(std::string_view label);
 
 /// "lc rgb '#0072b2' dt 1".
 std::string line_style(const Style& style);
-/// "pt 7": eleven shapes, round and round.
+/// "pt 7": eleven shapes, repeated from the start.
 std::string point_style(const Style& style);
 
 enum class Key { above, none };
 
-/// Title, axis labels and grid, no axis logarithmic; a key stands between title and plot.
+/// Title, axis labels and grid, without logarithmic axes; a key is between title and plot.
 std::string frame(std::string_view title, std::string_view x, std::string_view y,
                   Key key = Key::above);
 
@@ -42,10 +42,10 @@ std::string logarithmic(bool x, bool y);
 /// Height of a plot whose key has these labels [pixels].
 int height_with_key(const std::vector<std::string>& labels);
 
-/// Whether positive values are spread so widely that only a logarithmic axis shows them.
+/// Whether positive values are so far apart that only a logarithmic axis shows them.
 bool wants_logarithm(const std::vector<double>& values);
 
-/// A curve. A point without y breaks it; low and high, where given, are a band around it.
+/// A curve. A point without y interrupts it; low and high, if given, are a band around it.
 struct Line {
   struct Point {
     double x;
@@ -56,7 +56,7 @@ struct Line {
   std::vector<Point> points;
 };
 
-/// Data and the command that plots them: bands below lines with points. Behind frame().
+/// Data and the command that plots them: bands below lines with points. To be used after frame().
 std::string lines_script(const std::vector<Line>& lines);
 
 /// Rows of horizontal bars, the first on top, named by labels on the axis.

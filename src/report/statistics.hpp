@@ -11,7 +11,7 @@ namespace eqt::report {
 /// A figure of a run; empty: not recorded, or not finite when it was.
 using Figure = std::optional<double>;
 
-/// What several runs say about one figure.
+/// The statistics of one figure over several runs.
 struct Spread {
   std::size_t known = 0;            // runs that have the figure
   std::size_t asked = 0;            // all of them

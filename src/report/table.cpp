@@ -28,7 +28,7 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
   return right ? space + text : text + space;
 }
 
-// Of a deviation, as a part of its mean: what is less comes from sums of doubles, not from runs.
+// As a part of the mean: smaller deviations come from sums of doubles, not from runs.
 constexpr double kSmallest = 1e-12;
 
 std::string csv_number(Figure value) { return value ? fmt::format("{}", *value) : ""; }

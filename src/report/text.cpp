@@ -63,7 +63,7 @@ std::string replaced(std::string_view text, Replace replacement) {
   return result;
 }
 
-/// What would begin a tag or an entity, in HTML and in Markdown alike.
+/// Characters that would begin a tag or an entity, in HTML and in Markdown alike.
 std::string_view tag_entity(char c) {
   switch (c) {
     case '&':
@@ -181,7 +181,7 @@ std::string html_text(std::string_view text) { return replaced(text, html_entity
 std::string markdown_text(std::string_view text) { return replaced(text, markdown_escape); }
 
 std::string latex_text(std::string_view text) {
-  // Old engines know no U+FFFD and no U+2026; "±" is none of the text's own letters either.
+  // Old engines do not know U+FFFD and U+2026, and "±" is not a letter of the text either.
   std::string latex = replaced(text, latex_escape);
   for (const auto& [from, to] :
        std::initializer_list<std::pair<std::string_view, std::string_view>>{

@@ -19,7 +19,7 @@ std::string values_of(const std::vector<const Run*>& runs, const TextOf& of);
 /// A key of the config.
 TextOf setting(const char* key);
 
-/// What a compressor is called for people: its name, and "float32" for "none".
+/// The name of a compressor for people: "float32" for "none".
 std::string compressor_words(const std::string& name);
 
 /// "20000 training, 10000 test", or that there are none.

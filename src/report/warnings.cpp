@@ -1,4 +1,4 @@
-// What keeps the rows of a report from being comparable, and what the runs have in common.
+// Reasons why the rows of a report cannot be compared, and what the runs have in common.
 
 #include <fmt/format.h>
 

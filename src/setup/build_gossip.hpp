@@ -1,4 +1,4 @@
-// From config keys to the parts of decentralised training.
+// Makes the parts of decentralised training from config keys.
 
 #pragma once
 
@@ -30,7 +30,7 @@ struct Gossip {
   std::unique_ptr<gossip::Direction> direction;    // may be null
   std::unique_ptr<gossip::Mixer> direction_mixer;  // may be null
   std::unique_ptr<gossip::PushSum> push_sum;       // may be null
-  // Of asynchronous algorithms, which have no mixer; null for the others.
+  // The role in asynchronous algorithms, which have no mixer; null for the others.
   gossip::PairRole role;
   std::unique_ptr<gossip::SharedModel> shared_model;
   std::unique_ptr<gossip::PairwiseAveraging> pairs;
@@ -40,7 +40,7 @@ struct Gossip {
   std::string note;              // what was chosen, or a warning; may be empty
 };
 
-/// What makes a direction of gradients under this config, momentum included; null: the optimizer's
+/// The direction that this config makes from gradients, including momentum; null: the optimizer's
 /// own momentum.
 /// @param count values of the model
 std::unique_ptr<gossip::Direction> make_direction(const config::RunConfig& config,

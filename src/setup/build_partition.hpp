@@ -13,14 +13,14 @@
 
 namespace eqt::setup {
 
-/// The shards of all ranks, each of which holds a batch at least; with data.partition.reshuffle
-/// those of the first epoch, whose sizes are every epoch's.
+/// The shards of all ranks, each with at least one batch; with data.partition.reshuffle those of
+/// the first epoch, whose sizes are those of every epoch.
 /// @param labels of the training set, each in [0, classes)
 /// @throws Error{usage} if there is none such; the same on every rank
 data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<const int> labels,
                                    int classes, int ranks);
 
-/// What a rank visits, epoch after epoch; takes its shard out of the plan.
+/// The samples that a rank visits, epoch by epoch; takes its shard out of the plan.
 /// @param samples of the training set
 std::unique_ptr<data::Partition> make_partition(const config::RunConfig& config,
                                                 data::PartitionPlan& plan, std::size_t samples,

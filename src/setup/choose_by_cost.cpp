@@ -66,9 +66,9 @@ std::unique_ptr<collective::Collective> try_to_make(const config::RunConfig& con
   }
 }
 
-/// What another one does with fewer quantisations and no more bytes, all told and between hosts, is
-/// left out: two ranks send each other as much by allgather as by scatter-reduce, which quantises
-/// twice.
+/// Leaves out a candidate if another one quantises less often and sends no more bytes, in total and
+/// between hosts: two ranks send each other as much by allgather as by scatter-reduce, which
+/// quantises twice.
 void drop_dominated(std::vector<Contender>& all, const Machine& machine) {
   std::vector<Contender> kept;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -79,7 +79,7 @@ void drop_dominated(std::vector<Contender>& all, const Machine& machine) {
              collective::abroad_bytes(other.card, machine) <=
                  collective::abroad_bytes(card, machine);
     });
-    // Twins cannot be told apart: of two ranks, recursive doubling is allgather.
+    // Equal candidates cannot be distinguished: for two ranks, recursive doubling is allgather.
     const bool twin = std::any_of(kept.begin(), kept.end(),
                                   [&](const Contender& other) { return other.card == card; });
     if (!dominated && !twin) kept.push_back(all[i]);
@@ -148,7 +148,7 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
     c.seconds = collective::predict_seconds(c.card, machine, plan.size(), c.slots);
     candidates.push_back({std::string(c.collective->name), c.seconds});
   }
-  // Within one host no wire is slow, and the static choice stands.
+  // Within one host no link is slow, so the static choice is taken.
   const std::size_t chosen =
       machine.hosts <= 1 ? 0 : collective::choose_first_fast(candidates, kTie);
   return CostedChoice{found[chosen].collective, note_on(found, chosen)};

@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::size_t kMib = std::size_t{1} << 20;
 
-// What each part takes of the addresses, measured on x86-64 with 2 cores: LibTorch's tables when
-// the program is loaded, and a thread of OpenBLAS for each core; MPI, the heap and a few threads of
-// a rank that trains a small network.
+// The address space of each part, measured on x86-64 with 2 cores: LibTorch's tables when the
+// program is loaded, and a thread of OpenBLAS for each core; MPI, the heap and a few threads of a
+// rank that trains a small network.
 constexpr std::size_t kLoadBytes = 192 * kMib;
 constexpr std::size_t kLoadBytesPerCore = 72 * kMib;
 constexpr std::size_t kStartBytes = 640 * kMib;
@@ -39,7 +39,7 @@ bool has_addresses(std::size_t bytes) noexcept {
   return true;
 }
 
-/// As many of `wanted` threads as the system grants at once, on top of those that run.
+/// As many of `wanted` threads as the system grants at once, besides those that run already.
 int granted_threads(int wanted) {
   std::mutex mutex;
   std::condition_variable changed;

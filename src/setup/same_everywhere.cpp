@@ -17,8 +17,8 @@
 namespace eqt::setup {
 namespace {
 
-/// Zero or not zero is all that survives a change of byte order, and no text would: lengths travel
-/// as binary numbers.
+/// Only the difference between zero and other numbers survives a change of byte order, and no text
+/// would, since lengths are sent as binary numbers.
 void require_same_byte_order(comm::Communicator& comm) {
   const auto big = comm.allgather(std::endian::native == std::endian::big ? 1 : 0);
   for (std::size_t rank = 1; rank < big.size(); ++rank) {

@@ -19,8 +19,8 @@ namespace eqt::setup {
 void require_same_facts(const config::Facts& mine, std::string_view what, std::string_view remedy,
                         comm::Communicator& comm, Kind kind = Kind::usage);
 
-/// Compares byte order and what this rank was started to do, its verb and options, with rank 0's:
-/// each verb has messages of its own. Before anything else is sent.
+/// Compares byte order and the task of this rank, its verb and options, with rank 0's, since each
+/// verb has its own messages. To be called before anything else is sent.
 /// @throws Error{usage} on every rank: names the first rank that differs and each difference.
 /// Collective.
 void require_same_command(const config::Facts& command, comm::Communicator& comm);

@@ -13,7 +13,7 @@
 namespace eqt::theory {
 namespace {
 
-// What a probability below this could add to a length is below 1e-12 bits.
+// A probability below this adds less than 1e-12 bits to a length.
 constexpr double kNegligible = 1e-18;
 
 /// A bucket's cells and the probabilities of rounding up and of an index that is not 0.
@@ -34,8 +34,8 @@ Rounded round_bucket(const LevelScheme& scheme, std::span<const float> bucket, d
   return rounded;
 }
 
-/// E[L(N + 1)], N a sum of independent events: their distribution value by value, its negligible
-/// ends cut off.
+/// E[L(N + 1)] for a sum N of independent events, from their distribution, with its negligible ends
+/// cut off.
 double expected_header(const std::vector<double>& nonzero) {
   std::vector<double> share = {1}, next;
   std::size_t first = 0;  // share[k] is P(N = first + k)
@@ -58,8 +58,8 @@ double expected_header(const std::vector<double>& nonzero) {
   return bits;
 }
 
-/// E[sum of L(gap)]: for each value the chance that it is nonzero times, over all distances back to
-/// the nonzero before, their chances.
+/// E[sum of L(gap)]: for each value the probability that it is nonzero, times the sum over all
+/// distances back to the nonzero before it.
 double expected_gaps(const std::vector<double>& nonzero) {
   std::vector<std::size_t> possible;
   for (std::size_t i = 0; i < nonzero.size(); ++i)
@@ -206,7 +206,7 @@ double most_nonzeros(const LevelScheme& scheme, std::size_t d) {
 }
 
 ConcaveHull omega_hull(std::uint64_t most) {
-  // L is constant between powers of two, so they are all the corners there can be.
+  // L is constant between powers of two, so there are no other corners.
   std::vector<std::pair<double, double>> points;
   const std::uint64_t end = std::max(std::bit_ceil(most), std::uint64_t{1} << 17);
   EQT_CHECK(end <= std::uint64_t{1} << 31, "an omega word of {}", most);

@@ -22,11 +22,11 @@
 namespace eqt::theory {
 
 inline constexpr double kNormBits = 32;
-/// Mode and padding of an entropy coded bucket, at most; of a fixed one the padding alone.
+/// At most: mode and padding of an entropy coded bucket; a fixed one has only the padding.
 inline constexpr double kFramingBits = 2 + 7;
 
-/// Expected lengths for one bucket of given values [bits], the norm included; a bucket of zeros has
-/// the norm alone. Sums over buckets by +=.
+/// Expected lengths for one bucket of given values [bits], including the norm; a bucket of zeros
+/// has only the norm. Add up buckets with +=.
 struct ExpectedBits {
   double fixed = 0;     // W0: 32 + d b
   double sparse = 0;    // W1: 32 + omega(N + 1) + per nonzero omega(gap), sign, omega(index)
@@ -44,37 +44,37 @@ struct ExpectedBits {
 /// @pre bucket.size() <= scheme.bucket_size
 ExpectedBits expected_bits(const LevelScheme& scheme, std::span<const float> bucket);
 
-/// Over the consecutive buckets of a run that is encoded on its own.
+/// Over the consecutive buckets of a segment.
 ExpectedBits expected_bits_of_run(const LevelScheme& scheme, std::span<const float> values);
 
 /// Shares of the indices 0 ... n in a bucket, in expectation.
 std::vector<double> index_shares(const LevelScheme& scheme, std::span<const float> bucket);
 /// -sum p log2 p.
 double entropy_of(std::span<const double> shares);
-/// Bits per symbol of Huffman's code for these shares; a lone symbol takes one bit.
+/// Bits per symbol of Huffman's code for these shares; a symbol that is alone takes one bit.
 double huffman_bits_of(std::span<const double> shares);
 
-/// nbar = min(l_1^-2 + sqrt(d) / l_1, d) under the L2 norm, d under the maximum norm: no vector has
-/// more nonzero indices in expectation.
+/// nbar = min(l_1^-2 + sqrt(d) / l_1, d) under the L2 norm, d under the maximum norm: the largest
+/// expected number of nonzero indices of any vector.
 double most_nonzeros(const LevelScheme& scheme, std::size_t d);
 
-/// Bounds of the expected length for every vector of d values [bits], the norm included.
+/// Bounds of the expected length for every vector of d values [bits], including the norm.
 struct BitBounds {
   double sparse = 0;   // W1, by Jensen's inequality over gaps and squared levels
   double dense = 0;    // W2, likewise
-  double huffman = 0;  // W3: no longer than words of equal length, its table included
+  double huffman = 0;  // W3: at most words of equal length, with its table
   double fixed = 0;    // W0, exactly
 };
 BitBounds bit_bounds(const LevelScheme& scheme, std::size_t d);
 
-/// Of the containers that a coding may choose from, the least bound, with the framing of one
-/// bucket. rANS alone has none: its states' ends have no simple one.
+/// The smallest bound of the containers that a coding may choose from, with the framing of one
+/// bucket. rANS alone has no bound, because the ends of its states have no simple one.
 std::optional<double> bucket_bound(const LevelScheme& scheme, std::size_t d, codec::Coding coding);
 
 /// Upper hull of the points (k, L(k)), k = 1 ... 2^17 at least and up to `most`.
 ConcaveHull omega_hull(std::uint64_t most);
 
-/// What papers print with their o(1) dropped: estimates, which small buckets may exceed [bits].
+/// The published formulas without their o(1): estimates, which small buckets may exceed [bits].
 struct PublishedBits {
   /// QSGD, theorem 3.2: (3 + 1.5 log(2 (s^2 + d) / (s (s + sqrt(d))))) s (s + sqrt(d)) + 32.
   static double qsgd_sparse(int s, double d);

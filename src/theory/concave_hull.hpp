@@ -1,4 +1,4 @@
-// The least concave function above some points: what Jensen's inequality needs of a code's lengths.
+// The least concave function above some points, for using Jensen's inequality on code lengths.
 
 #pragma once
 
@@ -12,7 +12,7 @@ class ConcaveHull {
   /// @pre points are sorted by x, which are distinct; at least one
   explicit ConcaveHull(const std::vector<std::pair<double, double>>& points);
 
-  /// The hull at x; left of the first point and right of the last one their own values.
+  /// The hull at x; left of the first point and right of the last one, the values of those points.
   double operator()(double x) const;
 
   const std::vector<std::pair<double, double>>& corners() const { return corners_; }

@@ -51,7 +51,7 @@ double steps_to(const std::function<double(double)>& bound, double target) {
   double enough = 1;
   while (enough < kMostSteps && bound(enough) > target) enough *= 2;
   if (enough >= kMostSteps) return kMostSteps;
-  double few = enough / 2;  // 0.5: below one step
+  double few = enough / 2;  // 0.5: fewer than one step
   while (enough - few > std::max(0.5, 1e-15 * enough)) {
     const double middle = (few + enough) / 2;
     (bound(middle) > target ? few : enough) = middle;

@@ -21,7 +21,7 @@
 
 namespace eqt::theory {
 
-/// What is known of the problem. A number of 0 is one that was not given.
+/// What is known of the problem. 0 means that a number was not given.
 struct Problem {
   double smoothness = 0;     // L
   double radius = 0;         // R, of the set that is projected onto
@@ -32,7 +32,7 @@ struct Problem {
   int ranks = 1;             // M
 };
 
-/// What quantising costs and brings.
+/// The costs and savings of quantising.
 struct Quantised {
   double variance = 0;       // e; 0: exact
   double bits_per_step = 0;  // of one rank's message
@@ -41,7 +41,7 @@ struct Quantised {
 /// (sigma^2 + e B) / M.
 double mean_variance(const Problem& problem, double compressor_variance);
 
-/// A bound of what a theorem bounds, after `steps` steps with its best constant step.
+/// A bound of the theorem's quantity after `steps` steps with its best constant step.
 struct Guarantee {
   double bound = 0;
   double step_size = 0;
@@ -66,10 +66,10 @@ Guarantee heavy_ball_guarantee(const Problem& problem, double compressor_varianc
 Guarantee convex_momentum_guarantee(const Problem& problem, double compressor_variance,
                                     double momentum, bool nesterov, double steps);
 
-/// More steps than this are no plan.
+/// A number of steps above this is of no practical use.
 inline constexpr double kMostSteps = 1e18;
 
-/// The least whole number of steps whose bound is at most `target`; kMostSteps if none is.
+/// The smallest whole number of steps whose bound is at most `target`; kMostSteps if there is none.
 /// @pre bound(T) does not grow with T
 double steps_to(const std::function<double(double)>& bound, double target);
 

@@ -30,16 +30,16 @@ double largest_gossip_variance(const Mixing& mixing);
 /// (1 - rho)^2 / (4 mu^2), DCD-PSGD's own condition (strict), for comparison.
 double published_gossip_variance(const Mixing& mixing);
 
-/// CHOCO's consensus step gamma and what is left of the consensus error per round,
-/// 1 - gap^2 w / 82; w = 1 - |C(x) - x|^2 / |x|^2 of a contraction.
+/// CHOCO's consensus step gamma, and the factor of the consensus error per round, 1 - gap^2 w / 82;
+/// w = 1 - |C(x) - x|^2 / |x|^2 of a contraction.
 struct ChocoRate {
   double gamma = 0;
   double factor = 1;
 };
 ChocoRate choco_rate(const Mixing& mixing, double contraction_of_compressor);
 
-/// Lian et al., NeurIPS 2017, arXiv:1705.09056, corollary 2, for as many steps as make its other
-/// terms vanish: 8 D L / T + (8 D + 4 L) sigma / sqrt(T n). An estimate.
+/// Lian et al., NeurIPS 2017, arXiv:1705.09056, corollary 2, for enough steps that its other terms
+/// vanish: 8 D L / T + (8 D + 4 L) sigma / sqrt(T n). An estimate.
 double published_d_psgd(const Problem& problem, double steps);
 
 }  // namespace eqt::theory

@@ -29,7 +29,8 @@ Operations norm_operations(const Map& map, int batch, Phase phase, RangeNorm nor
                   : Operations{3 * values, 2 * values + 3 * channels};
 }
 
-/// Values that are rounded to 8 bits: inputs of convolutions and norms; weights when they change.
+/// Values that are rounded to 8 bits: inputs of convolutions and norms, and weights when they
+/// change.
 double quantised_values(const NetworkShape& shape, int batch, bool weights) {
   double values = 0;
   for (const Convolution& c : shape.convolutions)
@@ -81,7 +82,7 @@ OperationCounts count_operations(const NetworkShape& shape, int batch, Phase pha
       const double products = double{1} * batch * l.in * l.out;
       counts.forward += {products, products};
     }
-    // In training the gradient of a sum is a copy, that of a mean a product.
+    // In training the gradient of a sum is a copy, and that of a mean a product.
     for (const Map& block : shape.blocks)
       counts.skip_and_pool += {2.0 * batch * static_cast<double>(block.values()), 0};
     for (const Map& pool : shape.pools)
@@ -134,8 +135,9 @@ HonestEnergy honest_energy(const NetworkShape& shape, int batch, Phase phase, Ra
   const Moved moved = moved_values(shape, batch);
   const double access = low ? costs.access8 : costs.access32;
   const double pass = (moved.activations + moved.weights) * access;
-  // Backward moves the gradients of all that forward moved; those of weights need the activations
-  // once more, in float32. The update reads weight, gradient and momentum and writes two of them.
+  // The backward pass moves the gradients of everything that the forward pass moved. Gradients of
+  // weights need the activations again, in float32. The update reads weight, gradient and momentum,
+  // and writes two of them.
   energy.memory = pass;
   if (training)
     energy.memory += pass + (moved.activations + moved.weights) * costs.access32 +

@@ -19,7 +19,7 @@ struct OperationCosts {
   double add32 = 0.9, mul32 = 3.7;       // float32
   double add8 = 0.03, mul8 = 0.2;        // int8
   double add_int32 = 0.1;                // accumulates products of int8
-  double access32 = 640, access8 = 160;  // DRAM: 640 for 32 bits, in proportion below
+  double access32 = 640, access8 = 160;  // DRAM: 640 for 32 bits, fewer bits in proportion
 };
 
 enum class Phase { training, inference };
@@ -33,31 +33,31 @@ struct Operations {
   Operations& operator+=(const Operations& other);
 };
 
-/// Counts of one batch, by what they are for.
+/// Counts of one batch, by purpose.
 struct OperationCounts {
   Operations forward, input_gradient, weight_gradient;  // of convolutions and linear layers
   Operations normalisation, quantisation, skip_and_pool, update;
 };
 
-/// How the table of the paper was computed.
+/// How operations are counted.
 enum class Accounting {
   physical,  // O = (L + 2P - K) / S + 1, all layers
-  // O replaced by L + (L - 3) / S + 1, no linear layers, skips or pools: a fit
-  // that reproduces the table's energies, with no physical meaning
+  // O is replaced by L + (L - 3) / S + 1, without linear layers, skips or pools: a fit that
+  // reproduces the table's energies but has no physical meaning
   paper
 };
 
 OperationCounts count_operations(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                                  Precision precision, Accounting accounting);
 
-/// The table's energy of one batch [J]: every operation at float32's or at int8's cost.
+/// The table's energy of one batch [J]: every operation costs as much as float32's, or as int8's.
 double paper_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                     Precision precision, Accounting accounting);
 
-/// What an int8 step really does [J]. Products of int8 are added up in int32; weight gradients are
+/// The energy of a real int8 step [J]. Products of int8 are added in int32. Weight gradients are
 /// float32 (the gradient is bifurcated: backward through activations is int8, that of weights is
-/// not), as are normalisation and the update; quantising reads float32. Memory: every layer reads
-/// its input and weights and writes its output once from DRAM in each pass; caches would lower
+/// not), and so are normalisation and the update; quantising reads float32. Memory: in each pass
+/// every layer reads its input and weights from DRAM and writes its output once; caches would lower
 /// that.
 struct HonestEnergy {
   double forward = 0, backward = 0, normalisation = 0, quantisation = 0, other = 0, update = 0;

@@ -52,7 +52,7 @@ class TwoCells {
   double value(double k) const {
     return std::sqrt(squares(k)) - k * product_a_ - (d_ - k) * product_b_ - 1;
   }
-  /// Where value() is largest among real k; it is concave.
+  /// The real k with the largest value(), which is concave.
   double best() const {
     const double slope = tau_a_ * tau_a_ - tau_b_ * tau_b_;
     const double root = slope / (2 * (product_a_ - product_b_));
@@ -68,7 +68,7 @@ class TwoCells {
 AdversarialVector of_l2_norm(const LevelScheme& scheme) {
   const auto d = static_cast<double>(scheme.bucket_size);
   const std::size_t cells = scheme.levels.size() - 1;
-  // All in one cell first: equal values.
+  // First with all values in one cell: equal values.
   AdversarialVector worst{
       .heads = 0, .head = 0, .bodies = scheme.bucket_size, .body = 1 / std::sqrt(d)};
   double largest = d * rounding_variance(scheme.levels, worst.body);

@@ -1,4 +1,4 @@
-// What a level table promises for every vector, and a vector that holds it to that.
+// What a level table guarantees for every vector, and the vector that comes nearest to the bound.
 //
 // Source   theorem 2 of F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, with the infimum in
 //          closed form; the dual of the worst case: codec/COMPRESSORS.md, "Level tables"
@@ -19,28 +19,28 @@ struct LevelBounds {
   double smallest = 0;    // A
   double phi = 0;         // phi(A)
   double theorem2 = 0;    // (R - 1)^2 / (4 R) + phi(A)
-  double worst_case = 0;  // the tightest known; under the maximum norm the supremum itself
+  double worst_case = 0;  // the best bound known; under the maximum norm it is reached
 };
 
 /// For vectors of at most `scheme.bucket_size` values.
 LevelBounds level_bounds(const LevelScheme& scheme);
 
-/// A vector of two magnitudes: `heads` values of `head`, then `bodies` of `body`; scaled so that
-/// its norm is 1.
+/// A vector of two magnitudes: `heads` values of `head`, then `bodies` of `body`, scaled to a norm
+/// of 1.
 struct AdversarialVector {
   std::size_t heads = 0;
   double head = 0;
   std::size_t bodies = 0;
   double body = 0;
-  double ratio = 0;  // E|Q(v) - v|^2 / |v|^2, exactly
+  double ratio = 0;  // E|Q(v) - v|^2 / |v|^2, exact
 
-  /// In float32, signs alternating.
+  /// In float32, with alternating signs.
   std::vector<float> values() const;
 };
 
 /// Maximum norm: one value of 1 and the others r = tau_j / (2 (1 + e)), which reaches the worst
-/// case e. L2: of all splits of d values into two cells the one of largest variance; it misses the
-/// dual bound only because counts are whole.
+/// case e. L2: of all splits of d values into two cells the one with the largest variance; it is
+/// below the dual bound only because counts are whole.
 AdversarialVector adversarial_vector(const LevelScheme& scheme);
 
 /// Variance of rounding r, (l_(j+1) - r)(r - l_j) in its cell.

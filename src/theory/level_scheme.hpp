@@ -1,4 +1,4 @@
-// A level codec as theory sees it: a table, a bucket size, a norm. All theory is per bucket.
+// A level codec for theory: a table, a bucket size, a norm. All theory is per bucket.
 
 #pragma once
 
@@ -24,11 +24,11 @@ struct LevelScheme {
   int fixed_bits() const;
 };
 
-/// The table that the codec really rounds to: its levels in float32, as doubles. Nothing for codecs
-/// that have no table.
+/// The table that the codec really rounds to: its levels in float32, as doubles. Empty for codecs
+/// without a table.
 std::optional<codec::Levels> levels_of(const codec::Compressor& compressor);
 
-/// Calls visit(bucket) for the consecutive runs of d values; the last one may be short.
+/// Calls visit(bucket) for the consecutive buckets of d values; the last one may be shorter.
 template <typename Visit>
 void each_bucket(std::span<const float> values, std::size_t d, const Visit& visit) {
   for (std::size_t start = 0; start < values.size(); start += d)

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kFloatBytes = 4;
 
-/// As printed: two decimals.
+/// As in print: two decimals.
 double rounded(double mebibytes) { return std::round(100 * mebibytes) / 100; }
 
 std::uint64_t values_of(const std::vector<Map>& maps) {
@@ -33,8 +33,8 @@ std::uint64_t convolution_outputs(const NetworkShape& shape) {
   return values;
 }
 
-/// One ReLU for each normalisation layer but those of shortcuts: behind the norm itself or, for a
-/// block's last, behind the sum of the same shape.
+/// One ReLU for each normalisation layer except those of shortcuts: after the norm itself or, for
+/// the last one of a block, after the sum, which has the same shape.
 std::uint64_t relu_values(const NetworkShape& shape) {
   std::uint64_t values = 0;
   for (std::size_t i = 0; i < shape.norms.size(); ++i)
@@ -42,7 +42,7 @@ std::uint64_t relu_values(const NetworkShape& shape) {
   return values;
 }
 
-/// Input and output of the layer where they are most.
+/// Input and output of the layer where they are largest.
 std::uint64_t largest_layer(const NetworkShape& shape) {
   std::uint64_t most = 0;
   for (const Convolution& c : shape.convolutions)
@@ -90,8 +90,8 @@ HonestMemory honest_memory(const NetworkShape& shape, int batch, Phase phase, Pr
   memory.parameters = flat + (low ? flat / 4 : 0);
   memory.gradient = memory.optimizer = flat;
   memory.algorithm = copies * flat;
-  // Backward needs what convolutions and norms read (ReLU works in place), and what sums and pools
-  // hand on.
+  // The backward pass needs the inputs of convolutions and norms (ReLU works in place), and the
+  // outputs of sums and pools.
   const std::uint64_t kept = input_values() + convolution_outputs(shape) + values_of(shape.norms) +
                              values_of(shape.blocks) + values_of(shape.pooled) +
                              linear_outputs(shape);

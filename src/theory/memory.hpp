@@ -1,4 +1,4 @@
-// Memory of training and inference by counting values, as the paper's table does and as it is.
+// Memory of training and inference by counting values: as in the paper's table, and in reality.
 //
 // Source   S. A. Aketi, S. Kodge, K. Roy, Neural Networks 155 (2022), table 10 (torchsummary's
 //          figures); theory/THEORY.md says what they leave out
@@ -12,20 +12,20 @@ namespace eqt::theory {
 
 inline constexpr double kMebibyte = 1024.0 * 1024.0;
 
-/// Values of the outputs of every layer and residual block, for one image. ReLU is a layer of its
-/// own behind batch normalisation, and part of EvoNorm.
+/// Values of the outputs of every layer and residual block, for one image. ReLU is a separate layer
+/// after batch normalisation, and part of EvoNorm.
 std::uint64_t layer_output_values(const NetworkShape& shape, RangeNorm norm);
 
-/// The table's figure [MiB, each summand rounded to two decimals as there]: training: twice the
-/// layer outputs of a batch, the input, and five copies of the parameters (weights, gradient,
-/// momentum, CHOCO's own copy and its neighbours' sum). 8 bits: a quarter of all but the copies.
+/// The table's figure [MiB], with each summand rounded to two decimals. Training: twice the layer
+/// outputs of a batch, the input, and five copies of the parameters (weights, gradient, momentum,
+/// CHOCO's own copy and its neighbours' sum). 8 bits: a quarter of everything except the copies.
 /// Inference: the parameters.
 double paper_memory(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                     Precision precision);
 
-/// What must be held at the peak of a training step or an inference [MiB].
+/// The memory at the peak of a training step or an inference [MiB].
 struct HonestMemory {
-  double parameters = 0;   // weights in float32; with 8 bits another copy for computing
+  double parameters = 0;   // weights in float32; with 8 bits a second copy for computing
   double gradient = 0;     // float32
   double optimizer = 0;    // momentum, float32
   double algorithm = 0;    // copies that gossip remembers, float32
@@ -36,7 +36,7 @@ struct HonestMemory {
   }
 };
 
-/// @param copies of the parameters that the algorithm remembers: CHOCO 2
+/// @param copies of the parameters that the algorithm keeps: 2 for CHOCO
 HonestMemory honest_memory(const NetworkShape& shape, int batch, Phase phase, Precision precision,
                            int copies);
 

@@ -72,7 +72,7 @@ NetworkShape vgg11() {
   constexpr int kHidden = 512;
   add_linear(shape, channels, kHidden);
   add_linear(shape, kHidden, kImageClasses);
-  shape.features = 2 * kHidden;  // dropout in front of the first linear layer, ReLU behind
+  shape.features = 2 * kHidden;  // dropout before the first linear layer, ReLU after it
   return shape;
 }
 

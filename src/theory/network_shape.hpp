@@ -1,4 +1,4 @@
-// Networks as lists of layer shapes: what operation counts and activation sizes are made of.
+// Networks as lists of layer shapes, from which operations and activation sizes are counted.
 //
 // Source   CIFAR residual networks: He et al., CVPR 2016, section 4.2, shortcuts by 1x1
 //          convolutions; VGG-11 as in S. A. Aketi, S. Kodge, K. Roy, Neural Networks 155 (2022):
@@ -21,7 +21,7 @@ struct Convolution {
   int output_size() const { return (size + 2 * (kernel / 2) - kernel) / stride + 1; }
 };
 
-/// A normalisation layer, or anything else that keeps channels and size.
+/// A normalisation layer, or another map that keeps channels and size.
 struct Map {
   int channels = 0, size = 0;
   std::uint64_t values() const {
@@ -40,7 +40,7 @@ struct NetworkShape {
   std::vector<Map> pools;   // inputs of pooling layers
   std::vector<Map> pooled;  // their outputs
   std::vector<Linear> linears;
-  int features = 0;  // values of hidden vectors behind the convolutions, by ReLU and dropout
+  int features = 0;  // values of hidden vectors after the convolutions, by ReLU and dropout
   std::uint64_t parameters = 0;  // of the network with batch normalisation and no quantiser
 
   std::uint64_t convolution_weights() const;

@@ -26,7 +26,7 @@ inline constexpr int kPublishedEnergyBatch = 32;
 
 /// @param model "resnet20", "resnet54" or "vgg11"
 theory::NetworkShape shape_of(std::string_view model);
-/// The network whose operations the table counts as `model`'s: for resnet54 one of 110 layers,
+/// The network whose operations the table counts for `model`: for resnet54 one of 110 layers,
 /// though its memory is that of 50 layers.
 theory::NetworkShape paper_energy_shape(std::string_view model);
 

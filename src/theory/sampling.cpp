@@ -9,7 +9,7 @@
 namespace eqt::theory {
 namespace {
 
-/// Mean and deviation of numbers as they come (Welford).
+/// Mean and deviation of numbers, one at a time (Welford).
 class Running {
  public:
   void add(double x) {
@@ -27,7 +27,7 @@ class Running {
   double mean_ = 0, squares_ = 0;
 };
 
-/// One message after the other through the codec.
+/// Passes one message after the other through the codec.
 class Draws {
  public:
   Draws(const codec::Compressor& compressor, std::span<const float> values)

@@ -1,4 +1,4 @@
-// Monte-Carlo: the same values encoded and decoded by the real codec under many seeds.
+// Monte-Carlo: the real codec encodes and decodes the same values with many seeds.
 
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace eqt::theory {
 
-/// A mean over draws with the standard deviation of a single one.
+/// A mean over draws, with the standard deviation of a single draw.
 struct Sampled {
   double mean = 0;
   double deviation = 0;
   int draws = 0;
-  /// Of the mean; 0 for a codec that draws nothing.
+  /// Standard error of the mean; 0 for a codec that draws nothing.
   double standard_error() const;
 };
 
@@ -26,9 +26,9 @@ struct Sample {
   std::vector<double> decoded;  // the mean over draws, per value
 };
 
-/// Encodes `segments` of `values` `draws` times, each with a seed of its own; segments that are not
-/// compressed count as exact and cost no payload bits.
-/// @pre draws >= 1; a codec that wants a shared scale gets its own
+/// Encodes `segments` of `values` `draws` times, each time with another seed. Segments that are not
+/// compressed count as exact, with no payload bits.
+/// @pre draws >= 1; a codec that needs a shared scale gets its own
 /// @throws Error{diverged} if a value is not finite
 Sample sample_codec(const codec::Compressor& compressor, std::span<const codec::Segment> segments,
                     std::span<const float> values, int draws, std::uint64_t seed);

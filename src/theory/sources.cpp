@@ -23,7 +23,7 @@ constexpr std::array kSources{
     Source{"one-hot", "a single value that is not zero"},
 };
 
-// Each source is a stream of its own; the number is part of what a seed means.
+// Each source is a stream of its own; its number must not change, since seeds depend on it.
 constexpr std::uint32_t kFirstSlice = 0xF1000000u;
 
 /// `magnitude` or its negative.

@@ -1,4 +1,4 @@
-// Vectors to quantise: draws from named distributions, a pure function of (name, count, seed).
+// Vectors to quantise, drawn from named distributions: a pure function of (name, count, seed).
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace eqt::theory {
 
-/// A name and a line about what it draws.
+/// A name and a line about the distribution.
 struct Source {
   std::string_view name;
   std::string_view about;
@@ -18,9 +18,9 @@ struct Source {
 
 std::span<const Source> sources();
 
-/// `count` values. Scales differ between sources; relative variances and code lengths do not depend
+/// `count` values. Sources have different scales; relative variances and code lengths do not depend
 /// on them.
-/// @throws Error{bug} for a name that sources() has not got
+/// @throws Error{bug} for a name that is not in sources()
 std::vector<float> draw(std::string_view source, std::size_t count, std::uint64_t seed);
 
 }  // namespace eqt::theory

@@ -1,4 +1,4 @@
-// The relative variance E|Q(v) - v|^2 / |v|^2 of values that are cut into buckets, exactly and in
+// The relative variance E|Q(v) - v|^2 / |v|^2 of values that are divided into buckets, exact and as
 // bounds.
 //
 // Source   level codecs: sum over values of (l_(j+1) - r)(r - l_j) norm^2, see
@@ -14,7 +14,8 @@
 
 namespace eqt::theory {
 
-/// Sums over everything added: absolute, so that they add over buckets, tensors and ranks.
+/// Sums over everything that was added: absolute values, so that buckets, tensors and ranks can be
+/// added up.
 struct VarianceSums {
   double squares = 0;     // |v|^2
   double exact = 0;       // E|Q(v) - v|^2
@@ -30,13 +31,13 @@ struct VarianceSums {
   double theorem2_ratio() const { return squares > 0 ? theorem2 / squares : 0; }
 };
 
-/// One run of values that is encoded on its own. Short buckets have their own, smaller bounds.
+/// One segment. Buckets that are shorter have their own, smaller bounds.
 VarianceSums level_variance(const LevelScheme& scheme, std::span<const float> values);
 
-/// Values that travel as they are: no variance.
+/// Values that are sent as float32 have no variance.
 VarianceSums raw_variance(std::span<const float> values);
 
-/// E|Q(v) - v|^2 / |v|^2 of natural compression: each value between the powers of two beside it.
+/// E|Q(v) - v|^2 / |v|^2 of natural compression: each value is between two powers of two.
 double natural_variance(std::span<const float> values);
 
 }  // namespace eqt::theory

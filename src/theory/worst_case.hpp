@@ -1,4 +1,4 @@
-// Published and elastic level tables side by side: least bounds that hold for every vector.
+// Published and elastic level tables side by side: smallest bounds that hold for every vector.
 //
 // Source   QSGD: Alistarh et al. 2017; QSGD-V: its maximum-norm variant; NUQSGD: Ramezani-Kebrya et
 //          al., JMLR 22, 2021; sinh levels: codec/COMPRESSORS.md, "Level tables"
@@ -25,7 +25,7 @@ struct WorstCaseRow {
   double qsgd_v = 0, qsgd_v_fixed_point = 0;  // (sqrt(1 + (d-1)/n^2) - 1) / 2
   double nuqsgd = 0, nuqsgd_max = 0;          // p = 1/2, L2 and maximum norm, by the dual
   double nuqsgd_theorem = 0;                  // 1/8 + phi(2^(1-n) sqrt(d))
-  double best_p = 0, exponential = 0;         // the p of least worst case, L2
+  double best_p = 0, exponential = 0;         // the p with the smallest worst case, L2
 };
 
 /// @pre 2 <= bits <= 8, bucket_size >= 2

@@ -32,7 +32,7 @@ std::string nearest_sizes(int ranks) {
   return below >= 4 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above);
 }
 
-/// Rank of row i, column j; both may lie one outside, to wrap.
+/// The rank of row i, column j; both may be one outside, which wraps around.
 Rank place(Shape shape, int i, int j) {
   return (i + shape.rows) % shape.rows * shape.columns + (j + shape.columns) % shape.columns;
 }

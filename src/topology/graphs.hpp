@@ -10,7 +10,7 @@
 
 namespace eqt::topology {
 
-/// `from` sends to `to`, another rank. One that stands twice is a double edge.
+/// `from` sends to `to`, another rank. A link that occurs twice is a double edge.
 struct Link {
   Rank from = 0;
   Rank to = 0;

@@ -28,7 +28,7 @@ void check_entries(int ranks, const std::vector<Entry>& sorted) {
   }
 }
 
-/// The first sum that is not 1; the number of sums if there is none.
+/// The index of the first sum that is not 1; the number of sums if there is none.
 std::size_t first_off(const std::vector<double>& sums) {
   const auto off =
       std::ranges::find_if(sums, [](double sum) { return !(std::abs(sum - 1) <= kSumTolerance); });

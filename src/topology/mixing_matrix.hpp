@@ -1,4 +1,4 @@
-// Who mixes what: the weights that every rank applies to what it gets from the others.
+// The weights that every rank applies to what it receives from the others.
 
 #pragma once
 
@@ -28,10 +28,10 @@ struct Neighbour {
   bool operator==(const Neighbour&) const = default;
 };
 
-/// W, ranks x ranks, no negative weight. W[i][j] is the weight that rank i applies to what it gets
-/// from rank j: column j says where j's mass goes, row i what i is made of. With columns that sum
-/// to 1 the sum over ranks is preserved (push-sum needs that), with rows that sum to 1 equal values
-/// stay equal; plain gossip needs both.
+/// W, ranks x ranks, without negative weights. W[i][j] is the weight that rank i gives to what it
+/// receives from rank j: column j says where rank j's value goes, row i what rank i's value is made
+/// of. Columns that sum to 1 preserve the sum over ranks (push-sum needs that), rows that sum to 1
+/// leave equal values equal; plain gossip needs both.
 class MixingMatrix {
  public:
   /// @param entries the weights, in any order, diagonal included; what is left out is 0
@@ -45,9 +45,9 @@ class MixingMatrix {
   /// W[rank][rank].
   double self_weight(Rank rank) const;
 
-  /// Whom `rank` receives from, ascending, itself excluded, weights above 0.
+  /// The ranks that `rank` receives from, ascending, without itself, with weights above 0.
   std::span<const Neighbour> in_neighbours(Rank rank) const;
-  /// Whom `rank` sends to, ascending, itself excluded, weights above 0.
+  /// The ranks that `rank` sends to, ascending, without itself, with weights above 0.
   std::span<const Neighbour> out_neighbours(Rank rank) const;
   /// Directed edges, self weights excluded.
   std::size_t edge_count() const noexcept { return out_.size(); }
@@ -57,7 +57,7 @@ class MixingMatrix {
   bool is_column_stochastic() const noexcept { return columns_sum_; }
   bool is_row_stochastic() const noexcept { return rows_sum_; }
   bool is_doubly_stochastic() const noexcept { return columns_sum_ && rows_sum_; }
-  /// From every rank edges lead to every other.
+  /// Whether edges lead from every rank to every other, directly or through others.
   bool is_strongly_connected() const;
   /// Some power of W has no zero: strongly connected, and the lengths of cycles have no common
   /// divisor, as with any self weight above 0. Only then do ranks reach consensus.

@@ -25,7 +25,7 @@ double contraction(const MixingMatrix& matrix);
 /// beta = ||I - W||_2 of CHOCO's theory (Koloskova et al. 2019, theorem 2).
 double distance_from_identity(const MixingMatrix& matrix);
 
-/// What a period of a topology does.
+/// The effect of one period of a topology.
 struct Spectrum {
   double second_modulus = 0;  // of the product of a period's matrices
   double spectral_gap = 1;    // 1 - second_modulus

@@ -58,7 +58,7 @@ bool is_directed(const Options& options) {
          (kind.direction == Direction::as_asked && options.directed);
 }
 
-/// What `automatic` stands for.
+/// The weights that `automatic` chooses.
 Weights rule_of(const Options& options) {
   if (options.weights != Weights::automatic) return options.weights;
   const GraphKindRow& kind = row_of(options.kind);

@@ -1,4 +1,4 @@
-// Who talks to whom, and with which weights: graphs by name, or the user's own.
+// Which ranks exchange, and with which weights: graphs by name, or the user's own.
 
 #pragma once
 
@@ -82,7 +82,7 @@ struct GraphKindRow {
 /// In the order of the documentation.
 std::span<const GraphKindRow> names_of(GraphKind);
 
-/// What follows from the options without a number of ranks: the rule of weights fits the graph.
+/// Checks what does not depend on the number of ranks: the rule of weights suits the graph.
 /// @throws Error{usage}
 void check_options(const Options& options);
 

@@ -22,7 +22,7 @@ double& at(std::vector<double>& by_rank, Rank rank) {
   return by_rank[static_cast<std::size_t>(rank)];
 }
 
-/// What a rank keeps: the rest of its column. Rounding may leave less than nothing.
+/// Adds what each rank keeps: the rest of its column. Rounding may make it slightly negative.
 void add_rests(int ranks, std::vector<Entry>& entries) {
   std::vector<double> given(static_cast<std::size_t>(ranks), 0.0);
   for (const Entry& entry : entries) at(given, entry.from) += entry.weight;

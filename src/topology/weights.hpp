@@ -1,4 +1,4 @@
-// From edges to a mixing matrix.
+// Makes a mixing matrix from edges.
 
 #pragma once
 

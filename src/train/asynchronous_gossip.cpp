@@ -83,7 +83,7 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
  private:
-  /// From now on: what comes before begin() belongs to the step too.
+  /// From now on: what comes before begin() belongs to the step, too.
   void watch_step() {
     watchdog_.set_step(step_);
     watchdog_.arm("a step between averages", p_.comm.rank());
@@ -103,7 +103,7 @@ class AsynchronousGossip final : public Synchronizer {
     p_.comm.cancel();
   }
 
-  /// What the communication thread threw, if it did.
+  /// Throws the communication thread's error, if there was one.
   void rethrow() {
     if (tally_.failed()) background_.finish();
   }
@@ -113,7 +113,8 @@ class AsynchronousGossip final : public Synchronizer {
     return {taken.traffic, taken.variance, {}};
   }
 
-  /// Now that nobody sends: the same counts on all ranks. @return what to tell about the epoch
+  /// To be called when no rank sends any more: makes the counts equal on all ranks. @return a note
+  /// about the epoch
   std::string settle() {
     const std::vector<StepId> steps = p_.comm.allgather(tally_.own_steps());
     tally_.set_steps(steps);

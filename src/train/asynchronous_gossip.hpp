@@ -24,13 +24,13 @@ struct AsynchronousGossipParts {
   std::span<float> parameters;
 };
 
-/// For Plan::asynchronous. The trainer works on a copy of the model; its update is added to the
-/// model when a step ends, and the next step begins with what that is then (AD-PSGD, Lian et al.,
-/// ICML 2018). A communication thread averages meanwhile, from the first step of an epoch to
-/// end_epoch(), and makes all MPI calls.
+/// For Plan::asynchronous. The trainer works on a copy of the model. Its update is added to the
+/// model at the end of a step, and the next step begins with what the model is then (AD-PSGD, Lian
+/// et al., ICML 2018). Meanwhile a communication thread averages, from the first step of an epoch
+/// to end_epoch(), and makes all MPI calls.
 ///
-/// A rank whose step takes longer than the deadline ends the job, as does one that a partner waits
-/// for in vain.
+/// A rank whose step takes longer than the deadline ends the job, and so does one that does not
+/// answer a partner within it.
 std::unique_ptr<Synchronizer> make_asynchronous_gossip(const AsynchronousGossipParts& parts,
                                                        const PairTalkOptions& options);
 

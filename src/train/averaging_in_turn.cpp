@@ -104,7 +104,7 @@ class AveragingInTurn final : public Synchronizer {
     return sum / count;
   }
 
-  /// Of all workers' gradients and of their mean.
+  /// Of all workers' gradients and their mean.
   std::optional<MeanSketch> sketch() const {
     auto all = own_.front().sketch();
     for (std::size_t w = 1; all && w < own_.size(); ++w) own_[w].add_sketch_to(*all);
@@ -119,7 +119,7 @@ class AveragingInTurn final : public Synchronizer {
   std::vector<OwnGradient> own_;  // by worker
   collective::MeanContext context_;
   Traffic traffic_;
-  std::size_t ready_ = 0;  // workers whose gradient came in this step
+  std::size_t ready_ = 0;  // workers whose gradient was given in this step
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One job at a time on a thread of its own, beside what its owner does.
+// One job at a time on a separate thread, during the work of its owner.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace eqt::train {
 class Background {
  public:
   /// @param job what start() starts; may throw
-  /// @param give_up makes a job under way end soon; called on the way out after an error only
+  /// @param give_up makes a running job end soon; called only when shutting down after an error
   Background(std::function<void()> job, std::function<void()> give_up);
   ~Background();
   Background(const Background&) = delete;

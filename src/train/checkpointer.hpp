@@ -1,4 +1,4 @@
-// Where the trainer leaves its state, to find it again.
+// The interface by which the trainer saves and restores its state.
 
 #pragma once
 
@@ -17,11 +17,11 @@ class Checkpointer {
 
   virtual ~Checkpointer() = default;
 
-  /// What shows the whole state of a rank to a visitor; before anything else.
+  /// Sets the function that visits the whole state of a rank; to be called before anything else.
   virtual void attach(Visit visit) = 0;
 
   /// Begins to save the state after `done` steps, and returns when it is copied. Waits for the save
-  /// before. A save that fails is told of in a note and leaves the older ones alone.
+  /// before. A failed save gives a note and does not affect older ones.
   virtual void save(StepId done) = 0;
 
   /// Saves the state after `done` steps (unless that was saved already) and waits until all ranks'
@@ -33,8 +33,8 @@ class Checkpointer {
   /// @throws Error{output} on all ranks if there were saves and not one of them is complete
   virtual void finish() = 0;
 
-  /// Overwrites the state by the newest complete one. @return the steps it had done; nothing: there
-  /// is none, and the state is as it was
+  /// Overwrites the state by the newest complete one. @return the steps it had done; empty: there
+  /// is none, and the state is unchanged
   /// @throws Error{data} if its files are damaged
   virtual std::optional<StepId> restore_newest() = 0;
 };

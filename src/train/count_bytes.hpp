@@ -1,4 +1,4 @@
-// What went over the network between two looks at the counters.
+// The bytes that were sent between two readings of the counters.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What happens when a value is not finite: the run ends, or goes back to where all was well.
+// What happens when a value is not finite: the run ends, or goes back to an earlier state.
 
 #pragma once
 
@@ -37,9 +37,9 @@ class Divergence {
 };
 
 /// Reports the first value that is not finite as "step 3: WHAT of conv1.weight holds nan at index 0
-/// on rank 1; try ...". Where the run recovers, all such values become 0, so that nothing worse
-/// comes of them until it goes back.
-/// @param divergence null: as one that does not recover
+/// on rank 1; try ...". If the run recovers, all such values become 0, so that they do no more
+/// damage until it goes back.
+/// @param divergence null: the same as one that does not recover
 void require_finite(const Layout& layout, std::span<float> values, std::size_t begin,
                     std::string_view what, StepId step, Rank rank, Divergence* divergence);
 

@@ -1,4 +1,4 @@
-// Who sent how much to whom.
+// The bytes that each rank sent to each other.
 
 #pragma once
 

@@ -88,7 +88,7 @@ void Evaluator::assess_equal(Assessment& result) {
   }
   result.model = sum_over_ranks(workers_ != nullptr ? evaluate_shares() : evaluate(share()));
   if (!abandoned_) return;
-  // As if it had never begun: whoever goes on from here evaluates anew.
+  // As if it had never begun: a run that resumes here evaluates again.
   if (result.averaged_buffers > 0) undo_average(buffers);
   abandon(result);
 }
@@ -183,15 +183,15 @@ data::Range Evaluator::share() const {
   return data::even_share(test_set_->size(), comm_.rank(), comm_.size());
 }
 
-/// Of this rank: its share with one model or, where replicas differ, all with its own and the share
-/// with the mean model.
+/// For this rank: its share with one model or, if replicas differ, all with its own model and the
+/// share with the mean model.
 std::size_t Evaluator::samples_of_assessment() const {
   if (replicas_ == Replicas::equal) return share().end - share().begin;
   if (replicas_ == Replicas::alone) return test_set_->size();
   return test_set_->size() + share().end - share().begin;
 }
 
-/// The share that was evaluated already, and what lies before and behind it.
+/// The part that was evaluated already, and the parts before and after it.
 model::Evaluation Evaluator::evaluate_all(const model::Evaluation& own_share) {
   const data::Range done = share();
   model::Evaluation all = own_share;

@@ -1,4 +1,4 @@
-// How good the replicas are: one by one, in the mean, and how far apart.
+// The quality of the replicas: of each, of their mean, and how far apart they are.
 
 #pragma once
 
@@ -33,10 +33,10 @@ struct Assessment {
   std::optional<model::Evaluation> model;
   bool averaged = false;  // `model` is the mean of replicas that differ
   /// By rank, each with its own model and buffers on the whole test set; empty: replicas are equal,
-  /// or the test set was not looked at.
+  /// or the test set was not evaluated.
   std::vector<model::Evaluation> nodes;
   std::optional<Consensus> consensus;  // empty: replicas are equal
-  /// Buffers that were averaged for good, because replicas are equal but for them [values].
+  /// Buffers that stay averaged, because replicas are equal except for them [values].
   std::size_t averaged_buffers = 0;
   /// Sent for this assessment by all ranks, where replicas differ.
   std::uint64_t sent_bytes = 0;
@@ -45,7 +45,7 @@ struct Assessment {
   std::optional<bool> replicas_identical;  // empty: they need not be
 };
 
-/// What there is to evaluate.
+/// Which replicas to evaluate.
 enum class Replicas {
   equal,  // but for buffers: each rank evaluates its share of the test set with the mean of these
   mixed,  // they differ, and what the ranks have learnt together is their mean
@@ -55,9 +55,9 @@ enum class Replicas {
 /// Everything outlives it. Every call is collective.
 class Evaluator {
  public:
-  /// @param test_set null: there is none, and nothing but adopt_mean() may be called
+  /// @param test_set null: there is none, and only adopt_mean() may be called
   /// @param workers that share the replica, as if they were ranks whose replicas are equal; null:
-  ///        it is this rank's alone
+  /// the replica belongs to this rank only
   Evaluator(comm::Communicator& comm, model::Replica& replica, const data::Dataset* test_set,
             Replicas replicas, Workers* workers = nullptr);
 

@@ -25,7 +25,7 @@ namespace {
 using Act = Fault::Act;
 using Phase = Fault::Phase;
 
-/// Where an act makes sense.
+/// Where an act is possible.
 enum class Place { anywhere, models, buckets, messages, checkpoints };
 
 struct NamedAct {
@@ -57,7 +57,7 @@ constexpr std::array<NamedPhase, 6> kPhases = {{{"launch", Phase::launch},
                                                 {"checkpoint", Phase::checkpoint},
                                                 {"end", Phase::end}}};
 
-/// For tests that measure how long the job takes to end: the file's time is the fault's.
+/// For tests that measure how long the job takes to end: the file's time is that of the fault.
 void leave_mark() {
   const char* const path = std::getenv("EQT_FAULT_MARK");
   if (path != nullptr) std::ofstream{path} << "struck\n";
@@ -74,7 +74,7 @@ void truncate_newest(const Fault& fault) {
   }
 }
 
-/// What needs nothing but the step.
+/// Acts that need only the step.
 void act_alone(const Fault& fault, StepId step) {
   leave_mark();
   switch (fault.act) {

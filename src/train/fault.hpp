@@ -69,7 +69,7 @@ struct Fault {
   /// @param step the step that begins, or those completed before an evaluation or a checkpoint
   /// @return whether it has acted, if it returns
   bool strike(Phase phase, Rank rank, StepId step, std::span<float> parameters) const;
-  /// At the start of a bucket's mean, likewise.
+  /// The same at the start of a bucket's mean.
   /// @return the step that the rank takes it for
   StepId strike_in_bucket(Rank rank, StepId step, std::uint32_t bucket) const;
 };

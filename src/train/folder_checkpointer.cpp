@@ -96,7 +96,7 @@ class FolderCheckpointer final : public Checkpointer {
     for (const StepId step : obsolete_) folder_.remove(step);
     obsolete_ = found.findings.older_fragments;
     retire();
-    comm_.allgather(0);  // in a common folder nobody writes before all have removed
+    comm_.allgather(0);  // in a common folder no rank writes before all have removed
   }
 
   void tell(const Resumption& found) {
@@ -107,7 +107,7 @@ class FolderCheckpointer final : public Checkpointer {
     for (const std::string& sentence : found.findings.sentences) warn(found.set.step(), sentence);
   }
 
-  /// What a save costs a step: a copy of everything.
+  /// The part of a save that a step waits for: a copy of everything.
   void copy(StepId done) {
     checkpoint::SizingVisitor sizes(places_);
     visit_(sizes);
@@ -191,7 +191,7 @@ class FolderCheckpointer final : public Checkpointer {
     writer_.finish();
     obsolete_.clear();
     manifest_.clear();
-    comm_.allgather(0);  // whoever returns finds what others have written
+    comm_.allgather(0);  // after that every rank finds the files of the others
   }
 
   void note(StepId step, const std::string& text) {

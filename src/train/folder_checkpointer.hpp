@@ -1,4 +1,4 @@
-// Checkpoints in a folder of each rank, written beside training.
+// Checkpoints in a folder of each rank, written while training continues.
 
 #pragma once
 
@@ -30,10 +30,10 @@ struct FolderCheckpointerOptions {
   // Saved with the state.
   std::string config;      // resolved, as JSON
   std::string collective;  // that is used
-  std::string data;        // what tells this data set from others
+  std::string data;        // identifies this data set
 };
 
-/// What restore_newest() gives the first time, instead of looking for it.
+/// The result of the first restore_newest(), instead of searching for it.
 struct Resumption {
   checkpoint::SavedSet set;
   checkpoint::Findings findings;

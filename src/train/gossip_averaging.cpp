@@ -52,7 +52,8 @@ class MixWork final : public pipeline::Work {
     traffic.transfer_seconds += background_ != nullptr ? background_->exposed(seconds) : seconds;
   }
 
-  /// Of all buckets, added in the plan's order: the order in which they are done depends on timing.
+  /// Of all buckets, added in the plan's order, since the order in which they are done depends on
+  /// timing.
   gossip::MessageError message_error() const {
     gossip::MessageError sum;
     for (const gossip::MessageError& bucket : errors_) {
@@ -155,8 +156,8 @@ class GossipAveraging final : public Synchronizer {
     return result;
   }
 
-  /// After the parameters: those of a run that other ranks go on from are equal on all of them, and
-  /// public copies begin with them.
+  /// After the parameters: if other ranks resume a run, these are equal on all of them, and public
+  /// copies begin with them.
   void visit_state(StateVisitor& visitor) override {
     if (visitor.restores()) start();
     visit_in(visitor, "mixer", p_.mixer);
@@ -198,7 +199,7 @@ class GossipAveraging final : public Synchronizer {
     mix(p_.parameters, nullptr);
   }
 
-  /// With push-sum the parameters hold the mixed numerator: mixes the weight and makes it a model.
+  /// With push-sum the parameters are the mixed numerator: mixes the weight and computes the model.
   void take_numerator() {
     if (p_.push_sum == nullptr) return;
     p_.push_sum->to_model(context_.step, options_.consensus_step, p_.parameters);

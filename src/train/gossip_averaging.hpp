@@ -24,22 +24,22 @@ struct GossipAveragingOptions {
   std::uint64_t run_seed = 1;
   float consensus_step = 1;  // gamma
   float damping = 1;         // see gossip::MixContext
-  /// Combine, then adapt: what travels is the model that the step begins with, and the update is
-  /// added to the mix. Messages may travel while the gradient is computed. Otherwise adapt, then
-  /// combine: the updated model travels.
+  /// Combine, then adapt: the model at the beginning of the step is sent, and the update is added
+  /// to the result of mixing. Messages may travel while the gradient is computed. Otherwise adapt,
+  /// then combine: the updated model is sent.
   bool combine_first = false;
-  /// With combine_first: on a communication thread beside computing.
+  /// With combine_first: on a communication thread, during computing.
   bool overlap = true;
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
   std::optional<Fault> fault = {};  // struck as its bucket's mix begins
-  /// What adapts the compressor to what is encoded; null: nothing does. Collective of all ranks in
-  /// the few steps that adapt.
+  /// Adapts the compressor to what is encoded; null: nothing does. Collective of all ranks in the
+  /// few steps that adapt.
   collective::Adaptation* adaptation = nullptr;
 };
 
-/// What gossip consists of; everything outlives the synchronizer.
+/// The parts of gossip; everything outlives the synchronizer.
 struct GossipParts {
   comm::Communicator& comm;
   gossip::Mixer& mixer;

@@ -140,7 +140,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     if (stop_) fail(Kind::bug, "the synchronization was given up because of another error");
   }
 
-  /// On whichever thread communicates, like all that follows.
+  /// On the thread that communicates, like everything below.
   void before(const FusionBucket& bucket, collective::MeanContext& context) override {
     const Stopwatch prepare;
     if (options_.fault) {

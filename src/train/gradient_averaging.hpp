@@ -28,7 +28,7 @@ struct GradientAveragingOptions {
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
-  /// What adapts the compressor to the gradients; null: nothing does.
+  /// Adapts the compressor to the gradients; null: nothing does.
   collective::Adaptation* adaptation = nullptr;
   std::optional<Fault> fault = {};  // struck as its bucket's mean begins
   Divergence* divergence =

@@ -1,4 +1,4 @@
-// Whoever looks at a rank's own gradient on its way to the others.
+// Observers of a rank's own gradient before it is sent.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace eqt::train {
 
-/// A step of this rank that a watch may look at.
+/// A step of this rank that a watch may observe.
 struct WatchedStep {
   StepId done = 0;          // completed steps of this rank, this one included
   std::uint64_t epoch = 0;  // from 1

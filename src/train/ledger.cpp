@@ -71,7 +71,7 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
 void Ledger::note_own_step(metrics::StepRecord record) {
   own_.steps += 1;
   own_.loss += record.loss;
-  // What the others sent in this epoch is not known yet: as much as this rank.
+  // What the others sent in this epoch is not known yet; it is estimated as much as this rank sent.
   record.total_sent_bytes =
       static_cast<std::uint64_t>(run_.sent_bytes + epoch_.sent_bytes + ranks() * own_.sent_bytes);
   if (comm_.rank() == 0) sink_.write(record);
@@ -95,7 +95,7 @@ void Ledger::note_wait(const SyncResult& result, double seconds) {
   epoch_.variance_count += 1;
 }
 
-/// Of steps that each rank noted for itself.
+/// Adds up the steps that each rank counted for itself.
 void Ledger::add_up_ranks() {
   std::array<double, 6> sums = {static_cast<double>(own_.steps),
                                 own_.loss,

@@ -1,4 +1,4 @@
-// What a run has cost and reached so far, added up over steps and ranks.
+// The costs and results of a run so far, added up over steps and ranks.
 
 #pragma once
 
@@ -63,7 +63,7 @@ class Ledger {
     std::uint64_t encoded_bytes, encoded_values;
     bool skipped;  // the same on all ranks
   };
-  /// Over steps; of all ranks, but for seconds and variance, which are this rank's.
+  /// Sums over steps and all ranks, except for seconds and variance, which are this rank's.
   struct Totals {
     StepId steps = 0;       // added up over ranks
     double mean_steps = 0;  // of a rank

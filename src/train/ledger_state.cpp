@@ -1,4 +1,4 @@
-// What a ledger keeps in checkpoints.
+// The part of a ledger that checkpoints save.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,7 @@ void visit_seconds(StateVisitor& visitor, Across across, metrics::RoomSeconds& s
   s = from_order(all);
 }
 
-/// NaN stands for what is not there.
+/// NaN means that a value is missing.
 void visit_optional(StateVisitor& visitor, std::string_view name, std::optional<double>& value) {
   double shown = value.value_or(std::numeric_limits<double>::quiet_NaN());
   visitor.real(name, shown, Across::same);

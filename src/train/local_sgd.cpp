@@ -1,11 +1,11 @@
 // Local SGD and post-local SGD.
 //
 // Rounds   those of a gradient's mean, in one step of H
-// Sent     likewise
-// State    1 model: what all ranks had after the last average; beside it what the mean remembers.
-//          The difference travels in the gradient's buffer, which an update leaves free.
+// Sent     as much as for a gradient's mean
+// State    1 model: what all ranks had after the last average; besides, what the mean remembers.
+//          The difference is sent from the gradient's buffer, which is free after an update.
 // Source   S. Stich, ICLR 2019, arXiv:1805.09767; T. Lin et al., ICLR 2020, arXiv:1808.07217
-// Deviates the end of an epoch is no reason to average; the end of the run is
+// Deviates ranks average at the end of the run, but not at the end of an epoch
 
 #include "train/local_sgd.hpp"
 

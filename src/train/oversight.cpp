@@ -10,7 +10,7 @@ constexpr double kSeconds = 0.5;  // between two reports
 constexpr double kMostSteps = 1000;
 constexpr StepId kPatience = 4;  // intervals until ranks meet for the report's sake
 
-/// A rank or nothing, so that the greatest of all ranks' tells whether there is one.
+/// A rank or nothing, coded so that the maximum over ranks tells whether there is one.
 double number_of(bool any, Rank rank) { return any ? rank + 1.0 : 0.0; }
 
 std::optional<Rank> rank_of(double number) {

@@ -1,5 +1,5 @@
-// What ranks tell each other beside training: that the run shall stop, that one has met a value
-// that is no number, whether replicas are equal.
+// The health checks that ranks exchange during training: that the run is to stop, that a rank has
+// found a value that is not finite, and whether replicas are equal.
 
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace eqt::train {
 
-/// What one rank has to say.
+/// The report of one rank.
 struct Report {
   bool stop = false;                  // it was told to stop
   bool diverged = false;              // it has met a value that is not finite
   std::optional<std::uint64_t> hash;  // of its parameters, if replicas shall be compared
 };
 
-/// What all have said; the same on every rank.
+/// The reports of all ranks together; the same on every rank.
 struct Verdict {
   std::optional<Rank> stop;      // a rank that was told to stop
   std::optional<Rank> diverged;  // a rank that has met a value that is not finite
@@ -27,9 +27,9 @@ struct Verdict {
   bool clear() const { return !stop && !diverged && !replicas_differ; }
 };
 
-/// Eight numbers per rank go round about twice a second, while the next step is computed: a verdict
-/// comes a step after the report and waits for nobody. How many steps lie between two is rank 0's
-/// choice and goes round with them, so that all ranks count alike.
+/// Eight numbers per rank are exchanged about twice a second, while the next step is computed: the
+/// result arrives a step after the report, and no rank waits for it. Rank 0 decides how many steps
+/// are between two exchanges, and sends that number with them, so that all ranks count alike.
 class Oversight {
  public:
   /// @param every_step a report after each step, for what must not wait

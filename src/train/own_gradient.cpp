@@ -26,7 +26,7 @@ void VarianceProbe::after(const FusionBucket& bucket, const Contribution& contri
 
 std::optional<double> VarianceProbe::result() const {
   if (!measuring_) return {};
-  // In the plan's order, not in that of arrival.
+  // In the plan's order, not in the order of arrival.
   Squares sum;
   for (const Squares& bucket : squares_) {
     sum.error += bucket.error;
@@ -61,7 +61,7 @@ void OwnGradient::begin(StepId step) {
 
 void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& context) {
   require_finite(bucket, "the gradient");
-  // In one trip over memory, unless the compensated gradient itself is wanted.
+  // In one pass over memory, unless the compensated gradient itself is needed.
   if (fused()) {
     context.residual = options_.memory->residual();
   } else if (options_.memory != nullptr) {

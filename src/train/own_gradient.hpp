@@ -1,4 +1,4 @@
-// What becomes of one rank's own gradient around a mean.
+// The steps on one rank's own gradient before and after a mean.
 
 #pragma once
 
@@ -62,14 +62,14 @@ class OwnGradient {
               const OwnGradientOptions& options);
 
   void begin(StepId step);
-  /// Just before the bucket's mean; turns the gradient, or the context, into what shall be sent.
+  /// Just before the bucket's mean: turns the gradient, or the context, into what is to be sent.
   void before(const pipeline::FusionBucket& bucket, collective::MeanContext& context);
   /// When the mean is there.
   void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
   std::optional<double> variance() const { return probe_.result(); }
   /// When the means of all buckets are in the gradient's place; nothing if nothing is measured.
   std::optional<MeanSketch> sketch() const;
-  /// Adds this rank's part of what shall be averaged.
+  /// Adds this rank's part of what is to be averaged.
   void add_sketch_to(MeanSketch& all) const;
   bool adapting() const noexcept { return adapting_; }
 

@@ -8,7 +8,7 @@
 namespace eqt::train {
 namespace {
 
-// Models travel on the channels above.
+// Models use the channels above.
 constexpr comm::Route kNotes = {.channel = 0, .priority = 0};
 
 }  // namespace
@@ -64,7 +64,7 @@ void PairTalk::visit_state(StateVisitor& visitor) {
 void PairTalk::ask_in_turn() {
   while (tally_.wait_for_ask()) {
     ask(links_[turn_++ % links_.size()]);
-    comm_.stop_asked();  // tells others and hears of them
+    comm_.stop_asked();  // tells others and receives what they know
   }
   if (tally_.failed()) return;
   comm_.stop_asked();
@@ -92,7 +92,7 @@ void PairTalk::answer_all() {
     start_hearing(link, true);
   }
   while (!tally_.failed() && !(all_left() && tally_.closed())) {
-    comm_.stop_asked();  // tells others and hears of them
+    comm_.stop_asked();  // tells others and receives what they know
     const bool moved = comm_.transfers().progress();
     if (answer_asked() || moved) continue;
     check_silence();
@@ -100,7 +100,7 @@ void PairTalk::answer_all() {
   }
 }
 
-/// All whose note is there, once.
+/// All ranks whose note is there, each once.
 bool PairTalk::answer_asked() {
   bool any = false;
   for (Link& link : links_) {

@@ -37,8 +37,9 @@ class PairTalk {
   PairTalk(const PairTalk&) = delete;
   PairTalk& operator=(const PairTalk&) = delete;
 
-  /// Active: asks a partner, each in turn, as often as the trainer wants, and at the end says so to
-  /// all. Passive: answers until its trainer and all its partners have ended the epoch.
+  /// Active: asks each partner in turn, as often as the trainer wants, and at the end tells all
+  /// that it has ended. Passive: answers until its trainer and all its partners have ended the
+  /// epoch.
   /// @throws Error{timeout} naming a partner that should have asked and has not, Error{wire}
   void run();
   /// By receiver, up to the last run.

@@ -11,8 +11,8 @@
 namespace eqt::train {
 namespace {
 
-// A passive rank may run ahead of slow partners by as many steps, enough for one eight times as
-// fast as those that ask it, but no further: on a slow network it would train by itself.
+// A passive rank may be ahead of slow partners by as many steps, enough for one that is eight times
+// as fast as those that ask it, but no more: on a slow network it would train by itself.
 constexpr StepId kMostAlone = 16;
 
 // A passive rank looks for questions this often: far below a step, far above a look's cost.

@@ -1,4 +1,4 @@
-// What a rank's trainer and its communication thread tell each other.
+// The state that a rank's trainer and its communication thread share.
 
 #pragma once
 
@@ -16,16 +16,16 @@
 
 namespace eqt::train {
 
-/// Steps of all ranks as far as this one knows, exchanges asked for and done, and what they cost.
+/// Steps of all ranks as far as this one knows; exchanges asked for and done, and their costs.
 /// Every call takes the lock for a moment; those that wait say so.
 class PairTally {
  public:
-  /// What the exchanges since the last call of take() cost and showed.
+  /// The costs and errors of the exchanges since the last call of take().
   struct Taken {
     Traffic traffic;
     std::optional<double> variance;
   };
-  /// Of an epoch, this rank's.
+  /// This rank's exchanges of an epoch.
   struct Exchanges {
     std::uint64_t count = 0;
     StepId longest = 0;  // steps of this rank between two of them, before the first, after the last
@@ -36,8 +36,8 @@ class PairTally {
   // The trainer's side.
   void open_epoch();
   /// An active rank asks for an exchange, and waits until the one before is done. A passive one
-  /// waits while it has taken many steps since its last: what it did alone goes to others before it
-  /// goes on. Neither waits when the epoch is known to end, or after an error.
+  /// waits if it has taken many steps since its last exchange, so that others get its changes
+  /// before it continues. Neither waits when the epoch is known to end, or after an error.
   void begin_step();
   void end_step();
   std::uint64_t steps_of_all() const;
@@ -45,7 +45,7 @@ class PairTally {
   /// This rank's trainer has ended the epoch.
   void close_epoch();
   Exchanges exchanges() const;
-  /// What all ranks know after an epoch.
+  /// Sets the steps that all ranks know of after an epoch.
   void set_steps(std::span<const StepId> steps);
 
   // The communication thread's side.
@@ -57,9 +57,9 @@ class PairTally {
   StepId own_steps() const;
   /// An exchange is done.
   void exchanged(const Traffic& traffic, const gossip::MessageError& message);
-  /// For what is no exchange.
+  /// Adds costs that belong to no exchange.
   void spent(const Traffic& traffic);
-  /// A partner asks no more: the epoch ends, and it has said how far all are.
+  /// A partner asks no more: the epoch ends, and it has said how far all ranks are.
   void partner_left();
   bool closed() const;
   /// Waits a moment, or until something changes.

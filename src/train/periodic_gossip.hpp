@@ -11,9 +11,9 @@
 
 namespace eqt::train {
 
-/// What gossip every few steps consists of; what is pointed to outlives the synchronizer.
+/// The parts of gossip every few steps; what is pointed to outlives the synchronizer.
 struct PeriodicGossipParts {
-  std::unique_ptr<Synchronizer> gossip;    // of one round, told of rounds instead of steps
+  std::unique_ptr<Synchronizer> gossip;    // of one round; its steps are rounds
   gossip::Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
 };

@@ -17,14 +17,14 @@
 
 namespace eqt::train {
 
-/// Measuring the quantization variance copies and decodes the own message once more; on one step
-/// (or exchange) in eight that stays under half a percent of a step.
+/// Measuring the quantization variance copies and decodes the own message again; in one step (or
+/// exchange) of eight that costs less than half a percent of a step.
 inline constexpr StepId kVarianceEvery = 8;
 
 struct SyncResult {
   Traffic traffic = {};
-  /// |decoded - exact|^2 / |exact|^2 of all that this rank encoded of its own values, where it was
-  /// measured in this step.
+  /// |decoded - exact|^2 / |exact|^2 of everything that this rank encoded of its own values, if it
+  /// was measured in this step.
   std::optional<double> quantization_variance = {};
   /// Of the gradients and of their applied mean, in the same steps on all ranks.
   std::optional<MeanSketch> mean_sketch = {};
@@ -52,8 +52,8 @@ class Synchronizer {
   virtual void start() {}
   virtual void begin(StepId step, std::uint64_t epoch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
-  /// Where one process plays workers in turn, in the place of slice_ready(): the gradient is the
-  /// next worker's, and may be overwritten then. Once for each between begin() and finish().
+  /// When one process plays workers in turn, it replaces slice_ready(): the gradient is the next
+  /// worker's, and may be overwritten then. Once for each between begin() and finish().
   /// @pre the algorithm can be simulated
   virtual void worker_ready() { fail(Kind::bug, "this synchronizer knows no workers"); }
   virtual SyncResult finish() = 0;
@@ -64,21 +64,21 @@ class Synchronizer {
   virtual SyncResult mix_only(StepId step, std::uint64_t /*epoch*/) {
     fail(Kind::bug, "round {}: this synchronizer does not mix models without an update", step);
   }
-  /// What this rank's model counts in the mean of all models; the ranks' weights sum to their
-  /// number. The mean with these weights is what mixing keeps.
+  /// The weight of this rank's model in the mean of all models; the weights of all ranks sum to
+  /// their number. Mixing preserves the mean with these weights.
   virtual double weight() const { return 1; }
   /// Sent so far by the calls above, by receiver; empty: there are no edges, ranks average.
   virtual std::span<const std::uint64_t> sent_bytes_by_peer() const { return {}; }
 
   // Of Plan::asynchronous, where ranks keep no common step.
 
-  /// Steps that all ranks together have completed since the start, as far as this one knows: at
-  /// least as many as it said before.
+  /// Steps that all ranks together have completed since the start, as far as this one knows; never
+  /// fewer than it returned before.
   virtual std::uint64_t steps_of_all_ranks() { return 0; }
-  /// Waits until nobody sends any more. Then every rank knows the same steps_of_all_ranks(), and
+  /// Waits until no rank sends any more. Then every rank knows the same steps_of_all_ranks(), and
   /// collectives are allowed until the next begin(). Collective.
   virtual SyncResult end_epoch() { return {}; }
-  /// Steps that this rank has completed, likewise.
+  /// Steps that this rank has completed, with the same restriction.
   virtual StepId own_steps() { return 0; }
 
   /// Everything that ranks remember for talking to each other. Between steps, or after end_epoch().

@@ -152,7 +152,8 @@ void Trainer::visit_state(StateVisitor& visitor) {
                         : plan_.synchronizes ? Across::mean
                                              : Across::own;
   visitor.enter("run");
-  // Whoever goes on with other ranks finds here where the data stood and what models count.
+  // A run that resumes with other ranks finds here its position in the data and the weights of
+  // models.
   std::array<std::uint64_t, 3> data = {plan_.position(done_) / plan_.steps_per_epoch,
                                        plan_.position(done_) % plan_.steps_per_epoch,
                                        plan_.steps_per_epoch};
@@ -221,7 +222,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   return {.seconds = record.seconds.total, .met = !result.skipped};
 }
 
-/// As this rank counts: what it looks at is its own.
+/// As this rank counts, since it evaluates its own model.
 WatchedStep Trainer::watched_step(const StepNumbers& step) const {
   return {.done = step.own + 1,
           .epoch = plan_.epoch_of(step.common) + 1,
@@ -281,7 +282,7 @@ bool Trainer::compute_in_turn(const StepNumbers& step, metrics::StepRecord& reco
   return watched;
 }
 
-/// What a step's record counts: the mean rank's steps, begun ones included.
+/// The steps that a step's record counts: the mean rank's, including those that have begun.
 StepId Trainer::completed(const StepNumbers& step) {
   if (!plan_.asynchronous) return step.own + 1;
   const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
@@ -313,7 +314,7 @@ bool Trainer::finish_epoch() {
   return true;
 }
 
-/// Ranks come closer to each other once more, and nothing is learnt.
+/// The models come closer to each other, and nothing is learnt.
 void Trainer::mix_finally() {
   if (plan_.final_rounds == 0) return;
   const Stopwatch clock;

@@ -28,7 +28,7 @@
 
 namespace eqt::train {
 
-/// What a run is made of; everything outlives the trainer.
+/// The parts of a run; everything outlives the trainer.
 struct Parts {
   comm::Communicator& comm;
   model::Replica& replica;
@@ -40,7 +40,7 @@ struct Parts {
   metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
   Divergence* divergence = nullptr;      // null: what is not finite ends the run
-  GradientWatch* watch = nullptr;        // null: nobody looks at this rank's gradient
+  GradientWatch* watch = nullptr;        // null: nothing observes this rank's gradient
   // That this process plays in turn, as if they were ranks, with batches of their own; the only
   // rank then, and `batches` is null. Null: the rank is one itself.
   Workers* workers = nullptr;
@@ -57,17 +57,17 @@ struct Plan {
   std::uint64_t final_rounds = 0;    // of mixing alone after the last step
   bool asynchronous = false;         // ranks share an epoch's steps, the fast ones take more
   bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
-  /// Where the run stands in the data, in steps, less the steps that it took: not 0 once a run
-  /// went on with another number of ranks or batch size, which divide an epoch differently.
+  /// The run's position in the data, in steps, minus the steps that it took: not 0 after a run was
+  /// resumed with another number of ranks or batch size, which divide an epoch differently.
   std::int64_t shift = 0;
   bool resumes = false;                       // from what Parts::checkpointer restores
   StepId checkpoint_every_steps = 0;          // 0 = never by steps
   std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
-  bool paranoid = false;       // replicas that shall be equal are compared after each step
+  bool paranoid = false;       // replicas that must be equal are compared after each step
   double rollback_factor = 1;  // of the learning rate, each time that the run goes back
   std::optional<Fault> fault;
 
-  /// Steps of this partition that lead to where the run stands after `step` steps.
+  /// Steps of this partition that lead to the run's position after `step` steps.
   StepId position(StepId step) const {
     return static_cast<StepId>(static_cast<std::int64_t>(step) + shift);
   }
@@ -107,7 +107,7 @@ inline constexpr std::uint64_t kMostRollbacks = 5;
 class Trainer {
  public:
   Trainer(const Parts& parts, const Plan& plan);
-  /// Trains from rank 0's initial weights. Returns the summary but for names; the same on all
+  /// Trains from rank 0's initial weights. Returns the summary without names; the same on all
   /// ranks. Collective.
   metrics::Summary run();
   /// Where ranks mix models that differ: each replica becomes the mean of all, buffers included.
@@ -169,7 +169,7 @@ class Trainer {
   bool epoch_open_ = false;      // its steps are done, but it was not evaluated yet
   bool mixed_ = false;           // the final rounds are done
   Stopwatch wall_;
-  double wall_before_ = 0;  // of the runs that this one goes on from [seconds]
+  double wall_before_ = 0;  // of the runs that this one continues [seconds]
   StepId done_ = 0;         // completed steps
   StepId own_ = 0;          // likewise by this rank; others only if asynchronous
   data::Batch no_batch_;    // what an emulated replica gets

@@ -1,5 +1,5 @@
-// What the trainer does beside training: it ends together with all ranks, goes back when one has
-// diverged, and trusts neither parameters nor replicas.
+// What the trainer does besides training: it ends together with all ranks, goes back when one has
+// diverged, and checks parameters and replicas.
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -14,12 +14,12 @@
 namespace eqt::train {
 
 void Trainer::strike(Fault::Phase phase, StepId step) {
-  // A value is poisoned once: a run that went back shall find it mended.
+  // A value is damaged only once: a run that went back must find it intact.
   if (!plan_.fault || (struck_ && plan_.fault->act == Fault::Act::nan)) return;
   struck_ |= plan_.fault->strike(phase, p_.comm.rank(), step, p_.replica.parameters());
 }
 
-/// What this rank has to say after a step; the hash only if it goes round.
+/// This rank's report after a step; the hash only if it is sent.
 Report Trainer::report(bool with_hash) {
   Report own;
   own.stop = p_.comm.stop_asked();
@@ -75,7 +75,7 @@ void Trainer::compare_replicas() {
                   done_, hashes[0], *other, other - hashes.begin()));
 }
 
-/// After the update: the loss was finite, but what came of it may not be.
+/// After the update: the loss was finite, but the new parameters may not be.
 void Trainer::require_finite_model(StepId step) {
   require_finite(p_.replica.layout(), p_.replica.parameters(), 0, "the parameter", step,
                  p_.comm.rank(), p_.divergence);
@@ -113,7 +113,7 @@ void Trainer::require_finite_assessment(const Assessment& assessment) {
           done_, assessment.model->loss_sum));
 }
 
-/// To the newest checkpoint, from where smaller steps may lead past what went wrong.
+/// Back to the newest checkpoint, from where smaller steps may avoid the failure.
 void Trainer::roll_back(Rank diverged) {
   const std::string why = p_.comm.broadcast(p_.divergence->sentence(), diverged);
   const StepId from = done_;

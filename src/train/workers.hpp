@@ -12,9 +12,9 @@
 
 namespace eqt::train {
 
-/// All share the parameters of one replica. What ranks have each their own, running statistics and
-/// the names of their random numbers, is exchanged when another worker takes its seat; so are its
-/// batches. Between steps worker 0 has the seat, as rank 0 speaks for a job.
+/// All of them share the parameters of one replica. What each rank has for itself, running
+/// statistics and the names of its random numbers, is exchanged when another worker uses the
+/// replica, and so are its batches. Between steps worker 0 uses it, as rank 0 reports for a job.
 class Workers {
  public:
   /// Keeps references. All begin with what the replica has.
@@ -24,23 +24,23 @@ class Workers {
   int count() const noexcept { return static_cast<int>(batches_.size()); }
   /// The replica is this worker's from now on.
   void seat(Rank worker);
-  /// Of the worker that has the seat; valid until its next one.
+  /// Of the worker that uses the replica; valid until its next one.
   const data::Batch& next_batch();
-  /// All go on with batch number `batch` of `epoch`.
+  /// All workers continue with batch number `batch` of `epoch`.
   void seek(std::uint64_t epoch, std::size_t batch);
 
   /// Every worker's buffers become the mean of all, added in the order of workers.
-  /// @pre worker 0 has the seat
+  /// @pre worker 0 uses the replica
   void average_buffers();
-  /// As if the last average_buffers() had not been.
+  /// Undoes the last average_buffers().
   void restore_buffers();
 
-  /// What the workers that have no seat hold. @pre worker 0 has the seat
-  /// @throws Error{data} if what is restored is of another number of workers
+  /// The state of the workers that do not use the replica now. @pre worker 0 uses the replica
+  /// @throws Error{data} if the restored state is that of another number of workers
   void visit_state(StateVisitor& visitor);
 
  private:
-  /// What one rank has and others do not.
+  /// The state that each rank has for itself.
   struct Own {
     std::vector<float> values;
     std::vector<double> reals;
@@ -50,7 +50,7 @@ class Workers {
 
   model::Replica& replica_;
   const std::vector<data::BatchLoader*> batches_;  // by worker
-  std::vector<Own> own_;                           // by worker; old for the one that has the seat
+  std::vector<Own> own_;                           // by worker; outdated for the one that uses it
   std::vector<std::vector<float>> before_;         // by worker: buffers before they were averaged
   Rank seated_ = 0;
 };

@@ -1,4 +1,4 @@
-// What one element of a tensor in a file is.
+// The types of a tensor's elements in a file.
 
 #pragma once
 

@@ -143,7 +143,7 @@ class Machine {
       refuse(path_, "its pickle takes {} for {}", kind_name(value.kind), kind_name(kind));
     return value;
   }
-  /// What lies above the last `count` values.
+  /// The values above the last `count` on the stack.
   std::vector<ValueId> pop_many(std::size_t count) {
     need(count);
     std::vector<ValueId> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());

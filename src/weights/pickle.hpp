@@ -42,11 +42,13 @@ struct PickleValue {
 /// "a tensor", "a number", ... for sentences.
 std::string_view kind_name(PickleValue::Kind kind) noexcept;
 
-/// What a pickle holds. Nothing is called or imported: the names that stand for tensors, storages,
-/// parameters and OrderedDict are known here, any other is refused. A dict's attributes, such as a
-/// state dict's _metadata, are left out. Values may refer to each other in circles.
+/// The contents of a pickle. Nothing is called or imported: the names of tensors, storages,
+/// parameters and OrderedDict are known here, and any other is refused. A dict's attributes, such
+/// as a state dict's _metadata, are left out. Values may refer to each other in circles.
+///
 /// Memory and time are linear in the bytes: at most some hundred thousand values, marks, memoised
 /// values, and values on the stack.
+///
 /// Format: Python's Lib/pickletools.py, protocols 2 to 5; what torch's classes reduce to:
 /// torch/_utils.py.
 class Pickle {

@@ -31,8 +31,8 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out);
 /// A name from a file, fit for a terminal: ASCII and short.
 std::string printable(std::string_view text);
 
-/// What torch.save writes of a dict of tensors, a state dict with its metadata, or a dict that
-/// holds one under `state_dict`, `model_state_dict` or `model`; as a zip archive or in the format
+/// A file that torch.save wrote: a dict of tensors, a state dict with its metadata, or a dict that
+/// has one under `state_dict`, `model_state_dict` or `model`; as a zip archive or in the format
 /// before torch 1.6. A prefix `module.` or `_orig_mod.` that all names have, from
 /// DistributedDataParallel or torch.compile, is left out.
 class StateDict {
@@ -41,7 +41,7 @@ class StateDict {
   /// @throws Error{data} of one sentence
   StateDict(std::vector<std::byte> file, const std::string& path);
 
-  /// In the file's order, no two of one name; they live as long as this.
+  /// In the file's order, each name once; valid as long as this object.
   std::span<const Tensor> tensors() const { return tensors_; }
 
  private:

@@ -64,8 +64,8 @@ TEST_CASE("what being careful costs a step of 100 ms") {
   const double asked = median_seconds(9, 1000, [&] { comm.stop_asked(); });
   show(comm, "ear for a note to stop", asked);
 
-  // Verdicts travel beside the steps, here of 5 ms of sleep and a sum over ranks as training has
-  // it, which keeps ranks in step: what is left is what a step pays.
+  // Health checks run during the steps, here of 5 ms of sleep and a sum over ranks as in training,
+  // which keeps ranks in step: the rest is the cost for a step.
   train::Oversight oversight(comm, false);
   std::vector<float> gradient(1000);
   const auto step = [&] {

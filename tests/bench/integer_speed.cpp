@@ -60,7 +60,7 @@ std::vector<Subject> subjects() {
   return all;
 }
 
-/// One piece of 1 MiB, again and again, on one thread.
+/// One piece of 1 MiB, repeatedly, on one thread.
 void measure_passes(const Subject& subject) {
   constexpr std::size_t kCount = std::size_t{1} << 18;
   constexpr std::uint32_t kRanks = 4;

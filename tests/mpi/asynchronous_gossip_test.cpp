@@ -237,7 +237,8 @@ TEST_CASE("quadratics with other minima on each rank meet near their mean by ste
       pause(std::chrono::milliseconds(1));
     });
     const auto mean = sum_over_ranks(comm, pairs.parameters)[0] / comm.size();
-    // Who takes more steps pulls more, and on a busy machine who starts exchanges takes fewer.
+    // A rank that takes more steps pulls more; on a busy machine, a rank that starts exchanges
+    // takes fewer.
     const auto steps = comm.allgather(pairs.own_steps);
     double pull = 0, all = 0;
     for (std::size_t rank = 0; rank < steps.size(); ++rank) {

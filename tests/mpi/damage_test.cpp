@@ -1,4 +1,4 @@
-// A byte that changes on its way, or one that is missing, is found by whoever receives it: in every
+// A byte that changes on its way, or one that is missing, is found by the receiver: in every
 // collective, every way of gossip and every message of the start.
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ struct Case {
   std::function<void(Communicator&)> work;
   int ranks_per_host = 0;  // 0: all on one
   bool can_be_cut = true;
-  bool frees_others = true;  // who finds an error frees those who wait for it
+  bool frees_others = true;  // a rank that finds an error frees those that wait for it
 };
 
 /// What became of a rank.
@@ -100,7 +100,7 @@ End run(Communicator& control, test::SharedFlag& failed, const Case& of, Damage 
     hosts.push_back(r / of.ranks_per_host);
   }
   // Never freed: MPI would give a new communicator the number of a freed one, and with it the
-  // messages that nobody took.
+  // messages that were not received.
   Communicator& comm = keep(std::make_shared<Communicator>(test::session(), 30, hosts));
   Damager damager(damage, at);
   if (comm.rank() == kDamager) {

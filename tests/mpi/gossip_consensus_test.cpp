@@ -1,4 +1,4 @@
-// Where gossip leads, and how fast: on quadratics whose optima differ from rank to rank, and in
+// The result of gossip, and its speed: on quadratics whose optima differ from rank to rank, and in
 // pure averaging.
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// No mix changes the mean over ranks, whatever the compressor does and whoever talks to whom.
+// No mix changes the mean over ranks, whatever the compressor does and whichever ranks exchange.
 
 #include <fmt/format.h>
 

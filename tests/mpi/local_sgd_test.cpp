@@ -1,4 +1,4 @@
-// Local SGD through the trainer, beside a simulation of all its ranks in one process.
+// Local SGD through the trainer, compared with a simulation of all its ranks in one process.
 
 #include "train/local_sgd.hpp"
 

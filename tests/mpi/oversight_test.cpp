@@ -10,7 +10,7 @@ using namespace eqt::train;
 
 namespace {
 
-/// The step after which this rank heard a verdict that is not clear, of `steps`; -1: none.
+/// The step, of `steps`, after which this rank received a health status that is not good; -1: none.
 int first_verdict(Oversight& oversight, int steps, double seconds, int from, const Report& report,
                   Verdict& found) {
   for (int step = 0; step < steps; ++step) {
@@ -37,8 +37,8 @@ TEST_CASE("one rank's stop reaches all after the same step") {
   Report report;
   report.stop = comm.rank() == told;
   Verdict found;
-  // Ten reports a second would be too many: with steps of 0.1 s every fifth carries one, or the
-  // next if it just went, and the verdict comes a step later.
+  // Ten reports per second would be too many: with steps of 0.1 s every fifth carries one, or the
+  // next if it has just been sent, and the result arrives a step later.
   const int step = first_verdict(oversight, 100, 0.1, 20, report, found);
   CHECK(step >= 21);
   CHECK(step <= 26);

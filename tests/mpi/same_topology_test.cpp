@@ -1,4 +1,4 @@
-// All ranks hold one topology, or all hear who does not.
+// All ranks have one topology, or all are told which rank does not.
 
 #include <unistd.h>
 

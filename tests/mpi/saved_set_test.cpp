@@ -1,4 +1,4 @@
-// Sets that some ranks saved and others go on from. What n ranks saved is written by rank 0 alone,
+// Sets that some ranks saved and others resume from. What n ranks saved is written by rank 0 alone,
 // so that n need not be the number of ranks of the test.
 
 #include "checkpoint/saved_set.hpp"

@@ -65,7 +65,7 @@ class GossipOracle {
 
   /// The models z, by node.
   const Vectors& models() const { return z_; }
-  /// Puts other models in the place of those it has.
+  /// Replaces its models by others.
   void set_models(const Vectors& models) { x_ = z_ = models; }
   const std::vector<double>& weights() const { return w_; }
 

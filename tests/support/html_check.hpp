@@ -1,4 +1,4 @@
-// What a page of a report promises, checked without a browser.
+// Checks the properties of a report's page without a browser.
 
 #pragma once
 

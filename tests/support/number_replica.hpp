@@ -1,4 +1,4 @@
-// A network and a test set whose evaluation is a sum that anyone can do on paper.
+// A network and a test set whose evaluation is a sum that can be done on paper.
 
 #pragma once
 

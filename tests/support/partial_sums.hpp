@@ -1,4 +1,4 @@
-// Ring and recursive doubling as their tests see them: who adds what in which order.
+// Ring and recursive doubling for their tests: which rank adds what in which order.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Labels like those of real data sets, and what every partition promises.
+// Labels like those of real data sets, and the properties of every partition.
 
 #pragma once
 

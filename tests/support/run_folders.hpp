@@ -10,7 +10,7 @@
 
 namespace eqt::test {
 
-/// What a run folder shall tell. Each list has a value per epoch; null is none.
+/// The contents of a run folder. Each list has a value per epoch; null is none.
 struct MadeRun {
   std::string name = "made", compressor = "none", dataset = "cifar10", seed = "1";
   int ranks = 2;

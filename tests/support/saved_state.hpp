@@ -1,4 +1,4 @@
-// What a part shows to those who save it.
+// What a part gives to a visitor that saves it.
 
 #pragma once
 

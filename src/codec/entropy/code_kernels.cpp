@@ -239,8 +239,8 @@ struct Flags {
   std::uint64_t here;
 };
 
-// Lengths of omega words jump at powers of two: a gap is at least k if none of the k - 1 codes
-// before is nonzero, which shifts and ors tell of 64 codes at once.
+// Lengths of omega words change at powers of two: a gap is at least k if none of the k - 1 codes
+// before is nonzero, which shifts and ors compute for 64 codes at once.
 std::uint64_t GapBits(const std::uint8_t* codes, std::size_t count) {
   std::uint64_t bits = 0;
   std::uint64_t before = std::uint64_t{1} << 63;  // as if code -1 were nonzero

@@ -1,5 +1,5 @@
-// What the entropy codings ask of level codes as a whole: how often each index occurs, and the
-// signs of the nonzero ones as a packed row of bits.
+// Figures that the entropy codings need of level codes as a whole: how often each index occurs, and
+// the signs of the nonzero ones as a packed row of bits.
 
 #pragma once
 

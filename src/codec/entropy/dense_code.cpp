@@ -131,7 +131,8 @@ std::size_t DenseDecoder::read_several(BitReader& reader, std::span<LevelCode> c
     std::uint64_t window = local.window();
     int used = 0;
     for (std::size_t k = 0; k < kLookups; ++k) {
-      // No word in the window: its count and length are 0, and so are those of the next ones.
+      // There is no word in the window: its count and length are 0, and so are those of the next
+      // ones.
       const Several found = several[window >> (64 - kWindowBits)];
       store(to + i, found.codes);
       i += found.count;

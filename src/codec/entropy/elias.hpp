@@ -47,7 +47,7 @@ constexpr CodeWord omega_code(std::uint64_t k) noexcept {
 
 constexpr int omega_length(std::uint64_t k) noexcept { return omega_code(k).length; }
 
-/// An integer read, with the bits it took; length 0 if no code word of at most 57 bits is there.
+/// An integer and the number of its bits; length 0 if there is no code word of at most 57 bits.
 struct Decoded {
   std::uint64_t value = 0;
   int length = 0;

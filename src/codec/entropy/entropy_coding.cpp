@@ -93,7 +93,7 @@ EntropyCoding::Plan EntropyCoding::cheapest(std::span<const LevelCode> codes,
       plan.bits = dense;
       plan.mode = kDense;
     }
-    // Each gap takes a bit at least: often that settles it without a look at the gaps.
+    // Each gap takes at least one bit, which often decides without looking at the gaps.
     const std::uint64_t sparse = kModeBits + gaps_.bits_without_gaps(counts);
     if (sparse + nonzeros <= plan.bits) {
       const std::uint64_t exact = sparse + gap_bits(codes);

@@ -184,7 +184,7 @@ using F32 = hn::Rebind<float, U32>;
 using U8 = hn::Repartition<std::uint8_t, U32>;
 constexpr std::size_t kVectors = kRansLanes / 4;
 
-// Where bytes go when the lanes of a mask give or take one each; 0x80 stands for zero.
+// The places of bytes when each lane of a mask writes or reads one; 0x80 means zero.
 struct ByteMoves {
   ByteMoves() {
     std::memset(this, 0x80, sizeof *this);
@@ -304,7 +304,7 @@ void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* c
 
 #else
 
-// Without branches on the data: whether a state gives or takes a byte is a coin's toss.
+// Without branches on the data, since whether a state writes or reads a byte is random.
 std::byte* EncodeFullSteps(const RansEncoderTables& t, const std::uint8_t* codes, std::size_t steps,
                            std::uint32_t* states, std::byte* at) {
   for (std::size_t s = steps; s-- > 0;) {

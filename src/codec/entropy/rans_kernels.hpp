@@ -24,7 +24,7 @@ using RansStates = std::array<std::uint32_t, kRansLanes>;
 /// Vector code knows at most this many indices (one register of constants), with P = 8.
 inline constexpr std::size_t kRansVectorSymbols = 16;
 
-/// What the encoder looks up by level index.
+/// The encoder's table by level index.
 struct RansEncoderTables {
   int precision = 8;                                     // P: 8 or 12
   std::array<std::uint32_t, kMaxLevels> frequency{};     // f < 2^P
@@ -41,7 +41,7 @@ struct RansEncoderTables {
 /// @param frequencies of the indices 0 ... m - 1, each below 2^precision; their sum is 2^precision
 RansEncoderTables rans_encoder_tables(std::span<const std::uint16_t> frequencies, int precision);
 
-/// What the decoder looks up by the low P bits of a state.
+/// The decoder's table by the low P bits of a state.
 struct RansDecoderTables {
   int precision = 8;
   // P = 8, by bytes, for registers; P = 12, packed: index << 24 | f << 12 | x mod M - c.

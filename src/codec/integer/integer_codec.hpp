@@ -19,7 +19,7 @@
 
 namespace eqt::codec {
 
-/// What all values of a bucket share on one rank.
+/// The values that a whole bucket shares on one rank.
 struct SharedBucket {
   float own = 0;                  // own_scale() of the bucket
   float shared = 0;               // maximum over ranks; at least `own`
@@ -37,7 +37,7 @@ class IntegerCodec {
   virtual ~IntegerCodec() = default;
 
   virtual CodecId id() const noexcept = 0;
-  /// Of codes and scales; bit 6 tells them from the compressor's own payloads.
+  /// Of codes and scales; bit 6 distinguishes them from the compressor's own payloads.
   virtual std::uint8_t format_version() const noexcept = 0;
   /// s: codes are -s ... s. At most 127.
   virtual int largest_code() const noexcept = 0;
@@ -47,7 +47,7 @@ class IntegerCodec {
   /// This rank's proposal for a bucket's scale: finite and at least 0.
   /// @throws Error{diverged} if a value is NaN or infinite
   virtual float own_scale(std::span<const float> bucket) const = 0;
-  /// What code 1 stands for; step * s is finite.
+  /// The value of code 1; step * s is finite.
   virtual float step(float shared) const noexcept = 0;
   /// codes[i] for the bucket's value offset + i.
   /// @pre offset is a multiple of kPartGranule; codes.size() == values.size()

@@ -16,7 +16,7 @@
 
 namespace eqt::codec {
 
-/// A run of values, and where its buckets' scales stand among those of the message's fusion bucket.
+/// A range of values, and the place of its buckets' scales among those of the fusion bucket.
 struct IntegerRun {
   Segment segment;
   std::size_t scale = 0;   // index of the first bucket's
@@ -40,7 +40,7 @@ class IntegerMessages {
   int code_bits() const noexcept;
   int sum_bits() const noexcept;
 
-  /// Scales of a segment: one per bucket, none if it travels raw.
+  /// Scales of a segment: one per bucket, none if it is sent raw.
   std::size_t scale_count(const Segment& segment) const noexcept;
   std::size_t scales_bytes(std::size_t scales) const noexcept;
   std::size_t codes_bytes(std::span<const IntegerRun> runs) const noexcept;
@@ -50,11 +50,11 @@ class IntegerMessages {
   /// @throws Error{diverged} for values that are not finite
   void find_scales(std::span<const IntegerRun> segments, std::span<const float> flat,
                    std::span<float> scales) const;
-  /// @pre frame.size() == scales_bytes(scales.size()), and likewise below
+  /// @pre frame.size() == scales_bytes(scales.size()), and correspondingly below
   void write_scales(std::span<const float> scales, StepId step, std::uint32_t index,
                     std::span<std::byte> frame) const;
   /// scales = max(scales, those of the message).
-  /// @throws Error{wire} on any malformed message, and likewise below
+  /// @throws Error{wire} on any malformed message, and so do the functions below
   void raise_scales(std::span<const std::byte> frame, StepId step, std::uint32_t index,
                     std::span<float> scales) const;
 
@@ -64,7 +64,7 @@ class IntegerMessages {
   void write_codes(std::span<const IntegerRun> runs, std::span<const float> flat,
                    const SharedScales& scales, const MessageContext& context,
                    std::span<std::byte> frame) const;
-  /// flat -= what the codes of this message stand for; raw values become 0.
+  /// flat -= the values of this message's codes; raw values become 0.
   void subtract_codes(std::span<const std::byte> frame, std::span<const IntegerRun> runs,
                       std::span<const float> shared, StepId step, std::uint32_t index,
                       std::span<float> flat) const;

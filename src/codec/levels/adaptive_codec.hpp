@@ -53,8 +53,8 @@ class AdaptiveLevelCodec final : public Compressor, public LevelRounding {
 
   /// Adds these values to the statistics as they would be encoded.
   void observe(std::span<const float> values, GradientStatistics& statistics) const;
-  /// The table of least variance for these statistics, by this codec's rule; the present one if
-  /// none is better. Pure: sets nothing.
+  /// The table with the smallest variance for these statistics, by this codec's rule; the present
+  /// one if none is better. Pure: sets nothing.
   Levels fitted_levels(const GradientStatistics& statistics) const;
 
   const LevelRounding* level_rounding() const noexcept override { return this; }
@@ -64,10 +64,10 @@ class AdaptiveLevelCodec final : public Compressor, public LevelRounding {
   Levels levels() const override;
   Norm norm() const noexcept override { return options_.norm; }
   std::uint32_t fingerprint() const;
-  /// Replaces the table. Safe beside encode() and decode_add() on other threads, each of which sees
+  /// Replaces the table. Safe during encode() and decode_add() on other threads, each of which uses
   /// one table; but every rank must do it between the same two messages.
   /// @pre as many levels as before
-  /// @throws Error{usage} for levels that fp32 cannot tell apart
+  /// @throws Error{usage} for levels that are not distinct in fp32
   void set_levels(const Levels& levels);
 
  private:

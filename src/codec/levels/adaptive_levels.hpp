@@ -37,12 +37,12 @@ void sweep_levels(const NormalMixture& mixture, std::span<double> levels) noexce
 void gradient_sweep_levels(const NormalMixture& mixture, std::span<double> levels,
                            double rate) noexcept;
 
-/// The best that coordinate descent finds from `start` and from the paper's three starts:
-/// quantiles, uniform and exponential levels. Never worse than `start`, and only tables that fp32
-/// tells apart.
+/// The best result of coordinate descent from `start` and from the paper's three starts: quantiles,
+/// uniform and exponential levels. Never worse than `start`, and only tables that are distinct in
+/// fp32.
 Levels adapted_levels(const NormalMixture& mixture, const Levels& start);
 
-/// What lies around zero in AMQ's levels.
+/// The interval around zero in AMQ's levels.
 enum class Centre {
   zero_level,  // 0, p^(n-1), ..., p, 1: what this project sends
   cell,        // p^n, ..., p, 1 and their negatives, as in the paper: the cell [-p^n, p^n]

@@ -116,8 +116,8 @@ void AddBlock(const std::byte* packed, const ValueTable<kBits>& table, std::size
   });
 }
 
-// As many buckets as registers hold, for the widths whose columns have one word: each value of the
-// sum is read and written once.
+// As many buckets as registers can hold, for the widths whose columns have one word: each value of
+// the sum is read and written once.
 template <int kBits, std::size_t kCount>
 void AddBlocksOf(const std::byte* const* packed, const ValueTable<kBits>* tables,
                  std::size_t column, float* sum) {

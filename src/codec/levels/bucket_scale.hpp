@@ -19,8 +19,8 @@ namespace eqt::codec {
 inline constexpr float kSmallNorm = 0x1p-64f;
 inline constexpr float kLargeNorm = 0x1p+96f;
 
-/// The least float that is not below sqrt(squares), so that |v| / norm <= 1; +infinity if there is
-/// none.
+/// The smallest float that is not below sqrt(squares), so that |v| / norm <= 1; +infinity if there
+/// is none.
 inline float norm_of_squares(double squares) {
   const double norm = std::sqrt(squares);
   constexpr float kLargest = std::numeric_limits<float>::max();
@@ -30,7 +30,7 @@ inline float norm_of_squares(double squares) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) + 1);
 }
 
-/// What quantize() multiplies |v| by: f(norm) does not pass n.
+/// The factor of |v| in quantize(), chosen so that f(norm) is at most n.
 /// @pre kSmallNorm <= norm <= kLargeNorm
 inline float inverse_of(const LevelTable& table, float norm) {
   if (!table.uniform) return static_cast<float>(1 / static_cast<double>(norm));
@@ -42,8 +42,8 @@ inline float inverse_of(const LevelTable& table, float norm) {
   return inverse;
 }
 
-/// The words of a bucket: product(first) on. A bucket that crosses a block of 2^32 indices has a
-/// stream of its own, so that no word is used twice.
+/// The words of a bucket, from product(first) on. A bucket that crosses a block of 2^32 indices has
+/// a separate stream, so that no word is used twice.
 inline RandomStream bucket_stream(const RandomKey& key, std::uint64_t first_index,
                                   std::size_t count) {
   const auto block = static_cast<std::uint32_t>(first_index >> 32);

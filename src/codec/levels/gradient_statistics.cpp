@@ -11,7 +11,7 @@
 namespace eqt::codec {
 namespace {
 
-// Wide enough that neighbouring quarter octaves, 0.19 of their mean apart, join smoothly.
+// Wide enough that neighbouring quarter octaves, 0.19 of their mean apart, overlap smoothly.
 constexpr double kRelativeDeviation = 0.12;
 // A bin that holds a smaller share of sum |r| is left out: its values may as well be zero.
 constexpr double kLeastShare = 1e-6;

@@ -26,7 +26,7 @@ using U32 = hn::ScalableTag<std::uint32_t>;
 using I32 = hn::ScalableTag<std::int32_t>;
 constexpr std::size_t kLanes = hn::MaxLanes(F32());
 
-// ConvertTo() for 0 <= x < 2^31 without its care for what lies outside.
+// ConvertTo() for 0 <= x < 2^31 without handling other values.
 HWY_INLINE hn::Vec<I32> TruncateInRange(hn::Vec<F32> x) {
 #if HWY_TARGET <= HWY_AVX3
   return hn::Vec<I32>{_mm512_cvttps_epi32(x.raw)};

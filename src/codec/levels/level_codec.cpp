@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t kNormBytes = sizeof(float);
-// Above, Elias words of gaps would not fit the bit reader's window.
+// With more, Elias words of gaps would not fit into the bit reader's window.
 constexpr std::size_t kMaxBucketSize = std::size_t{1} << 30;
 // Fixed codes pass through a block of this many on the stack, which stays in the L1 cache.
 constexpr std::size_t kBlock = 1024;

@@ -69,7 +69,7 @@ class LevelCodec final : public Compressor, public LevelRounding {
   std::optional<double> variance_bound(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
-  /// Known for fixed coding, whose buckets' headers tell their length.
+  /// Known for fixed coding, where the headers of buckets determine their length.
   std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;

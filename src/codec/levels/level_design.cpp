@@ -104,10 +104,10 @@ double least_on_grid(F f, double low, double high, int points, int steps) {
   return golden_section(f, grid(std::max(best - 1, 0)), grid(std::min(best + 1, points)), steps);
 }
 
-// Least p whose smallest level stays above LevelTable's limit of 2^-60.
+// The smallest p whose smallest level stays above LevelTable's limit of 2^-60.
 double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); }
 
-// Natural logarithms of the mu between uniform levels and far more than any bucket size wants.
+// Natural logarithms of mu, from uniform levels to far more than any bucket size needs.
 constexpr double kLowestLogMu = -4, kHighestLogMu = 20;
 
 // The same for rANS: entropy, a byte for each frequency up to the largest index that occurs, and

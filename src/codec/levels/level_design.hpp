@@ -17,17 +17,17 @@ namespace eqt::codec {
 /// Worst-case variance of sinh levels under the L2 norm: sinh^2(theta/2) (1 + d / sinh^2(n theta)).
 double sinh_worst_case_l2(int n, std::size_t d, double theta);
 
-/// The theta whose worst case is least. L2: golden section of the closed form; maximum norm:
+/// The theta with the smallest worst case. L2: golden section of the closed form; maximum norm:
 /// asinh(sqrt(d - 1)) / n, optimal among all tables of n levels.
 double optimal_theta(int n, std::size_t d, Norm norm);
 
-/// The p of exponential levels whose worst case is least.
+/// The p of exponential levels with the smallest worst case.
 double optimal_p(int n, std::size_t d, Norm norm);
 
-/// The mu of mu-law levels whose worst case is least.
+/// The mu of mu-law levels with the smallest worst case.
 double optimal_mu(int n, std::size_t d, Norm norm);
 
-/// The elasticity of a family whose worst case is least: one of the above; theta for
+/// The elasticity of a family with the smallest worst case: one of the above; theta for
 /// LevelFamily::adaptive, which starts from sinh levels.
 /// @pre family is not LevelFamily::general
 double optimal_elasticity(LevelFamily family, int n, std::size_t d, Norm norm);

@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Codes = hn::Rebind<std::uint8_t, U32>;
 
-// What all values of a bucket share.
+// The values that a whole bucket shares.
 struct Job {
   float inverse;
   int bits;
@@ -47,7 +47,7 @@ class Rounder {
                       hn::Set(du, first_word * kRandomIndexFactor + job.stream.first()));
   }
 
-  /// The random words of four rows; then on to the next four.
+  /// Makes the random words of four rows, then goes to the next four.
   HWY_INLINE void Draw() {
     const U32 du;
     word_ = random_products(du, scaled_, second_);

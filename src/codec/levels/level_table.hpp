@@ -21,8 +21,8 @@ inline constexpr LevelCode kSignCode = 0x80;
 /// Rounding is done on f(r), which maps [0, 1] to [0, n]: piecewise linear with f(l_j) = j. In cell
 /// j it is offset[j] + slope[j] * r, so that f(r) - j is the probability of rounding up.
 struct LevelTable {
-  /// @throws Error{usage} if fp32 cannot tell the levels apart: l_1 < 2^-60, or neighbours within a
-  /// factor 1 + 2^-14
+  /// @throws Error{usage} if the levels are not distinct in fp32: l_1 < 2^-60, or neighbours within
+  /// a factor 1 + 2^-14
   explicit LevelTable(const Levels& levels, bool uniform);
 
   int count;     // n, nonzero levels

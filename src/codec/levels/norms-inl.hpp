@@ -130,7 +130,7 @@ HWY_INLINE std::uint32_t LargestMagnitudeBits(const float* values, std::size_t c
   return largest.Total();
 }
 
-/// A bucket's norm, found part by part beside other work.
+/// A bucket's norm, computed part by part during other work.
 class NormInParts {
  public:
   NormInParts() {}

@@ -47,7 +47,7 @@ class NormalMixture {
     double mass = 0, density = 0;
   };
   MassAbove mass_above(double a, double b) const noexcept;
-  /// The r below which lies the mass `share`, by bisection.
+  /// The r below which the mass is `share`, by bisection.
   double quantile(double share) const noexcept;
 
  private:

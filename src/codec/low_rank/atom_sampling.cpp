@@ -21,7 +21,7 @@ struct Split {
   double below = 0;
   double reached = 0;
 };
-/// What all values of a run share; see draw_values.
+/// The parameters that all values of a run share; see draw_values.
 struct Draw {
   float lift;                   // power of two that keeps the products below out of the denormals
   float threshold;              // lifted
@@ -140,8 +140,9 @@ namespace {
 HWY_EXPORT(SplitAt);
 HWY_EXPORT(DrawValues);
 
-/// t by repetition: atoms that reach sum / budget leave with one unit of budget each, which only
-/// lowers the quotient for the others. Each round but the last takes at least one atom.
+/// Finds t by repetition: atoms that reach sum / budget are removed with one unit of budget each,
+/// which only lowers the quotient for the others. Each round except the last removes at least one
+/// atom.
 /// @param split the atoms below a threshold, and those that reach it
 template <typename SplitFunction>
 double fill(double sum, double budget, SplitFunction&& split) {

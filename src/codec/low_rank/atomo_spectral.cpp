@@ -170,7 +170,7 @@ void Spectral::decode_add(std::span<const std::byte> payload, float scale, Works
          sum.size(), columns, atoms, payload.size());
   }
   if (atoms == 0) return;
-  // A copy, because the payload's floats may lie on any byte.
+  // A copy, because the payload's floats may be at any byte.
   const FactorShape most{shape.rows, columns, columns};
   const auto factors =
       workspace.array(kLeftFactor, most.left() + most.right()).first(shape.left() + shape.right());

@@ -29,7 +29,7 @@ void project_out(std::span<const double> basis, std::span<double> vector) {
 
 double norm(std::span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-/// @return whether something of `vector` lies outside the span of `basis`; it then has length 1
+/// @return whether a part of `vector` is outside the span of `basis`; it then has length 1
 bool join(std::span<const double> basis, std::span<double> vector) {
   double before = norm(vector);
   for (int pass = 0; pass < 2; ++pass) {

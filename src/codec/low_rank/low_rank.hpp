@@ -1,5 +1,5 @@
-// What the low-rank compressors share: when a matrix is worth factoring, where the iteration
-// starts, and an orthonormal basis.
+// Common parts of the low-rank compressors: when a matrix is worth factoring, the start of the
+// iteration, and an orthonormal basis.
 
 #pragma once
 
@@ -28,8 +28,8 @@ void draw_start(std::uint64_t run_seed, std::uint32_t slice, const FactorShape& 
 
 /// Makes the `rank` vectors of `p` orthonormal, by modified Gram-Schmidt in float64, each vector
 /// projected twice. A vector that is zero or depends on the ones before it (less than 1e-12 of it
-/// is left) gives place to a pseudo-random one, so that the result is always a basis and an
-/// iteration that met a zero gradient goes on. The same bits on every machine.
+/// is left) is replaced by a pseudo-random one, so that the result is always a basis and the
+/// iteration continues after a zero gradient. The same bits on every machine.
 /// @pre rank <= rows
 /// @return false if a value of `p` is not finite; p is then unspecified
 [[nodiscard]] bool orthonormalise(const FactorShape& shape, Workspace& workspace,

@@ -21,7 +21,7 @@ struct TernaryMoments {
   std::int32_t largest = 0;  // bits of a non-negative float
 };
 
-/// What turns a value into a code.
+/// The parameters that turn a value into a code.
 struct TernaryRounding {
   float limit;                  // clips |g|
   float scale;                  // S

@@ -12,7 +12,7 @@
 namespace eqt::codec {
 
 /// Bit i mod 64 of word i / 64 says whether index i is chosen. Every set of k is equally likely, up
-/// to 2^-31 a draw, and a function of (key, k, count) alone. In kChosenBits (scratch.hpp).
+/// to 2^-31 per draw, and depends only on (key, k, count). In kChosenBits (scratch.hpp).
 /// @pre k <= count < 2^32
 std::span<const std::uint64_t> choose(std::uint64_t key, std::size_t k, std::size_t count,
                                       Workspace& workspace);

@@ -44,7 +44,7 @@ HWY_INLINE Compacted compact_with(const float* values, std::size_t count, std::u
       const auto keep = hn::Gt(magnitude(j), below);
       const auto index = index_vector(du, j);
       const auto value = hn::LoadU(df, values + j);
-      // Not CompressStore, whose instruction is microcoded on some processors.
+      // Not CompressStore, whose instruction is slow (microcoded) on some processors.
       hn::StoreU(hn::Compress(index, hn::RebindMask(du, keep)), du, indices + n);
       hn::StoreU(hn::Compress(value, hn::RebindMask(df, keep)), df, kept + n);
       n += hn::CountTrue(di, keep);

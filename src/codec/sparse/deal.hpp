@@ -11,14 +11,14 @@
 namespace eqt::codec {
 
 /// Deals `count` values to `parts` owners: in each group of `parts` neighbours every owner has one,
-/// in an order that is rotated by a hash of (key, group). So any run of neighbours is shared evenly
-/// up to two values, and a pattern that repeats in the index meets every owner alike: the large
-/// values of a gradient are spread whatever the tensor's structure, and the owner of a value never
-/// changes.
+/// in an order that is rotated by a hash of (key, group). So any range of neighbours is shared
+/// evenly up to two values, and a pattern that repeats in the index affects every owner alike: the
+/// large values of a gradient are spread whatever the tensor's structure, and the owner of a value
+/// never changes.
 class Deal {
  public:
   struct Place {
-    std::size_t part = 0;  // whose it is
+    std::size_t part = 0;  // its owner
     std::size_t at = 0;    // which of its values, in the order of the indices
   };
 

@@ -1,5 +1,5 @@
-// The entries of a sparse payload, taken out, dealt to owners and chosen again: what a collective
-// needs that adds them where they belong.
+// The entries of a sparse payload: extracting them, dealing them to owners and selecting again, for
+// a collective that adds them at their owners.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace eqt::codec {
 
-/// What a payload carries.
+/// The contents of a payload.
 struct Entries {
   Selection selection;
   int value_bits = 32;  // of each value in the payload
@@ -43,7 +43,7 @@ std::size_t write_entries(const Selection& selection, std::size_t count, int val
                           Workspace& workspace, std::span<std::byte> payload);
 
 /// Writes a payload of topk with about the k largest values (about_largest(): up to k + k/20, never
-/// zeros), or with all that are not zero if that is asked for. Where so many are written that they
+/// zeros), or with all that are not zero if that is asked for. If so many are written that they
 /// take more bytes than all values without indices, it holds all values.
 /// @pre payload has room for max_sparse_bytes(values.size(), value_bits)
 /// @throws Error{diverged} if a value is NaN or infinite
@@ -56,7 +56,7 @@ inline constexpr std::size_t kAllNonzero = static_cast<std::size_t>(-1);
 void place_entries(std::span<const std::byte> payload, const Deal& deal, std::size_t part,
                    Workspace& workspace, std::span<float> values);
 
-/// What a payload of topk says of itself.
+/// The facts in the head of a payload of topk.
 struct PayloadHead {
   std::size_t entries = 0;
   int value_bits = 32;

@@ -62,8 +62,8 @@ std::size_t gather_bin(std::span<const float> values, std::uint32_t lowest, int 
   return n;
 }
 
-/// The sample's size is that of its runs; each lies at a place of its own stretch of the values
-/// that a hash of its number gives, so no period of the values can hide from it.
+/// The size of the sample is the sum of its ranges. Each range has its place in its own part of the
+/// values from a hash of its number, so a periodic pattern in the values cannot affect the sample.
 std::span<const float> take_sample(std::span<const float> values, Workspace& workspace) {
   const std::size_t wanted = std::clamp(values.size() / 64, kUnsampled, kLargestSample);
   const std::size_t runs = wanted / kSampledRun;

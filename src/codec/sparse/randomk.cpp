@@ -41,7 +41,7 @@ std::uint64_t places_key(const EncodeContext& context) {
   return mix64(key ^ context.first_index);
 }
 
-/// Finds a key that was damaged on its way; a wrong one would scatter the values unnoticed.
+/// Detects a damaged key; a wrong one would scatter the values unnoticed.
 std::uint32_t check_word(std::uint64_t key, std::size_t k, std::size_t count) {
   return static_cast<std::uint32_t>(mix64(key ^ mix64(std::uint64_t{k} << 32 | count)) >> 32);
 }

@@ -58,8 +58,8 @@ float checked_threshold(double threshold) {
   return rounded;
 }
 
-/// sum[index] += scale * value for index after index. The places lie far apart in memory: a block
-/// of them is fetched before the first is needed.
+/// sum[index] += scale * value for each index. The places are far apart in memory, so a block of
+/// them is prefetched before the first is needed.
 class ScatterAdd {
  public:
   ScatterAdd(const std::byte* values, float scale, std::span<float> sum)

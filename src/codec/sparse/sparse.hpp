@@ -1,4 +1,4 @@
-// What the outside may ask of a sparse payload (top-k, DGC, threshold).
+// Facts about a sparse payload (top-k, DGC, threshold) for other rooms.
 
 #pragma once
 

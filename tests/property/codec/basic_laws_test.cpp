@@ -46,7 +46,7 @@ std::vector<std::vector<float>> special_inputs(std::size_t count) {
   return inputs;
 }
 
-/// The codec's promise on |in - out|, value by value or in sum; see the file heads.
+/// The codec's bound on |in - out|, value by value or in sum; see the heads of the files.
 void require_bound(const Compressor& codec, std::span<const float> in, std::span<const float> out) {
   const auto within = [&](double relative, double absolute) {
     for (std::size_t i = 0; i < in.size(); ++i) {

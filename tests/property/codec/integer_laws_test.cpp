@@ -1,4 +1,4 @@
-// Laws of codes against shared scales, and what their messages do with bytes that nobody sent.
+// Laws of codes relative to shared scales, and of messages with damaged bytes.
 
 #include <algorithm>
 #include <cmath>

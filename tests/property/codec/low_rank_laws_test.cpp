@@ -1,4 +1,4 @@
-// Laws of powersgd and atomo: what they promise in expectation or exactly, and what they refuse.
+// Laws of powersgd and atomo: what holds in expectation or exactly, and what they refuse.
 
 #include <limits>
 

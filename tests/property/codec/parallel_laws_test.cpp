@@ -1,5 +1,5 @@
-// Properties::concatenates and prefix_bytes() hold what they promise, and make_parallel() gives the
-// inner codec's bytes and bits for any number of threads.
+// Properties::concatenates and prefix_bytes() are correct, and make_parallel() gives the inner
+// codec's bytes and bits for any number of threads.
 
 #include <atomic>
 #include <cstring>

@@ -1,4 +1,4 @@
-// With the step that is chosen for it, every compressor brings the ranks of a ring together.
+// With the step that is chosen for it, every compressor makes the ranks of a ring agree.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// The checks in front of a measurement see a compressor that breaks its promise, and the figures
-// are those of the codec.
+// The checks before a measurement detect a compressor without its properties, and the figures are
+// those of the codec.
 
 #include "bench/measure_codec.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 enum class Fault { none, shrinks, infinite, nonlinear, forgetful, lossy, noisy, coarse };
 
-/// Sends float32, and breaks one promise.
+/// Sends float32, and lacks one property.
 class Faulty final : public codec::Compressor {
  public:
   explicit Faulty(Fault fault) : fault_(fault) {}

@@ -131,7 +131,7 @@ TEST_CASE("fixed packing round-trips every width and length", "[fixed_coding]") 
             REQUIRE(bit == (code >> (k == bits - 1 ? 7 : k) & 1u));
           }
         }
-        // Values that tell every code from every other.
+        // Values that distinguish every code from every other.
         const std::size_t half = std::size_t{1} << (bits - 1);
         std::vector<float> value(2 * half), sum(count), expected(count);
         for (std::size_t k = 0; k < half; ++k) {

@@ -1,4 +1,4 @@
-// What ends the program is told in words of its own: memory, threads, files, all else.
+// Each cause that ends the program has its own message: memory, threads, files, anything else.
 
 #include <exception>
 #include <filesystem>

@@ -20,7 +20,7 @@ TEST_CASE("peers that cannot answer are told from those that can", "[local_peers
   const std::array<std::uint64_t, 3> processes = {static_cast<std::uint64_t>(getpid()),
                                                   static_cast<std::uint64_t>(child), 1u << 30};
   const std::vector<Rank> here = {0, 1, 2};
-  // Rank 2's process cannot be seen from here, so nothing is said about it.
+  // Rank 2's process cannot be seen from here, so nothing is reported about it.
   const auto peers = visible_peers(processes, here, 0);
   REQUIRE(peers.size() == 1);
   CHECK(peers[0].rank == 1);

@@ -45,7 +45,7 @@ bool accepted(const std::string& key, const Json& value) {
   return true;
 }
 
-/// What a key needs beside it so as to make sense.
+/// Other keys that a key needs to make sense.
 std::vector<std::string> companions(const std::string& key) {
   const std::string algorithm = "synchronization.algorithm=";
   if (key == "synchronization.local_steps") return {algorithm + "local-sgd"};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kRemedy = "get it again";
 
-/// Runs `read`, which must throw Error{data} whose sentence holds all `parts` and the remedy.
+/// Runs `read`, which must throw Error{data} with all `parts` and the remedy in its message.
 void require_data_error(const std::function<void()>& read, const std::vector<std::string>& parts) {
   try {
     read();

@@ -84,7 +84,7 @@ std::multiset<std::string> ids(const DoctorFacts& facts) {
 
 using Ids = std::multiset<std::string>;
 
-/// What is said of healthy hosts after `change`.
+/// The warnings about healthy hosts after `change`.
 Ids after(const std::function<void(DoctorFacts&)>& change) {
   DoctorFacts facts = healthy();
   change(facts);

@@ -1,4 +1,4 @@
-// Plots: what gnuplot is told, what it draws, and what is said when it cannot.
+// Plots: what gnuplot is given, what it draws, and the message when it cannot.
 
 #include "metrics/gnuplot.hpp"
 

@@ -116,7 +116,7 @@ TEST_CASE("figures that are not finite are gaps, and said to be", "[report]") {
   CHECK_FALSE(run.epochs[1].train_loss);
   CHECK(remarks_on(run, "epoch 2 was not finite"));
 
-  // Python's json writes words that JSON has not got.
+  // Python's json writes words that are not JSON.
   append(folder.path() + "/metrics.jsonl",
          R"({"type":"epoch","epoch":3,"step":30,"train_loss":NaN,"test_loss":-Infinity,)"
          R"("note":"NaN \" Infinity","seconds":{}})"

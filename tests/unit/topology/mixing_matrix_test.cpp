@@ -1,4 +1,4 @@
-// What a mixing matrix takes, what it refuses, and what it tells about itself.
+// What a mixing matrix accepts and refuses, and what it says about itself.
 
 #include "topology/mixing_matrix.hpp"
 
@@ -78,7 +78,7 @@ TEST_CASE("connected and primitive are told apart", "[topology]") {
   const MixingMatrix shift(3, {{0, 1, 1}, {1, 2, 1}, {2, 0, 1}});
   CHECK(shift.is_strongly_connected());
   CHECK_FALSE(shift.is_primitive());
-  // Cycles of 2 and 3 edges: no common divisor, although nobody keeps anything.
+  // Cycles of 2 and 3 edges: no common divisor, although no rank keeps a part.
   const MixingMatrix coprime(3, {{0, 1, 1}, {1, 2, 0.5}, {1, 0, 0.5}, {2, 0, 1}});
   CHECK(coprime.is_primitive());
   const MixingMatrix one_way(2, {{0, 1, 0.5}, {0, 0, 0.5}, {1, 1, 1}});

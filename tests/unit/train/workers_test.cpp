@@ -14,7 +14,7 @@ using train::Workers;
 
 namespace {
 
-/// Two parameters, two running statistics and a counter; remembers who it plays.
+/// Two parameters, two running statistics and a counter; remembers the worker that uses it.
 class Actor final : public model::Replica {
  public:
   Rank rank = -1;
