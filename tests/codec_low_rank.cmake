@@ -1,8 +1,8 @@
-eqt_test(codec_low_rank_unit LABEL unit LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
+eqt_test(codec_low_rank_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES unit/codec/atoms_test.cpp unit/codec/low_rank_test.cpp)
-eqt_test(codec_low_rank_property LABEL property LINK eqt_codec PkgConfig::hwy
+eqt_test(codec_low_rank_property LABEL property LINK eqt_codec eqt_hwy
   nlohmann_json::nlohmann_json SOURCES property/codec/low_rank_laws_test.cpp)
-eqt_test(codec_low_rank_golden LABEL golden LINK eqt_codec PkgConfig::hwy
+eqt_test(codec_low_rank_golden LABEL golden LINK eqt_codec eqt_hwy
   nlohmann_json::nlohmann_json SOURCES golden/low_rank_test.cpp)
 # Not a test: run by hand.
 add_executable(low_rank_speed bench/low_rank_speed.cpp)

@@ -1,4 +1,4 @@
-eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
+eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES
   unit/codec/entries_test.cpp
   unit/codec/gap_coding_test.cpp
@@ -6,10 +6,10 @@ eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec PkgConfig::hwy nlohmann_jso
   unit/codec/randomk_test.cpp
   unit/codec/sparse_payload_test.cpp
   unit/codec/value_coding_test.cpp)
-eqt_test(codec_sparse_property LABEL property LINK eqt_codec PkgConfig::hwy
+eqt_test(codec_sparse_property LABEL property LINK eqt_codec eqt_hwy
   nlohmann_json::nlohmann_json SOURCES
   property/codec/sparse_laws_test.cpp
   property/codec/sparse_malformed_test.cpp)
-eqt_test(codec_sparse_golden LABEL golden LINK eqt_codec PkgConfig::hwy nlohmann_json::nlohmann_json
+eqt_test(codec_sparse_golden LABEL golden LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES
   golden/codec_sparse_test.cpp)

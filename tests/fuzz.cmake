@@ -16,7 +16,7 @@ add_test(NAME malformed COMMAND malformed --count 100000)
 set_tests_properties(malformed PROPERTIES LABELS property TIMEOUT 600)
 
 add_executable(codec_bytes fuzz/codec_bytes.cpp)
-target_link_libraries(codec_bytes PRIVATE eqt_decoders PkgConfig::hwy eqt_options)
+target_link_libraries(codec_bytes PRIVATE eqt_decoders eqt_hwy eqt_options)
 add_dependencies(test_programs codec_bytes)
 add_test(NAME codec_bytes COMMAND codec_bytes)
 set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 600)

@@ -3,7 +3,7 @@ eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
           unit/model/plain_network_test.cpp unit/model/replica_test.cpp
           unit/model/weights_test.cpp)
 # Apart, because it looks behind the torch-free interface.
-eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch PkgConfig::hwy
+eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch eqt_hwy
   SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp
           unit/model/normalization_test.cpp support/norm_oracle.cpp)
 

@@ -28,6 +28,14 @@ eqt_need(PNG libpng-dev)
 
 pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
 eqt_need(hwy libhwy-dev)
+# Kernels are compiled for SSE4, AVX2 and AVX-512 or for NEON, and as portable code. Left out are SSSE3,
+# which is the best set only of processors from before 2009 (they use the portable code), and scalable
+# vectors (SVE, RVV), which have no fixed length at compile time.
+add_library(eqt_hwy INTERFACE)
+target_link_libraries(eqt_hwy INTERFACE PkgConfig::hwy)
+target_compile_definitions(eqt_hwy INTERFACE
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128|HWY_RVV)")
+
 find_package(Eigen3 QUIET)
 eqt_need(Eigen3 libeigen3-dev)
 

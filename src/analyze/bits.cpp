@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"

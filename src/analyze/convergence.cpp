@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
 #include "analyze/table.hpp"

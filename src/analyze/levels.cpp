@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"

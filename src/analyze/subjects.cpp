@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "codec/levels/level_codec.hpp"
 #include "config/compressor_settings.hpp"

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"

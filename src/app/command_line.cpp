@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "app/analyze_options.hpp"
+#include "app/manual.hpp"
 #include "app/unknown_arguments.hpp"
 #include "app/verbs.hpp"
 #include "config/run_config.hpp"
@@ -190,10 +191,16 @@ Command parse_command_line(int argc, char** argv) {
       "report", "Tables, plots and one HTML page from run folders; seeds become mean ± deviation");
   add_report_options(*report_app, report.request);
 
+  const CLI::App* manual_app = app.add_subcommand("manual", "Print the manual page (roff)");
+  const CLI::App* completion_app =
+      app.add_subcommand("completion", "Print the completion script for bash");
+
   if (!parsed(app, argc, argv)) return PrintCommand{app.help()};
   if (version) return PrintCommand{version_text()};
   if (list_app->parsed()) return list;
   if (schema_app->parsed()) return SchemaCommand{};
+  if (manual_app->parsed()) return PrintCommand{manual_page(app)};
+  if (completion_app->parsed()) return PrintCommand{bash_completion(app)};
   if (doctor_app->parsed()) return doctor;
   if (report_app->parsed()) return report;
   if (bench_app->parsed()) {

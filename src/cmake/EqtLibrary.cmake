@@ -1,6 +1,7 @@
-# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...]): one static library per room.
-# LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only its
-# sources use. A room that calls one it does not list fails to link.
+# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED]): one static library
+# per room. LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only
+# its sources use. A room that calls one it does not list fails to link. Headers of the standard library,
+# fmt and (in rooms that link it) nlohmann/json are precompiled, but for OWN_PRECOMPILED.
 
 add_library(eqt_options INTERFACE)
 target_compile_features(eqt_options INTERFACE cxx_std_20)
@@ -29,10 +30,36 @@ if(EQT_FUZZ)  # coverage in every room, libFuzzer's main in the fuzzer alone
   endif()
 endif()
 
+# eqt_precompile(NAME LINK ... HEADERS ...): precompiled headers, which targets with the same compiler
+# options share by `target_precompile_headers(TARGET REUSE_FROM NAME)`.
+function(eqt_precompile name)
+  cmake_parse_arguments(ARG "" "" "LINK;HEADERS" ${ARGN})
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${name} OBJECT ${source})
+  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
+  target_link_libraries(${name} PRIVATE eqt_options ${ARG_LINK})
+  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+endfunction()
+
+set(eqt_usual_headers
+  <algorithm> <array> <atomic> <bit> <chrono> <cmath> <condition_variable> <coroutine> <cstddef> <cstdint>
+  <cstdio> <cstdlib> <cstring> <exception> <filesystem> <fstream> <functional> <iterator> <limits> <map>
+  <memory> <mutex> <new> <numeric> <optional> <set> <span> <stdexcept> <string> <string_view>
+  <system_error> <thread> <tuple> <type_traits> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
+eqt_precompile(eqt_precompiled LINK fmt::fmt HEADERS ${eqt_usual_headers})
+eqt_precompile(eqt_precompiled_json LINK fmt::fmt nlohmann_json::nlohmann_json
+  HEADERS ${eqt_usual_headers} <nlohmann/json.hpp>)
+
 function(eqt_add_library room)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_PRECOMPILED" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(eqt_${room} STATIC ${ARG_SOURCES})
   set_target_properties(eqt_${room} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(eqt_${room} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(eqt_${room} PUBLIC ${ARG_LINK} PRIVATE eqt_options ${ARG_PRIVATE_LINK})
+  if(nlohmann_json::nlohmann_json IN_LIST ARG_LINK OR nlohmann_json::nlohmann_json IN_LIST ARG_PRIVATE_LINK)
+    target_precompile_headers(eqt_${room} REUSE_FROM eqt_precompiled_json)
+  elseif(NOT ARG_OWN_PRECOMPILED)
+    target_precompile_headers(eqt_${room} REUSE_FROM eqt_precompiled)
+  endif()
 endfunction()

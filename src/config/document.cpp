@@ -1,6 +1,7 @@
 #include "config/document.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <vector>

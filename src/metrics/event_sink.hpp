@@ -36,6 +36,6 @@ std::vector<Scalar> scalars_of(const Json& record, const std::string& prefix);
 /// Every number, text and truth value of a config, lists as JSON: {"train": {"epochs": 1}} gives
 /// "train.epochs". Those that differ from `defaults` come first: a run knows no others, but what a
 /// sweep varies is among them.
-std::vector<Setting> settings_of(const Json& config, const Json& defaults = Json::object());
+std::vector<Setting> settings_of(const Json& config, const Json& defaults);
 
 }  // namespace eqt::metrics

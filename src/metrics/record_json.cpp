@@ -1,6 +1,7 @@
 #include "metrics/record_json.hpp"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace eqt::metrics {
 namespace {

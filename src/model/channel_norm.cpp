@@ -5,7 +5,7 @@
 namespace eqt::model {
 namespace {
 
-struct Gradients {
+struct ChannelNormGradients {
   at::Tensor x, weight, bias, residual;
 };
 
@@ -57,9 +57,11 @@ void add_range_gradient(const ChannelStatistics& statistics, const RangeGradient
   }
 }
 
-Gradients gradients_of(const at::Tensor& g, const at::Tensor& x, const at::Tensor& y,
-                       const ChannelStatistics& statistics, const RangeGradient& range, Gate gate) {
-  Gradients result;
+ChannelNormGradients channel_norm_gradients(const at::Tensor& g, const at::Tensor& x,
+                                            const at::Tensor& y,
+                                            const ChannelStatistics& statistics,
+                                            const RangeGradient& range, Gate gate) {
+  ChannelNormGradients result;
   result.x = at::empty_like(x);
   if (gate == Gate::by_output) result.residual = at::empty_like(x);
   const std::span<float> gated = values(result.residual);
@@ -118,7 +120,8 @@ class BatchNormalize : public torch::autograd::Function<BatchNormalize> {
     const at::Tensor g = outputs[0].contiguous(at::MemoryFormat::ChannelsLast);
     const RangeGradient range{static_cast<std::size_t>(data["chunks"].toInt()),
                               data["factor"].toDouble(), saved[3]};
-    Gradients d = gradients_of(g, saved[0], saved[2], ChannelStatistics(saved[1]), range, gate);
+    ChannelNormGradients d =
+        channel_norm_gradients(g, saved[0], saved[2], ChannelStatistics(saved[1]), range, gate);
     torch::autograd::variable_list result{d.x, d.weight, d.bias};
     if (data["residual"].toBool()) result.push_back(gate == Gate::open ? g : d.residual);
     result.resize(result.size() + 5);  // nothing for what is no variable

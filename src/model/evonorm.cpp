@@ -29,8 +29,6 @@
 namespace eqt::model {
 namespace {
 
-constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-
 /// What S0 divides a sample's groups by; a thread has one.
 class Variance {
  public:
@@ -148,7 +146,7 @@ at::Tensor evonorm(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   return y;
 }
 
-struct Gradients {
+struct EvoNormGradients {
   at::Tensor x, weight, bias, v;
 };
 
@@ -217,10 +215,11 @@ class SampleGradient {
 };
 
 template <class Divisor>
-Gradients gradients_of(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
-                       const at::Tensor& v, const GroupShape& shape,
-                       const typename Divisor::Statistics& statistics) {
-  Gradients result;
+EvoNormGradients evonorm_gradients(const at::Tensor& g, const at::Tensor& x,
+                                   const at::Tensor& weight, const at::Tensor& v,
+                                   const GroupShape& shape,
+                                   const typename Divisor::Statistics& statistics) {
+  EvoNormGradients result;
   result.x = at::empty_like(x);
   SampleSums totals(shape);
   at::parallel_for(0, x.size(0), 1, [&](auto first, auto last) {
@@ -262,7 +261,7 @@ class EvoNormalize : public torch::autograd::Function<EvoNormalize<Divisor>> {
     const at::Tensor x = saved[2], g = outputs[0].contiguous(kChannelsLast);
     const GroupShape shape(x, context->saved_data["groups"].toInt());
     const auto statistics = Divisor::restore(saved);
-    Gradients d = gradients_of<Divisor>(g, x, saved[3], saved[4], shape, statistics);
+    EvoNormGradients d = evonorm_gradients<Divisor>(g, x, saved[3], saved[4], shape, statistics);
     torch::autograd::variable_list result{d.x, d.weight, d.bias, d.v};
     if (context->saved_data["residual"].toBool()) result.push_back(g);
     result.resize(result.size() + 1);  // nothing for groups

@@ -18,8 +18,6 @@
 namespace eqt::model {
 namespace {
 
-constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-
 /// A sample's map of each channel, from the statistics of its group.
 class SampleMap {
  public:
@@ -45,7 +43,7 @@ class SampleMap {
   std::vector<float> mean_, scale_;
 };
 
-struct Gradients {
+struct GroupNormGradients {
   at::Tensor x, weight, bias, residual;
 };
 
@@ -56,9 +54,9 @@ struct Saved {
 };
 
 /// One sample's gradients: the closed form of batch normalization's with sums over a group.
-class SampleGradient {
+class GroupSampleGradient {
  public:
-  SampleGradient(const Saved& saved, const GroupShape& shape)
+  GroupSampleGradient(const Saved& saved, const GroupShape& shape)
       : saved_(saved),
         shape_(shape),
         blocks_(shape.blocks()),
@@ -119,14 +117,15 @@ class SampleGradient {
   std::vector<float> block_sums_, block_products_, offset_, slope_;  // (c)
 };
 
-Gradients gradients_of(const at::Tensor& g, const Saved& saved, const GroupShape& shape) {
-  Gradients result;
+GroupNormGradients group_norm_gradients(const at::Tensor& g, const Saved& saved,
+                                        const GroupShape& shape) {
+  GroupNormGradients result;
   result.x = at::empty_like(saved.x);
   if (saved.gate == Gate::by_output) result.residual = at::empty_like(saved.x);
   const std::size_t channels = shape.channels;
   std::vector<double> sums(shape.samples * channels), products(sums.size());
   at::parallel_for(0, saved.x.size(0), 1, [&](auto first, auto last) {
-    SampleGradient sample(saved, shape);
+    GroupSampleGradient sample(saved, shape);
     for (auto n = first; n < last; ++n) {
       const auto i = static_cast<std::size_t>(n);
       sample.compute(i, shape.sample<const float>(values(g), i),
@@ -191,7 +190,7 @@ class GroupNormalize : public torch::autograd::Function<GroupNormalize> {
                       static_cast<Gate>(data["gate"].toInt())};
     const at::Tensor g = outputs[0].contiguous(kChannelsLast);
     const GroupShape shape(saved.x, data["groups"].toInt());
-    Gradients d = gradients_of(g, saved, shape);
+    GroupNormGradients d = group_norm_gradients(g, saved, shape);
     torch::autograd::variable_list result{d.x, d.weight, d.bias};
     if (data["residual"].toBool()) result.push_back(saved.gate == Gate::open ? g : d.residual);
     result.resize(result.size() + 2);  // nothing for groups and relu

@@ -9,8 +9,6 @@
 namespace eqt::model {
 namespace {
 
-constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-
 constexpr int kGroupNormGroups = 2;
 constexpr int kEvoNormGroups = 8;
 

@@ -13,6 +13,7 @@
 
 namespace eqt::model {
 
+inline constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 inline constexpr double kNormEpsilon = 1e-5;  // torch's default, in torchvision's ResNets too
 
 /// Normalizes, scales and shifts images (n, c, h, w). Parameters: weight and bias (c), which are

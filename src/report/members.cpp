@@ -1,6 +1,7 @@
 #include "report/members.hpp"
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "report/text.hpp"

@@ -38,6 +38,31 @@ assert schema["additionalProperties"] is False
 assert "learning_rate" in schema["properties"]["optimizer"]["properties"]
 PY
 
+program manual
+expect_code 0 "manual"
+for word in '^\.SH NAME' '^\.SS bench collectives' 'compressor\.name' '\\-\\-simulate'; do
+  grep -q -- "$word" "$OUT" || wrong "the manual page has no $word"
+done
+if command -v man >/dev/null; then
+  cp "$OUT" "$WORK/equant-train.1"
+  run env MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -l "$WORK/equant-train.1"
+  expect_code 0 "man reads the manual page"
+  [[ ! -s $ERR ]] || wrong "man warns of the manual page"
+fi
+program completion
+expect_code 0 "completion"
+cp "$OUT" "$WORK/completion.bash"
+# offered WORD...: what bash offers for the last word.
+offered() {
+  bash -c 'source "$1"; shift; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _equant_train
+    printf "%s\n" "${COMPREPLY[@]}"' - "$WORK/completion.bash" "$@"
+}
+expect_equal doctor "$(offered equant-train doc)" "completing a verb"
+expect_equal --values "$(offered equant-train bench codecs --val)" "completing an option"
+expect_equal compressor.density= "$(offered equant-train --set compressor.dens)" "completing a key"
+expect_equal qsgd-v "$(offered equant-train --set compressor.name = qsgd-)" "completing a name"
+expect_equal models "$(offered equant-train list mo)" "completing a kind of list"
+
 program check --config "$WORK/tiny.json" --set optimizer.learning_rate=0.25
 expect_code 0 "check"
 cp "$OUT" "$WORK/resolved.json"

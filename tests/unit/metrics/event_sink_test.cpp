@@ -124,7 +124,8 @@ TEST_CASE("config, run and notes are texts", "[events]") {
 
 TEST_CASE("settings are the config's leaves", "[events]") {
   const auto settings = settings_of(
-      Json::parse(R"({"seed": 7, "a": {"on": true, "name": "x", "none": null, "list": [1, 2]}})"));
+      Json::parse(R"({"seed": 7, "a": {"on": true, "name": "x", "none": null, "list": [1, 2]}})"),
+      Json::object());
   REQUIRE(settings.size() == 4);
   CHECK(settings[0].name == "seed");
   CHECK(settings[0].number == 7);

@@ -1,0 +1,204 @@
+#include "app/manual.hpp"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "app/verbs.hpp"
+#include "config/field.hpp"
+#include "core/error.hpp"
+#include "core/version.hpp"
+
+namespace eqt::app {
+namespace {
+
+struct ExitCode {
+  int code;
+  const char* meaning;
+};
+
+constexpr ExitCode kExitCodes[] = {
+    {0, "success"},
+    {static_cast<int>(Kind::usage), "the command line or the config is wrong"},
+    {static_cast<int>(Kind::data), "a file of data or weights is missing or wrong"},
+    {static_cast<int>(Kind::diverged), "training diverged: a value is infinite or not a number"},
+    {static_cast<int>(Kind::wire), "a message of another rank was malformed"},
+    {static_cast<int>(Kind::mpi), "MPI failed"},
+    {static_cast<int>(Kind::timeout), "a rank did not answer in time"},
+    {static_cast<int>(Kind::bug), "an error in the program itself"},
+    {static_cast<int>(Kind::output), "results could not be written"},
+    {static_cast<int>(Kind::interrupted),
+     "stopped by a signal; a checkpoint was saved, and --resume goes on"},
+};
+
+/// Text in which roff finds no command of its own.
+std::string plain(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    const bool line_begins = escaped.empty() || escaped.back() == '\n';
+    if (line_begins && (c == '.' || c == '\'')) escaped += "\\&";
+    if (c == '\\')
+      escaped += "\\e";
+    else if (c == '-')
+      escaped += "\\-";
+    else if (c == ',')
+      escaped += ",\\:";  // a line may end here
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
+/// Options without the positional arguments, in the order in which they were added.
+std::vector<const CLI::Option*> options_of(const CLI::App& app) {
+  std::vector<const CLI::Option*> options = app.get_options();
+  std::erase_if(options, [](const CLI::Option* option) { return option->get_positional(); });
+  return options;
+}
+
+void add_options(const CLI::App& app, std::string& page) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_size() == 0 ? "" : option->get_type_name();
+    const std::string name = plain(option->get_name(option->get_positional(), true));
+    if (type.empty())
+      page += fmt::format(".TP\n.B {}\n", name);
+    else
+      page += fmt::format(".TP\n.BI \"{} \" \"{}\"\n", name, plain(type));
+    page += plain(option->get_description()) + '\n';
+  }
+}
+
+void add_verbs(const CLI::App& app, const std::string& words, std::string& page) {
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    const std::string name = words + verb->get_name();
+    page += fmt::format(".SS {}\n{}\n", plain(name), plain(verb->get_description()));
+    add_options(*verb, page);
+    add_verbs(*verb, name + " ", page);
+  }
+}
+
+void add_keys(std::string& page) {
+  const config::RunConfig defaults;
+  for (const config::Field& field : config::fields()) {
+    page += fmt::format(".TP\n.B {}\n{}.\n", plain(field.key), plain(field.about));
+    page += fmt::format("Takes {}; default {}.\n", plain(config::expectation(field)),
+                        plain(field.read(defaults).dump()));
+  }
+}
+
+std::vector<std::string> words_of(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) words.push_back(verb->get_name());
+  for (const CLI::Option* option : options_of(app))
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  return words;
+}
+
+/// One `case` of the script for each verb: "bench codecs) words="..." ;;".
+void add_cases(const CLI::App& app, const std::string& path, std::string& script) {
+  std::vector<std::string> words = words_of(app);
+  if (path == "list") {
+    const std::vector<std::string> categories = list_categories();
+    words.insert(words.end(), categories.begin(), categories.end());
+  }
+  script += fmt::format("    '{}') words='{}' ;;\n", path, fmt::join(words, " "));
+  for (const CLI::App* verb : app.get_subcommands(nullptr))
+    add_cases(*verb, path.empty() ? verb->get_name() : path + " " + verb->get_name(), script);
+}
+
+void collect_verbs(const CLI::App& app, std::vector<std::string>& verbs) {
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    verbs.push_back(verb->get_name());
+    collect_verbs(*verb, verbs);
+  }
+}
+
+/// Reads the line so far: the verbs in `path`, and KEY and VALUE of --set KEY=VALUE, which bash takes
+/// apart at "=".
+constexpr const char* kReadLine = R"(  if [[ $before == = ]]; then
+    key=${COMP_WORDS[COMP_CWORD-2]} value=$word
+  elif [[ $word == = ]]; then
+    key=$before
+  fi
+  case $key in
+)";
+
+constexpr const char* kOfferValues = R"(  esac
+  if [[ -n $key ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$value")
+    return
+  fi
+  if [[ $before == --set ]]; then
+    compopt -o nospace
+    mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$word")
+    return
+  fi
+  case $path in
+)";
+
+constexpr const char* kOfferWords = R"(  esac
+  if [[ $word == -* || -z $word || $COMP_CWORD -eq 1 || $path == list || $path == bench ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  fi
+}
+complete -o default -F _equant_train equant-train
+)";
+
+/// A `case` for each key that takes names.
+std::string key_cases() {
+  std::string cases;
+  for (const config::Field& field : config::fields()) {
+    std::vector<std::string> names;
+    for (const config::Choice& choice : field.choices()) names.push_back(choice.name);
+    if (field.type == config::FieldType::boolean) names = {"true", "false"};
+    if (!names.empty())
+      cases += fmt::format("    {}) words='{}' ;;\n", field.key, fmt::join(names, " "));
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::string manual_page(const CLI::App& program) {
+  std::string page = ".TH EQUANT\\-TRAIN 1 \"\" \"equant\\-train " + plain(version()) +
+                     "\" \"User commands\"\n.ad l\n.SH NAME\nequant\\-train \\- train neural "
+                     "networks over slow networks with compressed gradients\n.SH SYNOPSIS\n";
+  page +=
+      ".B mpirun \\-np\n.I N\n.B equant\\-train \\-\\-config\n.I FILE\n[\\fIoptions\\fR]\n.br\n"
+      ".B equant\\-train\n.I verb\n[\\fIoptions\\fR]\n.SH DESCRIPTION\n";
+  page += plain(program.get_description()) +
+          "\nWithout a verb it trains: every MPI rank runs the same command.\n.SH OPTIONS\n";
+  add_options(program, page);
+  page += ".SH VERBS\n";
+  add_verbs(program, "", page);
+  page +=
+      ".SH CONFIG KEYS\nA config is a JSON file; a dot stands for an object inside an object.\n";
+  add_keys(page);
+  page += ".SH EXIT STATUS\n";
+  for (const ExitCode& code : kExitCodes)
+    page += fmt::format(".TP\n.B {}\n{}\n", code.code, plain(code.meaning));
+  return page + ".SH SEE ALSO\n.BR mpirun (1)\n";
+}
+
+std::string bash_completion(const CLI::App& program) {
+  std::vector<std::string> verbs, keys;
+  collect_verbs(program, verbs);
+  for (const config::Field& field : config::fields()) keys.push_back(field.key + "=");
+  std::string verb_cases;
+  add_cases(program, "", verb_cases);
+  return fmt::format(
+             "# Completion of equant-train for bash; \"equant-train completion\" prints it.\n"
+             "_equant_train() {{\n"
+             "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}\n"
+             "  local i path='' words='' key='' value='' keys='{}'\n"
+             "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+             "    case ${{COMP_WORDS[i]}} in {}) path+=${{path:+ }}${{COMP_WORDS[i]}} ;; esac\n"
+             "  done\n",
+             fmt::join(keys, " "), fmt::join(verbs, " | ")) +
+         kReadLine + key_cases() + kOfferValues + verb_cases + kOfferWords;
+}
+
+}  // namespace eqt::app
