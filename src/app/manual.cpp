@@ -116,8 +116,8 @@ void collect_verbs(const CLI::App& app, std::vector<std::string>& verbs) {
   }
 }
 
-/// Reads the line so far: the verbs in `path`, and KEY and VALUE of --set KEY=VALUE, which bash takes
-/// apart at "=".
+/// Reads the line so far: the verbs in `path`, and KEY and VALUE of --set KEY=VALUE, which bash
+/// takes apart at "=".
 constexpr const char* kReadLine = R"(  if [[ $before == = ]]; then
     key=${COMP_WORDS[COMP_CWORD-2]} value=$word
   elif [[ $word == = ]]; then

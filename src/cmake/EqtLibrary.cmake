@@ -55,8 +55,11 @@ function(eqt_add_library room)
   cmake_parse_arguments(ARG "OWN_PRECOMPILED" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(eqt_${room} STATIC ${ARG_SOURCES})
   set_target_properties(eqt_${room} PROPERTIES CXX_EXTENSIONS OFF)
-  target_include_directories(eqt_${room} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(eqt_${room} PUBLIC ${ARG_LINK} PRIVATE eqt_options ${ARG_PRIVATE_LINK})
+  target_include_directories(eqt_${room} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/eqt>)
+  target_compile_features(eqt_${room} PUBLIC cxx_std_20)
+  target_link_libraries(eqt_${room} PUBLIC ${ARG_LINK}
+    PRIVATE $<BUILD_INTERFACE:eqt_options> ${ARG_PRIVATE_LINK})
   if(nlohmann_json::nlohmann_json IN_LIST ARG_LINK OR nlohmann_json::nlohmann_json IN_LIST ARG_PRIVATE_LINK)
     target_precompile_headers(eqt_${room} REUSE_FROM eqt_precompiled_json)
   elseif(NOT ARG_OWN_PRECOMPILED)

@@ -1,0 +1,60 @@
+# What `cmake --install` and `cpack -G DEB` put where. Three parts, a Debian package each:
+#
+#   program   equant-train with its scripts, configs, documents, manual page and completion
+#   library   libequant_codec: the codecs for C and whoever calls C
+#   develop   headers, eqt::codec for C++ and CMake, the C header
+#
+# Without MPI and LibTorch (EQT_ONLY_PORTABLE) there is no program, and the other two are made.
+
+include(CMakePackageConfigHelpers)
+
+set(eqt_share ${CMAKE_INSTALL_DATADIR}/equant-train)
+set(eqt_package ${CMAKE_INSTALL_LIBDIR}/cmake/eqt)
+set(eqt_headers ${CMAKE_INSTALL_INCLUDEDIR}/eqt)
+
+# The codecs as CMake targets eqt::codec and eqt::core.
+install(TARGETS eqt_core eqt_codec eqt_hwy eqt_xxhash EXPORT eqt
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT develop)
+install(EXPORT eqt NAMESPACE eqt:: DESTINATION ${eqt_package} COMPONENT develop)
+foreach(room IN ITEMS core codec)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${room} DESTINATION ${eqt_headers} COMPONENT develop
+    FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def" PATTERN "*-inl.hpp" EXCLUDE)
+endforeach()
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/eqt-config.cmake.in
+  ${PROJECT_BINARY_DIR}/eqt-config.cmake INSTALL_DESTINATION ${eqt_package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/eqt-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/eqt-config.cmake ${PROJECT_BINARY_DIR}/eqt-config-version.cmake
+  DESTINATION ${eqt_package} COMPONENT develop)
+
+# The same for C.
+install(TARGETS equant_codec
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT develop)
+install(FILES ${PROJECT_SOURCE_DIR}/src/c_api/equant/codec.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/equant COMPONENT develop)
+
+if(NOT EQT_ONLY_PORTABLE)
+  install(TARGETS equant-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs ${PROJECT_SOURCE_DIR}/docs
+    DESTINATION ${eqt_share} COMPONENT program PATTERN "__pycache__" EXCLUDE)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts DESTINATION ${eqt_share} COMPONENT program
+    USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE
+    # These build or check the sources.
+    PATTERN "quickstart.sh" EXCLUDE PATTERN "test.sh" EXCLUDE PATTERN "test_arm64.sh" EXCLUDE
+    PATTERN "fuzz.sh" EXCLUDE PATTERN "soak.sh" EXCLUDE PATTERN "check_*.sh" EXCLUDE)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+    ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${eqt_share} COMPONENT program)
+
+  # The program knows its own options and config keys.
+  add_custom_command(OUTPUT equant-train.1 equant-train.bash
+    COMMAND equant-train manual > equant-train.1
+    COMMAND equant-train completion > equant-train.bash
+    WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} DEPENDS equant-train VERBATIM)
+  add_custom_target(manual ALL
+    DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/equant-train.1 ${CMAKE_CURRENT_BINARY_DIR}/equant-train.bash)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/equant-train.1
+    DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/equant-train.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME equant-train
+    COMPONENT program)
+endif()
