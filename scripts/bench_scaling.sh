@@ -39,7 +39,7 @@ declare -A options=(
 )
 read_all_options "$@"
 for n in ${boards//,/ }; do natural --boards "$n"; done
-program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 [[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."
 python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)

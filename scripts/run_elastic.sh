@@ -31,7 +31,7 @@ least=1
 answer=5
 patience=15
 shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
-program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 mca=()
 declare -A options=(
   [--hosts]="text list" [--tries]="natural tries" [--least]="natural least" [--answer]="natural answer"

@@ -35,7 +35,7 @@ interface=""
 bind=none
 answer=5
 shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
-program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 # mpirun's connection to a host that was cut off ends after 5 seconds of silence, not never.
 mca=(--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3)
 declare -A options=(

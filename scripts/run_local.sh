@@ -27,7 +27,7 @@ ranks=2
 threads=""
 seconds=""
 bind=none
-program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 declare -A options=(
   [--ranks]="natural ranks" [--threads]="natural threads" [--timeout]="natural seconds" [--bind]="text bind"
   [--program]="text program"

@@ -22,7 +22,7 @@ minutes=60
 ranks=3
 seed=""
 keep=""
-program=${EQT_PROGRAM:-$EQT_ROOT/build/release/equant-train}
+program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 declare -A options=(
   [--minutes]="natural minutes" [--ranks]="natural ranks" [--seed]="natural seed" [--keep]="text keep"
   [--program]="text program"

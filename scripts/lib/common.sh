@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 
 EQT_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+# The program: of the build tree in a checkout, or installed in PREFIX/bin beside PREFIX/share/equant-train.
+EQT_DEFAULT_PROGRAM=$EQT_ROOT/build/release/equant-train
+[[ -d $EQT_ROOT/src ]] || EQT_DEFAULT_PROGRAM=$(dirname "$(dirname "$EQT_ROOT")")/bin/equant-train
 
 say() { printf '%s\n' "== $*"; }
 

@@ -11,7 +11,10 @@ from sweep_file import SweepError
 from sweep_tables import FIGURES, ROOMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("EQT_PROGRAM") or str(ROOT / "build/release/equant-train")
+# In a checkout the program of the build tree; beside installed scripts the one in PREFIX/bin.
+DEFAULT_PROGRAM = (ROOT / "build/release/equant-train" if (ROOT / "src").is_dir()
+                   else ROOT.parent.parent / "bin/equant-train")
+PROGRAM = os.environ.get("EQT_PROGRAM") or str(DEFAULT_PROGRAM)
 
 
 class Run:

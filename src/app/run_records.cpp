@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/preprocessing.hpp"
+#include "core/shipped.hpp"
 #include "metrics/output_file.hpp"
 
 namespace eqt::app {
@@ -21,10 +22,11 @@ constexpr const char* kNoThreads =
     "this MPI library admits no calls from a second thread, so messages wait until computing is "
     "done; one with MPI_THREAD_SERIALIZED hides them";
 
-constexpr const char* kOneRank =
-    "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command (as "
-    "root "
-    "\"scripts/run_local.sh --ranks 2 --\" in place of the program)";
+std::string one_rank() {
+  return "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command "
+         "(as root \"" +
+         shipped("scripts/run_local.sh") + " --ranks 2 --\" in place of the program)";
+}
 
 constexpr const char* kHiddenProcessor =
     "this system hides /proc/cpuinfo, so LibTorch computes with its plainest kernels: slower, and "
@@ -79,7 +81,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (run.messages.choice) notes.push_back(run.messages.choice->note);
   if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&
       synchronization.algorithm->exchanges())
-    notes.emplace_back(kOneRank);
+    notes.push_back(one_rank());
   if (job.command.resume && !job.resume)
     notes.push_back(
         fmt::format("--resume: {} has no complete checkpoint: the run begins anew", job.path));

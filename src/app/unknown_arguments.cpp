@@ -12,6 +12,7 @@
 #include "config/field.hpp"
 #include "config/nearest.hpp"
 #include "core/error.hpp"
+#include "core/shipped.hpp"
 
 namespace eqt::app {
 namespace {
@@ -88,8 +89,8 @@ std::string set_of(const std::string& key, const std::string& value) {
   };
   const bool trains = verb.app->get_parent() == nullptr;
   if (trains && (name == "ranks" || name == "np" || name == "n"))
-    refuse(fmt::format("ranks are started by scripts/run_local.sh --ranks {0} or mpirun -np {0}",
-                       value.empty() ? "N" : value));
+    refuse(fmt::format("ranks are started by {1} --ranks {0} or mpirun -np {0}",
+                       value.empty() ? "N" : value, shipped("scripts/run_local.sh")));
   const std::vector<std::string> keys = settable_keys(verb), options = option_names(*verb.app);
   if (const auto key = key_named(name, keys))
     refuse("config keys are set by " + set_of(*key, value));

@@ -13,6 +13,7 @@
 #include "config/document.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
+#include "core/shipped.hpp"
 #include "core/version.hpp"
 #include "data/dataset.hpp"
 #include "model/replica.hpp"
@@ -145,7 +146,7 @@ std::string read_config_file(const std::string& path) {
     fail(Kind::usage, "--config: expected a readable file, found none at {}; try {}", path,
          path.starts_with("/dev/fd/")
              ? "--config /dev/stdin, for mpirun passes nothing else that is open on to rank 0"
-             : "one of configs/");
+             : "one of " + shipped("configs/"));
   }
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
