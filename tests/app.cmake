@@ -12,6 +12,6 @@ eqt_test(doctor_unit LABEL unit LINK eqt_doctor nlohmann_json::nlohmann_json
 eqt_test(app_unit LABEL unit LINK eqt_app eqt_data
   SOURCES unit/app/run_folder_test.cpp unit/app/sample_grid_test.cpp)
 if(TARGET eqt_model)
-  eqt_test(config_names LABEL unit LINK eqt_config eqt_data eqt_model eqt_theory
-    SOURCES unit/config/names_test.cpp unit/theory/published_volume_test.cpp)
+  eqt_test(theory_published_volume LABEL unit LINK eqt_model eqt_theory
+    SOURCES unit/theory/published_volume_test.cpp)
 endif()

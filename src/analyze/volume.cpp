@@ -18,9 +18,17 @@ namespace {
 
 constexpr std::string_view kTableNormalization = "evonorm-s0";
 
+/// The row that an option names.
+template <typename Row>
+Entry<Row> row_called(std::string_view name, const char* option) {
+  if (const Row* const row = Row::all().find(name)) return *row;
+  fail(Kind::usage, "{} must be one of {}, found \"{}\"", option, Row::all().names(), name);
+}
+
 Layout layout_of(const std::string& model, const std::string& normalization) {
-  model::ModelOptions options = model::published_options(model);
-  options.normalization = normalization;
+  model::ModelOptions options =
+      model::published_options(*row_called<model::ModelRow>(model, "--model"));
+  options.normalization = row_called<model::NormalizationRow>(normalization, "--normalization");
   return model::make_replica(options)->layout();
 }
 

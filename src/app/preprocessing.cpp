@@ -6,7 +6,7 @@
 
 namespace eqt::app {
 
-std::string preprocessing_json(const std::string& dataset, const data::DatasetPair& data) {
+std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data) {
   const data::ImageShape shape = data.test->shape();
   const model::Frame frame = model::frame_of(shape);
   nlohmann::ordered_json json;

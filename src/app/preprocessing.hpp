@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "data/dataset.hpp"
 
@@ -12,6 +13,6 @@ namespace eqt::app {
 /// A JSON object: `shape` of the picture and `input_shape` of the input (channels, height, width),
 /// `scale`, `mean` and `deviation` by channel, `framing` in pixels with its value after
 /// normalisation, `class_names` by label, `steps` in words.
-std::string preprocessing_json(const std::string& dataset, const data::DatasetPair& data);
+std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data);
 
 }  // namespace eqt::app

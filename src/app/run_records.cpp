@@ -125,7 +125,7 @@ void write_end(const Job& job, const setup::Run& run, const metrics::Summary& su
     note_emulation(job.config, summary, sink);
   } else {
     metrics::write_atomically(job.folder->file("preprocessing.json"),
-                              preprocessing_json(job.config.data.name, run.data.sets));
+                              preprocessing_json(job.config.data.name->name, run.data.sets));
     run.model.replica->save_weights(job.folder->file("model.pt"));
   }
   job.comm.beat("writing of the summary", true);

@@ -15,7 +15,7 @@
 #include "core/error.hpp"
 #include "core/shipped.hpp"
 #include "core/version.hpp"
-#include "data/dataset.hpp"
+#include "data/catalogue.hpp"
 #include "model/replica.hpp"
 #include "setup/memory_estimate.hpp"
 
@@ -98,9 +98,9 @@ void warn(const std::string& found) {
 
 /// Files may lie on other machines than the one that checks, so what is absent is no error.
 void warn_of_files(const config::RunConfig& config) {
-  if (!config.train.is_emulated() && config.data.name != "synthetic") {
+  if (!config.train.is_emulated() && config.data.name->needs_files) {
     try {
-      data::open_dataset({.name = config.data.name, .path = config.data.path});
+      data::open_dataset({.set = config.data.name, .path = config.data.path});
     } catch (const Error& error) {
       if (error.kind() != Kind::data) throw;
       warn(error.what());

@@ -52,24 +52,8 @@ std::vector<Field> general_fields() {
 
 std::vector<Field> model_fields() {
   return {
-      EQT_FIELD(model.name, must_stay)
-          .one_of({{"resnet18", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
-                   {"resnet20", "CIFAR ResNet, 3 x 3 blocks"},
-                   {"resnet34", "ImageNet ResNet, basic blocks; CIFAR stem when images are small"},
-                   {"resnet50", "ImageNet ResNet, bottlenecks; CIFAR stem when images are small"},
-                   {"resnet54", "CIFAR ResNet, 3 x 8 blocks; 50 layers, but known by this name"},
-                   {"resnet56", "CIFAR ResNet, 3 x 9 blocks"},
-                   {"resnet110", "CIFAR ResNet, 3 x 18 blocks"},
-                   {"vgg11", "VGG-11 for small images: 8 convolutions, dropout, 2 linear layers"},
-                   {"alexnet", "AlexNet for CIFAR: 5 convolutions, 1 linear layer, no norms"}})
-          .says("the network"),
-      EQT_FIELD(model.normalization, must_stay)
-          .one_of({{"batchnorm", "batch normalization, statistics of each rank's own batch"},
-                   {"groupnorm", "group normalization, statistics of each sample"},
-                   {"evonorm-s0", "EvoNorm-S0: statistics of each sample; no ReLU in the network"},
-                   {"range-batchnorm", "batch normalization by mean and range"},
-                   {"range-evonorm", "EvoNorm by range and hard sigmoid; no ReLU in the network"}})
-          .says("normalization layers"),
+      EQT_FIELD(model.name, must_stay).says("the network"),
+      EQT_FIELD(model.normalization, must_stay).says("normalization layers"),
       EQT_FIELD(model.norm_groups, must_stay)
           .from(0, 1024)
           .in("groups")
@@ -79,8 +63,6 @@ std::vector<Field> model_fields() {
           .one_of({{"fp32", "float32 everywhere"}})
           .says("arithmetic of the network"),
       EQT_FIELD(model.shortcut, must_stay)
-          .one_of({{"projection", "1 x 1 convolution (option B of He et al. 2016)"},
-                   {"padding", "stride and zero channels, no parameters (option A)"}})
           .says("shortcuts of the CIFAR ResNets where the shape changes"),
       EQT_FIELD(model.weights, may_change)
           .text_is(TextRule::path)
@@ -92,12 +74,7 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
-      EQT_FIELD(data.name, must_stay)
-          .one_of({{"fashion-mnist", "60,000 + 10,000 grey 28 x 28 images, 10 classes"},
-                   {"cifar10", "50,000 + 10,000 colour 32 x 32 images, 10 classes"},
-                   {"cifar100", "50,000 + 10,000 colour 32 x 32 images, 100 classes"},
-                   {"synthetic", "generated images; needs no files"}})
-          .says("the data set"),
+      EQT_FIELD(data.name, must_stay).says("the data set"),
       EQT_FIELD(data.path, may_change)
           .text_is(TextRule::path)
           .or_null()

@@ -16,9 +16,11 @@
 #include "codec/catalogue.hpp"
 #include "collective/catalogue.hpp"
 #include "core/catalogue.hpp"
+#include "data/catalogue.hpp"
 #include "data/partition_plan.hpp"
 #include "gossip/algorithm.hpp"
 #include "metrics/sink.hpp"
+#include "model/catalogue.hpp"
 #include "optim/schedule.hpp"
 #include "topology/topology.hpp"
 
@@ -42,18 +44,18 @@ struct RunConfig {
   int threads_per_rank = 0;  // 0 = cores / ranks on this host
 
   struct Model {
-    std::string name = "resnet20";
-    std::string normalization = "batchnorm";
+    Entry<eqt::model::ModelRow> name = eqt::model::models::resnet20;
+    Entry<eqt::model::NormalizationRow> normalization = eqt::model::normalizations::batchnorm;
     int norm_groups = 0;  // 0 = the published number
     std::string precision = "fp32";
-    std::string shortcut = "projection";
+    eqt::model::Shortcut shortcut = eqt::model::Shortcut::projection;
     std::string weights;  // "" = none
 
     bool operator==(const Model&) const = default;
   } model;
 
   struct Data {
-    std::string name = "fashion-mnist";
+    Entry<eqt::data::DatasetRow> name = eqt::data::sets::fashion_mnist;
     std::string path;  // "" = the set's default place
     bool augment = true;
     struct Partition {

@@ -10,7 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "core/catalogue.hpp"
+
 namespace eqt::data {
+
+struct DatasetRow;  // of data/catalogue.hpp
 
 struct ImageShape {
   int channels = 0;
@@ -69,33 +73,16 @@ struct DatasetPair {
 };
 
 struct DatasetOptions {
-  std::string name;  // fashion-mnist cifar10 cifar100 synthetic
-  std::string path;  // folder with the set's own files; "" = its default place; synthetic: unused
+  Entry<DatasetRow> set;
+  std::string path = {};        // folder with the set's own files; "" = its default place, if any
   std::size_t limit_train = 0;  // first this many samples; 0 = all
   std::size_t limit_test = 0;
-  std::uint64_t seed = 1;  // synthetic only
+  std::uint64_t seed = 1;  // of generated sets
 };
 
 /// Reads a whole data set into memory (as bytes).
 /// @throws Error{data} when a file is missing, truncated, wrong-sized or malformed: names the file,
-/// the expected and found size, and how to get it; Error{usage} when a limit exceeds the set or
-/// the name is unknown.
+/// the expected and found size, and how to get it; Error{usage} when a limit exceeds the set.
 DatasetPair open_dataset(const DatasetOptions& options);
-
-/// What is known of a set before it is read.
-struct DatasetFacts {
-  ImageShape shape;
-  int classes = 0;
-  std::size_t train = 0, test = 0;  // [samples]
-};
-/// @throws Error{usage} for an unknown name
-DatasetFacts dataset_facts(const std::string& name);
-
-/// Names that open_dataset knows, with one line about each.
-struct DatasetInfo {
-  std::string name;
-  std::string about;
-};
-std::vector<DatasetInfo> list_datasets();
 
 }  // namespace eqt::data

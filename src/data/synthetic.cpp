@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "core/random.hpp"
+#include "data/catalogue.hpp"
 #include "data/formats.hpp"
 
 namespace eqt::data {
@@ -17,6 +18,12 @@ constexpr int kSide = 32;  // [pixels]
 constexpr int kClasses = 10;
 constexpr int kAngles = 5;                                  // 0, 22.5, 45, 67.5, 90 degrees
 constexpr std::array<double, 2> kWavelengths = {4.0, 8.0};  // [pixels]
+// The angle turns first, see wave_of().
+constexpr std::array<std::string_view, kClasses> kSyntheticClasses = {
+    "0 degrees, 4 pixels",    "22.5 degrees, 4 pixels", "45 degrees, 4 pixels",
+    "67.5 degrees, 4 pixels", "90 degrees, 4 pixels",   "0 degrees, 8 pixels",
+    "22.5 degrees, 8 pixels", "45 degrees, 8 pixels",   "67.5 degrees, 8 pixels",
+    "90 degrees, 8 pixels"};
 constexpr int kNoise = 22;  // [1/64 grey level] per unit of noise()'s sum: 51 grey levels rms
 
 /// One turn is 2^32, so phases wrap by themselves.
@@ -76,6 +83,12 @@ void draw_image(int label, const RandomStream& stream, const std::array<int, 256
   }
 }
 
+LabelledSets read_synthetic(const DatasetOptions& options) {
+  const DatasetFacts& facts = sets::synthetic.facts;
+  return {make_synthetic(facts.train, SyntheticPart::train, options.seed),
+          make_synthetic(facts.test, SyntheticPart::test, options.seed)};
+}
+
 }  // namespace
 
 LabelledBytes make_synthetic(std::size_t count, SyntheticPart part, std::uint64_t seed) {
@@ -94,5 +107,16 @@ LabelledBytes make_synthetic(std::size_t count, SyntheticPart part, std::uint64_
   }
   return data;
 }
+
+const DatasetRow sets::synthetic = {
+    .name = "synthetic",
+    .about = "generated images; needs no files",
+    .title = "synthetic",
+    .facts = {.shape = {3, kSide, kSide}, .classes = kClasses, .train = 10000, .test = 2000},
+    .mean = {0.5, 0.5, 0.5},
+    .deviation = {0.25, 0.25, 0.25},
+    .class_names = kSyntheticClasses,
+    .needs_files = false,
+    .read = read_synthetic};
 
 }  // namespace eqt::data

@@ -62,4 +62,8 @@ void BatchNormImpl::describe_batch(const at::Tensor& x, const ChannelStatistics&
   ++*batches_.data_ptr<std::int64_t>();
 }
 
+std::shared_ptr<Normalization> make_batchnorm(std::int64_t channels, std::int64_t /*groups*/) {
+  return std::make_shared<BatchNormImpl>(channels);
+}
+
 }  // namespace eqt::model

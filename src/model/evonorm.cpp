@@ -24,7 +24,7 @@
 #include "model/evonorm_kernels.hpp"
 #include "model/group_statistics.hpp"
 #include "model/norm_blocks.hpp"
-#include "model/norm_layers.hpp"
+#include "model/normalization.hpp"
 
 namespace eqt::model {
 namespace {

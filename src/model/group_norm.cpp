@@ -13,7 +13,7 @@
 #include "model/group_statistics.hpp"
 #include "model/norm_blocks.hpp"
 #include "model/norm_kernels.hpp"
-#include "model/norm_layers.hpp"
+#include "model/normalization.hpp"
 
 namespace eqt::model {
 namespace {
@@ -216,7 +216,7 @@ class GroupNorm final : public Normalization {
 
 }  // namespace
 
-std::shared_ptr<Normalization> make_group_norm(std::int64_t channels, std::int64_t groups) {
+std::shared_ptr<Normalization> make_groupnorm(std::int64_t channels, std::int64_t groups) {
   return std::make_shared<GroupNorm>(channels, groups);
 }
 

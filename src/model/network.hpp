@@ -8,11 +8,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "core/random.hpp"
 #include "model/normalization.hpp"
+#include "model/replica.hpp"
 
 namespace eqt::model {
 
@@ -86,48 +85,10 @@ class DropoutImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Dropout);
 
-/// A residual network; He et al., CVPR 2016, arXiv:1512.03385.
-struct ResNetPlan {
-  std::vector<int> blocks;          // per stage; each stage after the first halves the image
-  std::vector<std::int64_t> width;  // channels per stage; the stem has as many as the first
-  bool bottleneck = false;          // 1x1, 3x3, 1x1 with four times the width
-  bool projection = true;           // shortcut B; false: A, subsampling and zero channels
-  bool large_stem = false;          // 7x7 stride 2 and max-pooling, for large images
-  std::int64_t channels = 3;        // of the images
-  std::int64_t classes = 10;
-  NormalizationOptions normalization;
-};
-
-/// Parameters and buffers have torchvision's names. The seed alone decides the initial weights.
-std::shared_ptr<Network> make_resnet(const ResNetPlan& plan, std::uint64_t seed);
-
-/// A network without shortcuts: a row of convolutions, the mean over what is left of the image, and
-/// a classifier.
-struct PlainPlan {
-  struct Layer {  // convolution, normalization if there is one, ReLU
-    std::int64_t width;
-    bool pool = false;  // the maximum of 2x2 pixels follows
-    std::int64_t kernel = 3;
-    std::int64_t stride = 1;
-    std::int64_t padding = 1;
-  };
-  std::vector<Layer> layers;
-  std::optional<NormalizationOptions> normalization;
-  bool bias = true;           // of the convolutions
-  std::int64_t hidden = 0;    // > 0: dropout(1/2), a hidden layer of this width and ReLU come first
-  std::int64_t channels = 3;  // of the images
-  std::int64_t classes = 10;
-};
-
-/// VGG-11 for small images: K. Simonyan, A. Zisserman, ICLR 2015, arXiv:1409.1556, table 1, column
-/// A, with normalization and a classifier of 512 x 512 in place of two layers of 4096.
-PlainPlan vgg11_plan();
-/// AlexNet for small images: A. Krizhevsky, arXiv:1404.5997, with one linear layer as classifier.
-PlainPlan alexnet_plan();
-
-/// Parameters have torchvision's names ("features.0.weight"); places of ReLU and pooling are
-/// counted with every normalization, so that names do not depend on it. The seed alone decides the
-/// initial weights.
-std::shared_ptr<Network> make_plain_network(const PlainPlan& plan, std::uint64_t seed);
+/// One function for each network of models.def, in the network's own file: make_resnet20() and so
+/// on. Parameters and buffers have torchvision's names. The seed alone decides the initial weights.
+/// @pre what make_replica() checks of the options
+#define EQT_MODEL(id, ...) std::shared_ptr<Network> make_##id(const ModelOptions& options);
+#include "model/models.def"
 
 }  // namespace eqt::model

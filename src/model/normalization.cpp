@@ -1,33 +1,26 @@
 #include "model/normalization.hpp"
 
-#include <string_view>
-
 #include "core/error.hpp"
-#include "model/batch_norm.hpp"
-#include "model/norm_layers.hpp"
 
 namespace eqt::model {
 namespace {
 
-constexpr int kGroupNormGroups = 2;
-constexpr int kEvoNormGroups = 8;
-
 /// The groups to use, once they are known to fit.
-std::int64_t groups_for(const NormalizationOptions& options, std::int64_t channels, int otherwise) {
-  const std::int64_t groups = options.groups == 0 ? otherwise : options.groups;
+std::int64_t groups_for(const NormalizationOptions& options, std::int64_t channels) {
+  const NormalizationRow& kind = *options.kind;
+  if (kind.groups == 0) {
+    if (options.groups == 0) return 0;
+    fail(Kind::usage, "model.norm_groups: expected 0 for {}, which has no groups, found {}",
+         kind.name, options.groups);
+  }
+  const std::int64_t groups = options.groups == 0 ? kind.groups : options.groups;
   if (groups < 1 || channels % groups != 0) {
     fail(Kind::usage,
          "model.normalization {}: expected groups that divide a layer's channels, found {} groups "
          "of {} channels; choose another model.norm_groups, or batchnorm",
-         options.kind, groups, channels);
+         kind.name, groups, channels);
   }
   return groups;
-}
-
-void refuse_groups(const NormalizationOptions& options) {
-  if (options.groups == 0) return;
-  fail(Kind::usage, "model.norm_groups: expected 0 for {}, which has no groups, found {}",
-       options.kind, options.groups);
 }
 
 }  // namespace
@@ -47,25 +40,11 @@ at::Tensor Normalization::add_relu(const at::Tensor& x, const at::Tensor& residu
 
 std::shared_ptr<Normalization> make_normalization(const NormalizationOptions& options,
                                                   std::int64_t channels) {
-  const std::string_view kind = options.kind;
-  if (kind == "groupnorm") {
-    return make_group_norm(channels, groups_for(options, channels, kGroupNormGroups));
-  }
-  if (kind == "evonorm-s0") {
-    return make_evonorm_s0(channels, groups_for(options, channels, kEvoNormGroups));
-  }
-  if (kind == "range-evonorm") {
-    return make_range_evonorm(channels, groups_for(options, channels, kEvoNormGroups));
-  }
-  if (kind == "batchnorm" || kind == "range-batchnorm") {
-    refuse_groups(options);
-    if (kind == "range-batchnorm") return make_range_batch_norm(channels);
-    return std::make_shared<BatchNormImpl>(channels);
-  }
-  fail(Kind::usage,
-       "model.normalization must be batchnorm, groupnorm, evonorm-s0, range-batchnorm or "
-       "range-evonorm, found \"{}\"",
-       kind);
+  const std::int64_t groups = groups_for(options, channels);
+#define EQT_NORMALIZATION(id, ...) \
+  if (options.kind == normalizations::id) return make_##id(channels, groups);
+#include "model/normalizations.def"
+  fail(Kind::bug, "no normalization layer is called {}", options.kind->name);
 }
 
 }  // namespace eqt::model

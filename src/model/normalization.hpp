@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "model/catalogue.hpp"
+
 namespace eqt::model {
 
 inline constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
@@ -43,14 +45,22 @@ class Normalization : public torch::nn::Module {
 };
 
 struct NormalizationOptions {
-  std::string kind = "batchnorm";
-  int groups = 0;  // of channels with statistics of their own; 0 = as published: 2 for groupnorm, 8
-                   // for EvoNorms
+  Entry<NormalizationRow> kind = normalizations::batchnorm;
+  int groups = 0;  // of channels with statistics of their own; 0 = as published
 };
 
 /// A layer for `channels` channels: weight 1, bias 0, v 1.
-/// @throws Error{usage} for an unknown kind (lists all) or groups that do not divide the channels
+/// @throws Error{usage} for groups that do not divide the channels, or of a layer without groups
 std::shared_ptr<Normalization> make_normalization(const NormalizationOptions& options,
                                                   std::int64_t channels);
+
+/// One function for each layer of normalizations.def, in the layer's own file: make_groupnorm() and
+/// so on. The forward pass of layers by range throws Error{usage} where 16 chunks of at least 2
+/// values do not cut a group (range_evonorm), or of 2 pixels the batch in training mode
+/// (range_batchnorm, whose evaluation takes any batch).
+/// @param groups divide the channels; 0 for layers that have none
+#define EQT_NORMALIZATION(id, ...) \
+  std::shared_ptr<Normalization> make_##id(std::int64_t channels, std::int64_t groups);
+#include "model/normalizations.def"
 
 }  // namespace eqt::model

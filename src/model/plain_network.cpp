@@ -10,6 +10,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
+#include <optional>
+#include <vector>
+
 #include "model/network.hpp"
 #include "model/normalization.hpp"
 
@@ -18,20 +21,38 @@ namespace {
 
 constexpr double kDropout = 0.5;
 
+/// A network without shortcuts: a row of convolutions, the mean over what is left of the image, and
+/// a classifier.
+struct PlainPlan {
+  struct Layer {  // convolution, normalization if there is one, ReLU
+    std::int64_t width;
+    bool pool = false;  // the maximum of 2x2 pixels follows
+    std::int64_t kernel = 3;
+    std::int64_t stride = 1;
+    std::int64_t padding = 1;
+  };
+  std::vector<Layer> layers;
+  std::optional<NormalizationOptions> normalization;
+  bool bias = true;         // of the convolutions
+  std::int64_t hidden = 0;  // > 0: dropout(1/2), a hidden layer of this width and ReLU come first
+};
+
+/// Places of ReLU and pooling are counted with every normalization ("features.0.weight"), so that
+/// names do not depend on it.
 class PlainNetwork : public Network {
  public:
-  PlainNetwork(const PlainPlan& plan, const at::Generator& random)
+  PlainNetwork(const PlainPlan& plan, const ModelOptions& options, const at::Generator& random)
       : features_(register_module("features", std::make_shared<torch::nn::Module>("features"))) {
-    std::int64_t channels = plan.channels;
+    std::int64_t channels = options.input.channels;
     int place = 0;
     for (const PlainPlan::Layer& layer : plan.layers) {
       add_layer(plan, layer, channels, place, random);
       channels = layer.width;
     }
     if (plan.hidden > 0) {
-      add_classifier(plan, channels, random);
+      add_classifier(plan.hidden, channels, options.classes, random);
     } else {
-      last_ = register_module("classifier", Linear(channels, plan.classes, random));
+      last_ = register_module("classifier", Linear(channels, options.classes, random));
     }
   }
 
@@ -79,12 +100,13 @@ class PlainNetwork : public Network {
     stages_.push_back(std::move(stage));
   }
 
-  void add_classifier(const PlainPlan& plan, std::int64_t channels, const at::Generator& random) {
+  void add_classifier(std::int64_t hidden, std::int64_t channels, std::int64_t classes,
+                      const at::Generator& random) {
     const auto classifier =
         register_module("classifier", std::make_shared<torch::nn::Module>("classifier"));
     dropout_ = classifier->register_module("0", Dropout(kDropout, 0));
-    hidden_ = classifier->register_module("1", Linear(channels, plan.hidden, random));
-    last_ = classifier->register_module("3", Linear(plan.hidden, plan.classes, random));
+    hidden_ = classifier->register_module("1", Linear(channels, hidden, random));
+    last_ = classifier->register_module("3", Linear(hidden, classes, random));
   }
 
   std::shared_ptr<torch::nn::Module> features_;
@@ -94,9 +116,14 @@ class PlainNetwork : public Network {
   Linear last_{nullptr};
 };
 
+std::shared_ptr<Network> make_plain_network(const PlainPlan& plan, const ModelOptions& options) {
+  return std::make_shared<PlainNetwork>(plan, options,
+                                        at::detail::createCPUGenerator(options.seed));
+}
+
 }  // namespace
 
-PlainPlan vgg11_plan() {
+std::shared_ptr<Network> make_vgg11(const ModelOptions& options) {
   PlainPlan plan;
   plan.layers = {{.width = 64, .pool = true},
                  {.width = 128, .pool = true},
@@ -106,23 +133,20 @@ PlainPlan vgg11_plan() {
                  {.width = 512, .pool = true},
                  {.width = 512},
                  {.width = 512, .pool = true}};
-  plan.normalization.emplace();
+  plan.normalization = {options.normalization, options.norm_groups};
+  plan.bias = !options.normalization->replaces_bias;
   plan.hidden = 512;
-  return plan;
+  return make_plain_network(plan, options);
 }
 
-PlainPlan alexnet_plan() {
+std::shared_ptr<Network> make_alexnet(const ModelOptions& options) {
   PlainPlan plan;
   plan.layers = {{.width = 64, .pool = true, .kernel = 11, .stride = 4, .padding = 5},
                  {.width = 192, .pool = true, .kernel = 5, .padding = 2},
                  {.width = 384},
                  {.width = 256},
                  {.width = 256, .pool = true}};
-  return plan;
-}
-
-std::shared_ptr<Network> make_plain_network(const PlainPlan& plan, std::uint64_t seed) {
-  return std::make_shared<PlainNetwork>(plan, at::detail::createCPUGenerator(seed));
+  return make_plain_network(plan, options);
 }
 
 }  // namespace eqt::model

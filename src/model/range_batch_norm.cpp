@@ -12,7 +12,7 @@
 #include "core/error.hpp"
 #include "model/channel_norm.hpp"
 #include "model/group_statistics.hpp"
-#include "model/norm_layers.hpp"
+#include "model/normalization.hpp"
 
 namespace eqt::model {
 namespace {
@@ -129,7 +129,8 @@ class RangeBatchNorm final : public Normalization {
 
 }  // namespace
 
-std::shared_ptr<Normalization> make_range_batch_norm(std::int64_t channels) {
+std::shared_ptr<Normalization> make_range_batchnorm(std::int64_t channels,
+                                                    std::int64_t /*groups*/) {
   return std::make_shared<RangeBatchNorm>(channels);
 }
 

@@ -13,6 +13,7 @@
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 #include "data/dataset.hpp"
+#include "model/catalogue.hpp"
 
 namespace eqt::model {
 
@@ -54,20 +55,19 @@ class Replica {
 };
 
 struct ModelOptions {
-  std::string name;        // resnet20
+  Entry<ModelRow> model;
   data::ImageShape input;  // what the data set delivers
   int classes = 10;
-  std::string normalization = "batchnorm";
-  int norm_groups = 0;                  // 0 = the published number
-  std::string shortcut = "projection";  // CIFAR ResNets: projection (B, 1x1 conv) or padding (A)
-  std::uint64_t seed = 1;               // of the initial weights and of dropout
-  Rank rank = 0;                        // decides what dropout leaves out, nothing else
+  Entry<NormalizationRow> normalization = normalizations::batchnorm;
+  int norm_groups = 0;  // 0 = the published number
+  Shortcut shortcut = Shortcut::projection;
+  std::uint64_t seed = 1;  // of the initial weights and of dropout
+  Rank rank = 0;           // decides what dropout leaves out, nothing else
 };
 
 /// The network as its authors trained it: ImageNet's images and classes, or CIFAR-10's for the
 /// networks made for small images.
-/// @throws Error{usage} for an unknown name (lists all).
-ModelOptions published_options(const std::string& name);
+ModelOptions published_options(const ModelRow& model);
 
 /// Rows and columns of zeros that a network puts around an image that is already normalised.
 struct Frame {
@@ -78,15 +78,8 @@ struct Frame {
 Frame frame_of(const data::ImageShape& images);
 
 /// Small images get the frame that frame_of() says.
-/// @throws Error{usage} for an unknown name (lists all) or an input that the network cannot
-/// take.
+/// @throws Error{usage} for an input or options that the network cannot take.
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
-
-struct ModelInfo {
-  std::string name;
-  std::string about;
-};
-std::vector<ModelInfo> list_models();
 
 /// Sizes LibTorch's intra-op pool, flushes denormals and lets the C library keep freed memory
 /// (which saves faulting every activation's pages in again); call once per process, before any

@@ -7,14 +7,23 @@
 #include <ATen/Functions.h>
 #include <torch/nn/modules/container/sequential.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "model/network.hpp"
 #include "model/normalization.hpp"
 
 namespace eqt::model {
-
 namespace {
+
+struct ResNetPlan {
+  std::vector<int> blocks;          // per stage; each stage after the first halves the image
+  std::vector<std::int64_t> width;  // channels per stage; the stem has as many as the first
+  bool bottleneck = false;          // 1x1, 3x3, 1x1 with four times the width
+  bool large_stem = false;          // 7x7 stride 2 and max-pooling, for large images
+};
 
 struct BlockShape {
   std::int64_t in;
@@ -28,7 +37,7 @@ using Norm = std::shared_ptr<Normalization>;
 
 /// What all blocks of a network share.
 struct BlockStyle {
-  bool projection;
+  Shortcut shortcut;
   NormalizationOptions normalization;
 };
 
@@ -49,12 +58,12 @@ class ProjectionImpl : public torch::nn::Module {
 TORCH_MODULE(Projection);
 
 /// The way around a block: identity, shortcut A (every stride-th pixel, new channels zero) or B.
-class Shortcut {
+class WayAround {
  public:
-  Shortcut(torch::nn::Module& block, const BlockShape& shape, const BlockStyle& style,
-           at::Generator random)
+  WayAround(torch::nn::Module& block, const BlockShape& shape, const BlockStyle& style,
+            at::Generator random)
       : shape_(shape) {
-    if (!shape.changes() || !style.projection) return;
+    if (!shape.changes() || style.shortcut == Shortcut::padding) return;
     projection_ = block.register_module("downsample", Projection(shape, style, random));
   }
 
@@ -80,11 +89,11 @@ class BasicBlockImpl : public torch::nn::Module {
         bn1_(register_module("bn1", make_normalization(style.normalization, shape.width))),
         conv2_(register_module("conv2", Convolution(shape.width, shape.out, 3, 1, random))),
         bn2_(register_module("bn2", make_normalization(style.normalization, shape.out))),
-        shortcut_(*this, shape, style, random) {}
+        way_around_(*this, shape, style, random) {}
 
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor y = bn1_->relu(conv1_->forward(x));
-    return bn2_->add_relu(conv2_->forward(y), shortcut_.forward(x));
+    return bn2_->add_relu(conv2_->forward(y), way_around_.forward(x));
   }
 
  private:
@@ -92,7 +101,7 @@ class BasicBlockImpl : public torch::nn::Module {
   Norm bn1_;
   Convolution conv2_;
   Norm bn2_;
-  Shortcut shortcut_;
+  WayAround way_around_;
 };
 TORCH_MODULE(BasicBlock);
 
@@ -106,12 +115,12 @@ class BottleneckImpl : public torch::nn::Module {
         bn2_(register_module("bn2", make_normalization(style.normalization, shape.width))),
         conv3_(register_module("conv3", Convolution(shape.width, shape.out, 1, 1, random))),
         bn3_(register_module("bn3", make_normalization(style.normalization, shape.out))),
-        shortcut_(*this, shape, style, random) {}
+        way_around_(*this, shape, style, random) {}
 
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = bn1_->relu(conv1_->forward(x));
     y = bn2_->relu(conv2_->forward(y));
-    return bn3_->add_relu(conv3_->forward(y), shortcut_.forward(x));
+    return bn3_->add_relu(conv3_->forward(y), way_around_.forward(x));
   }
 
  private:
@@ -121,24 +130,25 @@ class BottleneckImpl : public torch::nn::Module {
   Norm bn2_;
   Convolution conv3_;
   Norm bn3_;
-  Shortcut shortcut_;
+  WayAround way_around_;
 };
 TORCH_MODULE(Bottleneck);
 
 class ResNet : public Network {
  public:
-  ResNet(const ResNetPlan& plan, at::Generator random)
-      : large_stem_(plan.large_stem),
-        conv1_(register_module("conv1",
-                               Convolution(plan.channels, plan.width[0], plan.large_stem ? 7 : 3,
-                                           plan.large_stem ? 2 : 1, random))),
-        bn1_(register_module("bn1", make_normalization(plan.normalization, plan.width[0]))) {
+  ResNet(const ResNetPlan& plan, const ModelOptions& options, at::Generator random)
+      : style_{options.shortcut, {options.normalization, options.norm_groups}},
+        large_stem_(plan.large_stem),
+        conv1_(register_module(
+            "conv1", Convolution(options.input.channels, plan.width[0], plan.large_stem ? 7 : 3,
+                                 plan.large_stem ? 2 : 1, random))),
+        bn1_(register_module("bn1", make_normalization(style_.normalization, plan.width[0]))) {
     std::int64_t channels = plan.width[0];
     for (std::size_t stage = 0; stage < plan.blocks.size(); ++stage) {
       stages_.push_back(register_module("layer" + std::to_string(stage + 1),
                                         make_stage(plan, stage, channels, random)));
     }
-    fc_ = register_module("fc", Linear(channels, plan.classes, random));
+    fc_ = register_module("fc", Linear(channels, options.classes, random));
   }
 
   at::Tensor forward(const at::Tensor& images) override {
@@ -150,24 +160,24 @@ class ResNet : public Network {
 
  private:
   /// @param channels in: what the stage reads; out: what it delivers
-  static torch::nn::Sequential make_stage(const ResNetPlan& plan, std::size_t stage,
-                                          std::int64_t& channels, const at::Generator& random) {
-    const BlockStyle style{plan.projection, plan.normalization};
+  torch::nn::Sequential make_stage(const ResNetPlan& plan, std::size_t stage,
+                                   std::int64_t& channels, const at::Generator& random) const {
     torch::nn::Sequential blocks;
     for (int i = 0; i < plan.blocks[stage]; ++i) {
       const std::int64_t width = plan.width[stage];
       const BlockShape shape{channels, width, plan.bottleneck ? 4 * width : width,
                              i == 0 && stage > 0 ? 2 : 1};
       if (plan.bottleneck) {
-        blocks->push_back(Bottleneck(shape, style, random));
+        blocks->push_back(Bottleneck(shape, style_, random));
       } else {
-        blocks->push_back(BasicBlock(shape, style, random));
+        blocks->push_back(BasicBlock(shape, style_, random));
       }
       channels = shape.out;
     }
     return blocks;
   }
 
+  BlockStyle style_;
   bool large_stem_;
   Convolution conv1_;
   Norm bn1_;
@@ -175,10 +185,50 @@ class ResNet : public Network {
   Linear fc_{nullptr};
 };
 
+std::shared_ptr<Network> make_resnet(const ResNetPlan& plan, const ModelOptions& options) {
+  return std::make_shared<ResNet>(plan, options, at::detail::createCPUGenerator(options.seed));
+}
+
+/// Section 4.2 of the paper: 6n + 2 layers, n blocks a stage.
+std::shared_ptr<Network> make_small_resnet(int blocks, const ModelOptions& options) {
+  return make_resnet({.blocks = {blocks, blocks, blocks}, .width = {16, 32, 64}}, options);
+}
+
+/// Table 1 of the paper; images of at most kSmallImages pixels a side take the 3x3 stem.
+std::shared_ptr<Network> make_large_resnet(std::vector<int> blocks, bool bottleneck,
+                                           const ModelOptions& options) {
+  return make_resnet(
+      {.blocks = std::move(blocks),
+       .width = {64, 128, 256, 512},
+       .bottleneck = bottleneck,
+       .large_stem = std::max(options.input.height, options.input.width) > kSmallImages},
+      options);
+}
+
 }  // namespace
 
-std::shared_ptr<Network> make_resnet(const ResNetPlan& plan, std::uint64_t seed) {
-  return std::make_shared<ResNet>(plan, at::detail::createCPUGenerator(seed));
+std::shared_ptr<Network> make_resnet18(const ModelOptions& options) {
+  return make_large_resnet({2, 2, 2, 2}, false, options);
+}
+std::shared_ptr<Network> make_resnet34(const ModelOptions& options) {
+  return make_large_resnet({3, 4, 6, 3}, false, options);
+}
+std::shared_ptr<Network> make_resnet50(const ModelOptions& options) {
+  return make_large_resnet({3, 4, 6, 3}, true, options);
+}
+
+std::shared_ptr<Network> make_resnet20(const ModelOptions& options) {
+  return make_small_resnet(3, options);
+}
+// What the low-precision literature calls so has n = 8, which makes 50 layers.
+std::shared_ptr<Network> make_resnet54(const ModelOptions& options) {
+  return make_small_resnet(8, options);
+}
+std::shared_ptr<Network> make_resnet56(const ModelOptions& options) {
+  return make_small_resnet(9, options);
+}
+std::shared_ptr<Network> make_resnet110(const ModelOptions& options) {
+  return make_small_resnet(18, options);
 }
 
 }  // namespace eqt::model

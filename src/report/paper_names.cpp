@@ -6,18 +6,20 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <utility>
+#include <string_view>
 
 #include "codec/catalogue.hpp"
+#include "data/catalogue.hpp"
+#include "model/catalogue.hpp"
 
 namespace eqt::report {
 namespace {
 
-using Names = std::pair<std::string_view, std::string_view>;
-
-/// PREFIX and digits become NAME-digits.
-std::string with_depth(std::string_view text, std::string_view prefix, std::string_view name) {
-  return fmt::format("{}-{}", name, text.substr(prefix.size()));
+/// The title of the row of this name; the name itself where there is none.
+template <typename Row>
+std::string title_of(std::string_view name) {
+  const Row* const row = Row::all().find(name);
+  return std::string(row == nullptr ? name : row->title);
 }
 
 bool is_sparse(const Run& run) {
@@ -31,21 +33,9 @@ double number_setting(const Run& run, const char* key) {
 
 }  // namespace
 
-std::string paper_network(std::string_view model) {
-  constexpr std::array<Names, 2> kFamilies = {Names{"resnet", "ResNet"}, Names{"vgg", "VGG"}};
-  for (const auto& [prefix, name] : kFamilies)
-    if (model.starts_with(prefix)) return with_depth(model, prefix, name);
-  return model == "alexnet" ? "AlexNet" : std::string(model);
-}
+std::string paper_network(std::string_view model) { return title_of<model::ModelRow>(model); }
 
-std::string paper_data(std::string_view dataset) {
-  constexpr std::array<Names, 3> kNames = {Names{"cifar10", "CIFAR-10"},
-                                           Names{"cifar100", "CIFAR-100"},
-                                           Names{"fashion-mnist", "Fashion-MNIST"}};
-  for (const auto& [key, name] : kNames)
-    if (dataset == key) return std::string(name);
-  return std::string(dataset);
-}
+std::string paper_data(std::string_view dataset) { return title_of<data::DatasetRow>(dataset); }
 
 std::string paper_scheme(const Run& run, std::string_view baseline) {
   if (run.compressor == "none") return std::string(baseline);

@@ -32,7 +32,7 @@ void build_batches(const config::RunConfig& config, const comm::Communicator& co
 DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm,
                      int simulate) {
   DataParts parts;
-  parts.sets = data::open_dataset({.name = config.data.name,
+  parts.sets = data::open_dataset({.set = config.data.name,
                                    .path = config.data.path,
                                    .limit_train = config.data.limit_train,
                                    .limit_test = config.data.limit_test,

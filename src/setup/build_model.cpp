@@ -31,7 +31,7 @@ ModelParts build_emulated_model(const config::RunConfig& config, const comm::Com
   ModelParts parts;
   parts.threads = threads_for(config, comm);
   model::set_threads(1);
-  model::ModelOptions options = model::published_options(config.model.name);
+  model::ModelOptions options = model::published_options(*config.model.name);
   options.normalization = config.model.normalization;
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
@@ -49,7 +49,7 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   ModelParts parts;
   parts.threads = threads_for(config, comm, simulate);
   model::set_threads(parts.threads);
-  parts.replica = model::make_replica({.name = config.model.name,
+  parts.replica = model::make_replica({.model = config.model.name,
                                        .input = data.sets.train->shape(),
                                        .classes = data.sets.train->classes(),
                                        .normalization = config.model.normalization,

@@ -197,8 +197,8 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   record.partition = run.data.partition_record;
   record.steps_per_epoch = run.plan.steps_per_epoch;
   record.total_steps = run.plan.total_steps;
-  record.model = config.model.name;
-  record.dataset = run.plan.emulated ? "drawn gradients" : config.data.name;
+  record.model = config.model.name->name;
+  record.dataset = run.plan.emulated ? "drawn gradients" : config.data.name->name;
   record.compressor = config.compressor.name->name;
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm->name;

@@ -11,7 +11,7 @@
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
-#include "data/dataset.hpp"
+#include "data/catalogue.hpp"
 #include "model/step_memory.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/room_to_start.hpp"
@@ -42,13 +42,13 @@ std::uint64_t resident_bytes() {
 }
 
 model::NetworkMemory measure_network(const config::RunConfig& config) {
-  model::ModelOptions options = model::published_options(config.model.name);
+  model::ModelOptions options = model::published_options(*config.model.name);
   options.normalization = config.model.normalization;
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
   options.seed = config.seed;
   if (config.train.is_emulated()) return model::describe_network_memory(options);
-  const data::DatasetFacts facts = data::dataset_facts(config.data.name);
+  const data::DatasetFacts facts = config.data.name->facts;
   options.input = facts.shape;
   options.classes = facts.classes;
   return model::measure_network_memory(options, config.train.batch_size, train::kTestBatch);
@@ -56,7 +56,7 @@ model::NetworkMemory measure_network(const config::RunConfig& config) {
 
 /// The set as it is read, as it is kept, labels and order, and the batches that wait.
 std::uint64_t data_set_bytes(const config::RunConfig& config) {
-  const data::DatasetFacts facts = data::dataset_facts(config.data.name);
+  const data::DatasetFacts facts = config.data.name->facts;
   const std::uint64_t sample = facts.shape.values() + 1;
   const auto kept = [](std::uint64_t limit, std::uint64_t all) {
     return limit == 0 || limit >= all ? 0 : limit;  // all of them are not copied
@@ -109,7 +109,7 @@ void add_workers(const config::RunConfig& config, int workers, const Layout& lay
   estimate.memories *= n;
   estimate.messages = n * std::max(messages, flat);
   estimate.data_set += (n - 1) * kWaitingBatches * config.train.batch_size *
-                       data::dataset_facts(config.data.name).shape.values() * kFloat;
+                       config.data.name->facts.shape.values() * kFloat;
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <ctime>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,8 +23,10 @@
 
 namespace {
 
-constexpr std::array kKinds{"batchnorm", "groupnorm", "evonorm-s0", "range-batchnorm",
-                            "range-evonorm"};
+using eqt::Entry;
+using eqt::model::NormalizationRow;
+
+const auto& kinds() { return NormalizationRow::all(); }
 
 int argument(int argc, char** argv, int index, int otherwise) {
   return argc > index ? std::max(1, std::atoi(argv[index])) : otherwise;
@@ -37,18 +39,18 @@ double median(std::vector<double> values) {
 
 /// Median processor seconds of each kind's work, the kinds in turns.
 template <class Work>
-std::array<double, kKinds.size()> seconds_of(int rounds, const Work& work) {
-  std::array<std::vector<double>, kKinds.size()> seconds;
+std::vector<double> seconds_of(int rounds, const Work& work) {
+  std::vector<std::vector<double>> seconds(kinds().size());
   for (int round = -2; round < rounds; ++round) {  // the first two warm up
-    for (std::size_t k = 0; k < kKinds.size(); ++k) {
+    for (std::size_t k = 0; k < kinds().size(); ++k) {
       const std::clock_t start = std::clock();
       work(k);
       const auto ticks = static_cast<double>(std::clock() - start);
       if (round >= 0) seconds[k].push_back(ticks / CLOCKS_PER_SEC);
     }
   }
-  std::array<double, kKinds.size()> medians{};
-  std::ranges::transform(seconds, medians.begin(), median);
+  std::vector<double> medians;
+  std::ranges::transform(seconds, std::back_inserter(medians), median);
   return medians;
 }
 
@@ -59,30 +61,32 @@ void print_layer(std::int64_t batch, std::int64_t channels, std::int64_t side, i
   const at::Tensor g = at::randn({batch, channels, side, side}).contiguous(options);
   x.set_requires_grad(true);
   std::vector<std::shared_ptr<eqt::model::Normalization>> layers;
-  for (const char* kind : kKinds)
+  for (const Entry<NormalizationRow> kind : kinds())
     layers.push_back(eqt::model::make_normalization({kind}, channels));
   const auto seconds = seconds_of(rounds, [&](std::size_t k) {
     x.mutable_grad() = at::Tensor();
     layers[k]->relu(x).backward(g);
   });
-  for (std::size_t k = 0; k < kKinds.size(); ++k) {
+  for (std::size_t k = 0; k < kinds().size(); ++k) {
     fmt::print("layer {:>3} x {:>2} x {:>2}  {:16} {:8.3f} ms   x {:.2f}\n", channels, side, side,
-               kKinds[k], 1e3 * seconds[k], seconds[k] / seconds[0]);
+               kinds().begin()[k]->name, 1e3 * seconds[k], seconds[k] / seconds[0]);
   }
 }
 
 void print_network(const std::string& model, std::size_t batch_size, int rounds) {
   const auto batch = eqt::model::random_batch(batch_size, {3, 32, 32});
   std::vector<std::unique_ptr<eqt::model::Replica>> replicas;
-  for (const char* kind : kKinds) {
-    replicas.push_back(
-        eqt::model::make_replica({.name = model, .input = batch.shape, .normalization = kind}));
+  for (const Entry<NormalizationRow> kind : kinds()) {
+    replicas.push_back(eqt::model::make_replica({.model = eqt::model::ModelRow::all().at(model),
+                                                 .input = batch.shape,
+                                                 .normalization = kind}));
   }
   const auto seconds =
       seconds_of(rounds, [&](std::size_t k) { replicas[k]->forward_backward(batch, {}); });
-  for (std::size_t k = 0; k < kKinds.size(); ++k) {
-    fmt::print("{} batch {}  {:16} {:8.1f} images/s   x {:.2f}\n", model, batch_size, kKinds[k],
-               static_cast<double>(batch_size) / seconds[k], seconds[k] / seconds[0]);
+  for (std::size_t k = 0; k < kinds().size(); ++k) {
+    fmt::print("{} batch {}  {:16} {:8.1f} images/s   x {:.2f}\n", model, batch_size,
+               kinds().begin()[k]->name, static_cast<double>(batch_size) / seconds[k],
+               seconds[k] / seconds[0]);
   }
 }
 

@@ -109,7 +109,7 @@ TEST_CASE("a key that stands twice is named in full", "[config]") {
              Contains("\"train.steps\" twice"));
   CHECK_THAT(rejection(R"({"model": {}, "model": {}})"), Contains("\"model\" twice"));
   CHECK(parse(R"({"model": {"name": "resnet20"}, "data": {"name": "cifar10"}})").data.name ==
-        "cifar10");
+        eqt::data::sets::cifar10);
 }
 
 TEST_CASE("malformed JSON is placed by line and column", "[config]") {

@@ -67,12 +67,12 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.name == "a b");
   CHECK(c.seed == std::numeric_limits<std::uint64_t>::max());
   CHECK(c.threads_per_rank == 3);
-  CHECK(c.model.name == "resnet56");
-  CHECK(c.model.normalization == "evonorm-s0");
+  CHECK(c.model.name == eqt::model::models::resnet56);
+  CHECK(c.model.normalization == eqt::model::normalizations::evonorm_s0);
   CHECK(c.model.norm_groups == 4);
-  CHECK(c.model.shortcut == "padding");
+  CHECK(c.model.shortcut == eqt::model::Shortcut::padding);
   CHECK(c.model.weights == "w.pt");
-  CHECK(c.data.name == "cifar10");
+  CHECK(c.data.name == eqt::data::sets::cifar10);
   CHECK(c.data.path == "/d");
   CHECK_FALSE(c.data.augment);
   CHECK(c.data.limit_train == 10);
@@ -219,8 +219,8 @@ TEST_CASE("--set takes JSON or a bare word, later over earlier over the file", "
   CHECK(parse(file, {"seed=4", "seed=5"}).seed == 5);
   CHECK(parse(file, {"seed=4"}).optimizer.learning_rate == 0.5);
   CHECK(parse(file, {"optimizer.learning_rate=1e-2"}).optimizer.learning_rate == 0.01);
-  CHECK(parse("{}", {"model.name=resnet18"}).model.name == "resnet18");
-  CHECK(parse("{}", {"model.name=\"resnet18\""}).model.name == "resnet18");
+  CHECK(parse("{}", {"model.name=resnet18"}).model.name == eqt::model::models::resnet18);
+  CHECK(parse("{}", {"model.name=\"resnet18\""}).model.name == eqt::model::models::resnet18);
   CHECK_FALSE(parse("{}", {"data.augment=false"}).data.augment);
   CHECK(parse("{}", {"data.path=/a/b=c"}).data.path == "/a/b=c");
   CHECK(parse(R"({"data": {"path": "/a"}})", {"data.path=null"}).data.path.empty());

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/error.hpp"
-#include "data/class_names.hpp"
+#include "data/catalogue.hpp"
 #include "support/catch.hpp"
 #include "unit/data/temporary_folder.hpp"
 
@@ -37,7 +37,7 @@ void put_sparse(const fs::path& file, std::uintmax_t bytes) {
 }  // namespace
 
 TEST_CASE("the synthetic set opens without files", "[dataset]") {
-  const DatasetPair pair = open_dataset({"synthetic", "", 0, 0, 1});
+  const DatasetPair pair = open_dataset({sets::synthetic, "", 0, 0, 1});
   REQUIRE(pair.train->size() == 10000);
   REQUIRE(pair.test->size() == 2000);
   REQUIRE(pair.train->shape() == ImageShape{3, 32, 32});
@@ -45,8 +45,8 @@ TEST_CASE("the synthetic set opens without files", "[dataset]") {
 }
 
 TEST_CASE("limits keep the first samples", "[dataset]") {
-  const DatasetPair all = open_dataset({"synthetic", "", 0, 0, 1});
-  const DatasetPair few = open_dataset({"synthetic", "", 30, 20, 1});
+  const DatasetPair all = open_dataset({sets::synthetic, "", 0, 0, 1});
+  const DatasetPair few = open_dataset({sets::synthetic, "", 30, 20, 1});
   REQUIRE(few.train->size() == 30);
   REQUIRE(few.test->size() == 20);
   Batch a, b;
@@ -58,7 +58,7 @@ TEST_CASE("limits keep the first samples", "[dataset]") {
 }
 
 TEST_CASE("labels are those that batches bring, as many as the limit keeps", "[dataset]") {
-  const DatasetPair few = open_dataset({"synthetic", "", 30, 20, 1});
+  const DatasetPair few = open_dataset({sets::synthetic, "", 30, 20, 1});
   const std::vector<int> labels = labels_of(*few.train);
   REQUIRE(labels.size() == 30);
   std::vector<std::size_t> indices(30);
@@ -71,34 +71,24 @@ TEST_CASE("labels are those that batches bring, as many as the limit keeps", "[d
 }
 
 TEST_CASE("a limit above the set's size is a usage error with the range", "[dataset]") {
-  const Error train = error_of({"synthetic", "", 10001, 0, 1});
+  const Error train = error_of({sets::synthetic, "", 10001, 0, 1});
   REQUIRE(train.kind() == Kind::usage);
   REQUIRE(holds(train, "data.limit_train"));
   REQUIRE(holds(train, "10000"));
   REQUIRE(holds(train, "10001"));
-  const Error test = error_of({"synthetic", "", 0, 2001, 1});
+  const Error test = error_of({sets::synthetic, "", 0, 2001, 1});
   REQUIRE(test.kind() == Kind::usage);
   REQUIRE(holds(test, "data.limit_test"));
 }
 
-TEST_CASE("an unknown data set is a usage error that names all", "[dataset]") {
-  const Error error = error_of({"cifar", "", 0, 0, 1});
-  REQUIRE(error.kind() == Kind::usage);
-  const auto infos = list_datasets();
-  REQUIRE(infos.size() == 4);
-  for (const DatasetInfo& info : infos) {
-    REQUIRE(holds(error, info.name));
-    REQUIRE_FALSE(info.about.empty());
-  }
-}
-
 TEST_CASE("CIFAR needs data.path and says how to get the files", "[dataset]") {
-  for (const std::string name : {"cifar10", "cifar100"}) {
-    const Error no_path = error_of({name, "", 0, 0, 1});
+  for (const Entry<DatasetRow> set : {Entry(sets::cifar10), Entry(sets::cifar100)}) {
+    const std::string name(set->name);
+    const Error no_path = error_of({set, "", 0, 0, 1});
     REQUIRE(no_path.kind() == Kind::data);
     REQUIRE(holds(no_path, "data.path"));
     REQUIRE(holds(no_path, "scripts/get_data.sh " + name));
-    const Error no_folder = error_of({name, "/nonexistent/folder", 0, 0, 1});
+    const Error no_folder = error_of({set, "/nonexistent/folder", 0, 0, 1});
     REQUIRE(no_folder.kind() == Kind::data);
     REQUIRE(holds(no_folder, "/nonexistent/folder"));
     REQUIRE(holds(no_folder, "scripts/get_data.sh " + name));
@@ -112,7 +102,7 @@ TEST_CASE("CIFAR is found in its folder and in the folder above", "[dataset]") {
   put_sparse(inner / "train.bin", 50000u * 3074u);
   put_sparse(inner / "test.bin", 10000u * 3074u);
   for (const fs::path& path : {folder.path(), inner}) {
-    const DatasetPair pair = open_dataset({"cifar100", path.string(), 100, 0, 1});
+    const DatasetPair pair = open_dataset({sets::cifar100, path.string(), 100, 0, 1});
     REQUIRE(pair.train->size() == 100);
     REQUIRE(pair.test->size() == 10000);
     REQUIRE(pair.train->classes() == 100);
@@ -131,7 +121,7 @@ TEST_CASE("CIFAR-10 wants all six files at their full size", "[dataset]") {
   for (int i = 1; i <= 5; ++i) {
     put_sparse(folder.path() / ("data_batch_" + std::to_string(i) + ".bin"), 30730000);
   }
-  const DatasetOptions options{"cifar10", folder.path().string(), 0, 0, 1};
+  const DatasetOptions options{sets::cifar10, folder.path().string(), 0, 0, 1};
   REQUIRE(holds(error_of(options), "test_batch.bin"));
   put_sparse(folder.path() / "test_batch.bin", 30729999);
   const Error truncated = error_of(options);
@@ -147,11 +137,24 @@ TEST_CASE("CIFAR-10 wants all six files at their full size", "[dataset]") {
 
 TEST_CASE("Fashion-MNIST names the missing file and its package", "[dataset]") {
   const TemporaryFolder folder;
-  const Error error = error_of({"fashion-mnist", folder.path().string(), 0, 0, 1});
+  const Error error = error_of({sets::fashion_mnist, folder.path().string(), 0, 0, 1});
   REQUIRE(error.kind() == Kind::data);
   REQUIRE(holds(error, "train-images-idx3-ubyte.gz"));
   REQUIRE(holds(error, folder.path().string()));
   REQUIRE(holds(error, "dataset-fashion-mnist"));
+}
+
+TEST_CASE("what a row says of its set is what is read", "[dataset]") {
+  for (const Entry<DatasetRow> set : DatasetRow::all()) {
+    if (set->needs_files) continue;
+    CAPTURE(set->name);
+    const DatasetPair pair = open_dataset({.set = set});
+    CHECK(pair.train->size() == set->facts.train);
+    CHECK(pair.test->size() == set->facts.test);
+    CHECK(pair.train->shape() == set->facts.shape);
+    CHECK(pair.train->classes() == set->facts.classes);
+    CHECK(pair.normalization.mean.size() == static_cast<std::size_t>(set->facts.shape.channels));
+  }
 }
 
 TEST_CASE("Debian's Fashion-MNIST is read whole and normalised", "[dataset]") {
@@ -159,7 +162,7 @@ TEST_CASE("Debian's Fashion-MNIST is read whole and normalised", "[dataset]") {
     WARN("dataset-fashion-mnist is not installed");
     return;
   }
-  const DatasetPair pair = open_dataset({"fashion-mnist", "", 0, 0, 1});
+  const DatasetPair pair = open_dataset({sets::fashion_mnist, "", 0, 0, 1});
   REQUIRE(pair.train->size() == 60000);
   REQUIRE(pair.test->size() == 10000);
   REQUIRE(pair.train->shape() == ImageShape{1, 28, 28});
@@ -181,13 +184,12 @@ TEST_CASE("Debian's Fashion-MNIST is read whole and normalised", "[dataset]") {
 }
 
 TEST_CASE("every class of every set has a name of its own", "[dataset]") {
-  for (const DatasetInfo& info : list_datasets()) {
-    CAPTURE(info.name);
-    const std::vector<std::string> names = class_names(info.name);
-    const auto classes = static_cast<std::size_t>(dataset_facts(info.name).classes);
-    CHECK(names.size() == classes);
-    CHECK(std::set(names.begin(), names.end()).size() == classes);
+  for (const Entry<DatasetRow> set : DatasetRow::all()) {
+    CAPTURE(set->name);
+    const auto classes = static_cast<std::size_t>(set->facts.classes);
+    CHECK(set->class_names.size() == classes);
+    CHECK(std::set(set->class_names.begin(), set->class_names.end()).size() == classes);
   }
-  CHECK(open_dataset({"synthetic", "", 10, 10, 1}).class_names.front() == "0 degrees, 4 pixels");
-  CHECK_THROWS_AS(class_names("no such set"), Error);
+  CHECK(open_dataset({sets::synthetic, "", 10, 10, 1}).class_names.front() ==
+        "0 degrees, 4 pixels");
 }

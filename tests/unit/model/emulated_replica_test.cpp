@@ -15,7 +15,7 @@ namespace {
 const data::Batch kNoBatch;
 
 std::unique_ptr<Replica> published(const std::string& name, const EmulationOptions& options = {}) {
-  return make_emulated_replica(make_replica(published_options(name)), options);
+  return make_emulated_replica(make_replica(published_options(*ModelRow::all().at(name))), options);
 }
 
 std::vector<float> gradient_after(Replica& replica, int steps) {
@@ -33,7 +33,7 @@ TEST_CASE("an emulated board has the published network's layout", "[emulation]")
   // torchvision's documentation; He et al. for CIFAR with projections.
   const auto [name, parameters] = GENERATE(table<std::string, std::size_t>(
       {{"resnet18", 11'689'512}, {"resnet50", 25'557'032}, {"resnet20", 272'474}}));
-  const auto real = make_replica(published_options(name));
+  const auto real = make_replica(published_options(*ModelRow::all().at(name)));
   const auto emulated = published(name);
   CHECK(total_count(emulated->layout()) == parameters);
   CHECK(emulated->parameters().size() == parameters);
@@ -50,7 +50,7 @@ TEST_CASE("multiply-adds per image are the published ones", "[emulation]") {
   // torchvision's documentation lists them as GFLOPS; ResNet-20's from its 19 convolutions by hand.
   const auto [name, giga] = GENERATE(table<std::string, double>(
       {{"resnet18", 1.81}, {"resnet34", 3.66}, {"resnet50", 4.09}, {"resnet20", 0.0408}}));
-  const ModelOptions options = published_options(name);
+  const ModelOptions options = published_options(*ModelRow::all().at(name));
   const auto work = multiply_adds(make_replica(options)->layout(), options.input.height);
   CAPTURE(name);
   CHECK(std::accumulate(work.begin(), work.end(), 0.0) / 1e9 == Approx(giga).epsilon(0.015));
@@ -102,7 +102,7 @@ TEST_CASE("values are Laplace's and scale with the fan-in", "[emulation]") {
 
 TEST_CASE("slices come ready in reverse order, not before their time", "[emulation]") {
   constexpr double kSeconds = 0.12;
-  const auto options = published_options("resnet20");
+  const auto options = published_options(models::resnet20);
   const auto replica = published("resnet20", {.step_seconds = kSeconds, .image_side = 32});
   const auto work = multiply_adds(replica->layout(), options.input.height);
   const double all = std::accumulate(work.begin(), work.end(), 0.0);

@@ -23,7 +23,11 @@ using test::NormOutput;
 using test::NormShape;
 
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-const auto kKinds = {"batchnorm", "groupnorm", "evonorm-s0", "range-batchnorm", "range-evonorm"};
+std::vector<std::string> all_kinds() {
+  std::vector<std::string> names;
+  for (const Entry<NormalizationRow> row : NormalizationRow::all()) names.emplace_back(row->name);
+  return names;
+}
 
 bool gated(const std::string& kind) { return kind.ends_with("evonorm") || kind == "evonorm-s0"; }
 
@@ -147,7 +151,7 @@ void compare_with_autograd(const std::string& kind, const Problem& p) {
 }
 
 TEST_CASE("closed forms are the derivatives of the plain formulas, within 1e-10 in float64") {
-  const std::string kind = GENERATE(values(kKinds));
+  const std::string kind = GENERATE(from_range(all_kinds()));
   const Case c = GENERATE(values(kCases));
   CAPTURE(kind, c.about);
   compare_with_autograd(kind, Problem(c.shape));
@@ -171,8 +175,9 @@ enum class Form { plain, relu, add_relu };
 
 std::shared_ptr<Normalization> layer(const std::string& kind, const Problem& p) {
   const bool grouped = kind == "groupnorm" || gated(kind);
-  auto norm = make_normalization({kind, grouped ? static_cast<int>(p.shape.groups) : 0},
-                                 static_cast<std::int64_t>(p.shape.c));
+  auto norm = make_normalization(
+      {NormalizationRow::all().at(kind), grouped ? static_cast<int>(p.shape.groups) : 0},
+      static_cast<std::int64_t>(p.shape.c));
   const at::NoGradGuard no_grad;
   auto parameters = norm->named_parameters();
   parameters["weight"].copy_(p.weight);
@@ -211,7 +216,7 @@ at::Tensor gradient_before(const std::string& kind, Problem& p, Form form) {
 }
 
 TEST_CASE("outputs and gradients of every layer are the closed forms', on all instruction sets") {
-  const std::string kind = GENERATE(values(kKinds));
+  const std::string kind = GENERATE(from_range(all_kinds()));
   const Case c = GENERATE(values(kCases));
   const auto form = GENERATE(Form::plain, Form::relu, Form::add_relu);
   CAPTURE(kind, c.about, static_cast<int>(form));
@@ -265,7 +270,7 @@ TEST_CASE("of equal extremes the first one has the gradient") {
 }
 
 TEST_CASE("a mean far from zero costs no more digits than the input has lost") {
-  const std::string kind = GENERATE(values(kKinds));
+  const std::string kind = GENERATE(from_range(all_kinds()));
   CAPTURE(kind);
   const Problem p({4, 16, 8, 8, 8}, 100.0);
   const NormOutput want = oracle(kind, p, p.g);
@@ -275,7 +280,7 @@ TEST_CASE("a mean far from zero costs no more digits than the input has lost") {
 }
 
 TEST_CASE("results do not depend on threads or on the layout of the input") {
-  const std::string kind = GENERATE(values(kKinds));
+  const std::string kind = GENERATE(from_range(all_kinds()));
   CAPTURE(kind);
   const Problem p({6, 16, 40, 32, 8});
   const auto results = [&](int threads, const Problem& problem) {
@@ -334,7 +339,7 @@ TEST_CASE("range batch norm's running values are a tenth old, nine tenths new") 
 }
 
 TEST_CASE("not a number stays visible") {
-  const std::string kind = GENERATE(values(kKinds));
+  const std::string kind = GENERATE(from_range(all_kinds()));
   CAPTURE(kind);
   Problem p({2, 16, 8, 8, 8});
   p.x[1][3][2][2] = std::numeric_limits<float>::quiet_NaN();
@@ -379,14 +384,13 @@ std::string message(const NormalizationOptions& options, std::int64_t channels) 
 
 TEST_CASE("what a layer cannot normalize is a usage error that names it and a way out") {
   using Catch::Matchers::Contains;
-  CHECK_THAT(message({"layernorm", 0}, 16), Contains("evonorm-s0") && Contains("layernorm"));
-  CHECK_THAT(message({"evonorm-s0", 0}, 12), Contains("8 groups of 12 channels"));
-  CHECK_THAT(message({"groupnorm", 5}, 16), Contains("model.norm_groups"));
-  CHECK_THAT(message({"batchnorm", 4}, 16), Contains("model.norm_groups"));
-  CHECK(message({"groupnorm", 16}, 16) == "no error");
+  CHECK_THAT(message({normalizations::evonorm_s0, 0}, 12), Contains("8 groups of 12 channels"));
+  CHECK_THAT(message({normalizations::groupnorm, 5}, 16), Contains("model.norm_groups"));
+  CHECK_THAT(message({normalizations::batchnorm, 4}, 16), Contains("model.norm_groups"));
+  CHECK(message({normalizations::groupnorm, 16}, 16) == "no error");
 
   const std::string kind = GENERATE("range-batchnorm", "range-evonorm");
-  const auto norm = make_normalization({kind, 0}, 16);
+  const auto norm = make_normalization({NormalizationRow::all().at(kind), 0}, 16);
   norm->set_path("layer2.0.bn1");
   const auto side = GENERATE(1, 3);  // 1, 9 pixels: too few, no multiple
   try {

@@ -36,9 +36,10 @@ class Folder {
   std::filesystem::path path_;
 };
 
-std::unique_ptr<Replica> resnet20(std::uint64_t seed, const char* shortcut = "projection",
-                                  const char* normalization = "batchnorm") {
-  return make_replica({.name = "resnet20",
+std::unique_ptr<Replica> resnet20(
+    std::uint64_t seed, Shortcut shortcut = Shortcut::projection,
+    Entry<NormalizationRow> normalization = normalizations::batchnorm) {
+  return make_replica({.model = models::resnet20,
                        .input = kCifar,
                        .normalization = normalization,
                        .shortcut = shortcut,
@@ -63,9 +64,11 @@ std::string message_of(Kind kind, const Action& action) {
 TEST_CASE("weights come back bit by bit, buffers included") {
   const Folder folder;
   const auto batch = random_batch(8, kCifar);
-  const char* const normalization = GENERATE("batchnorm", "evonorm-s0", "range-batchnorm");
-  const auto one = resnet20(1, "projection", normalization);
-  const auto other = resnet20(2, "projection", normalization);
+  const auto normalization =
+      GENERATE(Entry(normalizations::batchnorm), Entry(normalizations::evonorm_s0),
+               Entry(normalizations::range_batchnorm));
+  const auto one = resnet20(1, Shortcut::projection, normalization);
+  const auto other = resnet20(2, Shortcut::projection, normalization);
   one->forward_backward(batch, {});  // moves the running statistics
   one->save_weights(folder.file("model.pt"));
   CHECK(folder.count() == 1);  // no temporary file stays
@@ -82,13 +85,13 @@ TEST_CASE("a file that does not fit is refused with a name, and nothing is loade
   const auto before = copy(replica->parameters());
   const auto refusal = [&] { return message_of(Kind::data, [&] { replica->load_weights(path); }); };
 
-  resnet20(2, "padding")->save_weights(path);
+  resnet20(2, Shortcut::padding)->save_weights(path);
   CHECK_THAT(refusal(), Contains("layer2.0.downsample.0.weight"));
-  resnet20(2, "projection", "evonorm-s0")->save_weights(path);
+  resnet20(2, Shortcut::projection, normalizations::evonorm_s0)->save_weights(path);
   CHECK_THAT(refusal(), Contains("bn1.") && Contains("in the weights file"));
-  make_replica({.name = "resnet56", .input = kCifar})->save_weights(path);
+  make_replica({.model = models::resnet56, .input = kCifar})->save_weights(path);
   CHECK_THAT(refusal(), Contains("layer1.3.") && Contains("model.name"));
-  make_replica({.name = "resnet20", .input = kCifar, .classes = 100})->save_weights(path);
+  make_replica({.model = models::resnet20, .input = kCifar, .classes = 100})->save_weights(path);
   CHECK_THAT(refusal(), Contains("fc.weight") && Contains("[10, 64]") && Contains("[100, 64]"));
   const auto broken = resnet20(3);
   broken->parameters()[0] = std::numeric_limits<float>::infinity();

@@ -17,8 +17,8 @@ const Layout& layout_of(const std::string& name) {
   static std::map<std::string, Layout> known;
   Layout& layout = known[name];
   if (layout.empty()) {
-    model::ModelOptions options = model::published_options(name);
-    options.normalization = "evonorm-s0";
+    model::ModelOptions options = model::published_options(*model::ModelRow::all().at(name));
+    options.normalization = model::normalizations::evonorm_s0;
     layout = model::make_replica(options)->layout();
   }
   return layout;

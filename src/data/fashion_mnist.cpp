@@ -1,0 +1,50 @@
+// Fashion-MNIST: grey pictures of clothes.
+//
+// Source   H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747; class names from table 2
+
+#include "data/catalogue.hpp"
+#include "data/files.hpp"
+#include "data/formats.hpp"
+
+namespace eqt::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDebianFolder = "/usr/share/datasets/fashion-mnist";
+constexpr std::string_view kRemedy =
+    "install Debian's dataset-fashion-mnist or run scripts/get_data.sh fashion-mnist";
+
+constexpr std::array<std::string_view, 10> kFashionClasses = {
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+    "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+
+LabelledSets read_fashion_mnist(const DatasetOptions& options) {
+  const DatasetFacts& facts = sets::fashion_mnist.facts;
+  const fs::path given = options.path.empty() ? fs::path(kDebianFolder) : fs::path(options.path);
+  const fs::path folder = find_folder(given, "FashionMNIST/raw", kRemedy);
+  const auto read = [&](const std::string& prefix, std::size_t count) {
+    const auto find = [&](const std::string& name) {
+      return find_file(folder, {name + ".gz", name}, kRemedy);
+    };
+    const fs::path images = find(prefix + "-images-idx3-ubyte");
+    const fs::path labels = find(prefix + "-labels-idx1-ubyte");
+    return read_idx(images, labels, count, facts.shape, facts.classes, kRemedy);
+  };
+  return {read("train", facts.train), read("t10k", facts.test)};
+}
+
+}  // namespace
+
+const DatasetRow sets::fashion_mnist = {
+    .name = "fashion-mnist",
+    .about = "60,000 + 10,000 grey 28 x 28 images, 10 classes",
+    .title = "Fashion-MNIST",
+    .facts = {.shape = {1, 28, 28}, .classes = 10, .train = 60000, .test = 10000},
+    .mean = {0.2860},
+    .deviation = {0.3530},
+    .class_names = kFashionClasses,
+    .needs_files = true,
+    .read = read_fashion_mnist};
+
+}  // namespace eqt::data

@@ -1,0 +1,37 @@
+#include "model/catalogue.hpp"
+
+#include <array>
+
+namespace eqt::model {
+
+#define EQT_MODEL(id, ...) const ModelRow models::id = {.name = #id, __VA_ARGS__};
+#include "model/models.def"
+
+#define EQT_NORMALIZATION(id, ...) const NormalizationRow normalizations::id = {__VA_ARGS__};
+#include "model/normalizations.def"
+
+const Catalogue<ModelRow>& ModelRow::all() {
+  static const Catalogue<ModelRow> rows = {
+#define EQT_MODEL(id, ...) models::id,
+#include "model/models.def"
+  };
+  return rows;
+}
+
+const Catalogue<NormalizationRow>& NormalizationRow::all() {
+  static const Catalogue<NormalizationRow> rows = {
+#define EQT_NORMALIZATION(id, ...) normalizations::id,
+#include "model/normalizations.def"
+  };
+  return rows;
+}
+
+std::span<const Named<Shortcut>> names_of(Shortcut) {
+  static constexpr std::array<Named<Shortcut>, 2> kNames = {{
+      {Shortcut::projection, "projection", "1 x 1 convolution (option B of He et al. 2016)"},
+      {Shortcut::padding, "padding", "stride and zero channels, no parameters (option A)"},
+  }};
+  return kNames;
+}
+
+}  // namespace eqt::model

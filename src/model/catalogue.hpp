@@ -1,0 +1,61 @@
+// The networks and normalization layers that the program knows, one row each, without torch:
+// models.def and normalizations.def have the rows, each network's own file what builds it.
+
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/catalogue.hpp"
+#include "data/dataset.hpp"
+
+namespace eqt::model {
+
+/// The images that a network was published with.
+struct PublishedInput {
+  data::ImageShape images;
+  int classes = 0;
+};
+inline constexpr PublishedInput kImageNet{{3, 224, 224}, 1000}, kCifar10{{3, 32, 32}, 10};
+
+inline constexpr int kSmallImages = 64;    // [pixels] the side up to which images count as small
+inline constexpr int kLargestSide = 1024;  // [pixels] of images for any network
+
+struct ModelRow {
+  std::string_view name;   // in configs
+  std::string_view title;  // in tables of results
+  std::string_view about;  // one line
+  PublishedInput published = kImageNet;
+  int largest_side = kLargestSide;  // [pixels] of the images that it takes
+  bool normalizes = true;           // it has normalization layers
+  bool pads_shortcuts = false;      // it takes Shortcut::padding
+
+  static const Catalogue<ModelRow>& all();
+};
+
+namespace models {
+#define EQT_MODEL(id, ...) extern const ModelRow id;
+#include "model/models.def"
+}  // namespace models
+
+struct NormalizationRow {
+  std::string_view name;   // in configs
+  std::string_view about;  // one line
+  // Groups of channels with statistics of their own, as published; 0: the layer has none.
+  int groups = 0;
+  bool replaces_bias = false;  // its shift does the work of the bias that VGG's convolutions have
+  bool needs_chunks = false;   // it cuts every sample into chunks, which not all image sizes allow
+
+  static const Catalogue<NormalizationRow>& all();
+};
+
+namespace normalizations {
+#define EQT_NORMALIZATION(id, ...) extern const NormalizationRow id;
+#include "model/normalizations.def"
+}  // namespace normalizations
+
+/// Shortcuts of residual networks where the shape changes.
+enum class Shortcut { projection, padding };
+std::span<const Named<Shortcut>> names_of(Shortcut);
+
+}  // namespace eqt::model
