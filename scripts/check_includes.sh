@@ -48,6 +48,7 @@ declare -A libraries=(
   [libzip]="weights"
   [libpng]="metrics"
   [isal]="metrics"
+  [plugin]="codec"
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
@@ -67,6 +68,7 @@ library_of() {
     zip.h) echo libzip ;;
     png.h) echo libpng ;;
     isa-l/*) echo isal ;;
+    equant/*) echo plugin ;;
     hwy/*) echo highway ;;
     xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;

@@ -6,6 +6,7 @@
 #include "app/manual.hpp"
 #include "app/unknown_arguments.hpp"
 #include "app/verbs.hpp"
+#include "codec/plugin.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 
@@ -15,7 +16,18 @@ namespace {
 // A float32 gradient of 1 GiB; a compressor's own buffers are several times that.
 constexpr std::size_t kMaxBenchValues = std::size_t{1} << 28;
 
+/// For the help and so that the option is known: load_plugins() has read it.
+void add_plugin_option(CLI::App& app) {
+  app.add_option_function<std::vector<std::string>>(
+         "--plugin", [](const std::vector<std::string>&) {},
+         "Shared object with a compressor of your own; may be given again")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+}
+
 void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets) {
+  add_plugin_option(app);
   app.add_option("--config", path, "Config file (JSON)")->type_name("FILE");
   app.add_option("--set", sets, "Override a config key; later wins")
       ->type_name("KEY=JSON")
@@ -27,6 +39,7 @@ void add_bench_options(CLI::App& app, bench::BenchCommand& bench) {
   app.require_subcommand(0, 1);
   CLI::App* codecs = app.add_subcommand(
       "codecs", "Per compressor: encode, decode-and-add, bits per value, variance and its bound");
+  add_plugin_option(*codecs);
   codecs->add_option("--values", bench.values, "Size of the gradient [25557032]")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxBenchValues));
@@ -45,6 +58,7 @@ CLI::App* add_bench_collectives(CLI::App& app, bench::BenchCollectivesCommand& b
   CLI::App* collectives = app.add_subcommand(
       "collectives",
       "Under mpirun, per collective: milliseconds, bytes on the wire, ratio to MPI_Allreduce");
+  add_plugin_option(*collectives);
   collectives
       ->add_option("--values", bench.values,
                    "Size of the gradient; may be given again [272474 1050000 11173962]")
@@ -75,6 +89,12 @@ void require_bench_verb(const CLI::App& bench) {
     fail(Kind::usage,
          "bench: expected what to measure, codecs or collectives, found nothing; try equant-train "
          "bench --help");
+}
+
+void add_list_options(CLI::App& app, ListCommand& list) {
+  add_plugin_option(app);
+  app.add_option("category", list.category)->check(CLI::IsMember(list_categories()));
+  app.add_flag("--json", list.json, "As JSON");
 }
 
 constexpr int kMaxCheckedRanks = 65536;
@@ -149,6 +169,16 @@ bool parsed(CLI::App& app, int argc, char** argv) {
 
 }  // namespace
 
+void load_plugins(int argc, char** argv) {
+  constexpr std::string_view kOption = "--plugin", kWithValue = "--plugin=";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == kOption && i + 1 < argc) codec::load_plugin(argv[++i]);
+    if (word.starts_with(kWithValue))
+      codec::load_plugin(std::string(word.substr(kWithValue.size())));
+  }
+}
+
 Command parse_command_line(int argc, char** argv) {
   CLI::App app("Trains a network on every MPI rank and averages compressed gradients.",
                "equant-train");
@@ -168,10 +198,10 @@ Command parse_command_line(int argc, char** argv) {
 
   ListCommand list;
   CLI::App* list_app = app.add_subcommand("list", "Names that configs may use");
-  list_app->add_option("category", list.category)->check(CLI::IsMember(list_categories()));
-  list_app->add_flag("--json", list.json, "As JSON");
+  add_list_options(*list_app, list);
 
   CLI::App* schema_app = app.add_subcommand("schema", "JSON Schema of the config");
+  add_plugin_option(*schema_app);
 
   bench::BenchCommand bench;
   CLI::App* bench_app = app.add_subcommand("bench", "Speed and error of compressors, collectives");

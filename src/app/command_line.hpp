@@ -53,6 +53,10 @@ using Command =
                  bench::BenchCollectivesCommand, analyze::AnalyzeCommand, doctor::DoctorCommand,
                  ReportCommand, PrintCommand>;
 
+/// Loads what --plugin names. Before parse_command_line(), whose options list compressors.
+/// @throws Error{usage}
+void load_plugins(int argc, char** argv);
+
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);
 

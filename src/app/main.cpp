@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
   using namespace eqt::app;
   take_write_errors();
   try {
+    load_plugins(argc, argv);
     return flushed(std::visit(
         Overloaded{
             [&](const TrainCommand& train) { return run_train(train, argc, argv); },

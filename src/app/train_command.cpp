@@ -15,6 +15,7 @@
 #include "app/job_config.hpp"
 #include "app/run_records.hpp"
 #include "checkpoint/state_folder.hpp"
+#include "codec/plugin.hpp"
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
 #include "comm/signals.hpp"
@@ -68,10 +69,17 @@ Results results_policy(const TrainCommand& command) {
 /// What ranks must have in common on their command lines before the config is known.
 config::Facts command_facts(const TrainCommand& command) {
   const auto given = [](bool is) { return is ? "given" : "not given"; };
-  return {{"verb", "train"},
-          {"--resume", given(command.resume)},
-          {"--overwrite", given(command.overwrite)},
-          {"--simulate", command.simulate > 0 ? fmt::format("{}", command.simulate) : "not given"}};
+  config::Facts facts = {
+      {"verb", "train"},
+      {"--resume", given(command.resume)},
+      {"--overwrite", given(command.overwrite)},
+      {"--simulate", command.simulate > 0 ? fmt::format("{}", command.simulate) : "not given"}};
+  std::string plugins;
+  for (const codec::LoadedPlugin& plugin : codec::loaded_plugins())
+    plugins +=
+        fmt::format("{}{} (hash {:016x})", plugins.empty() ? "" : ", ", plugin.name, plugin.hash);
+  facts.push_back({"--plugin", plugins.empty() ? "not given" : plugins});
+  return facts;
 }
 
 /// Checkpoints are the only results that ranks other than the first may find in their own folders.

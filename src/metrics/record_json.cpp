@@ -1,5 +1,7 @@
 #include "metrics/record_json.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -62,6 +64,14 @@ void add(const ReplicasRecord& r, Json& record) {
   record["evaluation_sent_bytes"] = count(r.evaluation_sent_bytes);
 }
 
+Json plugins_of(const RunRecord& r) {
+  Json plugins = Json::array();
+  for (const PluginRecord& p : r.plugins)
+    plugins.push_back(
+        {{"name", p.name}, {"file", p.file}, {"hash", fmt::format("{:016x}", p.hash)}});
+  return plugins;
+}
+
 }  // namespace
 
 Json json_of(const RunRecord& r) {
@@ -82,6 +92,7 @@ Json json_of(const RunRecord& r) {
           {"compressor", r.compressor},
           {"collective", r.collective},
           {"algorithm", r.algorithm},
+          {"plugins", plugins_of(r)},
           {"parameters", r.parameters},
           {"train_samples", r.train_samples},
           {"test_samples", r.test_samples},

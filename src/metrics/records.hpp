@@ -44,6 +44,13 @@ struct PartitionRecord {
   std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes), first epoch
 };
 
+/// A shared object of the user's own that the run was started with.
+struct PluginRecord {
+  std::string name;        // of its compressor
+  std::string file;        // absolute path
+  std::uint64_t hash = 0;  // XXH3 of the file's bytes
+};
+
 struct RunRecord {
   std::string name;
   std::string version;  // of this program, with git revision
@@ -60,6 +67,7 @@ struct RunRecord {
   StepId steps_per_epoch = 0;
   StepId total_steps = 0;
   std::string model, dataset, compressor, collective, algorithm;
+  std::vector<PluginRecord> plugins;
   std::string config_json;  // the resolved config
   bool emulated = false;    // no network was run; sinks say so with every record
   bool simulated = false;   // one process played all ranks; sinks say so with every record

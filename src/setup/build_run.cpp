@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "codec/plugin.hpp"
 #include "codec/simd.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
@@ -202,6 +203,8 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   record.compressor = config.compressor.name->name;
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm->name;
+  for (const codec::LoadedPlugin& plugin : codec::loaded_plugins())
+    record.plugins.push_back({plugin.name, plugin.path, plugin.hash});
   record.config_json = config::resolved_json(settled_config(config, run));
   record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(record.ranks);
   return record;

@@ -1,0 +1,29 @@
+// Compressors in shared objects of users' own. Their contract is
+// include/equant/compressor_plugin.h.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace eqt::codec {
+
+/// A shared object whose compressor is in the catalogue.
+struct LoadedPlugin {
+  std::string path;        // absolute
+  std::string name;        // of its compressor
+  std::uint64_t hash = 0;  // checksum() of the file
+};
+
+/// Loads a shared object and appends its compressor to CompressorRow::all(). Before a config is
+/// read, and not beside other threads. A plugin that crashes ends the process with exit code 70 and
+/// a sentence, now and later.
+/// @throws Error{usage} for a file that is no plugin, or one of another version or with a taken
+/// name
+void load_plugin(const std::string& path);
+
+/// In the order in which they were loaded.
+std::span<const LoadedPlugin> loaded_plugins();
+
+}  // namespace eqt::codec

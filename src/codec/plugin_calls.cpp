@@ -1,0 +1,58 @@
+#include "codec/plugin_calls.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace eqt::codec {
+namespace {
+
+constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+// Of the plugin that this thread is inside; null: none.
+thread_local const char* sentence_of_thread = nullptr;
+
+std::array<struct sigaction, kCrashes.size()> earlier_actions{};
+
+extern "C" void tell_crash(int signal) {
+  if (sentence_of_thread != nullptr) {
+    [[maybe_unused]] const ssize_t written =
+        write(STDERR_FILENO, sentence_of_thread, std::strlen(sentence_of_thread));
+    _exit(static_cast<int>(Kind::bug));
+  }
+  // Not ours: it happens again under whoever knew of it before.
+  for (std::size_t i = 0; i < kCrashes.size(); ++i)
+    if (kCrashes[i] == signal) sigaction(signal, &earlier_actions[i], nullptr);
+  raise(signal);
+}
+
+}  // namespace
+
+CrashSentence::CrashSentence(const std::string& what)
+    : text_(fmt::format("equant-train: {}: {} crashed in its own code; run it under a debugger, or "
+                        "leave --plugin out\n",
+                        kind_name(Kind::bug), what)) {}
+
+InsidePlugin::InsidePlugin(const CrashSentence& sentence) : before_(sentence_of_thread) {
+  sentence_of_thread = sentence.text();
+}
+
+InsidePlugin::~InsidePlugin() { sentence_of_thread = before_; }
+
+void watch_for_crashes() {
+  struct sigaction action {};
+  action.sa_handler = tell_crash;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kCrashes.size(); ++i) {
+    struct sigaction earlier {};
+    sigaction(kCrashes[i], &action, &earlier);
+    if (earlier.sa_handler != tell_crash) earlier_actions[i] = earlier;
+  }
+}
+
+}  // namespace eqt::codec
