@@ -189,7 +189,8 @@ std::vector<Setting> settings_of(const Json& config, const Json& defaults) {
   std::vector<Setting> settings, usual;
   add_settings(config, "", settings);
   add_settings(defaults, "", usual);
-  std::ranges::stable_partition(settings, [&](const Setting& setting) {
+  // Not std::ranges::stable_partition, which Clang 14 cannot compile with GCC 12's library.
+  std::stable_partition(settings.begin(), settings.end(), [&](const Setting& setting) {
     return std::ranges::find(usual, setting) == usual.end();
   });
   return settings;
