@@ -6,8 +6,10 @@ add_test(NAME lint.include_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/includ
 add_test(NAME lint.format COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_format.sh)
 add_test(NAME lint.markdown COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_markdown.sh)
 add_test(NAME lint.markdown_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/markdown_rules.sh)
+add_test(NAME lint.licence COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_licence.sh)
+add_test(NAME lint.licence_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/licence_rules.sh)
 set_tests_properties(lint.includes lint.include_rules lint.format lint.markdown
-  lint.markdown_rules PROPERTIES
+  lint.markdown_rules lint.licence lint.licence_rules PROPERTIES
   LABELS lint TIMEOUT 60 SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 
 # Each header of src/ alone in a source file, but for those that a source of their name includes

@@ -17,7 +17,7 @@ fail() {
 }
 
 # usage: prints the comment at the head of the running script (its help text).
-usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
+usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 && !/SPDX-License/ { sub(/^# ?/, ""); print }' "$0"; }
 
 # value_of OPTION COUNT: leaves with a sentence when OPTION is the last word of COUNT arguments.
 value_of() { [[ $2 -ge 2 ]] || fail 2 "$1 needs a value; see --help."; }
