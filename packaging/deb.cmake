@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # `cpack -G DEB` in the build folder: equant-train, libequant-codec0 and equant-train-dev.
 
 set(CPACK_GENERATOR DEB)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` and `cpack -G DEB` put where. Three parts, a Debian package each:
 #
 #   program   equant-train with its scripts, configs, documents, manual page and completion

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures every compressor on one core and writes a table in Markdown: each at its defaults, then
 # the settings that change speed or size most.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Sweeps collectives over ranks, link rates, sizes and compressors, every rank on a host of its own
 # (netlab.sh), each beside MPI_Allreduce of float32 on the same links. Writes CSV, a Markdown table in
 # which speed-ups are against the fastest float32, and a plot where gnuplot is installed.

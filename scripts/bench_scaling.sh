@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures how synchronization scales with boards that are not there: a fixed global batch is shared
 # by more and more boards, each on a host of its own behind a shaped link (netlab.sh). A board's
 # computing is a wait (train.emulate_compute); encoding, sending and decoding are real. Writes a

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures training behind slow links: seconds per step of several ways to synchronise, every rank on
 # a host of its own (netlab.sh), beside PyTorch DDP on Gloo on the same links. Prints a Markdown
 # table, ready for a document, with its machine, bursts and what it is measured against.

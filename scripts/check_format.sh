@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks that src/ and tests/ are formatted as .clang-format says (LLVM 14, Debian's clang-format-14)
 # and that no comment is longer than its 100 columns.
 #

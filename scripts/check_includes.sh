@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks that every room in src/ includes only what src/README.md lets it include.
 #
 #   scripts/check_includes.sh [SOURCE_FOLDER]

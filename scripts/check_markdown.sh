@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks every Markdown file of the project: no line is longer than 120 columns, and every relative link
 # names a file, and a heading in it, that exist.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the fuzzers with Clang in build/fuzz (AddressSanitizer, UndefinedBehaviorSanitizer) and lets
 # them loose on every reader of bytes from outside: decoders, config, graph, IDX, CIFAR,
 # NumPy arrays and their layouts, weights, checkpoints, run folders.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts the files of a data set in place and prints the folder to set data.path to.
 set -euo pipefail
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Several boards on one machine: runs CMD under mpirun, every rank on a host of its own behind a
 # link of limited rate, prints what each link carried, and passes CMD's exit code on.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Draws which classes each rank of a run trained on: one stacked bar per rank, from the run record in
 # RUN_DIR/metrics.jsonl. Needs python3 and gnuplot.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Trains a ResNet on Fashion-MNIST over MPI ranks that send compressed gradients, from nothing:
 # installs the Debian packages that are missing, builds build/release/equant-train, trains with
 # configs/quickstart.json and prints a table of results. Run it again: nothing is rebuilt.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs equant-train on several hosts. When one fails or is cut off it starts again, from the newest
 # checkpoint, on those that answer.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs equant-train on several hosts under Open MPI and passes its exit code on. Looks first whether
 # every host answers and has the program and the interface, and says in a sentence what is wrong.
 #

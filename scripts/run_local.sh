@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs equant-train on this machine under MPI and passes its exit code on.
 #
 #   scripts/run_local.sh [options] CONFIG.json [equant-train arguments]

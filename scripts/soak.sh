@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Random faults against checkpoints, for as long as you like: runs are broken again and again, resumed
 # each time, and must end with the parameters of a run that nobody disturbed.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs every combination of configs or rows, values and seeds and makes one table of the results.
 # Options, resuming and columns: scripts/sweep.sh --help
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing, builds everything and runs every test that CI runs:
 # all labels but bench and long, in build/release. Run it again: nothing is rebuilt.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Cross-builds the rooms that need neither MPI nor LibTorch for arm64 (configs need MPI: they name
 # collectives), runs their tests under qemu and compares the bytes that compressors write there with
 # those of this machine. Run it again: nothing is downloaded or rebuilt.

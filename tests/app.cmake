@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 if(TARGET eqt_config)
   eqt_test(config_unit LABEL unit LINK eqt_config
     SOURCES unit/config/combinations_test.cpp unit/config/config_docs_test.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(checkpoint_unit LABEL unit LINK eqt_checkpoint eqt_xxhash SOURCES
   unit/checkpoint/state_file_test.cpp unit/checkpoint/places_test.cpp
   unit/checkpoint/state_folder_test.cpp)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(codec_adaptive_unit LABEL unit LINK eqt_codec eqt_hwy SOURCES
   unit/codec/adaptive_levels_test.cpp)
 eqt_test(codec_adaptive_property LABEL property LINK eqt_codec eqt_hwy SOURCES

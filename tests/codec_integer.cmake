@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(codec_integer_unit LABEL unit LINK eqt_codec eqt_hwy SOURCES
   unit/codec/integer_kernels_test.cpp)
 eqt_test(codec_integer_property LABEL property LINK eqt_decoders eqt_hwy SOURCES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(codec_levels_unit LABEL unit LINK eqt_codec eqt_hwy SOURCES
   unit/codec/bit_stream_test.cpp
   unit/codec/elias_test.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(codec_low_rank_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES unit/codec/atoms_test.cpp unit/codec/low_rank_test.cpp)
 eqt_test(codec_low_rank_property LABEL property LINK eqt_codec eqt_hwy

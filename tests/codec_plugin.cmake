@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Compressors in shared objects: the example, and one plugin for each way to break the contract.
 
 function(eqt_plugin name source)

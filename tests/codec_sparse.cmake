@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES
   unit/codec/entries_test.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(core_unit LABEL unit LINK eqt_core SOURCES
   unit/core/catalogue_test.cpp
   unit/core/checked_test.cpp

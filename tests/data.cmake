@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(data_unit LABEL unit LINK eqt_data ZLIB::ZLIB
   SOURCES unit/data/formats_test.cpp unit/data/image_set_test.cpp unit/data/synthetic_test.cpp
           unit/data/partition_test.cpp unit/data/skew_partition_test.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The whole program, as users run it. Each script is one test; e2e/lib.sh holds their words.
 
 function(eqt_e2e_test script timeout)  # further arguments are the script's

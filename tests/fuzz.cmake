@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Decoders against bytes that no encoder made. One table of them, support/decoder_table.cpp, serves
 # the damaged messages here, the fuzzer, the hashes of encoded bytes and the speed rows.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Properties of decentralised training.
 
 eqt_mpi_test(gossip_oracle RANKS 2 3 4 5 8 LINK eqt_train SOURCES mpi/gossip_oracle_test.cpp)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Checks of the sources: formatting, includes between rooms, headers that compile on their own,
 # Markdown.
 

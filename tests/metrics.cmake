@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(metrics_unit LABEL unit LINK eqt_metrics nlohmann_json::nlohmann_json PNG::PNG
   SOURCES unit/metrics/console_sink_test.cpp unit/metrics/event_sink_test.cpp unit/metrics/folder_sink_test.cpp
           unit/metrics/gnuplot_test.cpp unit/metrics/gradient_file_test.cpp unit/metrics/partition_text_test.cpp

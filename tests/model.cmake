@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
   SOURCES unit/model/emulated_replica_test.cpp unit/model/norm_kernels_test.cpp
           unit/model/plain_network_test.cpp unit/model/replica_test.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(optim_unit LABEL unit LINK eqt_optim
   SOURCES unit/optim/sgd_test.cpp unit/optim/schedule_test.cpp)
 

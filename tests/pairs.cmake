@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Averaging in pairs: rooms topology, gossip and train.
 
 eqt_test(pairs_unit LABEL unit LINK eqt_gossip

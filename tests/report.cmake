@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(report_unit LABEL unit LINK eqt_report nlohmann_json::nlohmann_json
   SOURCES unit/report/drawing_test.cpp unit/report/group_test.cpp unit/report/page_test.cpp
           unit/report/paper_tables_test.cpp unit/report/read_run_test.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(theory_unit LABEL unit LINK eqt_theory SOURCES
   unit/theory/code_length_test.cpp
   unit/theory/convergence_test.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Tests of what starts threads, for the preset tsan: label and target `threads`.
 
 set(threaded codec_parallel data_unit watchdog_unit comm_unit train_unit pairs_unit report_draw

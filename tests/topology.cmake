@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 eqt_test(topology_unit LABEL unit LINK eqt_topology
   SOURCES unit/topology/mixing_matrix_test.cpp unit/topology/topology_test.cpp)
 eqt_test(topology_laws LABEL property LINK eqt_topology

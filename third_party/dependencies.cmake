@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds what the program stands on; never downloads, never builds. Each failure names the Debian
 # package. See README.md beside this file for what each one is for.
 

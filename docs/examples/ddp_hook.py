@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's DistributedDataParallel with gradients that equant's codecs compress, over Gloo.
 
     from ddp_hook import EquantHook

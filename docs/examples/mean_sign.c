@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A plugin for equant-train: the sign of every value and one magnitude, the mean of all magnitudes.
  *
  *   cc -shared -fPIC -O2 -Iinclude -o libmean_sign.so docs/examples/mean_sign.c

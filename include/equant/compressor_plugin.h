@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A compressor of your own for equant-train, in a shared object:
  *
  *   cc -shared -fPIC -O2 -I/usr/include -o libmine.so mine.c

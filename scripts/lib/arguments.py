@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of a command line that argparse does not make."""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Words that every script here uses. Source it; it runs nothing.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hands finished runs to MLflow or to Weights & Biases.
 
   scripts/export_runs.sh --to mlflow DIR...     # into MLFLOW_TRACKING_URI, as MLflow itself takes it

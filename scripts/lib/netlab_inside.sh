@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The inside of scripts/netlab.sh, which sources it as the first process of fresh mount, network
 # and process namespaces and has set the variables that its options name. This network namespace
 # is the switch; every host has a network and a host name of its own.

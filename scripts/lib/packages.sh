@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The Debian packages that building, running and testing need, listed here and nowhere else.
 # Source it after common.sh, then call install_packages with some of the lists.
 # shellcheck shell=bash

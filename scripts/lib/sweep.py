@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs every combination of configs, --set values, seeds, ranks and links; makes one table of the results.
 
 Called by scripts/sweep.sh. Needs nothing beside Python's standard library.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a sweep will take: from runs of it that are finished, or else from a few measured steps.
 
 Runs that differ in seed, rates, partition or number of steps take equally long for a step.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps as JSON files: which configs, values, seeds, ranks and links make the runs of a table.
 
 Everything in such a file is wrong until it was checked: a SweepError is one sentence that names

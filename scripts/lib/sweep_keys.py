@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the config keys that a sweep sets are keys of the program, before anything runs."""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run of a sweep: how it is started, where its results are, and how it ended."""
 
 import hashlib

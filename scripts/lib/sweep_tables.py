@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One table of all runs of a sweep, as text and CSV, and means over seeds."""
 
 import csv

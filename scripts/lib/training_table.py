@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes a Markdown table, and sentences that may be quoted, from the steps of bench_training.sh.
 
 usage: training_table.py STEPS.csv --compressor NAME --ranks N [--machine TEXT]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `analyze`: one function for each thing that can be asked. All print a table, or one JSON object a
 // line, and then draw the plot if one was asked for.
 

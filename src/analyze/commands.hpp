@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The questions that `analyze` answers, as the command line gives them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +90,7 @@ const Setting& setting_of(const Command& command) {
   return *found;
 }
 
-/// What the theorem of the setting wants of the problem.
+/// Checks that the problem has what the setting's theorem needs.
 void check_problem(const AnalyzeConvergenceCommand& command) {
   const theory::Problem& p = command.problem;
   const Setting& setting = setting_of(command);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A gradient that a run wrote with output.dump_gradients.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading of NumPy's array files, of which nothing is believed.
 //
 // Source   NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays", versions 1 to 3

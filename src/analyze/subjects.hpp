@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compressors that an `analyze` question is about, ready to be asked.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyze/table.hpp"
 
 #include <fmt/format.h>
@@ -61,7 +62,7 @@ std::string joined(const std::vector<std::string>& words) {
 /// "qsgd" of "qsgd, 4 bits".
 std::string first_name(const std::string& label) { return label.substr(0, label.find(", ")); }
 
-/// Whether each is of a compressor with a colour of its own, and none of the same as another.
+/// Whether each row is of a compressor with its own colour, and no two are of the same one.
 bool are_compressors(const std::vector<std::string>& labels) {
   std::set<std::string> names;
   for (const std::string& label : labels) names.insert(first_name(label));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers of `analyze`: rows that become a text table or lines of JSON, and data of plots.
 
 #pragma once
@@ -17,7 +18,8 @@ namespace eqt::analyze {
 
 using Row = nlohmann::ordered_json;
 
-/// A column of the text table: numbers stand right with `digits` significant ones, texts left.
+/// A column of the text table: numbers are right-aligned with `digits` significant ones, texts
+/// left.
 struct Column {
   const char* key;  // of the row, "a/b" for a member of a member; absent and null print as "-"
   const char* title;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The values that `analyze variance` and `analyze bits` quantise, cut as training cuts them.
 
 #pragma once

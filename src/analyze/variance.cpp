@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <array>
@@ -28,7 +29,7 @@ std::span<const float> values_of(const codec::Segment& segment, std::span<const 
   return values.subspan(segment.begin, segment.count);
 }
 
-/// Exact variance and its bounds; nothing for codecs whose variance has no formula here.
+/// Exact variance and its bounds; empty for codecs whose variance has no formula here.
 std::optional<theory::VarianceSums> exact_of(const Subject& subject, const Part& part,
                                              std::span<const float> values) {
   theory::VarianceSums sums;
@@ -50,7 +51,7 @@ std::optional<theory::VarianceSums> exact_of(const Subject& subject, const Part&
   return sums;
 }
 
-/// The codec's own promise: of each run by its length, weighted by squares.
+/// The codec's own bound: for each segment by its length, weighted by squares.
 std::optional<double> promise_of(const Subject& subject, const Part& part,
                                  std::span<const float> values) {
   double bound = 0, squares = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyze/analyze.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +33,7 @@ Layout layout_of(const std::string& model, const std::string& normalization) {
   return model::make_replica(options)->layout();
 }
 
-/// What a node gives to MPI for one out-edge in one step.
+/// The bytes that a node gives to MPI for one out-edge in one step.
 struct Frames {
   std::uint64_t count = 0;
   std::uint64_t payload_bytes = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line: one command, its options, nothing resolved yet.
 
 #pragma once

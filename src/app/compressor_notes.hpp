@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a compressor's settings guarantee, before anything is trained with them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // output.dump_gradients: a rank's own gradient as a file, every so many steps.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What TensorBoard shows besides the records: histograms of gradients and of level usage at the end
 // of each epoch, and the samples of the first step.
 

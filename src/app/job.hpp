@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training job between its command line and its run.
 
 #pragma once

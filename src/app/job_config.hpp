@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The config of a job: read once, by rank 0, so that it may come from a pipe; all ranks run from
 // its bytes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // equant-train: parse the command line, then do the one thing it names.
 
 #include <fmt/core.h>
@@ -23,14 +24,14 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-/// Writing where nobody reads, or beyond a limit of the system, shall fail with a reason, not end
-/// the process without a word.
+/// Writing to a closed pipe, or beyond a limit of the system, must fail with a reason instead of
+/// ending the process silently.
 void take_write_errors() {
   (void)std::signal(SIGPIPE, SIG_IGN);
   (void)std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// What stands in buffers until the end can be lost as well.
+/// What is in buffers until the end can also be lost.
 int flushed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   eqt::fail(eqt::Kind::output,
@@ -38,8 +39,8 @@ int flushed(int code) {
             "redirected to and the space left");
 }
 
-/// Of the exception that is being handled. What fmt throws of printing is a system_error like
-/// others and told apart by the stream's state.
+/// The error of the exception that is being handled. fmt reports failed printing as a system_error
+/// like others; the state of the stream tells it apart.
 eqt::comm::Failure failure_of_this_process() {
   try {
     throw;

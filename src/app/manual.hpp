@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The manual page and the completion of the shell, from the tables of options and config keys.
 
 #pragma once

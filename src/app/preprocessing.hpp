@@ -1,4 +1,5 @@
-// What a network expects of its input, as a file beside its weights.
+// SPDX-License-Identifier: Apache-2.0
+// Writes what a network expects of its input to a file beside its weights.
 
 #pragma once
 

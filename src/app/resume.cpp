@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/resume.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ setup::SavedPosition position_in(comm::Communicator& comm, const checkpoint::Sav
   return {.step = set.step(), .epoch = data[0], .batch = data[1], .batches = data[2]};
 }
 
-/// What workers remember is one process's state, and ranks' is many processes'.
+/// The memory of workers is the state of one process, that of ranks of several.
 void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& set, int simulate) {
   const auto numbers = checkpoint::find_numbers(comm, set, train::kSavedWorkers, 1);
   const std::uint64_t saved = numbers ? numbers->front() : 0;

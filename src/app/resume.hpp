@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What --resume finds, and whether this run may continue from it.
 
 #pragma once

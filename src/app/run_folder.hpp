@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder that a run writes to: claimed before training, never taken from another run.
 
 #pragma once

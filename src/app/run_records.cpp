@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/run_records.hpp"
 
 #include <fmt/format.h>

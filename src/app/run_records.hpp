@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run writes beside its steps: who takes the records, the first and the last of them.
 
 #pragma once

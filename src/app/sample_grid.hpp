@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first images of a batch side by side, as the network gets to see them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/train_command.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +42,7 @@ void strike_at_launch() {
   try {
     train::parse_fault(text).strike(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
   } catch (const Error& error) {
-    if (error.kind() == Kind::usage) return;  // all ranks tell it together
+    if (error.kind() == Kind::usage) return;  // all ranks report it together
     throw Error(error.kind(), fmt::format("[rank {}/{}] before MPI_Init: {}", comm::launched_rank(),
                                           comm::launched_size(), error.what()));
   }
@@ -100,10 +101,10 @@ void remove_replaced(const std::string& path, bool resumes, RunFolder* folder,
   comm.agree_after([&] {
     if (folder != nullptr) folder->begin();
     if (!resumes) checkpoint::StateFolder(path).remove_all();
-  });  // ranks may share the folder: nobody writes before all have removed
+  });  // ranks may share the folder: none writes before all have removed
 }
 
-/// Of the start of this job, unlike any other's: rank 0's clock, scrambled.
+/// A number that identifies this start of the job: rank 0's clock, scrambled.
 std::uint64_t draw_start(comm::Communicator& comm) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   std::uint64_t start = mix64(static_cast<std::uint64_t>(now));
@@ -136,7 +137,7 @@ bool is_finished(const std::optional<Resume>& resume, const setup::Run& run,
   return comm.allgather(finished)[0] != 0;
 }
 
-/// @throws Error{usage} on all ranks where a run is finished and left nothing to go on from
+/// @throws Error{usage} on all ranks if a run is finished and left nothing to continue from
 void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
   comm.agree_after([&] {
     if (folder == nullptr || !folder->holds_finished_run()) return;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // equant-train --config FILE: one rank of a training job.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/unknown_arguments.hpp"
 
 #include <fmt/ranges.h>
@@ -62,7 +63,7 @@ std::vector<std::string> settable_keys(const Verb& verb) {
   return keys;
 }
 
-/// The key that "epochs", "train.epochs" or "compressor" (its name) stands for.
+/// The key that "epochs", "train.epochs" or "compressor" (its name) means.
 std::optional<std::string> key_named(const std::string& name,
                                      const std::vector<std::string>& keys) {
   for (const std::string& wanted : {name, "." + name, name + ".name"})
@@ -128,7 +129,7 @@ bool looks_like_config(const std::string& word) {
                        : fmt::format("try {} --help", verb.words));
 }
 
-/// Options of the program stand behind no verb's name, and a verb has its own.
+/// Options of the program are not allowed after a verb, and a verb has its own.
 void refuse_options_in_front(const CLI::App& program, const Verb& verb) {
   if (verb.app == &program) return;
   for (const CLI::Option* option : program.get_options()) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments that no option takes: each is reported with what was probably meant.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's answers when it does not train.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs of `bench`: what compressors and collectives cost, as a table or as JSON lines.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The costs and errors of a compressor on one thread: the measurements of `bench codecs`.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of a mean over ranks beside MPI_Allreduce: the measurements of `bench collectives`.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // manifest.json of a set: the files that it consists of, and their save. FORMAT.md describes the
 // text.
 

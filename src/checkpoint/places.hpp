@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of ranges as bytes: the values for which a rank is responsible.
 
 #pragma once

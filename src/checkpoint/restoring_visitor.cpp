@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/restoring_visitor.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Restores a run's state from a saved set, on as many ranks as saved it or on others.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of all ranks of one step, on whatever ranks they are.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a run's state into the bytes of a file.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank's state as bytes: named sections with hashes. FORMAT.md describes the layout.
 
 #pragma once

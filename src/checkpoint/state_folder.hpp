@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder with a rank's checkpoints: checkpoints/step-00000120/rank-3-of-4.eqt.
 
 #pragma once

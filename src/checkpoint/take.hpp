@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads numbers from the front of names and texts. Private to the room.
 
 #pragma once

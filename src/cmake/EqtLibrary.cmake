@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED]): one static library
 # per room. LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only
 # its sources use. A room that calls one it does not list fails to link. Headers of the standard library,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks to bits and back: one bit per value, the first value in the lowest bit of the first byte.
 // Included once per vector target, inside the files that Highway compiles for each (its "-inl"
 // convention).

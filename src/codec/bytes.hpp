@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Little-endian fields in byte buffers, whatever the host's byte order and alignment.
 
 #pragma once

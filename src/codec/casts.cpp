@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fp16 and bf16: each value rounded to 16 bits.
 //
 // Source   IEEE 754-2019, binary16 and round to nearest, ties to even; bfloat16 is the upper 16

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the 16-bit casts, below the compressors fp16 and bf16.
 
 #pragma once

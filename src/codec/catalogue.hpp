@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The catalogue of compressors: one row each, in the compressor's own file; compressors.def lists
 // them. Configs, `list`, the schema, reports and tests read the rows.
 

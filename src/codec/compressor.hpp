@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressor: float32 values to payload bytes and back.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which values of a buffer are numbers: the check in front of every codec.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frame around every message: a 32-byte little-endian header that identifies it. FORMAT.md has
 // the layout and the rules.
 

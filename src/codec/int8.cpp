@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // int8: each value rounded to a multiple of 1/127 of its bucket's largest magnitude.
 //
 // Source   symmetric 8-bit quantisation by the largest magnitude, as in 8-bit inference and in

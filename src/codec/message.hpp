@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A message: one frame that carries several segments of a flat buffer, each compressed or raw.
 //
 // Layout: header (frame.hpp), then the segments in order. A compressed segment is its payload's

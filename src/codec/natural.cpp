@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Natural compression: every value becomes one of the two powers of two around it, at random with
 // the right mean.
 //

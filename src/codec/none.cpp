@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // none: float32 values as they are.
 //
 // Payload  n float32 values, little-endian

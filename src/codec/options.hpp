@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings that compressors are made from: keys of the config's section `compressor`, as typed
 // values. A compressor reads those that its row names and ignores the others.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // make_parallel(): several threads for long inputs, with the same bytes and the same decoded bits.
 
 #pragma once

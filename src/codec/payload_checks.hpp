@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of codecs with payloads of fixed length, with one message each.
 
 #pragma once

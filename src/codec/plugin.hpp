@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressors in shared objects of users' own. Their contract is
 // include/equant/compressor_plugin.h.
 

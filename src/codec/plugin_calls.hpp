@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of functions that others wrote: a crash inside is theirs, and told as theirs. Private to
 // this room.
 

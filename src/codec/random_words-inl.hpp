@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RandomStream's words for vectors of indices. Included once per vector target, inside the files
 // that Highway compiles for each (its "-inl" convention).
 

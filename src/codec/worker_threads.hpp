@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WorkerThreads: a few threads that sleep until there is work for all of them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks learn from their gradients together, and change together between two steps.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allgather mean: everyone's message goes to everyone, who decodes all of them in rank order.
 //
 // m = frame bytes of d values, n ranks.

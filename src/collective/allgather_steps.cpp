@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collective/allgather_steps.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of allgather on one rank, without sending, for both ranks and workers. Private to the
 // room.
 

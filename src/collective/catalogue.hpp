@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every collective by its name: one row each, which stands beside its code.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mean of the gradient over all ranks, dense or compressed.
 
 #pragma once

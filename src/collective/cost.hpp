@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost cards of COSTS.md as code: what a mean over ranks sends, encodes and waits for.
 
 #pragma once

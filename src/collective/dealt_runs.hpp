@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which rank is responsible for which range of values.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dense mean: float32 values, exactly, by a full-duplex pipeline of our own or by MPI_Allreduce.
 //
 // Rounds   2; 1 for two ranks     (MPI_Allreduce: 2(n-1), ring model)

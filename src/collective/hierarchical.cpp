@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hierarchical mean: exact within a host, compressed between hosts.
 //
 // Words    H hosts, lanes = ranks of the smallest host, L of them; lane j of a host is its j-th

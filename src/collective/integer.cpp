@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Integer: all ranks agree on a scale per bucket, quantise against it, and the owner of a run adds
 // codes as integers. Nothing is decoded before everyone has the sums.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lanes: the ranks of a host share the work of averaging with other hosts. Private to the room.
 
 #pragma once

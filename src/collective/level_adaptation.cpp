@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adapted levels: the gradients' statistics to rank 0, one broadcast of the table.
 //
 // Rounds   2, in the steps that adapt

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's work on a gradient: the mean of every bucket.
 
 #pragma once

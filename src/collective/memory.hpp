@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank remembers between steps because it was not sent.
 
 #pragma once

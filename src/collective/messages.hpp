@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers for the collectives' own messages. Private to the room.
 
 #pragma once

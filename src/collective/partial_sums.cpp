@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collective/partial_sums.hpp"
 
 #include <algorithm>

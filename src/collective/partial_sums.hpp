@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The common parts of collectives that encode partial sums. Private to the room.
 
 #pragma once

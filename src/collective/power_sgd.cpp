@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PowerSGD's mean: one step of subspace iteration on the mean of all ranks' matrices, without any
 // rank ever holding that mean.
 //

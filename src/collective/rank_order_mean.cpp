@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collective/rank_order_mean.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mean of float32 values over ranks whose bits depend on neither the message nor the MPI library.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recursive doubling: in round t, ranks exchange their partial sums with a partner at distance 2^t;
 // both encode what they have and add the two decoded sums, so that they hold the same bits.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring: partial sums of n chunks travel round a ring of ranks, each encoded anew at every hop; the
 // finished sums' messages travel round once more, unchanged.
 //

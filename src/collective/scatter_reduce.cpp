@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatter-reduce: each rank owns every n-th run of values; all send an owner its runs, the owner
 // sums them, encodes the mean once more and sends it to all.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sparse: split and reduce of top-k-like messages. Every value has an owner; all send the owners
 // their survivors, the owners sum them, choose the largest sums again and send these to everyone.
 //

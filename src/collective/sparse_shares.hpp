@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which rank sums which values in the collective `sparse`. Private to the room.
 
 #pragma once

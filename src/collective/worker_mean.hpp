@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mean over workers that one process plays one after the other, with the bits of a collective
 // of as many ranks.
 

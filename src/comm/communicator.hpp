@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All ranks of the job: checked MPI calls with deadlines, counted bytes and waits that leave the
 // core free.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The error of a rank that receives bytes other than those that were sent. Private to the room.
 
 #pragma once

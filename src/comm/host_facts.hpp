@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank can find out about its machine without communication.
 
 #pragma once

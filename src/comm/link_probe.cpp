@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rounds of disjoint pairs run one after the other and share the time equally. Ranks that are
 // not in a round sleep in the allgather at its end; the two that are in it poll.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures links: latency and bandwidth of each pair of hosts, and between ranks of one host.
 
 #pragma once

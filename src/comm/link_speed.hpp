@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured speeds of a link between two ranks, and the schedule of measurements.
 
 #pragma once

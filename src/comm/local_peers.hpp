@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of the other ranks of this host, as the operating system shows them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers for every MPI call of this room. Private to the room.
 
 #pragma once

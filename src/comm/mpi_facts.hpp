@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the MPI library of this job was built and configured.
 
 #pragma once

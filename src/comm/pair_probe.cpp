@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Latency is half a round trip of one byte, polled without sleeping: polling with sleeps adds 50 to
 // 200 us to every message (sleeps of 10 us begin after a millisecond). Only the fastest tenth of
 // the trips counts, because slower ones waited for a core.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ranks measure the link between them. Private to this room: mpi.h in a header.
 
 #pragma once

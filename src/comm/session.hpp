@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MPI from start to end, and the only place where the program's errors are caught.
 
 #pragma once

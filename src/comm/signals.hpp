@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signals that end a run. The handler in this file is the only one of the program.
 
 #pragma once

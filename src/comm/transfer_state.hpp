@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank's messages on their way look like to MPI. Private to the room.
 
 #pragma once

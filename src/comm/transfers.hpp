@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages on their way: many exchanges at once, in both directions, without blocking.
 
 #pragma once

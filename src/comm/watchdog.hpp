@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A deadline for all waiting: a rank that waits too long ends the job with a message.
 
 #pragma once

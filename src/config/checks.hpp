@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Combinations of keys that make no sense.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressors that a verb is asked about by name and by settings, without a config file.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is derived from the table for readers: the resolved config, the JSON Schema, the reference.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "config/document.hpp"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ std::string place(const std::string& text, std::size_t byte) {
   return fmt::format("line {}, column {}", line, column + 1);
 }
 
-/// What the parser says after its own prefix, as printable text.
+/// The parser's message without its own prefix, as printable text.
 std::string reason(std::string_view what) {
   for (const std::string_view prefix_end : {"] ", "column ", ": ", " - "})
     if (const std::size_t at = what.find(prefix_end); at != std::string_view::npos)

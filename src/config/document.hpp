@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strict reading of a JSON document: every mistake is a sentence with its place.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts that must be the same on all ranks, as names and values that a message can show.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether error feedback helps a compressor or drives its residual up.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One config key: its JSON key, type, range or names, unit, meaning and the RunConfig member
 // behind.
 

@@ -1,5 +1,6 @@
-// The table: one line or two for each config key. Everything that is known about a key stands here
-// and nowhere else; its default is RunConfig's.
+// SPDX-License-Identifier: Apache-2.0
+// The table: one line or two for each config key. Everything that is known about a key is here and
+// nowhere else; its default is RunConfig's.
 
 #include "config/field.hpp"
 
@@ -13,7 +14,7 @@ constexpr double kMany = 1e12;
 constexpr double kHuge = 1e38;
 
 // The key is the member's own path, so the two cannot disagree. Every key says what it means for a
-// run that goes on from a checkpoint.
+// run that resumes from a checkpoint.
 #define EQT_FIELD(path, on_resume) \
   bind(#path, OnResume::on_resume, [](RunConfig& config) { return member_at(config.path); })
 

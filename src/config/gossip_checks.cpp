@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "config/gossip_checks.hpp"
 
 #include <string_view>

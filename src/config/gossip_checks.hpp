@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the keys of algorithms allow, without a number of ranks.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The user's own graph: a JSON file with edges.
 //
 //   {"ranks": 4, "edges": [[0, 1], [1, 2], [2, 3], [3, 0]]}                      both ways, no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys that only some of a family's things read, such as data.partition.skew.
 
 #pragma once

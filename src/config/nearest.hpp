@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // "Did you mean": the known name that is nearest to a mistyped one.
 
 #pragma once

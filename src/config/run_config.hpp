@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole configuration: plain structs with defaults. One table in field_table.cpp binds each
 // member to its JSON key, range, unit and one-line meaning; the schema, the checks, the
 // documentation and `check` are all derived from that table.
@@ -177,7 +178,7 @@ struct Choice {
 /// keys that nobody gave: those of the section compressor become the compressor's own,
 /// data.partition.reshuffle is true where ranks share one model and data is iid. `origin` names the
 /// document in messages.
-/// @throws Error{usage}: malformed JSON (with line and column), a key that stands twice, unknown
+/// @throws Error{usage}: malformed JSON (with line and column), a key that occurs twice, unknown
 /// key or name (with the nearest), wrong type, out of range, impossible combination.
 RunConfig parse_config(const std::string& json_text, const std::string& origin,
                        const std::vector<std::string>& sets);

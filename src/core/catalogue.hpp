@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Catalogues: what a family of things (compressors, collectives, models, ...) offers, one row per
 // thing. A row is a constant that stands beside the thing itself; everything that asks "which are
 // there?" or "which one is called so?" reads the rows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multiplies sizes that came from outside.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/checksum.hpp"
 
 #ifdef EQT_XXHASH_DISPATCH

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One hash for bytes that leave this process and come back: as messages or as files.
 
 #pragma once

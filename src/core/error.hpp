@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors: one exception type whose kind is the program's exit code, and the checks that throw it.
 //
 // A message is one sentence: what was expected, what was found, where, what to try.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sum of doubles that does not depend on their order or grouping.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of long arrays that are read many times.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws from the Gamma distribution; several of them, normalised, are a Dirichlet draw.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where each tensor lies in a flat buffer of float32 values.
 
 #pragma once

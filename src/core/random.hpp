@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random numbers as a pure function of (run seed, step, rank, slice, index).
 //
 // A RandomKey names a stream; SplitMix64 turns it into two 32-bit stream constants, and each index

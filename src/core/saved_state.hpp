@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // State that is kept from one step to the next. The same interface saves it, restores it, and
 // converts it to another number of ranks.
 

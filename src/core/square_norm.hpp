@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // |v|^2 of float values, added up in double.
 
 #pragma once

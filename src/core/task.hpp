@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task: a function that pauses where it waits and continues when it is resumed.
 
 #pragma once

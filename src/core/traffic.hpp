@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The costs of a synchronization for one rank.
 
 #pragma once

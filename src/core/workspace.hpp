@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scratch memory that grows once and is then reused, so that a step allocates nothing.
 
 #pragma once

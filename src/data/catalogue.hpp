@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data sets that the program knows, one row each: datasets.def lists them, and each row stands
 // in the file that reads the set.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CIFAR-10 and CIFAR-100: small colour photographs.
 //
 // Source   A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009; means and

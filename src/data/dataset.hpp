@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labelled images as plain floats. No torch.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dirichlet partition: how much of each class a rank gets is drawn, how much it gets in all is not.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of data sets: bytes from outside, wrong until their number has been checked.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Readers of the formats that image data sets come in. Counts are parameters so that tests can work
 // with small files; open_dataset() passes the official ones and so accepts nothing else.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Images in memory as bytes; every data set ends up here.
 //
 // One image costs one byte per value, and a table per channel turns bytes into normalised floats

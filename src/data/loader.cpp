@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bounded queue of recycled batches between one producer thread and the training step.
 //
 // Slots form a ring. `filled` and `released` only grow: the producer may fill slot filled % kSlots

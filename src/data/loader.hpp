@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches prepared ahead on a background thread, so that reading and augmenting cost no step time.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which samples a rank owns, and in which order it visits them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shards of all ranks, computed alike on each of them from the labels and the run's seed.
 // Nothing is sent for it.
 //

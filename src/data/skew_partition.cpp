@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Degree of skew: a part of each class in order, the rest at random.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Synthetic images: noisy coloured stripes whose angle and wavelength are the class.
 //
 // All arithmetic on pixels is in integers, so the bytes are the same on every machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `doctor`: what the hosts of a job are, how fast the links between them are, what to change.
 
 #pragma once

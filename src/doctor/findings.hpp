@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The findings of `doctor`, and conclusions from them. Plain data and pure functions.
 
 #pragma once

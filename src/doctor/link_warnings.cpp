@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of `doctor` about links between hosts: pure functions over facts.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the rules of `doctor` have in common. Private to the room.
 
 #pragma once

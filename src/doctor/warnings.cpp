@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of `doctor` about hosts, cores and libraries: pure functions over facts, each with the
 // figures that made it speak.
 

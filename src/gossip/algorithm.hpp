@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks exchange and when: one row for each algorithm that configs can name, those that
 // average over all ranks included.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CHOCO-Gossip: compressed differences from what the neighbours know already.
 //
 // m = frame bytes of d values, k out-neighbours.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far to go towards the neighbours.
 
 #pragma once

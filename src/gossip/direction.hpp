@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The direction that a decentralised algorithm computes from a rank's gradient.
 
 #pragma once

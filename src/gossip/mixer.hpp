@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gossip: a rank's model moves towards those of its neighbours.
 
 #pragma once

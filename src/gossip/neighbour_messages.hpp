@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's message to its out-neighbours and theirs to it. Private to the room.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The note that goes with a pair's models: who asks, and how far all ranks are.
 //
 // Little-endian. Bytes 0-3 "EQTP", 4 version 1, 5 kind, 6-7 zero, 8-11 ranks n, 12-15 zero, 16-23

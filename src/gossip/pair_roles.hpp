@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ranks ask and which answer when models are averaged in pairs.
 
 #pragma once

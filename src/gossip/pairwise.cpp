@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Averaging in pairs: models themselves travel, both ways at once.
 //
 // m = frame bytes of d values.

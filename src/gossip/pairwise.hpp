@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ranks move their models towards each other.
 
 #pragma once

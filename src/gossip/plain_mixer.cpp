@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain gossip: models themselves travel.
 //
 // m = frame bytes of d values, k out-neighbours.

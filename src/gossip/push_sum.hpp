@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Push-sum: the mean on graphs whose weights only sum to 1 by column.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's model between the thread that trains it and the thread that averages it.
 
 #pragma once

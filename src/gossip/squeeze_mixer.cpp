@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeepSqueeze: models travel compressed, and what a message left out is in the next one.
 //
 // m = frame bytes of d values, k out-neighbours.

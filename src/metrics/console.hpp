@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The console sink with all its connections to the outside as parameters, for tests and other front
 // ends.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Progress and result, for people.
 
 #include <fmt/format.h>

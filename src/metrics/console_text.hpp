@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The texts of the console: pure functions of the records.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32C: the checksum of TFRecord files, by ISA-L.
 //
 // Source   G. Castagnoli, S. Braeuer, M. Herrmann, IEEE Transactions on Communications 41, 1993;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "metrics/event_bytes.hpp"
 
 #include "metrics/crc32c.hpp"

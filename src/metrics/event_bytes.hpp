@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events as TensorBoard reads them: records of a TFRecord file, each a protocol buffer.
 //
 // Source   TensorFlow, "TFRecord and tf.train.Example": the frame and its masked checksums;

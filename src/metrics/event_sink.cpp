@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records as events for TensorBoard.
 
 #include "metrics/event_sink.hpp"
@@ -26,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The time in the name of an event file; 0: it is none.
+/// The time in the name of an event file; 0 if it is not one.
 std::uint64_t time_in_name(const std::string& name) {
   const std::string_view prefix = kEventFiles;
   if (!name.starts_with(prefix)) return 0;
@@ -35,7 +36,7 @@ std::uint64_t time_in_name(const std::string& name) {
   return time;
 }
 
-/// Readers take files in the order of their names, whatever a clock said.
+/// Readers take files in the order of their names, whatever the clock says.
 std::string next_file(const std::string& folder, const EventSinkOptions& options) {
   std::error_code error;
   fs::create_directories(folder, error);

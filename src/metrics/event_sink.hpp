@@ -1,4 +1,5 @@
-// The event sink with everything that it meets outside handed in, for tests.
+// SPDX-License-Identifier: Apache-2.0
+// The event sink with all its connections to the outside as parameters, for tests.
 
 #pragma once
 
@@ -25,12 +26,12 @@ struct EventSinkOptions {
 /// See make_event_sink(folder, ...).
 std::unique_ptr<Sink> make_event_sink(const std::string& folder, EventSinkOptions options);
 
-/// What event files are called, up to the time.
+/// The beginning of the names of event files, before the time.
 inline constexpr const char* kEventFiles = "events.out.tfevents.";
 
-/// Every number and truth value of a record, and of its lists of numbers, but for its step:
-/// {"type": "step", "seconds": {"data": 1}} gives "step/seconds/data". What is null is not there,
-/// nor are texts and lists of objects.
+/// Every number and boolean of a record, and of its lists of numbers, except its step: {"type":
+/// "step", "seconds": {"data": 1}} gives "step/seconds/data". Null, texts and lists of objects are
+/// left out.
 std::vector<Scalar> scalars_of(const Json& record, const std::string& prefix);
 
 /// Every number, text and truth value of a config, lists as JSON: {"train": {"epochs": 1}} gives

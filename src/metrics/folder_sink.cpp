@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // metrics.jsonl and summary.json.
 
 #include <unistd.h>
@@ -33,22 +34,22 @@ std::string prepare(const fs::path& folder) {
   if (error)
     fail(Kind::output, "cannot make the run folder {}: {}; choose another with --out",
          folder.string(), error.message());
-  // A summary says that the run beside it is complete, so an old one must not outlive this moment.
-  // Not fs::remove, which removes folders as well.
+  // A summary says that the run beside it is complete, so an old one has to go now. Not
+  // fs::remove(), which also removes folders.
   if (::unlink((folder / kSummary).c_str()) != 0 && errno != ENOENT)
     fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
          (folder / kSummary).string(), std::generic_category().message(errno));
   return (folder / kRecords).string();
 }
 
-/// Whether a record tells of something up to this step, and is whole.
+/// Whether a record is complete and belongs to a step up to this one.
 bool is_up_to(StepId step, const Json& record) {
   if (!record.is_object() || !record.contains("type")) return false;
   const auto found = record.find("step");
   return found == record.end() || (found->is_number_unsigned() && found->get<StepId>() <= step);
 }
 
-/// Cuts what was written after the step. @return whether a run's record is among the rest
+/// Cuts off what was written after the step. @return whether the rest contains a run record
 bool cut_records(const std::string& path, StepId step) {
   require_no_pipe(path);
   std::ifstream file(path, std::ios::binary);
@@ -90,7 +91,7 @@ class FolderSink : public Sink {
   }
 
  private:
-  /// No record of an emulated or simulated run can be taken for a real one's, whoever made it.
+  /// Marks every record of an emulated or simulated run, so that none is mistaken for a real one.
   Json marked(Json json) const {
     if (emulated_) json["emulated"] = true;
     if (simulated_) json["simulated"] = true;
@@ -104,7 +105,7 @@ class FolderSink : public Sink {
 
   std::string summary_path_;
   bool step_records_;
-  bool has_run_;  // the record of the run that goes on
+  bool has_run_;  // the record of the run that is continued
   bool emulated_ = false, simulated_ = false;
   OutputFile records_;
 };

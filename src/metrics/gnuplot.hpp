@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plots, drawn by gnuplot in a separate process.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Source   NumPy, "NEP 1: A simple file format for NumPy arrays" and numpy.lib.format, version 1.0
 
 #include "metrics/gradient_file.hpp"

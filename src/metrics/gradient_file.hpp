@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients as files that every NumPy can read.
 
 #pragma once

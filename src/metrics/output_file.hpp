@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of results: complete or an error, never cut short silently.
 
 #pragma once

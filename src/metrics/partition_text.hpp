@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The console's text about a partition that is not IID: a pure function of the record.
 
 #pragma once

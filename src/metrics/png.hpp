@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Images as PNG files, by libpng.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The few wire types of protocol buffers that events need, written by hand.
 //
 // Source   Protocol Buffers, "Encoding": a field is its number and wire type as a varint, then its

@@ -1,4 +1,5 @@
-// Records as JSON objects. The keys are a promise to readers outside.
+// SPDX-License-Identifier: Apache-2.0
+// Records as JSON objects. Other programs rely on the keys.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// What a run writes down: plain structs, one per record type of metrics.jsonl and summary.json.
+// SPDX-License-Identifier: Apache-2.0
+// The records of a run: plain structs, one per record type of metrics.jsonl and summary.json.
 
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace eqt::metrics {
 
-/// Where a step's time went [seconds].
+/// How the time of a step was used [seconds].
 struct RoomSeconds {
   double data = 0;     // waiting for the loader
   double compute = 0;  // forward and backward
@@ -38,7 +39,7 @@ struct RoomSeconds {
 /// How the training set is divided among ranks.
 struct PartitionRecord {
   std::string kind;  // of data.partition.kind; empty: no data set is read (emulated)
-  std::optional<double> skew{}, alpha{};                      // only what the kind reads
+  std::optional<double> skew{}, alpha{};                      // only those that the kind uses
   std::optional<bool> reshuffle{};                            // likewise: iid
   std::uint64_t leftover_samples = 0;                         // in no rank's shard
   std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes), first epoch
@@ -69,9 +70,9 @@ struct RunRecord {
   std::string model, dataset, compressor, collective, algorithm;
   std::vector<PluginRecord> plugins;
   std::string config_json;  // the resolved config
-  bool emulated = false;    // no network was run; sinks say so with every record
-  bool simulated = false;   // one process played all ranks; sinks say so with every record
-  std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, as planned before the start
+  bool emulated = false;    // no network was computed; sinks say so in every record
+  bool simulated = false;   // one process played all ranks; sinks say so in every record
+  std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, estimated before the start
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no images/s in the progress
 };
 
@@ -84,21 +85,21 @@ struct StepRecord {
   std::uint64_t sent_bytes = 0;      // of all ranks
   std::uint64_t received_bytes = 0;  // of all ranks
   std::uint64_t dense_bytes = 0;     // what fp32 would have sent, ring formula; 0 = unknown
-  // Since the first step of the run, also in starts before this one; not part of the JSON.
+  // Since the first step of the run, including earlier starts; not part of the JSON.
   std::uint64_t total_sent_bytes = 0, total_dense_bytes = 0;
 };
 
-/// Something that happened in a step and has no record of its own.
+/// An event in a step that has no record of its own.
 struct NoteRecord {
   StepId step = 0;                     // completed steps; 0 = before the first
   std::string text;                    // one line
-  std::optional<StepId> back_to = {};  // the run went back: what was recorded after that is void
+  std::optional<StepId> back_to = {};  // the run went back: records after that step are void
 };
 
-/// How far an evaluation has come; for whoever watches.
+/// The progress of an evaluation, for the console.
 struct EvaluationProgress {
   std::uint64_t epoch = 0;              // from 1
-  std::uint64_t done = 0, samples = 0;  // of rank 0, which sees its share or all of them
+  std::uint64_t done = 0, samples = 0;  // of rank 0, which evaluates its share or all of them
 };
 
 /// How values are distributed.
@@ -107,7 +108,8 @@ struct HistogramRecord {
   std::string name;  // "gradient/conv1.weight"
   double least = 0, most = 0;
   double sum = 0, sum_squares = 0;
-  // Bin i holds the values between limit i - 1 (the first: `least`) and limit i; limits ascend.
+  // Bin i has the values between limit i - 1 (the first: `least`) and limit i; limits are
+  // ascending.
   std::vector<double> upper_limits, counts;
 };
 
@@ -118,14 +120,15 @@ struct ImageRecord {
   std::vector<std::uint8_t> pixels;         // (height, width, channels)
 };
 
-/// Replicas that differ from rank to rank; all empty where they are equal.
+/// Replicas that differ from rank to rank; all empty if they are equal.
 struct ReplicasRecord {
   // By rank, each with its own model and buffers on the whole test set [fraction].
   std::vector<double> node_test_accuracy;
   bool averaged = false;                              // test accuracy and loss are the mean model's
   std::optional<double> consensus_distance;           // sqrt(1/n sum_i |x_i - mean|^2), parameters
   std::optional<double> consensus_distance_relative;  // to |mean|
-  // What finding that out and averaging the model took, of all ranks; not part of sent_bytes.
+  // Bytes that all ranks sent for these figures and for averaging the model; not part of
+  // sent_bytes.
   std::optional<std::uint64_t> evaluation_sent_bytes;
 
   std::optional<double> node_mean() const {
@@ -165,7 +168,7 @@ struct EpochRecord {
   double bits_per_value = 0;
   // |decoded - exact|^2 / |exact|^2 of what a rank encoded of its own values.
   std::optional<double> quantization_variance;
-  // |applied - exact|^2 / |exact|^2 of the mean, all quantisations included.
+  // |applied - exact|^2 / |exact|^2 of the mean, with all quantisations.
   std::optional<double> mean_quantization_variance;
   std::optional<bool> replicas_identical;  // empty: they need not be
   ReplicasRecord replicas;
@@ -183,10 +186,10 @@ struct Summary {
   double images_per_second = 0;
   RoomSeconds epoch_seconds;  // mean over epochs
   std::uint64_t sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
-  // What all ranks handed to MPI beside sent_bytes since they were started: parameters at the
-  // start, evaluation, oversight, records, agreement on errors.
+  // What all ranks handed to MPI besides sent_bytes since they were started: parameters at the
+  // start, evaluation, health checks, records, agreement on errors.
   std::uint64_t other_sent_bytes = 0;
-  // Of both, what MPI's own collectives sent, which nobody can count: by formula.
+  // The part of both that MPI's own collectives sent, which cannot be counted: by formula.
   std::uint64_t estimated_sent_bytes = 0;
   double compression_ratio = 0;
   double bits_per_value = 0;
@@ -195,10 +198,10 @@ struct Summary {
   std::string parameter_hash;  // 16 hex digits
   double peak_rss_mib = 0;     // of the largest rank
   ReplicasRecord replicas;     // at the end; evaluation_sent_bytes of the whole run
-  // Edges that carried something, by sender, then receiver; they add up to sent_bytes, less what
-  // adapted levels take. Empty: ranks do not talk to neighbours.
+  // Edges that carried something, by sender, then receiver. They add up to sent_bytes, minus what
+  // adapted levels send. Empty if ranks do not exchange with neighbours.
   std::vector<EdgeRecord> sent_bytes_by_edge;
-  // As published tables count a node's bytes: one out-edge, no headers.
+  // A node's bytes as published tables count them: one out-edge, no headers.
   std::optional<std::uint64_t> paper_sent_bytes_per_node;
 
   /// By rank; empty without edges.

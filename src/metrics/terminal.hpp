@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The terminal of the user, also below mpirun, which gives its ranks pipes.
 
 #pragma once

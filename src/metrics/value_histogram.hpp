@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A histogram of values of any size, computed in one pass.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batch normalization, the residual sum and ReLU as one operation on channels-last images.
 //
 // Source   S. Ioffe, C. Szegedy, ICML 2015, arXiv:1502.03167, algorithm 1; He et al., CVPR 2016

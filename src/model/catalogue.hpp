@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The networks and normalization layers that the program knows, one row each, without torch:
 // models.def and normalizations.def have the rows, each network's own file what builds it.
 

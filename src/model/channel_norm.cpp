@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/channel_norm.hpp"
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -9,7 +10,7 @@ struct ChannelNormGradients {
   at::Tensor x, weight, bias, residual;
 };
 
-/// Sums over the batch that all gradients are made of, by channel.
+/// The sums over the batch from which all gradients are computed, by channel.
 struct GradientSums {
   std::vector<double> sums;      // of d = dL/dnorm(x)
   std::vector<double> products;  // of d * (x - mean)
@@ -93,7 +94,7 @@ ChannelNormGradients channel_norm_gradients(const at::Tensor& g, const at::Tenso
   return result;
 }
 
-/// The residual travels as a list of none or one, which all LibTorch versions pass alike.
+/// The residual is passed as a list of none or one, which works in all LibTorch versions.
 class BatchNormalize : public torch::autograd::Function<BatchNormalize> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,

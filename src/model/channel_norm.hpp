@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Normalization by statistics of each channel over the batch, fused with the residual sum and ReLU:
 // what batch and range normalization share.
 

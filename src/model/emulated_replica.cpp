@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients as a compressor sees them, without the network that has them.
 //
 // Values   Laplace: A. Abdelmoniem et al., MLSys 2021, arXiv:2101.10761 (SIDCo) fits gradients

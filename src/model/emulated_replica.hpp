@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A board that is not there: a network's layout and time, without the network's work.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EvoNorm-S0 and Range-EvoNorm: normalization and activation in one, on channels-last images.
 //
 // Source   S0: H. Liu et al., NeurIPS 2020, arXiv:2004.02967, table 2: statistics of groups of a
@@ -73,7 +74,7 @@ class Variance {
   std::vector<float> mean_, slope_;  // (c)
 };
 
-/// What Range-EvoNorm divides a sample's groups by.
+/// The divisor of Range-EvoNorm for a sample's groups.
 class Range {
  public:
   using Statistics = RangeStatistics;
@@ -237,7 +238,7 @@ EvoNormGradients evonorm_gradients(const at::Tensor& g, const at::Tensor& x,
   return result;
 }
 
-/// The residual travels as a list of none or one, which all LibTorch versions pass alike.
+/// The residual is passed as a list of none or one, which works in all LibTorch versions.
 template <class Divisor>
 class EvoNormalize : public torch::autograd::Function<EvoNormalize<Divisor>> {
  public:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vector kernels of the EvoNorms: x * sigmoid(v * x), scaled, and its gradient. No torch.
 //
 // Source   H. Liu et al., NeurIPS 2020, arXiv:2004.02967, table 2 (S0)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Group normalization, the residual sum and ReLU as one operation on channels-last images.
 //
 // Source   Y. Wu, K. He, ECCV 2018, arXiv:1803.08494
@@ -90,7 +91,7 @@ class GroupSampleGradient {
   }
 
  private:
-  /// What goes through mean and variance of each group.
+  /// Adds the part of the gradient through mean and variance of each group.
   void regress(std::span<const float> inverses, std::span<const double> sums,
                std::span<const double> products) {
     const auto weight = values(saved_.weight);
@@ -144,7 +145,7 @@ GroupNormGradients group_norm_gradients(const at::Tensor& g, const Saved& saved,
   return result;
 }
 
-/// The residual travels as a list of none or one, which all LibTorch versions pass alike.
+/// The residual is passed as a list of none or one, which works in all LibTorch versions.
 class GroupNormalize : public torch::autograd::Function<GroupNormalize> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statistics of each sample for normalization by groups.
 
 #pragma once

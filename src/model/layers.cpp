@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layers of every network: convolution, linear map, dropout.
 
 #include <ATen/Functions.h>

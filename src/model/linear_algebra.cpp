@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/linear_algebra.hpp"
 
 #include <ATen/Functions.h>

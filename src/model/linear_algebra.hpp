@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The library that computes LibTorch's matrix products, and its speed. No torch in this header.
 
 #pragma once

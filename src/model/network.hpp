@@ -1,4 +1,5 @@
-// What the networks of this room are made of.
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the networks in this room.
 
 #pragma once
 
@@ -19,8 +20,8 @@ namespace eqt::model {
 class Network : public torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
-  /// What the next batch in training mode draws its random numbers from (dropout). Networks that
-  /// draw none need not listen.
+  /// Sets the key of the next training batch's random numbers (dropout). Networks that draw none
+  /// can ignore it.
   virtual void draw_from(const RandomKey& /*key*/) {}
 };
 
@@ -70,7 +71,7 @@ TORCH_MODULE(Linear);
 /// the scaling moved from evaluation to training.
 class DropoutImpl : public torch::nn::Module {
  public:
-  /// @param layer tells a network's dropouts apart
+  /// @param layer number of the dropout in the network
   /// @pre 0 <= share < 1
   DropoutImpl(double share, std::uint32_t layer);
   /// The mask of the next forward() is a pure function of (key, layer, index), the index counted in

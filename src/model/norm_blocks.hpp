@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the passes over an image tensor are cut into pieces that fit a cache.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vector kernels of normalization by channel, fused with the residual sum and ReLU. No torch.
 //
 // Source   S. Ioffe, C. Szegedy, ICML 2015, arXiv:1502.03167, algorithm 1 and section 3

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalization layers that networks choose from. Private to this room.
 // NORMALIZATION.md: every layer's formula, source and speed.
 

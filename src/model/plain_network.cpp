@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Networks without shortcuts: VGG and AlexNet for small images.
 //
 // Source   K. Simonyan, A. Zisserman, ICLR 2015, arXiv:1409.1556, table 1; A. Krizhevsky,

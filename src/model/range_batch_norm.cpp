@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Range batch normalization, the residual sum and ReLU as one operation on channels-last images.
 //
 // Source   R. Banner, I. Hubara, E. Hoffer, D. Soudry, NeurIPS 2018, arXiv:1805.11046, section 3;

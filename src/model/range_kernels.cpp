@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/range_kernels.hpp"
 
 #include "core/error.hpp"

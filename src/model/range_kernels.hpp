@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vector kernel of normalization by ranges: extremes of each channel and where they are. No torch.
 //
 // Shapes   as in norm_kernels.hpp

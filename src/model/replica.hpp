@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank's copy of the network, seen as flat buffers. No torch in this header.
 
 #pragma once
@@ -39,12 +40,12 @@ class Replica {
   virtual std::span<float> buffers() = 0;     // (b), running statistics; some networks have none
   /// Mean loss over the batch; leaves its gradient in gradient().
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
-  /// In evaluation mode; leaves gradient() alone.
+  /// In evaluation mode; does not change gradient().
   virtual Evaluation evaluate(const data::Batch& batch) = 0;
   /// Random numbers are this rank's from now on; networks that draw none take no notice.
   virtual void play_rank(Rank /*rank*/) {}
-  /// Parameters, buffers and what names the next batch's random numbers.
-  /// @param models how the models of ranks go on
+  /// Visits parameters, buffers and the state that names the next batch's random numbers.
+  /// @param models rule by which the models of ranks are converted
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;
   /// Writes a dict of tensors that Python's torch.load reads; parameters, then buffers.
   /// @throws Error{output}
@@ -74,7 +75,7 @@ struct Frame {
   int top = 0, bottom = 0, left = 0, right = 0;  // [pixels]
   bool operator==(const Frame&) const = default;
 };
-/// What makes a side below 32 pixels one of 32; nothing for larger ones.
+/// The frame that makes a side below 32 pixels one of 32; empty for larger ones.
 Frame frame_of(const data::ImageShape& images);
 
 /// Small images get the frame that frame_of() says.
@@ -86,8 +87,8 @@ std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 /// replica.
 void set_threads(int threads);
 
-/// Whether LibTorch can tell what processor this is; where it cannot it computes with its plainest
-/// kernels, whose last bits differ.
+/// Whether LibTorch recognises this processor; otherwise it computes with its plainest kernels,
+/// whose last bits differ.
 bool sees_processor();
 
 /// LibTorch's version and how its linear algebra was built, for --version and the run record.

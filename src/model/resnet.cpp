@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Residual networks for small and large images.
 //
 // Source   K. He, X. Zhang, S. Ren, J. Sun, CVPR 2016, arXiv:1512.03385, table 1 and section 4.2
@@ -35,7 +36,7 @@ struct BlockShape {
 
 using Norm = std::shared_ptr<Normalization>;
 
-/// What all blocks of a network share.
+/// The properties that all blocks of a network share.
 struct BlockStyle {
   Shortcut shortcut;
   NormalizationOptions normalization;

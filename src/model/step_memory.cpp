@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/step_memory.hpp"
 
 #include <c10/core/Allocator.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that a network needs to compute a gradient, measured on small batches.
 
 #pragma once

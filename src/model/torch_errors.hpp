@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The border of this room: what LibTorch throws becomes an eqt::Error of one sentence.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/torch_replica.hpp"
 
 #include <ATen/Functions.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Replica of any Network. Private to this room.
 
 #pragma once

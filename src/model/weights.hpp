@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weight files: a dict from names to tensors in the format of Python's torch.save.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The learning rate of each step.
 
 #pragma once

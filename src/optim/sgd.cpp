@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stochastic gradient descent with momentum, weight decay and Nesterov's look-ahead, in one pass.
 //
 // Source   I. Sutskever et al., ICML 2013, as torch.optim.SGD writes it (dampening 0); momentum

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine: runs the work on many buckets at once, on one thread.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plan of a synchronization: which values are sent together, and in which pieces they are
 // encoded.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Table 4 of the ElastiQuant presentation: test accuracy by scheme.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the time of a step was used, and how many bits a value took: horizontal bars, one per group.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The group of runs that another group is compared with.
 
 #pragma once

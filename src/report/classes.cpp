@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which classes each rank trained on: a stacked bar per rank.
 
 #include <fmt/format.h>

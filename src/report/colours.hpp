@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The colours of plots: each has a contrast of at least 3 to 1 on a white page and on a dark one.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Figures of epochs as lines, one per group, with a band of one deviation over seeds.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Table 3 of Aketi, Kodge and Roy (2022): test accuracy by graph, compression and skew.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of runs that differ only in their seed.
 
 #pragma once

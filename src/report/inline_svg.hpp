@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gnuplot's SVG as part of a page.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mean with as many digits as its deviation supports.
 
 #pragma once

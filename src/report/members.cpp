@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "report/members.hpp"
 
 #include <array>
@@ -11,10 +12,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Records and configs have four levels. What lies deeper is dropped, before anything walks down it.
+// Records and configs have four levels. Deeper levels are dropped before anything walks through
+// them.
 constexpr int kDeepest = 32;
 
-/// `text` with the words that JSON has not got replaced, outside strings.
+/// `text` with words that are not JSON replaced, outside strings.
 std::string without_words(const std::string& text, std::size_t& replaced) {
   constexpr std::array<std::string_view, 3> kWords = {"-Infinity", "Infinity", "NaN"};
   std::string result;

@@ -1,4 +1,5 @@
-// Members of JSON objects from outside: typed, checked, with the place in every complaint.
+// SPDX-License-Identifier: Apache-2.0
+// Members of JSON objects from outside: typed and checked; every error names the place.
 
 #pragma once
 
@@ -26,9 +27,9 @@ class Members {
   /// visible(). @throws Error{data} unless a string
   std::string text(const char* key) const;
   bool flag(const char* key) const;
-  /// Whether it is there and null: a figure that was not finite, or did not apply.
+  /// Whether it exists and is null: a figure that was not finite, or did not apply.
   bool is_null(const char* key) const;
-  /// An object inside; an empty one if it is absent.
+  /// The object inside; an empty one if it is absent.
   Members inside(const char* key) const;
 
   const nlohmann::json& object() const { return object_; }
@@ -41,9 +42,9 @@ class Members {
   std::string place_;
 };
 
-/// JSON text, and that of writers who put NaN and Infinity, which become null. Members more than 32
-/// levels deep are dropped.
-/// @return whether it is JSON, and how many of them there were
+/// JSON text, also with NaN and Infinity, which become null. Members more than 32 levels deep are
+/// dropped.
+/// @return whether it is JSON, and how many of these words there were
 std::pair<nlohmann::json, std::size_t> parse_lenient(const std::string& text);
 
 }  // namespace eqt::report

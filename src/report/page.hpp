@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report as one HTML page that needs no other file.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The style of report pages.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names that papers use for what configs name.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables of papers in their own layout, with our runs beside the published values.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accuracy against bytes, a point per group.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures of published tables, as data files of this repository (published/*.csv).
 
 #pragma once

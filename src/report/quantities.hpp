@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures that a report compares, each with its unit and its number of meaningful digits.
 
 #pragma once

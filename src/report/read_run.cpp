@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "report/read_run.hpp"
 
 #include <algorithm>
@@ -49,7 +50,7 @@ Json parse_document(const std::string& text, const std::string& place) {
   return json;
 }
 
-/// Dotted keys of all members that are no objects.
+/// Dotted keys of all members that are not objects.
 void flatten(const Json& json, const std::string& prefix,
              std::map<std::string, std::string>& settings) {
   for (const auto& [key, value] : json.items()) {
@@ -161,7 +162,7 @@ class RecordReader {
     std::ifstream file(path_, std::ios::binary);
     for (std::string line; std::getline(file, line);) {
       ++number_;
-      const bool cut = file.eof();  // no newline: the writer did not get to it
+      const bool cut = file.eof();  // no newline: the writer was interrupted
       if (!line.empty()) take(line, cut);
     }
     if (file.bad())
@@ -178,7 +179,7 @@ class RecordReader {
   std::string place() const { return fmt::format("{}:{}", visible(path_.string()), number_); }
 
   void take(const std::string& line, bool cut) {
-    // Steps are nearly all of a file and say nothing that epochs do not, once there is one.
+    // Most of a file is steps, and once there is an epoch they add nothing to it.
     if (!cut && has_run_ && line.starts_with(kStepBegin)) return;
     const auto [json, words] = parse_lenient(line);
     if (json.is_discarded()) {
@@ -213,7 +214,7 @@ class RecordReader {
     run_.epochs.push_back(epoch);
   }
 
-  /// A run that has no epoch yet shows what its steps have.
+  /// A run without an epoch is shown by its steps.
   void read_steps() {
     std::ifstream file(path_, std::ios::binary);
     Epoch epoch;
@@ -239,7 +240,7 @@ class RecordReader {
   bool has_run_ = false;
 };
 
-/// What a sweep set beside the config: its recipe lies beside the run folder.
+/// What a sweep set outside the config: its recipe is beside the run folder.
 void read_recipe(const fs::path& folder, Run& run) {
   fs::path name = folder;
   if (name.filename().empty()) name = name.parent_path();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes tables, plots and one page from run folders.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run as read from its folder: plain structs, filled by read_run.hpp.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds run folders; read_run.cpp reads them.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Table 3 of the ElastiQuant presentation: how time is used as boards are added.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of gnuplot scripts that all plots share.
 
 #pragma once

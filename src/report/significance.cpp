@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether test accuracies differ from float32's by more than seeds do.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Means and deviations over runs that differ in nothing but their seed.
 
 #pragma once

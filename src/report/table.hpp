@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table, made once and written in five ways.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words from outside, made harmless for the places where a report shows them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What runs have in common, in words.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reasons why the rows of a report cannot be compared, and what the runs have in common.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether two means differ by more than their runs do.
 
 #pragma once

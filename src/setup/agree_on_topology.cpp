@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "setup/agree_on_topology.hpp"
 
 #include <xxhash.h>

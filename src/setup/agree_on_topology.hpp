@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One topology on all ranks of a job, proved before it is used.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From config keys to the data of a run: sets, shards, and the threads that load batches.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the parts of decentralised training from config keys.
 
 #pragma once

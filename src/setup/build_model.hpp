@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From config keys to a rank's replica of the network, or to a stand-in that only takes its time.
 
 #pragma once

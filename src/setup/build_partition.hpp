@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From data.partition to shards, and what a run says about them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a RunConfig to the parts of a run, stage by stage: data, model, messages, synchronization,
 // update.
 

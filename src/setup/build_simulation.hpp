@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One process that plays the ranks of a job in turn.
 
 #pragma once

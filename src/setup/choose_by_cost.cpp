@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "setup/choose_by_cost.hpp"
 
 #include <fmt/format.h>

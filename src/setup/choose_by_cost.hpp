@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `synchronization.collective: "auto"`: which collective costs least for these ranks and this plan.
 
 #pragma once

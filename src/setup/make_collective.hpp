@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From config keys to the collective that averages gradients.
 
 #pragma once

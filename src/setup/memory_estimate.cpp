@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "setup/memory_estimate.hpp"
 
 #include <fmt/format.h>
@@ -23,8 +24,8 @@ namespace {
 constexpr std::uint64_t kFloat = sizeof(float);
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
-// What a run holds beside what is counted: shared segments and buffers of Open MPI, which grow with
-// the ranks of the host, and the heap's own room between blocks.
+// Memory of a run besides what is counted: shared segments and buffers of Open MPI, which grow with
+// the ranks of the host, and the heap's own space between blocks.
 constexpr std::uint64_t kMpiBytes = 24 * kMib, kMpiBytesPerRank = 4 * kMib;
 constexpr double kHeapShare = 1.1;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory a run will need, before it takes any.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "setup/room_to_start.hpp"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the system grants the memory and the threads that a job takes, asked before libraries
 // take them: those crash, or wait for ever, where they get none.
 

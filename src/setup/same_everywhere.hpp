@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks that were started differently find out before they train.
 
 #pragma once

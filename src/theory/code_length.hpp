@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many bits a bucket's codes take: exactly in expectation, in bounds that always hold, and as
 // papers estimate it.
 //

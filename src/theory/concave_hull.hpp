@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The least concave function above some points, for using Jensen's inequality on code lengths.
 
 #pragma once

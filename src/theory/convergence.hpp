@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps that training provably needs, and the bits it sends in them.
 //
 // M ranks average independent unbiased gradients that were quantised with E|Q(g) - g|^2 <= e |g|^2.

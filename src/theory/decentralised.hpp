@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same for gossip: every rank has a model of its own and mixes it with its neighbours'.
 //
 // Source   derived in theory/THEORY.md, for models that travel as they are and for differences that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Energy of arithmetic and memory access in training and inference, by counting operations.
 //
 // Source   costs: M. Horowitz, "Computing's energy problem", ISSCC 2014 (45 nm); counts: S. A.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a level table guarantees for every vector, and the vector that comes nearest to the bound.
 //
 // Source   theorem 2 of F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, with the infimum in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A level codec for theory: a table, a bucket size, a norm. All theory is per bucket.
 
 #pragma once

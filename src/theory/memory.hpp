@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of training and inference by counting values: as in the paper's table, and in reality.
 //
 // Source   S. A. Aketi, S. Kodge, K. Roy, Neural Networks 155 (2022), table 10 (torchsummary's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Networks as lists of layer shapes, from which operations and activation sizes are counted.
 //
 // Source   CIFAR residual networks: He et al., CVPR 2016, section 4.2, shortcuts by 1x1

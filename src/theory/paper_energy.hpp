@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Energy and memory as published, to stand beside what is computed.
 //
 // Source   S. A. Aketi, S. Kodge, K. Roy, "Low precision decentralized distributed training over

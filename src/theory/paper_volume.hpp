@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes that a node sends as the tables of low-precision decentralised training count them.
 //
 // Source   S. A. Aketi, S. Kodge, K. Roy, "Low precision decentralized distributed training over

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Monte-Carlo: the real codec encodes and decodes the same values with many seeds.
 
 #pragma once

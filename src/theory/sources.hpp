@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectors to quantise, drawn from named distributions: a pure function of (name, count, seed).
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The relative variance E|Q(v) - v|^2 / |v|^2 of values that are divided into buckets, exact and as
 // bounds.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Published and elastic level tables side by side: smallest bounds that hold for every vector.
 //
 // Source   QSGD: Alistarh et al. 2017; QSGD-V: its maximum-norm variant; NUQSGD: Ramezani-Kebrya et

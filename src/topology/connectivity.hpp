@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ranks edges lead to, and after how many steps they come back.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The edges of the graphs that have names. Source: decentralised SGD's usual graphs, as in X. Lian
 // et al., NeurIPS 2017 (ring), M. Assran et al., ICML 2019 (exponential, one peer), B. Ying et al.,
 // NeurIPS 2021 (both exponential graphs), and lattices with and without wrap.

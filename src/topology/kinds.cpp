@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds of graphs, one row each.
 
 #include "topology/topology.hpp"

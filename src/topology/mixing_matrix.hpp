@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The weights that every rank applies to what it receives from the others.
 
 #pragma once

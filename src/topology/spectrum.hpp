@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast a topology brings ranks together: eigenvalues and norms of its matrices.
 //
 // J is the matrix whose entries are all 1 / ranks: the mean. Costs grow with ranks^3: for 256 ranks

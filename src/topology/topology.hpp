@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ranks exchange, and with which weights: graphs by name, or the user's own.
 
 #pragma once

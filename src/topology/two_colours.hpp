@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether ranks fall into two groups that only talk across.
 
 #pragma once

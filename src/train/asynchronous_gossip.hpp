@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decentralised training without a common step: pairs of ranks average their models while all
 // train at their own pace.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient averaging among workers that one process plays one after the other.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One job at a time on a separate thread, during the work of its owner.
 
 #pragma once

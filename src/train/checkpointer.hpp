@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface by which the trainer saves and restores its state.
 
 #pragma once

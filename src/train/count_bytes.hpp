@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes that were sent between two readings of the counters.
 
 #pragma once

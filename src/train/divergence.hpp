@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens when a value is not finite: the run ends, or goes back to an earlier state.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The quality of the replicas: of each, of their mean, and how far apart they are.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults on request, so that tests can prove how the job fails. Asked for by EQT_FAULT only.
 //
 //   ACT:rank=R,step=S[,phase=P][,bucket=B]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints in a folder of each rank, written while training continues.
 
 #pragma once

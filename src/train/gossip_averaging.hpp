@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decentralised training: after its own update a rank mixes its model with its neighbours'.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each fusion bucket waits until backward has produced all its slices, then passes through
 //   check finite -> compensate -> collective mean (encode, send, receive, decode) -> check finite
 //   -> remember.

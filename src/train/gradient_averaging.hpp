@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient averaging that hides behind the backward pass.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Observers of a rank's own gradient before it is sent.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The costs and results of a run so far, added up over steps and ranks.
 
 #pragma once

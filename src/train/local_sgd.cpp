@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Local SGD and post-local SGD.
 //
 // Rounds   those of a gradient's mean, in one step of H

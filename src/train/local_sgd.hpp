@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Local SGD: ranks train alone and average their models every few steps.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far an applied mean is from the exact one, which no rank knows.
 //
 // Source   N. Alon, Y. Matias, M. Szegedy, STOC 1996 (sums with random signs); M. Charikar, K.

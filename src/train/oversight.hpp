@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The health checks that ranks exchange during training: that the run is to stop, that a rank has
 // found a value that is not finite, and whether replicas are equal.
 

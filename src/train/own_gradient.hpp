@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps on one rank's own gradient before and after a mean.
 
 #pragma once

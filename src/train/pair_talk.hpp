@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The communication thread of a rank that averages in pairs.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that a rank's trainer and its communication thread share.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gossip every few steps only.
 
 #pragma once

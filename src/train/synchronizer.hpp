@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The place in a step where ranks talk.
 
 #pragma once

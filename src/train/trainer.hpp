@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The training loop over interfaces. No torch, no MPI, no algorithm's name.
 
 #pragma once

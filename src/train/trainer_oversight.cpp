@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the trainer does besides training: it ends together with all ranks, goes back when one has
 // diverged, and checks parameters and replicas.
 

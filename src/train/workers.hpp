@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers that one process plays one after the other, each as if it were a rank.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The types of a tensor's elements in a file.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickles of tensors: the few operations and names that weights need, and no others.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names that a pickle of tensors may refer to. Private to this room.
 
 #pragma once

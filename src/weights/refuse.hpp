@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How this room says that a file is not what it takes. Private to this room.
 
 #pragma once

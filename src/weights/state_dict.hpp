@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file of weights: named tensors, read without trusting a byte of it. No torch.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that torch.save writes: a pickle and the bytes of its storages. Private to this room.
 
 #pragma once

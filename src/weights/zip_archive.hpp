@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zip archives from outside, read by libzip.
 
 #pragma once

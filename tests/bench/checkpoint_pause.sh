@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What checkpoints cost: the pause of a save beside the steps between two, and the time of a step
 # while the file is written beside the time of others.
 #

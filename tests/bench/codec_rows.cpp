@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Speed of every codec by name and size, as google-benchmark rows: NAME/encode/VALUES and
 // NAME/decode_add/VALUES, bytes per second of float32 gradient. Run by hand:
 //

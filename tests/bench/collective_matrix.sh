@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every collective with every compressor that it takes: STEPS steps on RANKS ranks with gradients of
 # ResNet-20's layout (no network is run), and whether all replicas are identical at the end. Prints a
 # table of milliseconds a step; exit code 1 if any pair failed or replicas differ.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # equant-train against PyTorch DDP + Gloo: same model, same batch, 2 ranks with one thread each, DDP
 # with channels_last, rounds interleaved so that both see the same machine. Prints each round, then
 # medians and their ratio.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Our codecs against the same work in torch operations, one thread each, in turns.
 
 QSGD in torch: bucketed L2 norm, stochastic rounding to 7 levels, one int8 a value; its decode-and-add.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Images per second of PyTorch's DistributedDataParallel on Gloo: the trainer to compare with.
 
 Plain torch.nn modules, SGD with momentum 0.9, random 32x32 images in memory, one thread per rank.

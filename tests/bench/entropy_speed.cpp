@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entropy codings of level codes: bits per value against the entropy, and values per second of one
 // thread, best of many repeats; then E-ElastiQuant as a whole, floats in and floats out.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What watchdog, heart-beat, agreement and checks cost a step: nanoseconds and shares.
 //
 //   mpirun -np 2 build/release/tests/guard_cost

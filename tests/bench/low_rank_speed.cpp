@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Milliseconds of the low-rank codecs on ResNet-18's gradient, by phase, one thread.
 //   low_rank_speed [RANK ...]
 

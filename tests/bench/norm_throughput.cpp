@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Normalization layers beside batch normalization: a training step of one layer, and images per
 // second of a whole network's forward and backward pass.
 //

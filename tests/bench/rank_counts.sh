@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Accuracy of a run that goes on from 4 ranks on 2 and from these on 3, beside runs that keep 4 and 3.
 #
 #   tests/bench/rank_counts.sh [SEEDS [EPOCHS [FIRST]]]     3 seeds from 1 on; 2 epochs of each number of ranks

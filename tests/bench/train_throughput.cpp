@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Images per second of one rank's forward and backward pass, without data or communication,
 // by the clock and by processor time (which a busy machine disturbs less).
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Common parts of all cells of matrix.py: limits, a small job, its processes, and checks of how it ended."""
 
 import json

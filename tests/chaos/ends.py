@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells of matrix.py outside of steps: starts, ends, and the surroundings of a job.
 
 Each plays a whole job and judges it by itself: how long it took after the fault, its exit code, what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells of matrix.py for files: what is in a run folder, what is planted there, and what others do to it.
 
 Each plays one or two jobs of two ranks and judges by itself: exit codes, sentences, and every byte

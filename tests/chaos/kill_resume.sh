@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Kills a job again and again, at random steps and at random moments, and resumes it each time.
 #
 #   tests/chaos/kill_resume.sh [KILLS [RANKS]]      50 kills of 2 ranks; about 3 s a kill

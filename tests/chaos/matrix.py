@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A matrix of faults: each cell starts a job, breaks one rank, and looks how the job ends.
 
     tests/chaos/matrix.py [--program FILE] [--only REGEX] [--small] [--jobs N] [--table FILE]

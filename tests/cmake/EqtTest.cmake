@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # eqt_test(NAME LABEL SOURCES ... LINK ... [ARGS ...]): one Catch2 program, one CTest entry.
 # eqt_test_library(NAME SOURCES ... LINK ...): what several tests share.
 # eqt_mpi_test(NAME RANKS 1 2 3 4 SOURCES ... LINK ...): one Catch2 program with the MPI runner, one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Debian's cross compiler for arm64, with the arm64 libraries that scripts/test_arm64.sh unpacks into
 # build/arm64-root, and qemu to run what it builds.
 

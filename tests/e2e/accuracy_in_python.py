@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accuracy of a run's weights, from its folder and the set's own pictures alone.
 
 usage: accuracy_in_python.py RUN IMAGES.gz LABELS.gz

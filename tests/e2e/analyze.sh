@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Theory as a command: every question answers in text and JSON, figures are the known ones, and what
 # no theorem covers is refused by the condition's name.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Theory against training: the variance that a run records lies where the analysis of its own dumped
 # gradient says, and its messages within their bounds.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

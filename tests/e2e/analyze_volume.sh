@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The bytes of a run that is not made: as published tables count them, and as they would be sent.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Ranks that train at their own pace and average in pairs: shares, refusals, ends.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # synchronization.collective "auto": what it chooses among, says and leaves behind.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

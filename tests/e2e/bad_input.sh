@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Wrong configs, data and folders end every rank with the right code and one sentence that helps.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # bench collectives: what it prints, what it counts, and what it refuses.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

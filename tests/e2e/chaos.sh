@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A few cells of tests/chaos/matrix.py, which people run as a whole.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

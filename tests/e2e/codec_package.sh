@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Another project finds the installed codecs, compresses an array with them, and compiles the C header.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 : "${EQT_BUILD_DIR:?must name the build tree}"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # In the middle of a step, while buckets are under way, one rank of three dies, stalls or falls out
 # of step. With every collective the others end within the time limit, and say in which operation of
 # which step they waited for which rank, or whose message was wrong.

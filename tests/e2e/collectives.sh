@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Without compression all collectives compute the same mean, up to the order of additions.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # DistributedDataParallel on two ranks with our codecs: the example of docs/examples.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 : "${EQT_BUILD_DIR:?must name the build tree}"

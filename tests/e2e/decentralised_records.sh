@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What a run of gossip leaves behind: every node and the mean model evaluated, bytes by edge, as published
 # tables count them too, rounds after the last step, and the mean model in model.pt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

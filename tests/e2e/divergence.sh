@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What is not finite is found at once, with its step, rank and tensor; with train.on_divergence
 # rollback all ranks go back to the newest checkpoint and end well.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # doctor: what it prints alone and under mpirun, as text and as JSON, and what it refuses.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

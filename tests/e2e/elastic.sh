@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Four hosts, one of which is cut off in the middle of a run: run_elastic.sh goes on with the other
 # three from the newest checkpoint, and the run ends well.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

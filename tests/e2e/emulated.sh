@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Emulated boards: no data set, no network, real layouts and messages, and every record says so.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

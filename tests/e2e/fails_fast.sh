@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # One rank fails, stalls or diverges; all stop within 10 seconds with one sentence that says which.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

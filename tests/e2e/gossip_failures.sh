@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # In the middle of a step of gossip, while buckets are under way, one rank of three dies, stalls or
 # falls out of step. Its neighbours end within the time limit, and say in which operation of which
 # step they waited for which rank, or whose message was wrong.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Decentralised runs that cannot work: exit 2, the condition that is not met, and a choice that works.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Dumped gradients are exactly what the rank itself computed, whatever is done with them afterwards.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || skip "python3-torch is not installed"

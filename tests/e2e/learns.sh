@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Training with compressed gradients learns: ten classes of drawn images, far above chance (0.1).
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

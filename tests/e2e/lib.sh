@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Words of the end-to-end tests. Source it with the executable in EQT_PROGRAM (CTest sets it).
 # Each test is one script; it prints what it checks, and every check names what it found.
 # shellcheck shell=bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The memory that a run announces: never exceeded by more than a tenth, nor out of all proportion, and
 # refused before the start where the host has less. Files that promise more than they hold take none.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

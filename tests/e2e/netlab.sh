@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The laboratory: hosts are separate, links carry and count what was sent at no more than their
 # rate, exit codes are passed on, and nothing is left, however it ends.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Skewed data: the run record says what each rank trained on, it adds up, and it can be drawn.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 plot=$EQT_ROOT/scripts/plot_partition.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A compressor in a shared object of the user's own: listed, checked, trained with, recorded; refused
 # where ranks differ or where it breaks its contract.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What a person sees during a run: a bar on a terminal, in its width; plain lines with the time in a
 # file; nothing with --quiet.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

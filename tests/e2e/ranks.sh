@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 1, 2, 3 and 4 ranks train, and all replicas are the same afterwards.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads a run folder's event files back and compares them with its records.
 
     read_events.py FOLDER            with a reader of its own

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that scripts/export_runs.sh handed over what a run folder has.
 
     read_trackers.py write-stand-in FOLDER        modules mlflow and wandb that write what they are handed

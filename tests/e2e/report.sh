@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Reports: means over seeds that another program computes as well, a page that is whole and needs nothing
 # from elsewhere, and a sentence for every folder that cannot be reported.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The same config and seed give the same parameters, with and without overlap, and from the config
 # that a run leaves behind.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Files that cannot be written, or a folder that cannot be made, end a run with code 74 and a
 # reason: full disks, limits, read-only folders, an output that nobody reads. No result is lost
 # silently.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # --resume: what it finds, what it says, what it refuses, and what a killed job leaves.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 saves=(--set train.steps=12 --set checkpoint.every_steps=4)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What --resume goes on from is all that there was: for every algorithm, compressor and collective
 # with a memory, a run that is cut off in the middle of an epoch and resumed ends with the
 # parameters, bytes and losses of one that was not.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Ranks that were started with different configs end before they train, with each key that differs.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The scripts around the program: exit codes and deadlines are passed on; a sweep makes a table,
 # survives a run that fails, and resumes.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

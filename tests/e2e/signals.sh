@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # SIGTERM and SIGINT, to the script that starts the job, to mpirun and to one rank only: all ranks
 # end after the same step with exit code 75 and their state saved, and --resume ends as if nothing
 # had been. A second signal ends at once.

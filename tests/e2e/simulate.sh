@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # One process that plays N ranks in turn ends with the parameters of N ranks, goes on from its own
 # checkpoints, says in every record what it is, and refuses what it cannot play.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

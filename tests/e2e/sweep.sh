@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A sweep in JSON: what is wrong with it is said in one sentence, it is estimated first, makes a table,
 # skips what is finished, goes on from checkpoints, and plays ranks in one process where it says so.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

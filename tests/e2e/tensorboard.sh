@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Event files hold what the records hold, whoever reads them, and each step once, even in a run that
 # was killed and went on.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What `analyze topology` says, and graphs that it must refuse.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

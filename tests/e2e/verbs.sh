@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The verbs that answer without training.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

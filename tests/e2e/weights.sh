@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Weights move both ways between a run and Python.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weight files in both directions, and the whole network against plain PyTorch.
 
 usage: weights_interop.py WEIGHTS_TOOL

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C++ side of weights_interop.py.
 //
 // weights_tool save MODEL SEED FILE     writes fresh weights, after one step on the fixed batch

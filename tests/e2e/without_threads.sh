@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # An MPI library without threads: gradients are sent after the backward pass, with the same result.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One hash of the encoded bytes and one of the decoded bits per compressor, on every instruction
 // set of this machine. The lines are the same on every machine; exit 1 if instruction sets differ.
 //

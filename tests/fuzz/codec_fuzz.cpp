@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libFuzzer over the decoders of support/decoder_table.hpp.
 //
 //   codec_fuzz --list                 the decoders' names

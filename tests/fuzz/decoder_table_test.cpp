@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of hostile bytes sees a decoder that misbehaves.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Malformed messages by the million: each decoder of support/decoder_table.hpp is given damaged
 // payloads and frames, and must refuse them with a sentence or decode them to finite sums.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libFuzzer over the readers of files and command lines.
 //
 //   reader_fuzz --list              the readers' names

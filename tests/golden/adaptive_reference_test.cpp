@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference's numbers for adapted levels, mu-law levels and NUQSGD, where the folder EQT_SHARED
 // has them.
 

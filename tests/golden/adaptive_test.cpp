@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adapted levels and their payloads against numbers that make_adaptive.py computed.
 
 #include <string>

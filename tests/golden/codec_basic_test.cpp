@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frozen payloads of the basic codecs; make_codec_basic.py computes them without this program.
 
 #include "golden/frozen_payloads.hpp"

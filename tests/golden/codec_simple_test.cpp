@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frozen payloads of int8, natural and the sign codecs; make_codec_simple.py computes them without
 // this program.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frozen payloads of the sparse compressors; make_codec_sparse.py computes them without this
 // program.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events against the bytes of TensorBoard's own protocol buffers; make_events.py made them.
 
 #include <fmt/format.h>

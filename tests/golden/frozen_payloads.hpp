@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Payloads that a generator beside this file computed without the program: one JSON file with a
 // key, inputs by name (float32 values as hexadecimal words) and cases.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frozen messages of the integer collective; make_integer.py computes them without this program.
 
 #include "golden/frozen_payloads.hpp"

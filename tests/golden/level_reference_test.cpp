@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All numbers of the reference that concern levels, where the folder EQT_SHARED has them.
 
 #include <cstdlib>

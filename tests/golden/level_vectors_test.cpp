@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The committed excerpt of independently computed numbers.
 
 #include "support/level_vectors.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frozen payloads of the level codecs; make_levels.py computed them from the format's description.
 
 #include <optional>

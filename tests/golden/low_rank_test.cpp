@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frozen payloads of powersgd and of entrywise atoms; make_low_rank.py computes them without this
 // program.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes adaptive.json: numbers and payloads of adapted, mu-law and general levels.
 
 A second implementation, slow and plain: distribution functions by math.erf and bisection, every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes codec_basic.json: payloads of the basic codecs, computed from FORMAT.md alone.
 
 An implementation in another language, so that the frozen bytes are known independently of the C++

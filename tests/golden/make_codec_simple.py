@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes codec_simple.json: payloads of int8, natural and the sign codecs, from FORMAT.md alone.
 
 An implementation in another language, so that the frozen bytes are known independently of the C++

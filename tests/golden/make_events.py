@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes events.json: bytes of events as TensorBoard's own protocol buffers and record writer make them.
 
 Needs the Python package tensorboard (2.21.0 made the file): python3 tests/golden/make_events.py > tests/golden/events.json

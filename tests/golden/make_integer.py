@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes integer.json: the messages of the integer collective, computed from FORMAT.md alone.
 
 A second implementation of the format, slow and plain, with exact fractions where a rounding decides.

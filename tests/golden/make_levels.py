@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes levels.json: payloads of the level codecs, computed from src/codec/FORMAT.md alone.
 
 A second implementation of the format, slow and plain: the test compares the program's bytes with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes low_rank.json: payloads of powersgd and entrywise atomo, computed from FORMAT.md alone.
 
 An implementation in another language, so that the frozen bytes are known independently of the C++

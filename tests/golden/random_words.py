@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random words of src/core/random.hpp in another language, for the scripts beside this one."""
 
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks with different gradients agree on one table, in the same step, with and without overlap.
 
 #include <algorithm>

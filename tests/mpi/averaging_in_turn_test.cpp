@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers that one process plays in turn average to the bits of as many ranks, for every
 // compressor, step after step, with what is remembered between them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A byte that changes on its way, or one that is missing, is found by the receiver: in every
 // collective, every way of gossip and every message of the start.
 

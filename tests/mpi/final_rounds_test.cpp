@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gossip without updates: ranks approach their mean, which stays, and every byte has its edge.
 
 #include <cmath>

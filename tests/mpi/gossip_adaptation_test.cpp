@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gossip with adapted levels: ranks with different models agree on one table, and mixing with it
 // keeps the mean of the models.
 

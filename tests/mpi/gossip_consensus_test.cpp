@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The result of gossip, and its speed: on quadratics whose optima differ from rank to rank, and in
 // pure averaging.
 

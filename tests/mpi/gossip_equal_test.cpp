@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Algorithms that must agree: with each other, with SGD, and with themselves run in another way.
 
 #include <algorithm>

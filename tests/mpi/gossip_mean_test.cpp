@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // No mix changes the mean over ranks, whatever the compressor does and whichever ranks exchange.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks do with neighbours' messages that are not what they wait for, and with memory.
 
 #include <string>

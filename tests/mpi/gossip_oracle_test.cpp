@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every algorithm against its dense simulation, through the real synchronizer and engine.
 
 #include <fmt/format.h>

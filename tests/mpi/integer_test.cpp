@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The integer collective against what is known without it: the exact mean, the codecs' own codes,
 // plain arithmetic on widths.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Local SGD through the trainer, compared with a simulation of all its ranks in one process.
 
 #include "train/local_sgd.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring and recursive doubling: how errors grow, and that error feedback loses none of them.
 
 #include <algorithm>

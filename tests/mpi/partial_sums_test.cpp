@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring and recursive doubling: bits, bytes, order of additions, what they refuse.
 
 #include <cmath>

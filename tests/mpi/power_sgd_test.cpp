@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PowerSGD's mean over ranks: the reference step, exactness, residuals, bytes, and that neither
 // fusion buckets nor overlap change a bit.
 

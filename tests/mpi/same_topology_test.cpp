@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All ranks have one topology, or all are told which rank does not.
 
 #include <unistd.h>

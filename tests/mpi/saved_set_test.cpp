@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sets that some ranks saved and others resume from. What n ranks saved is written by rank 0 alone,
 // so that n need not be the number of ranks of the test.
 

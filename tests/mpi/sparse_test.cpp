@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Split and reduce of sparse messages.
 
 #include <cmath>

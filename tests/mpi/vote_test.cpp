@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // signSGD's majority vote over real ranks, and Signum's momentum before it.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A data set that a linear model learns in a few steps.
 
 #pragma once

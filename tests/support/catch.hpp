@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Catch2 v2 or v3, whichever the system has.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens to a process: run in a child, so that the test survives it.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of level codes with every kind of histogram, for tests of the entropy codings.
 
 #pragma once

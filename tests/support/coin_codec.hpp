@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A compressor whose error is known exactly, for laws about errors that add up.
 
 #pragma once

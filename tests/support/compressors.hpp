@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressors by their rows, for tests that run over all of them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts what C++ code allocates, and keeps the largest; MPI's C code uses malloc and is not
 // counted. For one source file of a test program: it replaces the global operators.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every decoder that reads bytes from other ranks, with the settings that change how it reads them.
 // Fuzzing, the malformed-message harness, the hashes of encoded bytes and the speed rows all run
 // over this table. A compressor without lines of its own is in it with default options.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeded Gaussian values for tests.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The algorithms, compressors and topologies that gossip is tested with.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every gossip algorithm once more, for all ranks in one process: dense matrices, double, the
 // papers' equations line by line. Compressors are the real ones, with the keys that ranks use, so
 // that lossy messages are the same messages.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank that gossips through the real synchronizer and engine, for tests that watch its model.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a decoder must do with bytes that no encoder made, and the check that it does.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the properties of a report's page without a browser.
 
 #pragma once

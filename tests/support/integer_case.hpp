@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of a mean among some ranks in one process: a compressed run and a raw one.
 
 #pragma once

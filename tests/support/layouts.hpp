@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layouts from shapes, and one number for a buffer's bits.
 
 #pragma once

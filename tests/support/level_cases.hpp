@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Level codecs by their options, and the inputs that the laws run over.
 
 #pragma once

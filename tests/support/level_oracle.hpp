@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The level codecs' rounding and fixed coding, value by value and bit by bit: what FORMAT.md says,
 // without a thought for speed. `word` are 32 random bits, so tests can inject their own.
 

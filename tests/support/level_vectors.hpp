@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of level tables, variances, rounding and Elias codes against a JSON file of numbers that
 // were computed elsewhere: the committed excerpt, or the whole reference.
 

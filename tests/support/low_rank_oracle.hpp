@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The products of the low-rank kernels, one value at a time and in the documented order.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs as a report has read them, with figures that a test knows.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runner of all one-process tests; compiled once.
 
 #define CATCH_CONFIG_MAIN

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runner of MPI tests. A failed assertion on any rank aborts the world with a word, because the
 // other ranks may wait in a collective.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An MPI library that admits calls from one thread only, whatever it could do. For LD_PRELOAD.
 #include <mpi.h>
 

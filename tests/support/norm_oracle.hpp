@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every normalization layer in float64, from the formulas and their closed-form gradients, element
 // by element; arrays are (n, c, h, w) row-major.
 

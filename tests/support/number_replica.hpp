@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network and a test set whose evaluation is a sum that can be done on paper.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codecs and values for the tests of several threads.
 
 #pragma once

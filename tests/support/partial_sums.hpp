@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring and recursive doubling for their tests: which rank adds what in which order.
 
 #pragma once

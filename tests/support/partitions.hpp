@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labels like those of real data sets, and the properties of every partition.
 
 #pragma once

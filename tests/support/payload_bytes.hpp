@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counted bytes of messages without their checksums, as the cost formulas have them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sink that keeps what it is given.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The weight tensors of ResNet-18 with the CIFAR stem and ten classes, as matrices.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Run folders as a program writes them, with figures that a test knows.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a part gives to a visitor that saves it.
 
 #pragma once

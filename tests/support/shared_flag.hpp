@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One word that all ranks of a host see, whatever state their communicators are in.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sign codecs and their neighbours one value at a time, from FORMAT.md.
 
 #pragma once

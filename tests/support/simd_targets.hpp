@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a piece of a test on every instruction set that this machine has.
 
 #pragma once

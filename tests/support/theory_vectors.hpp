@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of the theory room against a JSON file of numbers that were computed elsewhere: the
 // committed excerpt, or the whole reference.
 

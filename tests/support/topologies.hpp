@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Topologies for tests: each kind by name, and the sentence of one that must be refused.
 
 #pragma once

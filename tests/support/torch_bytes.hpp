@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of torch.save by hand, for tests of what reads them.
 
 #pragma once

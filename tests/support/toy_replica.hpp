@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network small enough to know by heart: logistic regression on the pixel values, no torch.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zip archives of stored records, for tests of what reads them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compresses an array with 4-bit QSGD, decodes it, and prints bits per value and the error.
 
 #include <codec/catalogue.hpp>

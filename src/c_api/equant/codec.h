@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* equant codecs from C, and from every language that calls C: float32 arrays to compressed messages and
  * back. docs/examples/ddp_hook.py uses it from Python.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bits into bytes and back, most significant bit first, through 64-bit windows.
 
 #pragma once

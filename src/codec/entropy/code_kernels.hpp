@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Figures that the entropy codings need of level codes as a whole: how often each index occurs, and
 // the signs of the nonzero ones as a packed row of bits.
 

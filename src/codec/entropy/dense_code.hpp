@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A prefix code of level codes, one word per coordinate: containers W2 and W3.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elias's universal codes of the integers k >= 1.
 //
 // Source   P. Elias, IEEE Trans. Inf. Theory 21(2), 1975; omega is the "recursive coding" of QSGD

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One bucket's codes as a bit stream: the cheapest of the containers W1 ... W4 that are allowed.
 //
 // Source   W1, W2: Alistarh et al. 2017 (with a count of nonzeros, so that the decoder knows the

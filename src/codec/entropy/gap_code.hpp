@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Container W1: the nonzero level codes and the gaps between them, in Elias omega words.
 //
 // Source   Alistarh et al. 2017, with a count of nonzeros, so that the decoder knows the end

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Canonical Huffman codes of at most 12 bits.
 //
 // Source   D. Huffman, 1952; lengths above 12 by package-merge (Larmore, Hirschberg 1990)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One bucket's codes by range asymmetric numeral systems (rANS), 32 states interleaved: container
 // W4, within a percent of the entropy of indices and signs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner loops of rANS over 32 interleaved states: one code of each state per step.
 //
 // Source   J. Duda, arXiv:1311.2540 (range variant of asymmetric numeral systems); interleaved as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of codes as planes of bits. Included once per vector target, inside the file that Highway
 // compiles for each.
 

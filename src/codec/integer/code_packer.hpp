@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codes on their way from quantising to packing. Private to integer_message.cpp.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IntegerCodec: a compressor's quantisation against scales that all ranks share, so that codes can
 // be added as integers and need no decoding until the end.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three messages of a mean in the code domain: scales, codes, and sums of codes.
 //
 // Layout: header (frame.hpp), then scales as float32, or the runs in order: a compressed one packed

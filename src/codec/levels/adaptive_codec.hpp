@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AdaptiveLevelCodec: a level codec whose table is replaced between steps. ALQ, AMQ and ElastiQuant
 // with levels "adaptive".
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Levels of least expected variance for a given distribution of magnitudes: ALQ's coordinate and
 // gradient descent, and AMQ's multiplier.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole blocks of fixed coding (fixed_coding.hpp has their layout): packing, unpacking, and
 // decoding straight into sums. Compiled once per instruction set and chosen at run time.
 

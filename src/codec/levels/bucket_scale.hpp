@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two numbers that scale a bucket, in arithmetic that is the same everywhere, and its random
 // words.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Container W0: every code in `bits` bits, sign above index, in blocks that vector registers pack
 // and unpack without crossing lanes.
 //

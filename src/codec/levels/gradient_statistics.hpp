@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ALQ and AMQ know of a step's gradients: a fixed number of sums that add over buckets and
 // ranks, and the mixture of normals that they describe.
 //

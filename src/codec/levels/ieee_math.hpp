@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exp and log from IEEE basic operations alone, so that every rank computes the same level table
 // whatever its C library. Relative error below 1e-14 in the range used here (|x| < 700).
 

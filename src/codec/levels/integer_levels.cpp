@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The integer form of uniform levels under the maximum norm (qsgd-v): index times sign is the code.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cell of r and its line, one policy for each kind of table and register width. Included once
 // per vector target, inside the files that Highway compiles for each.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LevelCodec: stochastic rounding of each bucket's values to levels of its norm. One codec for
 // QSGD, QSGD-V, ElastiQuant and E-ElastiQuant, which differ in norm, levels and coding.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The elasticity that a config leaves open: where a level table is best.
 //
 // Source   sinh: the minimax table of the dual worst case (derived in COMPRESSORS.md, "Level

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The passes over values that decide a quantizer's speed, compiled once per instruction set and
 // chosen at run time. All of them compute the same bits on every instruction set: fp32 or fp64 in
 // one stated order, never fused unless the product is exact.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fp32 form of a level table that the kernels read: each cell as a line, and lookups of the
 // cell by the leading bits of r.
 

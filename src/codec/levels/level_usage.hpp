@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often a level codec uses each of its levels.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Level tables in [0, 1] and the variance of stochastic rounding between them; all in fp64.
 //
 // Source   uniform: Alistarh et al. 2017 (QSGD); exponential: Ramezani-Kebrya et al. 2021 (NUQSGD);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Norms of a bucket. Included once per vector target, inside the files that Highway compiles for
 // each.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixtures of normal distributions cut to [0, 1]: the model of a bucket's normalised magnitudes
 // that adapted levels minimise their variance for. Closed forms from IEEE basic operations alone,
 // so that every machine computes the same levels.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which atoms ATOMO keeps: probabilities of least variance for a given number of atoms.
 
 #pragma once

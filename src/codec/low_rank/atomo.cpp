@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "codec/low_rank/atomo.hpp"
 
 namespace eqt::codec {

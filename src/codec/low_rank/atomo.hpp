@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ATOMO's two kinds of atoms, each a compressor; the row of atomo chooses.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entrywise ATOMO: some values, large ones more often, scaled up so that the mean is right.
 //
 // Source   H. Wang et al., NeurIPS 2018, arXiv:1806.04090, algorithm 1 with the standard basis

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spectral ATOMO: some singular triples, large ones more often, scaled up so that the mean is
 // right.
 //

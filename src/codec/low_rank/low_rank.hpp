@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Common parts of the low-rank compressors: when a matrix is worth factoring, the start of the
 // iteration, and an orthonormal basis.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of a tall or wide float32 matrix with a few vectors, by Highway.
 //
 // Matrices are row-major; factors are stored vector after vector: P holds `rank` runs of `rows`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PowerSGD: a matrix becomes two thin factors, by one step of subspace iteration.
 //
 // Source   T. Vogels, S. P. Karimireddy, M. Jaggi, NeurIPS 2019, arXiv:1905.13727, algorithm 1

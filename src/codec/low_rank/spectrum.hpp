@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Eigenvalues and eigenvectors of M^T M for matrices with few columns.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // onebit: one bit per value, and per matrix row the means of the two sides of zero.
 //
 // Source   F. Seide et al., INTERSPEECH 2014, 1-bit stochastic gradient descent and its application

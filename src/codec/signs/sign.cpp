@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // signsgd and ef-signsgd: one bit per value, the sign.
 //
 // Source   signsgd: J. Bernstein et al., ICLR 2019, arXiv:1810.05291, algorithm 1 (majority vote;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The passes of the sign codecs, compiled once per instruction set and chosen at run time; the same
 // bits on each of them.
 //

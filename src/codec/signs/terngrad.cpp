@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TernGrad: every value becomes -S, 0 or +S, at random with the right mean.
 //
 // Source   W. Wen et al., NeurIPS 2017, arXiv:1705.07878: layer-wise ternarizing, gradient clipping

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Source   R. W. Floyd's algorithm F2, in J. Bentley, Programming Pearls, CACM 30 (1987): for
 //          j = n - k ... n - 1, choose a random index up to j, or j itself if that one is taken
 

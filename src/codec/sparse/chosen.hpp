@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A uniformly random set of k of n indices, as a bitmap.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The few values of a buffer that are large, with their indices, in one pass over memory.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entries of a sparse payload: extracting them, dealing them to owners and selecting again, for
 // a collective that adds them at their owners.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ascending indices as Golomb-Rice coded gaps, in two streams that are fast to read.
 //
 // Source   S. W. Golomb, IEEE Trans. Inf. Theory 12 (1966); R. F. Rice, JPL publication 79-22

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The values of largest magnitude: exactly k, about k, or all above a threshold.
 //
 // Method   1. a bound slightly below the k-th largest magnitude, from a sample;

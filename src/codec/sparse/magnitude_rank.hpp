@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which magnitude has a given rank: among all of a few values, and about which among many.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random-k: k values at random places that every rank knows.
 //
 // Source   S. Stich et al., NeurIPS 2018, arXiv:1809.07599 (rand-k)

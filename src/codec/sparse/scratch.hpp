@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scratch arrays of the sparse codecs. Arrays that one call needs together have slots of their
 // own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Top-k, DGC's codec and threshold: the values of largest magnitude with their indices.
 //
 // Source   top-k: A. F. Aji and K. Heafield, EMNLP 2017, arXiv:1704.05021; its contraction:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts about a sparse payload (top-k, DGC, threshold) for other rooms.
 
 #pragma once

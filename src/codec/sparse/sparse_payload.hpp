@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The payload of top-k, DGC and threshold: k values and where they belong.
 //
 // Symbols  n values, k of them sent; the coded set: their indices if 2 k <= n, else those of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The values of a sparse payload: float32, or halves under a common power of two.
 //
 // Source   IEEE 754-2019, binary32 and binary16

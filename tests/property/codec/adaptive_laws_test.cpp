@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of the codecs whose table changes, and of the other new tables.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws that hold for every input: none, fp16, bf16, terngrad, top-k and DGC's codec. More of the
 // sparse ones are in sparse_laws_test.cpp.
 

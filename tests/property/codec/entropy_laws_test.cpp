@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of the entropy codings on codes: what comes back, how long it is, what damage does.
 
 #include <algorithm>

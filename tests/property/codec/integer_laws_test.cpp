@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of codes relative to shared scales, and of messages with damaged bytes.
 
 #include <algorithm>

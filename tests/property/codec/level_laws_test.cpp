@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of the level codecs, over all widths, norms, families and codings.
 
 #include <algorithm>

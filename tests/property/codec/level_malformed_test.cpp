@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Payloads that no encoder made: every one is an Error{wire} or decodes to finite values.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of powersgd and atomo: what holds in expectation or exactly, and what they refuse.
 
 #include <limits>

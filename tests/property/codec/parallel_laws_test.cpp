@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties::concatenates and prefix_bytes() are correct, and make_parallel() gives the inner
 // codec's bytes and bits for any number of threads.
 

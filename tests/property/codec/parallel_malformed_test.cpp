@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged payloads: several threads refuse what one thread refuses, in its words, and decode what
 // it decodes, to its bits. Run under the sanitizers it shows reads and writes outside.
 

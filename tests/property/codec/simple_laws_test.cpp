@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws that hold for every input: int8, natural, signsgd, ef-signsgd and onebit.
 
 #include <limits>

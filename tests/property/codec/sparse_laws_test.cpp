@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holds for every sparse compressor, in 32 and in 16 bits: top-k, DGC's codec, threshold,
 // random-k.
 

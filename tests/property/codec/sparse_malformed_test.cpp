@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Payloads that no encoder wrote: an error of the wire, or finite values within reach.
 
 #include "codec/bytes.hpp"

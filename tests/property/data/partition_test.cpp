@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of partitions over many sizes, classes, rank counts and degrees of skew.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // With the step that is chosen for it, every compressor makes the ranks of a ring agree.
 
 #include <fmt/format.h>

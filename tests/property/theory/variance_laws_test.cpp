@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Over all level codecs and sources: exact <= worst case <= theorem 2, simulations around the exact
 // value, and code lengths below their bounds.
 

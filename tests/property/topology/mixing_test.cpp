@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of every mixing matrix, for all kinds and many sizes.
 
 #include <algorithm>

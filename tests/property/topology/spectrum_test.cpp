@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Eigenvalues and norms against closed forms, a published table and other ways to compute them.
 
 #include "topology/spectrum.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Plugins that break their contract, one for each value of BAD: what load_plugin() and the program
  * say of them is tested. Without BAD it sends float32 values as they are. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plot scripts of analyses: data, axes and names as gnuplot must get them.
 
 #include "analyze/table.hpp"

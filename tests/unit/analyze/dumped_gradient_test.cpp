@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient files from outside: what is read, and the sentence for each way of being wrong.
 
 #include "analyze/dumped_gradient.hpp"

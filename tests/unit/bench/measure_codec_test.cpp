@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checks before a measurement detect a compressor without its properties, and the figures are
 // those of the codec.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The codecs through the C header, as programs in other languages see them.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The header is C, and a C program can call the library. */
 
 #include "equant/codec.h"

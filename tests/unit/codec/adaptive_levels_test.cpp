@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Truncated normals, adapted levels, and the families of levels and their optima.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ATOMO's parts: probabilities, thresholds, draws and spectra.
 
 #include <bit>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The catalogue of compressors: numbers on the wire, options, rows that are added.
 
 #include "codec/catalogue.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of the codec room share: encode and decode in one line, awkward sizes, inputs, and
 // running a check on every vector target of this machine.
 

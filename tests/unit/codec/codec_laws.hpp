@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laws of all codecs that encode a message as a whole: each family tests its codecs by them.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The passes over integer codes against plain loops, on every instruction set of this machine.
 
 #include "codec/integer/integer_kernels.hpp"

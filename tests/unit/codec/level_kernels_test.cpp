@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vector kernels against the plain oracle, on every instruction set of this machine.
 
 #include "codec/levels/level_kernels.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The low-rank kernels against plain loops, and the basis that the factors need.
 
 #include "codec/low_rank/low_rank.hpp"

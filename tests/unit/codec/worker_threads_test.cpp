@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WorkerThreads: every part once, on threads that stay, with errors carried to the caller.
 
 #include "codec/worker_threads.hpp"

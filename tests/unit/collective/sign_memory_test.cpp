@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memories around the sign codecs: error feedback telescopes, Signum keeps its momentum.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each cause that ends the program has its own message: memory, threads, files, anything else.
 
 #include <exception>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Combinations of valid values that make no sense, and their neighbours that do.
 
 #include <algorithm>

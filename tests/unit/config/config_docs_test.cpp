@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The schema and the reference say what the checks do.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a config says when it is wrong: one sentence with the key, what was expected and found.
 
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the config tests share.
 
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graph files: what they say, and every way in which they may be wrong.
 
 #include "config/graph_file.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The config's table and the rooms that build the parts know the same names.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a config says when it is right: defaults, values, --set, resolution.
 
 #include "config/run_config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From keys to a topology, and keys that do not go together.
 
 #include <algorithm>

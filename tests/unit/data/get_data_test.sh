@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/get_data.sh without a network: curl and wget are stand-ins.
 # usage: get_data_test.sh PATH_OF_GET_DATA_SH
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A folder that lasts as long as a test, and ways to put files into it.
 
 #pragma once

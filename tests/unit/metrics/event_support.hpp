@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reader of event files that shares nothing with the writer: frames checked bit by bit, protocol
 // buffers as lists of fields.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gnuplot itself, where there is one.
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plots: what gnuplot is given, what it draws, and the message when it cannot.
 
 #include "metrics/gnuplot.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records and a folder of their own for the metrics tests.
 
 #pragma once

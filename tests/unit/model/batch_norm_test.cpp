@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fused operation against LibTorch's separate ones in float64.
 
 #include "model/batch_norm.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Emulated boards: the network's layout, a gradient's statistics, a step's time.
 
 #include "model/emulated_replica.hpp"

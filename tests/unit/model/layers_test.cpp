@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dropout and convolution with bias, behind the torch-free interface.
 
 #include <ATen/ATen.h>

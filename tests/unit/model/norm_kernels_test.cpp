@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vector kernels against the formulas in float64, written out channel by channel.
 
 #include "model/norm_kernels.hpp"

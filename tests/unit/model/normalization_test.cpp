@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every layer against the closed forms in float64, and the closed forms against LibTorch's
 // automatic derivatives of the plain formulas.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VGG-11 and AlexNet through the torch-free interface.
 
 #include <unistd.h>

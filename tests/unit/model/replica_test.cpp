@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replicas through their torch-free interface.
 
 #include "model/replica.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches that need no data set.
 
 #pragma once

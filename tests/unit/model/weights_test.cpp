@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weight files: round trip, and every way in which a file can be wrong.
 
 #include <unistd.h>

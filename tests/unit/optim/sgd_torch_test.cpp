@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The update is that of torch::optim::SGD.
 
 #include <torch/torch.h>

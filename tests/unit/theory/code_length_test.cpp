@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Code lengths: small cases by hand, bounds against the codec itself.
 
 #include "theory/code_length.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Guarantees of training: closed forms, monotony, and simulations that must stay below them.
 
 #include "theory/convergence.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Energy and memory: the published table, and counts worked out by hand.
 
 #include "theory/energy.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Level tables: what codecs really round to, and how near the worst vectors come to the bounds.
 
 #include "theory/level_bounds.hpp"

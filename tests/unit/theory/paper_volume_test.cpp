@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables' accounting by hand, on small layouts.
 
 #include "theory/paper_volume.hpp"

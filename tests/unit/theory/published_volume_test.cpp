@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The published volumes from the layouts of the networks that they were counted of.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a mixing matrix accepts and refuses, and what it says about itself.
 
 #include "topology/mixing_matrix.hpp"

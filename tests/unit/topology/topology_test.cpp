@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each graph has the neighbours and weights of its definition; what cannot be is refused with a
 // choice that can.
 

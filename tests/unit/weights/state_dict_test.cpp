@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What torch.save writes, and everything else: tests/e2e/weights_interop.py has Python's own files.
 
 #include "weights/state_dict.hpp"
