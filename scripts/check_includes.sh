@@ -69,7 +69,7 @@ library_of() {
     zip.h) echo libzip ;;
     png.h) echo libpng ;;
     isa-l/*) echo isal ;;
-    equant/*) echo plugin ;;
+    equant/compressor_plugin.h) echo plugin ;;
     hwy/*) echo highway ;;
     xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;
