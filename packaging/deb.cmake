@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack -G DEB` in the build folder: equant-train, libequant-codec0 and equant-train-dev.
+# `cpack -G DEB` in the build folder: equant-train and libequant-codec-dev.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The equant-train maintainers <maintainers@equant-train.invalid>")
@@ -12,26 +12,20 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_COMPONENTS_ALL library develop)
+set(CPACK_COMPONENTS_ALL develop)
 set(CPACK_DEBIAN_ARCHITECTURE ${CMAKE_LIBRARY_ARCHITECTURE})
 if(CMAKE_CROSSCOMPILING AND CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
 endif()
 
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libequant-codec0)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "gradient compressors for distributed training, shared library
- Quantizers and sparsifiers of equant-train (ElastiQuant, QSGD, TernGrad, top-k,
- signSGD, PowerSGD and others) behind a small C interface.")
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/triggers)
-
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_NAME libequant-codec-dev)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS
-  "libequant-codec0 (= ${PROJECT_VERSION}-1), libfmt-dev, libhwy-dev, libxxhash-dev, pkg-config")
+  "libfmt-dev, libhwy-dev, libxxhash-dev, pkg-config")
 set(CPACK_DEBIAN_DEVELOP_DESCRIPTION "gradient compressors for distributed training, development files
- The C header of libequant-codec0, and eqt::codec for C++ projects that use CMake.")
+ Quantizers and sparsifiers of equant-train (ElastiQuant, QSGD, TernGrad, top-k,
+ signSGD, PowerSGD and others) as eqt::codec for C++ projects that use CMake.")
 
 if(NOT EQT_ONLY_PORTABLE)
   list(APPEND CPACK_COMPONENTS_ALL program)
@@ -49,7 +43,7 @@ if(NOT EQT_ONLY_PORTABLE)
 endif()
 
 # What Debian wants in every package.
-foreach(part IN ITEMS library=libequant-codec0 develop=libequant-codec-dev program=equant-train)
+foreach(part IN ITEMS develop=libequant-codec-dev program=equant-train)
   string(REGEX MATCH "^(.*)=(.*)$" part ${part})
   if(CMAKE_MATCH_1 IN_LIST CPACK_COMPONENTS_ALL)
     install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` and `cpack -G DEB` put where. Three parts, a Debian package each:
+# What `cmake --install` and `cpack -G DEB` put where. Two parts, a Debian package each:
 #
 #   program   equant-train with its scripts, configs, documents, manual page and completion
-#   library   libequant_codec: the codecs for C and whoever calls C
-#   develop   headers, eqt::codec for C++ and CMake, the C header
+#   develop   eqt::codec: headers and library for C++ and CMake
 #
-# Without MPI and LibTorch (EQT_ONLY_PORTABLE) there is no program, and the other two are made.
+# Without MPI and LibTorch (EQT_ONLY_PORTABLE) there is no program, and the other one is made.
 
 include(CMakePackageConfigHelpers)
 
@@ -27,12 +26,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/eqt-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/eqt-config.cmake ${PROJECT_BINARY_DIR}/eqt-config-version.cmake
   DESTINATION ${eqt_package} COMPONENT develop)
-
-# The same for C.
-install(TARGETS equant_codec
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT develop)
-install(FILES ${PROJECT_SOURCE_DIR}/src/c_api/equant/codec.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/equant COMPONENT develop)
 
 if(NOT EQT_ONLY_PORTABLE)
   install(TARGETS equant-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)

@@ -36,7 +36,6 @@ declare -A rooms=(
   [doctor]="core codec comm model setup"
   [analyze]="core codec theory pipeline topology model report config setup bench"
   [app]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze"
-  [c_api]="core codec config"
 )
 
 # Library -> rooms that may include it. System headers and the standard library are everybody's.
@@ -53,7 +52,6 @@ declare -A libraries=(
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
-  [interface]="c_api"
   [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze app"
 )
 
@@ -69,11 +67,10 @@ library_of() {
     zip.h) echo libzip ;;
     png.h) echo libpng ;;
     isa-l/*) echo isal ;;
-    equant/compressor_plugin.h) echo plugin ;;
+    equant/*) echo plugin ;;
     hwy/*) echo highway ;;
     xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;
-    equant/*) echo interface ;;
     fmt/*) echo fmt ;;
     sys/* | net/* | netinet/* | arpa/* | netdb.h | ifaddrs.h | unistd.h | fcntl.h | poll.h) echo system ;;
     pthread.h | sched.h | signal.h | spawn.h | time.h | stddef.h | stdint.h | stdlib.h | errno.h | malloc.h | dlfcn.h | cpuid.h | *mmintrin.h) echo system ;;
