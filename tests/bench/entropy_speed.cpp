@@ -22,14 +22,14 @@ namespace {
 using namespace eqt;
 using namespace eqt::codec;
 
-struct Named {
+struct NamedCoding {
   const char* name;
   Coding coding;
 };
-constexpr Named kCodings[] = {{"elias", Coding::elias},
-                              {"huffman", Coding::huffman},
-                              {"rans", Coding::rans},
-                              {"auto", Coding::automatic}};
+constexpr NamedCoding kCodings[] = {{"elias", Coding::elias},
+                                    {"huffman", Coding::huffman},
+                                    {"rans", Coding::rans},
+                                    {"auto", Coding::automatic}};
 
 double best_seconds(const std::function<void()>& run) {
   double best = 1e9;
@@ -72,7 +72,7 @@ double entropy_bits(std::span<const LevelCode> codes) {
   return bits;
 }
 
-void time_coding(const Named& named, std::span<const LevelCode> codes, std::size_t bucket,
+void time_coding(const NamedCoding& named, std::span<const LevelCode> codes, std::size_t bucket,
                  double theta) {
   const EntropyCoding coding(named.coding, 7);
   std::vector<std::byte> bytes(coding.max_bytes(bucket) * (codes.size() / bucket));
@@ -104,7 +104,7 @@ void time_coding(const Named& named, std::span<const LevelCode> codes, std::size
       8 * static_cast<double>(used) / entropy, count / encode * 1e-9, count / decode * 1e-9);
 }
 
-void time_codec(const Named& named, std::size_t count, std::size_t bucket) {
+void time_codec(const NamedCoding& named, std::size_t count, std::size_t bucket) {
   const auto codec =
       make_compressor("e-elastiquant", {.bits = 4, .bucket_size = bucket, .coding = named.coding});
   const auto values = test::gaussian(count, {1, 2, 3, 4});
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   const std::size_t values = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 16 * bucket;
   for (const double theta : {0.25, 0.64, 0.85}) {
     const auto codes = gaussian_codes(values / bucket * bucket, bucket, theta);
-    for (const Named& named : kCodings) time_coding(named, codes, bucket, theta);
+    for (const NamedCoding& named : kCodings) time_coding(named, codes, bucket, theta);
   }
-  for (const Named& named : kCodings) time_codec(named, values, bucket);
+  for (const NamedCoding& named : kCodings) time_codec(named, values, bucket);
 }
