@@ -100,5 +100,5 @@ assert s["sent_bytes_by_edge"] is None and s["paper_sent_bytes_per_node"] is Non
 ! grep -qE 'node|consensus|averaged model' "$OUT" || wrong "the table of allreduce speaks of nodes"
 
 program check --config "$WORK/tiny.json" --set synchronization.final_rounds=1
-expect_failure 2 'synchronization\.final_rounds.*gossip.*allreduce' "final rounds of allreduce"
+expect_failure 2 'synchronization\.final_rounds.*d-psgd.*allreduce' "final rounds of allreduce"
 finish

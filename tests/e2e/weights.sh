@@ -76,7 +76,7 @@ struct.pack_into("<II", whole, entry + 20, 0x7FFFFFFF, 0x7FFFFFFF)
 open(f"{work}/long.pt", "wb").write(whole)
 PY
 truncate -s 10G "$WORK/huge.pt"
-for case in deflated:compressed cut: long:longer huge:'at most'; do
+for case in deflated:compressed cut: long:whole huge:'at most'; do
   name=${case%%:*}
   train 1 hostile --set train.steps=1 --set "model.weights=$WORK/$name.pt"
   expect_failure 3 "${case#*:}.*$name\.pt|$name\.pt.*${case#*:}" "$name weights"

@@ -19,7 +19,6 @@ namespace eqt::codec::HWY_NAMESPACE {
 namespace {
 
 constexpr std::uint32_t kLow = std::uint32_t{1} << kRansLowBits;
-
 template <int kPrecision>
 void EncodePlain(const RansEncoderTables& t, const std::uint8_t* codes, std::size_t first,
                  std::size_t last, std::uint32_t* states, std::byte*& to) {
