@@ -28,7 +28,7 @@ constexpr std::size_t mask_group(D d) {
 }
 
 /// Writes the bits of mask_group(d) lanes: mask_at(j) is the mask of the lanes from j on.
-/// @pre 8 bytes may be written at `to`; only mask_group(d) / 8 of them have a meaning
+/// @pre 8 bytes may be written at `to`; only the first mask_group(d) / 8 are meaningful
 template <class D, class MaskAt>
 HWY_INLINE void store_masks(D d, MaskAt mask_at, std::uint8_t* to) {
   namespace hn = hwy::HWY_NAMESPACE;

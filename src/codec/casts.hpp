@@ -13,8 +13,8 @@ namespace eqt::codec {
 inline constexpr std::uint32_t kHalfInfinity = 0x7C00;
 inline constexpr std::uint32_t kBfloatInfinity = 0x7F80;
 
-/// Rounds to IEEE 754 binary16, to nearest and ties to even; too large becomes infinity, NaN stays
-/// NaN. Writes 2 values.size() bytes, little-endian.
+/// Rounds to IEEE 754 binary16, to nearest and ties to even. Values that are too large become
+/// infinity; NaN stays NaN. Writes 2 values.size() bytes, little-endian.
 /// @return the largest result without its sign, as bits
 std::uint32_t cast_to_half(std::span<const float> values, std::byte* halves);
 

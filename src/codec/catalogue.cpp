@@ -82,7 +82,7 @@ std::string why_no_table(const CompressorOptions& options) {
         "table out",
         name_of(options.levels));
   }
-  if (options.bits < 2 || options.bits > 8) return {};  // the factory's own sentence
+  if (options.bits < 2 || options.bits > 8) return {};  // make() has its own message
   const std::size_t levels = (std::size_t{1} << (options.bits - 1)) - 1;
   if (table.size() != levels)
     return fmt::format(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of compressors: one row each, in the compressor's own file; compressors.def lists
-// them. Configs, `list`, the schema, reports and tests read the rows.
+// The catalogue of compressors: one row per compressor, in the compressor's file. compressors.def
+// lists the rows; configs, `list`, the schema, reports and tests read them.
 
 #pragma once
 
@@ -19,17 +19,18 @@ struct CompressorRow {
   std::string_view name;   // in configs: "e-elastiquant"
   std::string_view about;  // one line
   CodecId id;              // on the wire
-  /// Use make_compressor(), which checks the options first.
+  /// Call make_compressor() instead, which checks the options first.
   std::unique_ptr<Compressor> (*make)(const CompressorRow& row, const CompressorOptions& options);
-  OptionSet reads = {};  // the options that make a difference
-  /// What it refuses of the options that it reads: "expected ..., found ...; try ...", or "".
+  OptionSet reads = {};  // the options that it uses
+  /// Why it refuses these values of its options, "expected ..., found ...; try ...", or "" if it
+  /// accepts them.
   std::string (*why_not)(const CompressorOptions& options) = nullptr;
-  /// Sets options to what its paper has where that is not CompressorOptions' default.
+  /// Sets the options whose default differs from that of CompressorOptions, as in its paper.
   void (*choose_defaults)(CompressorOptions& options) = nullptr;
   std::string_view title = {};   // as papers write it: "QSGD"; "" = name
-  std::string_view colour = {};  // in plots: "#0072b2"; "" = one that follows from the name
+  std::string_view colour = {};  // in plots: "#0072b2"; "" = derived from the name
 
-  /// All compressors, in the order of the documentation; plugins' are last.
+  /// All compressors, in the order of the documentation, then those of plugins.
   static const Catalogue<CompressorRow>& all();
 };
 
@@ -37,26 +38,26 @@ struct CompressorRow {
 #include "codec/compressors.def"
 #undef EQT_COMPRESSOR
 
-/// Appends a compressor that was not known when the program was built. `row` must live as long as
-/// the program. Not safe beside other threads: before a config is read.
+/// Appends a plugin's compressor. `row` must live as long as the program. Not thread-safe: call it
+/// before a config is read.
 /// @throws Error{usage} if its name or its number on the wire is taken
 void add_compressor(const CompressorRow& row);
 
 /// Why `row` cannot be made with these options: "expected ..., found ...; try ..."; "" if it can.
-/// Options that it does not read are ignored, except those that would silently not happen: coding,
-/// levels, elasticity, unbiased.
+/// Options that it does not read are ignored, except coding, levels, elasticity and unbiased.
 std::string why_not(const CompressorRow& row, const CompressorOptions& options);
 
 /// @throws Error{usage} for options that why_not() refuses or that are out of range
 std::unique_ptr<Compressor> make_compressor(const CompressorRow& row,
                                             const CompressorOptions& options = {});
 
-/// The same by name.
+/// Finds the row by its name.
 /// @pre there is a compressor of this name
 std::unique_ptr<Compressor> make_compressor(std::string_view name,
                                             const CompressorOptions& options = {});
 
-/// For CompressorRow::make: a C, which takes the row and the options, the options, or nothing.
+/// For CompressorRow::make: constructs a C from row and options, from options alone, or from
+/// nothing.
 template <std::derived_from<Compressor> C>
 std::unique_ptr<Compressor> make_a(const CompressorRow& row, const CompressorOptions& options) {
   if constexpr (std::constructible_from<C, const CompressorRow&, const CompressorOptions&>)

@@ -27,29 +27,28 @@ struct Properties {
   bool unbiased = false;        // E[decode(encode(v))] == v
   bool random = false;          // reads EncodeContext::key
   bool sparse = false;          // sends a few values and leaves the others out
-  bool needs_feedback = false;  // training needs what was not sent to be added to the next gradient
-  bool votes = false;           // finish_mean() is not the identity: no second quantisation
+  bool needs_feedback = false;  // needs error feedback to converge
+  bool votes = false;           // finish_mean() is not the identity; cannot be quantised twice
   bool shared_scale =
       false;  // wants EncodeContext::shared_scale, the maximum over ranks of local_scale()
-  bool forgets_sent = false;  // DGC's memory, which drops what was sent: each rank's own, sent once
-  bool scales_up = false;     // by what it leaves out: once more each time that it is encoded
-  bool averages_itself = false;  // its mean needs a collective of its own, of several rounds
-  // Values that are encoded independently of their neighbours come in runs of this many [values]:
-  // cutting a slice at a multiple of it changes no decoded value. 0: the slice is one whole.
+  bool forgets_sent = false;     // uses DGC's memory, which drops values once they are sent
+  bool scales_up = false;        // each encoding multiplies values by count / k
+  bool averages_itself = false;  // needs its own collective
+  // Runs of this many values are encoded independently, so that cutting a slice at a multiple of it
+  // changes no decoded value [values]. 0: a slice cannot be cut.
   std::size_t granule = 1;
-  // Nor does it change a byte: the payloads of the pieces, each with its own first_index, one after
-  // the other are the payload of the whole. max_payload_bytes() adds up likewise, and of the rest
-  // of EncodeContext only the key is read.
+  // True if cutting changes no byte, either: the payload of a slice is the payloads of its pieces,
+  // one after the other, each encoded with its own first_index. max_payload_bytes() is additive,
+  // too. Besides first_index, encode() then reads only the key of EncodeContext.
   bool concatenates = false;
 };
 
-/// The parameters of encode() besides the values. Agreeing on a shared scale is communication and
-/// happens before; using it is arithmetic and happens here.
+/// The parameters of encode() besides the values. Collectives compute shared_scale before.
 struct EncodeContext {
-  RandomKey key;                      // (seed, step, rank, slice) of these values
-  std::uint64_t first_index = 0;      // index of values[0] in its slice: the random counter's start
-  std::optional<float> shared_scale;  // TernGrad: S = max over ranks of local_scale()
-  std::optional<float> own_scale = {};  // local_scale() of these values, where it is known already
+  RandomKey key;                        // (seed, step, rank, slice) of these values
+  std::uint64_t first_index = 0;        // of values[0] in its slice; starts the random counter
+  std::optional<float> shared_scale;    // TernGrad: S = max over ranks of local_scale()
+  std::optional<float> own_scale = {};  // local_scale() of these values, if it is known already
   std::optional<double> density;  // sparse codecs: fraction kept in this step, not the option's
   std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
 };
@@ -64,7 +63,7 @@ class Compressor {
   virtual ~Compressor() = default;
 
   virtual CodecId id() const noexcept = 0;
-  /// Raised by every change of the payload's bytes; see FORMAT.md.
+  /// Increased by every change of the payload's bytes; see FORMAT.md.
   virtual std::uint8_t format_version() const noexcept = 0;
   virtual Properties properties() const noexcept = 0;
 
@@ -79,9 +78,9 @@ class Compressor {
                                            const EncodeContext& context, Workspace& workspace,
                                            std::span<std::byte> payload) const = 0;
 
-  /// Bytes of the first `count` values of a payload of more, where that is known without decoding
-  /// them; 0 where it is not or where the payload is too short, which decode_add() will say. Bytes
-  /// are checked no further than is needed to stay inside.
+  /// Bytes that the first `count` values of a longer payload take, if they can be found without
+  /// decoding; else 0. Also 0 if the payload is too short, which decode_add() reports. Does not
+  /// read outside the payload, and checks nothing else.
   /// @pre properties().concatenates; count is a multiple of properties().granule
   virtual std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const;
 
@@ -92,13 +91,13 @@ class Compressor {
   virtual void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                           std::span<float> sum) const = 0;
 
-  /// decode_add() of several payloads in their order, with the same result; where the codec can, in
-  /// one pass over `sum`.
+  /// decode_add() of several payloads in order, with the same result. Some codecs do it in one pass
+  /// over `sum`.
   virtual void decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
                               Workspace& workspace, std::span<float> sum) const;
 
   /// Error feedback in one call: encodes p = gradient + residual and leaves residual = p - decoded;
-  /// where the codec can, in one trip over memory.
+  /// Some codecs do it in one pass over memory.
   /// @pre as encode(); residual.size() == gradient.size()
   /// @return bytes written
   [[nodiscard]] virtual std::size_t encode_with_feedback(std::span<const float> gradient,
@@ -112,18 +111,18 @@ class Compressor {
   virtual void finish_mean(std::span<float> mean) const;
 
   /// Upper bound of E|decoded - v|^2 / |v|^2 over all vectors v of `count` values, from the codec's
-  /// own paper or COMPRESSORS.md; for casts over values in the format's normal range. Nothing where
-  /// no bound is known.
+  /// own paper or COMPRESSORS.md; for casts over values in the format's normal range. Empty if no
+  /// bound is known.
   virtual std::optional<double> variance_bound(std::size_t count) const;
 
-  /// This rank's proposal for the shared scale; 0 for codecs that share none.
+  /// This rank's proposal for the shared scale; 0 for codecs without a shared scale.
   virtual float local_scale(std::span<const float> values) const;
 
   /// The same quantisation relative to scales that all ranks share (integer/integer_codec.hpp);
   /// null for codecs whose codes cannot be added as integers.
   virtual std::unique_ptr<IntegerCodec> integer_codec() const;
 
-  /// What it rounds values to (levels/level_codec.hpp); null for codecs without levels.
+  /// Its levels (levels/level_codec.hpp); null for codecs without levels.
   virtual const LevelRounding* level_rounding() const noexcept;
   /// The codec whose levels may be replaced between steps; null for all others.
   virtual AdaptiveLevelCodec* adaptive_levels() noexcept;

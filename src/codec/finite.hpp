@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values of a buffer are numbers: the check in front of every codec.
+// Finds NaN and infinity in a buffer. Every codec does that before it encodes.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace eqt::codec {
 
-/// The bits of the largest float. Those of a magnitude are above it exactly if it is not finite.
+/// The bits of the largest float. A magnitude is not finite exactly if its bits are above this.
 inline constexpr std::int32_t kLargestFiniteBits = 0x7F7FFFFF;
 
 /// Index of the first value that is NaN or infinite; values.size() if there is none.

@@ -6,9 +6,9 @@
 // Symbols  B values v of a bucket, s = max |v| / 127 the step
 // Payload  per bucket: s float32, then B integers q = round(v / s), one byte each
 // Size     n + 4 ceil(n / B) bytes
-// Error    |out - in| <= s (1/2 + 2^-15); deterministic, so biased: what stays below max |v| / 254
-//          is 0 in every step. Needs error feedback, other than the 16-bit casts, whose steps
-//          shrink with the value.
+// Error    |out - in| <= s (1/2 + 2^-15); deterministic, so biased: values below max |v| / 254 are
+//          0 in every step. So it needs error feedback, unlike the 16-bit casts, whose steps are
+//          relative to the value.
 // Differs  from max |v| / 127 to nearest: s is rounded upwards, so that |q| <= 127 without clipping
 //          and a bucket of denormals keeps a step above 0; and s is lowered where 127 s would be
 //          infinite, which takes less than 2^-22 of the largest floats

@@ -11,7 +11,7 @@ namespace eqt::codec {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
-// Above the slots of the codecs, which run while these are in use.
+// Slots that the codecs do not use, because they run while these are in use.
 constexpr ScratchArray<std::span<const std::byte>> kUnreadFrames{Workspace::kSlots - 2};
 constexpr ScratchArray<std::span<const std::byte>> kFramePayloads{Workspace::kSlots - 1};
 

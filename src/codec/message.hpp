@@ -3,7 +3,7 @@
 //
 // Layout: header (frame.hpp), then the segments in order. A compressed segment is its payload's
 // length (uint32) and the payload; a raw one is its values as float32. Both sides know the segments
-// from the plan, so nothing else travels. See FORMAT.md.
+// from the plan, so nothing else is sent. See FORMAT.md.
 
 #pragma once
 
@@ -17,17 +17,17 @@
 
 namespace eqt::codec {
 
-/// A run of values that is encoded on its own.
+/// A range of values that is encoded separately.
 struct Segment {
   std::uint32_t slice = 0;        // names the random stream
-  std::uint64_t first_index = 0;  // of the run in its slice: where the random counter starts
+  std::uint64_t first_index = 0;  // of the range in its slice; the random counter starts there
   std::size_t begin = 0;          // in the flat buffer [floats]
   std::size_t count = 0;          // [floats]
-  bool compressed = true;         // false: travels as float32
+  bool compressed = true;         // false: sent as float32
   std::size_t rows = 0;           // see EncodeContext
 };
 
-/// Whose message it is and what its values need.
+/// Who encodes the message, and parameters of encoding.
 struct MessageContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
@@ -36,8 +36,8 @@ struct MessageContext {
   std::optional<double> density;           // see EncodeContext
   std::span<const float> scales;           // shared scale per segment, or empty
   std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
-  // Error feedback while encoding: compressed segments send values + residual, and the flat
-  // residual keeps what they did not carry. Empty: the values as they are.
+  // Error feedback while encoding: compressed segments send values + residual, and the residual, a
+  // flat buffer, keeps the error. Empty: no error feedback.
   std::span<float> residual = {};
 };
 
@@ -53,16 +53,16 @@ std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segm
                                          const MessageContext& context, Workspace& workspace,
                                          std::span<std::byte> frame);
 
-/// Writes a message segment by segment, for callers that already have payloads. The bytes are those
-/// of encode_message().
+/// Writes a message segment by segment, for callers that already have the payloads. The result has
+/// the bytes of encode_message().
 class MessageWriter {
  public:
   /// @pre frame has room for max_message_bytes() of the segments that follow
   explicit MessageWriter(std::span<std::byte> frame);
-  /// The place of the next compressed segment's payload; its length is given afterwards.
+  /// Where to write the next compressed segment's payload; its length is passed afterwards.
   std::span<std::byte> room() const;
   void wrote(std::size_t bytes);
-  /// The next raw segment. @throws Error{diverged} if a value is NaN or infinite
+  /// Writes the next raw segment. @throws Error{diverged} if a value is NaN or infinite
   void raw(std::span<const float> values);
   /// Writes the header. @return bytes of the message
   [[nodiscard]] std::size_t finish(const Compressor& compressor, std::span<const Segment> segments,
@@ -94,14 +94,14 @@ void decode_message_add(const Compressor& compressor, std::span<const Segment> s
                         std::span<const std::byte> frame, StepId step, std::uint32_t index,
                         float scale, Workspace& workspace, std::span<float> flat);
 
-/// decode_message_add() of several messages in their order, with the same result; where the codec
-/// can, in one pass over `flat`.
+/// decode_message_add() of several messages in order, with the same result. Some codecs do it in
+/// one pass over `flat`.
 void decode_messages_add(const Compressor& compressor, std::span<const Segment> segments,
                          std::span<const std::span<const std::byte>> frames, StepId step,
                          std::uint32_t index, float scale, Workspace& workspace,
                          std::span<float> flat);
 
-/// flat[i] = 0 wherever the message of a sparse compressor carries a value in a compressed segment.
+/// flat[i] = 0 for every value that a sparse compressor's message contains in a compressed segment.
 void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,
                           std::span<const std::byte> frame, StepId step, std::uint32_t index,
                           std::span<float> flat);

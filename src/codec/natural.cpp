@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Natural compression: every value becomes one of the two powers of two around it, at random with
-// the right mean.
+// Natural compression: every value is rounded at random, without bias, to one of the two nearest
+// powers of two.
 //
 // Source   S. Horvath et al., MSML 2022, arXiv:1905.10988, definition 1: C_nat
 // Symbols  n values x; 2^e <= |x| < 2^(e+1)
@@ -10,9 +10,9 @@
 // Size     n + ceil(n / 8) bytes: 9 bits a value
 // Error    E[out] = in;  E|out - in|^2 = sum (2^(e+1) - |x|)(|x| - 2^e) <= |in|^2 / 8 where no x is
 //          subnormal
-// Differs  from the paper, which has no end of range: a subnormal x becomes 0 or 2^-126, unbiased
-//          as well, with variance |x| (2^-126 - |x|); |x| above 2^127 would have to be rounded to
-//          infinity with some probability and is Error{diverged} instead
+// Differs from the paper, which has no limits of the range: a subnormal x becomes 0 or 2^-126,
+//          unbiased as well, with variance |x| (2^-126 - |x|); |x| above 2^127 would have to be
+//          rounded to infinity with some probability and is Error{diverged} instead
 
 #include <algorithm>
 #include <bit>
@@ -40,9 +40,9 @@ namespace eqt::codec {
 namespace {
 
 constexpr std::size_t kGroup = 32;    // values; a whole number of vectors and of bytes of signs
-constexpr std::size_t kChunk = 4096;  // values whose signs are gathered beside the payload
+constexpr std::size_t kChunk = 4096;  // values whose signs are collected outside the payload
 
-/// The place of a kernel's draws: constants of the stream, low half of the first value's counter.
+/// What a kernel's draws depend on: constants of the stream, low half of the first value's counter.
 struct Draw {
   std::uint32_t first, second, index;
 };
@@ -196,7 +196,7 @@ class Natural final : public Compressor {
   CodecId id() const noexcept override { return CodecId::natural; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {.unbiased = true, .random = true}; }
-  /// Of normal numbers; subnormal ones are rounded to 0 or 2^-126.
+  /// For normal numbers; subnormal ones are rounded to 0 or 2^-126.
   std::optional<double> variance_bound(std::size_t /*count*/) const override { return 0.125; }
   std::size_t max_payload_bytes(std::size_t count) const override { return payload_bytes(count); }
 

@@ -28,7 +28,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// sum[i] += scale * values[i], where the values stand unaligned in `payload`.
+/// sum[i] += scale * values[i], where the values are in `payload`, unaligned.
 /// @return the largest magnitude's bit pattern: above kLargestFiniteBits a value was not finite
 std::int32_t add_floats(const std::byte* HWY_RESTRICT payload, float scale, float* HWY_RESTRICT sum,
                         std::size_t count) {

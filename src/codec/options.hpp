@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that compressors are made from: keys of the config's section `compressor`, as typed
-// values. A compressor reads those that its row names and ignores the others.
+// values. A compressor reads the settings that its row names and ignores the others.
 
 #pragma once
 
@@ -39,7 +39,7 @@ enum class LevelFamily {
   general,      // any increasing table
   adaptive      // starts as sinh; fitted to the gradients of the run (ALQ)
 };
-/// A family's elasticity e is the one number that its levels depend on.
+/// A family of level tables. Its elasticity e is the one parameter of its levels.
 struct LevelFamilyRow {
   LevelFamily value;
   std::string_view name;
@@ -52,7 +52,7 @@ struct LevelFamilyRow {
 };
 std::span<const LevelFamilyRow> names_of(LevelFamily);
 
-/// What ATOMO sends or leaves out as one.
+/// The units that ATOMO samples: singular triples or single values.
 enum class Atoms { spectral, entrywise };
 std::span<const Named<Atoms>> names_of(Atoms);
 
@@ -71,9 +71,9 @@ struct CompressorOptions {
   std::vector<double> table = {};  // general: l_1 < ... < l_n = 1
   Atoms atoms = Atoms::spectral;
   int rank = 2;           // 1 ... 32: of the factors, or atoms kept on average
-  double threshold = 0;   // 0: one that max(1, floor(density * count)) values reach
+  double threshold = 0;   // 0: chosen so that about max(1, floor(density * count)) values are sent
   double density = 0.01;  // fraction kept, k = max(1, floor(density * count))
-  int value_bits = 32;    // of a value that is sent: 32, or 16 under a common power of two
+  int value_bits = 32;    // of a value that is sent: 32, or 16 times a common power of two
   bool unbiased = false;  // scaled by count / k, for use without error feedback
   double clip = 2.5;      // at this many standard deviations of the slice; 0 = never
   Granularity granularity = Granularity::layer;

@@ -22,10 +22,10 @@ constexpr ScratchArray<Payload> kPiecePayloads{0};
 constexpr std::size_t kLeastCut = 64;
 // Decoding is faster than encoding by about this factor.
 constexpr std::size_t kDecodeSpeed = 4;
-// Fewer bytes are moved by one thread.
+// One thread moves fewer bytes than this.
 constexpr std::size_t kLeastMove = std::size_t{1} << 18;
 
-// The part that one thread encodes or decodes.
+// The range that one thread encodes or decodes.
 struct Run {
   std::size_t begin = 0, count = 0;         // values
   std::size_t from = 0, to = 0, bytes = 0;  // of the payload: where encoded, where it belongs
@@ -73,7 +73,7 @@ class Parallel final : public Compressor {
                       std::span<float> sum) const override;
 
  private:
-  // Shared by all calls: only the holder of `busy_` touches them.
+  // Shared by all calls: only the holder of `busy_` uses them.
   std::span<Run> cut(std::size_t count, std::size_t work) const;
   template <typename EncodeRun>
   std::size_t encode_runs(std::span<Run> runs, const EncodeContext& context, Workspace& workspace,
@@ -89,12 +89,13 @@ class Parallel final : public Compressor {
   std::size_t least_values_;
   mutable std::mutex busy_;
   mutable WorkerThreads workers_;
-  mutable std::vector<Workspace> workspaces_;  // by thread; the first, not the caller's, for pieces
+  mutable std::vector<Workspace>
+      workspaces_;  // by thread; the first is for pieces, not for the caller
   mutable std::vector<Run> runs_;
 };
 
-// At most one run per thread, of about equal length; fewer where there are few granules, none where
-// the work, in values encoded, is too little.
+// At most one run per thread, of about equal length; fewer if there are few granules, none if the
+// work [values encoded] is too small.
 std::span<Run> Parallel::cut(std::size_t count, std::size_t work) const {
   if (count == 0 || work < least_values_) return {};
   const std::size_t granule = inner_->properties().granule;
@@ -176,7 +177,7 @@ std::size_t Parallel::encode(std::span<const float> values, const EncodeContext&
           return inner_->encode(values.subspan(run.begin, run.count), own, scratch, to);
         });
   } catch (const Error&) {
-    // The whole fails as its run did, but with the value's place in the whole.
+    // Encoding everything fails like the run did, but the message has the index in the whole input.
     return inner_->encode(values, context, workspace, payload);
   }
 }
@@ -199,13 +200,13 @@ std::size_t Parallel::encode_with_feedback(std::span<const float> gradient,
                                               residual.subspan(run.begin, run.count), to);
         });
   } catch (const Error&) {
-    // The residual now has the part that could not be encoded, see encode().
+    // The residual now has the values that could not be encoded, see encode().
     (void)inner_->encode(residual, context, workspace, payload);
     throw;
   }
 }
 
-// Each run's bytes of each payload, all payloads of a run together; false if they are not known.
+// Finds the bytes of each run in each payload, grouped by run; false if they are not known.
 bool Parallel::split(std::span<const Payload> payloads, std::span<const Run> runs,
                      std::span<Payload> pieces) const {
   for (std::size_t k = 0; k < payloads.size(); ++k) {
@@ -238,7 +239,7 @@ void Parallel::decode_add_all(std::span<const Payload> payloads, float scale, Wo
                              workspace_of(part, workspace), sum.subspan(run.begin, run.count));
     });
   } catch (const Error&) {
-    // As encode(); factor 0, because most of it is in the sum already.
+    // For the message, as in encode(); factor 0, because most values have been added already.
     inner_->decode_add_all(payloads, 0.0f, workspace, sum);
     throw;
   }

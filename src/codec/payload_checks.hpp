@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of codecs with payloads of fixed length, with one message each.
+// Checks for codecs whose payloads have a fixed length, one message each.
 
 #pragma once
 
@@ -27,7 +27,7 @@ inline void require_length(std::string_view compressor, std::span<const std::byt
        compressor, bytes, count, payload.size());
 }
 
-/// prefix_bytes() of codecs whose values have a fixed number of bytes.
+/// prefix_bytes() for codecs whose values have a fixed number of bytes.
 /// @return `bytes` if `payload` has as many, else 0
 inline std::size_t prefix_of_fixed(std::span<const std::byte> payload, std::size_t bytes) {
   return payload.size() >= bytes ? bytes : 0;

@@ -28,10 +28,10 @@ namespace {
 
 using Api = equant_compressor;
 
-constexpr std::uint16_t kPluginNumbers = 0x8000;  // numbers on the wire from here on are plugins'
+constexpr std::uint16_t kPluginNumbers = 0x8000;  // plugins have the numbers from here on
 constexpr std::size_t kEdgeBytes = 64;            // on either side of a payload
 constexpr std::size_t kReasonBytes = 512;
-// [bytes] A compressor's payload is shorter than its values; far above that a size is an error.
+// Limits of max_payload_bytes(); a compressor's payload should be shorter than its values [bytes].
 constexpr std::size_t kMostBytesPerValue = 64, kMostBytesAside = 1 << 16;
 
 struct Plugin {
@@ -44,7 +44,7 @@ struct Plugin {
   CompressorRow row = {};
 };
 
-/// Calls a function of the plugin's. Nothing that it throws gets further.
+/// Calls a function of the plugin, and catches what it throws.
 template <typename Call>
 auto inside(const Plugin& plugin, const char* function, const Call& call) {
   const InsidePlugin guard(plugin.crash);
@@ -127,8 +127,8 @@ class PluginCompressor final : public Compressor {
     }
   }
 
-  /// @throws Error{usage} unless two vectors have the same payload each time that they are encoded,
-  /// and the same values each time that those are decoded
+  /// Encodes and decodes two vectors twice. @throws Error{usage} unless the payloads and the values
+  /// are the same both times
   void require_deterministic() const;
 
  private:
@@ -161,8 +161,8 @@ class PluginCompressor final : public Compressor {
     return self;
   }
 
-  /// The payload, in this thread's buffer until the next call. What lies around it is looked at, so
-  /// that a plugin that writes there damages nothing.
+  /// Encodes into this thread's buffer, where the payload stays until the next call. Marked bytes
+  /// around it show whether the plugin wrote outside.
   std::span<const std::uint8_t> encoded_between_edges(std::span<const float> values,
                                                       const EncodeContext& context,
                                                       std::uint8_t fill) const {
@@ -226,7 +226,7 @@ void PluginCompressor::require_deterministic() const {
   }
 }
 
-/// All of them, each at one place for good.
+/// All plugins; their addresses never change.
 std::deque<Plugin>& plugins() {
   static std::deque<Plugin> loaded;
   return loaded;
@@ -251,9 +251,9 @@ std::uint64_t hash_of_file(const std::string& path) {
   return checksum(std::as_bytes(std::span(bytes)));
 }
 
-/// What the shared object says of itself, if it is a plugin of this version.
+/// Opens the shared object. @throws Error{usage} unless it is a plugin of this version
 const Api& open_plugin(const std::string& path, const CrashSentence& crash) {
-  const InsidePlugin guard(crash);  // constructors of the shared object run now
+  const InsidePlugin guard(crash);  // the shared object's constructors run now
   void* const object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr)
     fail(Kind::usage, "--plugin: expected a shared object at {}, but {}", path, dlerror());

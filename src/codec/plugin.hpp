@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compressors in shared objects of users' own. Their contract is
-// include/equant/compressor_plugin.h.
+// Compressors in users' shared objects. The interface is include/equant/compressor_plugin.h.
 
 #pragma once
 
@@ -17,11 +16,10 @@ struct LoadedPlugin {
   std::uint64_t hash = 0;  // checksum() of the file
 };
 
-/// Loads a shared object and appends its compressor to CompressorRow::all(). Before a config is
-/// read, and not beside other threads. A plugin that crashes ends the process with exit code 70 and
-/// a sentence, now and later.
-/// @throws Error{usage} for a file that is no plugin, or one of another version or with a taken
-/// name
+/// Loads a shared object and appends its compressor to CompressorRow::all(). Not thread-safe: call
+/// it before a config is read. A plugin that crashes, now or later, ends the process with exit code
+/// 70 and a message.
+/// @throws Error{usage} for a file that is no plugin, has another version, or a name that is taken
 void load_plugin(const std::string& path);
 
 /// In the order in which they were loaded.

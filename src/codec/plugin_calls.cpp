@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
-// Of the plugin that this thread is inside; null: none.
+// The message of the plugin that this thread is calling; null: none.
 thread_local const char* sentence_of_thread = nullptr;
 
 std::array<struct sigaction, kCrashes.size()> earlier_actions{};
@@ -26,7 +26,7 @@ extern "C" void tell_crash(int signal) {
         write(STDERR_FILENO, sentence_of_thread, std::strlen(sentence_of_thread));
     _exit(static_cast<int>(Kind::bug));
   }
-  // Not ours: it happens again under whoever knew of it before.
+  // Not in a plugin: restore the previous handler, which gets the same signal again.
   for (std::size_t i = 0; i < kCrashes.size(); ++i)
     if (kCrashes[i] == signal) sigaction(signal, &earlier_actions[i], nullptr);
   raise(signal);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of functions that others wrote: a crash inside is theirs, and told as theirs. Private to
-// this room.
+// Calls of a plugin's functions: a crash inside is reported as the plugin's. Private to this room.
 
 #pragma once
 
@@ -8,7 +7,7 @@
 
 namespace eqt::codec {
 
-/// What is said of a plugin that crashes: prepared, because nothing can be formatted then.
+/// The message for a plugin that crashes, formatted before, because a signal handler cannot format.
 class CrashSentence {
  public:
   /// @param what "the compressor plugin /home/me/libmine.so"
@@ -19,8 +18,8 @@ class CrashSentence {
   std::string text_;
 };
 
-/// As long as it lives, a crash of this thread (a segmentation fault, a division by zero, abort())
-/// prints the sentence and ends the process with exit code 70.
+/// While it exists, a crash of this thread (a segmentation fault, a division by zero, abort())
+/// prints the message and ends the process with exit code 70.
 class InsidePlugin {
  public:
   explicit InsidePlugin(const CrashSentence& sentence);
@@ -32,8 +31,8 @@ class InsidePlugin {
   const char* before_;
 };
 
-/// Makes crashes known; again after a library has made itself the one who knows of them, as MPI
-/// does when it starts.
+/// Installs the signal handlers. Call it again after a library has replaced them, as MPI does when
+/// it starts.
 void watch_for_crashes();
 
 }  // namespace eqt::codec

@@ -19,8 +19,8 @@ namespace eqt::codec::HWY_NAMESPACE {
 
 constexpr std::uint32_t kRandomIndexFactor = 0x9E3779B1u;
 
-/// RandomStream::product() of the indices whose product with kRandomIndexFactor, plus
-/// RandomStream::first(), is `scaled`; `second` is RandomStream::second().
+/// RandomStream::product() of a vector of indices. `scaled` is index * kRandomIndexFactor +
+/// RandomStream::first(); `second` is RandomStream::second().
 template <class D>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> random_products(D du, hwy::HWY_NAMESPACE::Vec<D> scaled,
                                                       std::uint32_t second) {
@@ -30,7 +30,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> random_products(D du, hwy::HWY_NAMESPACE::
   return hn::Mul(h, hn::Set(du, 0xD35A2D97u));
 }
 
-/// RandomStream::bits() of the same.
+/// RandomStream::bits() of the same indices.
 template <class D>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> random_words(D du, hwy::HWY_NAMESPACE::Vec<D> scaled,
                                                    std::uint32_t second) {

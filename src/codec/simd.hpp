@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction set the vector kernels use.
+// The instruction set of the vector kernels.
 
 #pragma once
 

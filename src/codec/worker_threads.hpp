@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerThreads: a few threads that sleep until there is work for all of them.
+// WorkerThreads: threads that sleep until they get a part of a task.
 
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace eqt::codec {
 
-/// Runs parts of one task, the first on the calling thread. No thread spins, and after construction
-/// nothing is allocated. One caller at a time.
+/// Runs the parts of one task, the first on the calling thread. No thread spins, and nothing is
+/// allocated after construction. For one caller at a time.
 class WorkerThreads {
  public:
   /// @param count threads that compute, the caller's included; at least 1
@@ -51,7 +51,7 @@ class WorkerThreads {
   std::condition_variable_any begun_;
   std::condition_variable finished_;
   Task task_;
-  std::uint64_t round_ = 0;  // of the task: a thread takes part in each round once
+  std::uint64_t round_ = 0;  // number of the task: each thread takes part once
   std::size_t unfinished_ = 0;
   std::vector<std::exception_ptr> errors_;  // by part
   std::vector<std::jthread> threads_;       // last: they use all of the above
