@@ -40,7 +40,7 @@ void pack_block(const T* codes, int limit, int width, std::uint8_t* to) {
   std::memcpy(to, planes, static_cast<std::size_t>(width) * kPlaneBytes);
 }
 
-/// Bits of its own for a code above 2 limit, and the codes.
+/// Keeps the codes, and the bits of a code above 2 limit.
 template <typename T>
 class BlockUnpacker {
  public:
@@ -69,7 +69,7 @@ using Bytes = hn::CappedTag<std::uint8_t, kPlaneCodes>;
 using Words = hn::ScalableTag<std::uint16_t>;
 using WordBytes = hn::Rebind<std::uint8_t, Words>;
 
-/// `width` <= 8 planes of 64 bytes, which take_byte(i) gives from byte i on.
+/// Writes `width` <= 8 planes of 64 codes; take_byte(i) returns the bytes from byte i on.
 template <typename TakeByte>
 HWY_INLINE void write_planes(const TakeByte& take_byte, int width, std::uint8_t* to) {
   const Bytes du;
@@ -84,7 +84,7 @@ HWY_INLINE void write_planes(const TakeByte& take_byte, int width, std::uint8_t*
   }
 }
 
-/// The inverse: give_byte(i, bytes).
+/// The inverse: calls give_byte(i, bytes).
 /// @pre 8 bytes may be read behind the planes
 template <typename GiveByte>
 HWY_INLINE void read_planes(const std::uint8_t* from, int width, const GiveByte& give_byte) {
@@ -109,7 +109,8 @@ HWY_INLINE void pack_block(const std::int8_t* codes, int limit, int width, std::
                width, to);
 }
 
-/// The two bytes of a code have planes of their own: vectors of bytes hold twice as many codes.
+/// The two bytes of a code are packed separately, because vectors of bytes hold twice as many
+/// codes.
 HWY_INLINE void pack_block(const std::int16_t* codes, int limit, int width, std::uint8_t* to) {
   const Words dw;
   const Bytes du;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes on their way from quantising to packing. Private to integer_message.cpp.
+// Collects quantised codes and packs them. Private to integer_message.cpp.
 
 #pragma once
 
@@ -12,11 +12,13 @@
 
 namespace eqt::codec {
 
-/// Codes that pass through the first-level cache at a time; whole blocks of planes.
+/// Codes that are processed at a time, so that they stay in the first-level cache; whole blocks of
+/// planes.
 inline constexpr std::size_t kCodeBlock = 4096;
 static_assert(kCodeBlock % kPlaneCodes == 0);
 
-/// Codes that wait to be packed: the buckets' parts need not end where blocks of planes do.
+/// A buffer of codes that are not packed yet: parts of buckets need not end where blocks of planes
+/// do.
 class CodePacker {
  public:
   CodePacker(std::uint32_t limit, std::span<std::byte> to) : limit_(limit), to_(to) {}

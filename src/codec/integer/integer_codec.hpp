@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntegerCodec: a compressor's quantisation against scales that all ranks share, so that codes can
-// be added as integers and need no decoding until the end.
+// IntegerCodec: a compressor's quantisation relative to scales that all ranks share, so that codes
+// can be added as integers and only the sum is decoded.
 //
 // Source   scaler sharing: W. Wen et al. (TernGrad), NeurIPS 2017, section 3.2; sums in the code
 //          domain: A. Sapio et al. (SwitchML), NSDI 2021; K. Mishchenko et al. (IntSGD), ICLR 2022
 // Symbols  v_m one bucket of rank m, S its shared scale, s the largest code, n ranks
 // Method   S = max over ranks of own_scale(v_m); q_m in -s ... s with E[step(S) q_m] = v_m (int8:
 //          nearest); mean = (step(S) / n) sum q_m
-// Error    as the codec's own with S in the place of the bucket's norm: what a rank loses by it is
-//          the ratio of the largest norm to its own. Each value is quantised once.
+// Error    as the codec's own with S in place of the bucket's norm; it grows with the ratio of S to
+//          the rank's own scale. Each value is quantised once.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct SharedBucket {
   float shared = 0;               // maximum over ranks; at least `own`
   RandomKey key;                  // (seed, step, rank, slice)
   std::uint64_t first_index = 0;  // of the bucket's first value in its slice
-  std::size_t count = 0;          // values of the bucket, as far as they are known to be one run
+  std::size_t count = 0;          // values of the bucket that are contiguous
 };
 
 /// Stateless and thread-safe. Made by Compressor::integer_codec().

@@ -27,7 +27,7 @@ std::uint64_t values_of(std::span<const IntegerRun> runs) {
   return count;
 }
 
-/// Calls part(scale, offset in its bucket, begin in the run, count) for the buckets' shares of the
+/// Calls part(scale, offset in its bucket, begin in the run, count) for each bucket's part of the
 /// values [begin, begin + count) of a run.
 template <typename Part>
 void for_each_bucket(const IntegerRun& run, std::size_t bucket_size, std::size_t begin,
@@ -58,7 +58,8 @@ void read_raw(std::span<const std::byte> from, std::span<float> values) {
        bad, values.size());
 }
 
-/// The mean in the order of `frames`, `at` bytes into each: bit for bit the dense one.
+/// The mean of raw values, `at` bytes into each frame, added in the order of `frames`: the same
+/// bits as the collective dense.
 void add_raw(std::span<const std::span<const std::byte>> frames, std::size_t at, std::size_t count,
              std::span<std::byte> to) {
   const float share = 1.0f / static_cast<float>(frames.size());
@@ -307,7 +308,7 @@ void IntegerMessages::add_codes(std::span<const std::span<const std::byte>> fram
   }
 }
 
-/// A block of all ranks at a time, so that neither codes nor sums leave the first-level cache.
+/// One block of all ranks at a time, so that codes and sums stay in the first-level cache.
 template <typename Sum>
 void IntegerMessages::add_run(std::span<const std::span<const std::byte>> frames, std::size_t at,
                               std::size_t count, std::span<std::byte> to) const {

@@ -2,8 +2,8 @@
 // The three messages of a mean in the code domain: scales, codes, and sums of codes.
 //
 // Layout: header (frame.hpp), then scales as float32, or the runs in order: a compressed one packed
-// (integer_kernels.hpp), a raw one as float32. Both sides know the runs from the plan, and their
-// lengths follow, so nothing else travels. See FORMAT.md.
+// (integer_kernels.hpp), a raw one as float32. Both sides know the runs and their lengths from the
+// plan, so nothing else is sent. See FORMAT.md.
 
 #pragma once
 
@@ -17,21 +17,20 @@
 
 namespace eqt::codec {
 
-/// A range of values, and the place of its buckets' scales among those of the fusion bucket.
+/// A range of values, and the index of its scales among those of the fusion bucket.
 struct IntegerRun {
   Segment segment;
-  std::size_t scale = 0;   // index of the first bucket's
+  std::size_t scale = 0;   // index of the first bucket's scale
   std::size_t offset = 0;  // of the run's first value in that bucket: 0 unless buckets are segments
 };
 
-/// Of one fusion bucket, by IntegerRun::scale.
+/// Scales of one fusion bucket; IntegerRun::scale is an index into them.
 struct SharedScales {
   std::span<const float> own;
   std::span<const float> shared;
 };
 
-/// Builds and reads the messages of one codec among `ranks` ranks. Lengths and numbers depend on
-/// these alone. Thread-safe.
+/// Builds and reads the messages of one codec among `ranks` ranks. Thread-safe.
 class IntegerMessages {
  public:
   /// @throws Error{usage} if sums of `ranks` codes need more than 16 bits
@@ -41,7 +40,7 @@ class IntegerMessages {
   int code_bits() const noexcept;
   int sum_bits() const noexcept;
 
-  /// Scales of a segment: one per bucket, none if it is sent raw.
+  /// Number of scales of a segment: one per bucket, none if it is sent raw.
   std::size_t scale_count(const Segment& segment) const noexcept;
   std::size_t scales_bytes(std::size_t scales) const noexcept;
   std::size_t codes_bytes(std::span<const IntegerRun> runs) const noexcept;
@@ -59,8 +58,8 @@ class IntegerMessages {
   void raise_scales(std::span<const std::byte> frame, StepId step, std::uint32_t index,
                     std::span<float> scales) const;
 
-  /// Quantises flat values. With a residual, compressed runs take their values from it and leave in
-  /// it what their codes did not carry.
+  /// Quantises flat values. With a residual, compressed runs read their values from it and leave
+  /// the error in it.
   /// @param context seed, step, rank and index; `residual` if there is one
   void write_codes(std::span<const IntegerRun> runs, std::span<const float> flat,
                    const SharedScales& scales, const MessageContext& context,
@@ -70,7 +69,7 @@ class IntegerMessages {
                       std::span<const float> shared, StepId step, std::uint32_t index,
                       std::span<float> flat) const;
 
-  /// Header and length; codes are looked at when they are added.
+  /// Checks header and length; codes are checked when they are added.
   void check_codes(std::span<const std::byte> frame, std::span<const IntegerRun> runs, StepId step,
                    std::uint32_t index) const;
   /// Sums the codes of all ranks' messages, in the code domain; raw values become their mean, added

@@ -10,11 +10,11 @@
 // Size     4 bytes more than LevelCodec
 // Error    E[out] = in, variance as LevelCodec's; the levels minimise its mean over the gradients
 //          of the step that they were fitted to
-// Differs  Level 0 is kept, so zeros cost nothing and can be entropy coded: the paper's AMQ has
-//          none, and its ALQ drops it after fitting. How the gradients are summed up: see
-//          gradient_statistics.hpp. AMQ's multiplier is found by golden section where the paper
-//          descends with a step of 0.7, which does not move where the variance is as small as it is
-//          for buckets of 8192 values
+// Differs Level 0 is kept, so zeros cost nothing and can be entropy coded: the paper's AMQ has
+//          none, and its ALQ drops it after fitting. gradient_statistics.hpp says how the gradients
+//          are summarised. AMQ's multiplier is found by golden section. The paper uses gradient
+//          descent with a step of 0.7, which does not move for variances as small as those of
+//          buckets of 8192 values
 
 #pragma once
 
@@ -29,10 +29,10 @@
 
 namespace eqt::codec {
 
-/// What is free in the table.
+/// What is fitted: every level, or one multiplier.
 enum class LevelRule { coordinates, multiplier };
 
-/// Of the table's float32 levels l_1 ... l_n: FNV-1a of their little-endian bytes.
+/// FNV-1a of the little-endian bytes of the float32 levels l_1 ... l_n.
 std::uint32_t level_fingerprint(const LevelTable& table) noexcept;
 
 class AdaptiveLevelCodec final : public Compressor, public LevelRounding {
@@ -40,22 +40,22 @@ class AdaptiveLevelCodec final : public Compressor, public LevelRounding {
   AdaptiveLevelCodec(const LevelCodecOptions& options, LevelRule rule, const Levels& start);
 
   CodecId id() const noexcept override { return options_.id; }
-  /// LevelCodec's, with bit 7 for the fingerprint.
+  /// That of LevelCodec, with bit 7 set for the fingerprint.
   std::uint8_t format_version() const noexcept override;
   Properties properties() const noexcept override;
   std::size_t max_payload_bytes(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
-  /// @throws Error{wire} also where the payload was encoded with another table
+  /// @throws Error{wire} also if the payload was encoded with another table
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
 
   std::optional<double> variance_bound(std::size_t count) const override;
 
-  /// Adds these values to the statistics as they would be encoded.
+  /// Adds these values to the statistics, in the buckets in which they would be encoded.
   void observe(std::span<const float> values, GradientStatistics& statistics) const;
-  /// The table with the smallest variance for these statistics, by this codec's rule; the present
-  /// one if none is better. Pure: sets nothing.
+  /// The table with the smallest variance for these statistics, by this codec's rule; the current
+  /// one if none is better. Does not change the codec.
   Levels fitted_levels(const GradientStatistics& statistics) const;
 
   const LevelRounding* level_rounding() const noexcept override { return this; }
@@ -65,14 +65,14 @@ class AdaptiveLevelCodec final : public Compressor, public LevelRounding {
   Levels levels() const override;
   Norm norm() const noexcept override { return options_.norm; }
   std::uint32_t fingerprint() const;
-  /// Replaces the table. Safe during encode() and decode_add() on other threads, each of which uses
-  /// one table; but every rank must do it between the same two messages.
+  /// Replaces the table. Safe during encode() and decode_add() on other threads: each call uses one
+  /// table. Every rank must do it between the same two messages.
   /// @pre as many levels as before
   /// @throws Error{usage} for levels that are not distinct in fp32
   void set_levels(const Levels& levels);
 
  private:
-  /// One table; never changes.
+  /// One table, which never changes.
   struct Generation {
     Generation(const LevelCodecOptions& options, const Levels& table);
     Levels levels;

@@ -12,7 +12,7 @@ namespace {
 
 // The paper runs 30 sweeps; a sweep that gains less than this share of Psi ends the descent.
 constexpr int kMostSweeps = 60;
-constexpr int kFirstSweeps = 10;  // from each start; only the best goes on
+constexpr int kFirstSweeps = 10;  // from each start; only the best is continued
 constexpr double kLeastGain = 1e-6;
 
 double cell_variance(const NormalMixture& mixture, double a, double b) noexcept {
@@ -63,7 +63,8 @@ double best_between(const NormalMixture& mixture, double a, double c, double gue
   const double above = mixture.moments(a, c).first / (c - a);
   double low = a, high = c, b = guess;
   if (!(above > 1e-300)) return guess;
-  // Newton's steps on mass(b, c) = above, kept inside a bracket that halves where they leave it.
+  // Newton's method for mass(b, c) = above, inside a bracket; a step outside it is replaced by
+  // bisection.
   for (int i = 0; i < 100 && low < high; ++i) {
     const auto [mass, density] = mixture.mass_above(b, c);
     const double excess = mass - above;

@@ -49,8 +49,8 @@ void PackBlock(const std::uint8_t* codes, std::size_t column, std::byte* packed)
   }
 }
 
-// Calls visit(row, codes in the low bits, the next row's above unless the width is odd) for every
-// row of a block's column group.
+// Calls visit(row, codes) for every row of a block's column group. The code is in the low bits;
+// above it is the next row's code, unless the width is odd.
 template <int kBits, typename Visit>
 HWY_INLINE void ForEachRow(const std::byte* packed, std::size_t column, const Visit& visit) {
   const U32 d;
@@ -70,8 +70,8 @@ HWY_INLINE void ForEachRow(const std::byte* packed, std::size_t column, const Vi
   }
 }
 
-// value[code] for codes of kBits, from a register where it fits, else from memory. The second half
-// of the values is the first one negated.
+// value[code] for codes of kBits, from a register if the table fits, else from memory. The second
+// half of the values is the first half negated.
 template <int kBits>
 class ValueTable {
  public:
@@ -117,8 +117,8 @@ void AddBlock(const std::byte* packed, const ValueTable<kBits>& table, std::size
   });
 }
 
-// As many buckets as registers can hold, for the widths whose columns have one word: each value of
-// the sum is read and written once.
+// Adds as many buckets at a time as registers can hold, for widths whose columns have one word. So
+// each value of the sum is read and written once.
 template <int kBits, std::size_t kCount>
 void AddBlocksOf(const std::byte* const* packed, const ValueTable<kBits>* tables,
                  std::size_t column, float* sum) {
@@ -139,7 +139,8 @@ void AddBlocksOf(const std::byte* const* packed, const ValueTable<kBits>* tables
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Nibbles in registers of four lanes: a lookup of 16 bytes finds one byte of 16 floats.
+// For codes of 4 bits and registers of four lanes: one byte lookup finds the same byte of 16
+// floats.
 class NibblePlanes {
  public:
   explicit NibblePlanes(const float* value) {
@@ -281,7 +282,7 @@ void AddCodes(const std::uint8_t* codes, const float* value, float* sum, std::si
   for (; i < count; ++i) sum[i] += value[codes[i]];
 }
 
-// Indices below 8 find their magnitude in a register.
+// Indices below 8: magnitudes are looked up in a register.
 void AddFewCodes(const std::uint8_t* codes, const float* value, float* sum, std::size_t count) {
   if constexpr (kLanes < 8) return AddCodes(codes, value, sum, count);
   const F32 d;

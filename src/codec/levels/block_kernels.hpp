@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole blocks of fixed coding (fixed_coding.hpp has their layout): packing, unpacking, and
-// decoding straight into sums. Compiled once per instruction set and chosen at run time.
+// adding decoded values to sums. Compiled once per instruction set and chosen at run time.
 
 #pragma once
 
@@ -38,7 +38,7 @@ void with_width(int bits, const Visit& visit) {
 /// @pre codes.size() is a multiple of block_values(bits); packed.size() == fixed_bytes of it
 void pack_blocks(std::span<const LevelCode> codes, int bits, std::span<std::byte> packed);
 
-/// add_fixed() of whole blocks.
+/// add_fixed() for whole blocks.
 void add_blocks(std::span<const PackedBucket> buckets, int bits, std::span<float> sum);
 
 /// sum[i] += value[codes[i]], where value[kSignCode + index] is -value[index].

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two numbers that scale a bucket, in arithmetic that is the same everywhere, and its random
-// words.
+// Norm, inverse norm and random words of a bucket, with the same bits on every machine.
 
 #pragma once
 
@@ -15,8 +14,8 @@
 
 namespace eqt::codec {
 
-/// Outside, 1 / norm or r = |v| / norm would lose bits: such buckets are first scaled by a power of
-/// two.
+/// Outside this range 1 / norm or r = |v| / norm would lose bits, so such buckets are first scaled
+/// by a power of two.
 inline constexpr float kSmallNorm = 0x1p-64f;
 inline constexpr float kLargeNorm = 0x1p+96f;
 
@@ -43,8 +42,8 @@ inline float inverse_of(const LevelTable& table, float norm) {
   return inverse;
 }
 
-/// The words of a bucket, from product(first) on. A bucket that crosses a block of 2^32 indices has
-/// a separate stream, so that no word is used twice.
+/// The random stream of a bucket. A bucket that crosses a block of 2^32 indices has a separate
+/// stream, so that no word is used twice.
 inline RandomStream bucket_stream(const RandomKey& key, std::uint64_t first_index,
                                   std::size_t count) {
   const auto block = static_cast<std::uint32_t>(first_index >> 32);

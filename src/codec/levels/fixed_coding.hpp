@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Container W0: every code in `bits` bits, sign above index, in blocks that vector registers pack
-// and unpack without crossing lanes.
+// Container W0: `bits` bits per code, sign above index, in blocks that vector registers pack and
+// unpack without crossing lanes.
 //
-// A block is 16 columns of rows: value i of the block stands in column i mod 16, row i / 16. Each
-// column packs its codes, first row lowest, into 32-bit little-endian words; the block's first 16
-// words are the columns' first ones, and so on. Widths that divide 32 take 32 / bits rows (one word
-// a column), others 32 rows (`bits` words). What is left after the whole blocks is a plain stream:
-// code i in bits i * bits ..., lowest first.
+// A block has 16 columns: value i of the block is in column i mod 16, row i / 16. Each column packs
+// its codes, first row lowest, into 32-bit little-endian words; the block's first 16 words are the
+// columns' first ones, and so on. Widths that divide 32 take 32 / bits rows (one word a column),
+// others 32 rows (`bits` words). The values after the whole blocks are a plain stream: code i in
+// bits i * bits ..., lowest first.
 //
 // Source   the vertical layout: D. Lemire and L. Boytsov, Software: Practice and Experience 45,
 //          2015; with columns independent of the register width
@@ -35,8 +35,8 @@ constexpr std::size_t fixed_bytes(std::size_t count, int bits) noexcept {
 /// of block_values(bits) unless these are the bucket's last
 void pack_fixed(std::span<const LevelCode> codes, int bits, std::span<std::byte> packed);
 
-/// One packed bucket and what its codes decode to: sign << (bits - 1) | index means value[that],
-/// and a sign means the negated value.
+/// One packed bucket and its values: the code sign << (bits - 1) | index decodes to value[code].
+/// The half with the sign bit is the other half negated.
 struct PackedBucket {
   const std::byte* packed;
   const float* value;  // 2^bits of them

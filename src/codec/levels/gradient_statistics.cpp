@@ -14,7 +14,7 @@ namespace {
 
 // Wide enough that neighbouring quarter octaves, 0.19 of their mean apart, overlap smoothly.
 constexpr double kRelativeDeviation = 0.12;
-// A bin that holds a smaller share of sum |r| is left out: its values may as well be zero.
+// A bin with a smaller share of sum |r| is left out: its values do not matter.
 constexpr double kLeastShare = 1e-6;
 
 // Quarter octaves below 1: 0 for [2^(-1/4), 1].
@@ -44,7 +44,7 @@ void GradientStatistics::add(std::span<const float> values, std::size_t bucket_s
   }
 }
 
-// Goes on from the rounded sums, if there are any.
+// Continues from the rounded sums, if there are any.
 void GradientStatistics::open_sums() {
   if (!exact_.empty()) return;
   exact_.resize(sums_.size());

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ALQ and AMQ know of a step's gradients: a fixed number of sums that add over buckets and
-// ranks, and the mixture of normals that they describe.
+// The statistics of a step's gradients for ALQ and AMQ: a fixed number of sums, added over buckets
+// and ranks, and the mixture of normals that follows from them.
 //
 // Source   F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, section 3: a mixture of truncated
 //          normals, one per bucket, weighted by the square of the bucket's norm
 // Differs  The paper fits one normal to the values of a bucket. Under the L2 norm their mean square
-//          is 1/d whatever they are, so that model cannot tell heavy tails from light ones, and
-//          levels fitted to it may be worse than none. Here magnitudes are gathered by quarter
-//          octaves, and each quarter octave has its own normal around its mean: the same mixture,
-//          with components for sizes of values instead of for buckets. All buckets of all ranks
-//          count, not only those of largest norm
+//          is always 1/d, so that model does not distinguish heavy tails from light ones, and
+//          levels fitted to it may be worse than none. Here magnitudes are sorted into bins of a
+//          quarter octave, and each bin has a normal around its mean: the same kind of mixture,
+//          with one component per size of values instead of per bucket. All buckets of all ranks
+//          are used, not only those of largest norm
 
 #pragma once
 
@@ -37,16 +37,16 @@ class GradientStatistics {
     double variance_scale = 0;
   };
 
-  /// Adds the buckets of one encoded run of values. Buckets of zeros and of infinite norm do not
-  /// count.
+  /// Adds the buckets of one encoded run of values. Buckets of zeros and of infinite norm are
+  /// ignored.
   void add(std::span<const float> values, std::size_t bucket_size, Norm norm);
 
   void clear() noexcept;
-  /// Everything that add() summed up, in whatever order buckets came: adding these of all ranks
-  /// gives the statistics of all.
+  /// The sums of all that add() was given; they do not depend on the order of the buckets. Adding
+  /// the sums of all ranks gives the statistics of all ranks.
   std::span<double> sums() noexcept;
 
-  /// Nothing if no value was nonzero.
+  /// Empty if all values were zero.
   std::optional<Model> model() const;
 
  private:
@@ -54,9 +54,10 @@ class GradientStatistics {
   double sum(std::size_t i) const noexcept;
   void add_bucket(std::span<const float> bucket, double norm);
 
-  // Per bin the weight of its values and their weighted sum; then the squared L2 norm of all.
+  // For each bin the weight of its values and their weighted sum; then the squared L2 norm of all
+  // values.
   std::array<double, kSums> sums_{};
-  std::vector<ExactSum> exact_;  // the same until sums() is called; empty: nothing was added since
+  std::vector<ExactSum> exact_;  // added since the last sums(); may be empty
 };
 
 }  // namespace eqt::codec

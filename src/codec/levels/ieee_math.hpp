@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp and log from IEEE basic operations alone, so that every rank computes the same level table
-// whatever its C library. Relative error below 1e-14 in the range used here (|x| < 700).
+// exp and log from basic IEEE operations only, so that every rank computes the same level table
+// with any C library. Relative error below 1e-14 in the range used here (|x| < 700).
 
 #pragma once
 

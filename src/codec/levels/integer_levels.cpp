@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The integer form of uniform levels under the maximum norm (qsgd-v): index times sign is the code.
+// Integer codes for uniform levels under the maximum norm (qsgd-v): a code is the signed index.
 
 #include <algorithm>
 #include <bit>
@@ -58,7 +58,7 @@ class IntegerLevels final : public IntegerCodec {
   void round(const SharedBucket& bucket, float norm, std::size_t offset,
              std::span<const float> values, std::span<std::int8_t> codes) const {
     const RandomStream stream = bucket_stream(bucket.key, bucket.first_index, bucket.count);
-    // Rows of four share a word, 16 words at a time.
+    // Four rows of 16 values share 16 random words.
     const auto first_word = static_cast<std::uint32_t>(bucket.first_index + offset / 4);
     quantize(values, inverse_of(table_, norm), table_, stream, first_word,
              {reinterpret_cast<LevelCode*>(codes.data()), codes.size()});
@@ -74,7 +74,7 @@ class IntegerLevels final : public IntegerCodec {
 }  // namespace
 
 std::unique_ptr<IntegerCodec> LevelCodec::integer_codec() const {
-  // The config asks for fixed codes; entropy coding would not apply to sums.
+  // Sums of codes have no entropy coding, so only fixed coding has an integer form.
   if (!options_.uniform || options_.norm != Norm::max || entropy_) return nullptr;
   return std::make_unique<IntegerLevels>(options_.id, format_version() | kIntegerVersionBit,
                                          options_.bucket_size, table_);

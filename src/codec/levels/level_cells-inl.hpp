@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cell of r and its line, one policy for each kind of table and register width. Included once
-// per vector target, inside the files that Highway compiles for each.
+// Finds the cell of r and its line; one class for each kind of table and register width. Included
+// once per vector target, inside the files that Highway compiles for each.
 
 #include <hwy/highway.h>
 
@@ -27,7 +27,7 @@ using U32 = hn::ScalableTag<std::uint32_t>;
 using I32 = hn::ScalableTag<std::int32_t>;
 constexpr std::size_t kLanes = hn::MaxLanes(F32());
 
-// ConvertTo() for 0 <= x < 2^31 without handling other values.
+// ConvertTo() for 0 <= x < 2^31 only.
 HWY_INLINE hn::Vec<I32> TruncateInRange(hn::Vec<F32> x) {
 #if HWY_TARGET <= HWY_AVX3
   return hn::Vec<I32>{_mm512_cvttps_epi32(x.raw)};
@@ -40,15 +40,15 @@ HWY_INLINE hn::Vec<I32> TruncateInRange(hn::Vec<F32> x) {
 #endif
 }
 
-// trunc(f(r) * 2^(32 - bits)), one policy per kind of table and register width.
+// Each computes trunc(f(r) * 2^(32 - bits)).
 struct UniformCells {
   explicit UniformCells(const LevelTable&, float /*scale*/) {}
   HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const { return TruncateInRange(r); }
 };
 
 // Levels 2^(j-n), with r given as R = 2^n r: bits(R + max(R, 2)) grow linearly within each cell,
-// the first one included, and their exponent is 128 there, which the shift leaves nothing of.
-// kBits: the table's, or 0 if only the table knows.
+// the first one included, and their exponent is 128 there, which the shift removes. kBits: those of
+// the table, or 0 if they are known only at run time.
 template <int kBits>
 struct PowerCells {
   explicit PowerCells(const LevelTable& table) : shift(9 - table.bits) {}
@@ -82,7 +82,7 @@ struct RegisterLines {
 };
 
 #if HWY_TARGET <= HWY_AVX3
-// At most 16 keys. Permutations of 16 lanes look at the low four bits of an index only, so the key
+// For at most 16 keys. Permutations of 16 lanes use only the low four bits of an index, so the key
 // needs no mask. kShift: registers.shift.
 template <int kShift>
 struct KeyedRegisterCells {
@@ -109,12 +109,12 @@ struct KeyedRegisterCells {
 };
 #endif
 
-// At most 2^kSteps <= kLanes cells: binary search by permutations of registers.
+// For at most 2^kSteps <= kLanes cells: binary search by permutations of registers.
 template <int kSteps>
 struct SearchedRegisterCells {
   SearchedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
     const F32 d;
-    // l_n = 1 is no bound: r = 1 belongs to the last cell.
+    // l_n = 1 is not a bound: r = 1 belongs to the last cell.
     const auto cells = hn::Set(d, static_cast<float>(table.count));
     bounds = hn::IfThenElse(hn::Lt(hn::Iota(d, 0.0f), cells), hn::LoadU(d, table.level.data()),
                             hn::Set(d, std::bit_cast<float>(0x7F800000)));
@@ -136,7 +136,7 @@ struct SearchedRegisterCells {
   hn::Vec<F32> bounds;
 };
 
-// At most 8 cells in short registers: a comparison per level.
+// For at most 8 cells in short registers: one comparison per level.
 struct FewCells {
   FewCells(const LevelTable& t, float s) : table(t), scale(s) {}
 
@@ -156,7 +156,7 @@ struct FewCells {
   float scale;
 };
 
-// Any table.
+// For any table.
 struct GatheredCells {
   GatheredCells(const LevelTable& t, float s) : table(t), scale(s) {}
 
@@ -179,7 +179,7 @@ struct GatheredCells {
   float scale;
 };
 
-// Calls run with the cells that suit table and registers.
+// Calls `run` with the fastest class for this table and these registers.
 template <typename Run>
 HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
   const float scale = std::bit_cast<float>((127u + 32u - static_cast<std::uint32_t>(table.bits))

@@ -19,11 +19,11 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t kNormBytes = sizeof(float);
-// With more, Elias words of gaps would not fit into the bit reader's window.
+// In longer buckets Elias words of gaps would not fit into the bit reader's window.
 constexpr std::size_t kMaxBucketSize = std::size_t{1} << 30;
-// Fixed codes pass through a block of this many on the stack, which stays in the L1 cache.
+// Fixed codes are written in blocks of this many on the stack, which stay in the L1 cache.
 constexpr std::size_t kBlock = 1024;
-// In the workspace.
+// Slots of the workspace.
 constexpr ScratchArray<LevelCode> kLevelCodes{0};
 constexpr ScratchArray<float> kScaledBucket{1};
 constexpr ScratchArray<std::span<const std::byte>> kUnreadPayloads{2};  // of each payload
@@ -58,7 +58,8 @@ std::size_t add_raw(std::span<const std::byte> from, float scale, std::span<floa
   return sum.size_bytes();
 }
 
-/// The bucket or, if its norm would lose bits, a scaled copy; `norm` becomes that of the result.
+/// The bucket or, if its norm is out of range, a scaled copy; `norm` is set to the norm of the
+/// result.
 std::span<const float> brought_into_range(std::span<const float> bucket, float& norm,
                                           Workspace& workspace) {
   if (norm >= kSmallNorm && norm <= kLargeNorm) return bucket;
@@ -78,14 +79,14 @@ float checked_norm(std::span<const std::byte> from) {
   return norm;
 }
 
-// scale * norm * level of each code; codes with the sign are the second half, from `sign` on.
+// Fills in scale * norm * level for each code; codes with a sign start at index `sign`.
 void fill_values(const LevelTable& table, float norm, float scale, std::size_t sign, float* value) {
   const auto levels = static_cast<std::size_t>(table.count) + 1;
   for (std::size_t i = 0; i < levels; ++i) value[i] = scale * (norm * table.level[i]);
   for (std::size_t i = 0; i < levels; ++i) value[i + sign] = -value[i];
 }
 
-// Packed buckets that wait to be added together, in the order in which they came.
+// Packed buckets that are added together, in the order in which they were given.
 class PendingBuckets {
  public:
   PendingBuckets(const LevelTable& table, float scale, std::span<float> sum)
@@ -146,7 +147,7 @@ std::size_t LevelCodec::max_payload_bytes(std::size_t count) const {
 
 std::optional<double> LevelCodec::variance_bound(std::size_t count) const {
   if (count == 0) return 0.0;
-  // Zeros are exact, so that a shorter bucket is no worse than a full one.
+  // Zeros are exact, so a shorter bucket has no larger variance than a full one.
   const Levels levels(table_.level.begin(), table_.level.begin() + table_.count + 1);
   return worst_case_variance(levels, std::min(count, options_.bucket_size), options_.norm);
 }
@@ -183,7 +184,7 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
   return used;
 }
 
-// As many buckets as the fast path takes from the front.
+// Encodes buckets by the fast path, as many as it can from the first one on.
 EncodedBuckets LevelCodec::encode_easy(std::span<const float> values, const RandomKey& key,
                                        std::uint64_t first_index,
                                        std::span<std::byte> payload) const {
@@ -197,7 +198,7 @@ EncodedBuckets LevelCodec::encode_easy(std::span<const float> values, const Rand
                         static_cast<std::uint32_t>(first_index), payload);
 }
 
-// A few buckets at a time, so that only the first touch of a value reaches beyond the caches.
+// Works on a few buckets at a time, so that each value is read from memory once.
 std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
                                              const EncodeContext& context, Workspace& workspace,
                                              std::span<float> residual,
@@ -282,7 +283,7 @@ void LevelCodec::encode_fixed(std::span<const float> bucket, float norm, const R
   alignas(64) LevelCode codes[kBlock];
   for (; done < bucket.size(); done += kBlock) {
     const std::size_t count = std::min(kBlock, bucket.size() - done);
-    // Rows of four share a word, 16 words at a time.
+    // Four rows of 16 values share 16 random words.
     quantize(bucket.subspan(done, count), inverse, table_, stream,
              first_word + static_cast<std::uint32_t>(done / 4), {codes, count});
     pack_fixed({codes, count}, options_.bits,
@@ -326,7 +327,7 @@ void LevelCodec::decode_add_all(std::span<const std::span<const std::byte>> payl
   }
 }
 
-// The next bucket of each payload, which it takes off the front.
+// Decodes the next bucket of each payload and removes it from `rest`.
 void LevelCodec::decode_buckets(std::span<std::span<const std::byte>> rest, float scale,
                                 Workspace& workspace, std::span<float> sum) const {
   PendingBuckets pending(table_, scale, sum);

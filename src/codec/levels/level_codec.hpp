@@ -13,9 +13,9 @@
 //          Every bucket starts at a whole byte; the last one has the remaining values.
 // Size     fixed: 4 + ceil(d b / 8) bytes per bucket; at most 4 + 4 d (rare, see above)
 // Error    E[out] = in; E|out - in|^2 <= worst_case_variance(levels, d, norm) |v|^2 (levels.hpp)
-// Differs  from the papers: the norm is rounded up to fp32, so r <= 1 always; random numbers have
-//          32 - b bits and four values share a hash, which with the rounding of f biases a value by
-//          at most n 2^-24 of its cell; zero buckets draw nothing
+// Differs from the papers: the norm is rounded up to fp32, so that r <= 1; random numbers have 32 -
+//          b bits, and four values share a hash. Together with the rounding of f that biases a
+//          value by at most n 2^-24 of its cell. Buckets of zeros use no random numbers
 
 #pragma once
 
@@ -40,15 +40,15 @@ struct LevelCodecOptions {
   bool uniform;  // levels are j / n
 };
 
-/// What compressors with levels tell of them.
+/// The levels of a compressor.
 class LevelRounding {
  public:
-  /// l_0 ... l_n, as they are now.
+  /// The current l_0 ... l_n.
   virtual Levels levels() const = 0;
-  /// By which a bucket is scaled.
+  /// The norm that scales a bucket.
   virtual Norm norm() const noexcept = 0;
-  /// Adds to counts[code] how often encode() makes each code of these values, whatever the coding;
-  /// buckets of infinite norm have none.
+  /// Adds to counts[code] how often encode() gives each code for these values, before any coding;
+  /// buckets of infinite norm have no codes.
   /// @throws Error{diverged} as encode()
   virtual void count_codes(std::span<const float> values, const EncodeContext& context,
                            Workspace& workspace, std::span<std::uint64_t, 256> counts) const = 0;
@@ -70,7 +70,7 @@ class LevelCodec final : public Compressor, public LevelRounding {
   std::optional<double> variance_bound(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
-  /// Known for fixed coding, where the headers of buckets determine their length.
+  /// Known for fixed coding, because the norm of a bucket determines its length.
   std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override;
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
@@ -79,14 +79,14 @@ class LevelCodec final : public Compressor, public LevelRounding {
   std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
                                    Workspace& workspace, std::span<float> residual,
                                    std::span<std::byte> payload) const override;
-  /// Of uniform levels, maximum norm and fixed coding.
+  /// Only for uniform levels, maximum norm and fixed coding.
   std::unique_ptr<IntegerCodec> integer_codec() const override;
 
   const LevelRounding* level_rounding() const noexcept override { return this; }
 
   const LevelTable& table() const noexcept { return table_; }
 
-  /// In float32, as they are used.
+  /// Rounded to float32, as encode() uses them.
   Levels levels() const override;
   Norm norm() const noexcept override { return options_.norm; }
   void count_codes(std::span<const float> values, const EncodeContext& context,

@@ -74,8 +74,8 @@ double huffman_code_bits(std::span<const double> probability) {
   return bits;
 }
 
-// The same for a bucket of d values, whose code is made for the indices that occur in it: the mean
-// over its largest index, which is k if k occurs and none above does.
+// The same for a bucket of d values whose code covers only the indices up to the largest that
+// occurs: the mean over that index.
 double huffman_bucket_bits(std::span<const double> probability, std::size_t d) {
   double bits = 0, none_above = 1;
   for (std::size_t k = probability.size() - 1; k > 0 && none_above > 1e-12; --k) {
@@ -88,8 +88,8 @@ double huffman_bucket_bits(std::span<const double> probability, std::size_t d) {
   return bits + none_above * huffman_code_bits(probability.first(1));
 }
 
-// The minimiser of f on [low, high]: f may have several valleys and kinks, so a grid finds the
-// deepest first.
+// The minimiser of f on [low, high]. f may have several local minima and kinks, so a grid is
+// searched first.
 template <typename F>
 double least_on_grid(F f, double low, double high, int points, int steps) {
   const auto grid = [&](int i) { return low + (high - low) * i / points; };
@@ -111,8 +111,8 @@ double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); 
 // Natural logarithms of mu, from uniform levels to far more than any bucket size needs.
 constexpr double kLowestLogMu = -4, kHighestLogMu = 20;
 
-// The same for rANS: entropy, a byte for each frequency up to the largest index that occurs, and
-// the states' 19 bits less the signs that they hold (rans.hpp).
+// The same for rANS: entropy, a byte for each frequency up to the largest index that occurs, and 19
+// bits per state less the signs in the states (rans.hpp).
 double rans_bucket_bits(std::span<const double> probability, std::size_t d) {
   const auto count = static_cast<double>(d);
   double entropy = 0, frequencies = 0, above = 0;

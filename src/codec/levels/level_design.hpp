@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elasticity that a config leaves open: where a level table is best.
+// Chooses the elasticity that a config leaves open.
 //
 // Source   sinh: the minimax table of the dual worst case (derived in COMPRESSORS.md, "Level
 //          tables")
@@ -40,7 +40,7 @@ struct GaussianCost {
   double dense_bits = 0;    // W2
   double huffman_bits = 0;  // W3, code table included
   double rans_bits = 0;     // W4, frequencies and states included
-  /// Bits per value of what `coding` chooses, the 32 bits of the norm included.
+  /// Bits per value of the container that `coding` chooses, with the 32 bits of the norm.
   double bits(Coding coding, std::size_t d) const;
 };
 
@@ -48,8 +48,8 @@ struct GaussianCost {
 /// 1 / (2 ln d), the extreme-value scale, for the maximum norm.
 GaussianCost gaussian_cost(std::span<const double> levels, std::size_t d, Norm norm);
 
-/// The elasticity that minimises (1 + variance) * bits for Gaussian buckets: the total traffic to a
-/// given accuracy when noise dominates.
+/// The elasticity that minimises (1 + variance) * bits for Gaussian buckets: proportional to the
+/// traffic to a given accuracy when noise dominates.
 double cheapest_elasticity(LevelFamily family, int n, std::size_t d, Norm norm, Coding coding);
 
 /// The table of a family: theta for sinh and adaptive (its start), p for exponential, mu for mulaw.

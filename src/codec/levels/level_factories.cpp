@@ -45,7 +45,7 @@ Levels general_levels(std::span<const double> table) {
   return levels;
 }
 
-// `elasticity_of(n)` chooses what the options leave open.
+// `elasticity_of(n)` chooses the elasticity if the options do not have one.
 template <typename Choose>
 std::unique_ptr<Compressor> make_elastic(const CompressorRow& row, const CompressorOptions& options,
                                          Choose&& elasticity_of) {
@@ -67,7 +67,7 @@ std::unique_ptr<Compressor> make_nuqsgd(const CompressorRow& row,
                                       exponential_levels(n, 0.5));
 }
 
-/// Every level by itself, starting from sinh levels of least worst case.
+/// Fits every level by itself, starting from the sinh levels of smallest worst case.
 std::unique_ptr<Compressor> make_alq(const CompressorRow& row, const CompressorOptions& options) {
   const int n = level_count(options.bits, options.bucket_size);
   return std::make_unique<AdaptiveLevelCodec>(
@@ -75,7 +75,7 @@ std::unique_ptr<Compressor> make_alq(const CompressorRow& row, const CompressorO
       sinh_levels(n, optimal_theta(n, options.bucket_size, Norm::l2)));
 }
 
-/// Exponential levels of one multiplier, starting from the p of least worst case.
+/// Fits the multiplier of exponential levels, starting from the p of smallest worst case.
 std::unique_ptr<Compressor> make_amq(const CompressorRow& row, const CompressorOptions& options) {
   const int n = level_count(options.bits, options.bucket_size);
   return std::make_unique<AdaptiveLevelCodec>(
@@ -83,12 +83,13 @@ std::unique_ptr<Compressor> make_amq(const CompressorRow& row, const CompressorO
       exponential_levels(n, optimal_p(n, options.bucket_size, Norm::l2)));
 }
 
-constexpr std::size_t kMaxNormBucketSize = 512;  // a long bucket's maximum is far above its rest
+constexpr std::size_t kMaxNormBucketSize = 512;  // in a long bucket the maximum is far above most
+                                                 // values
 
-/// Alistarh et al. 2017 and what is compared with it.
+/// As in Alistarh et al. 2017.
 void choose_short_buckets(CompressorOptions& options) { options.bucket_size = 512; }
 
-/// Compressors of the L2 norm, where the maximum would silently not happen.
+/// For compressors that always use the L2 norm.
 std::string refuse_max(const CompressorOptions& options, std::string_view name,
                        std::string_view instead) {
   if (options.norm != Norm::max) return {};
@@ -179,7 +180,8 @@ const CompressorRow kEElastiQuant = {
     },
     .choose_defaults =
         [](CompressorOptions& options) {
-          // Fixed-width codes are what it exists to avoid.
+          // E-ElastiQuant is ElastiQuant with entropy coding, so the default coding cannot be
+          // fixed.
           options.coding = Coding::automatic;
           if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
         },

@@ -34,8 +34,8 @@ struct Job {
   const RandomStream& stream;
 };
 
-// Rounds vectors of one column group: the same lanes of successive rows of 16 values.
-// kBits: the table's, or 0 if only the job knows.
+// Rounds vectors of one column group: the same lanes of successive rows of 16 values. kBits: those
+// of the table, or 0 if they are known only at run time.
 template <int kBits, typename Cells>
 class Rounder {
  public:
@@ -48,14 +48,14 @@ class Rounder {
                       hn::Set(du, first_word * kRandomIndexFactor + job.stream.first()));
   }
 
-  /// Makes the random words of four rows, then goes to the next four.
+  /// Computes the random words of four rows, then advances to the next four.
   HWY_INLINE void Draw() {
     const U32 du;
     word_ = random_products(du, scaled_, second_);
     scaled_ = hn::Add(scaled_, hn::Set(du, kRandomIndexFactor * 16));
   }
 
-  /// Row kRow of four: its indices in the bits above 32 - bits, the fraction below.
+  /// Row kRow of four: indices in the upper `bits` bits, the fraction below.
   template <int kRow>
   HWY_INLINE hn::Vec<U32> Round(hn::Vec<F32> v) const {
     const U32 du;
@@ -116,9 +116,9 @@ void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::
   }
 }
 
-// Whole blocks of column packing (fixed_coding.hpp) for the widths that divide 32: no code ever
-// leaves its lane. Signs of zeros are cleared in the packed words, where 32 / kBits of them share
-// an instruction.
+// Packs whole blocks (fixed_coding.hpp) for the widths that divide 32: every code stays in its
+// lane. Signs of zeros are cleared in the packed words, so that one instruction clears 32 / kBits
+// of them.
 template <int kBits, typename Cells>
 void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values,
                          std::size_t blocks, std::uint32_t first_word, std::byte* packed,
@@ -174,8 +174,8 @@ void Quantize(const LevelTable& table, float inverse, const RandomStream& stream
   });
 }
 
-// Quantizes bucket after bucket. While one is rounded, the values of the next but one come from
-// memory for its norm; the norm of the next one, a long chain of operations, is finished beside it.
+// Quantizes one bucket after another. While it rounds a bucket, it reads the bucket after the next
+// for its norm, and finishes the norm of the next bucket, which is a long chain of operations.
 template <int kBits, typename Cells>
 EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const LevelTable& table,
                                  std::span<const float> values, std::size_t bucket_size, Norm kind,

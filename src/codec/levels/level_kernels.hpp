@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes over values that decide a quantizer's speed, compiled once per instruction set and
-// chosen at run time. All of them compute the same bits on every instruction set: fp32 or fp64 in
-// one stated order, never fused unless the product is exact.
+// The passes over values that determine a quantizer's speed, compiled once per instruction set and
+// chosen at run time. The bits are the same on every instruction set: fp32 or fp64 operations in a
+// stated order, never fused unless the product is exact.
 
 #pragma once
 
@@ -27,9 +27,9 @@ std::uint32_t largest_magnitude_bits(std::span<const float> values);
 
 /// Four values 16 apart share a random word: value i of a bucket takes
 /// product(first_word + 16 (i / 64) + i mod 16) times the multiplier of row (i / 16) mod 4, all
-/// modulo 2^32. Powers of one multiplier, chosen so that each two of the four fill the unit square
-/// as evenly as 2^32 points can (the shortest vectors of the lattices {(h, c^k h)}, k = 1, 2, 3,
-/// are within 6 % of the longest possible ones).
+/// modulo 2^32. The multipliers are powers of one number, chosen so that each pair of the four
+/// words fills the unit square as evenly as 2^32 points can (the shortest vectors of the lattices
+/// {(h, c^k h)}, k = 1, 2, 3, are within 6 % of the longest possible ones).
 inline constexpr std::uint32_t kTwin = 0x45108B7Du;
 inline constexpr std::array<std::uint32_t, 4> kRowMultiplier = {1, kTwin, kTwin* kTwin,
                                                                 kTwin* kTwin* kTwin};
@@ -55,9 +55,9 @@ struct EncodedBuckets {
   std::size_t bytes = 0;
 };
 
-/// The payload of level_codec.hpp for whole buckets with fixed coding, up to the first bucket that
-/// needs care: a value that is not finite, or a norm that is neither 0 nor within kSmallNorm to
-/// kLargeNorm (bucket_scale.hpp).
+/// The payload of level_codec.hpp for whole buckets with fixed coding, up to the first bucket with
+/// a value that is not finite, or with a norm that is neither 0 nor within kSmallNorm to kLargeNorm
+/// (bucket_scale.hpp).
 /// @pre table.bits is 2, 4 or 8; bucket_size is a multiple of block_values(table.bits) and divides
 /// values.size(); payload has room for them
 EncodedBuckets encode_buckets(std::span<const float> values, std::size_t bucket_size, Norm norm,

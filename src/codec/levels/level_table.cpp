@@ -61,7 +61,7 @@ void LevelTable::draw_lines() {
     slope[j] = static_cast<float>(1 / (high - low));
     offset[j] = static_cast<float>(static_cast<double>(j) - low / (high - low));
   }
-  // The last line must not pass n: its slope gets so few bits that n - slope is exact.
+  // The last line must not exceed n, so its slope is rounded until n - slope is exact.
   const int exponent = std::ilogb(std::max(slope[n - 1], static_cast<float>(n))) + 1;
   const float unit = std::ldexp(1.0f, exponent - 24);
   slope[n - 1] = std::nearbyint(slope[n - 1] / unit) * unit;
@@ -84,7 +84,7 @@ bool LevelTable::try_lookup(int mantissa_bits) {
   if (keys > kMaxKeys) return false;
   threshold.assign(static_cast<std::size_t>(keys), kInfinity);
   base.assign(static_cast<std::size_t>(keys), 0);
-  // l_n = 1 is no threshold: r = 1 belongs to the last cell.
+  // l_n = 1 is not a threshold: r = 1 belongs to the last cell.
   for (int j = 1; j < count; ++j) {
     const float bound = level[static_cast<std::size_t>(j)];
     const auto key = static_cast<std::size_t>((float_bits(bound) >> shift) - first_key);

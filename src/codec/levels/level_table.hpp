@@ -19,8 +19,8 @@ inline constexpr std::size_t kMaxLevels = 128;  // l_0 ... l_127: 8 bits
 using LevelCode = std::uint8_t;
 inline constexpr LevelCode kSignCode = 0x80;
 
-/// Rounding is done on f(r), which maps [0, 1] to [0, n]: piecewise linear with f(l_j) = j. In cell
-/// j it is offset[j] + slope[j] * r, so that f(r) - j is the probability of rounding up.
+/// Values are rounded by f(r), a piecewise linear map from [0, 1] to [0, n] with f(l_j) = j. In
+/// cell j it is offset[j] + slope[j] * r, so that f(r) - j is the probability of rounding up.
 struct LevelTable {
   /// @throws Error{usage} if the levels are not distinct in fp32: l_1 < 2^-60, or neighbours within
   /// a factor 1 + 2^-14
@@ -42,8 +42,8 @@ struct LevelTable {
   std::vector<float> threshold;
   std::vector<std::int32_t> base;
 
-  /// The same for at most 16 keys, which fit vector registers: key = bits(max(r, least)) >> shift,
-  /// modulo 16. `fits_registers` says whether there are so few.
+  /// The same for at most 16 keys, which fit into vector registers: key = bits(max(r, least)) >>
+  /// shift, modulo 16. `fits_registers` is true if there are at most 16.
   struct RegisterKeys {
     float least = 0;
     int shift = 0;

@@ -15,17 +15,17 @@
 
 namespace eqt::codec {
 
-/// Counts the codes that values get, without encoding them to bytes.
+/// Counts the codes of values, without encoding them to bytes.
 class LevelUsage {
  public:
   /// Null if the compressor has no levels.
-  /// @param compressor outlives what is returned
+  /// @param compressor must outlive the result
   static std::unique_ptr<LevelUsage> of(const Compressor& compressor);
 
   /// See LevelRounding::count_codes().
   void add(std::span<const float> values, const EncodeContext& context);
 
-  /// By code from -n to n: 2n + 1 counts.
+  /// 2n + 1 counts, by code from -n to n.
   std::vector<std::uint64_t> counts() const;
 
  private:

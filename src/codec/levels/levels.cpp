@@ -63,8 +63,8 @@ Levels uniform_levels(int n) {
 
 Levels sinh_levels(int n, double theta) {
   if (theta < 1e-9) return uniform_levels(n);
-  // (1 - e^(-2 j theta)) / (1 - e^(-2 n theta)) * e^((j-n) theta), which cannot overflow; for small
-  // theta the differences cancel and the plain quotient is the accurate form.
+  // (1 - e^(-2 j theta)) / (1 - e^(-2 n theta)) * e^((j-n) theta), which cannot overflow. For small
+  // theta the differences cancel, and the plain quotient is accurate.
   Levels levels(static_cast<std::size_t>(n) + 1);
   for (int j = 0; j < n; ++j) {
     levels[static_cast<std::size_t>(j)] =

@@ -25,13 +25,14 @@ Levels uniform_levels(int n);
 Levels sinh_levels(int n, double theta);
 /// l_0 = 0 and l_j = p^(n - j); p = 1/2 is NUQSGD.
 Levels exponential_levels(int n, double p);
-/// NUQSGD's variance hardly falls from 5 bits on: neighbours stay a factor 2 apart.
+/// NUQSGD's variance hardly falls from 5 bits on, because neighbouring levels stay a factor 2
+/// apart.
 inline constexpr int kMostNuqsgdBits = 6;
 /// l_j = ((1 + mu)^(j/n) - 1) / mu: mu-law companding; mu = 0 gives uniform levels.
 Levels mulaw_levels(int n, double mu);
 
 /// Index of the first entry of a table l_1 ... l_n that is not above its predecessor (l_0 = 0), or
-/// of the last entry if it is not 1; table.size() for a good table.
+/// of the last entry if it is not 1; table.size() for a valid table.
 inline std::size_t first_bad_level(std::span<const double> table) noexcept {
   double below = 0;
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -48,7 +49,7 @@ struct Cell {
 };
 Cell find_cell(std::span<const double> levels, double r);
 
-/// Norm of one bucket, in fp64 and not rounded.
+/// Norm of one bucket, in fp64.
 double vector_norm(std::span<const float> values, Norm norm);
 
 /// E|Q(v) - v|^2 / |v|_2^2 of these values, exactly; 0 for a zero vector.

@@ -25,8 +25,8 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::codec::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The sum of squares of a bucket, in parts: kSquareSums partial sums, value i into sum
-/// i mod kSquareSums.
+/// The sum of squares of a bucket, which is given in parts: kSquareSums partial sums, value i added
+/// to sum i mod kSquareSums.
 class SquareSums {
  public:
   /// The next values. @pre count is a multiple of kSquareSums unless these are the last
@@ -83,8 +83,8 @@ HWY_INLINE double SumOfSquares(const float* values, std::size_t count) {
   return sums.Total();
 }
 
-/// The bits of the largest magnitude of a bucket, in parts. Magnitudes order like their bits, and
-/// NaN is above infinity.
+/// The bits of the largest magnitude of a bucket, which is given in parts. Magnitudes have the
+/// order of their bits, and NaN is above infinity.
 class LargestBits {
  public:
   /// The next values. @pre count is a multiple of kSquareSums unless these are the last
@@ -131,7 +131,7 @@ HWY_INLINE std::uint32_t LargestMagnitudeBits(const float* values, std::size_t c
   return largest.Total();
 }
 
-/// A bucket's norm, computed part by part during other work.
+/// A bucket's norm, computed in parts during other work.
 class NormInParts {
  public:
   NormInParts() {}

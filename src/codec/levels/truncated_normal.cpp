@@ -31,8 +31,8 @@ double mills_ratio(double x) noexcept {
   return 1 / fraction;
 }
 
-// The ratio at multiples of a step, and its Taylor series between them: the tail is what fitting
-// levels spends its time on.
+// The ratio at multiples of a step, and its Taylor series between them. Fitting levels spends most
+// of its time in the tail.
 class MillsTable {
  public:
   MillsTable() noexcept {
@@ -61,7 +61,7 @@ class MillsTable {
   std::array<double, static_cast<std::size_t>(kFarthest) * kPerUnit + 2> value_;
 };
 
-// Phi(high) - Phi(low), from the tails, which do not cancel where both are on one side.
+// Phi(high) - Phi(low), from the tails, so that nothing cancels if both are on one side.
 double mass_between(double low, double high, const NormalTail& at_low,
                     const NormalTail& at_high) noexcept {
   if (low >= 0) return at_low.above - at_high.above;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of normal distributions cut to [0, 1]: the model of a bucket's normalised magnitudes
-// that adapted levels minimise their variance for. Closed forms from IEEE basic operations alone,
-// so that every machine computes the same levels.
+// Mixtures of normal distributions truncated to [0, 1]: the model of normalised magnitudes to which
+// levels are fitted. Closed forms from basic IEEE operations only, so that every machine computes
+// the same levels.
 //
 // Source   F. Faghri et al., "Adaptive Gradient Quantization for Data-Parallel SGD", NeurIPS 2020,
 //          arXiv:2010.12460, section 3
@@ -27,7 +27,7 @@ struct CellMoments {
   double mass = 0, first = 0, second = 0;
 };
 
-/// Normal(mean, deviation^2) cut to [0, 1].
+/// Normal(mean, deviation^2) truncated to [0, 1].
 struct NormalComponent {
   double weight = 1;  // share of the mixture; any positive scale
   double mean = 0;
