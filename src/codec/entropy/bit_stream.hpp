@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bits into bytes and back, most significant bit first, through 64-bit windows.
+// Writes and reads streams of bits, most significant bit first, through 64-bit windows.
 
 #pragma once
 
@@ -63,11 +63,11 @@ class BitWriter {
   std::byte* begin_;
   std::byte* at_;
   std::byte* end_;
-  std::uint64_t pending_ = 0;  // its low count_ bits wait
+  std::uint64_t pending_ = 0;  // its low count_ bits are not written yet
   int count_ = 0;
 };
 
-/// Reads bits of a byte buffer. Beyond the end it reads zeros and remembers; check with overrun().
+/// Reads bits of a byte buffer. Beyond the end it reads zeros; overrun() then returns true.
 class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -96,7 +96,8 @@ class BitReader {
   std::size_t position() const noexcept { return position_; }  // [bits]
   bool overrun() const noexcept { return position_ > bytes_.size() * 8; }
 
-  /// Whole bytes used, after checking that the bits up to there are inside and zero.
+  /// The number of bytes used, after checking that the stream has not ended before and that the
+  /// padding is zero.
   /// @throws Error{wire}
   std::size_t finish() {
     const int padding = static_cast<int>((8 - position_ % 8) % 8);

@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Four rows of counters, since repeated increments of one wait for each other.
+// Four rows of counters, because successive increments of one counter wait for each other.
 void CountByTable(const std::uint8_t* codes, std::size_t count, std::uint64_t* counts) {
   std::uint32_t rows[4][256] = {};
   std::size_t i = 0;
@@ -148,7 +148,7 @@ HWY_INLINE void SetSigns(std::uint64_t negative, std::uint8_t* codes) {
   _mm512_storeu_si512(codes, _mm512_or_si512(code, sign));
 #else
   for (std::size_t k = 0; k < 64; k += 8) {
-    // Copies of the byte, each with its own bit kept, then raised to bit 7.
+    // Copies of the byte; copy k keeps bit k, which is then moved to bit 7.
     const std::uint64_t own = (negative >> k & 0xFF) * 0x0101010101010101u & 0x8040201008040201u;
     const std::uint64_t sign = (own + 0x7F7F7F7F7F7F7F7Fu) & 0x8080808080808080u;
     std::uint64_t eight;
@@ -244,7 +244,7 @@ struct Flags {
 // before is nonzero, which shifts and ors compute for 64 codes at once.
 std::uint64_t GapBits(const std::uint8_t* codes, std::size_t count) {
   std::uint64_t bits = 0;
-  std::uint64_t before = std::uint64_t{1} << 63;  // as if code -1 were nonzero
+  std::uint64_t before = std::uint64_t{1} << 63;  // code -1 counts as nonzero
   std::size_t last = 0;                           // the position after the last nonzero
   for (std::size_t i = 0; i < count; i += 64) {
     std::uint64_t here;
@@ -252,7 +252,7 @@ std::uint64_t GapBits(const std::uint8_t* codes, std::size_t count) {
     const auto longer_than = [&](const Flags& seen) HWY_ATTR {
       return static_cast<std::uint64_t>(hwy::PopCount(here & ~seen.here));
     };
-    const Flags of1 = Flags{before, here}.Shifted(1);  // a nonzero among the 1 before
+    const Flags of1 = Flags{before, here}.Shifted(1);  // the code before is nonzero
     const Flags of2 = of1 | of1.Shifted(1), of4 = of2 | of2.Shifted(2);
     const Flags of8 = of4 | of4.Shifted(4), of16 = of8 | of8.Shifted(8);
     const Flags of32 = of16 | of16.Shifted(16);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures that the entropy codings need of level codes as a whole: how often each index occurs, and
-// the signs of the nonzero ones as a packed row of bits.
+// Statistics of level codes for entropy coding: how often each index occurs, and the signs of the
+// nonzero codes as packed bits.
 
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace eqt::codec {
 
-/// Number of codes of each level index, whatever their signs.
+/// Number of codes of each level index, with either sign.
 using IndexCounts = std::array<std::uint64_t, kMaxLevels>;
 
 /// @pre every index is below `symbols` <= 128
 IndexCounts count_indices(std::span<const LevelCode> codes, std::size_t symbols);
 
-/// Bytes that pack_signs() may touch for `count` codes: one bit each, and a word more.
+/// Bytes that pack_signs() may write for `count` codes: one bit each, and a word more.
 constexpr std::size_t sign_room(std::size_t count) noexcept { return count / 8 + 16; }
 
 /// Writes the sign bit of each nonzero code, in order: bit k of the row is bit k % 8 of byte k / 8,
@@ -28,7 +28,7 @@ constexpr std::size_t sign_room(std::size_t count) noexcept { return count / 8 +
 /// @return bits written
 std::size_t pack_signs(std::span<const LevelCode> codes, std::span<std::byte> row);
 
-/// Sets the sign bits of nonzero codes, which have none yet, from such a row.
+/// Sets the sign bits of nonzero codes from such a row. @pre no code has a sign yet
 /// @pre row.size() >= sign_room(codes.size())
 /// @return bits used: the number of nonzero codes
 std::size_t apply_signs(std::span<const std::byte> row, std::span<LevelCode> codes);

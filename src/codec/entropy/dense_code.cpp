@@ -132,8 +132,7 @@ std::size_t DenseDecoder::read_several(BitReader& reader, std::span<LevelCode> c
     std::uint64_t window = local.window();
     int used = 0;
     for (std::size_t k = 0; k < kLookups; ++k) {
-      // There is no word in the window: its count and length are 0, and so are those of the next
-      // ones.
+      // No word matches the window: count and length are 0, and stay 0 for the following codes.
       const Several found = several[window >> (64 - kWindowBits)];
       store(to + i, found.codes);
       i += found.count;

@@ -33,7 +33,7 @@ struct DenseCode {
 class DenseEncoder {
  public:
   DenseEncoder() = default;
-  /// @param count codes to be written: few of them are not worth a table
+  /// @param count codes to be written; for few codes no table is built
   DenseEncoder(const DenseCode& code, std::size_t symbols, std::size_t count) {
     rebuild(code, symbols, count);
   }
@@ -46,7 +46,8 @@ class DenseEncoder {
 
   DenseCode code_;
   bool paired_ = false;
-  std::array<DenseCode::Word, 256> pairs_;  // by two nibbles sign << 3 | index, the first one low
+  std::array<DenseCode::Word, 256> pairs_;  // by two nibbles sign << 3 | index, the first code in
+                                            // the lower one
 };
 
 /// Decoder of a DenseCode: a table of all windows of its longest word, and one of windows that hold
@@ -55,7 +56,7 @@ class DenseDecoder {
  public:
   DenseDecoder() = default;
   DenseDecoder(const DenseCode& code, std::size_t count) { rebuild(code, count); }
-  /// @param count codes to be read: few of them are not worth the second table
+  /// @param count codes to be read; for few codes the second table is not built
   void rebuild(const DenseCode& code, std::size_t count);
 
   /// Reads codes.size() words.
@@ -67,7 +68,7 @@ class DenseDecoder {
     LevelCode code;
     std::uint8_t length;  // 0: no word
   };
-  /// As many words as the window holds whole.
+  /// The words that are completely in the window.
   struct Several {
     std::uint32_t codes = 0;  // the first one lowest
     std::uint16_t count = 0;  // at most 4

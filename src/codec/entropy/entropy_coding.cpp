@@ -17,7 +17,7 @@ namespace {
 enum Mode : std::uint64_t { kRans = 0, kSparse = 1, kDense = 2, kHuffman = 3 };
 constexpr int kModeBits = 2;
 constexpr int kLengthBits = 4;
-// rANS is not tried where it is expected to be longer by this many bits: the states' ends vary by
+// rANS is not tried if it is expected to be longer by this many bits: the final states vary by
 // less.
 constexpr std::uint64_t kRansSpread = 128;
 constexpr std::uint64_t kNotAllowed = std::numeric_limits<std::uint64_t>::max() / 2;
@@ -71,7 +71,7 @@ std::size_t EntropyCoding::max_bytes(std::size_t count) const noexcept {
   std::size_t bits = kNotAllowed;
   if (allows_elias()) bits = dense;
   if (allows_huffman()) bits = std::min(bits, huffman);
-  // rANS writes before it knows how much.
+  // rANS knows its length only after writing.
   const std::size_t rans = allows_rans() ? rans_max_bytes(count, symbols_) : 0;
   return bits == kNotAllowed ? rans : std::max((bits + 7) / 8, rans);
 }
@@ -94,7 +94,7 @@ EntropyCoding::Plan EntropyCoding::cheapest(std::span<const LevelCode> codes,
       plan.bits = dense;
       plan.mode = kDense;
     }
-    // Each gap takes at least one bit, which often decides without looking at the gaps.
+    // Each gap takes at least one bit. That lower bound often decides without computing the gaps.
     const std::uint64_t sparse = kModeBits + gaps_.bits_without_gaps(counts);
     if (sparse + nonzeros <= plan.bits) {
       const std::uint64_t exact = sparse + gap_bits(codes);

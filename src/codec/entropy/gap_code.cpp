@@ -95,7 +95,7 @@ void GapCode::write(std::span<const LevelCode> codes, std::uint64_t nonzeros, Bi
   const CodeWord count = omega_code(nonzeros + 1);
   writer.put(count.bits, count.length);
   std::size_t next = 0;
-  bool pending = false;  // a word of at most 20 bits waits
+  bool pending = false;  // there is a word of at most 20 bits to write
   for_each_word(codes, [&](std::size_t first, std::uint64_t flags) {
     for (; flags != 0; flags &= flags - 1) {
       const std::size_t i = first + static_cast<std::size_t>(std::countr_zero(flags));

@@ -33,7 +33,7 @@ class GapCode {
   void read(BitReader& from, std::span<LevelCode> codes) const;
 
  private:
-  /// One or two nonzeros at the start of a window; of one, the second repeats the first.
+  /// One or two nonzeros at the start of a window; if there is one, the second entry repeats it.
   struct Entry {
     std::uint8_t gap[2] = {};  // the second is 0 if there is none
     LevelCode code[2] = {};
@@ -41,7 +41,8 @@ class GapCode {
     std::uint8_t length = 0;
   };
   static constexpr int kWindowBits = 11;
-  static constexpr std::size_t kShortGaps = 8;  // have words with a code behind
+  static constexpr std::size_t kShortGaps = 8;  // gaps that have a joint word with the code after
+                                                // them
 
   void add_entries(std::size_t gap, LevelCode code);
   void pair_entries();
@@ -49,9 +50,10 @@ class GapCode {
   std::size_t read_one(BitReader& reader, std::size_t next, std::span<LevelCode> codes) const;
 
   std::size_t symbols_;
-  // omega(gap) sign omega(index) by gap and level code, of gap 0 without it; length above the bits.
+  // omega(gap) sign omega(index) by gap and level code; entry 0 is without a gap. The length is
+  // above the bits.
   std::array<std::array<std::uint32_t, 256>, kShortGaps> words_{};
-  std::vector<Entry> entries_;  // by the first bits of what is read
+  std::vector<Entry> entries_;  // by the first bits of the window
 };
 
 }  // namespace eqt::codec

@@ -18,8 +18,8 @@ struct Leaf {
   std::uint16_t symbol;
 };
 
-// Two queues: leaves in order of count, and inner nodes, which arise in that order.
-// Writes the depth of leaf i to depths[i] and returns the largest.
+// Two queues: leaves in order of count, and inner nodes, which are created in that order. Writes
+// the depth of leaf i to depths[i] and returns the largest.
 int tree_depths(std::span<const Leaf> leaves, std::span<int> depths) {
   const std::size_t n = leaves.size();
   std::array<std::uint64_t, kMaxSymbols> weight{};
@@ -52,8 +52,8 @@ struct Package {
   std::array<std::uint8_t, kMaxSymbols> uses;  // of each leaf
 };
 
-/// A vector on the stack: encoding allocates nothing. A denomination has its n coins and at most n
-/// packages of the one below.
+/// On the stack, because encoding must not allocate. A denomination has n coins and at most n
+/// packages of the next smaller one.
 struct Packages {
   using value_type = Package;
   std::array<Package, 2 * kMaxSymbols> items;
@@ -64,7 +64,7 @@ struct Packages {
   const Package* end() const { return items.data() + size; }
 };
 
-// Package-merge: the n - 1 cheapest coins of each denomination 2^-12 ... 2^-1, packed by twos.
+// Package-merge: the n - 1 cheapest coins of each denomination 2^-12 ... 2^-1 are packed in pairs.
 void limited_depths(std::span<const Leaf> leaves, std::span<int> depths) {
   const std::size_t n = leaves.size();
   Packages singles, row, packed, merged;

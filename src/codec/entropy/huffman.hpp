@@ -16,7 +16,7 @@ namespace eqt::codec {
 
 inline constexpr int kMaxHuffmanBits = 12;
 
-/// Word length of each symbol, optimal for these counts; 0 for a symbol of count 0. A lone symbol
+/// Word length of each symbol, optimal for these counts; 0 for a symbol of count 0. A single symbol
 /// gets one bit.
 /// @pre lengths.size() == counts.size() <= 128
 void huffman_lengths(std::span<const std::uint64_t> counts, std::span<std::uint8_t> lengths);
@@ -25,8 +25,8 @@ void huffman_lengths(std::span<const std::uint64_t> counts, std::span<std::uint8
 /// @pre words.size() == lengths.size()
 void canonical_words(std::span<const std::uint8_t> lengths, std::span<CodeWord> words);
 
-/// Whether the lengths are those of a complete code, or of a lone symbol of one bit: the only
-/// tables huffman_lengths() makes.
+/// True if the lengths are those of a complete code, or of a single symbol of one bit.
+/// huffman_lengths() makes no other tables.
 bool is_huffman_table(std::span<const std::uint8_t> lengths) noexcept;
 
 }  // namespace eqt::codec

@@ -21,12 +21,12 @@ constexpr int kWideBits = 12;             // the other precision is 8
 constexpr int kSpareBits = 3;             // k of a state
 constexpr std::uint64_t kOne = 1u << 16;  // of the costs below
 
-// Of the field m - 1.
+// Bits of the field m - 1.
 constexpr int symbols_bits(int precision) { return precision == 8 ? 4 : 7; }
 
 std::size_t lanes_of(std::size_t count) { return std::min(count, kRansLanes); }
 
-// Signs that the starts of the states hold.
+// Number of signs that the initial states hold.
 std::size_t held_signs(std::size_t count) { return 16 * lanes_of(count); }
 
 // log2(f) * 2^16, rounded: the same integers everywhere.
@@ -41,7 +41,7 @@ const std::array<std::uint32_t, (1 << kWideBits) + 1>& log2_table() {
   return table;
 }
 
-// Adds units to, or takes them from, the frequency where that saves most or costs least.
+// Adds units to the frequency where that saves most, or removes them where that costs least.
 void fit_sum(const IndexCounts& counts, std::int64_t missing, RansModel& model) {
   for (; missing != 0; missing += missing < 0 ? 1 : -1) {
     const bool add = missing > 0;
@@ -83,7 +83,7 @@ int frequency_bits(const RansModel& model, std::size_t i) {
   return model.precision == 8 ? 8 : delta_code(model.frequency[i] + 1u).length;
 }
 
-// Reads the frequencies and what is implied by them.
+// Reads the frequencies and derives the model from them.
 RansModel read_model(BitReader& reader, std::size_t symbols) {
   reader.skip(kModeBits);
   RansModel model;
@@ -143,7 +143,7 @@ void read_states(BitReader& reader, std::span<std::uint32_t> states) {
   }
 }
 
-// Scratch that keeps its memory between buckets.
+// Scratch memory that is reused for all buckets.
 std::span<std::byte> sign_row(std::size_t count) {
   thread_local std::vector<std::byte> row;
   const std::size_t size = sign_room(count) + 2 * kRansLanes;
@@ -151,7 +151,7 @@ std::span<std::byte> sign_row(std::size_t count) {
   return {row.data(), size};
 }
 
-// The signs behind the states' bytes, appended to those that the states held.
+// Reads the signs after the states' bytes and appends them to those of the states.
 // @return bytes read
 std::size_t read_signs(std::span<const std::byte> from, std::size_t held, std::span<std::byte> row,
                        std::span<LevelCode> codes) {
@@ -201,8 +201,8 @@ std::uint64_t rans_bits(const RansModel& model, const IndexCounts& counts) {
   const std::uint64_t signs = count - counts[0];
   bits += cost / kOne + signs;
   if (model.lone()) return bits;
-  // A state starts at 16.5 bits on the average, takes 3 more than it has in the end, less half a
-  // one.
+  // A written state has 16.5 bits on average, and 3 bits for its length, minus half a bit for its
+  // leading one.
   return bits + 19 * lanes_of(count) - std::min<std::uint64_t>(signs, held_signs(count));
 }
 

@@ -8,15 +8,16 @@
 // Payload  bits, most significant first: mode 0 (2 bits), whether P = 12 (1), m - 1 (4 bits; 7 for
 //          P = 12); the frequencies of
 //          0 ... m - 2, 8 bits each (P = 8) or delta(f + 1) (P = 12), the last one is the rest of
-//          M. Unless a lone index has all of M, for each of the min(32, d) states k (3 bits), then
-//          the lower 23 - k bits of x, which has 24 - k. Zero bits up to a whole byte. Then the
-//          states' bytes, and the signs that the states do not hold, first one in the lowest bit
+//          M. Unless a single index has all of M, for each of the min(32, d) states k (3 bits),
+//          then the lower 23 - k bits of x, which has 24 - k. Zero bits up to a whole byte. Then
+//          the states' bytes, and the signs that the states do not hold, first one in the lowest
+//          bit
 // Method   decoding value i, state i mod 32: its index is where x mod M lies among the c;
 //          x <- f * (x / M) + x mod M - c; while x < 2^16: x <- 256 x + next byte.
 //          In the end the upper part of each x is 1, and the lower 16 bits hold 16 signs
 // Size     the model's cost, and about 2.5 bits per state and the frequencies
-// Differs  from the usual interleaving, which spends a whole state of each lane: its start carries
-//          signs, its end is written with only as many bits as it has
+// Differs from the usual interleaving, which writes a whole state per lane: initial states hold
+//          signs, and final states are written with as many bits as they have
 
 #pragma once
 

@@ -123,7 +123,7 @@ struct ByteTable {
   __m512i part[4];
 };
 
-// Runs while a whole step's bytes are certain to be there.
+// Decodes steps while a whole step's bytes are certain to be available.
 // @return steps done
 std::size_t DecodeSteps(const RansDecoderTables& t, const std::byte*& from, const std::byte* end,
                         std::uint8_t* codes, std::size_t steps, std::uint32_t* states) {
@@ -166,7 +166,7 @@ void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* c
   std::size_t done = DecodeSteps(t, from, source.begin + source.size, codes, steps, states);
   source.used = static_cast<std::size_t>(from - source.begin);
   if (done == steps) return;
-  // Fewer than 32 bytes are left, and zeros follow. Whoever uses those has a wrong stream.
+  // Fewer than 32 bytes are left, and zeros are appended. Only a malformed stream uses these.
   std::byte rest[3 * kRansLanes] = {};
   std::memcpy(rest, from, source.size - source.used);
   from = rest;
@@ -184,7 +184,7 @@ using F32 = hn::Rebind<float, U32>;
 using U8 = hn::Repartition<std::uint8_t, U32>;
 constexpr std::size_t kVectors = kRansLanes / 4;
 
-// The places of bytes when each lane of a mask writes or reads one; 0x80 means zero.
+// Byte permutations for the lanes of a mask that write or read one byte each; 0x80 means zero.
 struct ByteMoves {
   ByteMoves() {
     std::memset(this, 0x80, sizeof *this);
@@ -206,7 +206,7 @@ const ByteMoves& byte_moves() {
   return moves;
 }
 
-// 16 bytes, looked up by lanes below 16.
+// Looks up bytes of a table of 16, by lanes below 16.
 HWY_INLINE hn::Vec<U32> Find(hn::Vec<U8> table, hn::Vec<U32> lanes) {
   const U32 d;
   const auto only_low = hn::Or(lanes, hn::Set(d, 0x80808000u));
@@ -242,7 +242,7 @@ std::byte* EncodeFullSteps(const RansEncoderTables& t, const std::uint8_t* codes
       const auto code = hn::LoadU(d_codes, codes + s * kRansLanes + 4 * v);
       const auto index = hn::And(hn::PromoteTo(d, code), index_mask);
       const auto f = Find(frequencies, index);
-      // Below 2^24, so signed comparisons do.
+      // States are below 2^24, so signed comparisons are correct.
       const auto limit = hn::BitCast(di, hn::ShiftLeft<16>(f));
       const auto full = hn::Not(hn::RebindMask(d, hn::Lt(hn::BitCast(di, state[v]), limit)));
       const std::size_t mask = Bits(full);
@@ -304,7 +304,7 @@ void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* c
 
 #else
 
-// Without branches on the data, since whether a state writes or reads a byte is random.
+// Without branches on the data, because it is random whether a state writes a byte.
 std::byte* EncodeFullSteps(const RansEncoderTables& t, const std::uint8_t* codes, std::size_t steps,
                            std::uint32_t* states, std::byte* at) {
   for (std::size_t s = steps; s-- > 0;) {

@@ -22,7 +22,7 @@ inline constexpr int kRansLowBits = 16;   // states are at least 2^16,
 inline constexpr int kRansHighBits = 24;  // and below 2^24
 using RansStates = std::array<std::uint32_t, kRansLanes>;
 
-/// Vector code knows at most this many indices (one register of constants), with P = 8.
+/// The vector code handles at most this many indices (one register of constants), with P = 8.
 inline constexpr std::size_t kRansVectorSymbols = 16;
 
 /// The encoder's table by level index.
@@ -31,8 +31,8 @@ struct RansEncoderTables {
   std::array<std::uint32_t, kMaxLevels> frequency{};     // f < 2^P
   std::array<std::uint32_t, kMaxLevels> start{};         // c
   std::array<std::uint64_t, kMaxLevels> reciprocal40{};  // ceil(2^40 / f)
-  // For P = 8: x / f = x * ceil(2^32 / f) >> 32, exactly for x < f * 2^16. f = 1 has 2^32 - 1
-  // there, which gives x - 1; its bias makes up for that.
+  // For P = 8: x / f = x * ceil(2^32 / f) >> 32, exactly for x < f * 2^16. For f = 1 it is 2^32 -
+  // 1, which gives x - 1; the bias corrects that.
   alignas(64) std::array<std::uint32_t, kRansVectorSymbols> limit{};  // f * 2^16
   alignas(64) std::array<std::uint32_t, kRansVectorSymbols> reciprocal32{};
   alignas(64) std::array<std::uint32_t, kRansVectorSymbols> bias{};
@@ -45,12 +45,12 @@ RansEncoderTables rans_encoder_tables(std::span<const std::uint16_t> frequencies
 /// The decoder's table by the low P bits of a state.
 struct RansDecoderTables {
   int precision = 8;
-  // P = 8, by bytes, for registers; P = 12, packed: index << 24 | f << 12 | x mod M - c.
+  // P = 8: tables of bytes, for registers. P = 12: packed as index << 24 | f << 12 | x mod M - c.
   alignas(64) std::array<std::uint8_t, 256> frequency;
   alignas(64) std::array<std::uint8_t, 256> offset;
   alignas(64) std::array<std::uint8_t, 256> index;
   std::array<std::uint32_t, 4096> packed;
-  // P = 8, by index: frequencies and cumulative ones.
+  // P = 8: frequencies and cumulative frequencies by index.
   std::size_t symbols = 0;
   std::array<std::uint32_t, kRansVectorSymbols> frequencies;
   std::array<std::int32_t, kRansVectorSymbols> starts;
@@ -60,9 +60,9 @@ struct RansDecoderTables {
 void rans_decoder_tables(std::span<const std::uint16_t> frequencies, int precision,
                          RansDecoderTables& tables);
 
-/// Encodes codes (their signs do not count) from the last one to the first, code i into state
-/// i mod 32. The bytes go in front of `end`; there is room for two per code.
-/// @return the first of them: where a decoder starts
+/// Encodes codes without their signs, from the last one to the first, code i into state i mod 32.
+/// Writes the bytes before `end`, where there must be room for two per code.
+/// @return the first byte, where a decoder starts
 std::byte* rans_encode(const RansEncoderTables& tables, std::span<const LevelCode> codes,
                        RansStates& states, std::byte* end);
 

@@ -24,7 +24,7 @@ struct Split {
 };
 /// The parameters that all values of a run share; see draw_values.
 struct Draw {
-  float lift;                   // power of two that keeps the products below out of the denormals
+  float lift;                   // power of two that keeps products from being subnormal
   float threshold;              // lifted
   float unit;                   // lifted threshold / 2^24
   std::uint32_t first, second;  // constants of the random stream
@@ -141,8 +141,8 @@ namespace {
 HWY_EXPORT(SplitAt);
 HWY_EXPORT(DrawValues);
 
-/// Finds t by repetition: atoms that reach sum / budget are removed with one unit of budget each,
-/// which only lowers the quotient for the others. Each round except the last removes at least one
+/// Finds t by iteration: atoms that reach sum / budget are removed, with one unit of budget each.
+/// That only lowers the quotient for the others. Each round except the last removes at least one
 /// atom.
 /// @param split the atoms below a threshold, and those that reach it
 template <typename SplitFunction>
@@ -182,7 +182,7 @@ void keep_probabilities(std::span<const double> lambda, double budget, std::span
 
 float keep_threshold(std::span<const float> values, double budget) {
   EQT_CHECK(budget > 0, "a budget of {} atoms", budget);
-  // Above every float32's magnitude, so that all are added up; infinity itself reaches it.
+  // Above every finite magnitude, so that all are added; only infinity reaches it.
   const auto split = [&](float limit) {
     return HWY_DYNAMIC_DISPATCH(SplitAt)(values.data(), values.size(), limit);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which atoms ATOMO keeps: probabilities of least variance for a given number of atoms.
+// ATOMO's sampling: keep probabilities of least variance for a given number of atoms.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace eqt::codec {
 
 /// Probabilities min(1, |lambda_i| / t) with the t that makes them add up to `budget`: those that
-/// minimise the variance sum lambda_i^2 (1/p_i - 1). An atom that would need more than 1 is kept
-/// and what it leaves over is redistributed (Wang et al. 2018, algorithm 1). Atoms of 0 have
+/// minimise the variance sum lambda_i^2 (1/p_i - 1). An atom that would need more than 1 is always
+/// kept, and the excess is redistributed (Wang et al. 2018, algorithm 1). Atoms of 0 have
 /// probability 0; if no more than `budget` are left, all have 1.
 /// @pre budget > 0, lambda finite, p.size() == lambda.size()
 void keep_probabilities(std::span<const double> lambda, double budget, std::span<double> p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ATOMO's two kinds of atoms, each a compressor; the row of atomo chooses.
+// ATOMO's two kinds of atoms, each a compressor; the row of atomo chooses one.
 
 #pragma once
 

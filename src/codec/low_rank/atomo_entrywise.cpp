@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entrywise ATOMO: some values, large ones more often, scaled up so that the mean is right.
+// Entrywise ATOMO: samples values, large ones with a higher probability, and scales them to remove
+// the bias.
 //
 // Source   H. Wang et al., NeurIPS 2018, arXiv:1806.04090, algorithm 1 with the standard basis
 // Symbols  n values g; s = density * n values kept on average; p_i probability of keeping g_i
@@ -10,8 +11,8 @@
 // Size     12 + 8 k + 4 m bytes, E[k + m] = s
 // Error    E[out] = g and E|out - g|^2 = sum g_i^2 (1/p_i - 1); |g|_1^2 / s - |g|_2^2 where no p_i
 //          reaches 1. With s = |g|_1 / max|g| this is TernGrad
-// Differs  from the authors' code: what p > 1 would exceed is redistributed, and a draw of no atoms
-//          is sent as it is instead of drawn again, which would bias
+// Differs from the authors' code: the excess of p > 1 is redistributed, and an empty draw is sent
+//          as it is, because drawing again would add bias
 
 #include <cmath>
 

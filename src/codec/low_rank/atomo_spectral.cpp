@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spectral ATOMO: some singular triples, large ones more often, scaled up so that the mean is
-// right.
+// Spectral ATOMO: samples singular triples, large ones with a higher probability, and scales them
+// to remove the bias.
 //
 // Source   H. Wang et al., NeurIPS 2018, arXiv:1806.04090, algorithm 1 with the singular value
 //          decomposition
@@ -8,16 +8,16 @@
 // Method   p_i = min(1, sigma_i / t) with sum p_i = s; out = sum over kept i of (sigma_i / p_i) u_i
 //          v_i^T, where sigma_i u_i is computed as M v_i
 // View     c is the largest divisor of the slice's columns that is at most 64 and at most sqrt(n):
-//          a row of the view is a run of input channels at one kernel position. Where no divisor
-//          comes near (a prime number of columns, a vector), c is the bound itself and the last
-//          row is padded with zeros
+//          a row of the view is a run of input channels at one kernel position. If there is no
+//          divisor of similar size (a prime number of columns, a vector), c is the bound itself and
+//          the last row is padded with zeros
 // Payload  c and the number k of atoms, u32 each; k vectors (sigma_i / p_i) u_i, then k vectors
 //          v_i, float32
 // Size     8 + 4 k (R + c) bytes, E[k] = s
 // Error    E[out] = M and E|out - M|^2 = sum sigma_i^2 (1/p_i - 1), to float32 rounding
-// Differs  from the authors' code: the view has few columns for the sake of the decomposition's
-//          time, what p > 1 would exceed is redistributed, and a draw of no atoms is sent as it is
-//          instead of drawn again, which would bias
+// Differs from the authors' code: the view has few columns, so that the decomposition is fast; the
+//          excess of p > 1 is redistributed; an empty draw is sent as it is, because drawing again
+//          would add bias
 
 #include <algorithm>
 #include <array>
@@ -125,7 +125,7 @@ std::size_t Spectral::encode(std::span<const float> values, const EncodeContext&
 
   const Kept kept = draw(singular, context.key);
   const FactorShape shape{view.rows, view.columns, kept.count};
-  // Room for every atom, so that a lucky draw allocates nothing.
+  // Room for every atom, so that no draw allocates memory.
   const FactorShape most{view.rows, view.columns, view.columns};
   const auto left = workspace.array(kLeftFactor, most.left()).first(shape.left());
   const auto right = workspace.array(kRightFactor, most.right()).first(shape.right());
@@ -171,7 +171,7 @@ void Spectral::decode_add(std::span<const std::byte> payload, float scale, Works
          sum.size(), columns, atoms, payload.size());
   }
   if (atoms == 0) return;
-  // A copy, because the payload's floats may be at any byte.
+  // A copy, because the payload's floats may be unaligned.
   const FactorShape most{shape.rows, columns, columns};
   const auto factors =
       workspace.array(kLeftFactor, most.left() + most.right()).first(shape.left() + shape.right());

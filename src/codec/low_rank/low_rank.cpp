@@ -19,7 +19,8 @@ constexpr std::uint32_t kReplacement = 0xFFFFFFFDu;
 constexpr double kDependent = 1e-12;  // share of a vector's norm: float64's noise after projection
 constexpr int kMostDraws = 64;
 
-/// vector -= its part within the span of `basis`, a run of orthonormal vectors of the same length.
+/// vector -= its projection onto the span of `basis`, which holds orthonormal vectors of the same
+/// length.
 void project_out(std::span<const double> basis, std::span<double> vector) {
   const std::size_t n = vector.size();
   for (std::size_t at = 0; at < basis.size(); at += n) {
@@ -30,7 +31,7 @@ void project_out(std::span<const double> basis, std::span<double> vector) {
 
 double norm(std::span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-/// @return whether a part of `vector` is outside the span of `basis`; it then has length 1
+/// Projects `vector` out of the span of `basis` and normalises it. @return false if nothing is left
 bool join(std::span<const double> basis, std::span<double> vector) {
   double before = norm(vector);
   for (int pass = 0; pass < 2; ++pass) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common parts of the low-rank compressors: when a matrix is worth factoring, the start of the
-// iteration, and an orthonormal basis.
+// Common parts of the low-rank compressors: shapes of the factors, the start of the iteration, and
+// an orthonormal basis.
 
 #pragma once
 
@@ -17,13 +17,13 @@ namespace eqt::codec {
 inline constexpr std::size_t kMostRank = 32;
 
 /// Shape of the factors of `count` values with `rows` rows: rank min(rank, rows, columns). Rank 0
-/// for values that travel as they are: vectors, and matrices whose factors would be no smaller.
+/// for values that are sent as they are: vectors, and matrices whose factors would be no smaller.
 /// @pre rows is 0 or divides count
 FactorShape factor_shape(std::size_t count, std::size_t rows, std::size_t rank);
 
-/// Q to start from: values of mean 0 and variance 1, nearly normal (twelve 16-bit uniform numbers,
-/// so that integers alone decide the bits). A function of run seed and slice: the same on every
-/// rank and in every step.
+/// Q to start from: values of mean 0 and variance 1, nearly normal (sums of twelve 16-bit uniform
+/// integers, so that the bits are the same everywhere). A function of run seed and slice: the same
+/// on every rank and in every step.
 void draw_start(std::uint64_t run_seed, std::uint32_t slice, const FactorShape& shape,
                 std::span<float> q);
 

@@ -23,7 +23,7 @@ using V32 = hn::Vec<F32>;
 constexpr std::size_t kLanes = hn::MaxLanes(F32());
 constexpr std::size_t kSums = 16;               // partial sums of a dot product
 constexpr std::size_t kParts = kSums / kLanes;  // vectors that hold them
-// Rows at once: as many accumulators as there are registers. The bits do not depend on it.
+// Rows at a time: as many as accumulators fit into registers. Results do not depend on it.
 constexpr std::size_t kDotRows = kParts == 1 ? 4 : kParts == 2 ? 2 : 1;
 constexpr std::size_t kGroup = 8;  // rows whose products are added pairwise
 
@@ -35,7 +35,7 @@ T AddPairwise(T* sums) {
   return sums[0];
 }
 
-// kRows rows of M against kRank vectors of Q.
+// kRows rows of M times kRank vectors of Q.
 template <std::size_t kRows, std::size_t kRank>
 HWY_INLINE void MultiplyRows(const float* HWY_RESTRICT m, const float* HWY_RESTRICT q,
                              std::size_t columns, std::size_t p_stride, float* HWY_RESTRICT p) {
@@ -85,7 +85,7 @@ HWY_INLINE void MultiplyRows(const float* HWY_RESTRICT m, const float* HWY_RESTR
   }
 }
 
-// All vectors of Q against the same rows, which stay in the cache meanwhile.
+// All vectors of Q with the same rows, which stay in the cache.
 template <std::size_t kRows>
 void MultiplyAllRanks(const float* m, const float* q, const FactorShape& shape, float* p) {
   const std::size_t n = shape.rows, c = shape.columns;
@@ -157,7 +157,7 @@ void MultiplyTransposed(const float* m, const float* p, const FactorShape& shape
   const std::size_t n = shape.rows, c = shape.columns;
   std::fill(q, q + shape.right(), 0.0f);
   for (std::size_t i = 0; i < n; i += kGroup) {
-    // A missing row is any row times +0.
+    // For a missing row, any row is multiplied by +0.
     const float* group[kGroup];
     for (std::size_t g = 0; g < kGroup; ++g) group[g] = m + (i + g < n ? i + g : i) * c;
     std::size_t k = 0;
@@ -168,7 +168,7 @@ void MultiplyTransposed(const float* m, const float* p, const FactorShape& shape
   }
 }
 
-// Which of the two expansions: what happens to the decoded values.
+// The two kinds of expansion: what happens to the decoded values.
 struct Assign {
   HWY_INLINE V32 operator()(V32 /*old*/, V32 value) const { return value; }
   float operator()(float /*old*/, float value) const { return value; }

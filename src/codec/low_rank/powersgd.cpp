@@ -42,7 +42,7 @@ class PowerSgd final : public Compressor {
     return count == 0 ? 0 : kHeadBytes + count * sizeof(float);
   }
 
-  /// A projection never adds; rounding does, by far less than this.
+  /// A projection has no larger norm; rounding adds far less than this.
   std::optional<double> variance_bound(std::size_t /*count*/) const override {
     return 1.0 + 0x1p-16;
   }
@@ -128,7 +128,7 @@ void PowerSgd::decode_add(std::span<const std::byte> payload, float scale, Works
   if (sum.empty() && payload.empty()) return;
   const FactorShape shape = read_shape(payload, sum.size());
   const auto body = payload.subspan(kHeadBytes);
-  // A copy, because the payload's floats may lie on any byte.
+  // A copy, because the payload's floats may be unaligned.
   const auto values = workspace.array(kLeftFactor, body.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), body.data(), body.size());
   if (const std::size_t bad = first_non_finite(values); bad != values.size()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scratch arrays of the low-rank codecs. Arrays that one call needs together have slots of
-// their own.
+// The scratch arrays of the low-rank codecs. Arrays that one call uses at the same time have
+// different slots.
 
 #pragma once
 

@@ -87,7 +87,7 @@ HWY_INLINE void Rotate(double c, double s, std::size_t stride, double* HWY_RESTR
   }
 }
 
-// Makes g[p][q] zero; the rows of v follow.
+// Makes g[p][q] zero by a rotation, which is also applied to the rows of v.
 HWY_INLINE void Annihilate(std::size_t p, std::size_t q, std::size_t columns, std::size_t stride,
                            double* g, double* v) {
   double* const gp = g + p * stride;
@@ -107,7 +107,8 @@ HWY_INLINE void Annihilate(std::size_t p, std::size_t q, std::size_t columns, st
   Rotate(c, t * c, stride, v + p * stride, v + q * stride);
 }
 
-// Sweeps over all pairs until no element of G off the diagonal counts. v: rows are eigenvectors.
+// Sweeps over all pairs until all elements off the diagonal of G are negligible. v: rows are
+// eigenvectors.
 void Diagonalise(std::size_t columns, std::size_t stride, double* g, double* v) {
   constexpr int kMostSweeps = 30;        // six to nine are needed
   constexpr double kNegligible = 1e-20;  // square of a cosine: 1e-10

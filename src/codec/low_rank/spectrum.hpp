@@ -16,7 +16,7 @@ inline constexpr std::size_t kMostColumns = 64;
 /// Right singular vectors of a row-major matrix of count / columns rows, by cyclic Jacobi rotations
 /// of M^T M, all in float64 with a fixed order of sums: the same bits on every machine.
 ///
-/// The vectors are orthonormal to 1e-14 whatever M is, so M = sum of (M v_i) v_i^T holds even where
+/// The vectors are orthonormal to 1e-14 for any M, so M = sum of (M v_i) v_i^T holds even if
 /// singular values below 1e-8 of the largest are lost to rounding.
 /// @param singular `columns` values, at least 0, in no order; all NaN if a value of m is not finite
 /// @param vectors v_0, v_1, ... of `columns` values each

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// onebit: one bit per value, and per matrix row the means of the two sides of zero.
+// onebit: one bit per value, and per matrix row the means of the negative values and of the others.
 //
 // Source   F. Seide et al., INTERSPEECH 2014, 1-bit stochastic gradient descent and its application
 //          to data-parallel distributed training of speech DNNs, section 3.2
@@ -12,9 +12,9 @@
 //          least of all codes of one bit and threshold 0. Needs error feedback.
 // Differs  from the paper, which ties the means per column of W in z = W^T v + a, that is per
 //          output unit: our weights are stored (out, in) row-major, so there the same values make a
-//          row. (Read for z = W v, its columns are the inputs; those would be strided here.) A
-//          vector, a segment without a matrix view, and a matrix with rows of fewer than
-//          kLeastColumns values are one row: the pairs would outweigh the bits.
+//          row. (For z = W v its columns would be the inputs.) A vector, a segment without a matrix
+//          view, and a matrix with rows of fewer than kLeastColumns values are one row: the pairs
+//          would outweigh the bits.
 
 #include <algorithm>
 #include <cmath>
@@ -42,12 +42,12 @@ float mean_of(const PartialSums& sums, std::size_t count) {
   return count == 0 ? 0.0f : static_cast<float>(sums.total() / static_cast<double>(count));
 }
 
-/// Writes the plane behind the rows' sums, while their values are still in the cache.
+/// Packs the signs after the sums of each row, while its values are still in the cache.
 class TrailingPlane {
  public:
   TrailingPlane(std::span<const float> values, std::byte* plane) : values_(values), plane_(plane) {}
 
-  /// Packs what is complete up to value `end`: whole bytes, and everything at the last value.
+  /// Packs whole bytes up to value `end`, and everything at the last value.
   void pack_until(std::size_t end) {
     if (end < values_.size()) end -= end % kSignChunk;
     if (end <= packed_) return;

@@ -12,7 +12,7 @@
 // Error    signsgd: no bound, it keeps no magnitudes; ef-signsgd:
 //          |out - in|^2 = (1 - delta) |in|^2, delta = |x|_1^2 / (n |x|_2^2) >= 1/n
 // Differs  from the authors' code: sign(0) is +1 (theirs is 0 in ef-signsgd), because a bit has two
-//          values; with error feedback nothing is lost by it
+//          values; error feedback corrects that
 //
 // Votes are counted as a mean of +-1 in float32, whose rounding moves a tie away from 0 by at most
 // n 2^-24 for n ranks, while a decision is at least 1/n away: between them lies kTie for n <= 2048.

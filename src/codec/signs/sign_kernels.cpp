@@ -40,7 +40,7 @@ constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 constexpr std::size_t kDoubleLanes = hn::MaxLanes(Doubles());
 constexpr std::size_t kVectors = kSums / kDoubleLanes;
 
-/// Below zero: as an integer with the sign flipped it is above zero, and -0 is not.
+/// With its sign bit flipped, a value below zero is a positive integer; -0 becomes 0.
 HWY_INLINE hn::Mask<Ints> is_negative(hn::Vec<Ints> bits) {
   const Ints di;
   return hn::Gt(hn::Xor(bits, hn::Set(di, INT32_MIN)), hn::Zero(di));

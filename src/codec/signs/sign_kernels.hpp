@@ -13,7 +13,7 @@
 
 namespace eqt::codec {
 
-/// Values whose signs and sums are taken in one go, so that the second pass finds them in the
+/// Values that are packed and summed at a time, so that the second pass reads them from the
 /// first-level cache; a multiple of 32.
 inline constexpr std::size_t kSignChunk = 4096;
 

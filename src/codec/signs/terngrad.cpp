@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TernGrad: every value becomes -S, 0 or +S, at random with the right mean.
+// TernGrad: every value is rounded at random, without bias, to -S, 0 or +S.
 //
 // Source   W. Wen et al., NeurIPS 2017, arXiv:1705.07878: layer-wise ternarizing, gradient clipping
 //          and scaler sharing
@@ -10,10 +10,10 @@
 //          0 = 00, +S = 01, -S = 10; the last byte is padded with zeros
 // Size     4 + ceil(n / 4) bytes
 // Error    without clipping E[out] = in and E|out - in|^2 = sum |g| (S - |g|)
-// Differs  from the authors' code, which scales by c sigma even where max |g| is smaller: that only
+// Differs from the authors' code, which scales by c sigma even if max |g| is smaller, which only
 //          adds variance. Values whose spread is 0 (one value, or all equal) are not clipped:
 //          clipping at 0 would erase them. sigma is that of the values given to encode(), so
-//          cutting a slice leaves only the unclipped codec's expectation unchanged.
+//          cutting a slice changes the expectation of the codec with clipping.
 
 #include <algorithm>
 #include <bit>
@@ -113,7 +113,7 @@ float TernGrad::local_scale(std::span<const float> values) const {
   return limit > 0 ? std::min(limit, largest) : largest;
 }
 
-/// How many of `count` counters from `index` on are in its block of 2^32.
+/// How many of `count` counters from `index` on are in the same block of 2^32.
 std::size_t within_counter_block(std::uint64_t index, std::size_t count) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
   return static_cast<std::size_t>(std::min<std::uint64_t>(count, kBlock - index % kBlock));

@@ -80,7 +80,7 @@ void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMom
   if (whole < count) add_chunk(rest, kMomentSums, shift, moments);
 }
 
-/// Where a value becomes nonzero. `scaled_index` is as in random_words().
+/// Mask of the values that become nonzero. `scaled_index` is as in random_words().
 template <class D>
 HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
                              TernaryRounding rounding) {
@@ -93,7 +93,7 @@ HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>
   return hn::Lt(uniform, hn::Div(clipped, hn::Set(df, rounding.scale)));
 }
 
-/// Each bit moves to twice its place.
+/// Moves bit i to bit 2 i.
 template <class D>
 HWY_INLINE hn::Vec<D> spread_bits(D du, hn::Vec<D> x) {
   x = hn::And(hn::Or(x, hn::ShiftLeft<16>(x)), hn::Set(du, 0x0000FFFF0000FFFFu));
@@ -154,7 +154,7 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   }
 }
 
-/// As pack_all(), to integers.
+/// As pack_all(), but writes integers.
 void draw_all(const float* HWY_RESTRICT values, std::size_t count, std::uint32_t index,
               TernaryRounding rounding, std::int8_t* HWY_RESTRICT codes) {
   const hn::ScalableTag<float> df;

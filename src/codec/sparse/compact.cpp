@@ -16,9 +16,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Writes the values that reach the bound, and what index_vector(j) and index_of(j) give for them.
-/// `kept` and the indices' source may be where the results go: each vector is read before anything
-/// is written at its place or behind it.
+/// Writes the values that are at least the bound, and their indices from index_vector(j) and
+/// index_of(j). Input and output may overlap: each vector is read before anything is written at its
+/// position or after it.
 template <class IndexVector, class Index>
 HWY_INLINE Compacted compact_with(const float* values, std::size_t count, std::uint32_t bound,
                                   IndexVector index_vector, Index index_of, std::uint32_t* indices,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few values of a buffer that are large, with their indices, in one pass over memory.
+// Collects the large values of a buffer, with their indices, in one pass over memory.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace eqt::codec {
 /// Elements beyond the last one kept that compact_at_least() may overwrite.
 inline constexpr std::size_t kCompactSlack = 64;
 
-/// The bits of |value|: as integers in the order of the magnitudes, NaN above infinity.
+/// The bits of |value|. As integers they have the order of the magnitudes, with NaN above infinity.
 inline std::uint32_t magnitude_bits(float value) noexcept {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several owners has which values of a run.
+// Divides the values of a run among several owners.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace eqt::codec {
 
-/// Deals `count` values to `parts` owners: in each group of `parts` neighbours every owner has one,
-/// in an order that is rotated by a hash of (key, group). So any range of neighbours is shared
-/// evenly up to two values, and a pattern that repeats in the index affects every owner alike: the
-/// large values of a gradient are spread whatever the tensor's structure, and the owner of a value
-/// never changes.
+/// Divides `count` values among `parts` owners: of each group of `parts` neighbours every owner has
+/// one, in an order that is rotated by a hash of (key, group). So any range of neighbours is shared
+/// evenly up to two values, and a pattern that repeats in the index affects all owners alike. The
+/// large values of a gradient are spread evenly for any structure of the tensor, and the owner of a
+/// value never changes.
 class Deal {
  public:
   struct Place {
@@ -35,7 +35,7 @@ class Deal {
   std::size_t count() const noexcept { return count_; }
   std::size_t parts() const noexcept { return parts_; }
 
-  /// Values of a part.
+  /// Number of values of a part.
   std::size_t size_of(std::size_t part) const noexcept {
     const std::uint32_t groups = count_ / parts_;
     return groups + static_cast<std::size_t>(index({part, groups}) < count_);

@@ -37,7 +37,7 @@ Entries sent_entries(CodecId codec, std::span<const std::byte> payload, std::siz
                      Workspace& workspace) {
   if (codec == CodecId::randomk) return randomk_entries(payload, count, workspace);
   const SparsePayload open = open_sparse(payload, count);
-  // Room for all: the number of entries changes from step to step, and no step may allocate.
+  // Room for all values: the number of entries changes from step to step, and no step may allocate.
   const auto indices = workspace.array(kSentIndices, count).first(open.k);
   const auto values = workspace.array(kSentValues, count).first(open.k);
   if (open.k == 0) return {{indices, values}, open.value_bits};

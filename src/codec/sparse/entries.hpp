@@ -36,16 +36,16 @@ Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
 void deal_entries(const Selection& selection, const Deal& deal, Workspace& workspace,
                   std::span<Selection> parts);
 
-/// Writes a payload of topk with the given entries. Values that a payload has carried come out
-/// bit for bit, even among others and in 16 bits: their exponent may only fall.
-/// @pre as write_sparse(), but the selection lies in kSelectedIndices and kSelectedValues or
-/// nowhere in the workspace
+/// Writes a payload of topk with the given entries. Values that were decoded from a payload are
+/// encoded again exactly, also in 16 bits: the common exponent can only get smaller.
+/// @pre as write_sparse(), but the selection is in kSelectedIndices and kSelectedValues or outside
+/// the workspace
 std::size_t write_entries(const Selection& selection, std::size_t count, int value_bits,
                           Workspace& workspace, std::span<std::byte> payload);
 
 /// Writes a payload of topk with about the k largest values (about_largest(): up to k + k/20, never
-/// zeros), or with all that are not zero if that is asked for. If so many are written that they
-/// take more bytes than all values without indices, it holds all values.
+/// zeros), or with all that are not zero if that is requested. If these would take more bytes than
+/// all values without indices, writes all values.
 /// @pre payload has room for max_sparse_bytes(values.size(), value_bits)
 /// @throws Error{diverged} if a value is NaN or infinite
 std::size_t write_largest(std::span<const float> values, std::size_t k, int value_bits,
@@ -57,7 +57,7 @@ inline constexpr std::size_t kAllNonzero = static_cast<std::size_t>(-1);
 void place_entries(std::span<const std::byte> payload, const Deal& deal, std::size_t part,
                    Workspace& workspace, std::span<float> values);
 
-/// The facts in the head of a payload of topk.
+/// The fields of the head of a payload of topk.
 struct PayloadHead {
   std::size_t entries = 0;
   int value_bits = 32;

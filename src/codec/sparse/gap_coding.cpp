@@ -9,7 +9,7 @@
 namespace eqt::codec {
 namespace {
 
-/// Collects bits, the first lowest, and writes whole words.
+/// Collects bits, the first one lowest, and writes whole words.
 class LowFirstWriter {
  public:
   explicit LowFirstWriter(std::byte* to) : begin_(to), at_(to) {}
@@ -108,7 +108,7 @@ void check_gaps(const GapStreams& gaps) {
         "memory",
         gaps.m);
   }
-  // Bounds each index before it is computed: no shift of a quotient overflows.
+  // Bounds each index before it is computed, so that no shift of a quotient overflows.
   const std::size_t longest = (gaps.m + (gaps.count >> gaps.bits)) / 8 + 1;
   if (gaps.quotients.size() > longest) {
     fail(Kind::wire,

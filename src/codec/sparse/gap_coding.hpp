@@ -9,8 +9,8 @@
 //          least significant; each stream is padded with zero bits to a whole byte
 // Size     m b and m + sum of quotients bits, at most m (b + 1) + (n - m) / 2^b; for a random set
 //          within 4 % of its entropy log2 C(n, m) where m <= n / 2 (and some bytes)
-// Differs  from the usual order, quotient and remainder in turn: with fields of one width the place
-//          of each remainder is known, and a word of quotients yields all its indices
+// Differs from the usual order, in which quotients and remainders alternate: here the position of
+//          each remainder is known, and all indices of a word of quotients can be decoded at once
 
 #pragma once
 
@@ -25,8 +25,8 @@ namespace eqt::codec {
 
 inline constexpr int kMaxRiceBits = 31;
 
-/// The parameter of fewest bits among the floor of log2 of the mean gap, and two below it; of
-/// equals the smallest. 0 for no indices.
+/// The Rice parameter with the fewest bits: floor(log2(mean gap)), or one or two less; the smallest
+/// if several are equal. 0 for no indices.
 /// @pre indices ascend strictly and are below count
 int rice_bits(std::span<const std::uint32_t> indices, std::size_t count);
 
@@ -45,7 +45,7 @@ std::size_t write_remainders(std::span<const std::uint32_t> indices, int bits, s
 /// @pre `to` has room for (m + count / 2^bits) / 8 + 16 bytes
 std::size_t write_quotients(std::span<const std::uint32_t> indices, int bits, std::byte* to);
 
-/// What is wrong with a stream of gaps; sentences are in the .cpp.
+/// Errors of a stream of gaps.
 [[noreturn]] void fail_quotients(std::size_t expected, std::size_t found);
 [[noreturn]] void fail_index(std::size_t entry, std::size_t count, std::uint64_t found);
 
@@ -58,7 +58,7 @@ struct GapStreams {
   std::span<const std::byte> quotients;
 };
 
-/// Checks what can be known before any index is: sizes, padding, the number of ones.
+/// Checks sizes, padding and the number of ones, before any index is decoded.
 /// @throws Error{wire}
 void check_gaps(const GapStreams& gaps);
 
@@ -88,7 +88,7 @@ void for_each_index(const GapStreams& gaps, Take take) {
   for (std::size_t at = 0; at < gaps.quotients.size(); at += 8) {
     std::uint64_t word = detail::load_word(gaps.quotients, at);
     for (; word != 0; word &= word - 1) {
-      // Zeros so far = sum of quotients: bit position minus ones before it.
+      // The sum of quotients is the number of zeros so far: bit position minus ones before it.
       const auto zeros = at * 8 + static_cast<std::size_t>(std::countr_zero(word)) - i;
       remainder += detail::load_word(gaps.remainders, field / 8) >> (field % 8) & mask;
       const std::uint64_t index = (static_cast<std::uint64_t>(zeros) << bits) + remainder + i;

@@ -12,7 +12,7 @@
 namespace eqt::codec {
 namespace {
 
-/// Values that reach a bound, and what is known of them.
+/// Values that are at least a bound.
 struct Candidates {
   std::span<std::uint32_t> indices;
   std::span<float> values;
@@ -24,8 +24,8 @@ struct Candidates {
 
 Candidates collect(std::span<const float> values, std::uint32_t bound, Workspace& workspace) {
   EQT_CHECK(values.size() <= UINT32_MAX, "{} values", values.size());
-  // Room for all, not for these: their number changes from step to step, and no step after the
-  // first may allocate. Pages that are never touched cost nothing.
+  // Room for all values: the number of candidates changes from step to step, and no step after the
+  // first may allocate. Pages that are never used take no memory.
   const auto indices = workspace.array(kSelectedIndices, values.size() + kCompactSlack);
   const auto kept = workspace.array(kSelectedValues, values.size() + kCompactSlack);
   workspace.array(kBinValues, values.size());
@@ -60,7 +60,7 @@ Selection keep_first_ties(const Candidates& from, std::uint32_t threshold, std::
   return {from.indices.first(n), from.values.first(n)};
 }
 
-/// The magnitude of rank k, alone in its bin.
+/// The exact magnitude of rank k: a bin of width 1.
 RankBin exact_rank(const Candidates& from, std::size_t k, Workspace& workspace) {
   return rank_bin(from.values, k, from.bound, from.largest, 1, workspace);
 }

@@ -2,11 +2,11 @@
 // The values of largest magnitude: exactly k, about k, or all above a threshold.
 //
 // Method   1. a bound slightly below the k-th largest magnitude, from a sample;
-//          2. one pass over memory keeps index and value of those that reach it, and finds the
-//             largest of all (so NaN and infinity, too);
-//          3. radix selection among the few kept; should the sample have misled, a histogram of all
-//             values gives a bound that holds, and step 2 is taken again.
-// Cost     one pass over the values, and some nanoseconds for each one kept
+//          2. one pass over memory keeps index and value of those that are at least the bound, and
+//             finds the largest magnitude (which shows NaN and infinity);
+//          3. radix selection among the values kept. If there are fewer than k, a histogram of all
+//             values gives a certain bound, and step 2 is repeated.
+// Cost one pass over the values, and some nanoseconds for each value kept
 
 #pragma once
 
@@ -25,21 +25,21 @@ struct Selection {
   std::span<const float> values;
 };
 
-/// The k values of largest magnitude; among equal magnitudes the lowest indices. Nothing if a value
+/// The k values of largest magnitude; among equal magnitudes the lowest indices. Empty if a value
 /// is NaN or infinite.
 /// @pre 1 <= k <= values.size() < 2^32
 std::optional<Selection> largest_magnitudes(std::span<const float> values, std::size_t k,
                                             Workspace& workspace);
 
-/// The largest magnitudes down to a threshold that k of them reach: k ... k + k/20 values, exactly
-/// k where more share the threshold's neighbourhood (1/1024 of an octave), and never zeros. Nothing
-/// if a value is NaN or infinite.
+/// The largest magnitudes down to a bin (1/1024 of an octave) that contains the k-th largest: k ...
+/// k + k/20 values, or exactly k if the bin has more, and never zeros. Empty if a value is NaN or
+/// infinite.
 /// @pre 1 <= k <= values.size() < 2^32
 std::optional<Selection> about_largest(std::span<const float> values, std::size_t k,
                                        Workspace& workspace);
 
-/// All values of magnitude above `threshold` if they are `cap` at most, else the cap largest.
-/// Nothing if a value is NaN or infinite.
+/// All values of magnitude above `threshold`, but only the `cap` largest if there are more. Empty
+/// if a value is NaN or infinite.
 /// @pre threshold >= 0 and finite, cap >= 1, values.size() < 2^32
 std::optional<Selection> above_threshold(std::span<const float> values, float threshold,
                                          std::size_t cap, Workspace& workspace);

@@ -16,9 +16,9 @@ namespace {
 
 constexpr int kMostBinBits = 11;
 constexpr std::size_t kMostBins = std::size_t{1} << kMostBinBits;
-constexpr int kUpperShift = 20;  // 2048 bins of 31 bits: eight an octave
+constexpr int kUpperShift = 20;  // 2048 bins of 31 bits: eight per octave
 
-constexpr std::size_t kUnsampled = 4096;       // so few values are all candidates
+constexpr std::size_t kUnsampled = 4096;       // below this, all values are candidates
 constexpr std::size_t kLargestSample = 65536;  // [values]
 constexpr std::size_t kSampledRun = 16;        // neighbours: a cache line
 
@@ -37,8 +37,8 @@ Place find_place(std::span<const std::uint32_t> bins, std::size_t rank) {
   return {b, above};
 }
 
-/// Counts (magnitude - lowest) >> shift. Two histograms take turns: neighbours often share a bin,
-/// and an increment that waits for the one before it would cost several cycles.
+/// Histogram of (magnitude - lowest) >> shift. It alternates between two histograms: neighbours
+/// often are in the same bin, and successive increments of one counter wait for each other.
 void count_bins(std::span<const float> values, std::uint32_t lowest, int shift,
                 std::span<std::uint32_t> even, std::span<std::uint32_t> odd) {
   std::fill(even.begin(), even.end(), 0u);
@@ -63,8 +63,8 @@ std::size_t gather_bin(std::span<const float> values, std::uint32_t lowest, int 
   return n;
 }
 
-/// The size of the sample is the sum of its ranges. Each range has its place in its own part of the
-/// values from a hash of its number, so a periodic pattern in the values cannot affect the sample.
+/// The sample consists of short ranges, one per equal part of the values. The position of a range
+/// in its part is a hash of its number, so periodic patterns do not affect the sample.
 std::span<const float> take_sample(std::span<const float> values, Workspace& workspace) {
   const std::size_t wanted = std::clamp(values.size() / 64, kUnsampled, kLargestSample);
   const std::size_t runs = wanted / kSampledRun;
@@ -98,7 +98,7 @@ RankBin rank_bin(std::span<const float> values, std::size_t rank, std::uint32_t 
     found.above += place.above;
     found.inside = even[place.bin];
     if (shift <= finest) return found;
-    // A step must not allocate because more values than in the last one share a bin.
+    // Room for all values, because no step after the first may allocate.
     float* to = workspace.array(kBinValues, values.size()).data();
     values = {to, gather_bin(values, found.lower, shift, to)};
     left = shift;
@@ -110,7 +110,7 @@ std::uint32_t sampled_bound(std::span<const float> values, std::size_t k, Worksp
   const auto sample = take_sample(values, workspace);
   const double expected = static_cast<double>(k) * static_cast<double>(sample.size()) /
                           static_cast<double>(values.size());
-  // Five standard deviations of a binomial count, and something where it is small.
+  // Five standard deviations of a binomial count, and a constant for small counts.
   const double rank = expected + 5 * std::sqrt(expected) + 8;
   if (rank >= static_cast<double>(sample.size())) return 0;
   constexpr std::uint32_t kWidth = 1 << 14;  // 1/512 of an octave

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random-k: k values at random places that every rank knows.
+// Random-k: k values at random places, which are the same on every rank.
 //
 // Source   S. Stich et al., NeurIPS 2018, arXiv:1809.07599 (rand-k)
 // Symbols  d values, k = max(1, floor(density d)) of them sent
@@ -42,7 +42,7 @@ std::uint64_t places_key(const EncodeContext& context) {
   return mix64(key ^ context.first_index);
 }
 
-/// Detects a damaged key; a wrong one would scatter the values unnoticed.
+/// Detects a damaged key, with which values would be added in wrong places.
 std::uint32_t check_word(std::uint64_t key, std::size_t k, std::size_t count) {
   return static_cast<std::uint32_t>(mix64(key ^ mix64(std::uint64_t{k} << 32 | count)) >> 32);
 }
@@ -115,7 +115,7 @@ class RandomK final : public Compressor {
     return count == 0 ? 0 : kHeadBytes + value_bytes(count, value_bits_);
   }
 
-  /// In expectation; equal to it for 32-bit values.
+  /// The expected error; exact for 32-bit values.
   std::optional<double> variance_bound(std::size_t count) const override {
     if (count == 0) return 0.0;
     const auto d = static_cast<double>(count);
@@ -142,7 +142,7 @@ class RandomK final : public Compressor {
   bool unbiased_;
 };
 
-/// The values at the chosen places, in a pass that refuses NaN and infinity anywhere.
+/// Collects the values at the chosen places, and refuses NaN and infinity anywhere.
 void gather(std::span<const float> values, std::span<const std::uint64_t> places, float* to) {
   for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, values.size() - begin);

@@ -3,7 +3,7 @@
 //
 // Source   top-k: A. F. Aji and K. Heafield, EMNLP 2017, arXiv:1704.05021; its contraction:
 //          S. Stich et al., NeurIPS 2018, arXiv:1809.07599; DGC: Y. Lin et al., ICLR 2018,
-//          arXiv:1712.01887, whose momentum correction lives in the collective room; a fixed
+//          arXiv:1712.01887, whose momentum correction is in the collective room; a fixed
 //          threshold: N. Strom, Interspeech 2015
 // Symbols  d values, k = max(1, floor(density d)), tau threshold
 // Method   top-k, DGC: exactly k, the lowest index first among equals. Threshold, tau given: all
@@ -13,7 +13,7 @@
 // Size     about k (log2(d / k) + 1.5 + 32) / 8 + 5 bytes; with 16-bit values 16 instead of 32
 // Error    |in - out|^2 <= (1 - k'/d) |in|^2 for k' sent, deterministic, biased: needs error
 //          feedback. Values of 16 bits add at most 2^-22 |in|^2
-// Differs  from DGC, which estimates the threshold from a sample: the sample here only narrows the
+// Differs from DGC, which estimates the threshold from a sample: here the sample only narrows the
 //          search, and the selection is exact
 
 #include "codec/sparse/sparse.hpp"
@@ -42,7 +42,7 @@ double checked_density(double density, std::string_view name) {
   return density;
 }
 
-/// k of `count` values.
+/// k for `count` values.
 std::size_t entries(double density, std::size_t count) {
   const auto share = static_cast<std::size_t>(density * static_cast<double>(count));
   return std::clamp<std::size_t>(share, 1, count);
@@ -83,7 +83,7 @@ class ScatterAdd {
  private:
   static constexpr std::size_t kBlock = 128;
 
-  const std::byte* values_;  // of the first that waits
+  const std::byte* values_;  // of the first index that is not added yet
   float scale_;
   std::span<float> sum_;
   std::size_t block_[kBlock];
@@ -106,7 +106,7 @@ class Sparse : public Compressor {
             .granule = 0};
   }
 
-  /// For every density that a context may ask for.
+  /// For every density that a context may have.
   std::size_t max_payload_bytes(std::size_t count) const override {
     return max_sparse_bytes(count, value_bits_);
   }

@@ -29,7 +29,7 @@ std::span<const std::uint32_t> others(std::span<const std::uint32_t> indices, st
 
 std::size_t max_sparse_bytes(std::size_t count, int value_bits) {
   if (count == 0) return 0;
-  // With the parameter that rice_bits() chooses no coded set takes more than a bit a value.
+  // With the parameter of rice_bits() a coded set takes at most one bit per value.
   return kSparseHeadBytes + value_bytes(count, value_bits) + count / 8 + 2;
 }
 

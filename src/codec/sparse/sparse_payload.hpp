@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The payload of top-k, DGC and threshold: k values and where they belong.
+// The payload of top-k, DGC and threshold: k values and their indices.
 //
 // Symbols  n values, k of them sent; the coded set: their indices if 2 k <= n, else those of the
 //          others; m its size; b Rice parameter
@@ -32,7 +32,7 @@ std::size_t max_sparse_bytes(std::size_t count, int value_bits);
 std::size_t write_sparse(const Selection& selection, std::size_t count, int value_bits,
                          Workspace& workspace, std::byte* to);
 
-/// A payload of which all but the indices has been checked.
+/// A payload that has been checked except for the indices.
 struct SparsePayload {
   std::size_t count = 0;  // values that were encoded
   std::size_t k = 0;

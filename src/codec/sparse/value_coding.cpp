@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kHalfBytes = 2;
 constexpr std::size_t kExponentBytes = 2;
 constexpr std::uint32_t kLargestHalf = 0x77FF;  // below 2^15
-constexpr int kLargestExponent = 15;            // of a half that is sent, as a bound
+constexpr int kLargestExponent = 15;            // bound for halves that are sent
 constexpr std::size_t kBlock = 1024;
 
 // 2^(e+14) <= L < 2^(e+15) for float32 L.
@@ -42,7 +42,7 @@ void write_halves(std::span<const float> values, std::byte* to) {
   float scaled[kBlock];
   for (std::size_t i = 0; i < values.size(); i += kBlock) {
     const std::size_t n = std::min(kBlock, values.size() - i);
-    // Exact: a float of 24 bits times a power of two, unless so small that its half is zero.
+    // Exact, because it is a float times a power of two, unless its half is zero anyway.
     for (std::size_t j = 0; j < n; ++j) {
       scaled[j] = static_cast<float>(static_cast<double>(values[i + j]) * factor);
     }

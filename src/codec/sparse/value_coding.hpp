@@ -4,11 +4,10 @@
 // Source   IEEE 754-2019, binary32 and binary16
 // Symbols  v the values, L the largest magnitude
 // Payload  32 bits: the values as float32. 16 bits: exponent e, int16, then binary16 h with
-//          v = h 2^e. 2^(e+14) <= L < 2^(e+15), e = 0 if L = 0; so no value overflows whatever its
-//          size, and rounding is to nearest, ties to even, but never up to 2^15
+//          v = h 2^e. 2^(e+14) <= L < 2^(e+15), e = 0 if L = 0; so values of any size do not
+//          overflow. Rounding is to nearest, ties to even, but never up to 2^15
 // Size     4 k, or 2 + 2 k bytes
-// Error    16 bits: |out - in| <= max(2^-11 |in|, 2^(e-25)), in at least 2^-39 L: where the
-//          gradient's largest values are sent, 11 significant bits
+// Error 16 bits: |out - in| <= max(2^-11 |in|, 2^(e-25)): 11 significant bits for |in| >= 2^-28 L
 
 #pragma once
 
@@ -36,8 +35,8 @@ void write_values(std::span<const float> values, int bits, std::byte* to);
 /// @pre bytes.size() == value_bytes(k, bits)
 void check_values(std::span<const std::byte> bytes, int bits);
 
-/// The values as float32, little-endian: in place where they are, else in kFloat32Values
-/// (scratch.hpp).
+/// The values as float32, little-endian: in `bytes` if they are float32 there, else in
+/// kFloat32Values (scratch.hpp).
 /// @pre check_values(bytes, bits) has passed
 const std::byte* as_float32(std::span<const std::byte> bytes, int bits, Workspace& workspace);
 
