@@ -20,7 +20,7 @@ constexpr std::string_view kBegin = "{\n  \"format\": ", kStep = ",\n  \"step\":
 
 constexpr int kHex = 16;
 
-/// Reads one file's line. @return whether there was one
+/// Reads the line of one file. @return false if there is none
 bool take_entry(std::string_view& rest, Manifest& manifest) {
   ManifestEntry entry;
   int ranks = 0;

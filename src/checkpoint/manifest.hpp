@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// manifest.json of a set: the files that it consists of, and their save. FORMAT.md describes the
+// manifest.json of a set: its files, and the save that they belong to. FORMAT.md describes the
 // text.
 
 #pragma once
@@ -38,7 +38,7 @@ std::string text_of(const Manifest& manifest);
 /// @throws Error{data} unless the text is exactly that
 Manifest read_manifest(std::string_view text, std::string_view origin);
 
-/// Whether a file with this beginning was written as a manifest, damaged or not.
+/// True if a file with this beginning was written as a manifest, damaged or not.
 bool begins_like_manifest(std::string_view text) noexcept;
 
 }  // namespace eqt::checkpoint

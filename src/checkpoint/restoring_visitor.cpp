@@ -60,7 +60,7 @@ T element(std::span<const std::byte> bytes, std::size_t i) {
   return value;
 }
 
-/// Finds the value that belongs to a place.
+/// Finds the value of a place.
 class PlaceIndex {
  public:
   explicit PlaceIndex(std::span<const PlacedRun> runs) {
@@ -204,7 +204,8 @@ void RestoringVisitor::placed(std::string_view name, std::span<float> values,
     const std::vector<std::byte> now = write_places(runs);
     unmoved = saved != nullptr && std::ranges::equal(saved->bytes, now);
   }
-  // For some ranks only, hosts may have changed places, or fusion buckets their borders.
+  // This can differ between ranks, if hosts have changed places or fusion buckets have other
+  // borders.
   const auto all = comm_.allgather(unmoved ? 1 : 0);
   if (std::ranges::count(all, 1u) == std::ssize(all)) {
     return copy_to(own_section(section, SectionKind::floats, values.size()).bytes, values);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restores a run's state from a saved set, on as many ranks as saved it or on others.
+// Restores a run's state from a saved set, on the same or on another number of ranks.
 
 #pragma once
 
@@ -16,19 +16,19 @@
 
 namespace eqt::checkpoint {
 
-/// Overwrites the values that it is given. Visits are collective; all ranks visit the same parts.
+/// Overwrites the values that it visits. Visits are collective; all ranks visit the same parts.
 ///
-/// On as many ranks as saved the set, each takes the values of its own file, bit for bit.
-/// Otherwise, or if files are lost, ranks exchange sections by the rules of `Across`. n ranks
-/// saved, m continue:
+/// With the same number of ranks, each takes the values of its own file, bit for bit. Otherwise, or
+/// if files are lost, ranks exchange sections by the rules of `Across`. n ranks saved, m continue:
 /// - same: those of the lowest rank whose file exists
 /// - mean: sum_i w_i v_i / sum_i w_i in float64, in the order of ranks, w_i = "run/weight"
 /// - sum: v_j + v_(j+m) + ... for m < n; for m > n an equal share of v_(j mod n), the last
 ///   rank the rest
-/// - own: v_(j mod n), or the next whose file exists
+/// - own: v_(j mod n), or that of the next rank whose file exists
 /// - placed: each value goes to the rank that owns its place now; places without a value get 0
 ///
-/// @throws Error{data} where the set has no such part or one of another length: the config differs
+/// @throws Error{data} if the set has no such part, or one of another length because the config
+/// differs
 class RestoringVisitor final : public ScopedVisitor {
  public:
   RestoringVisitor(comm::Communicator& comm, const SavedSet& set);

@@ -20,7 +20,7 @@ namespace {
 // Sent in pieces, so that each is shorter than all limits of MPI.
 constexpr std::size_t kPiece = std::size_t{256} << 20;
 
-/// Files of one set have these in common.
+/// What all files of one set have in common.
 struct SetName {
   StepId step = 0;
   int ranks = 1;
@@ -29,7 +29,7 @@ struct SetName {
   auto operator<=>(const SetName&) const = default;
 };
 
-/// What ranks tell each other about a file.
+/// What ranks exchange about a file.
 struct Told {
   std::uint64_t step = 0, set = 0, bytes = 0, hash = 0;
   std::int32_t rank = 0, ranks = 1;
@@ -154,7 +154,7 @@ class SetFinder {
     candidate.in_manifest |= file.in_manifest != 0;
   }
 
-  /// Reports files of one step that would be a set if they were from one save.
+  /// Reports files of one step that are no set, because they are from different saves.
   void note_mixtures() {
     std::map<std::pair<StepId, int>, std::vector<const Candidate*>> saves;
     for (const auto& [name, candidate] : candidates_)
@@ -178,7 +178,7 @@ class SetFinder {
     }
   }
 
-  /// Sends the messages of all ranks to all, each of them once. @return how many there are
+  /// Sends the error messages of all ranks to all ranks, each message once. @return their number
   void tell_all(const std::string& lines) {
     for (const std::string& text : comm_.allgather(lines)) {
       for (std::string& line : lines_of(text)) {
@@ -210,7 +210,7 @@ class SetFinder {
     return {};
   }
 
-  /// The rank that took the place of the old one, if it has the file; else the lowest that has it.
+  /// The rank with the old rank's number, if it has the file; else the lowest rank that has it.
   void choose_holders(const Candidate& candidate, SavedSet& set) const {
     set.open_.resize(candidate.holders.size());
     for (std::size_t old = 0; old < candidate.holders.size(); ++old) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of all ranks of one step, on whatever ranks they are.
+// The files of all ranks of one step, which may be on any ranks.
 
 #pragma once
 
@@ -44,7 +44,7 @@ class SavedSet {
   std::vector<std::unique_ptr<Open>> open_;  // by old rank; null unless this rank has it
 };
 
-/// What was found besides the set, the same on all ranks: one sentence for each damaged or fetched
+/// What else was found, the same on all ranks. `sentences` has one for each damaged or fetched
 /// file.
 struct Findings {
   std::vector<std::string> sentences;
@@ -53,10 +53,10 @@ struct Findings {
   std::vector<StepId> older_fragments;  // other sets before it
 };
 
-/// Opens the newest set in which the file of every old rank is intact on some rank. If as many
-/// ranks continue as saved it, every rank then has its own file, fetched from another rank if
-/// necessary. If there is no such set, it opens the newest one that was complete on all ranks once
-/// and has lost files. Collective.
+/// Opens the newest set in which the file of every old rank is intact on some rank. If the number
+/// of ranks is the same, every rank then has its own file, fetched from another rank if necessary.
+/// If there is no such set, opens the newest one that was once complete on all ranks and has lost
+/// files. Collective.
 /// @return empty if there is no set, or none that was ever complete
 /// @throws Error{data} on all ranks if all sets are damaged
 std::optional<SavedSet> open_newest(comm::Communicator& comm, const StateFolder& folder,

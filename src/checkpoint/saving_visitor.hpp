@@ -20,7 +20,7 @@ class ScopedVisitor : public StateVisitor {
   void leave() override;
 
  protected:
-  /// The full name of a part of the present scope.
+  /// The full name of a part of the current scope.
   std::string full(std::string_view name) const;
 
  private:
@@ -33,7 +33,7 @@ std::string places_name(const std::string& name);
 /// Places as bytes, by section. They do not change during a run, so they are computed once.
 using KnownPlaces = std::map<std::string, std::vector<std::byte>>;
 
-/// Copies the values that it is given.
+/// Copies the values that it visits.
 class SavingVisitor final : public ScopedVisitor {
  public:
   SavingVisitor(StateImage& image, KnownPlaces& places) : image_(image), places_(places) {}

@@ -17,7 +17,7 @@
 
 namespace eqt::checkpoint {
 
-/// Raised when files change so that a present reader could not read them.
+/// Increased when files change so that older programs cannot read them.
 inline constexpr std::uint32_t kFormatVersion = 2;
 
 /// Longest name of a section [bytes].
@@ -28,7 +28,7 @@ struct FileHead {
   Rank rank = 0;
   int ranks = 1;
   StepId step = 0;        // completed
-  std::uint64_t set = 0;  // drawn for each save; the same in all its files and in no others
+  std::uint64_t set = 0;  // a random number for each save, the same in all its files
 
   bool operator==(const FileHead&) const = default;
 };
@@ -61,7 +61,7 @@ struct Section {
 /// by finish(), which any thread may call.
 class StateImage {
  public:
-  /// Removes the old contents. @param bytes the number that will be appended, if known
+  /// Removes the old contents. @param bytes how many will be appended, if known
   void begin(const FileHead& head, std::size_t bytes);
   /// @pre a new name, of 1 to kLongestName bytes
   void append(std::string_view name, SectionKind kind, Across across,
@@ -113,7 +113,7 @@ class StateFile {
 /// The number of bytes that read_head() needs.
 std::size_t head_bytes() noexcept;
 
-/// Whether a file with this beginning was written as a state file, damaged or not.
+/// True if a file with this beginning was written as a state file, damaged or not.
 bool begins_like_one(std::span<const std::byte> bytes) noexcept;
 
 /// Reads the head of a state file, but not the state.

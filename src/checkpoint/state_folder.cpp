@@ -33,7 +33,7 @@ std::optional<StepId> step_of(std::string_view name) {
   return {};
 }
 
-/// What the name of a state file says: "rank-3-of-4.eqt".
+/// The name of a state file: "rank-3-of-4.eqt".
 struct NamedState {
   Rank rank = 0;
   int ranks = 0;
@@ -55,7 +55,7 @@ std::string beginning_of(const fs::path& path, std::size_t most) {
   return text;
 }
 
-/// Whether this program wrote it, as a state, as a manifest, or as the unfinished file of one.
+/// True if this program wrote it: a state, a manifest, or an unfinished file of either.
 bool is_ours(const fs::directory_entry& entry) {
   std::error_code error;
   if (entry.symlink_status(error).type() != fs::file_type::regular) return false;
@@ -95,7 +95,7 @@ void remove_ours(const fs::path& set) {
   ::rmdir(set.c_str());  // it stays if it holds other files; a failed save may have left it empty
 }
 
-/// The manifest of a set; nothing where there is none. @throws Error{data} if it is damaged
+/// The manifest of a set; empty if there is none. @throws Error{data} if it is damaged
 std::optional<Manifest> manifest_of(const std::string& set, StepId step) {
   const std::string path = set + "/" + kManifest;
   std::error_code error;
@@ -246,7 +246,7 @@ void StateFolder::write_manifest(const FileHead& head,
     metrics::write_atomically(set_path(head.step) + "/" + kManifest, text,
                               {.suffix = fmt::format(".tmp{}", head.rank)});
   } catch (const std::exception&) {
-    return;  // as promised
+    return;  // no error: see the declaration
   }
 }
 
@@ -260,7 +260,7 @@ void StateFolder::remove(StepId step) const noexcept {
   try {
     remove_ours(set_path(step));
   } catch (const std::exception&) {
-    return;  // as promised
+    return;  // no error: see the declaration
   }
 }
 

@@ -21,12 +21,12 @@ struct FoundFile {
   FileHead head;
   std::uint64_t bytes = 0;
   std::uint64_t hash = 0;    // StateFile::hash()
-  bool in_manifest = false;  // listed there, so its set was complete on all ranks once
+  bool in_manifest = false;  // its set was once complete on all ranks
 
   bool operator==(const FoundFile&) const = default;
 };
 
-/// Files of other ranks may be in the same folder, or not.
+/// Other ranks' files may be in the same folder.
 class StateFolder {
  public:
   /// @param run_folder may not exist yet
@@ -36,7 +36,7 @@ class StateFolder {
   std::string set_path(StepId step) const;
   std::string file_path(StepId step, Rank rank, int ranks) const;
 
-  /// Whether there is no set: no folder with a set's name that holds a file of one.
+  /// True if there is no set: no folder with a set's name that contains a file of a set.
   /// @throws Error{output} if the folder cannot be read
   bool empty() const;
   /// The files whose heads agree with their names, their lengths and the manifest beside them,
@@ -50,10 +50,10 @@ class StateFolder {
   std::vector<std::byte> read(const FoundFile& file) const;
   /// Makes the set's folder if needed, and removes the manifest of an earlier save of this step.
   /// The file is on the disk when this returns. No symbolic link is followed except `checkpoints`.
-  /// @throws Error{output}; then everything is as it was before
+  /// @throws Error{output}; then nothing has changed
   void write(const FileHead& head, std::span<const std::byte> bytes) const;
-  /// Records that the set is complete on all ranks. A manifest that cannot be written is no error,
-  /// since the files can be checked without it.
+  /// Records that the set is complete on all ranks. Failing to write it is no error, because the
+  /// files can be checked without it.
   void write_manifest(const FileHead& head, std::span<const ManifestEntry> entries) const noexcept;
   /// Removes files that have the name of a state file and begin like one, or are empty, and then
   /// folders that are empty. Everything else stays, and so does a set that cannot be removed.

@@ -63,7 +63,7 @@ struct RunConfig {
       Entry<eqt::data::PartitionRow> kind = eqt::data::kIidPartition;
       double skew = 0;        // degree, 0 ... 1
       double alpha = 1;       // dirichlet
-      bool reshuffle = true;  // iid: the whole set is dealt anew each epoch; see parse_config
+      bool reshuffle = true;  // iid: each epoch divides the whole set again; see parse_config
 
       bool operator==(const Partition&) const = default;
     } partition;

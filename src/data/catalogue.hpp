@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data sets that the program knows, one row each: datasets.def lists them, and each row stands
-// in the file that reads the set.
+// The catalogue of data sets, one row each. datasets.def lists the rows; each is in the file that
+// reads the set.
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct DatasetFacts {
   std::size_t train = 0, test = 0;  // [samples]
 };
 
-/// The samples of a whole set as its files have them.
+/// The samples of a whole set as they are in its files.
 struct LabelledSets {
   LabelledBytes train;
   LabelledBytes test;
@@ -32,13 +32,14 @@ struct DatasetRow {
   std::string_view about;  // one line
   std::string_view title;  // in tables of results
   DatasetFacts facts;
-  // Of the training set's pixels by channel, as fractions of 255; shape.channels of them count.
+  // Mean and deviation of the training pixels by channel, as fractions of 255; the first
+  // shape.channels are used.
   std::array<double, 3> mean;
   std::array<double, 3> deviation;
   std::span<const std::string_view> class_names;  // (facts.classes), by label
   bool needs_files;
-  /// Reads all of it: facts.train and facts.test samples.
-  /// @throws Error{data} for files that are missing or wrong
+  /// Reads the whole set: facts.train and facts.test samples.
+  /// @throws Error{data} for files that are missing or malformed
   LabelledSets (*read)(const DatasetOptions& options);
 
   static const Catalogue<DatasetRow>& all();

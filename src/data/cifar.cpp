@@ -2,8 +2,8 @@
 // CIFAR-10 and CIFAR-100: small colour photographs.
 //
 // Source   A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009; means and
-//          deviations of the training pixels as commonly used; class names as batches.meta.txt and
-//          fine_label_names.txt of the binary version have them
+//          deviations of the training pixels as commonly used; class names as in batches.meta.txt
+//          and fine_label_names.txt of the binary version
 
 #include <fmt/format.h>
 
@@ -57,7 +57,7 @@ std::string cifar_remedy(const DatasetRow& set) {
                      set.name);
 }
 
-/// The folder of a set that no distribution packages.
+/// The folder of a set for which there is no Debian package.
 fs::path cifar_folder(const DatasetOptions& options, std::string_view subfolder) {
   const std::string remedy = cifar_remedy(*options.set);
   if (options.path.empty()) {

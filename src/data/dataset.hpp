@@ -36,8 +36,8 @@ struct Batch {
   std::size_t size() const { return labels.size(); }
 };
 
-/// Names the random draws of a batch: the crop and flip of a sample depend on (seed, epoch, sample
-/// index) alone, not on the rank or on the batch that it falls into.
+/// The key of augmentation: crop and flip of a sample depend only on (seed, epoch, sample index),
+/// not on the rank or the batch.
 struct AugmentKey {
   std::uint64_t run_seed = 0;
   std::uint64_t epoch = 0;
@@ -51,7 +51,7 @@ class Dataset {
   virtual int classes() const = 0;
   virtual int label(std::size_t sample) const = 0;  // in [0, classes())
   /// Fills `out` with the samples at `indices`, normalised per channel; augmented (pad 4, random
-  /// crop, random horizontal flip) when `augment` is set. Reuses out's memory. Thread-safe.
+  /// crop, random horizontal flip) if `augment` is set. Reuses the memory of `out`. Thread-safe.
   virtual void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
                     Batch& out) const = 0;
 };
@@ -82,8 +82,9 @@ struct DatasetOptions {
 };
 
 /// Reads a whole data set into memory (as bytes).
-/// @throws Error{data} when a file is missing, truncated, wrong-sized or malformed: names the file,
-/// the expected and found size, and how to get it; Error{usage} when a limit exceeds the set.
+/// @throws Error{data} when a file is missing, truncated, wrong-sized or malformed: the message
+/// names the file, the expected and found size, and how to get it. @throws Error{usage} when a
+/// limit exceeds the set.
 DatasetPair open_dataset(const DatasetOptions& options);
 
 }  // namespace eqt::data

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dirichlet partition: how much of each class a rank gets is drawn, how much it gets in all is not.
+// Dirichlet partition: a rank's share of each class is random, its total number of samples is
+// fixed.
 
 #include <algorithm>
 #include <cmath>
@@ -35,9 +36,8 @@ struct Group {
   }
 };
 
-/// Dir(alpha 1_m) restricted to the ranks that `held` less than their fair share, the others 0: the
-/// weights of Gamma draws, relative to the largest of them, so that a tiny alpha leaves at least
-/// one.
+/// Dir(alpha 1_m) restricted to the ranks that `held` less than their fair share, 0 for the others.
+/// Gamma draws are taken relative to the largest, so that a tiny alpha does not make all of them 0.
 std::vector<double> draw_proportions(double alpha, const std::vector<std::size_t>& held,
                                      double fair_share, RandomSequence& draws) {
   constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -53,7 +53,7 @@ std::vector<double> draw_proportions(double alpha, const std::vector<std::size_t
   return p;
 }
 
-/// Cuts `count` at the cumulated proportions, truncated; the last rank gets what is left.
+/// Cuts `count` at the cumulated proportions, truncated; the last rank gets the rest.
 std::vector<std::size_t> cut(std::size_t count, const std::vector<double>& proportions) {
   std::vector<std::size_t> pieces(proportions.size());
   double cumulated = 0;
@@ -69,7 +69,7 @@ std::vector<std::size_t> cut(std::size_t count, const std::vector<double>& propo
   return pieces;
 }
 
-/// One draw; nothing if a rank got less than the least that is allowed.
+/// One draw; empty if a rank got less than the allowed minimum.
 std::optional<Counts> draw_counts(const Group& group, double alpha, RandomSequence& draws) {
   Counts counts;
   std::vector<std::size_t> held(group.ranks, 0);
@@ -78,7 +78,7 @@ std::optional<Counts> draw_counts(const Group& group, double alpha, RandomSequen
       counts.emplace_back(group.ranks, 0);
       continue;
     }
-    // Some rank has less than its fair share as long as a sample is left.
+    // As long as a sample is left, some rank has less than its fair share.
     counts.push_back(cut(members.size(), draw_proportions(alpha, held, group.fair_share(), draws)));
     for (std::size_t j = 0; j < held.size(); ++j) held[j] += counts.back()[j];
   }
@@ -102,7 +102,7 @@ Counts settled_counts(const Group& group, double alpha, std::uint64_t seed) {
       group.ranks, group.least(), group.samples, classes, kMostAttempts, alpha);
 }
 
-/// Appends the group's samples, one rank's after the other's.
+/// Appends the group's samples, ordered by rank.
 void append(const Group& group, const Counts& counts, Samples& list) {
   std::vector<std::size_t> used(group.by_class.size(), 0);
   for (std::size_t j = 0; j < group.ranks; ++j) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fashion-MNIST: grey pictures of clothes.
+// Fashion-MNIST: greyscale images of clothes.
 //
 // Source   H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747; class names from table 2
 

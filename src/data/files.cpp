@@ -38,7 +38,7 @@ GzipFile open_gzip(const fs::path& file, std::string_view remedy) {
   return opened;
 }
 
-/// The error that stopped the reading, other than the end of the file; "" if there was none.
+/// The error that stopped reading, other than the end of the file; "" if there was none.
 std::string damage_of(gzFile_s* file) {
   int status = Z_OK;
   gzerror(file, &status);

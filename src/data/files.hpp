@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of data sets: bytes from outside, wrong until their number has been checked.
+// Reads files of data sets, and checks their sizes.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace eqt::data {
 
 /// The bytes of a plain or gzip file that must hold exactly `expected` bytes once decompressed.
-/// Never reads or allocates more than that, whatever the file claims.
+/// Never reads or allocates more, for any contents of the file.
 /// @throws Error{data} naming the file, the expected and found size, and `remedy`.
 std::vector<std::uint8_t> read_exactly(const std::filesystem::path& file, std::size_t expected,
                                        std::string_view remedy);

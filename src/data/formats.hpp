@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of the formats that image data sets come in. Counts are parameters so that tests can work
-// with small files; open_dataset() passes the official ones and so accepts nothing else.
+// Readers for the file formats of image data sets. Counts are parameters so that tests can use
+// small files; open_dataset() passes the official counts and accepts nothing else.
 
 #pragma once
 
@@ -33,14 +33,14 @@ struct CifarFormat {
 LabelledBytes read_cifar(std::span<const std::filesystem::path> files, std::size_t records_per_file,
                          const CifarFormat& format, std::string_view remedy);
 
-/// Which part of a synthetic set: their samples never coincide.
+/// The part of a synthetic set; the parts have no sample in common.
 enum class SyntheticPart : std::uint32_t { train = 0, test = 1 };
 
 /// `count` images (32, 32, 3) of ten kinds of stripes, a pure function of (part, seed).
 ///
 /// A class is one of five angles and one of two wavelengths; phase, colours, mirroring and noise
-/// are drawn per sample. Pixel means therefore say nothing about the class (a linear classifier
-/// stays near chance), a small convolutional network separates it, and crops and flips preserve it.
+/// are drawn per sample. So pixel means do not depend on the class (a linear classifier stays near
+/// chance), a small convolutional network learns it, and crops and flips preserve it.
 LabelledBytes make_synthetic(std::size_t count, SyntheticPart part, std::uint64_t seed);
 
 }  // namespace eqt::data

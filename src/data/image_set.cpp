@@ -108,7 +108,7 @@ void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* ou
   const int first = std::clamp(-shift, 0, width);  // crop's columns [first, last) show the image
   const int last = std::clamp(width - shift, first, width);
   const auto shown = static_cast<std::size_t>(last - first);
-  // The mirror swaps the borders, and the columns between them run backwards.
+  // Mirroring swaps the borders and reverses the columns between them.
   const auto before = static_cast<std::size_t>(crop.flip ? width - last : first);
   const auto after = static_cast<std::size_t>(crop.flip ? first : width - last);
   for (int y = 0; y < height; ++y) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images in memory as bytes; every data set ends up here.
+// Images in memory as bytes; used for every data set.
 //
-// One image costs one byte per value, and a table per channel turns bytes into normalised floats
-// while the batch is written, so a set of 50000 CIFAR images takes 150 MB instead of 600.
+// An image takes one byte per value; a table per channel converts bytes to normalised floats when a
+// batch is written. So 50000 CIFAR images take 150 MB instead of 600.
 
 #pragma once
 
@@ -28,14 +28,14 @@ struct LabelledBytes {
 /// Pixels of black border on each side before the crop, as is usual for 32 x 32 images.
 inline constexpr int kCropPadding = 4;
 
-/// Where the crop of one sample starts in the padded image, and whether it is then mirrored.
+/// Position of a sample's crop in the padded image, and whether it is then mirrored.
 struct Crop {
   int top = 0;   // 0 ... 2 kCropPadding
   int left = 0;  // 0 ... 2 kCropPadding
   bool flip = false;
 };
 
-/// The crop of `sample` in `key.epoch`: uniform, and a function of its arguments alone.
+/// The crop of `sample` in `key.epoch`: uniform, and a pure function of the arguments.
 Crop draw_crop(const AugmentKey& key, std::size_t sample);
 
 class ImageSet final : public Dataset {

@@ -3,7 +3,8 @@
 //
 // Slots form a ring. `filled` and `released` only grow: the producer may fill slot filled % kSlots
 // while filled - released < kSlots, the consumer holds slot (taken - 1) % kSlots until it asks for
-// the next one. No slot is touched by both sides at once, so batches are filled without the lock.
+// the next one. The two sides never use the same slot at the same time, so batches are filled
+// without the lock.
 
 #include "data/loader.hpp"
 
@@ -50,9 +51,9 @@ struct BatchLoader::State {
   std::size_t taken = 0;     // [batches] handed out
   std::size_t released = 0;  // [batches] handed out and given back
   bool stopping = false;
-  std::exception_ptr error;  // set once, by the producer, as the last thing it does
+  std::exception_ptr error;  // set once, by the producer, before it ends
 
-  std::thread thread;  // last: starts when everything else stands
+  std::thread thread;  // last: started when all other members are constructed
 };
 
 /// False when the loader is being destroyed.
@@ -131,7 +132,7 @@ const Batch& BatchLoader::next() {
     s.changed.notify_all();
   }
   s.changed.wait(lock, [&s] { return s.filled > s.taken || s.error; });
-  // Batches finished before the failure are still good.
+  // Batches finished before the failure are valid.
   if (s.filled == s.taken) std::rethrow_exception(s.error);
   return s.slots[s.taken++ % State::kSlots];
 }

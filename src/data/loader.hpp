@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches prepared ahead on a background thread, so that reading and augmenting cost no step time.
+// Prepares batches on a background thread, so that steps do not wait for reading and augmenting.
 
 #pragma once
 
@@ -23,7 +23,7 @@ class BatchLoader {
     bool augment = true;
     std::uint64_t seed = 1;
     std::uint64_t first_epoch = 0;
-    std::size_t first_batch = 0;  // of first_epoch; to go on in the middle of an epoch
+    std::size_t first_batch = 0;  // of first_epoch; to continue within an epoch
   };
 
   /// Keeps references: dataset and partition must outlive the loader.
@@ -33,8 +33,8 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// The next batch; valid until the next call. Rethrows what the background thread met, once the
-  /// batches before it are used up.
+  /// The next batch; valid until the next call. Rethrows an exception of the background thread
+  /// after all batches before it.
   const Batch& next();
 
   /// The next batch is number `batch` of `epoch`.

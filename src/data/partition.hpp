@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which samples a rank owns, and in which order it visits them.
+// The samples that a rank owns, and the order in which it visits them.
 
 #pragma once
 
@@ -10,8 +10,7 @@
 
 namespace eqt::data {
 
-/// One rank's shard of the training set: no sample is in the shards of two ranks, and none is twice
-/// in one.
+/// One rank's shard of the training set. No sample is in two shards or twice in one.
 class Partition {
  public:
   virtual ~Partition() = default;
@@ -20,7 +19,7 @@ class Partition {
   virtual std::vector<std::size_t> order(std::uint64_t epoch) const = 0;
 };
 
-/// A given shard, one of a PartitionPlan's; every epoch only shuffles it again.
+/// A fixed shard of a PartitionPlan, which every epoch shuffles again.
 class ShardPartition : public Partition {
  public:
   /// @param shard sample indices, each once
@@ -42,11 +41,10 @@ class IidPartition : public ShardPartition {
   IidPartition(std::size_t samples, int rank, int ranks, std::uint64_t seed);
 };
 
-/// Every epoch deals a permutation of the whole set, a pure function of (seed, epoch), to the ranks
-/// in turn: rank r has its elements r, r + ranks, r + 2 ranks, ... So the shards of every epoch
-/// tile the set, and the samples that ranks have visited after equally many samples each are the
-/// beginning of the permutation: if other ranks continue in the middle of an epoch, they visit the
-/// rest of it.
+/// Each epoch divides a permutation of the whole set, a pure function of (seed, epoch), among the
+/// ranks: rank r has its elements r, r + ranks, r + 2 ranks, ... So the shards of an epoch cover
+/// the set. After equally many samples on all ranks, the visited samples are the beginning of the
+/// permutation, so another number of ranks can continue with the rest of it.
 class ReshuffledPartition : public Partition {
  public:
   /// @throws Error{usage} if ranks > samples

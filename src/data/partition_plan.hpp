@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shards of all ranks, computed alike on each of them from the labels and the run's seed.
-// Nothing is sent for it.
+// The shards of all ranks. Every rank computes them from the labels and the run's seed, so nothing
+// is sent.
 //
 // Notation of the functions below, as in their sources: N samples, n ranks, f = 1 / n. A product is
 // evaluated from left to right in double precision and truncated, as Python's int() does it: with
-// N = 50000, n = 8 and s = 0.8 a shard has int(f N s) + int(f N (1 - s)) = 5000 + 1249 samples, for
-// 1 - 0.8 is a little less than 0.2 there.
+// N = 50000, n = 8 and s = 0.8 a shard has int(f N s) + int(f N (1 - s)) = 5000 + 1249 samples,
+// because 1 - 0.8 is a little less than 0.2.
 
 #pragma once
 
@@ -24,10 +24,10 @@ using ClassHistogram = std::vector<std::vector<std::uint64_t>>;
 
 struct PartitionPlan {
   std::vector<std::vector<std::size_t>> shards;  // (ranks): sample indices, no sample twice
-  std::size_t leftover_samples = 0;              // those in no shard
+  std::size_t leftover_samples = 0;              // in no shard
 
   std::size_t smallest_shard() const;  // [samples]
-  /// A hash of all shards in their order; it differs between ranks with different plans.
+  /// A hash of all shards in order, to compare the plans of ranks.
   std::uint64_t fingerprint() const;
   /// @param labels (N), each in [0, classes)
   ClassHistogram class_histogram(std::span<const int> labels, int classes) const;
@@ -37,22 +37,21 @@ struct PartitionPlan {
 void require_sample_each(std::size_t samples, int ranks);
 
 /// IID: a seeded permutation of the whole set cut into consecutive shards that differ by at most
-/// one in size. Nothing is left over.
-/// @throws Error{usage} if ranks > samples
+/// one in size. Every sample is in a shard. @throws Error{usage} if ranks > samples
 PartitionPlan plan_iid(std::size_t samples, int ranks, std::uint64_t seed);
 
-/// As plan_iid() for the first epoch of ReshuffledPartition: every rank's order, one by one.
+/// The shards of the first epoch of ReshuffledPartition, in the order in which ranks visit them.
 /// @throws Error{usage} if ranks > samples
 PartitionPlan plan_reshuffled(std::size_t samples, int ranks, std::uint64_t seed);
 
 /// Degree of skew s in [0, 1] (S. A. Aketi, S. Kodge, K. Roy, "Low precision decentralized
-/// distributed training over IID and non-IID data", 2022): of each class the first int(s size)
-/// samples form a list sorted by class, the others one that is shuffled; each rank in turn takes
-/// int(f N s) samples from the front of the first and int(f N (1 - s)) from that of the second.
+/// distributed training over IID and non-IID data", 2022): the first int(s size) samples of each
+/// class form a list sorted by class, the others a shuffled list. Each rank in turn takes int(f N
+/// s) samples from the front of the first list and int(f N (1 - s)) from the front of the second.
 ///
-/// 0 is a random partition, 1 gives each rank one or a few classes. Truncation leaves samples over.
-/// Since it also shortens the sorted list, by less than one sample per class, the last ranks may
-/// find that list used up and get fewer samples than the others.
+/// 0 is a random partition, 1 gives each rank one or a few classes. Because of truncation some
+/// samples are not used, and the sorted list is shorter by less than one sample per class, so the
+/// last ranks may get fewer samples than the others.
 /// @param labels (N), each in [0, classes)
 PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, int ranks,
                         std::uint64_t seed);
@@ -60,12 +59,12 @@ PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, i
 /// Dirichlet (T. Lin, S. P. Karimireddy, S. U. Stich, M. Jaggi, "Quasi-global momentum", 2021):
 /// ranks in groups of ten share the shuffled set in proportion; in a group of m ranks with T
 /// samples, each class is cut by p ~ Dir(alpha 1_m), where ranks that hold T / m samples have p =
-/// 0; drawn anew until the smallest has int(0.5 T / m). All lists one after the other are then cut
+/// 0; drawn again until the smallest has int(0.5 T / m). The lists are then concatenated and cut
 /// into equal shards of int(f N), which shifts the boundaries a little.
 ///
 /// A small alpha is strong skew: 10 mild, 0.1 strong.
 /// @param labels (N), each in [0, classes)
-/// @throws Error{usage} if no draw of ten thousand gives every rank that much
+/// @throws Error{usage} if none of ten thousand draws gives every rank that much
 PartitionPlan plan_dirichlet(std::span<const int> labels, int classes, double alpha, int ranks,
                              std::uint64_t seed);
 
@@ -73,21 +72,21 @@ PartitionPlan plan_dirichlet(std::span<const int> labels, int classes, double al
 struct PartitionOptions {
   double skew = 0;         // degree, 0 ... 1
   double alpha = 1;        // of Dirichlet's distribution
-  bool reshuffle = false;  // the whole set is dealt anew in each epoch
+  bool reshuffle = false;  // each epoch divides the whole set again
   std::uint64_t seed = 1;
 };
 
-/// A way to divide the training set. Adding one: its function with its row, which is
-/// declared below and stands in PartitionRow::all().
+/// A way to divide the training set. To add one, write its function and its row, declare the row
+/// below and list it in PartitionRow::all().
 struct PartitionRow {
   std::string_view name, about;
-  /// Of the first epoch.
+  /// The plan of the first epoch.
   /// @param labels (N), each in [0, classes)
   /// @throws Error{usage}
   PartitionPlan (*plan)(std::span<const int> labels, int classes, int ranks,
                         const PartitionOptions& options);
-  std::span<const std::string_view> keys = {};  // of a config's section: those that it alone reads
-  bool reshuffles = false;                      // can deal the whole set anew in each epoch
+  std::span<const std::string_view> keys = {};  // of the config's section, read by no other kind
+  bool reshuffles = false;                      // each epoch can divide the whole set again
 
   /// In the order of the documentation.
   static const Catalogue<PartitionRow>& all();

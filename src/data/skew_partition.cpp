@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Degree of skew: a part of each class in order, the rest at random.
+// Degree of skew: a part of each class is assigned by class, the rest at random.
 
 #include <algorithm>
 
@@ -13,12 +13,12 @@ namespace {
 
 using Samples = std::vector<std::size_t>;
 
-/// A list that is used up from the front.
+/// A list from whose front samples are taken.
 class Supply {
  public:
   explicit Supply(Samples samples) : samples_(std::move(samples)) {}
 
-  /// Moves the next `count` to the end of `shard`, or as many as there are.
+  /// Moves the next `count` samples, or as many as there are, to the end of `shard`.
   void give(std::size_t count, Samples& shard) {
     const std::size_t end = used_ + std::min(count, samples_.size() - used_);
     for (; used_ < end; ++used_) shard.push_back(samples_[used_]);
@@ -30,9 +30,8 @@ class Supply {
   std::size_t used_ = 0;
 };
 
-/// The permutation is this project's own, of the run's seed. The authors' code shuffles with
-/// Python's random.Random(seed), so which samples of a class a rank draws at random differs from
-/// theirs; how many it draws from either list does not.
+/// The authors' code shuffles with Python's random.Random(seed). Ours is another permutation, so
+/// ranks have other samples of a class, but the same numbers of them from both lists.
 Samples shuffled(const Samples& samples, std::uint64_t seed) {
   Samples order =
       random_permutation(make_key(seed, 0, 0, RandomPurpose::partition), samples.size());

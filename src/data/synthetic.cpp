@@ -19,7 +19,7 @@ constexpr int kSide = 32;  // [pixels]
 constexpr int kClasses = 10;
 constexpr int kAngles = 5;                                  // 0, 22.5, 45, 67.5, 90 degrees
 constexpr std::array<double, 2> kWavelengths = {4.0, 8.0};  // [pixels]
-// The angle turns first, see wave_of().
+// The angle changes fastest, see wave_of().
 constexpr std::array<std::string_view, kClasses> kSyntheticClasses = {
     "0 degrees, 4 pixels",    "22.5 degrees, 4 pixels", "45 degrees, 4 pixels",
     "67.5 degrees, 4 pixels", "90 degrees, 4 pixels",   "0 degrees, 8 pixels",
@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, kClasses> kSyntheticClasses = {
     "90 degrees, 8 pixels"};
 constexpr int kNoise = 22;  // [1/64 grey level] per unit of noise()'s sum: 51 grey levels rms
 
-/// One turn is 2^32, so phases wrap by themselves.
+/// A full turn is 2^32, so phases wrap around automatically.
 using Phase = std::uint32_t;
 
 struct Wave {
@@ -52,7 +52,7 @@ std::array<int, 256> cosines() {
   return table;
 }
 
-/// Nearly Gaussian by the sum of four uniform bytes, mean 0, in grey levels.
+/// Nearly Gaussian noise with mean 0, in grey levels: the sum of four uniform bytes.
 int noise(std::uint32_t bits) {
   const auto sum =
       static_cast<int>((bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24));
@@ -63,7 +63,7 @@ void draw_image(int label, const RandomStream& stream, const std::array<int, 256
                 std::uint8_t* pixels) {
   enum : std::uint32_t { phase_draw, mirror_draw, level_draw, gain_draw, noise_draw = 8 };
   Wave wave = wave_of(label);
-  // Both mirror images belong to the class, so that flips do not leave it.
+  // Both mirror images belong to the class, so that flips do not change it.
   if (stream.bounded(mirror_draw, 2) == 1) wave.per_column = 0 - wave.per_column;
   const int level = 96 + static_cast<int>(stream.bounded(level_draw, 64));
   std::array<int, 3> gain{};  // amplitude of each colour, 24 to 55 grey levels

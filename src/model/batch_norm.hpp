@@ -20,7 +20,8 @@ namespace eqt::model {
 class ChannelStatistics;
 
 /// Parameters and buffers have BatchNorm2d's names. In training mode it normalizes by the batch and
-/// updates the running statistics; in evaluation mode, only without gradients, by the latter.
+/// updates the running statistics. In evaluation mode it normalizes by the running statistics, and
+/// only without gradients.
 class BatchNormImpl : public Normalization {
  public:
   static constexpr double kMomentum = 0.1;  // share of the newest batch in running statistics
@@ -30,7 +31,9 @@ class BatchNormImpl : public Normalization {
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override;
   void describe_running(const ChannelStatistics& statistics) const;
-  void describe_batch(const at::Tensor& x, const ChannelStatistics& statistics);  // and track it
+  void describe_batch(const at::Tensor& x, const ChannelStatistics& statistics);  // updates the
+                                                                                  // running
+                                                                                  // statistics, too
 
   at::Tensor weight_, bias_;               // (c)
   at::Tensor running_mean_, running_var_;  // (c)

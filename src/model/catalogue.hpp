@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The networks and normalization layers that the program knows, one row each, without torch:
-// models.def and normalizations.def have the rows, each network's own file what builds it.
+// The catalogues of networks and normalization layers, one row each, without torch. models.def and
+// normalizations.def have the rows; each network's file has the function that builds it.
 
 #pragma once
 
@@ -42,9 +42,9 @@ namespace models {
 struct NormalizationRow {
   std::string_view name;   // in configs
   std::string_view about;  // one line
-  // Groups of channels with statistics of their own, as published; 0: the layer has none.
+  // Number of channel groups, as published; 0: the layer has none.
   int groups = 0;
-  bool replaces_bias = false;  // its shift does the work of the bias that VGG's convolutions have
+  bool replaces_bias = false;  // its shift replaces the bias of VGG's convolutions
   bool needs_chunks = false;   // it cuts every sample into chunks, which not all image sizes allow
 
   static const Catalogue<NormalizationRow>& all();

@@ -16,7 +16,7 @@ struct GradientSums {
   std::vector<double> products;  // of d * (x - mean)
 };
 
-/// Also writes d itself to `gated` where the gate is by_output.
+/// Also writes d to `gated` if the gate is by_output.
 GradientSums sum_gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& y,
                            const ChannelStatistics& statistics, Gate gate, std::span<float> gated) {
   const Blocks blocks(x);
@@ -39,7 +39,7 @@ GradientSums sum_gradients(const at::Tensor& g, const at::Tensor& x, const at::T
   return total;
 }
 
-/// Moves dL/drange to where each chunk's range has its ends.
+/// Adds dL/drange at the maximum and minimum of each chunk.
 void add_range_gradient(const ChannelStatistics& statistics, const RangeGradient& range,
                         const std::vector<double>& products, std::span<float> dx) {
   const std::size_t channels = statistics.channels();
@@ -125,7 +125,7 @@ class BatchNormalize : public torch::autograd::Function<BatchNormalize> {
         channel_norm_gradients(g, saved[0], saved[2], ChannelStatistics(saved[1]), range, gate);
     torch::autograd::variable_list result{d.x, d.weight, d.bias};
     if (data["residual"].toBool()) result.push_back(gate == Gate::open ? g : d.residual);
-    result.resize(result.size() + 5);  // nothing for what is no variable
+    result.resize(result.size() + 5);  // no gradient for arguments that are no variables
     return result;
   }
 };
@@ -133,7 +133,7 @@ class BatchNormalize : public torch::autograd::Function<BatchNormalize> {
 }  // namespace
 
 ChannelMoments combine_moments(const Blocks& blocks, Partials& partials) {
-  // Chan, Golub, LeVeque (1983): squares add up, plus what the means differ by.
+  // Chan, Golub, LeVeque (1983): the sum of the squares, plus the squared differences of the means.
   ChannelMoments total{std::vector<double>(blocks.channels()),
                        std::vector<double>(blocks.channels())};
   const double rows = static_cast<double>(blocks.rows());

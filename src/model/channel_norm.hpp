@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalization by statistics of each channel over the batch, fused with the residual sum and ReLU:
-// what batch and range normalization share.
+// Normalization by statistics of each channel over the batch, fused with the residual sum and ReLU.
+// Batch and range normalization share it.
 
 #pragma once
 
@@ -15,8 +15,7 @@
 
 namespace eqt::model {
 
-/// The figures of each channel that normalization needs: rows of a (4, c) tensor, which forward
-/// passes to backward.
+/// The statistics of each channel: rows of a (4, c) tensor, which forward passes to backward.
 class ChannelStatistics {
  public:
   explicit ChannelStatistics(at::Tensor t)
@@ -26,11 +25,9 @@ class ChannelStatistics {
 
   std::size_t channels() const { return channels_; }
   std::span<float> mean() const { return row(0); }
-  std::span<float> scale() const { return row(1); }  // weight * inverse
-  std::span<float> shift() const { return row(2); }  // bias
-  std::span<float> inverse() const {
-    return row(3);
-  }  // what differences from the mean are scaled by
+  std::span<float> scale() const { return row(1); }    // weight * inverse
+  std::span<float> shift() const { return row(2); }    // bias
+  std::span<float> inverse() const { return row(3); }  // factor of differences from the mean
   ChannelMap map() const { return {mean(), scale(), shift()}; }
   const at::Tensor& tensor() const { return tensor_; }
 
@@ -59,7 +56,7 @@ struct ChannelMoments {
 /// Adds up the blocks' moments, which it reads from `partials`.
 ChannelMoments combine_moments(const Blocks& blocks, Partials& partials);
 
-/// The chunks of a range normalization and where each has its extremes.
+/// The chunks of a range normalization and the positions of their extremes.
 struct RangeGradient {
   std::size_t chunks = 0;  // of the batch's pixels
   double factor = 0;       // inverse = 1 / (factor * range + epsilon)
@@ -70,8 +67,8 @@ struct RangeGradient {
 at::Tensor normalize_channels(const at::Tensor& x, at::TensorList residual,
                               const ChannelStatistics& statistics, bool relu);
 
-/// The same with the gradient through the batch's own statistics: of mean and variance, or, where
-/// `range` has chunks, of mean and range.
+/// The same with the gradient through the statistics of the batch: mean and variance or, if `range`
+/// has chunks, mean and range.
 at::Tensor normalize_batch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            at::TensorList residual, const ChannelStatistics& statistics,
                            const RangeGradient& range, bool relu);

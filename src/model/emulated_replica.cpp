@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients as a compressor sees them, without the network that has them.
+// Random gradients with a realistic distribution, without running a network.
 //
-// Values   Laplace: A. Abdelmoniem et al., MLSys 2021, arXiv:2101.10761 (SIDCo) fits gradients
-//          so. It gives ResNet-20's layout about the relative variances that training it on
-//          CIFAR-10 shows (in brackets): QSGD 1.21 (1.06), ElastiQuant 0.134 (0.107), TernGrad
-//          0.81 (0.79), NUQSGD 0.24 (0.26), top-k 0.89 (0.91); QSGD-V, which depends on a bucket's
-//          largest value alone, 0.074 (0.034). Student's t with 3 or 4 degrees of freedom is
-//          further off.
+// Values Laplace, as A. Abdelmoniem et al. fit gradients, MLSys 2021, arXiv:2101.10761 (SIDCo). It
+//          gives ResNet-20's layout about the relative variances that training it on CIFAR-10 shows
+//          (in brackets): QSGD 1.21 (1.06), ElastiQuant 0.134 (0.107), TernGrad 0.81 (0.79), NUQSGD
+//          0.24 (0.26), top-k 0.89 (0.91); QSGD-V, which depends only on a bucket's largest value,
+//          0.074 (0.034). Student's t with 3 or 4 degrees of freedom is further off.
 // Scale    1 / sqrt(fan-in) per tensor
-// Differs  ranks and steps are independent, so ranks' largest values coincide only by chance: the
-//          hardest case for sparse sums, and a mean that shrinks with the number of ranks
+// Differs  ranks and steps are independent, so ranks' largest values coincide only by chance. That
+//          is the worst case for sparse sums, and the mean becomes smaller with more ranks
 //
-// The time of a step is spent asleep, so that any number of boards fits on a few cores, and every
-// moment is counted from the start of the step, so that late wake-ups do not add up. The gradient
-// is drawn at the start, in what is the network's forward pass: nobody encodes or sends then, and
-// the time is no longer than planned unless drawing takes longer than a third of the step.
+// A step sleeps, so that any number of boards fits on a few cores. All times are counted from the
+// start of the step, so that late wake-ups do not add up. The gradient is drawn at the start,
+// during the network's forward pass, when nothing is encoded or sent. A step takes longer than
+// planned only if drawing takes longer than a third of it.
 
 #include "model/emulated_replica.hpp"
 
@@ -43,14 +42,14 @@ using Clock = std::chrono::steady_clock;
 // the weights, one with respect to the input.
 constexpr double kForwardShare = 1.0 / 3;
 
-// Larger than any tensor of our networks, so that no value comes twice in one tensor.
+// Larger than any tensor of our networks, so that no value occurs twice in one tensor.
 constexpr std::size_t kPoolValues = std::size_t{1} << 22;
 
 constexpr StepId kPoolStep = std::numeric_limits<StepId>::max();  // no step of a run
 
 constexpr float kTypicalGradient = 0.01f;  // [rms of a value with fan-in 1]
 
-/// Laplace's distribution with variance 1, by its inverse.
+/// A value of Laplace's distribution with variance 1, by the inverse distribution function.
 float laplace(double uniform) {
   const double centred = uniform - 0.5;
   const double magnitude = -std::log1p(-2 * std::abs(centred)) / std::numbers::sqrt2;
@@ -63,7 +62,7 @@ std::vector<float> draw_pool(std::size_t count, std::uint64_t seed, Rank rank) {
       make_key(seed, kPoolStep, static_cast<std::uint32_t>(rank), RandomPurpose::emulation));
   std::vector<float> pool(count);
   for (std::size_t i = 0; i < count; ++i) {
-    // In the open interval, by half a step of the 32-bit grid.
+    // Half a step of the 32-bit grid is added, so that the number is in the open interval.
     const double bits = random.bits(static_cast<std::uint32_t>(i));
     pool[i] = laplace((bits + 0.5) * 0x1p-32);
   }
@@ -93,7 +92,7 @@ class EmulatedReplica final : public Replica {
                         options.rank)),
         magnitudes_(magnitudes(network_->layout())),
         ready_(multiply_adds(network_->layout(), options.image_side)) {
-    // From work to moments, in the order of the backward pass.
+    // Converts work to times, in the order of the backward pass.
     const double all = std::accumulate(ready_.begin(), ready_.end(), 0.0);
     double done = 0;
     for (std::size_t i = ready_.size(); i-- > 0;) {
@@ -148,7 +147,7 @@ class EmulatedReplica final : public Replica {
     }
   }
 
-  /// to[i] = factor * pool[begin + i], around the pool's end.
+  /// to[i] = factor * pool[(begin + i) modulo its size].
   void cut(std::size_t begin, float factor, std::span<float> to) const {
     while (!to.empty()) {
       const std::size_t count = std::min(to.size(), pool_.size() - begin);
@@ -167,14 +166,14 @@ class EmulatedReplica final : public Replica {
   StepId step_ = 0;                // calls so far
 };
 
-/// Follows an image through a network without shortcuts ("features.N.weight"), whose places are
-/// counted with ReLU and pooling: where one more is free before the next convolution, the image was
-/// halved.
+/// Computes the image's side in a network without shortcuts ("features.N.weight"). Its numbers also
+/// count ReLU and pooling layers, so a further number before the next convolution means that the
+/// image was halved.
 class PlainSide {
  public:
   explicit PlainSide(double side) : side_(side) {}
 
-  /// The same as output_side(). Slices come in the layout's order. Nothing for other names.
+  /// The same as output_side(). Call it in the layout's order. Empty for other names.
   std::optional<double> at(const TensorSlice& slice) {
     constexpr std::string_view kRow = "features.";
     if (!slice.name.starts_with(kRow)) return {};
@@ -194,11 +193,10 @@ class PlainSide {
 
   double side_;  // [pixels]
   int convolution_ = 0;
-  int next_ = 0;  // where a convolution would follow without pooling
+  int next_ = 0;  // number of the next convolution if there is no pooling
 };
 
-/// Side of the square of output positions of the layer that a parameter belongs to [pixels]; 1
-/// where images have shrunk to a point.
+/// Side of the output of the layer that a parameter belongs to [pixels]; 1 after the last pooling.
 double output_side(const TensorSlice& slice, int side, bool large_stem) {
   const std::string_view name = slice.name;
   if (name.starts_with("conv1.") || name.starts_with("bn1.")) return large_stem ? side / 2.0 : side;

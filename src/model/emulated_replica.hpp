@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A board that is not there: a network's layout and time, without the network's work.
+// An emulated board: a network's layout and time per step, without its computation.
 
 #pragma once
 
@@ -27,9 +27,9 @@ struct EmulationOptions {
 std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
                                                const EmulationOptions& options);
 
-/// Multiply-adds that each slice takes part in when a network of this layout sees one image of
-/// `side` pixels: values times output positions, known by torchvision's names of ResNets, VGG
-/// and AlexNet. Where names are others: as many as values.
+/// Multiply-adds of each slice for one image of `side` pixels: values times output positions, which
+/// follow from torchvision's names in ResNets, VGG and AlexNet. For other names: the number of
+/// values.
 std::vector<double> multiply_adds(const Layout& layout, int side);
 
 }  // namespace eqt::model

@@ -4,9 +4,9 @@
 // Source   S0: H. Liu et al., NeurIPS 2020, arXiv:2004.02967, table 2: statistics of groups of a
 //          sample, no mean in the numerator, x * sigmoid(v * x) for an activation. Range-EvoNorm:
 //          S. A. Aketi et al. 2021, arXiv:2111.09389: 1 / range (R. Banner et al., NeurIPS 2018,
-//          arXiv:1805.11046) for 1 / deviation, and the hard sigmoid, so that 8 bits suffice
-// Why      one sample fits a second-level cache: statistics and output cost one pass over memory,
-//          and the backward pass computes one sigmoid where autograd's formulas read seven tensors
+//          arXiv:1805.11046) instead of 1 / deviation, and the hard sigmoid, so that 8 bits suffice
+// Why one sample fits into a second-level cache, so statistics and output need one pass over
+//          memory. The backward pass computes one sigmoid, where autograd would read seven tensors
 // Numbers  float32 per block of a sample, combined in float64 in a fixed order; the same for every
 //          number of threads and every batch that holds the sample
 //
@@ -30,7 +30,7 @@
 namespace eqt::model {
 namespace {
 
-/// What S0 divides a sample's groups by; a thread has one.
+/// The divisors of S0 for a sample's groups; one per thread.
 class Variance {
  public:
   using Statistics = VarianceStatistics;
@@ -74,7 +74,7 @@ class Variance {
   std::vector<float> mean_, slope_;  // (c)
 };
 
-/// The divisor of Range-EvoNorm for a sample's groups.
+/// The divisors of Range-EvoNorm for a sample's groups.
 class Range {
  public:
   using Statistics = RangeStatistics;
@@ -114,7 +114,7 @@ class Range {
   RangeMeter meter_;
 };
 
-/// scale of each channel: weight times what its group is multiplied by.
+/// Computes the scale of each channel: weight times the factor of its group.
 void spread(std::span<const float> weight, std::span<const float> inverse, const GroupShape& shape,
             std::span<float> scale) {
   shape.for_each_channel(
@@ -151,7 +151,7 @@ struct EvoNormGradients {
   at::Tensor x, weight, bias, v;
 };
 
-/// Sums of each sample, (samples, c), that the parameters' gradients are added up from.
+/// Sums of each sample, (samples, c). The parameters' gradients are sums of these.
 struct SampleSums {
   explicit SampleSums(const GroupShape& shape)
       : channels(shape.channels),
@@ -163,7 +163,7 @@ struct SampleSums {
   std::vector<double> weight, bias, v;
 };
 
-/// Computes one sample's gradients after the other; a thread has one.
+/// Computes the gradients of samples; one per thread.
 template <class Divisor>
 class SampleGradient {
  public:
@@ -265,7 +265,7 @@ class EvoNormalize : public torch::autograd::Function<EvoNormalize<Divisor>> {
     EvoNormGradients d = evonorm_gradients<Divisor>(g, x, saved[3], saved[4], shape, statistics);
     torch::autograd::variable_list result{d.x, d.weight, d.bias, d.v};
     if (context->saved_data["residual"].toBool()) result.push_back(g);
-    result.resize(result.size() + 1);  // nothing for groups
+    result.resize(result.size() + 1);  // no gradient for groups
     return result;
   }
 };

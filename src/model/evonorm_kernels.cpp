@@ -15,7 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::model::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::size_t kTile = 2048;  // [floats] three tensors' tiles fit a first-level cache
+constexpr std::size_t kTile = 2048;  // [floats] the tiles of three tensors fit into a first-level
+                                     // cache
 constexpr std::size_t kMinTileRows = 8;
 
 /// Calls body(tag, c, begin, end) for each column of vectors of each tile: the vectors at begin +
@@ -39,16 +40,16 @@ HWY_INLINE void add_to(D d, float* sums, hn::Vec<D> v) {
   hn::StoreU(hn::Add(hn::LoadU(d, sums), v), d, sums);
 }
 
-/// exp(-z0) and exp(-z1) for |z| <= 80, which outer values are taken for. Two at a time: one after
-/// the other, their chains of operations would fill a processor's queues with ones that wait.
+/// exp(-z0) and exp(-z1), with z clamped to |z| <= 80. Two at a time, because the operations of one
+/// form a chain in which each waits for the one before.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void exp_of_negative(D d, V& z0, V& z1) {
   const hn::RebindToSigned<D> di;
   const auto lower = hn::Set(d, -80.0f), upper = hn::Set(d, 80.0f);
   z0 = hn::Max(lower, hn::Min(upper, z0));
   z1 = hn::Max(lower, hn::Min(upper, z1));
-  // -z / ln 2 = k + f: a constant of 24 bits rounds to k, and leaves it in the last bits of the
-  // sum.
+  // -z / ln 2 = k + f: adding a constant of 24 bits rounds to k, which is then in the last bits of
+  // the sum.
   const auto log2_e = hn::Set(d, 1.44269504f), round = hn::Set(d, 12582912.0f);  // 1.5 * 2^23
   const auto sum0 = hn::NegMulAdd(z0, log2_e, round), sum1 = hn::NegMulAdd(z1, log2_e, round);
   const auto f0 = hn::NegMulAdd(z0, log2_e, hn::Sub(round, sum0));

@@ -5,10 +5,10 @@
 // Symbols  z = v * x, h = sigmoid(z), u = x * h, y = u * scale + shift + residual, g = dL/dy
 // Shapes   as in norm_kernels.hpp; blocks belong to one sample
 // Error    of the exact sigmoid, relative: below 4e-7 + 2e-8 |z|, without fused multiply-add below
-//          1e-6 + 1e-7 |z|; |z| is taken for at most 80
+//          1e-6 + 1e-7 |z|; z is clamped to |z| <= 80
 // Numbers  each sum runs over tiles of a block first, so that it rounds like a short one
 //
-// Sigmoids are computed anew in backward: an exponential costs less than reading what it gave.
+// Backward computes sigmoids again: an exponential takes less time than reading a stored result.
 
 #pragma once
 

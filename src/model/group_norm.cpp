@@ -2,8 +2,8 @@
 // Group normalization, the residual sum and ReLU as one operation on channels-last images.
 //
 // Source   Y. Wu, K. He, ECCV 2018, arXiv:1803.08494
-// Why      one sample fits a second-level cache: statistics and output cost one pass over memory
-// Numbers  as batch normalization's: float32 per block of a sample, combined in float64 in a fixed
+// Why one sample fits into a second-level cache, so statistics and output need one pass over memory
+// Numbers as in batch normalization: float32 per block of a sample, combined in float64 in a fixed
 //          order; the same for every number of threads and every batch that holds the sample
 // Differs  from torch::nn::GroupNorm: float32 on the CPU only, no second derivatives
 
@@ -54,7 +54,7 @@ struct Saved {
   Gate gate;
 };
 
-/// One sample's gradients: the closed form of batch normalization's with sums over a group.
+/// One sample's gradients: the formulas of batch normalization with sums over a group.
 class GroupSampleGradient {
  public:
   GroupSampleGradient(const Saved& saved, const GroupShape& shape)
@@ -67,7 +67,7 @@ class GroupSampleGradient {
         offset_(shape.channels),
         slope_(shape.channels) {}
 
-  /// @param gated written where the gate is by_output
+  /// @param gated written if the gate is by_output
   /// @param sums, products (c) of d and d * (x - mean) over the sample
   void compute(std::size_t i, std::span<const float> g, std::span<float> gated, std::span<float> dx,
                std::span<double> sums, std::span<double> products) {
@@ -194,7 +194,7 @@ class GroupNormalize : public torch::autograd::Function<GroupNormalize> {
     GroupNormGradients d = group_norm_gradients(g, saved, shape);
     torch::autograd::variable_list result{d.x, d.weight, d.bias};
     if (data["residual"].toBool()) result.push_back(saved.gate == Gate::open ? g : d.residual);
-    result.resize(result.size() + 2);  // nothing for groups and relu
+    result.resize(result.size() + 2);  // no gradient for groups and relu
     return result;
   }
 };

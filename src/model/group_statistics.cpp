@@ -49,7 +49,7 @@ void VarianceMeter::measure(std::span<const float> x, const VarianceStatistics& 
       mean_[group] += weight * sum;
     }
   }
-  // Chan, Golub, LeVeque (1983): squares add up, plus what the means differ by.
+  // Chan, Golub, LeVeque (1983): the sum of the squares, plus the squared differences of the means.
   for (std::size_t group = 0; group < shape_.groups; ++group) {
     double squares = 0;
     for (std::size_t b = 0; b < blocks_.count(); ++b) {
@@ -137,9 +137,9 @@ double RangeMeter::mean_range(std::size_t group, std::span<std::int32_t> where) 
   std::array<float, kRangeChunks> max, min;
   max.fill(-kInfinity);
   min.fill(kInfinity);
-  std::ranges::fill(where, 0);  // where nothing is a number
+  std::ranges::fill(where, 0);  // for chunks of NaN only
   const std::size_t width = shape_.group_channels();
-  // In the order in which values count, so that the first of equals stays.
+  // In the order of the values, so that the first of equal values is kept.
   for (std::size_t i = 0; i < width; ++i) {
     const std::size_t c = group * width + i;
     const auto offset = [&](std::int32_t row) {

@@ -38,34 +38,33 @@ class VarianceStatistics {
   at::Tensor tensor_;  // (n, 2, groups)
 };
 
-/// Measures sample after sample; one for each thread.
-class VarianceMeter {
- public:
-  explicit VarianceMeter(const GroupShape& shape);
-  void measure(std::span<const float> x, const VarianceStatistics& statistics, std::size_t sample);
+/// Measures one sample after another; one per thread. class VarianceMeter {
+public:
+explicit VarianceMeter(const GroupShape& shape);
+void measure(std::span<const float> x, const VarianceStatistics& statistics, std::size_t sample);
 
- private:
-  GroupShape shape_;
-  Blocks blocks_;
-  Partials partials_;
-  std::vector<double> mean_;  // (groups)
+private:
+GroupShape shape_;
+Blocks blocks_;
+Partials partials_;
+std::vector<double> mean_;  // (groups)
 };
 
-/// Chunks that a range is the mean of.
+/// A range is the mean over this many chunks.
 inline constexpr std::size_t kRangeChunks = 16;
 
 /// 0.5 * 0.35 * (1 + sqrt(pi * ln 4)) / sqrt(2 * ln n): the expected range of n normal values is
-/// about their deviation over this; Banner et al. 2018, arXiv:1805.11046, section 3, with the
+/// about their deviation divided by this; Banner et al. 2018, arXiv:1805.11046, section 3, with the
 /// constant of its published code.
 /// @pre n >= 2
 double range_factor(std::size_t n);
 
 /// Values in each chunk of `count` values.
-/// @throws Error{usage} unless 16 chunks of at least 2 values cut them
+/// @throws Error{usage} unless they can be cut into 16 chunks of at least 2 values
 std::size_t chunk_values(std::size_t count, const std::string& layer, const std::string& what);
 
-/// 1 / (factor * range + epsilon) of each sample's groups and where the chunks have their extremes,
-/// for backward.
+/// 1 / (factor * range + epsilon) of each sample's groups and the positions of the chunks'
+/// extremes, for backward.
 class RangeStatistics {
  public:
   explicit RangeStatistics(const GroupShape& shape);
@@ -83,8 +82,8 @@ class RangeStatistics {
   at::Tensor extremes_;  // (n, groups, chunks, 2) int32
 };
 
-/// Measures sample after sample; one for each thread. A group's values count channel by channel, so
-/// that a chunk is a piece of a channel, a channel or several.
+/// Measures one sample after another; one per thread. A group's values are ordered by channel, so a
+/// chunk is a part of a channel, a channel, or several channels.
 class RangeMeter {
  public:
   /// @pre kRangeChunks divide shape.group_values()
@@ -97,7 +96,7 @@ class RangeMeter {
 
   GroupShape shape_;
   std::size_t chunk_;                  // [values]
-  std::vector<std::size_t> cuts_;      // pixels where some channel's chunk ends; 0 first, rows last
+  std::vector<std::size_t> cuts_;      // pixels where a channel's chunk ends; from 0 to rows
   std::vector<ExtremeMemory> pieces_;  // from one cut to the next
 };
 

@@ -35,8 +35,8 @@ std::string blas_file() {
   return path ? path.get() : info.dli_fname;
 }
 
-/// Looks in the file and in what it depends on: Debian's libblas.so.3 of OpenBLAS is a front of
-/// libopenblas.so.0, and of the same name as Netlib's.
+/// Looks in the file and in its dependencies: Debian's libblas.so.3 of OpenBLAS depends on
+/// libopenblas.so.0 and has the same name as Netlib's.
 std::string blas_vendor_of(const std::string& file) {
   constexpr std::array<std::pair<const char*, const char*>, 5> kMarks = {
       {{"openblas_get_config", "OpenBLAS"},
@@ -44,7 +44,7 @@ std::string blas_vendor_of(const std::string& file) {
        {"mkl_get_version", "MKL"},
        {"bli_info_get_version_str", "BLIS"},
        {"ATL_buildinfo", "ATLAS"}}};
-  // RTLD_NOLOAD: it is there already, and stays.
+  // RTLD_NOLOAD: the library is loaded already, and stays loaded.
   void* const library = dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return "unknown";
   for (const auto& [symbol, vendor] : kMarks) {
@@ -71,7 +71,7 @@ double matmul_flops(double seconds) {
   double best_seconds = 0;
   guarded("timing a matrix product", [&] {
     const at::Tensor a = at::ones({kSide, kSide}), b = at::ones({kSide, kSide});
-    at::Tensor product = at::mm(a, b);  // wakes the library's threads
+    at::Tensor product = at::mm(a, b);  // starts the library's threads
     const Stopwatch whole;
     do {
       const Stopwatch once;

@@ -10,12 +10,12 @@ namespace eqt::model {
 struct LinearAlgebra {
   std::string torch_version;  // "1.13.1"
   std::string kernels;        // LibTorch's own vector kernels: "AVX2"
-  /// The file from which the dynamic linker takes sgemm_, links resolved; if it does not say, how
+  /// The file from which the dynamic linker takes sgemm_, links resolved; if that is unknown, how
   /// LibTorch was built.
   std::string blas_library;
   /// "OpenBLAS", "MKL", "BLIS", "ATLAS", "reference" (the unoptimised Fortran of Netlib) or
-  /// "unknown". It is recognised by functions that only that library has, not by its file's name. A
-  /// BLAS inside LibTorch has no file: then it is LibTorch's own name for it ("mkl").
+  /// "unknown". It is recognised by functions that only that library has, not by its file's name.
+  /// If the BLAS is a part of LibTorch, this is LibTorch's name for it ("mkl").
   std::string blas_vendor;
 };
 LinearAlgebra linear_algebra();

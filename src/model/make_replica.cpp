@@ -55,7 +55,7 @@ std::shared_ptr<Network> make_network(const ModelOptions& options) {
   fail(Kind::bug, "no network is called {}", options.model->name);
 }
 
-/// So that a layer that cannot cut images of this size into chunks says so before training.
+/// A layer that cannot cut images of this size into chunks fails here, before training.
 void try_image(Replica& replica, const data::ImageShape& shape) {
   replica.evaluate({.images = std::vector<float>(shape.values()), .labels = {0}, .shape = shape});
 }

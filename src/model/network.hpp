@@ -20,8 +20,8 @@ namespace eqt::model {
 class Network : public torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
-  /// Sets the key of the next training batch's random numbers (dropout). Networks that draw none
-  /// can ignore it.
+  /// Sets the key of the next training batch's random numbers (dropout). Networks without random
+  /// numbers ignore it.
   virtual void draw_from(const RandomKey& /*key*/) {}
 };
 
@@ -67,8 +67,8 @@ class LinearImpl : public torch::nn::Module {
 TORCH_MODULE(Linear);
 
 /// In training mode a value is 0 with probability `share` and 1 / (1 - share) times itself
-/// otherwise; in evaluation mode it stays. N. Srivastava et al., JMLR 15 (2014), section 4, with
-/// the scaling moved from evaluation to training.
+/// otherwise; in evaluation mode it does not change. N. Srivastava et al., JMLR 15 (2014), section
+/// 4, with the scaling moved from evaluation to training.
 class DropoutImpl : public torch::nn::Module {
  public:
   /// @param layer number of the dropout in the network
@@ -87,8 +87,8 @@ class DropoutImpl : public torch::nn::Module {
 TORCH_MODULE(Dropout);
 
 /// One function for each network of models.def, in the network's own file: make_resnet20() and so
-/// on. Parameters and buffers have torchvision's names. The seed alone decides the initial weights.
-/// @pre what make_replica() checks of the options
+/// on. Parameters and buffers have torchvision's names. The initial weights depend only on the
+/// seed. @pre make_replica() has checked the options
 #define EQT_MODEL(id, ...) std::shared_ptr<Network> make_##id(const ModelOptions& options);
 #include "model/models.def"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the passes over an image tensor are cut into pieces that fit a cache.
+// Divides passes over an image tensor into blocks that fit into a cache.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace eqt::model {
 
-/// A float tensor's memory; empty where there is no tensor.
+/// A float tensor's memory; empty if there is no tensor.
 inline std::span<float> values(const at::Tensor& t) {
   return t.defined() ? std::span<float>(t.data_ptr<float>(), static_cast<std::size_t>(t.numel()))
                      : std::span<float>();
@@ -27,11 +27,11 @@ void for_each_of(std::size_t count, const Body& body) {
   });
 }
 
-/// Cuts (rows, channels) into blocks of rows that fit a first-level cache. The cut depends on the
-/// shape alone, so that sums do not depend on the number of threads.
+/// Cuts (rows, channels) into blocks of rows that fit into a first-level cache. The blocks depend
+/// only on the shape, so that sums do not depend on the number of threads.
 class Blocks {
  public:
-  /// Of all pixels of channels-last images.
+  /// Blocks of all pixels of channels-last images.
   explicit Blocks(const at::Tensor& x)
       : Blocks(static_cast<std::size_t>(x.numel() / x.size(1)),
                static_cast<std::size_t>(x.size(1))) {}
@@ -57,7 +57,7 @@ class Blocks {
     for_each_of(count(), body);
   }
 
-  /// Last block first: what the pass before touched last is still in the cache.
+  /// Last block first, because the last blocks of the previous pass are still in the cache.
   template <class Body>
   void for_each_backwards(const Body& body) const {
     for_each([&](std::size_t i) { body(count() - 1 - i); });
@@ -65,7 +65,7 @@ class Blocks {
 
  private:
   static constexpr std::size_t kBlock = 8192;  // [floats] 32 KiB
-  static constexpr std::size_t kMinRows = 64;  // so that combining blocks stays cheap
+  static constexpr std::size_t kMinRows = 64;  // so that combining blocks takes little time
 
   std::size_t length(std::size_t block) const { return std::min(block_, values_ - block * block_); }
 

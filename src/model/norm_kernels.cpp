@@ -97,7 +97,8 @@ void ChannelMoments(std::span<const float> x, std::span<float> mean, std::span<f
   const float scale = static_cast<float>(mean.size()) / static_cast<float>(x.size());
   for (float& m : mean) m *= scale;
 
-  // The block is still in the cache, and differences from its own mean do not cancel.
+  // A second pass over the block, which is still in the cache: differences from its mean do not
+  // cancel.
   const float* const means = wide.spread(mean, mean_memory);
   float* const totals = wide.start(squares, memory);
   for_each_vector(x.size(), wide.width(), [&](auto d, std::size_t i, std::size_t c) HWY_ATTR {
@@ -109,7 +110,7 @@ void ChannelMoments(std::span<const float> x, std::span<float> mean, std::span<f
 
 constexpr std::size_t kPivotRows = 8;
 
-/// Of the channels from `c` on, as many as the tag has lanes.
+/// For the channels from `c` on, as many as the tag has lanes.
 template <class D>
 HWY_INLINE void moments_of_columns(D d, std::span<const float> x, std::size_t c,
                                    std::span<float> mean, std::span<float> squares) {
@@ -119,7 +120,7 @@ HWY_INLINE void moments_of_columns(D d, std::span<const float> x, std::size_t c,
   auto pivot = hn::Zero(d);
   for (std::size_t i = 0; i < pivots; ++i) pivot = hn::Add(pivot, load(i * rows / pivots));
   pivot = hn::Mul(pivot, hn::Set(d, 1.0f / static_cast<float>(pivots)));
-  // Two of each sum hide an addition's latency.
+  // Two accumulators for each sum hide an addition's latency.
   auto sum = hn::Zero(d), square = hn::Zero(d), sum2 = hn::Zero(d), square2 = hn::Zero(d);
   std::size_t row = 0;
   for (; row + 2 <= rows; row += 2) {
@@ -178,7 +179,7 @@ class WideMap {
   const float* shift_;
 };
 
-/// g where `output` is above zero or not a number, else 0.
+/// g where `output` is above zero or NaN, else 0.
 template <class D>
 HWY_INLINE hn::Vec<D> gate_by(D d, hn::Vec<D> output, hn::Vec<D> g) {
   return hn::IfThenZeroElse(hn::Le(output, hn::Zero(d)), g);

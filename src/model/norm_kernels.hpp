@@ -7,7 +7,7 @@
 //          images (n, h, w, c) lie in memory; every parameter is (channels)
 //
 // Each kernel works on one block, in one pass over memory; callers cut a tensor into blocks and add
-// the sums. Not a number survives ReLU, so that divergence stays visible.
+// the sums. ReLU keeps NaN, so that divergence stays visible.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct ChannelMap {
   std::span<const float> shift;
 };
 
-/// Where ReLU's gradient gets its sign from.
+/// How the sign for ReLU's gradient is found.
 enum class Gate {
   open,       // no ReLU
   by_input,   // recomputed from x: there was no residual
@@ -34,9 +34,8 @@ enum class Gate {
 /// @pre x holds at least one row
 void channel_moments(std::span<const float> x, std::span<float> mean, std::span<float> squares);
 
-/// The same in one pass, around the mean of a few rows that lie evenly in the block: faster where
-/// blocks are small. Differences from that mean cost `squares` no more than a digit as long as it
-/// is within a few deviations of the block's.
+/// The same in one pass, around the mean of a few evenly spaced rows: faster for small blocks.
+/// `squares` loses at most a digit if that mean is within a few deviations of the block's mean.
 void channel_moments_near(std::span<const float> x, std::span<float> mean,
                           std::span<float> squares);
 

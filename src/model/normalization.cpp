@@ -6,7 +6,7 @@
 namespace eqt::model {
 namespace {
 
-/// The groups to use, once they are known to fit.
+/// The number of groups. @throws Error{usage} if it does not divide the channels
 std::int64_t groups_for(const NormalizationOptions& options, std::int64_t channels) {
   const NormalizationRow& kind = *options.kind;
   if (kind.groups == 0) {

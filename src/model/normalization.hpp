@@ -17,23 +17,24 @@
 namespace eqt::model {
 
 inline constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-inline constexpr double kNormEpsilon = 1e-5;  // torch's default, in torchvision's ResNets too
+inline constexpr double kNormEpsilon = 1e-5;  // torch's default, and torchvision's
 
-/// Normalizes, scales and shifts images (n, c, h, w). Parameters: weight and bias (c), which are
-/// torch's names; layers that are an activation too have v (c).
+/// Normalizes, scales and shifts images (n, c, h, w). Parameters: weight and bias (c), as in torch;
+/// layers that include an activation have v (c).
 class Normalization : public torch::nn::Module {
  public:
   at::Tensor forward(const at::Tensor& x);  // norm(x)
 
-  // With the activation that follows, as one operation: relu(norm(x)) and relu(norm(x) + residual).
-  // Where replaces_activation(), norm(x) and norm(x) + residual: networks call the same for all.
+  // With the following activation, as one operation: relu(norm(x)) and relu(norm(x) + residual). If
+  // replaces_activation(), norm(x) and norm(x) + residual, so that networks call the same functions
+  // for all layers.
   at::Tensor relu(const at::Tensor& x);
   at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual);
 
-  /// Whether no ReLU belongs in the block, not even after the residual sum.
+  /// True if the block has no ReLU, not even after the residual sum.
   virtual bool replaces_activation() const { return false; }
 
-  /// Where in the network the layer is, for messages.
+  /// The layer's path in the network, for messages.
   void set_path(std::string path) { path_ = std::move(path); }
   const std::string& path() const { return path_; }
 
@@ -47,18 +48,18 @@ class Normalization : public torch::nn::Module {
 
 struct NormalizationOptions {
   Entry<NormalizationRow> kind = normalizations::batchnorm;
-  int groups = 0;  // of channels with statistics of their own; 0 = as published
+  int groups = 0;  // of channels; 0 = as published
 };
 
 /// A layer for `channels` channels: weight 1, bias 0, v 1.
-/// @throws Error{usage} for groups that do not divide the channels, or of a layer without groups
+/// @throws Error{usage} if the groups do not divide the channels, or the layer has no groups
 std::shared_ptr<Normalization> make_normalization(const NormalizationOptions& options,
                                                   std::int64_t channels);
 
 /// One function for each layer of normalizations.def, in the layer's own file: make_groupnorm() and
-/// so on. The forward pass of layers by range throws Error{usage} where 16 chunks of at least 2
-/// values do not cut a group (range_evonorm), or of 2 pixels the batch in training mode
-/// (range_batchnorm, whose evaluation takes any batch).
+/// so on. The forward pass of layers by range throws Error{usage} unless 16 chunks of at least 2
+/// values divide a group (range_evonorm), or 16 chunks of at least 2 pixels the batch in training
+/// mode (range_batchnorm; evaluation takes any batch).
 /// @param groups divide the channels; 0 for layers that have none
 #define EQT_NORMALIZATION(id, ...) \
   std::shared_ptr<Normalization> make_##id(std::int64_t channels, std::int64_t groups);

@@ -5,8 +5,8 @@
 //          arXiv:1404.5997
 // Differs  VGG-11 has normalization and a classifier of one hidden layer of 512, as networks for
 //          CIFAR-10 have. AlexNet's first convolution is padded by 5 and pools 2x2 pixels, so that
-//          32 pixels shrink to one. Both end in the mean over what is left of the image: one pixel
-//          of 32, 7x7 of 224.
+//          32 pixels shrink to one. Both end in the mean over the remaining image: one pixel for a
+//          side of 32, 7x7 for 224.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kDropout = 0.5;
 
-/// A network without shortcuts: a row of convolutions, the mean over what is left of the image, and
+/// A network without shortcuts: a sequence of convolutions, the mean over the remaining image, and
 /// a classifier.
 struct PlainPlan {
   struct Layer {  // convolution, normalization if there is one, ReLU
@@ -38,8 +38,8 @@ struct PlainPlan {
   std::int64_t hidden = 0;  // > 0: dropout(1/2), a hidden layer of this width and ReLU come first
 };
 
-/// Places of ReLU and pooling are counted with every normalization ("features.0.weight"), so that
-/// names do not depend on it.
+/// The numbers in names ("features.0.weight") count layers as if there were a normalization, so
+/// that names do not depend on it.
 class PlainNetwork : public Network {
  public:
   PlainNetwork(const PlainPlan& plan, const ModelOptions& options, const at::Generator& random)
@@ -97,7 +97,7 @@ class PlainNetwork : public Network {
       stage.norm = features_->register_module(std::to_string(place++),
                                               make_normalization(*plan.normalization, layer.width));
     }
-    place += layer.pool ? 2 : 1;  // ReLU and pooling have places but no parameters
+    place += layer.pool ? 2 : 1;  // ReLU and pooling have numbers but no parameters
     stages_.push_back(std::move(stage));
   }
 

@@ -4,8 +4,8 @@
 // Source   R. Banner, I. Hubara, E. Hoffer, D. Soudry, NeurIPS 2018, arXiv:1805.11046, section 3;
 //          chunks, constant and running values as in its published code: a running value is a tenth
 //          of the old and nine tenths of the new one
-// Why      a range needs no squares, which 8-bit arithmetic has no room for
-// Numbers  extremes are exact; means as in batch normalization
+// Why a range needs no squares, which would overflow in 8-bit arithmetic
+// Numbers  extremes are exact; means are computed as in batch normalization
 // Differs  from the source: float32 throughout
 
 #include <cmath>
@@ -80,7 +80,7 @@ class RangeMoments {
   std::size_t channels_;
   std::size_t chunk_;           // [pixels]
   Blocks blocks_;               // of a chunk
-  std::vector<float> moments_;  // (chunks, blocks, 2, c); squares are by-catch
+  std::vector<float> moments_;  // (chunks, blocks, 2, c); the squares are not used
   std::vector<ExtremeMemory> memory_;
 };
 
@@ -109,7 +109,7 @@ class RangeBatchNorm final : public Normalization {
     return normalize_batch(x, weight_, bias_, residual, statistics, range, relu);
   }
 
-  /// And tracks it.
+  /// Updates the running statistics, too.
   RangeGradient describe_batch(const at::Tensor& x, const ChannelStatistics& statistics) {
     RangeMoments moments(x);
     const auto track = [](float& running, double value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vector kernel of normalization by ranges: extremes of each channel and where they are. No torch.
+// Vector kernel of normalization by ranges: extremes of each channel and their positions. No torch.
 //
 // Shapes   as in norm_kernels.hpp
 
@@ -42,8 +42,8 @@ class ExtremeMemory {
   std::vector<std::int32_t> max_row_, min_row_;
 };
 
-/// Widens `extremes` by a block of rows, numbered from `first_row`. Of equal values the first
-/// counts; values that are not a number count never.
+/// Widens `extremes` by a block of rows, numbered from `first_row`. Of equal values the first is
+/// kept; NaN is ignored.
 void update_extremes(std::span<const float> x, std::size_t first_row, const Extremes& extremes);
 
 }  // namespace eqt::model

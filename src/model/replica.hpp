@@ -42,7 +42,7 @@ class Replica {
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
   /// In evaluation mode; does not change gradient().
   virtual Evaluation evaluate(const data::Batch& batch) = 0;
-  /// Random numbers are this rank's from now on; networks that draw none take no notice.
+  /// From now on random numbers are those of this rank. Networks without random numbers ignore it.
   virtual void play_rank(Rank /*rank*/) {}
   /// Visits parameters, buffers and the state that names the next batch's random numbers.
   /// @param models rule by which the models of ranks are converted
@@ -63,14 +63,14 @@ struct ModelOptions {
   int norm_groups = 0;  // 0 = the published number
   Shortcut shortcut = Shortcut::projection;
   std::uint64_t seed = 1;  // of the initial weights and of dropout
-  Rank rank = 0;           // decides what dropout leaves out, nothing else
+  Rank rank = 0;           // for dropout only
 };
 
 /// The network as its authors trained it: ImageNet's images and classes, or CIFAR-10's for the
 /// networks made for small images.
 ModelOptions published_options(const ModelRow& model);
 
-/// Rows and columns of zeros that a network puts around an image that is already normalised.
+/// Rows and columns of zeros that a network puts around a normalised image.
 struct Frame {
   int top = 0, bottom = 0, left = 0, right = 0;  // [pixels]
   bool operator==(const Frame&) const = default;
@@ -78,17 +78,16 @@ struct Frame {
 /// The frame that makes a side below 32 pixels one of 32; empty for larger ones.
 Frame frame_of(const data::ImageShape& images);
 
-/// Small images get the frame that frame_of() says.
+/// Small images get the frame of frame_of().
 /// @throws Error{usage} for an input or options that the network cannot take.
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 
-/// Sizes LibTorch's intra-op pool, flushes denormals and lets the C library keep freed memory
-/// (which saves faulting every activation's pages in again); call once per process, before any
-/// replica.
+/// Sets the size of LibTorch's intra-op pool, flushes denormals and makes the C library keep freed
+/// memory, so that activations cause no page faults. Call it once per process, before any replica.
 void set_threads(int threads);
 
-/// Whether LibTorch recognises this processor; otherwise it computes with its plainest kernels,
-/// whose last bits differ.
+/// True if LibTorch recognises this processor; otherwise it uses its slowest kernels, whose last
+/// bits differ.
 bool sees_processor();
 
 /// LibTorch's version and how its linear algebra was built, for --version and the run record.

@@ -58,7 +58,7 @@ class ProjectionImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Projection);
 
-/// The way around a block: identity, shortcut A (every stride-th pixel, new channels zero) or B.
+/// A block's shortcut: identity, A (every stride-th pixel, new channels zero) or B.
 class WayAround {
  public:
   WayAround(torch::nn::Module& block, const BlockShape& shape, const BlockStyle& style,
@@ -160,7 +160,7 @@ class ResNet : public Network {
   }
 
  private:
-  /// @param channels in: what the stage reads; out: what it delivers
+  /// @param channels in: the stage's input channels; out: its output channels
   torch::nn::Sequential make_stage(const ResNetPlan& plan, std::size_t stage,
                                    std::int64_t& channels, const at::Generator& random) const {
     torch::nn::Sequential blocks;
@@ -221,7 +221,7 @@ std::shared_ptr<Network> make_resnet50(const ModelOptions& options) {
 std::shared_ptr<Network> make_resnet20(const ModelOptions& options) {
   return make_small_resnet(3, options);
 }
-// What the low-precision literature calls so has n = 8, which makes 50 layers.
+// The network with this name in low-precision literature has n = 8, which makes 50 layers.
 std::shared_ptr<Network> make_resnet54(const ModelOptions& options) {
   return make_small_resnet(8, options);
 }

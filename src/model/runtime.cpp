@@ -18,8 +18,9 @@
 namespace eqt::model {
 namespace {
 
-/// Lets the C library keep what is freed. By default it returns every activation to the kernel and
-/// faults its pages in again each step: 15 % of ResNet-20's time (batch 64, one core, glibc 2.36).
+/// Makes the C library keep freed memory. By default it returns every activation's memory to the
+/// kernel, which causes page faults in each step: 15 % of ResNet-20's time (batch 64, one core,
+/// glibc 2.36).
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_MAX, 0);
@@ -28,8 +29,8 @@ void keep_freed_memory() {
 #endif
 }
 
-/// LibTorch's own way to set them starts a pool for mobile devices, which fails where it cannot
-/// read what processor this is. There the threads of OpenMP come from the environment.
+/// LibTorch's own function also starts a pool for mobile devices, which fails if the processor is
+/// unknown. Then the number of OpenMP's threads comes from the environment.
 void set_torch_threads(int threads) {
   if (sees_processor()) {
     at::set_num_threads(threads);

@@ -10,7 +10,7 @@
 namespace eqt::model {
 namespace {
 
-/// Adds up what LibTorch's allocator hands out and takes back, on threads that inherit it.
+/// Adds up what LibTorch's allocator allocates and frees, on threads that inherit it.
 class AllocationWatch final : public c10::MemoryReportingInfoBase {
  public:
   bool memoryProfilingEnabled() const override { return true; }
@@ -47,12 +47,12 @@ data::Batch batch_of(const data::ImageShape& shape, std::size_t size) {
           .shape = shape};
 }
 
-/// The line through two sizes, at a third; what work() holds for (a batch).
+/// The most memory that work(a batch) uses, extrapolated linearly from two batch sizes.
 template <typename Work>
 std::uint64_t extrapolated(const data::ImageShape& shape, std::size_t size, const Work& work) {
   constexpr std::size_t kFew = 2, kMore = 4;
-  // The larger one first: with what a first batch alone allocates the line is too steep, not too
-  // flat.
+  // The larger batch first: what only a first batch allocates then makes the estimate too large,
+  // not too small.
   const double more = most_bytes([&] { work(batch_of(shape, kMore)); });
   const double few = most_bytes([&] { work(batch_of(shape, kFew)); });
   const double slope = std::max(0.0, (more - few) / (kMore - kFew));

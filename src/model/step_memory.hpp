@@ -14,18 +14,18 @@ namespace eqt::model {
 struct NetworkMemory {
   Layout layout;                     // of the parameters
   std::size_t buffer_values = 0;     // running statistics
-  std::uint64_t gradient_bytes = 0;  // that LibTorch holds at most during a forward_backward()
+  std::uint64_t gradient_bytes = 0;  // LibTorch's peak memory during a forward_backward()
   std::uint64_t evaluate_bytes = 0;  // and during an evaluate()
 };
 
-/// Builds the network, lets it work on batches of two sizes and takes what LibTorch's allocator
-/// held at most as a straight line in the batch size. Parameters, gradient and buffers stay out.
-/// A fraction of a second.
+/// Builds the network, runs it on batches of two sizes and extrapolates the peak memory of
+/// LibTorch's allocator linearly in the batch size. Without parameters, gradient and buffers. Takes
+/// a fraction of a second.
 /// @throws Error{usage} as make_replica()
 NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
                                      std::size_t test_batch_size);
 
-/// The layout alone, for networks that are not run.
+/// Only the layout, for networks that are not run.
 NetworkMemory describe_network_memory(const ModelOptions& options);
 
 }  // namespace eqt::model

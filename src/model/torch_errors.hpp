@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of this room: what LibTorch throws becomes an eqt::Error of one sentence.
+// Converts LibTorch's exceptions to eqt::Error with one sentence.
 
 #pragma once
 
@@ -19,14 +19,13 @@ inline std::string first_line(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Whether LibTorch found no memory, which it reports like any other error.
+/// True if LibTorch ran out of memory, which it reports like any other error.
 inline bool lacks_memory(const std::string& text) {
   return text.find("can't allocate memory") != std::string::npos ||
          text.find("not enough memory") != std::string::npos;
 }
 
-/// Runs `work`; a c10::Error in it becomes Error{bug} that says what was being done, or
-/// std::bad_alloc.
+/// Runs `work`. A c10::Error in it becomes std::bad_alloc, or Error{bug} that says what failed.
 template <class Work>
 decltype(auto) guarded(std::string_view doing, const Work& work) {
   try {

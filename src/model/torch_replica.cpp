@@ -44,7 +44,7 @@ std::span<float> slice_of(const FlatBuffer& buffer, const TensorSlice& slice) {
   return buffer.span().subspan(slice.offset, slice.count);
 }
 
-/// Moves the tensors' values into the buffer and lets the tensors live there.
+/// Copies the tensors' values into the buffer and makes the tensors views of it.
 void move_into(const FlatBuffer& buffer, const Layout& layout, const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < layout.size(); ++i) {
@@ -69,8 +69,8 @@ NamedTensors of_type(const NamedTensors& tensors, at::ScalarType type) {
   return chosen;
 }
 
-/// Announces each slice once per backward pass. What the listener throws is kept until the pass is
-/// over, so that it arrives as it was thrown.
+/// Announces each slice once per backward pass. An exception of the listener is kept until the end
+/// of the pass and then thrown unchanged.
 class Announcer {
  public:
   void start(const SliceReady& listener, std::size_t slices) {
@@ -90,7 +90,7 @@ class Announcer {
     }
   }
 
-  /// Announces what backward did not reach, last slice first.
+  /// Announces the slices that backward did not reach, the last slice first.
   void finish() {
     for (std::size_t i = announced_.size(); i-- > 0;) announce(i);
     if (error_) std::rethrow_exception(error_);
@@ -182,7 +182,7 @@ class TorchReplica final : public Replica {
   void play_rank(Rank rank) override { input_.rank = rank; }
 
   void visit_state(StateVisitor& visitor, Across models) override {
-    // Each rank has statistics of its own batches, even where models are equal.
+    // Each rank has statistics of its own batches, even if models are equal.
     const Across statistics = models == Across::same ? Across::mean : models;
     visitor.values("parameters", parameters_.span(), models);
     visitor.values("buffers", buffers_.span(), statistics);
@@ -194,7 +194,7 @@ class TorchReplica final : public Replica {
   void load_weights(const std::string& path) override { read_weights(path, state()); }
 
  private:
-  /// Buffers that are whole numbers, as batch normalization's count of batches.
+  /// Buffers that are integers, such as batch normalization's count of batches.
   void visit_counters(StateVisitor& visitor) {
     std::vector<std::uint64_t> counts;
     const NamedTensors counters = of_type(buffer_tensors_, at::kLong);
@@ -242,8 +242,8 @@ class TorchReplica final : public Replica {
     return at::from_blob(memory, {static_cast<std::int64_t>(batch.size())}, at::kLong);
   }
 
-  /// Autograd adds into a gradient that is there; had it replaced one, the flat buffer would
-  /// silently miss it.
+  /// Autograd adds to an existing gradient. If it had replaced one, the flat buffer would silently
+  /// miss it.
   void check_gradients_in_place() const {
     for (std::size_t i = 0; i < layout_.size(); ++i) {
       EQT_CHECK(parameter_tensors_[i].second.grad().data_ptr<float>() ==
@@ -262,8 +262,8 @@ class TorchReplica final : public Replica {
   FlatBuffer gradient_;    // (d)
   FlatBuffer buffers_;     // (b)
   Announcer announcer_;
-  std::vector<Accumulator> accumulators_;  // their hooks live with them
-  StepId batches_ = 0;                     // trained on so far: names the next one's random numbers
+  std::vector<Accumulator> accumulators_;  // own their hooks
+  StepId batches_ = 0;                     // trained on so far; part of the next batch's random key
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ struct ReplicaInput {
   data::ImageShape images;  // of the batches
   Frame frame;              // around each of them
   int classes = 0;
-  std::uint64_t seed = 1;  // of what the network draws while it trains
+  std::uint64_t seed = 1;  // of random numbers during training
   Rank rank = 0;           // ranks draw independently
 };
 

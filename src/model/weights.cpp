@@ -22,7 +22,7 @@ namespace {
 
 bool may_be_missing(std::string_view name) { return name.ends_with("num_batches_tracked"); }
 
-/// [bytes] Far above what a file of these tensors needs: float64 with two moments of an optimizer.
+/// [bytes] Far above the size of a file of these tensors: float64 with two moments of an optimizer.
 std::uintmax_t largest_file(const NamedTensors& tensors) {
   constexpr std::uintmax_t kPerValue = 32, kPerTensor = 8192, kAside = 1 << 20;
   std::uintmax_t bytes = kAside;
@@ -58,7 +58,7 @@ at::ScalarType scalar_type(weights::ElementType type) {
   fail(Kind::bug, "expected a type of elements, found {}", static_cast<int>(type));
 }
 
-/// The file's tensor as LibTorch's own, if it fits the one that it is for.
+/// The file's tensor as a LibTorch tensor, if shape and type match the wanted one.
 at::Tensor fitting(const std::string& path, const std::string& name, const at::Tensor& wanted,
                    const weights::Tensor& found) {
   if (wanted.sizes() != at::IntArrayRef(found.sizes)) {

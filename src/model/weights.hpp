@@ -18,8 +18,8 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 void write_weights(const std::string& path, const NamedTensors& tensors);
 
 /// Copies the values of a file that weights::read_state_dict takes into `tensors`, all of them or
-/// none. Names must be the same on both sides, save that counters named *num_batches_tracked may be
-/// missing from the file.
+/// none. Both sides must have the same names, except that the file may lack counters named
+/// *num_batches_tracked.
 /// @throws Error{data}
 void read_weights(const std::string& path, const NamedTensors& tensors);
 

@@ -18,8 +18,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// One update of `parameters` by the mean gradient at learning rate `rate`.
   virtual void step(std::span<float> parameters, std::span<const float> gradient, float rate) = 0;
-  /// Visits the momentum. @param models rule by which the models, and momentum with them, are
-  /// converted
+  /// Visits the momentum. @param models rule for converting models and momentum
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;
 };
 
@@ -29,7 +28,8 @@ struct SgdOptions {
   bool nesterov = false;
   float weight_decay = 0;
   /// Ranges of the flat buffer whose gradient already includes momentum (the compressed slices of
-  /// DGC). There the momentum buffer collects only the weight decay. In any order, without overlap.
+  /// DGC). There the momentum buffer accumulates only the weight decay. In any order, without
+  /// overlap.
   std::vector<TensorSlice> momentum_corrected;
 };
 

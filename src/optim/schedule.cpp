@@ -61,8 +61,8 @@ class StepSchedule final : public WarmedSchedule {
   std::vector<StepId> drops_;
 };
 
-/// Half a cosine (I. Loshchilov, F. Hutter, arXiv:1608.03983, eq. (5) without restarts) over the
-/// steps after the warm-up.
+/// Half a period of a cosine (I. Loshchilov, F. Hutter, arXiv:1608.03983, eq. (5) without restarts)
+/// over the steps after the warm-up.
 class CosineSchedule final : public WarmedSchedule {
  public:
   using WarmedSchedule::WarmedSchedule;
@@ -104,7 +104,7 @@ std::unique_ptr<Schedule> make(const ScheduleOptions& options) {
 
 using Kind = ScheduleOptions::Kind;
 
-// schedule.factor, too, is read by "step" alone, but others have always let it stand.
+// schedule.factor is also read only by "step", but other kinds accept it.
 constexpr std::string_view kStepKeys[] = {"milestones"};
 
 constexpr ScheduleRow kSchedules[] = {

@@ -25,19 +25,19 @@ struct ScheduleOptions {
   std::vector<double> milestones;  // step: epochs at which the rate is multiplied by factor
   double factor = 0.1;
   // Over the steps of the warm-up the rate rises linearly from learning_rate / (their number) to
-  // learning_rate (P. Goyal et al., arXiv:1706.02677, section 2.2). Milestones are not delayed by
-  // it; a cosine starts after it.
+  // learning_rate (P. Goyal et al., arXiv:1706.02677, section 2.2). It does not delay milestones; a
+  // cosine starts after it.
   double warmup_epochs = 0;
   StepId steps_per_epoch = 1;
   StepId total_steps = 1;  // cosine: reaches 0 after the last of these
 };
 
-/// A kind of schedule. Adding one: an enumerator above, and its row in schedule.cpp.
+/// A kind of schedule. To add one, add an enumerator above and a row in schedule.cpp.
 struct ScheduleRow {
   ScheduleOptions::Kind value;
   std::string_view name, about;
   std::unique_ptr<Schedule> (*make)(const ScheduleOptions& options);  // @pre options are in range
-  std::span<const std::string_view> keys = {};  // of a config's section: those that it alone reads
+  std::span<const std::string_view> keys = {};  // of the config's section, read by no other kind
 };
 /// In the order of the documentation.
 std::span<const ScheduleRow> names_of(ScheduleOptions::Kind);

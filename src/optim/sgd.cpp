@@ -5,9 +5,9 @@
 //          correction: Y. Lin et al. (DGC), ICLR 2018, arXiv:1712.01887, section 3.2
 // Symbols  p parameter, g gradient, m momentum buffer, mu momentum, wd weight decay
 // Step     d = g + wd p;  m <- mu m + d;  p <- p - rate (nesterov ? d + mu m : m)
-//          where g already carries momentum:
+//          where g already includes momentum:
 //          d = wd p;      m <- mu m + d;  p <- p - rate (g + (nesterov ? d + mu m : m))
-// Memory   bound by it: 12 bytes read and 8 written per parameter; without momentum 8 and 4
+// Speed limited by memory: 12 bytes read and 8 written per parameter; without momentum 8 and 4
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ struct Coefficients {
   float weight_decay;
 };
 
-// The three buffers never overlap; saying so lets the compiler use vector instructions without
+// The three buffers never overlap; __restrict lets the compiler use vector instructions without
 // checks.
 void update_plain(std::size_t count, const Coefficients& k, float* __restrict p,
                   const float* __restrict g) {
@@ -44,7 +44,7 @@ void update(std::size_t count, const Coefficients& k, float* __restrict p,
   }
 }
 
-/// A range of values that are updated alike.
+/// A range of values with the same update rule.
 struct Run {
   std::size_t begin = 0;
   std::size_t end = 0;
