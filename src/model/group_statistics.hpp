@@ -38,16 +38,17 @@ class VarianceStatistics {
   at::Tensor tensor_;  // (n, 2, groups)
 };
 
-/// Measures one sample after another; one per thread. class VarianceMeter {
-public:
-explicit VarianceMeter(const GroupShape& shape);
-void measure(std::span<const float> x, const VarianceStatistics& statistics, std::size_t sample);
+/// Measures one sample after another; one per thread.
+class VarianceMeter {
+ public:
+  explicit VarianceMeter(const GroupShape& shape);
+  void measure(std::span<const float> x, const VarianceStatistics& statistics, std::size_t sample);
 
-private:
-GroupShape shape_;
-Blocks blocks_;
-Partials partials_;
-std::vector<double> mean_;  // (groups)
+ private:
+  GroupShape shape_;
+  Blocks blocks_;
+  Partials partials_;
+  std::vector<double> mean_;  // (groups)
 };
 
 /// A range is the mean over this many chunks.
