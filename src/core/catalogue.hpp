@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catalogues: what a family of things (compressors, collectives, models, ...) offers, one row per
-// thing. A row is a constant that stands beside the thing itself; everything that asks "which are
-// there?" or "which one is called so?" reads the rows.
+// Catalogues of compressors, collectives, models and others, with one row for each. A row is a
+// constant in the file of the thing that it describes. Lists of names and lookups by name read the
+// rows.
 //
 // Two kinds of families:
 //
-//  * of things that a row makes or describes, held by configs as Entry<Row>:
+//  * rows that make or describe things; configs hold an Entry<Row>:
 //      struct Row { std::string_view name, about; ...; static const Catalogue<Row>& all(); };
-//  * of an enum's values, held by configs as the enum:
+//  * rows for the values of an enum; configs hold the enum:
 //      std::span<const Named<Norm>> names_of(Norm);   in the enum's own namespace
-//    Any row with `value`, `name` and `about` may stand for Named.
+//    Any row type with `value`, `name` and `about` may replace Named.
 
 #pragma once
 
@@ -52,13 +52,13 @@ class Entry {
 template <typename Row>
 class Catalogue {
  public:
-  /// @throws Error{bug} for a name that stands twice
+  /// @throws Error{bug} if a name occurs twice
   Catalogue(std::initializer_list<Entry<Row>> rows) {
     static_assert(CatalogueRow<Row>);
     for (const Entry<Row> row : rows) add(*row);
   }
 
-  /// Appends a row that was not known when the program was built, such as a plugin's.
+  /// Appends a row at run time, for a plugin.
   /// @throws Error{bug} if its name is taken
   void add(const Row& row) {
     EQT_CHECK(find(row.name) == nullptr, "two rows are called {}", std::string_view(row.name));
@@ -94,7 +94,7 @@ class Catalogue {
   std::vector<Entry<Row>> rows_;
 };
 
-/// A row that belongs to a catalogue of its own.
+/// A row type that has a catalogue.
 template <typename Row>
 concept CataloguedRow = CatalogueRow<Row> && requires {
   { Row::all() } -> std::convertible_to<const Catalogue<Row>&>;

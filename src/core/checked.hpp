@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multiplies sizes that came from outside.
+// Multiplies sizes that were read from files.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One hash for bytes that leave this process and come back: as messages or as files.
+// The hash of messages and files.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace eqt {
 
-/// XXH3, 64 bits (github.com/Cyan4973/xxHash). It detects damage, not an attacker's change. To hash
-/// several pieces as one, pass the hash of the pieces before as the seed of the next.
+/// XXH3, 64 bits (github.com/Cyan4973/xxHash). It detects damage, not manipulation. To hash several
+/// pieces as one, pass the hash of the previous pieces as the seed for the next one.
 std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept;
 
 /// Bytes that the checksum of a message adds to it.

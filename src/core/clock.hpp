@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds since a moment.
+// Clocks that measure elapsed seconds.
 
 #pragma once
 
@@ -20,7 +20,8 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// By the processor time of this thread, which hardly counts what other threads do on its core.
+/// By the processor time of this thread, on which other threads on the same core have little
+/// influence.
 class WorkStopwatch {
  public:
   double seconds() const { return now() - start_; }

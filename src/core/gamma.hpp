@@ -9,8 +9,8 @@
 
 namespace eqt {
 
-/// The random numbers of one key, one after the other. It is for distributions that reject, which
-/// do not know beforehand how many numbers they need. At most 2^32 words.
+/// The sequence of random numbers of one key, for rejection sampling, which needs an unknown number
+/// of them. At most 2^32 words.
 class RandomSequence {
  public:
   explicit RandomSequence(const RandomKey& key) noexcept : stream_(key) {}

@@ -18,12 +18,12 @@ namespace eqt {
 
 /// Values of RandomKey::slice that no tensor slice can have, one for each purpose.
 enum class RandomPurpose : std::uint32_t {
-  partition = 0xF0000001u,     // which rank owns which sample
+  partition = 0xF0000001u,     // the samples of each rank
   shuffle = 0xF0000002u,       // the order of a rank's samples in an epoch
   augmentation = 0xF0000003u,  // crop offsets and flips
   synthetic = 0xF0000004u,     // synthetic data
   emulation = 0xF0000005u,     // gradients of emulated boards
-  dropout = 0xF0000006u,       // which values training leaves out; the block is the layer
+  dropout = 0xF0000006u,       // values that training sets to 0; the block is the layer
   quality = 0xF0000007u,       // values on which a compressor's quality is measured
 };
 
@@ -39,8 +39,8 @@ inline RandomKey make_key(std::uint64_t run_seed, StepId step, std::uint32_t ran
   return {run_seed, step, rank, static_cast<std::uint32_t>(purpose)};
 }
 
-/// The random words of one key. For indices from 2^32 on, the constants are derived anew for each
-/// block of 2^32, so that no word repeats because an index wraps around.
+/// The random words of one key. For indices from 2^32 on, each block of 2^32 has its own constants,
+/// so that no word repeats because an index wraps around.
 class RandomStream {
  public:
   explicit RandomStream(const RandomKey& key, std::uint32_t block = 0) noexcept;
@@ -51,8 +51,8 @@ class RandomStream {
     return h ^ (h >> 15);
   }
 
-  /// bits() before its last mixing of high bits into low ones. Only the high bits are good, which
-  /// is enough to compare with a threshold.
+  /// bits() without the last mixing of high bits into low ones. Only the high bits are random
+  /// enough, which suffices to compare with a threshold.
   std::uint32_t product(std::uint32_t index) const noexcept {
     std::uint32_t h = index * 0x9E3779B1u + first_;
     h = (h ^ (h >> 16)) * 0x21F0AAADu;

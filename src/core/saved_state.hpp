@@ -15,29 +15,29 @@
 namespace eqt {
 
 /// The rule for a part of the state when n ranks saved it and m others continue. With m = n every
-/// rank gets back what it had, whatever the rule is.
+/// rank gets its own values back, by any rule.
 enum class Across : std::uint8_t {
   same,  // the same on all ranks: any rank's
   mean,  // the mean over the ranks that saved, with the weights of their models
-  sum,   // rank j gets the sum over ranks j, j + m, ...; or its share of rank j mod n's
+  sum,   // rank j gets the sum over ranks j, j + m, ...; or its share of rank (j mod n)'s
   own,   // rank j gets that of rank j mod n
   fresh  // not restored: the part keeps its initial value
 };
 
-/// A range of values of the model: its place, wherever it is stored.
+/// A range of values of the model.
 struct PlacedRun {
-  std::uint32_t slice = 0;  // the tensor; one number for all where they count as one vector
+  std::uint32_t slice = 0;  // the tensor; one number for all if they are compressed as one vector
   std::uint64_t first = 0;  // its first value there
   std::uint64_t count = 0;
 
   bool operator==(const PlacedRun&) const = default;
 };
 
-/// Visits the state of a run part by part, always in the same order on all ranks. What it is given
-/// is saved, or overwritten with what was saved. State that a part does not hold in memory of this
-/// form is visited as a copy, which the part takes back if restores().
+/// Visits the state of a run part by part, always in the same order on all ranks. Visited values
+/// are saved, or overwritten with saved values. State that is stored in another form is visited as
+/// a copy; if restores(), the part then reads the copy.
 ///
-/// Every part that carries something from step to step has one visit_state(StateVisitor&).
+/// Every object with state that lasts longer than a step has a visit_state(StateVisitor&).
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
@@ -47,13 +47,12 @@ class StateVisitor {
   virtual void doubles(std::string_view name, std::span<double> values, Across across) = 0;
   virtual void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) = 0;
 
-  /// State that belongs to values of the model for which this rank alone is responsible: those of
-  /// `places`, one after the other. On restoring it goes to the rank that is responsible for the
-  /// place then.
+  /// State for those values of the model that only this rank is responsible for: the values at
+  /// `places`, in order. It is restored on the rank that is then responsible for the place.
   virtual void placed(std::string_view name, std::span<float> values,
                       const std::function<std::vector<PlacedRun>()>& places) = 0;
 
-  /// Whether the visit overwrites the values that it is given.
+  /// True if visits overwrite the values.
   virtual bool restores() const noexcept = 0;
 
   /// Between these two calls names belong to `scope`.

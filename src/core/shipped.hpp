@@ -8,9 +8,8 @@
 
 namespace eqt {
 
-/// Where such a file lies, for messages: `path` itself ("scripts/get_data.sh") in a checkout, and
-/// its place beside the program if that is installed
-/// ("/usr/share/equant-train/scripts/get_data.sh").
+/// The path of such a file, for messages: `path` itself ("scripts/get_data.sh") in a checkout, and
+/// the installed path if the program is installed ("/usr/share/equant-train/scripts/get_data.sh").
 std::string shipped(std::string_view path);
 
 }  // namespace eqt

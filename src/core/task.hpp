@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task: a function that pauses where it waits and continues when it is resumed.
+// Task: a coroutine that pauses when it waits and continues when it is resumed.
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace eqt {
 
-/// A coroutine without a result. It runs when start() is called or another task awaits it, and
-/// belongs to that thread from then on. Destroying it destroys the objects in its frame.
+/// A coroutine without a result. It starts by start() or when another task awaits it, and then
+/// always runs on that thread. Destroying it destroys the objects in its frame.
 class [[nodiscard]] Task {
  public:
   struct promise_type;
@@ -37,10 +37,10 @@ class [[nodiscard]] Task {
   /// Runs to the first pause. @pre not started
   void start() { handle_.resume(); }
   bool done() const { return handle_.done(); }
-  /// Throws what the task threw, if anything. @pre done()
+  /// Throws the task's exception, if there was one. @pre done()
   void result() const;
 
-  /// co_await task: runs it, continues when it is done, and throws what it threw.
+  /// co_await task: runs it, continues when it is done, and throws its exception.
   auto operator co_await() const noexcept;
 
  private:
@@ -50,8 +50,7 @@ class [[nodiscard]] Task {
 
 namespace detail {
 
-/// Keeps the memory of coroutine frames for the next ones, so that a step allocates nothing. One
-/// store per thread.
+/// Reuses the memory of coroutine frames, so that a step allocates nothing. One store per thread.
 class FrameStore {
  public:
   static void* take(std::size_t bytes) {
@@ -82,8 +81,8 @@ class FrameStore {
     std::size_t bytes = 0;
     std::vector<std::unique_ptr<void, Delete>> free;
 
-    /// How many tasks are alive at once varies with timing, so there is room for all of them from
-    /// the first one on.
+    /// The number of tasks that exist at the same time depends on timing, so room for all of them
+    /// is made at once.
     void add() {
       constexpr std::size_t kAtOnce = 16;
       free.reserve(free.capacity() + kAtOnce);

@@ -14,7 +14,7 @@ struct Traffic {
   std::uint64_t encoded_bytes = 0;   // of this rank's own message, frames included, counted once
   std::uint64_t encoded_values = 0;  // gradient values in that message
   double encode_seconds = 0;
-  double transfer_seconds = 0;  // with overlap: only what computing did not hide
+  double transfer_seconds = 0;  // with overlap: only the time that computing did not hide
   double decode_seconds = 0;
 
   Traffic& operator+=(const Traffic& other) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which program this is.
+// The program's version.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace eqt {
 
-/// "0.1.0+abc1234": the version and, where it was built from a git checkout, the revision.
+/// "0.1.0+abc1234": the version and, if it was built from a git checkout, the revision.
 std::string version();
 
 }  // namespace eqt

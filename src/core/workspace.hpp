@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch memory that grows once and is then reused, so that a step allocates nothing.
+// Scratch memory that is reused, so that a step allocates nothing.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace eqt {
 
-/// Names a scratch array of T. Arrays of one slot share its memory: only one of them is in use at a
-/// time. Each room that uses a Workspace declares its arrays in one place.
+/// Names a scratch array of T. Arrays with the same slot share memory, so only one of them may be
+/// used at a time. Each room declares its arrays in one place.
 template <typename T>
 struct ScratchArray {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -25,8 +25,8 @@ class Workspace {
  public:
   static constexpr std::size_t kSlots = 8;
 
-  /// An uninitialised array of `count` T, 64-byte aligned, valid until its slot is asked for again.
-  /// Grows by at least half, so repeated calls stop allocating.
+  /// An uninitialised array of `count` T, 64-byte aligned, valid until its slot is requested again.
+  /// Memory grows by at least half, so later calls do not allocate.
   template <typename T>
   std::span<T> array(ScratchArray<T> which, std::size_t count) {
     return {reinterpret_cast<T*>(reserve(which.slot, count * sizeof(T))), count};

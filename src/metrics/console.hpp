@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The console sink with all its connections to the outside as parameters, for tests and other front
+// The console sink with its streams, clock and terminal as parameters, for tests and other front
 // ends.
 
 #pragma once
@@ -19,9 +19,9 @@ struct Console {
   std::ostream& table;
   bool is_terminal = false;              // of `progress`
   std::function<std::size_t()> columns;  // of the terminal
-  std::function<double()> seconds;       // since any moment, monotonic
+  std::function<double()> seconds;       // monotonic
   std::function<std::string()> time;     // the beginning of a line: "12:34:56"
-  std::size_t table_columns = 80;        // at most, of the final table
+  std::size_t table_columns = 80;        // the most of the final table
 };
 
 /// See make_console_sink(style).

@@ -21,16 +21,16 @@ namespace {
 
 constexpr double kLineSeconds = 10;
 constexpr double kLineShare = 0.1;    // of all steps
-constexpr double kBarSeconds = 0.1;   // faster than the eye
-constexpr double kPaceWeight = 0.05;  // of the latest step: the pace of about the last 20
+constexpr double kBarSeconds = 0.1;   // faster changes are not visible
+constexpr double kPaceWeight = 0.05;  // weight of the latest step: averages about the last 20
 
 // The cursor is left at the beginning of the bar. If a narrower terminal breaks the bar into
-// several lines, the cursor stays with its first character, so clearing from there leaves nothing
-// behind.
+// several lines, the cursor stays at its first character, so clearing from there removes all of
+// them.
 constexpr const char* kClear = "\r\x1b[J";
 constexpr const char* kToBegin = "\r";
 
-/// Sums step records into the figures that the progress shows.
+/// Computes the progress figures from step records.
 class Tracker {
  public:
   void start(const RunRecord& run) {
@@ -168,7 +168,7 @@ class ConsoleSink : public Sink {
       console_.progress << time << label_ << plain(text) << '\n' << std::flush;
       return;
     }
-    // Further lines are below the text, behind the label as well.
+    // Further lines are indented to the text after the label.
     std::string shown;
     const std::size_t begin = time.size(), room = columns() - std::min(columns(), label_.size());
     for (const std::string& part : wrapped(time + plain(text), room, begin))
@@ -176,15 +176,15 @@ class ConsoleSink : public Sink {
     console_.progress << shown << std::flush;
   }
 
-  /// One less than the terminal has: some terminals wrap when the last column is written.
+  /// One less than the terminal has, because some terminals wrap when the last column is written.
   std::size_t columns() const { return std::max<std::size_t>(console_.columns(), 2) - 1; }
 
-  /// @param text_of called with the columns that are left for it
+  /// @param text_of called with the number of columns for its text
   template <typename TextOf>
   void draw(const TextOf& text_of) {
     const std::size_t all = columns();
     const std::size_t left = all - std::min(all, label_.size());
-    // In one piece, so that no other text comes between.
+    // In one write, so that no other text comes between.
     console_.progress << kClear + fitted(label_, all) + text_of(left) + kToBegin << std::flush;
     bar_shown_ = true;
   }
@@ -197,12 +197,12 @@ class ConsoleSink : public Sink {
   Console console_;
   ProgressStyle style_;
   RunRecord run_;
-  std::string label_;  // in front of every message
+  std::string label_;  // before every message
   Tracker tracker_;
   StepId marked_step_ = 0;
   double marked_seconds_ = 0;
   bool bar_shown_ = false;
-  double evaluation_begin_ = 0;  // by the console's clock
+  double evaluation_begin_ = 0;  // on the console's clock
 };
 
 constexpr std::size_t kUsualColumns = 80;
@@ -238,7 +238,7 @@ std::unique_ptr<Sink> make_console_sink(ProgressStyle style) {
   std::shared_ptr<Terminal> terminal;
   if (!own && may_draw) terminal = find_terminal(STDERR_FILENO, style == ProgressStyle::bar);
   const bool shown = own || terminal != nullptr;
-  // A person at a terminal knows the day; a log may be read much later.
+  // Only logs show the date, because they may be read much later.
   Console console{.progress = terminal ? terminal->stream() : std::cerr,
                   .table = std::cout,
                   .is_terminal = shown,

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kTableColumns = 80, kFewestTableColumns = 40;
 constexpr std::size_t kLabelColumns = 19;
 constexpr std::size_t kBarCells = 20, kShortBarCells = 10;
-constexpr std::size_t kFewColumns = 90;  // where a short bar leaves room for the bytes
+constexpr std::size_t kFewColumns = 90;  // below this the bar is short, to have room for the bytes
 
 constexpr const char* kSentPerRank = "sent per rank";
 
@@ -37,7 +37,7 @@ std::string or_dash(double x, const char* unit) {
   return fmt::format("{:.2f}{}", x, unit);
 }
 
-/// Three digits or more, whatever the size: 0.0123, 1.23, 812.
+/// At least three digits for any size: 0.0123, 1.23, 812.
 std::string rate(double x) {
   if (!std::isfinite(x)) return "-";
   return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.3g}", x);
@@ -47,7 +47,7 @@ std::string of_total(std::uint64_t done, std::uint64_t total) {
   return total == 0 ? fmt::format("{}", done) : fmt::format("{}/{}", done, total);
 }
 
-/// The pieces of a progress text; empty where nothing is known.
+/// The parts of a progress text; empty if unknown.
 struct Parts {
   explicit Parts(const Progress& p)
       : step("step " + of_total(p.step, p.total_steps)),
@@ -73,7 +73,7 @@ std::string joined(std::initializer_list<std::string> parts, std::size_t columns
   return text;
 }
 
-/// "[######--------------]  30 %", or half as many cells if there are few columns.
+/// "[######--------------] 30 %", with half as many cells if there are few columns.
 std::string bar_of(std::uint64_t part, std::uint64_t whole, std::size_t columns) {
   const double done =
       whole == 0 ? 0.0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
@@ -83,7 +83,7 @@ std::string bar_of(std::uint64_t part, std::uint64_t whole, std::size_t columns)
                      std::floor(done * 100));
 }
 
-/// The pieces of an evaluation's text; empty where nothing is known.
+/// The parts of an evaluation's text; empty if unknown.
 struct EvaluationParts {
   EvaluationParts(const EvaluationProgress& p, std::uint64_t epochs, double taken)
       : epoch("epoch " + of_total(p.epoch, epochs)) {
@@ -122,7 +122,7 @@ std::vector<Row> replicas_rows(const ReplicasRecord& r) {
   return rows;
 }
 
-/// What the nodes sent that sent most and least to their neighbours.
+/// The bytes of the nodes that sent most and least to their neighbours.
 std::vector<Row> node_bytes_rows(const Summary& s) {
   const std::vector<std::uint64_t> nodes = s.sent_bytes_by_node();
   if (nodes.empty()) return {};
@@ -206,7 +206,7 @@ namespace {
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }
 
-/// Of UTF-8 text.
+/// Number of characters of UTF-8 text.
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
 }
@@ -228,7 +228,7 @@ std::string plain(std::string_view text) {
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t indent) {
   if (characters(text) <= columns) return {std::string(text)};
   std::vector<std::string> lines = {""};
-  std::size_t room = columns;  // of the present line
+  std::size_t room = columns;  // of the current line
   while (!text.empty()) {
     const std::size_t gap = std::min(text.find_first_not_of(' '), text.size());
     const std::size_t end = std::min(text.find(' ', gap), text.size());
@@ -256,7 +256,7 @@ std::string fitted(std::string_view text, std::size_t columns) {
 }
 
 std::string duration_text(double seconds) {
-  // A longer time is no useful forecast, and the integer below could not hold it.
+  // A longer time is not useful, and would overflow the integer below.
   constexpr double kLongest = 1e9;
   if (!(seconds >= 0) || seconds > kLongest) return "-";
   const auto whole = static_cast<std::uint64_t>(std::ceil(seconds));

@@ -13,7 +13,7 @@
 
 namespace eqt::metrics {
 
-/// What is known about the progress after a step.
+/// The progress after a step.
 struct Progress {
   StepId step = 0;         // completed
   StepId total_steps = 0;  // 0 = unknown
@@ -21,7 +21,7 @@ struct Progress {
   std::uint64_t epochs = 0;  // 0 = unknown
   double loss = 0;
   double images_per_second = 0;   // 0 = unknown
-  std::uint64_t sent_bytes = 0;   // of a mean rank, since the first step of the run
+  std::uint64_t sent_bytes = 0;   // mean over ranks, since the first step of the run
   double compression_ratio = 0;   // 0 = unknown
   double remaining_seconds = -1;  // negative = unknown
 };
@@ -46,9 +46,8 @@ std::string evaluation_bar_text(const EvaluationProgress& progress, std::uint64_
 /// "epoch 1/3  train loss 1.2345  test accuracy 56.78 %  ..."; bytes sent as in Progress.
 std::string epoch_text(const EpochRecord& record, std::uint64_t epochs, int ranks);
 
-/// The final table, in lines of at most `columns` that break between words. A word that is longer
-/// is cut, and ends with three dots.
-/// @param columns at least 40, at most 80 count
+/// The final table, in lines of at most `columns` that break between words. A longer word is cut
+/// and ends with three dots. @param columns at least 40; more than 80 count as 80
 std::string summary_table(const RunRecord& run, const Summary& summary, std::size_t columns = 80);
 
 /// "0:07", "12:34", "1:02:03", rounded up.

@@ -12,7 +12,7 @@
 
 namespace eqt::metrics {
 
-/// 0xE3069283 of "123456789".
+/// The CRC-32C of `bytes`; 0xE3069283 for "123456789".
 std::uint32_t crc32c(std::string_view bytes);
 
 }  // namespace eqt::metrics

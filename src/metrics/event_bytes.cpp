@@ -53,7 +53,7 @@ ProtoMessage protobuf_value(const Setting& setting) {
 std::string hparams_event(double wall, std::string_view tag, std::uint32_t field,
                           const ProtoMessage& info) {
   const ProtoMessage content = ProtoMessage().message(field, info);
-  // Readers drop a value without a tensor, so there is one without numbers.
+  // Readers drop a value without a tensor, so this one has a tensor without numbers.
   const ProtoMessage no_numbers = ProtoMessage().message(2, {});
   const ProtoMessage nothing = ProtoMessage().varint(1, kFloatType).message(2, no_numbers);
   return summary_event({.wall = wall}, ProtoMessage()

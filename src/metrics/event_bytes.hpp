@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events as TensorBoard reads them: records of a TFRecord file, each a protocol buffer.
+// Events for TensorBoard: records of a TFRecord file, each a protocol buffer.
 //
 // Source   TensorFlow, "TFRecord and tf.train.Example": the frame and its masked checksums;
 //          tensorboard/compat/proto/{event,summary,histogram,tensor}.proto and
@@ -17,7 +17,7 @@
 
 namespace eqt::metrics {
 
-/// When something was recorded.
+/// The time of a record.
 struct EventTime {
   double wall = 0;  // [seconds since 1970]
   StepId step = 0;
@@ -28,11 +28,12 @@ struct Scalar {
   double value = 0;  // stored as float32
 };
 
-/// A setting as a column of the table of runs: `value` is JSON of a number, a bool or a string.
+/// A setting, which is a column of the table of runs. `value` is JSON of a number, a bool or a
+/// string.
 struct Setting {
   std::string name;
   enum class Type { number, text, flag } type = Type::number;
-  double number = 0;  // also 0 and 1 of a flag
+  double number = 0;  // 0 or 1 for a flag
   std::string text = {};
 
   bool operator==(const Setting&) const = default;
@@ -43,7 +44,7 @@ std::string framed(std::string_view event);
 
 // Each returns one event, not framed.
 
-/// The first of a file.
+/// The first event of a file.
 std::string version_event(double wall);
 /// The run continues at time.step: readers forget earlier events of that step and later ones.
 std::string restart_event(const EventTime& time);

@@ -36,7 +36,7 @@ std::uint64_t time_in_name(const std::string& name) {
   return time;
 }
 
-/// Readers take files in the order of their names, whatever the clock says.
+/// Readers sort files by name, so this one sorts after the others even if the clock was changed.
 std::string next_file(const std::string& folder, const EventSinkOptions& options) {
   std::error_code error;
   fs::create_directories(folder, error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event sink with all its connections to the outside as parameters, for tests.
+// The event sink with its clock and names as parameters, for tests.
 
 #pragma once
 
@@ -35,8 +35,8 @@ inline constexpr const char* kEventFiles = "events.out.tfevents.";
 std::vector<Scalar> scalars_of(const Json& record, const std::string& prefix);
 
 /// Every number, text and truth value of a config, lists as JSON: {"train": {"epochs": 1}} gives
-/// "train.epochs". Those that differ from `defaults` come first: a run knows no others, but what a
-/// sweep varies is among them.
+/// "train.epochs". Those that differ from `defaults` come first, because the settings that a sweep
+/// varies are among them.
 std::vector<Setting> settings_of(const Json& config, const Json& defaults);
 
 }  // namespace eqt::metrics

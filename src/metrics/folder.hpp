@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a folder; every error is reported.
+// Lists folders; every error is reported.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace eqt::metrics {
 
-/// Whether anything has this name, including a symbolic link to anything.
+/// True if there is anything of this name, including a symbolic link.
 /// @throws Error{output} if that cannot be determined
 bool is_there(const std::filesystem::path& path);
 

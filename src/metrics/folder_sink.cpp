@@ -34,22 +34,22 @@ std::string prepare(const fs::path& folder) {
   if (error)
     fail(Kind::output, "cannot make the run folder {}: {}; choose another with --out",
          folder.string(), error.message());
-  // A summary says that the run beside it is complete, so an old one has to go now. Not
-  // fs::remove(), which also removes folders.
+  // A summary marks a complete run, so an old one must be removed now. Not by fs::remove(), which
+  // also removes folders.
   if (::unlink((folder / kSummary).c_str()) != 0 && errno != ENOENT)
     fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
          (folder / kSummary).string(), std::generic_category().message(errno));
   return (folder / kRecords).string();
 }
 
-/// Whether a record is complete and belongs to a step up to this one.
+/// True if a record is complete and its step is not after this one.
 bool is_up_to(StepId step, const Json& record) {
   if (!record.is_object() || !record.contains("type")) return false;
   const auto found = record.find("step");
   return found == record.end() || (found->is_number_unsigned() && found->get<StepId>() <= step);
 }
 
-/// Cuts off what was written after the step. @return whether the rest contains a run record
+/// Removes the records after the step. @return true if the rest contains a run record
 bool cut_records(const std::string& path, StepId step) {
   require_no_pipe(path);
   std::ifstream file(path, std::ios::binary);
@@ -105,7 +105,7 @@ class FolderSink : public Sink {
 
   std::string summary_path_;
   bool step_records_;
-  bool has_run_;  // the record of the run that is continued
+  bool has_run_;  // the run's record is in the file that is continued
   bool emulated_ = false, simulated_ = false;
   OutputFile records_;
 };

@@ -29,8 +29,8 @@ struct Closer {
 };
 using File = std::unique_ptr<std::FILE, Closer>;
 
-/// A file without a name. It disappears with its last descriptor, which child programs do not
-/// inherit.
+/// A file without a name, which is removed when its descriptor is closed. Child programs do not
+/// inherit it.
 File nameless_file() {
   File file(std::tmpfile());
   if (!file || fcntl(fileno(file.get()), F_SETFD, FD_CLOEXEC) != 0)
@@ -50,7 +50,7 @@ std::string contents_of(std::FILE* file) {
   return text;
 }
 
-/// gnuplot's error message on one line, without the lines that point at the place.
+/// gnuplot's error message on one line, without the lines that show the position.
 std::string last_words(std::FILE* file) {
   const std::string text = contents_of(file);
   std::string words;
@@ -70,7 +70,7 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() > end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-/// The line that chooses how to draw.
+/// The line that sets the terminal.
 std::string terminal_of(const Plot& plot) {
   if (ends_with(plot.path, ".svg"))
     return fmt::format(
@@ -84,7 +84,7 @@ std::string terminal_of(const Plot& plot) {
   fail(Kind::usage, "plot: expected a file that ends in .svg or .png, found {}", plot.path);
 }
 
-/// A child that reads and writes files only, so that nothing waits for a pipe.
+/// A child process that reads and writes only files, so that nothing waits for a pipe.
 class Child {
  public:
   Child(std::FILE* in, std::FILE* out, std::FILE* err) {
@@ -111,7 +111,7 @@ class Child {
     (void)waitpid(process_, nullptr, 0);
   }
 
-  /// @return whether it ended successfully within the deadline
+  /// @return true if it ended successfully within the deadline
   bool wait(std::chrono::seconds deadline) {
     const auto until = std::chrono::steady_clock::now() + deadline;
     for (auto pause = std::chrono::milliseconds(2);; pause = std::min(2 * pause, kLongestPause)) {

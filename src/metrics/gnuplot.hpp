@@ -16,16 +16,16 @@ bool plot_available();
 struct Plot {
   std::string path;               // .svg or .png
   int width = 900, height = 600;  // [units of svg; pixels of png, times `scale`]
-  int scale = 1;                  // of png: letters, lines and points grow, too
+  int scale = 1;                  // of png; also scales letters, lines and points
   std::chrono::seconds deadline{60};
 };
 
 /// Whether run_gnuplot() can draw a file of that name, by its ending.
 bool is_plot_path(std::string_view path);
 
-/// Draws `script` and makes plot.path, complete or not at all. The script sets neither terminal nor
-/// output; its data are here-documents ($name << end ... end). gnuplot reads no settings of the
-/// user, and no shell is used.
+/// Draws `script` into plot.path. The file is complete or is not made. The script sets neither
+/// terminal nor output; its data are here-documents ($name << end ... end). gnuplot reads no
+/// settings of the user, and no shell is used.
 /// @throws Error{usage} for another ending; Error{output} if there is no gnuplot, if it fails (with
 /// its own message), draws nothing or takes longer than plot.deadline, and if the file cannot be
 /// written

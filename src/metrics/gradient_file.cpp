@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Raised when a key of the layout file changes its meaning or is removed.
+// Increased when a key of the layout file changes its meaning or is removed.
 constexpr int kSchema = 1;
 
 static_assert(std::endian::native == std::endian::little, "values are written as they lie");

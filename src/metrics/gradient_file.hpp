@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients as files that every NumPy can read.
+// Writes gradients as NumPy files.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace eqt::metrics {
 
-/// What a dumped gradient belongs to.
+/// Step, epoch and rank of a dumped gradient.
 struct GradientRecord {
   StepId step = 0;          // completed steps, including that of the gradient
   std::uint64_t epoch = 0;  // from 1
@@ -28,8 +28,8 @@ void write_npy(const std::string& path, std::span<const float> values);
 /// "step00000120.rank0": the name of a gradient's files, without ending.
 std::string gradient_file_stem(const GradientRecord& record);
 
-/// Writes STEM.json (what the values are, and which of them belong to which tensor), then STEM.npy,
-/// into `folder`, so that an array always has its layout.
+/// Writes STEM.json (what the values are, and the range of each tensor), then STEM.npy, into
+/// `folder`. In this order an array always has its layout.
 /// @pre values.size() == total_count(layout)
 /// @throws Error{output}
 void write_gradient(const std::string& folder, const GradientRecord& record, const Layout& layout,

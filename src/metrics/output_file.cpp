@@ -90,7 +90,7 @@ void OutputFile::write_past_cache(std::string_view bytes) {
     while (bytes.size() >= kPage) {
       const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size() / kPage * kPage);
       if (written < 0 && errno == EINTR) continue;
-      // Whatever is wrong, even a full disk, write() below finds it, too, and reports it.
+      // write() below reports the same errors, even a full disk.
       if (written <= 0) break;
       bytes.remove_prefix(static_cast<std::size_t>(written));
       if (written % static_cast<ssize_t>(kPage) != 0) break;
@@ -142,7 +142,7 @@ void write_atomically(const std::string& path, std::span<const std::string_view>
                       const AtomicWrite& how) {
   EQT_CHECK(!how.past_cache || parts.size() == 1, "{} parts past the cache", parts.size());
   const std::string temporary = path + how.suffix;
-  ::unlink(temporary.c_str());  // if it fails, the next line fails, too
+  ::unlink(temporary.c_str());  // if this fails, the next line fails, too
   try {
     OutputFile file(temporary, OutputFile::Begin::created);
     for (const std::string_view bytes : parts)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of results: complete or an error, never cut short silently.
+// Files of results: every write error is reported.
 
 #pragma once
 
@@ -18,23 +18,23 @@ class OutputFile {
     created  // creates it; one that is there is an error
   };
 
-  /// A symbolic link named `path` is refused, wherever it points to, and so is a pipe.
+  /// A symbolic link named `path` is refused, and so is a pipe.
   /// @throws Error{output}
   explicit OutputFile(std::string path, Begin begin = Begin::empty);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// @throws Error{output} unless all bytes were taken
+  /// @throws Error{output} unless all bytes were written
   void write(std::string_view bytes);
   /// The same, but whole pages go to the disk without a copy in the system's cache, if memory and
-  /// file system allow it. That is much less work for the processor, and the cache keeps the data
-  /// set. @pre nothing was written yet
+  /// file system allow it. That takes much less processor time, and the data set stays in the
+  /// cache. @pre nothing was written yet
   /// @throws Error{output} unless all bytes were written
   void write_past_cache(std::string_view bytes);
   /// Waits until the bytes are on the disk. @throws Error{output}
   void sync();
-  /// Data in a file that was removed or moved away are lost for a reader who looks at its path.
+  /// If the file was removed or moved away, readers do not find the data at its path.
   /// @throws Error{output} unless `path` still names this file
   void require_in_place() const;
   /// @throws Error{output} if the system reports a late error; further calls do nothing
@@ -45,11 +45,11 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-/// To be called before opening a file: a pipe may wait for its other end for ever.
+/// Call it before opening a file: opening a pipe may wait forever for its other end.
 /// @throws Error{output} if a pipe or a socket is called `path`
 void require_no_pipe(const std::string& path);
 
-/// Whether `descriptor` is open on the file that `path` names now.
+/// True if `descriptor` is the file that `path` now names.
 bool is_open_at(int descriptor, const std::string& path) noexcept;
 
 struct AtomicWrite {
@@ -57,9 +57,9 @@ struct AtomicWrite {
   bool past_cache = false;      // OutputFile::write_past_cache()
 };
 
-/// Makes `path` contain exactly `bytes`: writes a temporary file beside it, syncs and renames it.
-/// An old temporary file of that name is removed. No symbolic link is followed; one named `path` is
-/// replaced. After a failure `path` is unchanged and the temporary file is removed.
+/// Makes `path` contain exactly `bytes`: writes a temporary file in the same folder, syncs and
+/// renames it. An old temporary file of that name is removed. No symbolic link is followed; one
+/// named `path` is replaced. After a failure `path` is unchanged and the temporary file is removed.
 /// @throws Error{output}
 void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how = {});
 

@@ -11,8 +11,8 @@
 namespace eqt::metrics {
 
 /// A heading and a line for each of the first 16 ranks with its samples and its most frequent
-/// classes. Lines have at most 70 columns, which leaves room for the time within 80. Empty if the
-/// partition is IID.
+/// classes. Lines have at most 70 columns; with the time they have 80. Empty if the partition is
+/// IID.
 std::vector<std::string> partition_lines(const PartitionRecord& record);
 
 }  // namespace eqt::metrics

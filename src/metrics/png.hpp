@@ -9,7 +9,7 @@
 
 namespace eqt::metrics {
 
-/// The image as a PNG with 8 bits a channel.
+/// The image as a PNG with 8 bits per channel.
 /// @pre 1 or 3 channels; as many pixels as the shape says, at least one
 std::string png_of(const ImageRecord& image);
 

@@ -9,7 +9,7 @@
 namespace eqt::metrics {
 namespace {
 
-// Raised when a key of metrics.jsonl changes its meaning or is removed.
+// Increased when a key of metrics.jsonl changes its meaning or is removed.
 constexpr int kSchema = 1;
 
 /// JSON has no NaN and no infinity.
@@ -24,7 +24,7 @@ Json json_of(const RoomSeconds& s) {
           {"total", number(s.total)}};
 }
 
-/// The config as an object, so that readers of the records need not parse it separately.
+/// The config as an object, so that readers of the records need not parse a string.
 Json config_of(const RunRecord& r) {
   Json config = Json::parse(r.config_json, nullptr, false);
   return config.is_discarded() ? Json(nullptr) : config;
@@ -39,7 +39,7 @@ Json json_of(const PartitionRecord& r) {
   return partition;
 }
 
-/// Null if the list is empty, since there is nothing of its kind.
+/// Null if the list is empty.
 template <typename T>
 Json list(const std::vector<T>& values) {
   return values.empty() ? Json(nullptr) : Json(values);

@@ -19,7 +19,7 @@ struct RoomSeconds {
   double data = 0;     // waiting for the loader
   double compute = 0;  // forward and backward
   double encode = 0;
-  double transfer = 0;  // waiting for the network, not hidden behind computing
+  double transfer = 0;  // waiting for the network, without what computing hides
   double decode = 0;
   double update = 0;  // optimizer
   double total = 0;
@@ -45,7 +45,7 @@ struct PartitionRecord {
   std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes), first epoch
 };
 
-/// A shared object of the user's own that the run was started with.
+/// A plugin that the run was started with.
 struct PluginRecord {
   std::string name;        // of its compressor
   std::string file;        // absolute path
@@ -70,8 +70,8 @@ struct RunRecord {
   std::string model, dataset, compressor, collective, algorithm;
   std::vector<PluginRecord> plugins;
   std::string config_json;  // the resolved config
-  bool emulated = false;    // no network was computed; sinks say so in every record
-  bool simulated = false;   // one process played all ranks; sinks say so in every record
+  bool emulated = false;    // no network was computed; sinks mark every record
+  bool simulated = false;   // one process computed for all ranks; sinks mark every record
   std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, estimated before the start
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no images/s in the progress
 };
@@ -89,11 +89,11 @@ struct StepRecord {
   std::uint64_t total_sent_bytes = 0, total_dense_bytes = 0;
 };
 
-/// An event in a step that has no record of its own.
+/// A text about a step.
 struct NoteRecord {
   StepId step = 0;                     // completed steps; 0 = before the first
   std::string text;                    // one line
-  std::optional<StepId> back_to = {};  // the run went back: records after that step are void
+  std::optional<StepId> back_to = {};  // the run went back to this step: later records are void
 };
 
 /// The progress of an evaluation, for the console.
@@ -102,7 +102,7 @@ struct EvaluationProgress {
   std::uint64_t done = 0, samples = 0;  // of rank 0, which evaluates its share or all of them
 };
 
-/// How values are distributed.
+/// A histogram of values.
 struct HistogramRecord {
   StepId step = 0;   // completed steps
   std::string name;  // "gradient/conv1.weight"
@@ -146,7 +146,7 @@ struct ReplicasRecord {
   }
 };
 
-/// What one rank sent to another in a run.
+/// Bytes that one rank sent to another in a run.
 struct EdgeRecord {
   Rank from = 0, to = 0;
   std::uint64_t bytes = 0;  // messages with their frames
@@ -186,8 +186,8 @@ struct Summary {
   double images_per_second = 0;
   RoomSeconds epoch_seconds;  // mean over epochs
   std::uint64_t sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
-  // What all ranks handed to MPI besides sent_bytes since they were started: parameters at the
-  // start, evaluation, health checks, records, agreement on errors.
+  // Bytes that all ranks handed to MPI besides sent_bytes since they were started: initial
+  // parameters, evaluation, health checks, records, agreement on errors.
   std::uint64_t other_sent_bytes = 0;
   // The part of both that MPI's own collectives sent, which cannot be counted: by formula.
   std::uint64_t estimated_sent_bytes = 0;
@@ -198,8 +198,8 @@ struct Summary {
   std::string parameter_hash;  // 16 hex digits
   double peak_rss_mib = 0;     // of the largest rank
   ReplicasRecord replicas;     // at the end; evaluation_sent_bytes of the whole run
-  // Edges that carried something, by sender, then receiver. They add up to sent_bytes, minus what
-  // adapted levels send. Empty if ranks do not exchange with neighbours.
+  // Edges with traffic, by sender, then receiver. Their sum is sent_bytes without the traffic of
+  // adapted levels. Empty if ranks do not exchange with neighbours.
   std::vector<EdgeRecord> sent_bytes_by_edge;
   // A node's bytes as published tables count them: one out-edge, no headers.
   std::optional<std::uint64_t> paper_sent_bytes_per_node;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The destinations of records.
+// Sinks: the destinations of records.
 
 #pragma once
 
@@ -33,10 +33,10 @@ enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a
 std::span<const Named<ProgressStyle>> names_of(ProgressStyle);
 
 /// metrics.jsonl, one flushed line per record, and summary.json, which is written under a temporary
-/// name and renamed. Step records only if asked for. Makes the folder, and removes what an earlier
-/// run left under these two names. Numbers that are not finite become null.
-/// @param goes_on_after the step whose state the run continues from: records up to it stay,
-///        including the run's own; later and incomplete ones are removed
+/// name and renamed. Step records only if requested. Makes the folder, and removes an earlier run's
+/// files of these two names. Numbers that are not finite become null.
+/// @param goes_on_after the step from which the run continues: records up to it stay, including the
+///        run's record; later and incomplete ones are removed
 /// @throws Error{output}
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records,
                                        std::optional<StepId> goes_on_after = {});
@@ -50,12 +50,12 @@ std::unique_ptr<Sink> make_event_sink(const std::string& folder, bool step_recor
                                       const std::string& default_config_json,
                                       std::optional<StepId> goes_on_after = {});
 
-/// Progress on stderr and the final table on stdout. A bar only if stderr is a terminal; a file
-/// never gets a control character other than the newline.
+/// Progress on stderr and the final table on stdout. A bar only if stderr is a terminal. Files get
+/// no control characters other than newlines.
 /// @throws Error{output} when the table cannot be written
 std::unique_ptr<Sink> make_console_sink(ProgressStyle style);
 
-/// Hands every record to each of `sinks`.
+/// Passes every record to each of `sinks`.
 std::unique_ptr<Sink> make_fan_out(std::vector<std::unique_ptr<Sink>> sinks);
 
 }  // namespace eqt::metrics

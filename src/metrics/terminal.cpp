@@ -20,18 +20,18 @@ namespace {
 
 constexpr std::size_t kUsualColumns = 80;
 
-/// The names of mpirun of Open MPI and of MPICH, as the parent of a rank.
+/// Process names of Open MPI's and MPICH's mpirun, as the parent of a rank.
 constexpr std::array<std::string_view, 6> kLaunchers = {
     "mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "hydra_pmi_proxy"};
 
-/// Writes at once, and never waits.
+/// Writes immediately and never waits.
 class Unbuffered : public std::streambuf {
  public:
   explicit Unbuffered(int descriptor) : descriptor_(descriptor) {}
 
  protected:
   std::streamsize xsputn(const char* text, std::streamsize count) override {
-    // Text that is left out affects neither the run nor its records, which are files.
+    // Lost text affects neither the run nor its records, which are files.
     [[maybe_unused]] const auto written =
         ::write(descriptor_, text, static_cast<std::size_t>(count));
     return count;
@@ -46,7 +46,7 @@ class Unbuffered : public std::streambuf {
   int descriptor_;
 };
 
-/// A descriptor of the terminal at `path`, or -1. Opening never waits, whatever is there.
+/// A descriptor of the terminal at `path`, or -1. Opening never waits, for any kind of file.
 int open_terminal(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0 || is_terminal(descriptor)) return descriptor;
@@ -54,7 +54,7 @@ int open_terminal(const std::string& path) {
   return -1;
 }
 
-/// Whether the parent is a launcher that made `descriptor` a pipe to itself.
+/// True if the parent is a launcher that made `descriptor` a pipe to itself.
 bool is_launched(int descriptor) {
   std::ifstream file(fmt::format("/proc/{}/comm", ::getppid()));
   std::string name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The terminal of the user, also below mpirun, which gives its ranks pipes.
+// The user's terminal. Also works under mpirun, which gives its ranks pipes.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace eqt::metrics {
 
-/// A terminal of another process, for writing. What it cannot take at once is left out: a run never
-/// waits for a person who has stopped the output.
+/// A terminal of another process, for writing. Text that it cannot accept immediately is dropped,
+/// so a run never waits if someone has stopped the output.
 class Terminal {
  public:
   /// @param descriptor of a terminal; closed at the end
@@ -20,7 +20,7 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   std::ostream& stream();
-  /// The present number; 80 if the terminal does not say.
+  /// The current number; 80 if unknown.
   std::size_t columns() const;
 
  private:
@@ -31,13 +31,13 @@ class Terminal {
 /// Whether a file descriptor is a terminal that understands the codes for clearing a line.
 bool is_terminal(int descriptor);
 
-/// Columns of the terminal behind a file descriptor; 0 if there is none, or it does not say.
+/// Columns of the terminal of a file descriptor; 0 if there is none, or if unknown.
 std::size_t columns_of(int descriptor);
 
-/// The terminal to which this process's standard error or output goes through a launcher, or null.
-/// It is the one that EQT_TERMINAL names (scripts/run_local.sh sets it, for standard error), else
-/// the launcher's own, if the launcher started this process and gave it a pipe. With `wished` it is
-/// the session's terminal, even if the launcher writes elsewhere.
+/// The terminal to which a launcher passes this process's standard error or output, or null. It is
+/// the one that EQT_TERMINAL names (scripts/run_local.sh sets it, for standard error), else the
+/// launcher's own, if the launcher started this process and gave it a pipe. With `wished` it is the
+/// controlling terminal, even if the launcher writes elsewhere.
 /// @param descriptor STDERR_FILENO or STDOUT_FILENO
 std::unique_ptr<Terminal> find_terminal(int descriptor, bool wished);
 

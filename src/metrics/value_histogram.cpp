@@ -88,7 +88,7 @@ HistogramRecord ValueHistogram::record(std::string name, StepId step) const {
   Bins bins(record);
   for (std::uint32_t i = kKeys; i-- > 0;) bins.append(-edge(i), below_[i]);
   bins.append(edge(0), middle_);
-  // The last edge is infinite: no number is beyond the largest one.
+  // The last edge is infinite.
   for (std::uint32_t i = 0; i < kKeys; ++i) {
     bins.append(i + 1 < kKeys ? edge(i + 1) : std::max(record.most, edge(i)), above_[i]);
   }

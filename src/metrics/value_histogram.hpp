@@ -18,16 +18,16 @@ class ValueHistogram {
  public:
   /// Values that are not finite are not counted.
   void add(std::span<const float> values) noexcept;
-  /// The same as adding its values here.
+  /// Adds all values of `other`.
   void add(const ValueHistogram& other) noexcept;
   void clear() noexcept { *this = {}; }
   bool empty() const noexcept { return number_ == 0; }
-  /// From the first to the last bin that holds something; runs of empty bins are one.
+  /// From the first to the last bin that is not empty; runs of empty bins are merged.
   /// @pre !empty()
   HistogramRecord record(std::string name, StepId step) const;
 
  private:
-  static constexpr std::uint32_t kShift = 22;  // what is left: exponent and one bit of mantissa
+  static constexpr std::uint32_t kShift = 22;  // keeps the exponent and one bit of the mantissa
   static constexpr std::uint32_t kFirstKey = (127 - 40) << 1;  // of 2^-40
   static constexpr std::uint32_t kKeys = (255 << 1) - kFirstKey;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: runs the work on many buckets at once, on one thread.
+// The engine: processes several buckets at the same time, on one thread.
 
 #pragma once
 
@@ -15,36 +15,37 @@
 
 namespace eqt::pipeline {
 
-/// How many buckets may be under way at once.
+/// The most buckets that may be processed at the same time.
 inline constexpr std::size_t kMostSlots = 8;
 
-/// What is done with every bucket, mostly waiting for messages. All of it runs on the engine's
-/// thread.
+/// What to do with each bucket, which mostly is waiting for messages. All functions run on the
+/// engine's thread.
 class Work {
  public:
   virtual ~Work() = default;
-  /// How many buckets may be under way at once; 1: one after the other, in the plan's order.
+  /// How many buckets may be processed at the same time; 1: one after the other, in the plan's
+  /// order.
   virtual std::size_t slots() const noexcept = 0;
-  /// Whether the bucket's values are there. Called repeatedly, in the plan's order.
+  /// True if the bucket's values are available. Called repeatedly, in the plan's order.
   virtual bool is_ready(const FusionBucket& bucket) = 0;
-  /// Returns when is_ready() would return true; called while nothing is under way.
+  /// Returns when is_ready() would return true; called while no task is running.
   virtual void wait_ready(const FusionBucket& bucket) = 0;
-  /// The bucket's task. @param slot below slots(); no other bucket has it until this one is done
+  /// The bucket's task. @param slot below slots(); no other running task has the same
   virtual Task start(const FusionBucket& bucket, std::size_t slot) = 0;
   /// Called right after the task has ended.
   virtual void done(const FusionBucket& bucket, std::size_t slot) = 0;
-  /// The thread could only wait for messages in the last `seconds`.
+  /// In the last `seconds` the thread only waited for messages.
   virtual void waited(double seconds) = 0;
 };
 
-/// Starts buckets in the plan's order, as many at once as the work has slots: while the messages of
-/// one bucket travel, others are encoded and decoded. The values do not depend on how the buckets
+/// Starts buckets in the plan's order, as many at the same time as there are slots: while messages
+/// of one bucket are sent, others are encoded and decoded. The values do not depend on how buckets
 /// overlap.
 class Engine {
  public:
   Engine(comm::Communicator& comm, std::span<const FusionBucket> plan);
 
-  /// Works on every bucket. Collective among the ranks that the work sends to.
+  /// Processes every bucket. Collective among the ranks that exchange messages.
   void run(Work& work);
 
  private:
@@ -67,7 +68,7 @@ class Engine {
   std::optional<Stopwatch> waiting_;
 };
 
-/// Runs one task to its end, including everything that it waits for. For tasks outside an engine.
+/// Runs one task to its end, and waits for its messages. For tasks outside an engine.
 void complete(Task task, comm::Communicator& comm);
 
 }  // namespace eqt::pipeline

@@ -12,13 +12,13 @@
 
 namespace eqt::pipeline {
 
-/// The messages of each bucket have their own channel, with the plan's order as priority.
+/// Each bucket has a channel for its messages. The plan's order is the priority.
 inline comm::Route route_of(const FusionBucket& bucket) {
   return {.channel = 1 + bucket.index % (comm::Transfers::kChannels - 1), .priority = bucket.index};
 }
 
 /// For messages without a frame: their channel also differs from step to step, so that the message
-/// of a rank that is out of step is never mistaken for the one that is awaited.
+/// of a rank that is in another step is not received instead.
 inline comm::Route route_of(const FusionBucket& bucket, StepId step) {
   constexpr std::uint32_t kUsable = comm::Transfers::kChannels - 1;
   constexpr std::uint32_t kStride = 7919;  // prime, and more than any model has buckets
@@ -26,7 +26,8 @@ inline comm::Route route_of(const FusionBucket& bucket, StepId step) {
   return {.channel = 1 + (bucket.index + turn % kUsable) % kUsable, .priority = bucket.index};
 }
 
-/// Throws `error` again, with what the message about a refused frame leaves out.
+/// Throws `error` again, with step, sender and operation added to the message about a refused
+/// frame.
 /// @param operation the collective or gossip algorithm
 [[noreturn]] inline void rethrow_refused(const Error& error, std::string_view operation,
                                          StepId step, Rank from) {

@@ -39,7 +39,7 @@ std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions&
   return buckets;
 }
 
-/// Ranges of the flat buffer, cut where collectives may cut, so that cutting changes no value.
+/// Ranges of the flat buffer, cut at positions where collectives may cut, so that no value changes.
 std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor& compressor,
                                      const PlanOptions& options) {
   std::size_t run = total;
@@ -66,8 +66,8 @@ std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor&
 
 std::size_t piece_length(std::size_t total, const PlanOptions& options) {
   if (options.piece_bytes > 0) return std::max<std::size_t>(1, options.piece_bytes / sizeof(float));
-  // 64 KiB: 8 KiB at 4 bits; below that the cost of a message itself is visible. 1 MiB: two eager
-  // chunks at 4 bits, and several pieces still fit into a core's cache.
+  // 64 KiB: 8 KiB at 4 bits; below that the cost per message is noticeable. 1 MiB: two eager chunks
+  // at 4 bits, and several pieces still fit into a core's cache.
   constexpr std::size_t kLeast = 16 * 1024, kMost = 256 * 1024;
   return std::clamp(total / 16, kLeast, kMost);
 }
@@ -76,7 +76,7 @@ std::size_t piece_length(std::size_t total, const PlanOptions& options) {
 std::size_t longest_run(const codec::Segment& segment, const codec::Compressor& compressor,
                         std::size_t piece_values) {
   if (segment.compressed && needs_whole_slices(compressor)) return segment.count;
-  // Raw values, too: owners get the same ranges of a tensor wherever it is cut.
+  // Raw values, too, so that owners have the same ranges of a tensor however it is cut.
   const std::size_t step = needs_whole_slices(compressor) ? kLeastRun : run_length(compressor);
   return std::max<std::size_t>(1, piece_values / step) * step;
 }
@@ -103,7 +103,7 @@ void cut_bucket(const FusionBucket& bucket, const codec::Compressor& compressor,
       part.first_index += r * run;
       part.begin += r * run;
       part.count = std::min(run, segment.count - r * run);
-      // A little more than asked for, so that a bias need not be sent alone.
+      // A little more than requested, so that a bias is not sent alone.
       if (piece.count() + part.count > piece_values + piece_values / 4) close();
       piece.begin = part.begin;
       piece.segments.push_back(part);

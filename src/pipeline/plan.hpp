@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a synchronization: which values are sent together, and in which pieces they are
-// encoded.
+// The plan of a synchronization: fusion buckets, whose values are sent together, and the pieces in
+// which they are encoded.
 
 #pragma once
 
@@ -24,7 +24,7 @@ struct FusionBucket {
   std::size_t count() const { return end - begin; }
 };
 
-/// What is encoded on its own: each tensor, or the whole flat gradient as if it were one.
+/// What is encoded as one vector: each tensor, or the whole flat gradient.
 using codec::Granularity;
 
 struct PlanOptions {
@@ -33,7 +33,7 @@ struct PlanOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;  // of float32 values, at least one tensor
   // Buckets are cut into pieces of about this many bytes of float32 values, if the codec allows it:
   // while one piece is sent, others are encoded and decoded. 0: a sixteenth of the gradient, from
-  // 64 KiB to 1 MiB, so that most of a small model, too, is sent during the backward pass.
+  // 64 KiB to 1 MiB, so that also most of a small model is sent during the backward pass.
   std::size_t piece_bytes = 0;
 };
 
@@ -46,7 +46,7 @@ inline constexpr std::uint32_t kWholeModel = 0xEFFFFFFFu;
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
                                        const PlanOptions& options);
 
-/// Granularity::layer: whether a tensor is compressed or sent as float32.
+/// Granularity::layer: true if the tensor is compressed, false if it is sent as float32.
 bool is_compressed(const TensorSlice& slice, std::size_t skip_below);
 
 /// True for codecs whose slices must stay whole (a top-k, a scale per tensor).
@@ -57,7 +57,7 @@ bool needs_whole_slices(const codec::Compressor& compressor);
 inline constexpr std::size_t kLeastRun = 8192;
 
 /// The shortest ranges into which collectives cut a slice [values]: a multiple of the codec's
-/// granule, long enough that headers hardly count.
+/// granule, long enough that headers add few bytes.
 /// @pre !needs_whole_slices(compressor)
 std::size_t run_length(const codec::Compressor& compressor);
 

@@ -25,7 +25,7 @@ enum class ElementType : std::uint8_t {
 /// [bytes]
 std::size_t element_bytes(ElementType type) noexcept;
 
-/// "float32", as Python's torch says it.
+/// "float32", the name in Python's torch.
 std::string_view element_name(ElementType type) noexcept;
 
 }  // namespace eqt::weights

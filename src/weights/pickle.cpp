@@ -61,7 +61,7 @@ enum Operation : std::uint8_t {
   kFrame = 0x95,
 };
 
-/// The machine that a pickle is a program for.
+/// The stack machine that executes a pickle.
 class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& path) : bytes_(bytes), path_(path) {}
@@ -158,7 +158,7 @@ class Machine {
     return items;
   }
 
-  /// Operations that make a value of their own bytes.
+  /// Operations that make a value from their own bytes.
   bool push_constant(Operation operation) {
     switch (operation) {
       case kNone:
@@ -174,7 +174,7 @@ class Machine {
         return push_number(static_cast<std::int64_t>(take_number(2))), true;
       case kLong1:
         return push_number(take_signed(take_number(1))), true;
-      case kBinFloat:  // of an optimizer; its value is not asked for
+      case kBinFloat:  // of an optimizer; the value is not used
         return take(8), push({.kind = Kind::real}), true;
       case kShortBinString:
       case kShortBinUnicode:
@@ -232,7 +232,7 @@ class Machine {
     return found->second;
   }
 
-  /// Operations that make a value of others.
+  /// Operations that make a value from other values.
   bool combine(Operation operation) {
     switch (operation) {
       case kTuple:
@@ -305,7 +305,7 @@ class Machine {
     if (count < least || count > kMostArguments)
       refuse(path_, "its pickle calls {} with {} arguments", value_of(callable, Kind::global).text,
              count);
-    // A copy: making a value may move the others.
+    // A copy, because making a value may move the others.
     const std::vector<ValueId> arguments = values_[argument_tuple].items;
     switch (global) {
       case Global::ordered_dict:
@@ -328,7 +328,7 @@ class Machine {
   ValueId make_dict(const std::vector<ValueId>& arguments) {
     PickleValue dict{.kind = Kind::dict};
     if (!arguments.empty()) {
-      // One list can be given many times.
+      // The same list may occur many times.
       const std::vector<ValueId>& pairs = value_of(arguments[0], Kind::list).items;
       copied_pairs_ += pairs.size();
       limit(copied_pairs_, "pairs in lists");

@@ -32,30 +32,30 @@ struct PickleValue {
     tensor
   };
   Kind kind = Kind::none;
-  std::uint8_t global = 0;          // which one; known to pickle.cpp
+  std::uint8_t global = 0;          // its index in pickle.cpp
   ElementType type = {};            // of a storage or of a storage's class
   std::int64_t number = 0;          // number, truth; of a storage, its elements
   std::string_view text = {};       // text; of a storage, its key; of a global, its name
-  std::vector<ValueId> items = {};  // tuple, list; dict: keys and values in turn; tensor: its
+  std::vector<ValueId> items = {};  // tuple, list; dict: keys and values alternating; tensor: its
                                     // storage, offset, tuple of sizes, tuple of strides
 };
 
-/// "a tensor", "a number", ... for sentences.
+/// "a tensor", "a number", ... for messages.
 std::string_view kind_name(PickleValue::Kind kind) noexcept;
 
-/// The contents of a pickle. Nothing is called or imported: the names of tensors, storages,
-/// parameters and OrderedDict are known here, and any other is refused. A dict's attributes, such
-/// as a state dict's _metadata, are left out. Values may refer to each other in circles.
+/// The contents of a pickle. Nothing is called or imported: only the names of tensors, storages,
+/// parameters and OrderedDict are accepted. A dict's attributes, such as a state dict's _metadata,
+/// are left out. Values may refer to each other in circles.
 ///
 /// Memory and time are linear in the bytes: at most some hundred thousand values, marks, memoised
 /// values, and values on the stack.
 ///
-/// Format: Python's Lib/pickletools.py, protocols 2 to 5; what torch's classes reduce to:
+/// Format: Python's Lib/pickletools.py, protocols 2 to 5; for the pickles of torch's classes,
 /// torch/_utils.py.
 class Pickle {
  public:
   /// The pickle that `bytes` begins with. Keeps references into `bytes`.
-  /// @param path for sentences
+  /// @param path for messages
   /// @throws Error{data}
   Pickle(std::span<const std::byte> bytes, const std::string& path);
 

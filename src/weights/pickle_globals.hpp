@@ -13,10 +13,10 @@ namespace eqt::weights {
 
 enum class Global : std::uint8_t {
   ordered_dict,
-  tensor,     // a function that makes one of (storage, offset, sizes, strides, ...)
-  parameter,  // one that makes one of (tensor, ...)
-  type_tag,   // one that returns its first argument
-  size,       // torch.Size: a tuple of one
+  tensor,     // a function that makes a tensor of (storage, offset, sizes, strides, ...)
+  parameter,  // a function that makes a parameter of (tensor, ...)
+  type_tag,   // a function that returns its first argument
+  size,       // torch.Size, made of a tuple
   storage,    // a class of storages
 };
 
@@ -26,7 +26,7 @@ struct KnownGlobal {
   ElementType type = {};  // of a class of storages
 };
 
-/// Nothing: not on the list.
+/// Empty if the name is not accepted.
 std::optional<KnownGlobal> find_global(std::string_view module, std::string_view name);
 
 }  // namespace eqt::weights

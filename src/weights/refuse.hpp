@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How this room says that a file is not what it takes. Private to this room.
+// The error for files that are no weights. Private to this room.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace eqt::weights {
 
-/// @throws Error{data}: what the file must be, `reason` why it is not, and how to write one
+/// @throws Error{data} with the expected format, `reason`, and how to write such a file
 [[noreturn]] void refuse_file(const std::string& path, const std::string& reason);
 
 template <typename... Args>

@@ -25,7 +25,7 @@ std::string shown(const PickleValue& value) {
   return std::string(kind_name(value.kind));
 }
 
-/// The dict of tensors: the root, or what it has under a usual name.
+/// The dict of tensors: the root, or one of its members with a usual name.
 const PickleValue& find_dict(const Pickle& pickle, const std::string& path) {
   const PickleValue& root = pickle.root();
   if (root.kind != ValueKind::dict) refuse(path, "found {}", kind_name(root.kind));
@@ -46,10 +46,10 @@ std::vector<std::int64_t> numbers_of(const Pickle& pickle, ValueId tuple) {
   return numbers;
 }
 
-/// Whether the storage holds what the sizes and strides reach.
+/// True if all elements are inside the storage.
 bool lies_in_storage(const Tensor& tensor, std::int64_t elements) {
   if (std::ranges::find(tensor.sizes, 0) != tensor.sizes.end()) return true;
-  std::int64_t left = elements - 1 - tensor.offset;  // [elements] behind the first one
+  std::int64_t left = elements - 1 - tensor.offset;  // [elements] after the first one
   if (tensor.offset >= elements) return false;
   for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
     const std::int64_t steps = tensor.sizes[i] - 1, stride = tensor.strides[i];
@@ -78,7 +78,7 @@ Tensor make_tensor(const TorchFile& file, std::string_view name, const PickleVal
   return tensor;
 }
 
-/// Takes a prefix of all names from them.
+/// Removes a prefix that all names have.
 void strip(std::vector<Tensor>& tensors, std::string_view prefix) {
   const auto has = [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); };
   if (tensors.empty() || !std::ranges::all_of(tensors, has)) return;
@@ -114,14 +114,15 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
     room /= static_cast<std::size_t>(size);
   }
   EQT_CHECK(room == bytes, "room for elements of {} bytes instead of {}", room, bytes);
-  // Trailing dimensions that lie row by row already are one run.
+  // Trailing dimensions that are contiguous are copied as one run.
   std::size_t outer = tensor.sizes.size();
   std::int64_t run = 1;  // [elements]
   while (outer > 0 && (tensor.strides[outer - 1] == run || tensor.sizes[outer - 1] == 1))
     run *= tensor.sizes[--outer];
   const std::size_t run_bytes = static_cast<std::size_t>(run) * bytes;
   std::vector<std::int64_t> index(outer, 0);
-  // [elements] Unsigned: behind the last one a step may leave the storage, and the next comes back.
+  // [elements] Unsigned, because after the last element a step may leave the storage before the
+  // next one returns.
   auto from = static_cast<std::size_t>(tensor.offset);
   for (std::size_t done = 0; done < out.size(); done += run_bytes) {
     std::memcpy(out.data() + done, tensor.storage.data() + from * bytes, run_bytes);

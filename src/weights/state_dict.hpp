@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of weights: named tensors, read without trusting a byte of it. No torch.
+// A file of weights: named tensors. Every byte is checked. No torch.
 
 #pragma once
 
@@ -23,13 +23,13 @@ struct Tensor {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;   // [elements], none negative
   std::int64_t offset = 0;             // [elements] of the first one in the storage
-  std::span<const std::byte> storage;  // holds every element that sizes and strides reach
+  std::span<const std::byte> storage;  // contains all elements
 };
 
-/// Writes the elements row by row. @pre out has room for exactly all of them
+/// Writes the elements row by row. @pre out has exactly their size
 void copy_row_major(const Tensor& tensor, std::span<std::byte> out);
 
-/// A name from a file, fit for a terminal: ASCII and short.
+/// A name from a file, made safe for a terminal: ASCII and short.
 std::string printable(std::string_view text);
 
 /// A file that torch.save wrote: a dict of tensors, a state dict with its metadata, or a dict that
@@ -38,11 +38,11 @@ std::string printable(std::string_view text);
 /// DistributedDataParallel or torch.compile, is left out.
 class StateDict {
  public:
-  /// @param path for sentences
+  /// @param path for messages
   /// @throws Error{data} of one sentence
   StateDict(std::vector<std::byte> file, const std::string& path);
 
-  /// In the file's order, each name once; valid as long as this object.
+  /// In the file's order, each name once; valid as long as this object exists.
   std::span<const Tensor> tensors() const { return tensors_; }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 using ValueKind = PickleValue::Kind;
 
-// Pickles of 0x1950a86a20f9469cfc6c and of the protocol 1001.
+// Two pickles: 0x1950a86a20f9469cfc6c and the protocol 1001.
 constexpr std::array<std::uint8_t, 21> kStreamHead = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
                                                       0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19,
                                                       0x2e, 0x80, 0x02, 0x4d, 0xe9, 0x03, 0x2e};

@@ -20,18 +20,19 @@ namespace eqt::weights {
 /// _legacy_save).
 class TorchFile {
  public:
-  /// @param path for sentences
-  /// @throws Error{data}; every storage that the pickle names is there, whole and undamaged
+  /// @param path for messages
+  /// @throws Error{data} unless every storage that the pickle names is complete and undamaged
   TorchFile(std::vector<std::byte> file, const std::string& path);
 
   const Pickle& pickle() const { return pickle_; }
-  /// All bytes of a storage of the pickle. Fewer than it has elements of: the file holds no more.
+  /// All bytes of a storage of the pickle. They may be fewer than its elements need, if the file
+  /// has no more.
   std::span<const std::byte> bytes_of(const PickleValue& storage) const;
 
  private:
   using Storages = std::unordered_map<std::string_view, std::span<const std::byte>>;
   struct Parts {
-    std::vector<std::vector<std::byte>> held;  // what pickle and storages refer to
+    std::vector<std::vector<std::byte>> held;  // referred to by pickle and storages
     Pickle pickle;
     Storages storages;  // by key
   };

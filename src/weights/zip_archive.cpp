@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostRecords = 1 << 18;  // far above what networks have
 
-/// Why libzip does not open it, or cannot read on.
+/// The reason of a libzip error.
 std::string reason_of(zip_error_t& error) {
   switch (zip_error_code_zip(&error)) {
     case ZIP_ER_NOZIP:
@@ -32,9 +32,9 @@ std::string reason_of(zip_error_t& error) {
   refuse_file(path, reason);
 }
 
-/// @throws Error{data} for what is no consistent archive
+/// @throws Error{data} if it is no consistent archive
 zip* open_archive(std::span<const std::byte> file, const std::string& path) {
-  // To libzip nothing is an archive without records.
+  // For libzip an empty file is an archive without records.
   if (file.empty()) refuse(path, "it is no whole zip archive");
   zip_error_t error;
   zip_error_init(&error);
@@ -64,7 +64,7 @@ ZipArchive::ZipArchive(std::span<const std::byte> file, const std::string& path)
   std::uint64_t left = file.size();
   for (std::int64_t index = 0; index < count; ++index) {
     records_.push_back(stored_record(static_cast<std::uint64_t>(index)));
-    // Records that overlap could be a file many times its size.
+    // Overlapping records could expand to many times the file's size.
     if (records_.back().bytes > left) refuse(path_, "its records have more bytes than the file");
     left -= records_.back().bytes;
   }
@@ -101,7 +101,7 @@ std::vector<std::byte> ZipArchive::read(const Record& record) const {
   if (file == nullptr) refuse_file(path_, reason_of(*zip_get_error(archive_.get())));
   std::vector<std::byte> bytes(record.bytes);
   std::byte behind{};
-  // libzip compares the checksum when it is asked for what lies behind the last byte.
+  // libzip compares the checksum when a read passes the last byte.
   if (zip_fread(file.get(), bytes.data(), bytes.size()) !=
           static_cast<std::int64_t>(bytes.size()) ||
       zip_fread(file.get(), &behind, 1) != 0) {

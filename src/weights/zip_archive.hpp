@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives from outside, read by libzip.
+// Reads zip archives with libzip.
 
 #pragma once
 
@@ -15,8 +15,8 @@ struct zip;  // libzip's
 
 namespace eqt::weights {
 
-/// The records of an archive in memory. torch.save stores them as they are; one that is compressed
-/// could grow a thousandfold and is refused.
+/// The records of an archive in memory. torch.save does not compress them. Compressed records are
+/// refused, because they could be a thousand times larger.
 class ZipArchive {
  public:
   struct Record {
@@ -25,7 +25,7 @@ class ZipArchive {
     std::size_t bytes = 0;
   };
 
-  /// Keeps references into `file` and to `path`, which is for sentences.
+  /// Keeps references into `file` and to `path`, which is for messages.
   /// @throws Error{data} unless libzip finds the archive consistent, every record is stored, all
   /// together have no more bytes than the file, and no two have the same name
   ZipArchive(std::span<const std::byte> file, const std::string& path);
@@ -35,7 +35,7 @@ class ZipArchive {
   /// Null if there is none of that name.
   const Record* find(std::string_view name) const;
   /// The record's bytes.
-  /// @throws Error{data} unless they are all there and have the record's checksum
+  /// @throws Error{data} unless they are complete and have the record's checksum
   std::vector<std::byte> read(const Record& record) const;
 
  private:
