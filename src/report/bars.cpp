@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the time of a step was used, and how many bits a value took: horizontal bars, one per group.
+// Seconds of a step by room, and bits per value: horizontal bars, one per group.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ struct Room {
   double RoomSeconds::*seconds;
 };
 
-// In an order in which neighbours have very different colours.
+// In an order that gives neighbours very different colours.
 constexpr std::array kRooms = {
     Room{"compute", &RoomSeconds::compute},   Room{"encode", &RoomSeconds::encode},
     Room{"transfer", &RoomSeconds::transfer}, Room{"decode", &RoomSeconds::decode},

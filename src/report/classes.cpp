@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which classes each rank trained on: a stacked bar per rank.
+// The classes that each rank trained on: a stacked bar per rank.
 
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ std::string partition_of(const Run& run) {
   return fmt::format("{}, {}, {} ranks", run.dataset, kind, run.class_histogram.size());
 }
 
-/// The share of its most frequent class in a rank's samples, the largest over ranks [%].
+/// The largest share of one class in a rank's samples, over all ranks [%].
 double greatest_share(const std::vector<std::vector<std::uint64_t>>& ranks) {
   double greatest = 0;
   for (const auto& classes : ranks) {

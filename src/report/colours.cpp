@@ -9,7 +9,7 @@
 namespace eqt::report {
 namespace {
 
-// Found in a greedy way: of all colours with enough contrast on both pages, each is the one with
+// Found by a greedy search: of all colours with enough contrast on both pages, each is the one with
 // the largest minimum distance from those before it, in OKLab (B. Ottosson, 2020), with and without
 // colour blindness (G. Machado, M. Oliveira, L. Fernandes, IEEE TVCG 15, 2009).
 constexpr std::array<std::string_view, 24> kColours = {
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 24> kColours = {
     "#6987ff", "#ff4b87", "#a55ac3", "#009687", "#d2001e", "#005af0", "#87873c", "#875a87",
     "#1e7800", "#e100b4", "#c35a69", "#c35aff", "#3c96c3", "#b400d2", "#ff0f3c", "#d269c3"};
 
-/// "" of a compressor that has none, or is unknown here: runs of other builds are read, too.
+/// "" if the compressor has none or is unknown, because runs of other builds are read, too.
 std::string_view own_colour(std::string_view compressor) {
   const codec::CompressorRow* const row = codec::CompressorRow::all().find(compressor);
   return row != nullptr ? row->colour : "";

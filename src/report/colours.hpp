@@ -10,25 +10,25 @@
 
 namespace eqt::report {
 
-// "#rrggbb". Both pages are those of page_style.hpp.
+// "#rrggbb": the backgrounds of page_style.hpp.
 inline constexpr std::string_view kLightPage = "#ffffff", kDarkPage = "#16181b";
 
 // For grids, and for everything that belongs to no group.
 inline constexpr std::string_view kNeutral = "#7b7b7b";
 
-/// Colours that colour-blind people can also tell apart, best among the first few.
+/// Colours that colour-blind people can distinguish, too; the first ones differ most.
 std::span<const std::string_view> colours();
 
 /// One for each index, repeated from the start.
 std::string_view colour(std::size_t index);
 
-/// Whether the compressor's row has a colour: one of colours(), the same in every plot.
+/// True if the compressor's row has a colour: one of colours(), the same in every plot.
 bool has_own_colour(std::string_view compressor);
 
-/// A compressor's own colour; of one that has none, such as a plugin, always the same of colours().
+/// A compressor's own colour. One without, such as a plugin, always gets the same of colours().
 std::string_view colour_of(std::string_view compressor);
 
-/// How a group looks in every plot of a report.
+/// The style of a group in all plots of a report.
 struct Style {
   std::string_view colour;
   std::size_t dash = 0;   // distinguishes lines of one colour

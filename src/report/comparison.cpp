@@ -59,7 +59,7 @@ Table table_of(const std::vector<Group>& groups, bool main) {
   return table;
 }
 
-/// Which groups are on the front, if any can be.
+/// Marks the groups on the Pareto front, if there is one.
 void add_pareto(const std::vector<Group>& groups, Table& table) {
   const std::vector<Standing> front = pareto_front(groups);
   if (groups.size() < 2 || std::ranges::none_of(front, &Standing::on_front)) return;
@@ -82,7 +82,7 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
   struct Point {
     Spread bytes, accuracy;
     bool known() const { return bytes.known > 0 && accuracy.known > 0; }
-    /// The place that is `luck` deviations better than the means.
+    /// The point that is `luck` deviations better than the means.
     Place at(double luck) const {
       return {bytes.mean - luck * bytes.deviation.value_or(0),
               accuracy.mean + luck * accuracy.deviation.value_or(0)};
@@ -95,7 +95,7 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
     return a.bytes <= b.bytes && a.accuracy >= b.accuracy &&
            (a.bytes < b.bytes || a.accuracy > b.accuracy);
   };
-  // Whether another group, with that much good luck, beats this one with as much bad luck.
+  // True if another group, better by that many deviations, beats this one, worse by as many.
   const auto is_beaten = [&](const Point& point, double luck) {
     return std::ranges::any_of(points, [&](const Point& other) {
       return &other != &point && other.known() && beats(other.at(luck), point.at(-luck));

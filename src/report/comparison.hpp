@@ -38,11 +38,11 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 
-/// For each group; those without bytes or accuracy are certainly not on the front. A group of one
-/// run has no bar and is taken at its mean.
+/// For each group; those without bytes or accuracy are certainly not on the front. For a group of
+/// one run the bar is its value.
 std::vector<Standing> pareto_front(const std::vector<Group>& groups);
 
-/// What a reader must know about the tables, a sentence each.
+/// What a reader must know about the tables, one sentence each.
 std::vector<std::string> warnings_of(const std::vector<Group>& groups);
 
 }  // namespace eqt::report

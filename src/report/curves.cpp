@@ -129,7 +129,7 @@ std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
   return curves;
 }
 
-/// Epochs are whole numbers: at most about ten tics, each at one of them.
+/// At most about ten tics, at whole numbers of epochs.
 std::string epoch_tics(const std::vector<Curve>& curves) {
   constexpr double kMostTics = 10;
   double last = 1;

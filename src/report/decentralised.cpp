@@ -56,7 +56,7 @@ Row row_of(const Run& run) {
   return row;
 }
 
-/// Groups that differ in something that the layout does not show get rows of their own.
+/// Groups that differ in settings that the layout does not show have separate rows.
 std::vector<Row> rows_of(const std::vector<Group>& groups) {
   std::vector<Row> rows;
   for (const Group& group : groups) {

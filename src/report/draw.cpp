@@ -20,7 +20,7 @@
 namespace eqt::report {
 namespace {
 
-// gnuplot processes at a time; more do not help on the boards that this program is for.
+// gnuplot processes at a time; more are not faster on small boards.
 constexpr int kAtOnce = 2;
 
 // Pixels of a PNG per unit of an SVG, so that it can be printed.

@@ -17,12 +17,13 @@ struct Drawn {
   std::vector<std::string> failed;  // sentences: drawings that failed, and why
 };
 
-/// Draws one at `path`, as .svg with its title and description in the file, or as .png.
+/// Draws one to `path`, as .svg with title and description, or as .png.
 /// @throws Error{usage} for another ending, Error{output} see metrics::run_gnuplot()
 void draw_file(const Drawing& drawing, const std::string& path);
 
 /// Draws each as NAME.svg and NAME.png in the folder, which must exist. Without gnuplot nothing is
-/// drawn and one sentence says so; if gnuplot fails, the drawing is left out and its message given.
+/// drawn, and `failed` says so. If gnuplot fails, the drawing is left out and `failed` has its
+/// message.
 /// @throws Error{output} if a file cannot be read back
 Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder);
 

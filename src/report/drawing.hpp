@@ -12,7 +12,7 @@ namespace eqt::report {
 
 struct Drawing {
   std::string name;              // of its files: letters, digits and hyphens
-  std::string title;             // what it shows
+  std::string title;             // of the plot
   std::string description = {};  // the important figures, for people who cannot see it
   std::string script = {};       // see metrics::run_gnuplot()
   int height = 420;              // for a width of kPlotWidth [pixels]
@@ -35,7 +35,7 @@ void draw_curves(const std::vector<Group>& groups, Drawings& drawings);
 void draw_bars(const std::vector<Group>& groups, Drawings& drawings);
 /// Accuracy against bytes, with the Pareto front.
 void draw_pareto(const std::vector<Group>& groups, Drawings& drawings);
-/// Which classes each rank trained on, once for each kind of partition.
+/// The classes that each rank trained on, once for each kind of partition.
 void draw_classes(const std::vector<Group>& groups, Drawings& drawings);
 
 }  // namespace eqt::report

@@ -15,9 +15,9 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;
 constexpr std::string_view kAbsent = "-";
-constexpr const char* kState = "state";  // not a config key: how far a run came
+constexpr const char* kState = "state";  // not a config key: the epochs that a run completed
 
-/// Whether a key affects where and how results are written, but not what is computed.
+/// True if a key affects where and how results are written, but not what is computed.
 bool is_irrelevant(std::string_view key) {
   constexpr std::array<std::string_view, 5> kKeys = {"name", "seed", "data.path", "train.paranoid",
                                                      "synchronization.timeout_seconds"};
@@ -26,7 +26,7 @@ bool is_irrelevant(std::string_view key) {
   return std::ranges::find(kKeys, key) != kKeys.end() || std::ranges::any_of(kRooms, begins);
 }
 
-/// "finished", or as far as it came.
+/// "finished", or the last epoch.
 std::string state_of(const Run& run) {
   if (run.finished) return "finished";
   std::string text = fmt::format("unfinished, epoch {}", run.outcome.epochs);
@@ -80,7 +80,7 @@ std::size_t rank_in_labels(const std::string& key) {
   return static_cast<std::size_t>(std::ranges::find(kFirst, key) - kFirst.begin());
 }
 
-/// "qsgd", "bits 4", "ranks 2"; empty for what is usual or missing.
+/// "qsgd", "bits 4", "ranks 2"; empty for default or missing values.
 std::string label_part(const std::string& key, const std::string& value) {
   if (value == kAbsent) return "";
   if (key == "compressor.name") return compressor_words(value);

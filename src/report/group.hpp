@@ -10,7 +10,7 @@
 
 namespace eqt::report {
 
-/// Runs with equal settings, all finished or all as far as the same epoch.
+/// Runs with equal settings, all finished or all with the same last epoch.
 struct Group {
   std::string label;             // as short as possible to be unique
   std::vector<const Run*> runs;  // at least one
@@ -29,8 +29,8 @@ struct Group {
 };
 
 /// Groups in the order of their labels. Runs are not distinguished by their name, their seed, the
-/// place of their data and results, or their output; nor by a key that only some runs have, such as
-/// those of an older program, if all that have it agree. `runs` must outlive the groups.
+/// place of their data and results, or their output; nor by a key that only some runs have (runs of
+/// an older program have fewer), if all that have it agree. `runs` must outlive the groups.
 std::vector<Group> groups_of(const std::vector<Run>& runs);
 
 /// @throws Error{usage} for runs of different data sets, whose accuracies cannot be compared

@@ -15,7 +15,7 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
   return text;
 }
 
-/// `text` without its elements of one name, in one pass, since a drawing may have thousands of
+/// `text` without its elements of one name, in one pass, because a drawing may have thousands of
 /// them.
 std::string without_elements(std::string_view text, const std::string& name) {
   const std::string begin = "<" + name + ">", end = "</" + name + ">";
@@ -51,7 +51,7 @@ std::string_view content_of(std::string_view file, std::string_view& open_tag) {
   return file.substr(content, end - content);
 }
 
-/// viewBox="0 0 640 420", or nothing.
+/// viewBox="0 0 640 420", or empty.
 std::string_view view_box_of(std::string_view open_tag) {
   const std::size_t begin = open_tag.find("viewBox=\"");
   if (begin == std::string_view::npos) return "";
@@ -70,7 +70,7 @@ std::string inline_svg(std::string_view file, std::string_view prefix, std::stri
       "<svg {0} role=\"img\" aria-labelledby=\"{1}title {1}desc\">\n<title "
       "id=\"{1}title\">{2}</title>\n<desc id=\"{1}desc\">{3}</desc>",
       view_box_of(open_tag), prefix, html_text(title), html_text(description));
-  // Only tags change, since a label may look like an attribute.
+  // Only tags are changed, because a label may look like an attribute.
   for (std::size_t at = 0; at < content.size();) {
     const std::size_t begin = std::min(content.find('<', at), content.size());
     const std::size_t end = std::min(content.find('>', begin), content.size() - 1) + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gnuplot's SVG as part of a page.
+// Embeds gnuplot's SVG into a page.
 
 #pragma once
 

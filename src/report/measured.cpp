@@ -19,7 +19,7 @@ int first_place(double x) { return static_cast<int>(std::floor(std::log10(x))); 
 int last_place(double deviation) {
   const int first = first_place(deviation);
   const double three = std::round(deviation / std::pow(10.0, first - 2));
-  constexpr double kTwoDigits = 354, kRoundsUp = 1000;  // 9.996 begins like 10
+  constexpr double kTwoDigits = 354, kRoundsUp = 1000;  // 9.996 is rounded to 10
   if (three >= kRoundsUp) return first;
   return three <= kTwoDigits ? first - 1 : first;
 }

@@ -12,8 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Records and configs have four levels. Deeper levels are dropped before anything walks through
-// them.
+// Records and configs have four levels. Deeper levels are dropped before any recursion.
 constexpr int kDeepest = 32;
 
 /// `text` with words that are not JSON replaced, outside strings.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members of JSON objects from outside: typed and checked; every error names the place.
+// Reads members of JSON objects from files: typed and checked; every error names the place.
 
 #pragma once
 
@@ -27,7 +27,7 @@ class Members {
   /// visible(). @throws Error{data} unless a string
   std::string text(const char* key) const;
   bool flag(const char* key) const;
-  /// Whether it exists and is null: a figure that was not finite, or did not apply.
+  /// True if it exists and is null: a figure that was not finite, or did not apply.
   bool is_null(const char* key) const;
   /// The object inside; an empty one if it is absent.
   Members inside(const char* key) const;

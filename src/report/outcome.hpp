@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a run ended, or how far it came.
+// The outcome of a run: its final figures, or those so far.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace eqt::report {
 
-/// From summary.json; figures that only epochs have come from those of `run`.
+/// From summary.json; figures that are only in epoch records are from those of `run`.
 Outcome outcome_of(const Members& summary, const Run& run);
 
 /// Of an unfinished run: sums and means over its epochs, and the loss of the last one.

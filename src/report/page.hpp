@@ -20,7 +20,7 @@ struct Page {
   std::string title;
   std::vector<std::string> warnings;
   std::vector<Table> results;    // what was compared
-  std::vector<Table> published;  // with published values beside ours
+  std::vector<Table> published;  // published values next to ours
   std::vector<Picture> pictures;
   std::vector<std::string> left_out;  // plots that were possible but not made, and why
   std::vector<Table> background;      // how the runs were made

@@ -16,7 +16,7 @@
 namespace eqt::report {
 namespace {
 
-/// The title of the row of this name; the name itself where there is none.
+/// The title of the row of this name; the name itself if there is none.
 template <typename Row>
 std::string title_of(std::string_view name) {
   const Row* const row = Row::all().find(name);

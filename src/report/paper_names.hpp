@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that papers use for what configs name.
+// The names in papers for the names in configs.
 
 #pragma once
 

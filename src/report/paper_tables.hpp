@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of papers in their own layout, with our runs beside the published values.
+// Tables of papers in their layout, with our runs next to the published values.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace eqt::report {
 std::vector<Table> published_tables(const std::vector<std::string>& names,
                                     const std::vector<Group>& groups);
 
-/// Seconds of a step (Cp, En, De, Tx, T; Sp: the change of T with more boards) beside published
+/// Seconds of a step (Cp, En, De, Tx, T; Sp: the change of T with more boards) next to published
 /// minutes of an epoch.
 Table scalability_table(const std::vector<Group>& groups);
 /// Test accuracy by network, data, scheme, its setting and boards.

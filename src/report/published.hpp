@@ -17,7 +17,7 @@ using PublishedRow = std::map<std::string, std::string, std::less<>>;
 
 struct PublishedTable {
   std::string source;                                           // its authors and number
-  std::vector<std::pair<std::string, std::string>> conditions;  // as stated there
+  std::vector<std::pair<std::string, std::string>> conditions;  // as stated in the paper
   std::vector<PublishedRow> rows;
 };
 

@@ -179,7 +179,7 @@ class RecordReader {
   std::string place() const { return fmt::format("{}:{}", visible(path_.string()), number_); }
 
   void take(const std::string& line, bool cut) {
-    // Most of a file is steps, and once there is an epoch they add nothing to it.
+    // Most lines are steps, which are not needed if there is an epoch.
     if (!cut && has_run_ && line.starts_with(kStepBegin)) return;
     const auto [json, words] = parse_lenient(line);
     if (json.is_discarded()) {
@@ -214,7 +214,7 @@ class RecordReader {
     run_.epochs.push_back(epoch);
   }
 
-  /// A run without an epoch is shown by its steps.
+  /// Only for a run without an epoch.
   void read_steps() {
     std::ifstream file(path_, std::ios::binary);
     Epoch epoch;
@@ -240,7 +240,8 @@ class RecordReader {
   bool has_run_ = false;
 };
 
-/// What a sweep set outside the config: its recipe is beside the run folder.
+/// Reads the settings of a sweep that are not in the config, from the recipe next to the run
+/// folder.
 void read_recipe(const fs::path& folder, Run& run) {
   fs::path name = folder;
   if (name.filename().empty()) name = name.parent_path();

@@ -21,7 +21,7 @@ std::vector<std::string> run_folders(const std::vector<std::string>& paths);
 /// @throws Error{data} if a file is no JSON, of another schema or malformed
 Run read_run(const std::string& folder);
 
-/// Whether a run has no record of the run itself.
+/// True if a run folder has no run record.
 bool is_empty(const Run& run);
 
 }  // namespace eqt::report

@@ -90,8 +90,8 @@ struct Format {
 constexpr std::array kFormats = {Format{"text", as_text, ""}, Format{"markdown", as_markdown, "- "},
                                  Format{"latex", as_latex, "% "}};
 
-/// The text for a terminal: results without details, published tables, warnings, and where the rest
-/// is.
+/// The text for a terminal: results without details, published tables, warnings, and the path of
+/// the rest.
 std::string answer_of(const Page& page, const fs::path& out, std::size_t plots,
                       const std::string& name) {
   const Format& format = *std::ranges::find(kFormats, name, &Format::name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes tables, plots and one page from run folders.
+// Makes tables, plots and an HTML page from run folders.
 
 #pragma once
 
@@ -23,7 +23,7 @@ std::vector<std::string> answer_formats();
 std::vector<std::string> table_names();
 
 /// Reads the runs, writes report.html, tables (.txt, .csv, .md, .tex) and plots (.svg, .png) to the
-/// request's folder, and returns the text to print: the tables and where the rest is, or JSON.
+/// request's folder, and returns the text to print: the tables and the path of the rest, or JSON.
 /// Without gnuplot there are no plots, and the text says so.
 /// @throws Error{usage} for paths that are no folders and for runs of different data sets,
 /// Error{data} for runs that cannot be read, Error{output} if a file cannot be written

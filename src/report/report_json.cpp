@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Raised when a key changes its meaning or is removed.
+// Increased when a key changes its meaning or is removed.
 constexpr int kSchema = 1;
 
 Json json_of(const Figure& figure) { return figure ? Json(*figure) : Json(nullptr); }

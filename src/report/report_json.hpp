@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report for programs.
+// The report as JSON.
 
 #pragma once
 

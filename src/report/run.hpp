@@ -24,7 +24,7 @@ struct Epoch {
   std::uint64_t sent_bytes = 0;  // of all ranks
 };
 
-/// How a run ended, or its present state: from its summary, or from its epochs.
+/// The outcome of a run, from its summary, or so far, from its epochs.
 struct Outcome {
   std::uint64_t epochs = 0, steps = 0;
   Figure train_loss, test_accuracy, best_test_accuracy, test_loss;
@@ -48,14 +48,14 @@ struct Run {
   std::uint64_t parameters = 0, train_samples = 0, test_samples = 0;
   std::uint64_t steps_per_epoch = 0, total_steps = 0, planned_epochs = 0;
   bool finished = false;
-  bool emulated = false;   // computing was a wait
-  bool simulated = false;  // one process played all ranks
-  // The resolved config, as dotted keys and JSON values, and what was set outside it ("ranks").
+  bool emulated = false;   // ranks waited instead of computing
+  bool simulated = false;  // one process computed for all ranks
+  // The resolved config, as dotted keys and JSON values, and settings outside the config ("ranks").
   std::map<std::string, std::string> settings;
   std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]
   std::vector<Epoch> epochs;
   Outcome outcome;
-  std::vector<std::string> remarks;  // what a reader should know, a sentence each
+  std::vector<std::string> remarks;  // what a reader should know, one sentence each
 
   /// A setting as in the config, strings without quotes; `otherwise` if it is missing.
   std::string setting(const std::string& key, const std::string& otherwise = "") const;

@@ -29,7 +29,7 @@ bool is_run_folder(const fs::path& folder) {
 void collect(const fs::path& folder, int depth, std::vector<fs::path>& found) {
   if (is_run_folder(folder)) {
     found.push_back(folder);
-    return;  // below are only checkpoints and reports
+    return;  // subfolders have only checkpoints and reports
   }
   if (depth == kDeepest) return;
   std::error_code error;

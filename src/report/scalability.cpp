@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Table 3 of the ElastiQuant presentation: how time is used as boards are added.
+// Table 3 of the ElastiQuant presentation: seconds of a step by number of boards.
 
 #include <fmt/format.h>
 
@@ -44,8 +44,7 @@ const PublishedRow* published_of(const Row& row) {
   return nullptr;
 }
 
-/// In the published order of schemes, then by boards. Rows that would look the same get their
-/// label.
+/// In the published order of schemes, then by boards. Rows that would look the same have a label.
 std::vector<Row> rows_of(const std::vector<Group>& groups) {
   std::vector<Row> rows;
   std::map<std::tuple<std::string, std::string, int>, int> alike;

@@ -74,7 +74,7 @@ std::string point_style(const Style& style) {
 }
 
 std::string frame(std::string_view title, std::string_view x, std::string_view y, Key key) {
-  // If there is a key, the title is the key's own, since gnuplot would put the key above any other.
+  // If there is a key, it has the title, because gnuplot would put the key above a separate title.
   const char* head = key == Key::none
                          ? "set key off\nset title"
                          : "set key tmargin center horizontal samplen 2.5 font ',12' title";
@@ -151,7 +151,7 @@ std::string bars_script(const std::vector<std::string>& series, const std::vecto
   constexpr double kShare = 0.8;  // of a row
   std::vector<std::string> labels;
   std::string data;
-  double least = 0;  // of all that are positive
+  double least = 0;  // smallest positive value
   for (std::size_t i = 0; i < rows.size(); ++i) {
     labels.push_back(rows[i].first);
     data += fmt::format("{}", i);

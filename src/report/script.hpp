@@ -14,10 +14,10 @@
 
 namespace eqt::report {
 
-// More lines than these cannot be told apart.
+// More lines could not be distinguished.
 inline constexpr std::size_t kMostCurves = 24;
 
-// Width of every drawing: narrow enough that its letters are readable on a telephone [pixels].
+// Width of every drawing: narrow enough to be readable on a telephone [pixels].
 inline constexpr int kPlotWidth = 480;
 
 /// A number as data; "NaN", which leaves a gap, if there is none.
@@ -43,7 +43,7 @@ std::string logarithmic(bool x, bool y);
 /// Height of a plot whose key has these labels [pixels].
 int height_with_key(const std::vector<std::string>& labels);
 
-/// Whether positive values are so far apart that only a logarithmic axis shows them.
+/// True if positive values differ so much that they need a logarithmic axis.
 bool wants_logarithm(const std::vector<double>& values);
 
 /// A curve. A point without y interrupts it; low and high, if given, are a band around it.
@@ -67,8 +67,8 @@ int height_of_bars(const std::vector<std::string>& labels, std::size_t bars_in_a
 /// A row of bars: one for each series; NaN: none.
 using BarRow = std::pair<std::string, std::vector<double>>;
 
-/// Data and the command that plots them: in each row a bar for each series, under one another.
-/// Behind frame().
+/// Data and the command that plots them: in each row one bar per series, one below the other. To be
+/// used after frame().
 std::string bars_script(const std::vector<std::string>& series, const std::vector<BarRow>& rows,
                         bool logarithmic);
 

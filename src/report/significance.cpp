@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether test accuracies differ from float32's by more than seeds do.
+// Tests whether accuracies differ from float32's by more than they differ between seeds.
 
 #include <fmt/format.h>
 

@@ -29,7 +29,7 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
   return right ? space + text : text + space;
 }
 
-// As a part of the mean: smaller deviations come from sums of doubles, not from runs.
+// Relative to the mean: smaller deviations are rounding errors of sums, not differences of runs.
 constexpr double kSmallest = 1e-12;
 
 std::string csv_number(Figure value) { return value ? fmt::format("{}", *value) : ""; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table, made once and written in five ways.
+// A table that can be written in five formats.
 
 #pragma once
 
@@ -32,7 +32,7 @@ struct Table {
   std::vector<std::string> notes;       // sentences below it
 };
 
-/// How a number is shown: as many digits after the point, or significant ones.
+/// Digits of a number: after the decimal point, or significant ones.
 struct Digits {
   int after_point = -1;  // -1: `significant` digits instead
   int significant = 3;
@@ -40,7 +40,7 @@ struct Digits {
 
 std::string number_text(double value, Digits digits);
 
-inline constexpr const char* kNothing = "-";  // what a cell without a value shows
+inline constexpr const char* kNothing = "-";  // text of a cell without a value
 
 Cell text_cell(std::string text);
 /// "-" if empty.

@@ -21,7 +21,7 @@ std::size_t length_of(unsigned char first) {
 }
 
 struct Character {
-  std::size_t bytes;   // that it takes
+  std::size_t bytes;   // length
   std::uint32_t code;  // 0: not UTF-8
 };
 
@@ -49,7 +49,7 @@ bool is_shown(std::uint32_t code) {
   return !control && !breaks_line && !turns;
 }
 
-/// `text` with each character replaced for which there is a replacement.
+/// `text` with the characters replaced that have a replacement.
 template <typename Replace>
 std::string replaced(std::string_view text, Replace replacement) {
   std::string result;
@@ -106,7 +106,8 @@ std::string_view markdown_escape(char c) {
   }
 }
 
-/// Also what ligatures would change, and "[", which ends a row's "\\\\" where it stands behind it.
+/// Also characters that ligatures would change, and "[", which would be an argument after a row's
+/// "\\\\".
 std::string_view latex_escape(char c) {
   switch (c) {
     case '\\':
@@ -182,7 +183,7 @@ std::string html_text(std::string_view text) { return replaced(text, html_entity
 std::string markdown_text(std::string_view text) { return replaced(text, markdown_escape); }
 
 std::string latex_text(std::string_view text) {
-  // Old engines do not know U+FFFD and U+2026, and "±" is not a letter of the text either.
+  // Old engines do not have U+FFFD and U+2026, nor "±" as text.
   std::string latex = replaced(text, latex_escape);
   for (const auto& [from, to] :
        std::initializer_list<std::pair<std::string_view, std::string_view>>{

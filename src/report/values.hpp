@@ -14,7 +14,7 @@ namespace eqt::report {
 using TextOf = std::function<std::string(const Run&)>;
 
 /// The values of all runs, each once, in order of appearance: "a, b and 3 more";
-/// values with commas of their own have semicolons between them.
+/// values that contain commas are separated by semicolons.
 std::string values_of(const std::vector<const Run*>& runs, const TextOf& of);
 
 /// A key of the config.

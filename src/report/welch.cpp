@@ -52,7 +52,7 @@ std::optional<Welch> welch_test(const Spread& a, const Spread& b) {
   Welch test;
   test.error = std::sqrt(sum);
   test.t = (a.mean - b.mean) / test.error;
-  // Parts of the sum, so that squares of small variances do not vanish.
+  // Relative to the sum, so that squares of small variances do not underflow.
   const double share_a = of_a / sum, share_b = of_b / sum;
   test.degrees = 1 / (share_a * share_a / (count(a) - 1) + share_b * share_b / (count(b) - 1));
   test.p = student_two_sided(test.t, test.degrees);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether two means differ by more than their runs do.
+// Welch's t-test: whether two means differ by more than their runs do.
 
 #pragma once
 
@@ -22,7 +22,7 @@ struct Welch {
 /// runs, t = (a - b) / sqrt(s_a^2 / n_a + s_b^2 / n_b) and degrees = (s_a^2 / n_a + s_b^2 / n_b)^2
 /// /
 ///           ((s_a^2 / n_a)^2 / (n_a - 1) + (s_b^2 / n_b)^2 / (n_b - 1)).
-/// Empty where one of them has fewer than two figures, or neither has a deviation.
+/// Empty if one of them has fewer than two figures, or neither has a deviation.
 std::optional<Welch> welch_test(const Spread& a, const Spread& b);
 
 /// P(|T| >= |t|) of Student's distribution: I_x(degrees / 2, 1 / 2) at x = degrees / (degrees +

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many bits a bucket's codes take: exactly in expectation, in bounds that always hold, and as
-// papers estimate it.
+// Bits of a bucket's codes: exact expectations, bounds that always hold, and estimates of papers.
 //
 // Source   W1, W2: Alistarh et al., NeurIPS 2017, arXiv:1610.02132, with a count of nonzeros in W1;
 //          W3: Faghri et al., NeurIPS 2020, arXiv:2010.12460, theorem 3; the bounds of W1 and W2
@@ -23,7 +22,7 @@
 namespace eqt::theory {
 
 inline constexpr double kNormBits = 32;
-/// At most: mode and padding of an entropy coded bucket; a fixed one has only the padding.
+/// The most bits for mode and padding of an entropy coded bucket; a fixed one has only the padding.
 inline constexpr double kFramingBits = 2 + 7;
 
 /// Expected lengths for one bucket of given values [bits], including the norm; a bucket of zeros
@@ -52,7 +51,7 @@ ExpectedBits expected_bits_of_run(const LevelScheme& scheme, std::span<const flo
 std::vector<double> index_shares(const LevelScheme& scheme, std::span<const float> bucket);
 /// -sum p log2 p.
 double entropy_of(std::span<const double> shares);
-/// Bits per symbol of Huffman's code for these shares; a symbol that is alone takes one bit.
+/// Bits per symbol of Huffman's code for these shares; a single symbol takes one bit.
 double huffman_bits_of(std::span<const double> shares);
 
 /// nbar = min(l_1^-2 + sqrt(d) / l_1, d) under the L2 norm, d under the maximum norm: the largest
@@ -69,7 +68,7 @@ struct BitBounds {
 BitBounds bit_bounds(const LevelScheme& scheme, std::size_t d);
 
 /// The smallest bound of the containers that a coding may choose from, with the framing of one
-/// bucket. rANS alone has no bound, because the ends of its states have no simple one.
+/// bucket. rANS alone has no bound, because there is no simple one for its final states.
 std::optional<double> bucket_bound(const LevelScheme& scheme, std::size_t d, codec::Coding coding);
 
 /// Upper hull of the points (k, L(k)), k = 1 ... 2^17 at least and up to `most`.

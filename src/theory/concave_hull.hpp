@@ -13,7 +13,7 @@ class ConcaveHull {
   /// @pre points are sorted by x, which are distinct; at least one
   explicit ConcaveHull(const std::vector<std::pair<double, double>>& points);
 
-  /// The hull at x; left of the first point and right of the last one, the values of those points.
+  /// The hull at x; outside the points, the value at the nearest one.
   double operator()(double x) const;
 
   const std::vector<std::pair<double, double>>& corners() const { return corners_; }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that training provably needs, and the bits it sends in them.
+// Bounds of the steps that training needs, and the bits that it sends in them.
 //
 // M ranks average independent unbiased gradients that were quantised with E|Q(g) - g|^2 <= e |g|^2.
-// With E|g - grad f|^2 <= sigma^2 and E|g|^2 <= B the mean has a variance of at most
-// (sigma^2 + e B) / M around grad f: all that quantising changes in the theorems.
+// With E|g - grad f|^2 <= sigma^2 and E|g|^2 <= B the mean has a variance of at most (sigma^2 + e
+// B) / M around grad f. Quantisation changes nothing else in the theorems.
 //
 // Source   convex: S. Bubeck, "Convex Optimization", 2015, theorem 6.3; used by Alistarh et al.,
 //          NeurIPS 2017, theorem 3.4
 //          non-convex: derived in theory/THEORY.md; the form of Ghadimi and Lan, SIAM J. Optim.
 //          2013
 //          heavy ball, non-convex: H. Yu, R. Jin, S. Yang, ICML 2019
-//          momentum, convex: T. Yang, Q. Lin, Z. Li, arXiv:1604.03257 (constants as remembered, not
-//          checked against its text)
+//          momentum, convex: T. Yang, Q. Lin, Z. Li, arXiv:1604.03257 (constants not compared with
+//          its text)
 // Symbols  L smoothness; D = f(x_0) - f*; R >= |x_0 - x*|; e compressor's variance bound
 
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace eqt::theory {
 
-/// What is known of the problem. 0 means that a number was not given.
+/// The problem's constants. 0 means that a number was not given.
 struct Problem {
   double smoothness = 0;     // L
   double radius = 0;         // R, of the set that is projected onto
@@ -33,7 +33,7 @@ struct Problem {
   int ranks = 1;             // M
 };
 
-/// The costs and savings of quantising.
+/// The compressor's variance and bits.
 struct Quantised {
   double variance = 0;       // e; 0: exact
   double bits_per_step = 0;  // of one rank's message
@@ -67,7 +67,7 @@ Guarantee heavy_ball_guarantee(const Problem& problem, double compressor_varianc
 Guarantee convex_momentum_guarantee(const Problem& problem, double compressor_variance,
                                     double momentum, bool nesterov, double steps);
 
-/// A number of steps above this is of no practical use.
+/// More steps have no practical meaning.
 inline constexpr double kMostSteps = 1e18;
 
 /// The smallest whole number of steps whose bound is at most `target`; kMostSteps if there is none.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same for gossip: every rank has a model of its own and mixes it with its neighbours'.
+// The same for gossip: every rank has its own model and mixes it with those of its neighbours.
 //
-// Source   derived in theory/THEORY.md, for models that travel as they are and for differences that
-//          an unbiased compressor quantises (DCD-PSGD: H. Tang et al., NeurIPS 2018,
+// Source   derived in theory/THEORY.md, for models that are sent uncompressed and for differences
+//          that an unbiased compressor quantises (DCD-PSGD: H. Tang et al., NeurIPS 2018,
 //          arXiv:1803.06443); CHOCO: A. Koloskova, S. Stich, M. Jaggi, ICML 2019, arXiv:1902.00340
 // Symbols  W mixing matrix, symmetric and doubly stochastic; rho = |W - J|_2 < 1; mu = |I - W|_2;
 //          z^2 >= (1/n) sum |grad f_i - grad f|^2; e the compressor's variance bound
@@ -26,7 +26,7 @@ struct Mixing {
 Guarantee gossip_guarantee(const Problem& problem, const Mixing& mixing, double heterogeneity,
                            double compressor_variance, double steps);
 
-/// (1 - rho) / (8 mu^2): the e up to which gossip_guarantee() holds.
+/// (1 - rho) / (8 mu^2): the largest e for which gossip_guarantee() holds.
 double largest_gossip_variance(const Mixing& mixing);
 /// (1 - rho)^2 / (4 mu^2), DCD-PSGD's own condition (strict), for comparison.
 double published_gossip_variance(const Mixing& mixing);

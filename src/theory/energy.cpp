@@ -136,7 +136,7 @@ HonestEnergy honest_energy(const NetworkShape& shape, int batch, Phase phase, Ra
   const Moved moved = moved_values(shape, batch);
   const double access = low ? costs.access8 : costs.access32;
   const double pass = (moved.activations + moved.weights) * access;
-  // The backward pass moves the gradients of everything that the forward pass moved. Gradients of
+  // The backward pass moves a gradient for everything that the forward pass moved. Gradients of
   // weights need the activations again, in float32. The update reads weight, gradient and momentum,
   // and writes two of them.
   energy.memory = pass;

@@ -3,7 +3,7 @@
 //
 // Source   costs: M. Horowitz, "Computing's energy problem", ISSCC 2014 (45 nm); counts: S. A.
 //          Aketi, S. Kodge, K. Roy, "Low precision decentralized distributed training over IID and
-//          non-IID data", Neural Networks 155 (2022), section 5, with slips mended
+//          non-IID data", Neural Networks 155 (2022), section 5, with corrections
 //          (theory/THEORY.md)
 // Symbols  b images of a batch; Ci, Co channels; K kernel; L side of the input, O of the output
 
@@ -24,7 +24,7 @@ struct OperationCosts {
 };
 
 enum class Phase { training, inference };
-/// The normalisation layers that the counts know: range batch norm with ReLU, and range EvoNorm.
+/// The normalisation layers that can be counted: range batch norm with ReLU, and range EvoNorm.
 enum class RangeNorm { batch, evo };
 enum class Precision { float32, int8 };
 

@@ -69,7 +69,7 @@ class TwoCells {
 AdversarialVector of_l2_norm(const LevelScheme& scheme) {
   const auto d = static_cast<double>(scheme.bucket_size);
   const std::size_t cells = scheme.levels.size() - 1;
-  // First with all values in one cell: equal values.
+  // Starts with all values in one cell, which are equal.
   AdversarialVector worst{
       .heads = 0, .head = 0, .bodies = scheme.bucket_size, .body = 1 / std::sqrt(d)};
   double largest = d * rounding_variance(scheme.levels, worst.body);

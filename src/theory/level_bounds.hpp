@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a level table guarantees for every vector, and the vector that comes nearest to the bound.
+// Bounds of a level table for every vector, and the vector that comes nearest to the bound.
 //
 // Source   theorem 2 of F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, with the infimum in
 //          closed form; the dual of the worst case: codec/COMPRESSORS.md, "Level tables"
@@ -41,7 +41,7 @@ struct AdversarialVector {
 
 /// Maximum norm: one value of 1 and the others r = tau_j / (2 (1 + e)), which reaches the worst
 /// case e. L2: of all splits of d values into two cells the one with the largest variance; it is
-/// below the dual bound only because counts are whole.
+/// below the dual bound only because counts are integers.
 AdversarialVector adversarial_vector(const LevelScheme& scheme);
 
 /// Variance of rounding r, (l_(j+1) - r)(r - l_j) in its cell.

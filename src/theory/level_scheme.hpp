@@ -25,8 +25,7 @@ struct LevelScheme {
   int fixed_bits() const;
 };
 
-/// The table that the codec really rounds to: its levels in float32, as doubles. Empty for codecs
-/// without a table.
+/// The codec's levels, rounded to float32, as doubles. Empty for codecs without a table.
 std::optional<codec::Levels> levels_of(const codec::Compressor& compressor);
 
 /// Calls visit(bucket) for the consecutive buckets of d values; the last one may be shorter.

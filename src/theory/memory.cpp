@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kFloatBytes = 4;
 
-/// As in print: two decimals.
+/// Rounded to two decimals, as in the paper.
 double rounded(double mebibytes) { return std::round(100 * mebibytes) / 100; }
 
 std::uint64_t values_of(const std::vector<Map>& maps) {
@@ -43,7 +43,7 @@ std::uint64_t relu_values(const NetworkShape& shape) {
   return values;
 }
 
-/// Input and output of the layer where they are largest.
+/// The largest sum of a layer's input and output.
 std::uint64_t largest_layer(const NetworkShape& shape) {
   std::uint64_t most = 0;
   for (const Convolution& c : shape.convolutions)

@@ -10,7 +10,7 @@ void add_convolution(NetworkShape& shape, const Convolution& convolution) {
   shape.parameters +=
       std::uint64_t(convolution.in) * std::uint64_t(convolution.out) *
           std::uint64_t(convolution.kernel) * std::uint64_t(convolution.kernel) +
-      (convolution.bias ? 3 : 2) * std::uint64_t(convolution.out);  // the norm's two
+      (convolution.bias ? 3 : 2) * std::uint64_t(convolution.out);  // two of the norm
 }
 
 void add_linear(NetworkShape& shape, int in, int out) {

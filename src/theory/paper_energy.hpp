@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Energy and memory as published, to stand beside what is computed.
+// Published energy and memory, to be compared with computed values.
 //
 // Source   S. A. Aketi, S. Kodge, K. Roy, "Low precision decentralized distributed training over
 //          IID and non-IID data", Neural Networks 155 (2022), table 10: CHOCO-SGD in float32 and in
@@ -28,7 +28,7 @@ inline constexpr int kPublishedEnergyBatch = 32;
 /// @param model "resnet20", "resnet54" or "vgg11"
 theory::NetworkShape shape_of(std::string_view model);
 /// The network whose operations the table counts for `model`: for resnet54 one of 110 layers,
-/// though its memory is that of 50 layers.
+/// although its memory is that of 50 layers.
 theory::NetworkShape paper_energy_shape(std::string_view model);
 
 }  // namespace eqt::theory

@@ -10,7 +10,7 @@
 namespace eqt::theory {
 namespace {
 
-/// Mean and deviation of numbers, one at a time (Welford).
+/// Running mean and deviation (Welford).
 class Running {
  public:
   void add(double x) {
@@ -28,7 +28,7 @@ class Running {
   double mean_ = 0, squares_ = 0;
 };
 
-/// Passes one message after the other through the codec.
+/// Encodes and decodes one message after another.
 class Draws {
  public:
   Draws(const codec::Compressor& compressor, std::span<const float> values)

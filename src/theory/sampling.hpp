@@ -17,7 +17,7 @@ struct Sampled {
   double mean = 0;
   double deviation = 0;
   int draws = 0;
-  /// Standard error of the mean; 0 for a codec that draws nothing.
+  /// Standard error of the mean; 0 for a codec without random numbers.
   double standard_error() const;
 };
 

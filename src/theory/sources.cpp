@@ -24,7 +24,8 @@ constexpr std::array kSources{
     Source{"one-hot", "a single value that is not zero"},
 };
 
-// Each source is a stream of its own; its number must not change, since seeds depend on it.
+// Each source has its own stream. Its number must not change, because results for a seed depend on
+// it.
 constexpr std::uint32_t kFirstSlice = 0xF1000000u;
 
 /// `magnitude` or its negative.

@@ -11,7 +11,7 @@
 
 namespace eqt::theory {
 
-/// A name and a line about the distribution.
+/// A distribution: its name, and one line about it.
 struct Source {
   std::string_view name;
   std::string_view about;
@@ -19,8 +19,8 @@ struct Source {
 
 std::span<const Source> sources();
 
-/// `count` values. Sources have different scales; relative variances and code lengths do not depend
-/// on them.
+/// `count` values. Sources have different scales, which do not affect relative variances and code
+/// lengths.
 /// @throws Error{bug} for a name that is not in sources()
 std::vector<float> draw(std::string_view source, std::size_t count, std::uint64_t seed);
 

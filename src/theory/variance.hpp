@@ -15,8 +15,7 @@
 
 namespace eqt::theory {
 
-/// Sums over everything that was added: absolute values, so that buckets, tensors and ranks can be
-/// added up.
+/// Sums over values; absolute, so that buckets, tensors and ranks can be added.
 struct VarianceSums {
   double squares = 0;     // |v|^2
   double exact = 0;       // E|Q(v) - v|^2
@@ -32,7 +31,7 @@ struct VarianceSums {
   double theorem2_ratio() const { return squares > 0 ? theorem2 / squares : 0; }
 };
 
-/// One segment. Buckets that are shorter have their own, smaller bounds.
+/// The sums of one segment. Shorter buckets have smaller bounds.
 VarianceSums level_variance(const LevelScheme& scheme, std::span<const float> values);
 
 /// Values that are sent as float32 have no variance.
