@@ -13,10 +13,10 @@ eqt_mpi_test(gossip_adaptation RANKS 2 3 4 LINK eqt_train
   SOURCES mpi/gossip_adaptation_test.cpp)
 eqt_mpi_test(evaluator RANKS 1 2 3 4 5 LINK eqt_train eqt_xxhash SOURCES mpi/evaluator_test.cpp)
 eqt_mpi_test(final_rounds RANKS 2 3 4 5 8 LINK eqt_train SOURCES mpi/final_rounds_test.cpp)
-eqt_mpi_test(oversight RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/oversight_test.cpp)
+eqt_mpi_test(health_check RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/health_check_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
-eqt_mpi_test(averaging_in_turn RANKS 1 2 3 4 LINK eqt_train eqt_decoders
-  SOURCES mpi/averaging_in_turn_test.cpp)
+eqt_mpi_test(simulated_averaging RANKS 1 2 3 4 LINK eqt_train eqt_decoders
+  SOURCES mpi/simulated_averaging_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
   SOURCES mpi/power_sgd_test.cpp)
 target_compile_definitions(power_sgd PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

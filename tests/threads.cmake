@@ -2,7 +2,7 @@
 # Tests of what starts threads, for the preset tsan: label and target `threads`.
 
 set(threaded codec_parallel data_unit watchdog_unit comm_unit train_unit pairs_unit report_draw
-             comm engine trainer oversight damage folder_checkpointer asynchronous_gossip)
+             comm engine trainer health_check damage folder_checkpointer asynchronous_gossip)
 add_custom_target(threads DEPENDS ${threaded})
 string(JOIN "|" names ${threaded})
 get_property(tests DIRECTORY PROPERTY TESTS)

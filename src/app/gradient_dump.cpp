@@ -13,7 +13,7 @@
 namespace eqt::app {
 namespace {
 
-class GradientDump final : public train::GradientWatch {
+class GradientDump final : public train::GradientObserver {
  public:
   GradientDump(model::Replica& replica, const GradientDumpOptions& options)
       : replica_(replica),
@@ -27,7 +27,7 @@ class GradientDump final : public train::GradientWatch {
            folder_, error.message());
   }
 
-  bool begin(const train::WatchedStep& step, const data::Batch&) override {
+  bool begin(const train::ObservedStep& step, const data::Batch&) override {
     step_ = step;
     return step.done % options_.every == 0;
   }
@@ -52,13 +52,13 @@ class GradientDump final : public train::GradientWatch {
   GradientDumpOptions options_;
   std::string folder_;
   std::vector<float> values_;
-  train::WatchedStep step_;
+  train::ObservedStep step_;
 };
 
 }  // namespace
 
-std::unique_ptr<train::GradientWatch> make_gradient_dump(model::Replica& replica,
-                                                         const GradientDumpOptions& options) {
+std::unique_ptr<train::GradientObserver> make_gradient_dump(model::Replica& replica,
+                                                            const GradientDumpOptions& options) {
   return std::make_unique<GradientDump>(replica, options);
 }
 

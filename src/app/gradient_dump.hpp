@@ -9,7 +9,7 @@
 
 #include "core/layout.hpp"
 #include "model/replica.hpp"
-#include "train/gradient_watch.hpp"
+#include "train/gradient_observer.hpp"
 
 namespace eqt::app {
 
@@ -23,7 +23,7 @@ struct GradientDumpOptions {
 /// Writes the gradient of every `every`th step (metrics/gradient_file.hpp) when the step is done.
 /// Copies it as backward completes it, for ranks average in place.
 /// @throws Error{output} when the folder cannot be made; later whatever cannot be written
-std::unique_ptr<train::GradientWatch> make_gradient_dump(model::Replica& replica,
-                                                         const GradientDumpOptions& options);
+std::unique_ptr<train::GradientObserver> make_gradient_dump(model::Replica& replica,
+                                                            const GradientDumpOptions& options);
 
 }  // namespace eqt::app

@@ -20,7 +20,7 @@ bool sends_codes_of_tensors(const config::RunConfig& config) {
          config.compressor.granularity == codec::Granularity::layer;
 }
 
-class GradientHistograms final : public train::GradientWatch {
+class GradientHistograms final : public train::GradientObserver {
  public:
   GradientHistograms(const config::RunConfig& config, model::Replica& replica,
                      const codec::Compressor& compressor, metrics::Sink& sink)
@@ -31,7 +31,7 @@ class GradientHistograms final : public train::GradientWatch {
         codec_(config.compressor.make()),
         counts_codes_(sends_codes_of_tensors(config)) {}
 
-  bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
+  bool begin(const train::ObservedStep& step, const data::Batch& batch) override {
     show_samples(step, batch);
     if (!step.ends_epoch) return false;
     step_ = step;
@@ -66,7 +66,7 @@ class GradientHistograms final : public train::GradientWatch {
 
  private:
   /// Once, even if the run goes back to its beginning.
-  void show_samples(const train::WatchedStep& step, const data::Batch& batch) {
+  void show_samples(const train::ObservedStep& step, const data::Batch& batch) {
     if (shown_ || step.done > 1 || batch.size() == 0) return;
     sink_.write(sample_grid(batch));
     shown_ = true;
@@ -90,45 +90,44 @@ class GradientHistograms final : public train::GradientWatch {
   const std::unique_ptr<codec::Compressor> codec_;  // without the threads of the run's
   const bool counts_codes_;
   bool shown_ = false;  // the samples
-  train::WatchedStep step_;
+  train::ObservedStep step_;
   metrics::ValueHistogram all_, tensor_;
   std::vector<metrics::HistogramRecord> histograms_;
   std::unique_ptr<codec::LevelUsage> usage_;  // null: there are no codes of tensors
 };
 
-class BothWatches final : public train::GradientWatch {
+class BothObservers final : public train::GradientObserver {
  public:
-  BothWatches(std::unique_ptr<train::GradientWatch> first,
-              std::unique_ptr<train::GradientWatch> second)
-      : watches_{{std::move(first)}, {std::move(second)}} {}
+  BothObservers(std::unique_ptr<train::GradientObserver> first,
+                std::unique_ptr<train::GradientObserver> second)
+      : observers_{{std::move(first)}, {std::move(second)}} {}
 
-  bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
-    for (One& one : watches_) one.asked = one.watch->begin(step, batch);
-    return watches_[0].asked || watches_[1].asked;
+  bool begin(const train::ObservedStep& step, const data::Batch& batch) override {
+    for (One& one : observers_) one.asked = one.observer->begin(step, batch);
+    return observers_[0].asked || observers_[1].asked;
   }
   void slice_ready(std::size_t slice) override {
-    for (One& one : watches_)
-      if (one.asked) one.watch->slice_ready(slice);
+    for (One& one : observers_)
+      if (one.asked) one.observer->slice_ready(slice);
   }
   void finish() override {
-    for (One& one : watches_)
-      if (one.asked) one.watch->finish();
+    for (One& one : observers_)
+      if (one.asked) one.observer->finish();
   }
 
  private:
   struct One {
-    std::unique_ptr<train::GradientWatch> watch;
+    std::unique_ptr<train::GradientObserver> observer;
     bool asked = false;
   };
-  One watches_[2];
+  One observers_[2];
 };
 
 }  // namespace
 
-std::unique_ptr<train::GradientWatch> make_gradient_histograms(const config::RunConfig& config,
-                                                               model::Replica& replica,
-                                                               const codec::Compressor& compressor,
-                                                               metrics::Sink& sink) {
+std::unique_ptr<train::GradientObserver> make_gradient_histograms(
+    const config::RunConfig& config, model::Replica& replica, const codec::Compressor& compressor,
+    metrics::Sink& sink) {
   return std::make_unique<GradientHistograms>(config, replica, compressor, sink);
 }
 
@@ -150,11 +149,12 @@ metrics::HistogramRecord code_histogram(StepId step, std::span<const std::uint64
   return record;
 }
 
-std::unique_ptr<train::GradientWatch> make_both_watches(
-    std::unique_ptr<train::GradientWatch> first, std::unique_ptr<train::GradientWatch> second) {
+std::unique_ptr<train::GradientObserver> make_both_observers(
+    std::unique_ptr<train::GradientObserver> first,
+    std::unique_ptr<train::GradientObserver> second) {
   if (first == nullptr) return second;
   if (second == nullptr) return first;
-  return std::make_unique<BothWatches>(std::move(first), std::move(second));
+  return std::make_unique<BothObservers>(std::move(first), std::move(second));
 }
 
 }  // namespace eqt::app

@@ -13,7 +13,7 @@
 #include "config/run_config.hpp"
 #include "metrics/sink.hpp"
 #include "model/replica.hpp"
-#include "train/gradient_watch.hpp"
+#include "train/gradient_observer.hpp"
 
 namespace eqt::app {
 
@@ -22,10 +22,9 @@ namespace eqt::app {
 /// ranks average gradients with a level codec tensor by tensor: with the random numbers of the
 /// step, but without what error feedback adds or a shared scale changes.
 /// @param compressor of the run: its levels count as they are then
-std::unique_ptr<train::GradientWatch> make_gradient_histograms(const config::RunConfig& config,
-                                                               model::Replica& replica,
-                                                               const codec::Compressor& compressor,
-                                                               metrics::Sink& sink);
+std::unique_ptr<train::GradientObserver> make_gradient_histograms(
+    const config::RunConfig& config, model::Replica& replica, const codec::Compressor& compressor,
+    metrics::Sink& sink);
 
 /// The histogram of codes from -n to n.
 /// @param counts 2n + 1 of them
@@ -33,7 +32,8 @@ metrics::HistogramRecord code_histogram(StepId step, std::span<const std::uint64
 
 /// Shows each step to those of both that ask for it; either may be null, and if both are, so is
 /// what is returned.
-std::unique_ptr<train::GradientWatch> make_both_watches(
-    std::unique_ptr<train::GradientWatch> first, std::unique_ptr<train::GradientWatch> second);
+std::unique_ptr<train::GradientObserver> make_both_observers(
+    std::unique_ptr<train::GradientObserver> first,
+    std::unique_ptr<train::GradientObserver> second);
 
 }  // namespace eqt::app

@@ -36,7 +36,7 @@ config::RunConfig config_of_this_rank(const TrainCommand& command, const OwnConf
 
 OwnConfig read_own_config(const TrainCommand& command) {
   comm::Watchdog watchdog(kStartTimeoutSeconds, comm::launched_rank(), comm::launched_size());
-  watchdog.beat("reading of the config");
+  watchdog.heartbeat("reading of the config");
   OwnConfig own;
   std::error_code none;
   // Whatever is read from a pipe is gone, and only rank 0 has the job's standard input.

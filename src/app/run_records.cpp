@@ -129,7 +129,7 @@ void write_end(const Job& job, const setup::Run& run, const metrics::Summary& su
                               preprocessing_json(job.config.data.name->name, run.data.sets));
     run.model.replica->save_weights(job.folder->file("model.pt"));
   }
-  job.comm.beat("writing of the summary", true);
+  job.comm.heartbeat("writing of the summary", true);
   sink.write(summary);
 }
 

@@ -36,11 +36,11 @@ namespace {
 constexpr double kInitShare = 1.4;  // of a deadline for MPI_Init, where hosts load programs first
 
 /// Faults of a process that is on its way into MPI.
-void strike_at_launch() {
+void inject_fault_at_launch() {
   const char* text = std::getenv("EQT_FAULT");
   if (text == nullptr) return;
   try {
-    train::parse_fault(text).strike(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
+    train::parse_fault(text).inject(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
   } catch (const Error& error) {
     if (error.kind() == Kind::usage) return;  // all ranks report it together
     throw Error(error.kind(), fmt::format("[rank {}/{}] before MPI_Init: {}", comm::launched_rank(),
@@ -149,11 +149,12 @@ void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
 }
 
 /// Of rank 0, which has the records; null: nobody looks.
-std::unique_ptr<train::GradientWatch> make_watch(const config::RunConfig& config,
-                                                 const setup::Run& run, const RunFolder* folder,
-                                                 metrics::Sink& sink) {
+std::unique_ptr<train::GradientObserver> make_observer(const config::RunConfig& config,
+                                                       const setup::Run& run,
+                                                       const RunFolder* folder,
+                                                       metrics::Sink& sink) {
   if (folder == nullptr) return nullptr;
-  std::unique_ptr<train::GradientWatch> dump, histograms;
+  std::unique_ptr<train::GradientObserver> dump, histograms;
   if (config.output.dump_gradients > 0)
     dump = make_gradient_dump(*run.model.replica, {.run_folder = folder->path(),
                                                    .every = config.output.dump_gradients,
@@ -162,7 +163,7 @@ std::unique_ptr<train::GradientWatch> make_watch(const config::RunConfig& config
   if (config.output.tensorboard)
     histograms =
         make_gradient_histograms(config, *run.model.replica, *run.messages.compressor, sink);
-  return make_both_watches(std::move(dump), std::move(histograms));
+  return make_both_observers(std::move(dump), std::move(histograms));
 }
 
 /// The run folder and what it holds. Collective.
@@ -171,7 +172,7 @@ void open_folder(Job& job) {
   comm::Communicator& comm = job.comm;
   job.path = command.out.empty() ? "runs/" + job.config.name : command.out;
   if (job.fault) job.fault->run_folder = job.path;
-  comm.beat("opening of the run folder");
+  comm.heartbeat("opening of the run folder");
   comm.agree_after([&] {
     if (command.simulate > 0) setup::require_simulable(job.config, command.simulate, comm);
     if (comm.rank() == 0)
@@ -189,12 +190,12 @@ void open_folder(Job& job) {
 /// Trains and writes what was asked for, from the first record to the last. Collective.
 void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   comm::Communicator& comm = job.comm;
-  comm.beat("opening of the records");
+  comm.heartbeat("opening of the records");
   std::unique_ptr<metrics::Sink> sink;
-  std::unique_ptr<train::GradientWatch> watch;
+  std::unique_ptr<train::GradientObserver> observer;
   comm.agree_after([&] {
     sink = make_sink(job);
-    watch = make_watch(job.config, run, job.folder.get(), *sink);
+    observer = make_observer(job.config, run, job.folder.get(), *sink);
     if (comm.rank() == 0) write_start(job, run, memory_bytes, *sink);
   });
   const std::unique_ptr<train::Checkpointer> checkpointer =
@@ -210,7 +211,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
        .sink = *sink,
        .checkpointer = checkpointer.get(),
        .divergence = run.divergence.get(),
-       .watch = watch.get(),
+       .observer = observer.get(),
        .workers = run.data.simulation == nullptr ? nullptr : run.data.simulation->workers.get()},
       run.plan);
   metrics::Summary summary = trainer.run();
@@ -221,20 +222,20 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   summary.algorithm = job.config.synchronization.algorithm->name;
   summary.paper_sent_bytes_per_node =
       setup::paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
-  comm.beat("the mean model");
+  comm.heartbeat("the mean model");
   trainer.adopt_mean_model();
-  comm.beat("writing of the results", true);
-  if (job.fault) job.fault->strike(train::Fault::Phase::end, comm.rank(), summary.steps, {});
+  comm.heartbeat("writing of the results", true);
+  if (job.fault) job.fault->inject(train::Fault::Phase::end, comm.rank(), summary.steps, {});
   comm.agree_after([&] {
     if (comm.rank() == 0) write_end(job, run, summary, *sink);
   });
-  comm.beat("closing of the run folder");
+  comm.heartbeat("closing of the run folder");
 }
 
 int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
   train::MessageFaults message_faults;  // before what holds a pointer to it
   comm::Communicator comm(session, own.timeout_seconds);
-  comm.beat("comparison of ranks");
+  comm.heartbeat("comparison of ranks");
   setup::require_same_command(command_facts(command), comm);
   setup::require_same_program(comm);
   Job job{.command = command,
@@ -248,14 +249,14 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   comm.set_timeout(job.config.synchronization.timeout_seconds);
   session.set_timeout(job.config.synchronization.timeout_seconds);
   job.fault = fault_from_environment(comm, message_faults);
-  comm.beat("the start");
-  if (job.fault) job.fault->strike(train::Fault::Phase::start, comm.rank(), 0, {});
+  comm.heartbeat("the start");
+  if (job.fault) job.fault->inject(train::Fault::Phase::start, comm.rank(), 0, {});
   open_folder(job);
 
-  comm.beat("start of the threads");
+  comm.heartbeat("start of the threads");
   setup::require_threads(setup::threads_for(job.config, comm, command.simulate),
                          std::max(1, command.simulate), comm);
-  comm.beat("estimate of memory");
+  comm.heartbeat("estimate of memory");
   const std::uint64_t memory_bytes = setup::require_memory(job.config, command.simulate, comm);
   const std::unique_ptr<setup::Run> run = setup::build_run(
       job.config, comm, session.allows_communication_thread(), job.fault,
@@ -281,7 +282,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
 int run_train(const TrainCommand& command, int argc, char** argv) {
   comm::note_signals(comm::OnSignal::stop_at_once);
   setup::require_room_to_start();
-  strike_at_launch();
+  inject_fault_at_launch();
   const OwnConfig own = read_own_config(command);
   const comm::Session session(&argc, &argv, kInitShare * own.timeout_seconds);
   return comm::run_guarded(session, [&] { return train_rank(command, own, session); });

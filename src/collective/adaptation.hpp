@@ -27,7 +27,7 @@ class Adaptation {
   /// Whether the gradients of this step are observed. Pure: the same on every rank.
   virtual bool watches(StepId step) const noexcept = 0;
   /// Observes a fusion bucket's local gradient before it is encoded. Not collective.
-  virtual void watch(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
+  virtual void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
   /// When one process plays workers in turn: the next gradient is another worker's.
   virtual void end_worker() = 0;
   /// To be called after the last message of an observed step: the next step is encoded with what

@@ -30,7 +30,7 @@ class LevelAdaptation final : public Adaptation {
 
   bool watches(StepId step) const noexcept override { return adapts_levels_at(step, every_); }
 
-  void watch(const pipeline::FusionBucket& bucket, std::span<const float> flat) override {
+  void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) override {
     for (const codec::Segment& segment : bucket.segments) {
       if (segment.compressed) {
         codec_.observe(flat.subspan(segment.begin, segment.count), statistics_);

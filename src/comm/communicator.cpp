@@ -220,10 +220,10 @@ void Communicator::set_send_hook(SendHook* hook) noexcept {
   state_->transfers->set_send_hook(hook);
 }
 
-void Communicator::beat(const char* activity, bool waits_too) noexcept {
-  state_->watchdog->beat(activity, waits_too);
+void Communicator::heartbeat(const char* activity, bool waits_too) noexcept {
+  state_->watchdog->heartbeat(activity, waits_too);
 }
-void Communicator::rest() noexcept { state_->watchdog->rest(); }
+void Communicator::end_heartbeat() noexcept { state_->watchdog->end_heartbeat(); }
 
 bool Communicator::stop_asked() {
   State& s = *state_;

@@ -51,9 +51,9 @@ class Communicator {
   /// Replaces the deadline of the constructor. Not collective.
   void set_timeout(double seconds);
 
-  // The heart-beat of the thread that calls them, see Watchdog. Not collective.
-  void beat(const char* activity, bool waits_too = false) noexcept;
-  void rest() noexcept;
+  // The heartbeat of the thread that calls them, see Watchdog. Not collective.
+  void heartbeat(const char* activity, bool waits_too = false) noexcept;
+  void end_heartbeat() noexcept;
 
   /// Whether a signal asked any rank to stop, as far as this one has heard. The first rank that
   /// knows tells the others, who hear it when they ask here. Not collective; while nobody else

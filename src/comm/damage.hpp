@@ -13,13 +13,13 @@
 namespace eqt::comm {
 
 /// Which rank sent a message, and for which operation.
-struct Provenance {
+struct MessageOrigin {
   StepId step = 0;
   const char* operation = "";
   Rank sender = 0;
 };
 
-[[noreturn]] inline void fail_message(const Provenance& from, const std::string& expectation) {
+[[noreturn]] inline void fail_message(const MessageOrigin& from, const std::string& expectation) {
   fail(Kind::wire,
        "step {}: {}: expected from rank {} {}; it was damaged on its way, or its sender is out of "
        "step: start again, and test memory and network of both hosts if it comes back",
@@ -27,7 +27,7 @@ struct Provenance {
 }
 
 /// Throws unless the checksums are equal.
-inline void require_undamaged(const Provenance& from, std::size_t bytes, std::uint64_t expected,
+inline void require_undamaged(const MessageOrigin& from, std::size_t bytes, std::uint64_t expected,
                               std::uint64_t found) {
   if (expected == found) return;
   fail_message(from, fmt::format("bytes with the checksum {:016x}, found {} bytes with {:016x}",

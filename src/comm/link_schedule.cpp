@@ -8,16 +8,16 @@ namespace eqt::comm {
 
 std::vector<ProbeRound> round_robin(std::span<const Rank> members) {
   constexpr Rank kNobody = -1;
-  std::vector<Rank> seats(members.begin(), members.end());
-  if (seats.size() < 2) return {};
-  if (seats.size() % 2 != 0) seats.push_back(kNobody);
-  std::vector<ProbeRound> rounds(seats.size() - 1);
+  std::vector<Rank> order(members.begin(), members.end());
+  if (order.size() < 2) return {};
+  if (order.size() % 2 != 0) order.push_back(kNobody);
+  std::vector<ProbeRound> rounds(order.size() - 1);
   for (ProbeRound& round : rounds) {
-    for (std::size_t i = 0; i < seats.size() / 2; ++i) {
-      const auto [low, high] = std::minmax(seats[i], seats[seats.size() - 1 - i]);
+    for (std::size_t i = 0; i < order.size() / 2; ++i) {
+      const auto [low, high] = std::minmax(order[i], order[order.size() - 1 - i]);
       if (low != kNobody) round.push_back({low, high});
     }
-    std::rotate(seats.begin() + 1, seats.end() - 1, seats.end());
+    std::rotate(order.begin() + 1, order.end() - 1, order.end());
   }
   return rounds;
 }

@@ -217,11 +217,11 @@ double PairProbe::one_way(bool sends, double seconds) {
     const bool trusted = arrival.bytes_per_second > 0 &&
                          (bytes >= kTrustedStream ||
                           (bytes >= kTrustedStream / 2 && arrival.span_seconds > kTrustedSpan));
-    Verdict verdict{.bytes_per_second = arrival.bytes_per_second,
-                    .go_on = bytes < kLargestStream && (fits || !trusted) ? 1.0 : 0.0};
-    const Verdict theirs = swap(verdict);
-    if (sends) verdict = theirs;
-    if (verdict.go_on == 0) return verdict.bytes_per_second;
+    Measurement measured{.bytes_per_second = arrival.bytes_per_second,
+                         .go_on = bytes < kLargestStream && (fits || !trusted) ? 1.0 : 0.0};
+    const Measurement theirs = swap(measured);
+    if (sends) measured = theirs;
+    if (measured.go_on == 0) return measured.bytes_per_second;
   }
 }
 

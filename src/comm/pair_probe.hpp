@@ -26,7 +26,7 @@ class PairProbe {
     double span_seconds = 0;      // duration of that part
     double elapsed_seconds = 0;   // until everything had arrived
   };
-  struct Verdict {  // what a receiver reports to its sender
+  struct Measurement {  // what a receiver reports to its sender
     double bytes_per_second = 0;
     double go_on = 0;
   };

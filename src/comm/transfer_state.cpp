@@ -211,7 +211,7 @@ std::size_t Transfers::State::room_of(const Chunk& chunk) const {
   return chunk.is_checksum ? stream.moved : stream.exchange->incoming[stream.index].room.size();
 }
 
-Provenance Transfers::State::provenance(const Stream& stream) const {
+MessageOrigin Transfers::State::provenance(const Stream& stream) const {
   return {watchdog->step(), stream.exchange->operation,
           stream.exchange->incoming[stream.index].from};
 }

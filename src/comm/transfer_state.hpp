@@ -89,7 +89,7 @@ struct Transfers::State {
   /// Says which of the `n` finished requests failed and why.
   [[noreturn]] void fail_finished(int n);
   std::size_t room_of(const Chunk& chunk) const;
-  Provenance provenance(const Stream& stream) const;
+  MessageOrigin provenance(const Stream& stream) const;
   void sent(const Chunk& chunk);
   void received(const Chunk& chunk, const MPI_Status& status);
 

@@ -16,9 +16,9 @@ namespace eqt::comm {
 namespace {
 
 constexpr const char* kKey = "(synchronization.timeout_seconds sets the limit)";
-constexpr double kShortestSleep = 1;  // [seconds] a busy machine does not count
-constexpr double kHeartShare = 0.9;   // of the deadline: before those of peers end
-constexpr double kLastWriting = 30;   // [seconds] that a signal leaves for the last files
+constexpr double kShortestSleep = 1;     // [seconds] a busy machine does not count
+constexpr double kHeartbeatShare = 0.9;  // of the deadline: before those of peers end
+constexpr double kLastWriting = 30;      // [seconds] that a signal leaves for the last files
 
 /// The rest of the time between mpirun's SIGTERM and its SIGKILL, in which a rank can say why it
 /// ends.
@@ -57,18 +57,18 @@ void Watchdog::disarm() noexcept {
   const std::int64_t now = now_ns();
   moved_ns_.store(now, std::memory_order_relaxed);
   if (armed_by_owner_.load(std::memory_order_relaxed))
-    beat_ns_.store(now, std::memory_order_relaxed);
+    heartbeat_ns_.store(now, std::memory_order_relaxed);
   operation_.store(nullptr, std::memory_order_release);
 }
 
-void Watchdog::beat(const char* activity, bool waits_too) noexcept {
+void Watchdog::heartbeat(const char* activity, bool waits_too) noexcept {
   g_last_activity.store(activity, std::memory_order_relaxed);
-  beat_ns_.store(now_ns(), std::memory_order_relaxed);
+  heartbeat_ns_.store(now_ns(), std::memory_order_relaxed);
   waits_too_.store(waits_too, std::memory_order_relaxed);
   activity_.store(activity, std::memory_order_release);
 }
 
-void Watchdog::rest() noexcept { activity_.store(nullptr, std::memory_order_release); }
+void Watchdog::end_heartbeat() noexcept { activity_.store(nullptr, std::memory_order_release); }
 
 Watchdog::Watchdog(double timeout_seconds, int rank, int size)
     : timeout_seconds_(timeout_seconds),
@@ -105,7 +105,7 @@ void Watchdog::watch() {
     looked = now;
     check_signals();
     check_exchange();
-    check_heart();
+    check_heartbeat();
   }
 }
 
@@ -115,7 +115,7 @@ void Watchdog::notice_sleep(double slept) {
   const std::int64_t now = now_ns();
   started_ns_.store(now, std::memory_order_relaxed);
   moved_ns_.store(now, std::memory_order_relaxed);
-  beat_ns_.store(now, std::memory_order_relaxed);
+  heartbeat_ns_.store(now, std::memory_order_relaxed);
   // This is not an error: a reader of "timeout" might end a job that works again.
   print_warning(
       fmt::format("{} for {:.1f} s, by SIGSTOP or by a machine that slept or was overloaded, and "
@@ -135,15 +135,15 @@ void Watchdog::check_exchange() {
                   awaited(), suspicion(), kKey));
 }
 
-void Watchdog::check_heart() {
+void Watchdog::check_heartbeat() {
   const char* activity = activity_.load(std::memory_order_acquire);
   if (activity == nullptr) return;
   const bool armed = operation_.load(std::memory_order_acquire) != nullptr;
   const bool waits_too = waits_too_.load(std::memory_order_relaxed);
   if (armed && (waits_too || armed_by_owner_.load(std::memory_order_relaxed))) return;
-  const double limit = kHeartShare * timeout_seconds_;
-  const double silent = waits_too ? std::min(seconds_since(beat_ns_), seconds_since(moved_ns_))
-                                  : seconds_since(beat_ns_);
+  const double limit = kHeartbeatShare * timeout_seconds_;
+  const double silent = waits_too ? std::min(seconds_since(heartbeat_ns_), seconds_since(moved_ns_))
+                                  : seconds_since(heartbeat_ns_);
   if (silent < limit) return;
   end(
       fmt::format("{} has been stuck for {:.1f} s, outside MPI; this rank itself is stalled or too "
@@ -183,7 +183,7 @@ void Watchdog::check_signals() {
 /// files, as long as a file system that still works may need.
 void Watchdog::check_last_writing(const Signal& signal) {
   const char* activity = activity_.load(std::memory_order_acquire);
-  const double patience = std::min(kLastWriting, kHeartShare * timeout_seconds_ / 2);
+  const double patience = std::min(kLastWriting, kHeartbeatShare * timeout_seconds_ / 2);
   if (activity == nullptr || signal.seconds_ago < patience) return;
   end(fmt::format(
           "{} is not done {:.1f} s after {} told this rank to stop; look at the file system "

@@ -49,14 +49,14 @@ class Watchdog {
   void arm(const char* operation, int peer = kNobody) noexcept;
   void disarm() noexcept;
 
-  // The heart-beat of the thread that made the watchdog. Its deadline is a tenth shorter than its
+  // The heartbeat of the thread that made the watchdog. Its deadline is a tenth shorter than its
   // peers', so that a rank that is stuck outside MPI says so before they give up.
 
   /// From now on that thread computes: `activity`, a string literal, within the deadline. Its
   /// waiting in MPI does not count, nor, if it `waits_too`, another thread's.
-  void beat(const char* activity, bool waits_too = false) noexcept;
+  void heartbeat(const char* activity, bool waits_too = false) noexcept;
   /// From now on it may take any time.
-  void rest() noexcept;
+  void end_heartbeat() noexcept;
   /// What it does at this moment; null: nothing that is timed.
   const char* activity() const noexcept { return activity_.load(std::memory_order_acquire); }
 
@@ -78,7 +78,7 @@ class Watchdog {
   void watch();
   void notice_sleep(double slept);
   void check_exchange();
-  void check_heart();
+  void check_heartbeat();
   void check_signals();
   void check_last_writing(const Signal& signal);
   [[noreturn]] void end(const std::string& sentence, Kind kind = Kind::timeout) const;
@@ -98,7 +98,7 @@ class Watchdog {
   std::atomic<std::int64_t> moved_ns_{0};    // last armed or disarmed
   std::atomic<const char*> activity_{nullptr};
   std::atomic<bool> waits_too_{false};
-  std::atomic<std::int64_t> beat_ns_{0};
+  std::atomic<std::int64_t> heartbeat_ns_{0};
   std::atomic<std::uint64_t> step_{0};
   std::mutex mutex_;
   std::condition_variable stop_changed_;

@@ -11,7 +11,7 @@ namespace eqt::model {
 namespace {
 
 /// Adds up what LibTorch's allocator allocates and frees, on threads that inherit it.
-class AllocationWatch final : public c10::MemoryReportingInfoBase {
+class AllocationCounter final : public c10::MemoryReportingInfoBase {
  public:
   bool memoryProfilingEnabled() const override { return true; }
   // LibTorch 1.13's signature, then 2's: one of them overrides.
@@ -33,12 +33,12 @@ class AllocationWatch final : public c10::MemoryReportingInfoBase {
 
 template <typename Work>
 double most_bytes(const Work& work) {
-  const auto watch = std::make_shared<AllocationWatch>();
+  const auto counter = std::make_shared<AllocationCounter>();
   {
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, watch);
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
     work();
   }
-  return static_cast<double>(watch->most());
+  return static_cast<double>(counter->most());
 }
 
 data::Batch batch_of(const data::ImageShape& shape, std::size_t size) {

@@ -62,7 +62,7 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   if (!config.model.weights.empty() && comm.rank() == 0) {
     parts.replica->load_weights(config.model.weights);
   }
-  if (data.simulation != nullptr) seat_workers(*parts.replica, *data.simulation);
+  if (data.simulation != nullptr) build_workers(*parts.replica, *data.simulation);
   return parts;
 }
 

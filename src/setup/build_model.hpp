@@ -17,7 +17,7 @@ struct ModelParts {
   int threads = 1;  // that compute
 };
 
-/// The network for the data's pictures and classes; workers of a simulation take their seats in it.
+/// The network for the data's pictures and classes; workers of a simulation share it.
 /// @throws Error{usage}, Error{data} for a file of weights that is none
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
                        int simulate, const DataParts& data);

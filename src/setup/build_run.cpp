@@ -113,15 +113,15 @@ void build_data_and_model(const config::RunConfig& config, comm::Communicator& c
     run.model = build_emulated_model(config, comm);
     return;
   }
-  comm.beat("loading of the data");
+  comm.heartbeat("loading of the data");
   run.data = build_data(config, comm, simulate);
-  comm.beat("building of the model");
+  comm.heartbeat("building of the model");
   run.model = build_model(config, comm, simulate, run.data);
 }
 
 /// @throws Error{data} on all ranks where they hold others. Collective.
 void compare_data(comm::Communicator& comm, DataParts& data) {
-  comm.beat("comparison of the data");
+  comm.heartbeat("comparison of the data");
   comm.agree_after([&] {
     if (data.sets.train != nullptr) data.facts = data_facts(data.sets);
   });
@@ -156,7 +156,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
     run->plan.fault = fault;
   });
   compare_data(comm, run->data);
-  comm.beat("building of the synchronization");
+  comm.heartbeat("building of the synchronization");
   run->messages = build_messages(config, run->model.replica->layout(), run->model.threads,
                                  run->data.simulation != nullptr, comm);
   const SyncBase base = {.comm = comm,

@@ -58,13 +58,13 @@ std::unique_ptr<Simulation> make_simulation(
   return simulation;
 }
 
-void seat_workers(model::Replica& replica, Simulation& simulation) {
+void build_workers(model::Replica& replica, Simulation& simulation) {
   std::vector<data::BatchLoader*> batches;
   for (const auto& loader : simulation.batches) batches.push_back(loader.get());
   simulation.workers = std::make_unique<train::Workers>(replica, std::move(batches));
 }
 
-std::unique_ptr<train::Synchronizer> make_simulated_averaging(
+std::unique_ptr<train::Synchronizer> build_simulated_averaging(
     const config::RunConfig& config, const codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
     const train::GradientAveragingOptions& options, Simulation& simulation) {
@@ -76,8 +76,8 @@ std::unique_ptr<train::Synchronizer> make_simulated_averaging(
         make_memory(config, simulation.count(), compressor, replica.gradient().size()));
     memories.push_back(simulation.memories.back().get());
   }
-  return train::make_averaging_in_turn(*simulation.mean, std::move(memories), std::move(plan),
-                                       replica.layout(), replica.gradient(), options);
+  return train::make_simulated_averaging(*simulation.mean, std::move(memories), std::move(plan),
+                                         replica.layout(), replica.gradient(), options);
 }
 
 }  // namespace eqt::setup

@@ -17,7 +17,7 @@
 #include "data/partition.hpp"
 #include "model/replica.hpp"
 #include "pipeline/plan.hpp"
-#include "train/averaging_in_turn.hpp"
+#include "train/simulated_averaging.hpp"
 #include "train/workers.hpp"
 
 namespace eqt::setup {
@@ -44,10 +44,10 @@ std::unique_ptr<Simulation> make_simulation(
     const data::BatchLoader::Options& options);
 
 /// All workers begin with what the replica has. Keeps a reference.
-void seat_workers(model::Replica& replica, Simulation& simulation);
+void build_workers(model::Replica& replica, Simulation& simulation);
 
 /// Keeps references to all but the config.
-std::unique_ptr<train::Synchronizer> make_simulated_averaging(
+std::unique_ptr<train::Synchronizer> build_simulated_averaging(
     const config::RunConfig& config, const codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
     const train::GradientAveragingOptions& options, Simulation& simulation);

@@ -58,7 +58,7 @@ SyncParts build_asynchronous_gossip(const config::RunConfig& config, const SyncB
   return parts;
 }
 
-/// In a run whose ranks take steps alone, what adapts or strikes by steps is told of rounds.
+/// In a run whose ranks take steps alone, rounds count as steps for what adapts and for faults.
 std::optional<train::Fault> fault_in_round(const config::RunConfig& config,
                                            const train::Plan& plan) {
   std::optional<train::Fault> fault = plan.fault;
@@ -93,7 +93,7 @@ StepId dense_steps(const config::RunConfig& config, const train::Plan& plan) {
   return static_cast<StepId>(std::max<std::int64_t>(0, steps));
 }
 
-/// Steps of the mean are averages: what adapts or strikes by steps is told of those.
+/// Steps of the mean are averages: they count as steps for what adapts and for faults.
 void build_local_sgd(const config::RunConfig& config, const SyncBase& base, SyncParts& parts) {
   model::Replica& replica = base.replica;
   const train::LocalSgdPlan steps = {.local_steps = config.synchronization.local_steps,
@@ -164,7 +164,7 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
   MessageParts& messages = base.messages;
   parts.adaptation = make_adaptation(config, base.comm, *messages.compressor);
   if (base.simulation != nullptr) {
-    parts.synchronizer = make_simulated_averaging(
+    parts.synchronizer = build_simulated_averaging(
         config, *messages.compressor, std::move(messages.buckets), base.replica,
         averaging_options(config, base, parts, false), *base.simulation);
     return parts;

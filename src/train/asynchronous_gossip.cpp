@@ -10,31 +10,31 @@
 #include <vector>
 
 #include "comm/watchdog.hpp"
-#include "train/background.hpp"
-#include "train/pair_tally.hpp"
+#include "train/background_thread.hpp"
+#include "train/pairwise_progress.hpp"
 
 namespace eqt::train {
 namespace {
 
 class AsynchronousGossip final : public Synchronizer {
  public:
-  AsynchronousGossip(const AsynchronousGossipParts& parts, const PairTalkOptions& options)
+  AsynchronousGossip(const AsynchronousGossipParts& parts, const PairwiseExchangeOptions& options)
       : p_(parts),
         watchdog_(options.timeout_seconds, parts.comm.rank(), parts.comm.size()),
-        tally_(parts.comm.rank(), static_cast<std::size_t>(parts.comm.size()), options.role.active,
-               options.role.partners.empty()),
-        talk_(parts.comm, parts.pairs, parts.plan, tally_, options),
-        background_([this] { talk(); }, [this] { give_up(); }) {}
+        progress_(parts.comm.rank(), static_cast<std::size_t>(parts.comm.size()),
+                  options.role.active, options.role.partners.empty()),
+        exchange_(parts.comm, parts.pairs, parts.plan, progress_, options),
+        background_([this] { run_exchange(); }, [this] { give_up(); }) {}
 
   void begin(StepId step, std::uint64_t) override {
     watchdog_.disarm();
-    if (!talking_) {
+    if (!exchanging_) {
       p_.model.reset(p_.parameters);
-      tally_.open_epoch();
+      progress_.open_epoch();
       background_.start();
-      talking_ = true;
+      exchanging_ = true;
     }
-    tally_.begin_step();
+    progress_.begin_step();
     rethrow();
     step_ = step;
     watch_step();
@@ -45,7 +45,7 @@ class AsynchronousGossip final : public Synchronizer {
 
   SyncResult after_update(float) override {
     p_.model.trade(p_.parameters);
-    tally_.end_step();
+    progress_.end_step();
     rethrow();
     ++step_;
     watch_step();
@@ -53,32 +53,32 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
   std::span<const std::uint64_t> sent_bytes_by_peer() const override {
-    return talk_.sent_bytes_by_peer();
+    return exchange_.sent_bytes_by_peer();
   }
 
-  std::uint64_t steps_of_all_ranks() override { return tally_.steps_of_all(); }
-  StepId own_steps() override { return tally_.own_steps(); }
+  std::uint64_t steps_of_all_ranks() override { return progress_.steps_of_all(); }
+  StepId own_steps() override { return progress_.own_steps(); }
 
   /// Other ranks begin as if all had taken the mean rank's steps, and their pairs are new.
   void visit_state(StateVisitor& visitor) override {
     std::vector<StepId> steps(static_cast<std::size_t>(p_.comm.size()));
-    tally_.steps(steps);
-    std::uint64_t mean = tally_.steps_of_all() / steps.size();
+    progress_.steps(steps);
+    std::uint64_t mean = progress_.steps_of_all() / steps.size();
     visitor.number("mean steps", mean, Across::same);
     if (visitor.restores()) steps.assign(steps.size(), mean);
     visitor.numbers("steps", steps, Across::fresh);
-    if (visitor.restores()) tally_.set_steps(steps);
-    visit_in(visitor, "pairs", talk_);
+    if (visitor.restores()) progress_.set_steps(steps);
+    visit_in(visitor, "pairs", exchange_);
   }
 
   SyncResult end_epoch() override {
     watchdog_.disarm();
-    tally_.close_epoch();
+    progress_.close_epoch();
     background_.finish();
-    talking_ = false;
+    exchanging_ = false;
     p_.model.trade(p_.parameters);
     SyncResult last = result();
-    std::string note = settle();
+    std::string note = agree_on_steps();
     if (p_.comm.rank() == 0) last.note = std::move(note);
     return last;
   }
@@ -90,36 +90,36 @@ class AsynchronousGossip final : public Synchronizer {
     watchdog_.arm("a step between averages", p_.comm.rank());
   }
 
-  void talk() {
+  void run_exchange() {
     try {
-      talk_.run();
+      exchange_.run();
     } catch (...) {
-      tally_.fail();
+      progress_.fail();
       throw;
     }
   }
 
   void give_up() {
-    tally_.fail();
+    progress_.fail();
     p_.comm.cancel();
   }
 
   /// Throws the communication thread's error, if there was one.
   void rethrow() {
-    if (tally_.failed()) background_.finish();
+    if (progress_.failed()) background_.finish();
   }
 
   SyncResult result() {
-    PairTally::Taken taken = tally_.take();
+    PairwiseProgress::Taken taken = progress_.take();
     return {taken.traffic, taken.variance, {}};
   }
 
   /// To be called when no rank sends any more: makes the counts equal on all ranks. @return a note
   /// about the epoch
-  std::string settle() {
-    const std::vector<StepId> steps = p_.comm.allgather(tally_.own_steps());
-    tally_.set_steps(steps);
-    const PairTally::Exchanges own = tally_.exchanges();
+  std::string agree_on_steps() {
+    const std::vector<StepId> steps = p_.comm.allgather(progress_.own_steps());
+    progress_.set_steps(steps);
+    const PairwiseProgress::Exchanges own = progress_.exchanges();
     std::array<double, 1> both = {static_cast<double>(own.count)};
     std::array<double, 1> longest = {static_cast<double>(own.longest)};
     p_.comm.allreduce_sum(both);
@@ -133,17 +133,17 @@ class AsynchronousGossip final : public Synchronizer {
 
   const AsynchronousGossipParts p_;
   comm::Watchdog watchdog_;  // of this rank's steps; waiting for others has the communicator's
-  PairTally tally_;
-  PairTalk talk_;
-  bool talking_ = false;
+  PairwiseProgress progress_;
+  PairwiseExchange exchange_;
+  bool exchanging_ = false;
   StepId step_ = 0;
-  Background background_;  // last: its thread uses all of the above
+  BackgroundThread background_;  // last: its thread uses all of the above
 };
 
 }  // namespace
 
 std::unique_ptr<Synchronizer> make_asynchronous_gossip(const AsynchronousGossipParts& parts,
-                                                       const PairTalkOptions& options) {
+                                                       const PairwiseExchangeOptions& options) {
   return std::make_unique<AsynchronousGossip>(parts, options);
 }
 

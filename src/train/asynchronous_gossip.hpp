@@ -11,7 +11,7 @@
 #include "gossip/pairwise.hpp"
 #include "gossip/shared_model.hpp"
 #include "pipeline/plan.hpp"
-#include "train/pair_talk.hpp"
+#include "train/pairwise_exchange.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
@@ -33,6 +33,6 @@ struct AsynchronousGossipParts {
 /// A rank whose step takes longer than the deadline ends the job, and so does one that does not
 /// answer a partner within it.
 std::unique_ptr<Synchronizer> make_asynchronous_gossip(const AsynchronousGossipParts& parts,
-                                                       const PairTalkOptions& options);
+                                                       const PairwiseExchangeOptions& options);
 
 }  // namespace eqt::train

@@ -203,9 +203,9 @@ model::Evaluation Evaluator::evaluate_all(const model::Evaluation& own_share) {
 
 model::Evaluation Evaluator::evaluate(data::Range samples) {
   model::Evaluation sums;
-  if (seen_ && evaluated_ == 0) seen_(0, samples_of_assessment());
+  if (report_progress_ && evaluated_ == 0) report_progress_(0, samples_of_assessment());
   for (std::size_t begin = samples.begin; begin < samples.end; begin += kTestBatch) {
-    comm_.beat("evaluation");
+    comm_.heartbeat("evaluation");
     abandoned_ |= comm_.stop_asked();
     if (abandoned_) break;
     indices_.resize(std::min(kTestBatch, samples.end - begin));
@@ -213,9 +213,9 @@ model::Evaluation Evaluator::evaluate(data::Range samples) {
     test_set_->read(indices_, std::nullopt, batch_);
     add(replica_.evaluate(batch_), sums);
     evaluated_ += batch_.size();
-    if (seen_) seen_(evaluated_, samples_of_assessment());
+    if (report_progress_) report_progress_(evaluated_, samples_of_assessment());
   }
-  comm_.rest();
+  comm_.end_heartbeat();
   return sums;
 }
 

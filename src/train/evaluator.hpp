@@ -64,8 +64,8 @@ class Evaluator {
 
   /// Called with the samples that this rank has evaluated of those that an assessment takes, from
   /// 0 on.
-  using Seen = std::function<void(std::size_t done, std::size_t samples)>;
-  void tell(Seen seen) { seen_ = std::move(seen); }
+  using Progress = std::function<void(std::size_t done, std::size_t samples)>;
+  void on_progress(Progress report) { report_progress_ = std::move(report); }
 
   /// Leaves the parameters as they are, bit for bit, and buffers too unless replicas are equal.
   /// @param on_test_set otherwise only the consensus, if replicas differ
@@ -100,7 +100,7 @@ class Evaluator {
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
   FlatBuffer own_buffers_;          // before they were averaged for good
   bool abandoned_ = false;          // this rank has left samples out; after a sum, any rank has
-  Seen seen_;                       // may be empty
+  Progress report_progress_;        // may be empty
   std::size_t evaluated_ = 0;       // samples, in this assessment
   data::Batch batch_;
   std::vector<std::size_t> indices_;

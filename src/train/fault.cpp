@@ -61,7 +61,7 @@ constexpr std::array<NamedPhase, 6> kPhases = {{{"launch", Phase::launch},
 /// For tests that measure how long the job takes to end: the file's time is that of the fault.
 void leave_mark() {
   const char* const path = std::getenv("EQT_FAULT_MARK");
-  if (path != nullptr) std::ofstream{path} << "struck\n";
+  if (path != nullptr) std::ofstream{path} << "injected\n";
 }
 
 void truncate_newest(const Fault& fault) {
@@ -189,7 +189,7 @@ std::optional<std::vector<std::byte>> MessageFaults::replacement(std::span<const
   return other;
 }
 
-bool Fault::strike(Phase at_phase, Rank at_rank, StepId at_step,
+bool Fault::inject(Phase at_phase, Rank at_rank, StepId at_step,
                    std::span<float> parameters) const {
   if (bucket || at_phase != phase || at_rank != rank || !is_due(*this, at_step)) return false;
   if (act == Act::nan) parameters[0] = std::numeric_limits<float>::quiet_NaN();
@@ -197,7 +197,7 @@ bool Fault::strike(Phase at_phase, Rank at_rank, StepId at_step,
   return true;
 }
 
-StepId Fault::strike_in_bucket(Rank at_rank, StepId at_step, std::uint32_t at_bucket) const {
+StepId Fault::inject_in_bucket(Rank at_rank, StepId at_step, std::uint32_t at_bucket) const {
   if (bucket != at_bucket || at_rank != rank || !is_due(*this, at_step)) return at_step;
   act_alone(*this, at_step);
   return act == Act::slip ? at_step + 1 : at_step;

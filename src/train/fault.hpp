@@ -61,7 +61,7 @@ struct Fault {
   Rank rank = 0;
   StepId step = 0;
   Phase phase = Phase::step;
-  // Strikes as this fusion bucket's mean begins, others being under way, not as the step does.
+  // Injected as this fusion bucket's mean begins, others being under way, not as the step does.
   std::optional<std::uint32_t> bucket = {};
   MessageFaults* messages = nullptr;  // the hook that flips, truncates or drops them
   std::string run_folder = {};        // whose checkpoints are truncated
@@ -69,10 +69,10 @@ struct Fault {
   /// As a phase begins: acts if rank, phase and step are the named ones and no bucket is named.
   /// @param step the step that begins, or those completed before an evaluation or a checkpoint
   /// @return whether it has acted, if it returns
-  bool strike(Phase phase, Rank rank, StepId step, std::span<float> parameters) const;
+  bool inject(Phase phase, Rank rank, StepId step, std::span<float> parameters) const;
   /// The same at the start of a bucket's mean.
   /// @return the step that the rank takes it for
-  StepId strike_in_bucket(Rank rank, StepId step, std::uint32_t bucket) const;
+  StepId inject_in_bucket(Rank rank, StepId step, std::uint32_t bucket) const;
 };
 
 /// Parses "throw:rank=1,step=3" or "kill:rank=0,step=8,phase=checkpoint". @throws Error{usage}

@@ -14,7 +14,7 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "train/background.hpp"
+#include "train/background_thread.hpp"
 
 namespace eqt::train {
 namespace {
@@ -39,7 +39,7 @@ class FolderCheckpointer final : public Checkpointer {
 
   void save(StepId done) override {
     const Stopwatch pause;
-    settle();
+    finish_pending();
     copy(done);
     writer_.start();
     ++saves_;
@@ -50,14 +50,14 @@ class FolderCheckpointer final : public Checkpointer {
   void save_and_wait(StepId done) override {
     if (!pending_ && !complete_.empty() && complete_.back() == done) return;
     if (!pending_ || pending_->step != done) save(done);
-    settle();
+    finish_pending();
     tidy_up();
     if (complete_.empty() || complete_.back() != done)
       throw comm::AgreedError(Kind::output, failure_);
   }
 
   void finish() override {
-    settle();
+    finish_pending();
     tidy_up();
     if (saves_ == 0) return;
     if (complete_.empty()) throw comm::AgreedError(Kind::output, failure_);
@@ -69,7 +69,7 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
   std::optional<StepId> restore_newest() override {
-    settle();
+    finish_pending();
     std::optional<Resumption> found = std::exchange(resumption_, std::nullopt);
     if (!found) found = look();
     if (!found) return {};
@@ -145,7 +145,7 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
   /// The save before is on all ranks' disks, or is known not to be. Collective.
-  void settle() {
+  void finish_pending() {
     if (!pending_) return;
     writer_.finish();
     const FileHead head = *std::exchange(pending_, std::nullopt);
@@ -226,7 +226,7 @@ class FolderCheckpointer final : public Checkpointer {
   FileHead manifest_head_;
   std::vector<ManifestEntry> manifest_;  // of the set before; empty: it has one
   std::vector<StepId> obsolete_;         // to be removed
-  Background writer_;                    // last: its thread uses all of the above
+  BackgroundThread writer_;              // last: its thread uses all of the above
 };
 
 }  // namespace

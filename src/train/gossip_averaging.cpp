@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 #include "pipeline/engine.hpp"
-#include "train/background.hpp"
+#include "train/background_thread.hpp"
 #include "train/edge_count.hpp"
 
 namespace eqt::train {
@@ -26,7 +26,8 @@ class MixWork final : public pipeline::Work {
 
   /// @param background the job that this is part of: only waits that its owner shares count; null:
   /// all do
-  void prepare(const gossip::MixContext& context, std::span<float> values, Background* background) {
+  void prepare(const gossip::MixContext& context, std::span<float> values,
+               BackgroundThread* background) {
     context_ = context;
     values_ = values;
     background_ = background;
@@ -40,7 +41,7 @@ class MixWork final : public pipeline::Work {
     Mix& mix = mixes_.at(slot);
     mix.context = context_;
     mix.context.slot = slot;
-    if (fault_) mix.context.step = fault_->strike_in_bucket(rank_, context_.step, bucket.index);
+    if (fault_) mix.context.step = fault_->inject_in_bucket(rank_, context_.step, bucket.index);
     mix.result = {};
     return mixer_.mix(bucket, mix.context, values_, mix.result);
   }
@@ -77,7 +78,7 @@ class MixWork final : public pipeline::Work {
   const std::optional<Fault> fault_;
   gossip::MixContext context_;
   std::span<float> values_;
-  Background* background_ = nullptr;
+  BackgroundThread* background_ = nullptr;
   std::vector<gossip::MessageError> errors_;  // by the bucket's index
   std::array<Mix, pipeline::kMostSlots> mixes_;
 };
@@ -190,7 +191,7 @@ class GossipAveraging final : public Synchronizer {
   }
 
   /// @param background the job that this is part of, or null
-  void mix(std::span<float> values, Background* background) {
+  void mix(std::span<float> values, BackgroundThread* background) {
     work_.prepare(context_, values, background);
     engine_.run(work_);
   }
@@ -242,10 +243,10 @@ class GossipAveraging final : public Synchronizer {
   std::optional<MixWork> direction_work_;
   const gossip::Observer observer_ = [this](const FusionBucket& bucket,
                                             std::span<const float> values) {
-    options_.adaptation->watch(bucket, values);
+    options_.adaptation->observe(bucket, values);
   };
   bool adapting_ = false;  // this step's messages change the compressor
-  std::optional<Background> background_;
+  std::optional<BackgroundThread> background_;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ struct GossipAveragingOptions {
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
-  std::optional<Fault> fault = {};  // struck as its bucket's mix begins
+  std::optional<Fault> fault = {};  // injected as its bucket's mix begins
   /// Adapts the compressor to what is encoded; null: nothing does. Collective of all ranks in the
   /// few steps that adapt.
   collective::Adaptation* adaptation = nullptr;

@@ -16,7 +16,7 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "pipeline/engine.hpp"
-#include "train/background.hpp"
+#include "train/background_thread.hpp"
 #include "train/count_bytes.hpp"
 #include "train/own_gradient.hpp"
 
@@ -145,7 +145,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   void before(const FusionBucket& bucket, collective::MeanContext& context) override {
     const Stopwatch prepare;
     if (options_.fault) {
-      context.step = options_.fault->strike_in_bucket(comm_.rank(), context.step, bucket.index);
+      context.step = options_.fault->inject_in_bucket(comm_.rank(), context.step, bucket.index);
     }
     own_.before(bucket, context);
     traffic_.encode_seconds += prepare.seconds();
@@ -195,7 +195,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   std::condition_variable changed_;
   std::vector<std::size_t> pending_;  // slices that a bucket still waits for
   bool stop_ = false;
-  std::optional<Background> background_;
+  std::optional<BackgroundThread> background_;
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ struct GradientAveragingOptions {
   std::function<double(std::uint64_t epoch)> density;
   /// Adapts the compressor to the gradients; null: nothing does.
   collective::Adaptation* adaptation = nullptr;
-  std::optional<Fault> fault = {};  // struck as its bucket's mean begins
+  std::optional<Fault> fault = {};  // injected as its bucket's mean begins
   Divergence* divergence =
       nullptr;  // hears of gradients that are not finite; null: they are errors
 };

@@ -71,7 +71,7 @@ void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& co
   probe_.before(bucket, gradient_);
   if (probe_.measuring())
     add_to_sketch(options_.run_seed, step_, gradient_, bucket.begin, bucket.end, sketch_.exact);
-  if (adapting_) options_.adaptation->watch(bucket, gradient_);
+  if (adapting_) options_.adaptation->observe(bucket, gradient_);
 }
 
 void OwnGradient::after(const FusionBucket& bucket, const Contribution& contribution) {

@@ -24,17 +24,17 @@ Replicas replicas_of(const Plan& plan) {
 Trainer::Trainer(const Parts& parts, const Plan& plan)
     : p_(parts),
       plan_(plan),
-      ledger_(parts.comm, parts.sink,
-              {.batch_size = plan.batch_size,
-               .values = parts.replica.gradient().size(),
-               .workers = parts.workers == nullptr ? 0 : parts.workers->count(),
-               .synchronizes = plan.synchronizes,
-               .asynchronous = plan.asynchronous}),
+      statistics_(parts.comm, parts.sink,
+                  {.batch_size = plan.batch_size,
+                   .values = parts.replica.gradient().size(),
+                   .workers = parts.workers == nullptr ? 0 : parts.workers->count(),
+                   .synchronizes = plan.synchronizes,
+                   .asynchronous = plan.asynchronous}),
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers),
-      oversight_(parts.comm,
-                 plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())) {
+      health_check_(parts.comm, plan.paranoid ||
+                                    (parts.divergence != nullptr && parts.divergence->recovers())) {
   if (parts.comm.rank() == 0) {
-    evaluator_.tell([this](std::size_t done, std::size_t samples) {
+    evaluator_.on_progress([this](std::size_t done, std::size_t samples) {
       p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
     });
   }
@@ -52,11 +52,11 @@ metrics::Summary Trainer::run() {
   // A signal has no step left to stop after: it waits for what is still written.
   if (comm::meaning_of_signals() == comm::OnSignal::finish_step)
     comm::note_signals(comm::OnSignal::finish_writing);
-  p_.comm.beat("writing of the last checkpoint", true);
+  p_.comm.heartbeat("writing of the last checkpoint", true);
   if (p_.checkpointer != nullptr) p_.checkpointer->finish();
-  p_.comm.beat("comparison of the results");
+  p_.comm.heartbeat("comparison of the results");
 
-  metrics::Summary summary = ledger_.summary();
+  metrics::Summary summary = statistics_.summary();
   summary.parameters = p_.replica.parameters().size();
   const std::uint64_t hash = parameter_hash();
   summary.parameter_hash = fmt::format("{:016x}", hash);
@@ -66,7 +66,7 @@ metrics::Summary Trainer::run() {
   }
   summary.sent_bytes_by_edge = gather_edges(p_.comm, p_.synchronizer.sent_bytes_by_peer());
   summary.wall_seconds = wall_before_ + wall_.seconds();
-  p_.comm.rest();
+  p_.comm.end_heartbeat();
   return summary;
 }
 
@@ -76,7 +76,7 @@ void Trainer::run_in_step() {
       const StepOutcome outcome = train_step({.own = done_, .common = done_});
       own_ = ++done_;
       epoch_open_ = plan_.ends_epoch(done_);
-      if (!oversee_step(outcome)) continue;
+      if (!check_health_after_step(outcome)) continue;
     }
     if (epoch_open_ && !finish_epoch()) continue;
     save_if_due();
@@ -89,7 +89,7 @@ void Trainer::run_asynchronously() {
     if (!epoch_open_) {
       train_until_pause();
       epoch_open_ = plan_.ends_epoch(done_);
-      oversee_now();
+      check_health_now();
     }
     if (epoch_open_ && !finish_epoch()) continue;
     save_if_due();
@@ -103,18 +103,18 @@ void Trainer::train_until_pause() {
     train_step({.own = own_++, .common = done_});
     done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
   } while (done_ < end && !p_.comm.knows_of_stop());
-  p_.comm.rest();
+  p_.comm.end_heartbeat();
   const Stopwatch wait;
   const SyncResult rest = p_.synchronizer.end_epoch();
   done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
-  ledger_.note_wait(rest, wait.seconds());
+  statistics_.note_wait(rest, wait.seconds());
   if (rest.note) p_.sink.write(metrics::NoteRecord{.step = done_, .text = *rest.note});
 }
 
 void Trainer::begin() {
   const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
   EQT_CHECK(!may_go_back || p_.checkpointer != nullptr, "a rollback without checkpoints");
-  p_.comm.beat("the state to begin with");
+  p_.comm.heartbeat("the state to begin with");
   if (!plan_.resumes) {
     share_initial_state();
     if (may_go_back) p_.checkpointer->save_and_wait(0);
@@ -138,17 +138,17 @@ void Trainer::go_to(StepId done) {
 
 void Trainer::save_if_due() {
   if (p_.checkpointer == nullptr || !plan_.saves_after(done_)) return;
-  p_.comm.beat("checkpoint", true);
-  strike(Fault::Phase::checkpoint, done_);
+  p_.comm.heartbeat("checkpoint", true);
+  inject_fault(Fault::Phase::checkpoint, done_);
   require_finite_model(done_);
   const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
-  if (may_go_back && !oversee_now()) return;
+  if (may_go_back && !check_health_now()) return;
   p_.checkpointer->save(done_);
-  p_.comm.rest();
+  p_.comm.end_heartbeat();
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
-  visit_in(visitor, "ledger", ledger_);
+  visit_in(visitor, "ledger", statistics_);  // its name in the files of checkpoints
   const Across models = plan_.replicas_equal ? Across::same
                         : plan_.synchronizes ? Across::mean
                                              : Across::own;
@@ -164,13 +164,14 @@ void Trainer::visit_state(StateVisitor& visitor) {
   visitor.real("weight", weight, Across::fresh);
   visitor.real("wall seconds", wall, Across::same);
   visitor.real("rate factor", rate_factor_, Across::same);
-  std::array<std::uint64_t, 3> flags = {rollbacks_, epoch_open_ ? 1u : 0u, mixed_ ? 1u : 0u};
+  std::array<std::uint64_t, 3> flags = {rollbacks_, epoch_open_ ? 1u : 0u,
+                                        final_rounds_done_ ? 1u : 0u};
   visitor.numbers("rollbacks, epoch open, mixed", flags, Across::same);
   visitor.leave();
   if (visitor.restores()) {
     rollbacks_ = flags[0];
     epoch_open_ = flags[1] != 0;
-    mixed_ = flags[2] != 0;
+    final_rounds_done_ = flags[2] != 0;
   }
   if (visitor.restores()) wall_before_ = wall - wall_.seconds();
   visitor.enter("replica");
@@ -194,93 +195,93 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   const Stopwatch total;
   comm::Communicator& comm = p_.comm;
   comm.set_step(step.own);
-  comm.beat("loading of a batch");
-  strike(Fault::Phase::step, step.own);
+  comm.heartbeat("loading of a batch");
+  inject_fault(Fault::Phase::step, step.own);
 
-  const bool watched =
-      p_.workers == nullptr ? compute_gradient(step, total, record) : compute_in_turn(step, record);
-  comm.beat("synchronization", true);
+  const bool observed = p_.workers == nullptr ? compute_gradient(step, total, record)
+                                              : compute_worker_gradients(step, record);
+  comm.heartbeat("synchronization", true);
   SyncResult result = p_.synchronizer.finish();
 
   const Stopwatch update;
-  comm.beat("update");
+  comm.heartbeat("update");
   const auto rate =
       static_cast<float>(rate_factor_ * p_.schedule.rate(plan_.position(step.common)));
   p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
   if (p_.divergence != nullptr && p_.divergence->recovers()) require_finite_model(step.own);
   record.seconds.update = update.seconds();
-  comm.beat("synchronization", true);
+  comm.heartbeat("synchronization", true);
   result.add(p_.synchronizer.after_update(rate));
-  comm.beat("records of a step", true);
+  comm.heartbeat("records of a step", true);
 
   record.step = completed(step);
   record.epoch = plan_.epoch_of(step.common) + 1;
   record.learning_rate = static_cast<double>(rate);
   record.seconds.total = total.seconds();
-  ledger_.note_step(record, result);
+  statistics_.note_step(record, result);
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
-  if (watched) p_.watch->finish();
+  if (observed) p_.observer->finish();
   return {.seconds = record.seconds.total, .met = !result.skipped};
 }
 
 /// As this rank counts, since it evaluates its own model.
-WatchedStep Trainer::watched_step(const StepNumbers& step) const {
+ObservedStep Trainer::observed_step(const StepNumbers& step) const {
   return {.done = step.own + 1,
           .epoch = plan_.epoch_of(step.common) + 1,
           .ends_epoch = plan_.ends_epoch(step.own + 1)};
 }
 
-/// Loss and gradient of this rank's next batch. @return whether it is watched
+/// Loss and gradient of this rank's next batch. @return whether it is observed
 bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
                                metrics::StepRecord& record) {
   const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
   record.seconds.data = total.seconds();
 
-  const bool watched = p_.watch != nullptr && p_.watch->begin(watched_step(step), batch);
+  const bool observed = p_.observer != nullptr && p_.observer->begin(observed_step(step), batch);
   const Stopwatch compute;
   comm::Communicator& comm = p_.comm;
-  comm.rest();  // asynchronous ranks may wait for a partner here, each with a deadline
+  comm.end_heartbeat();  // asynchronous ranks may wait for a partner here, each with a deadline
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
-  comm.beat("forward and backward pass");
+  comm.heartbeat("forward and backward pass");
   record.loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
-    if (watched) p_.watch->slice_ready(slice);
+    if (observed) p_.observer->slice_ready(slice);
     p_.synchronizer.slice_ready(slice);
-    comm.beat("backward pass");
+    comm.heartbeat("backward pass");
   });
   record.seconds.compute = compute.seconds();
   require_finite_loss(step.own, record.loss, comm.rank());
-  return watched;
+  return observed;
 }
 
 /// Of all workers: the losses' sum, and gradients handed over one by one. What rank 0 would show is
-/// worker 0's. @return whether that is watched
-bool Trainer::compute_in_turn(const StepNumbers& step, metrics::StepRecord& record) {
+/// worker 0's. @return whether that is observed
+bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record) {
   comm::Communicator& comm = p_.comm;
-  bool watched = false;
+  bool observed = false;
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   for (Rank worker = 0; worker < p_.workers->count(); ++worker) {
     const Stopwatch data;
-    comm.beat("loading of a batch");
-    p_.workers->seat(worker);
+    comm.heartbeat("loading of a batch");
+    p_.workers->select(worker);
     const data::Batch& batch = p_.workers->next_batch();
     record.seconds.data += data.seconds();
 
-    const bool shown = worker == 0 && p_.watch != nullptr;
-    if (shown) watched = p_.watch->begin(watched_step(step), batch);
+    const bool shown = worker == 0 && p_.observer != nullptr;
+    if (shown) observed = p_.observer->begin(observed_step(step), batch);
     const Stopwatch compute;
-    comm.beat("forward and backward pass");
+    comm.heartbeat("forward and backward pass");
     const double loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
-      if (shown && watched) p_.watch->slice_ready(slice);
-      comm.beat("backward pass");
+      if (shown && observed) p_.observer->slice_ready(slice);
+      comm.heartbeat("backward pass");
     });
     record.seconds.compute += compute.seconds();
     require_finite_loss(step.own, loss, worker);
     record.loss += loss;
-    comm.beat("compression of a worker's gradient");
+    comm.heartbeat("compression of a worker's gradient");
     p_.synchronizer.worker_ready();
   }
-  p_.workers->seat(0);
-  return watched;
+  p_.workers->select(0);
+  return observed;
 }
 
 /// The steps that a step's record counts: the mean rank's, including those that have begun.
@@ -293,30 +294,30 @@ StepId Trainer::completed(const StepNumbers& step) {
 
 /// False: all ranks have gone back to an earlier step.
 bool Trainer::finish_epoch() {
-  p_.comm.rest();
-  if (!plan_.asynchronous && !oversee_now()) return false;
-  if (done_ == plan_.total_steps && !mixed_) mix_finally();
-  p_.comm.beat("evaluation", true);
-  strike(Fault::Phase::evaluation, done_);
+  p_.comm.end_heartbeat();
+  if (!plan_.asynchronous && !check_health_now()) return false;
+  if (done_ == plan_.total_steps && !final_rounds_done_) run_final_rounds();
+  p_.comm.heartbeat("evaluation", true);
+  inject_fault(Fault::Phase::evaluation, done_);
   Assessment assessment;
   if (!plan_.emulated) {  // collective: all ranks share the plan
     assessment = evaluator_.assess(plan_.evaluates_after(done_), p_.synchronizer.weight());
   }
-  if (assessment.abandoned) oversee_now();
+  if (assessment.abandoned) check_health_now();
   require_finite_assessment(assessment);
   if (plan_.replicas_equal) {
     compare_replicas();
     assessment.replicas_identical = true;
   }
-  p_.comm.beat("records of an epoch", true);
-  ledger_.close_epoch(plan_.epoch_of(done_ - 1) + 1, done_, assessment);
-  p_.comm.rest();
+  p_.comm.heartbeat("records of an epoch", true);
+  statistics_.close_epoch(plan_.epoch_of(done_ - 1) + 1, done_, assessment);
+  p_.comm.end_heartbeat();
   epoch_open_ = false;
   return true;
 }
 
 /// The models come closer to each other, and nothing is learnt.
-void Trainer::mix_finally() {
+void Trainer::run_final_rounds() {
   if (plan_.final_rounds == 0) return;
   const Stopwatch clock;
   const std::uint64_t epoch = plan_.epoch_of(plan_.total_steps - 1);
@@ -326,8 +327,8 @@ void Trainer::mix_finally() {
     p_.comm.set_step(step);
     result.add(p_.synchronizer.mix_only(step, epoch));
   }
-  mixed_ = true;
-  const std::uint64_t sent = ledger_.note_rounds(plan_.final_rounds, result.traffic);
+  final_rounds_done_ = true;
+  const std::uint64_t sent = statistics_.note_rounds(plan_.final_rounds, result.traffic);
   if (p_.comm.rank() != 0) return;
   p_.sink.write(metrics::NoteRecord{
       .step = plan_.total_steps,

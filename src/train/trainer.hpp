@@ -21,9 +21,9 @@
 #include "train/divergence.hpp"
 #include "train/evaluator.hpp"
 #include "train/fault.hpp"
-#include "train/gradient_watch.hpp"
-#include "train/ledger.hpp"
-#include "train/oversight.hpp"
+#include "train/gradient_observer.hpp"
+#include "train/health_check.hpp"
+#include "train/run_statistics.hpp"
 #include "train/synchronizer.hpp"
 #include "train/workers.hpp"
 
@@ -41,7 +41,7 @@ struct Parts {
   metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
   Divergence* divergence = nullptr;      // null: what is not finite ends the run
-  GradientWatch* watch = nullptr;        // null: nothing observes this rank's gradient
+  GradientObserver* observer = nullptr;  // null: nothing observes this rank's gradient
   // That this process plays in turn, as if they were ranks, with batches of their own; the only
   // rank then, and `batches` is null. Null: the rank is one itself.
   Workers* workers = nullptr;
@@ -137,21 +137,21 @@ class Trainer {
   void run_asynchronously();
   void train_until_pause();
   StepOutcome train_step(const StepNumbers& step);
-  WatchedStep watched_step(const StepNumbers& step) const;
+  ObservedStep observed_step(const StepNumbers& step) const;
   bool compute_gradient(const StepNumbers& step, const Stopwatch& total,
                         metrics::StepRecord& record);
-  bool compute_in_turn(const StepNumbers& step, metrics::StepRecord& record);
+  bool compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record);
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
-  void mix_finally();
+  void run_final_rounds();
   std::uint64_t parameter_hash();
 
-  // In trainer_oversight.cpp.
-  void strike(Fault::Phase phase, StepId step);
-  Report report(bool with_hash);
-  bool oversee_step(const StepOutcome& outcome);
-  bool oversee_now();
-  bool heed(const Verdict& verdict);
+  // In trainer_health.cpp.
+  void inject_fault(Fault::Phase phase, StepId step);
+  HealthReport report(bool with_hash);
+  bool check_health_after_step(const StepOutcome& outcome);
+  bool check_health_now();
+  bool act_on(const HealthStatus& status);
   [[noreturn]] void stop(Rank told);
   void compare_replicas();
   void require_finite_model(StepId step);
@@ -161,14 +161,14 @@ class Trainer {
 
   Parts p_;
   Plan plan_;
-  Ledger ledger_;
+  RunStatistics statistics_;
   Evaluator evaluator_;
-  Oversight oversight_;
+  HealthCheck health_check_;
   double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
   std::uint64_t rollbacks_ = 0;  // so far
-  bool struck_ = false;          // the fault has
+  bool fault_injected_ = false;  // at least once
   bool epoch_open_ = false;      // its steps are done, but it was not evaluated yet
-  bool mixed_ = false;           // the final rounds are done
+  bool final_rounds_done_ = false;
   Stopwatch wall_;
   double wall_before_ = 0;  // of the runs that this one continues [seconds]
   StepId done_ = 0;         // completed steps

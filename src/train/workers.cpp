@@ -61,19 +61,19 @@ Workers::Workers(model::Replica& replica, std::vector<data::BatchLoader*> batche
   }
 }
 
-void Workers::seat(Rank worker) {
-  if (worker != seated_) {
-    Keeper leaves(own_.at(static_cast<std::size_t>(seated_)), false);
+void Workers::select(Rank worker) {
+  if (worker != selected_) {
+    Keeper leaves(own_.at(static_cast<std::size_t>(selected_)), false);
     replica_.visit_state(leaves, Across::same);
     Keeper comes(own_.at(static_cast<std::size_t>(worker)), true);
     replica_.visit_state(comes, Across::same);
   }
-  seated_ = worker;
+  selected_ = worker;
   replica_.play_rank(worker);
 }
 
 const data::Batch& Workers::next_batch() {
-  return batches_[static_cast<std::size_t>(seated_)]->next();
+  return batches_[static_cast<std::size_t>(selected_)]->next();
 }
 
 void Workers::seek(std::uint64_t epoch, std::size_t batch) {
@@ -84,7 +84,7 @@ void Workers::average_buffers() {
   const auto buffers = replica_.buffers();
   before_.resize(own_.size());
   for (Rank w = 0; w < count(); ++w) {
-    seat(w);
+    select(w);
     before_[static_cast<std::size_t>(w)].assign(buffers.begin(), buffers.end());
   }
   std::vector<float> mean = before_.front();
@@ -93,14 +93,14 @@ void Workers::average_buffers() {
   }
   for (float& value : mean) value /= static_cast<float>(count());
   for (Rank w = count(); w-- > 0;) {
-    seat(w);
+    select(w);
     std::ranges::copy(mean, buffers.begin());
   }
 }
 
 void Workers::restore_buffers() {
   for (Rank w = count(); w-- > 0;) {
-    seat(w);
+    select(w);
     std::ranges::copy(before_[static_cast<std::size_t>(w)], replica_.buffers().begin());
   }
 }

@@ -24,7 +24,7 @@ class Workers {
 
   int count() const noexcept { return static_cast<int>(batches_.size()); }
   /// The replica is this worker's from now on.
-  void seat(Rank worker);
+  void select(Rank worker);
   /// Of the worker that uses the replica; valid until its next one.
   const data::Batch& next_batch();
   /// All workers continue with batch number `batch` of `epoch`.
@@ -53,7 +53,7 @@ class Workers {
   const std::vector<data::BatchLoader*> batches_;  // by worker
   std::vector<Own> own_;                           // by worker; outdated for the one that uses it
   std::vector<std::vector<float>> before_;         // by worker: buffers before they were averaged
-  Rank seated_ = 0;
+  Rank selected_ = 0;
 };
 
 }  // namespace eqt::train

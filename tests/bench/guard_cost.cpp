@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What watchdog, heart-beat, agreement and checks cost a step: nanoseconds and shares.
+// What watchdog, heartbeat, agreement and checks cost a step: nanoseconds and shares.
 //
 //   mpirun -np 2 build/release/tests/guard_cost
 
@@ -17,7 +17,7 @@
 #include "comm/watchdog.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
-#include "train/oversight.hpp"
+#include "train/health_check.hpp"
 
 using namespace eqt;
 
@@ -58,16 +58,16 @@ TEST_CASE("what being careful costs a step of 100 ms") {
     watchdog.arm("ring", 0);
     watchdog.disarm();
   });
-  const double beat = median_seconds(9, 100'000, [&] { comm.beat("backward pass"); });
+  const double heartbeat = median_seconds(9, 100'000, [&] { comm.heartbeat("backward pass"); });
   show(comm, "deadlines: 500 messages move in a step", 500 * arm + 50 * (disarm - arm));
-  show(comm, "heart-beat: every tensor and six phases", (kSlices + 6) * beat);
+  show(comm, "heartbeat: every tensor and six phases", (kSlices + 6) * heartbeat);
 
   const double asked = median_seconds(9, 1000, [&] { comm.stop_asked(); });
   show(comm, "ear for a note to stop", asked);
 
   // Health checks run during the steps, here of 5 ms of sleep and a sum over ranks as in training,
   // which keeps ranks in step: the rest is the cost for a step.
-  train::Oversight oversight(comm, false);
+  train::HealthCheck health_check(comm, false);
   std::vector<float> gradient(1000);
   const auto step = [&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -78,12 +78,12 @@ TEST_CASE("what being careful costs a step of 100 ms") {
   for (int i = 0; i < kSteps; ++i) {
     step();
     const auto start = std::chrono::steady_clock::now();
-    oversight.after_step(0.005, true, {});
+    health_check.after_step(0.005, true, {});
     spent += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  oversight.now({});
+  health_check.now({});
   // As many reports per second, whatever a step takes.
-  show(comm, "verdicts, twice a second", spent / (kSteps * 0.005) * kStepSeconds);
+  show(comm, "health checks, twice a second", spent / (kSteps * 0.005) * kStepSeconds);
 
   constexpr std::size_t kBucket = std::size_t{1} << 20;  // values of 4 MiB, fresh in the cache
   const double finite = median_seconds(9, 20, [&] {

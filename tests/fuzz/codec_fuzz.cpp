@@ -57,8 +57,8 @@ const std::vector<Decoder>& table() {
   std::abort();
 }
 
-void expect_unbroken(const Judgement& judgement) {
-  if (judgement.verdict == Verdict::broken) breach(judgement.reason);
+void expect_unbroken(const DecodeReport& report) {
+  if (report.result == DecodeResult::broken) breach(report.reason);
 }
 
 /// A frame whose header fits the segments and the body's size.
@@ -83,20 +83,20 @@ void round_trip(std::span<const std::byte> bytes, Workspace& workspace) {
     if (!(std::abs(v) <= kLargest))
       v = std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) & 0x807FFFFFu);
   const auto payload = payload_of(*chosen->compressor, values, rows_for(values.size()));
-  const Judgement judgement = judge_payload(*chosen, payload, values.size(), workspace);
-  if (judgement.verdict != Verdict::decoded)
-    breach("expected what was encoded to decode, found: " + judgement.reason);
+  const DecodeReport report = try_payload(*chosen, payload, values.size(), workspace);
+  if (report.result != DecodeResult::decoded)
+    breach("expected what was encoded to decode, found: " + report.reason);
 }
 
 void run(const Input& input) {
   Workspace workspace;
   switch (input.form) {
     case Form::payload:
-      return expect_unbroken(judge_payload(*chosen, input.bytes, input.count, workspace));
+      return expect_unbroken(try_payload(*chosen, input.bytes, input.count, workspace));
     case Form::body:
-      return expect_unbroken(judge_frame(*chosen, framed(input.bytes), workspace));
+      return expect_unbroken(try_frame(*chosen, framed(input.bytes), workspace));
     case Form::frame:
-      return expect_unbroken(judge_frame(*chosen, input.bytes, workspace));
+      return expect_unbroken(try_frame(*chosen, input.bytes, workspace));
     case Form::values:
       return round_trip(input.bytes, workspace);
   }

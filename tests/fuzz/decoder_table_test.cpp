@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of hostile bytes sees a decoder that misbehaves.
+// The check of hostile bytes finds a decoder that misbehaves.
 
 #include <algorithm>
 #include <limits>
@@ -50,22 +50,22 @@ class Misbehaving final : public codec::Compressor {
 
 }  // namespace
 
-TEST_CASE("the judge of hostile bytes sees what a decoder does", "[fuzz]") {
-  using test::Verdict;
+TEST_CASE("the check of hostile bytes sees what a decoder does", "[fuzz]") {
+  using test::DecodeResult;
   test::Decoder decoder{"misbehaving", std::make_unique<Misbehaving>(), true};
   Workspace workspace;
-  const auto verdict = [&](char what) {
+  const auto result = [&](char what) {
     const auto byte = static_cast<std::byte>(what);
-    return test::judge_payload(decoder, {&byte, 1}, 3, workspace).verdict;
+    return test::try_payload(decoder, {&byte, 1}, 3, workspace).result;
   };
-  CHECK(verdict('d') == Verdict::decoded);
-  CHECK(verdict('w') == Verdict::refused);
-  CHECK(verdict('b') == Verdict::broken);
-  CHECK(verdict('x') == Verdict::broken);
-  CHECK(verdict('i') == Verdict::broken);
-  CHECK(verdict('r') == Verdict::broken);
+  CHECK(result('d') == DecodeResult::decoded);
+  CHECK(result('w') == DecodeResult::refused);
+  CHECK(result('b') == DecodeResult::broken);
+  CHECK(result('x') == DecodeResult::broken);
+  CHECK(result('i') == DecodeResult::broken);
+  CHECK(result('r') == DecodeResult::broken);
   decoder.finite = false;
-  CHECK(verdict('i') == Verdict::decoded);
+  CHECK(result('i') == DecodeResult::decoded);
 }
 
 TEST_CASE("the table's names are different", "[fuzz]") {

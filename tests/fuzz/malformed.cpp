@@ -107,10 +107,10 @@ std::vector<Sample> samples_of(const Decoder& decoder) {
   return samples;
 }
 
-Judgement judge_sample(const Decoder& decoder, std::size_t count, const Bytes& bytes,
-                       Workspace& workspace) {
-  return count == 0 ? judge_frame(decoder, bytes, workspace)
-                    : judge_payload(decoder, bytes, count, workspace);
+DecodeReport check_sample(const Decoder& decoder, std::size_t count, const Bytes& bytes,
+                          Workspace& workspace) {
+  return count == 0 ? try_frame(decoder, bytes, workspace)
+                    : try_payload(decoder, bytes, count, workspace);
 }
 
 [[noreturn]] void report(const Decoder& decoder, std::string_view damage, std::uint64_t round,
@@ -124,9 +124,9 @@ void attack(const Decoder& decoder, std::uint64_t rounds, const Options& options
   const std::vector<Sample> samples = samples_of(decoder);
   Workspace workspace;
   for (const Sample& sample : samples) {
-    const Judgement judgement = judge_sample(decoder, sample.count, sample.bytes, workspace);
-    if (judgement.verdict != Verdict::decoded)
-      report(decoder, "intact", 0, options, "expected it to decode, found: " + judgement.reason);
+    const DecodeReport checked = check_sample(decoder, sample.count, sample.bytes, workspace);
+    if (checked.result != DecodeResult::decoded)
+      report(decoder, "intact", 0, options, "expected it to decode, found: " + checked.reason);
   }
   const Stopwatch watch;
   std::uint64_t refused = 0;
@@ -137,14 +137,14 @@ void attack(const Decoder& decoder, std::uint64_t rounds, const Options& options
     const std::size_t kind = draw.below(std::size(kDamageNames));
     const auto damage = static_cast<Damage>(kind);
     const Bytes bytes = damaged(sample.bytes, other.bytes, damage, draw);
-    const Judgement judgement = judge_sample(decoder, sample.count, bytes, workspace);
-    if (judgement.verdict == Verdict::broken)
-      report(decoder, kDamageNames[kind], round, options, judgement.reason);
+    const DecodeReport checked = check_sample(decoder, sample.count, bytes, workspace);
+    if (checked.result == DecodeResult::broken)
+      report(decoder, kDamageNames[kind], round, options, checked.reason);
     const bool wrong_size = bytes.size() != sample.bytes.size() &&
                             (damage == Damage::truncated || damage == Damage::extended);
-    if (wrong_size && judgement.verdict != Verdict::refused)
+    if (wrong_size && checked.result != DecodeResult::refused)
       report(decoder, kDamageNames[kind], round, options, "expected a refusal, but it decoded");
-    refused += judgement.verdict == Verdict::refused;
+    refused += checked.result == DecodeResult::refused;
   }
   fmt::print("{:<28} {:>9} {:>9} {:>8.2f} s\n", decoder.name, rounds, refused, watch.seconds());
 }

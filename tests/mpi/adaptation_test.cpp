@@ -209,7 +209,7 @@ TEST_CASE("a step of zero gradients leaves the table", "[adaptation]") {
   const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {});
   const std::uint32_t before = adaptive.fingerprint();
   const std::vector<float> zeros(kCount, 0.0f);
-  for (const FusionBucket& bucket : plan) adaptation->watch(bucket, zeros);
+  for (const FusionBucket& bucket : plan) adaptation->observe(bucket, zeros);
   CHECK_FALSE(adaptation->adapt(0));
   CHECK(adaptive.fingerprint() == before);
 }

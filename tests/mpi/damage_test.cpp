@@ -43,8 +43,8 @@ class Damager final : public comm::SendHook {
   std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> piece,
                                                     Rank) override {
     const std::size_t number = seen_++;
-    if (damage_ == Damage::none || number < at_ || struck_ || piece.empty()) return std::nullopt;
-    struck_ = true;
+    if (damage_ == Damage::none || number < at_ || damaged_ || piece.empty()) return std::nullopt;
+    damaged_ = true;
     std::vector<std::byte> forged(piece.begin(), piece.end());
     const std::size_t place = mix64(number) % forged.size();
     if (damage_ == Damage::flip) forged[place] ^= std::byte{1} << static_cast<int>(number % 8);
@@ -53,12 +53,12 @@ class Damager final : public comm::SendHook {
     return forged;
   }
   std::size_t seen() const { return seen_; }
-  bool struck() const { return struck_; }
+  bool damaged() const { return damaged_; }
 
  private:
   Damage damage_;
   std::size_t at_, seen_ = 0;
-  bool struck_ = false;
+  bool damaged_ = false;
 };
 
 struct Case {
@@ -74,7 +74,7 @@ struct End {
   std::optional<Kind> kind;
   std::string sentence;
   std::size_t pieces = 0;  // that it sent
-  bool struck = false;
+  bool damaged = false;
 };
 
 /// Holds on to what MPI may still write into after a rank gave its messages up.
@@ -127,7 +127,7 @@ End run(Communicator& control, test::SharedFlag& failed, const Case& of, Damage 
   comm.set_send_hook(nullptr);
   comm.set_timeout(0);
   end.pieces = damager.seen();
-  end.struck = damager.struck();
+  end.damaged = damager.damaged();
   return end;
 }
 
@@ -285,10 +285,10 @@ void expect_found(const std::vector<Case>& cases, bool knows_step) {
         if (damage != Damage::flip && !of.can_be_cut) continue;
         INFO("piece " << at << " of " << pieces << ", damage " << static_cast<int>(damage));
         const End end = run(control, failed, of, damage, at);
-        const bool struck = control.allgather(end.struck ? 1u : 0u)[kDamager] != 0;
+        const bool damaged = control.allgather(end.damaged ? 1u : 0u)[kDamager] != 0;
         // The last piece may be an empty one, which holds nothing to damage.
-        if (at + 1 < pieces || pieces == 1) CHECK(struck);
-        CHECK((finders(control, end, knows_step) > 0) == struck);
+        if (at + 1 < pieces || pieces == 1) CHECK(damaged);
+        CHECK((finders(control, end, knows_step) > 0) == damaged);
       }
     }
   }

@@ -19,14 +19,14 @@ using test::Blobs;
 namespace {
 
 /// Looks at every second step and copies slices as they come.
-struct Watch final : train::GradientWatch {
+struct Observer final : train::GradientObserver {
   test::ToyReplica* replica = nullptr;
-  std::vector<train::WatchedStep> steps;
+  std::vector<train::ObservedStep> steps;
   std::vector<std::size_t> slices;  // of the last step that was looked at
   std::vector<float> gradient;
   int finished = 0;
 
-  bool begin(const train::WatchedStep& step, const data::Batch& batch) override {
+  bool begin(const train::ObservedStep& step, const data::Batch& batch) override {
     CHECK(batch.size() > 0);
     steps.push_back(step);
     slices.clear();
@@ -49,7 +49,7 @@ struct Result {
 };
 
 Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
-               std::size_t batch_size, const train::Plan& base, Watch* watch = nullptr) {
+               std::size_t batch_size, const train::Plan& base, Observer* observer = nullptr) {
   Result result;
   const test::Blobs blobs;
   const data::IidPartition partition(blobs.size(), comm.rank(), comm.size(), 1);
@@ -71,7 +71,7 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
   const auto synchronizer =
       train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
                                      replica.layout(), replica.gradient(), options);
-  if (watch != nullptr) watch->replica = &replica;
+  if (observer != nullptr) observer->replica = &replica;
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
   const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});
   train::Trainer trainer({.comm = comm,
@@ -82,7 +82,7 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
                           .schedule = *schedule,
                           .synchronizer = *synchronizer,
                           .sink = result.log,
-                          .watch = watch},
+                          .observer = observer},
                          plan);
   result.summary = trainer.run();
   result.parameters.assign(replica.parameters().begin(), replica.parameters().end());
@@ -158,24 +158,24 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
   }
 }
 
-TEST_CASE("a watch sees each rank's own gradient, which nobody has averaged yet", "[trainer]") {
+TEST_CASE("an observer sees each rank's own gradient, which nobody has averaged yet", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
   train::Plan plan = two_epochs();
   plan.total_steps = 1;
-  Watch watch;
-  const Result result = run_toy(comm, *none, true, 10, plan, &watch);
-  CHECK(watch.finished == 1);
-  std::ranges::sort(watch.slices);
-  CHECK(watch.slices == std::vector<std::size_t>{0, 1});
+  Observer observer;
+  const Result result = run_toy(comm, *none, true, 10, plan, &observer);
+  CHECK(observer.finished == 1);
+  std::ranges::sort(observer.slices);
+  CHECK(observer.slices == std::vector<std::size_t>{0, 1});
   // Their mean moved what all ranks began with.
   test::ToyReplica initial(12, 2, 1);
-  const std::vector<float> own = watch.gradient;
-  comm.allreduce_sum(watch.gradient);
+  const std::vector<float> own = observer.gradient;
+  comm.allreduce_sum(observer.gradient);
   const auto n = static_cast<float>(comm.size());
   for (std::size_t i = 0; i < result.parameters.size(); ++i) {
     CHECK(static_cast<double>(result.parameters[i]) ==
-          Approx(static_cast<double>(initial.parameters()[i] - 0.02f * watch.gradient[i] / n))
+          Approx(static_cast<double>(initial.parameters()[i] - 0.02f * observer.gradient[i] / n))
               .margin(1e-6));
   }
   std::vector<float> first = own;
@@ -183,20 +183,20 @@ TEST_CASE("a watch sees each rank's own gradient, which nobody has averaged yet"
   CHECK((first == own) == (comm.rank() == 0));  // shards differ
 }
 
-TEST_CASE("a watch is asked in every step and called in those it wants", "[trainer]") {
+TEST_CASE("an observer is asked in every step and called in those it wants", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
-  Watch watch;
-  const Result result = run_toy(comm, *none, true, 10, two_epochs(), &watch);
+  Observer observer;
+  const Result result = run_toy(comm, *none, true, 10, two_epochs(), &observer);
   const std::size_t steps = result.summary.steps;
-  CHECK(watch.steps.size() == steps);
-  CHECK(watch.finished == static_cast<int>(steps / 2));
-  for (std::size_t i = 0; i < watch.steps.size(); ++i) {
-    CHECK(watch.steps[i].done == i + 1);
-    CHECK(watch.steps[i].epoch == (i < steps / 2 ? 1 : 2));
-    CHECK(watch.steps[i].ends_epoch == (i + 1 == steps / 2 || i + 1 == steps));
+  CHECK(observer.steps.size() == steps);
+  CHECK(observer.finished == static_cast<int>(steps / 2));
+  for (std::size_t i = 0; i < observer.steps.size(); ++i) {
+    CHECK(observer.steps[i].done == i + 1);
+    CHECK(observer.steps[i].epoch == (i < steps / 2 ? 1 : 2));
+    CHECK(observer.steps[i].ends_epoch == (i + 1 == steps / 2 || i + 1 == steps));
   }
-  CHECK(watch.slices.empty());  // the last step has an even number
+  CHECK(observer.slices.empty());  // the last step has an even number
 }
 
 TEST_CASE("rank 0 tells how far an evaluation has come", "[trainer]") {

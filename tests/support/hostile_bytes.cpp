@@ -11,37 +11,38 @@
 namespace eqt::test {
 namespace {
 
-/// Runs decode(sum) twice on zeros and judges what comes out.
+/// Runs decode(sum) twice on zeros and checks what comes out.
 template <typename Decode>
-Judgement judge(bool finite, std::size_t count, Decode decode) {
+DecodeReport check_decoding(bool finite, std::size_t count, Decode decode) {
   std::vector<float> first(count, 0.0f), second(count, 0.0f);
   try {
     decode(std::span<float>(first));
   } catch (const Error& error) {
-    if (error.kind() == Kind::wire) return {Verdict::refused, error.what()};
-    return {Verdict::broken, std::string("an error that is not of kind wire: ") + error.what()};
+    if (error.kind() == Kind::wire) return {DecodeResult::refused, error.what()};
+    return {DecodeResult::broken,
+            std::string("an error that is not of kind wire: ") + error.what()};
   } catch (const std::exception& error) {
-    return {Verdict::broken, std::string("a foreign exception: ") + error.what()};
+    return {DecodeResult::broken, std::string("a foreign exception: ") + error.what()};
   }
   try {
     decode(std::span<float>(second));
   } catch (const std::exception& error) {
-    return {Verdict::broken, std::string("decoded once, refused then: ") + error.what()};
+    return {DecodeResult::broken, std::string("decoded once, refused then: ") + error.what()};
   }
   if (count > 0 && std::memcmp(first.data(), second.data(), count * sizeof(float)) != 0)
-    return {Verdict::broken, "two results for the same bytes"};
+    return {DecodeResult::broken, "two results for the same bytes"};
   const auto bad = [](float v) { return !std::isfinite(v); };
   if (finite && std::any_of(first.begin(), first.end(), bad))
-    return {Verdict::broken, "a decoded value that is not finite"};
-  return {Verdict::decoded, {}};
+    return {DecodeResult::broken, "a decoded value that is not finite"};
+  return {DecodeResult::decoded, {}};
 }
 
 }  // namespace
 
-Judgement judge_payload(const Decoder& decoder, std::span<const std::byte> payload,
-                        std::size_t count, Workspace& workspace) {
+DecodeReport try_payload(const Decoder& decoder, std::span<const std::byte> payload,
+                         std::size_t count, Workspace& workspace) {
   const std::vector<std::byte> exact(payload.begin(), payload.end());
-  return judge(decoder.finite, count, [&](std::span<float> sum) {
+  return check_decoding(decoder.finite, count, [&](std::span<float> sum) {
     decoder.compressor->decode_add(exact, 1.0f, workspace, sum);
   });
 }
@@ -65,19 +66,20 @@ std::vector<std::byte> frame_of(const Decoder& decoder, std::span<const float> v
   return frame;
 }
 
-Judgement judge_frame(const Decoder& decoder, std::span<const std::byte> frame,
-                      Workspace& workspace) {
+DecodeReport try_frame(const Decoder& decoder, std::span<const std::byte> frame,
+                       Workspace& workspace) {
   const std::vector<std::byte> exact(frame.begin(), frame.end());
   const codec::Compressor& compressor = *decoder.compressor;
-  const Judgement added = judge(decoder.finite, kHostileValues, [&](std::span<float> flat) {
-    codec::decode_message_add(compressor, hostile_segments(), exact, kHostileStep, 0, 1.0f,
-                              workspace, flat);
-  });
-  if (added.verdict == Verdict::broken || compressor.id() != codec::CodecId::dgc) return added;
-  const Judgement masked = judge(true, kHostileValues, [&](std::span<float> flat) {
+  const DecodeReport added =
+      check_decoding(decoder.finite, kHostileValues, [&](std::span<float> flat) {
+        codec::decode_message_add(compressor, hostile_segments(), exact, kHostileStep, 0, 1.0f,
+                                  workspace, flat);
+      });
+  if (added.result == DecodeResult::broken || compressor.id() != codec::CodecId::dgc) return added;
+  const DecodeReport masked = check_decoding(true, kHostileValues, [&](std::span<float> flat) {
     codec::zero_sent_in_message(compressor, hostile_segments(), exact, kHostileStep, 0, flat);
   });
-  return masked.verdict == Verdict::broken ? masked : added;
+  return masked.result == DecodeResult::broken ? masked : added;
 }
 
 }  // namespace eqt::test

@@ -12,20 +12,20 @@
 
 namespace eqt::test {
 
-enum class Verdict {
+enum class DecodeResult {
   decoded,  // finite sums, the same bits when decoded again
   refused,  // Error{wire}
   broken,   // another error, sums that are not finite, or a second result: `reason` says which
 };
 
-struct Judgement {
-  Verdict verdict;
+struct DecodeReport {
+  DecodeResult result;
   std::string reason;
 };
 
 /// Decodes `payload`, as one of `count` values, from memory that ends where it ends.
-Judgement judge_payload(const Decoder& decoder, std::span<const std::byte> payload,
-                        std::size_t count, Workspace& workspace);
+DecodeReport try_payload(const Decoder& decoder, std::span<const std::byte> payload,
+                         std::size_t count, Workspace& workspace);
 
 /// The message that hostile frames pretend to be: compressed runs and a raw one between them.
 const std::vector<codec::Segment>& hostile_segments();
@@ -36,7 +36,7 @@ inline constexpr StepId kHostileStep = 7;
 std::vector<std::byte> frame_of(const Decoder& decoder, std::span<const float> values);
 
 /// Decodes `frame` as such a message, and DGC's masking of it where the codec has one.
-Judgement judge_frame(const Decoder& decoder, std::span<const std::byte> frame,
-                      Workspace& workspace);
+DecodeReport try_frame(const Decoder& decoder, std::span<const std::byte> frame,
+                       Workspace& workspace);
 
 }  // namespace eqt::test

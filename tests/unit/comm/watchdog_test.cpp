@@ -46,11 +46,11 @@ TEST_CASE("one that goes on does not", "[watchdog]") {
     Watchdog watchdog(kTimeout, 0, 2);
     for (int i = 0; i < 15; ++i) {
       watchdog.arm("ring");
-      watchdog.beat("forward and backward pass");
+      watchdog.heartbeat("forward and backward pass");
       sleep_seconds(kTimeout / 5);
     }
     watchdog.disarm();
-    watchdog.rest();
+    watchdog.end_heartbeat();
     sleep_seconds(2 * kTimeout);
   });
   CHECK(end.code == 0);
@@ -60,7 +60,7 @@ TEST_CASE("one that goes on does not", "[watchdog]") {
 TEST_CASE("a rank that is stuck outside MPI says so itself", "[watchdog]") {
   const ChildEnd end = run_child([] {
     Watchdog watchdog(kTimeout, 2, 4);
-    watchdog.beat("forward and backward pass");
+    watchdog.heartbeat("forward and backward pass");
     sleep_seconds(20 * kTimeout);
   });
   CHECK(end.code == 7);
@@ -69,10 +69,10 @@ TEST_CASE("a rank that is stuck outside MPI says so itself", "[watchdog]") {
 }
 
 TEST_CASE("waiting in MPI is not being stuck outside it", "[watchdog]") {
-  // The same thread waits: its peers are to blame, though its heart has not beaten for longer.
+  // The same thread waits: its peers are to blame, though its last heartbeat is longer ago.
   const ChildEnd own = run_child([] {
     Watchdog watchdog(kTimeout, 2, 4);
-    watchdog.beat("evaluation");
+    watchdog.heartbeat("evaluation");
     sleep_seconds(0.4 * kTimeout);
     watchdog.arm("allreduce of sums");
     sleep_seconds(20 * kTimeout);
@@ -82,7 +82,7 @@ TEST_CASE("waiting in MPI is not being stuck outside it", "[watchdog]") {
   // Another thread waits while this one computes for too long: it is to blame itself.
   const ChildEnd other = run_child([] {
     Watchdog watchdog(kTimeout, 2, 4);
-    watchdog.beat("forward and backward pass");
+    watchdog.heartbeat("forward and backward pass");
     std::thread communication([&] {
       for (int i = 0; i < 100; ++i) {
         watchdog.arm("ring");
@@ -96,7 +96,7 @@ TEST_CASE("waiting in MPI is not being stuck outside it", "[watchdog]") {
   // Where it waits for that thread, it is not.
   const ChildEnd both = run_child([] {
     Watchdog watchdog(kTimeout, 2, 4);
-    watchdog.beat("synchronization", true);
+    watchdog.heartbeat("synchronization", true);
     std::thread communication([&] {
       for (int i = 0; i < 15; ++i) {
         watchdog.arm("ring");
@@ -113,7 +113,7 @@ TEST_CASE("without a deadline nothing ends", "[watchdog]") {
   const ChildEnd end = run_child([] {
     Watchdog watchdog(0, 0, 2);
     watchdog.arm("ring");
-    watchdog.beat("update");
+    watchdog.heartbeat("update");
     sleep_seconds(0.3);
   });
   CHECK(end.code == 0);
@@ -168,7 +168,7 @@ TEST_CASE("before training a first signal ends the process, whatever it waits fo
     const ChildEnd end = run_child([number] {
       note_signals(OnSignal::stop_at_once);
       Watchdog watchdog(kTimeout, Watchdog::kNobody, 0);
-      watchdog.beat("reading of the config");
+      watchdog.heartbeat("reading of the config");
       (void)raise(number);
       std::_Exit(1);
     });
@@ -185,7 +185,7 @@ TEST_CASE("a rank that a signal ends outside MPI names who died, if it knows", "
       Watchdog watchdog(20, 0, 3);
       watchdog.set_inquiry([died] { return std::string(died); });
       note_signals(OnSignal::end);
-      watchdog.beat("opening of the run folder");
+      watchdog.heartbeat("opening of the run folder");
       std::raise(SIGTERM);
       sleep_seconds(10);
     });
@@ -213,7 +213,7 @@ TEST_CASE("after the last step a signal waits for the last files, but not for ev
   const ChildEnd stuck = run_child([] {
     note_signals(OnSignal::finish_writing);
     Watchdog watchdog(2, 0, 2);
-    watchdog.beat("writing of the summary", true);
+    watchdog.heartbeat("writing of the summary", true);
     (void)raise(SIGTERM);
     sleep_seconds(10);
   });
@@ -223,10 +223,10 @@ TEST_CASE("after the last step a signal waits for the last files, but not for ev
   const ChildEnd done = run_child([] {
     note_signals(OnSignal::finish_writing);
     Watchdog watchdog(2, 0, 2);
-    watchdog.beat("writing of the summary", true);
+    watchdog.heartbeat("writing of the summary", true);
     (void)raise(SIGTERM);
     sleep_seconds(0.3);
-    watchdog.rest();
+    watchdog.end_heartbeat();
     sleep_seconds(1.5);
   });
   CHECK(done.code == 0);

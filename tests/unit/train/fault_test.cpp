@@ -11,46 +11,47 @@ using namespace eqt;
 using namespace eqt::train;
 using Phase = Fault::Phase;
 
-TEST_CASE("a fault strikes its rank and step only", "[fault]") {
+TEST_CASE("a fault is injected at its rank and step only", "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault raise = parse_fault("throw:rank=1,step=3");
-  CHECK_FALSE(raise.strike(Phase::step, 0, 3, parameters));
-  CHECK_FALSE(raise.strike(Phase::step, 1, 2, parameters));
-  CHECK_FALSE(raise.strike(Phase::evaluation, 1, 3, parameters));
-  CHECK_THROWS_AS(raise.strike(Phase::step, 1, 3, parameters), Error);
-  CHECK(parse_fault("nan:rank=0,step=0").strike(Phase::step, 0, 0, parameters));
+  CHECK_FALSE(raise.inject(Phase::step, 0, 3, parameters));
+  CHECK_FALSE(raise.inject(Phase::step, 1, 2, parameters));
+  CHECK_FALSE(raise.inject(Phase::evaluation, 1, 3, parameters));
+  CHECK_THROWS_AS(raise.inject(Phase::step, 1, 3, parameters), Error);
+  CHECK(parse_fault("nan:rank=0,step=0").inject(Phase::step, 0, 0, parameters));
   CHECK(std::isnan(parameters[0]));
 }
 
-TEST_CASE("a fault of an evaluation or a checkpoint strikes the first after its step", "[fault]") {
+TEST_CASE("a fault of an evaluation or a checkpoint is injected at the first after its step",
+          "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault evaluation = parse_fault("throw:rank=1,step=3,phase=evaluation");
-  CHECK_FALSE(evaluation.strike(Phase::evaluation, 1, 2, parameters));
-  CHECK_FALSE(evaluation.strike(Phase::step, 1, 3, parameters));
-  CHECK_THROWS_AS(evaluation.strike(Phase::evaluation, 1, 5, parameters), Error);
+  CHECK_FALSE(evaluation.inject(Phase::evaluation, 1, 2, parameters));
+  CHECK_FALSE(evaluation.inject(Phase::step, 1, 3, parameters));
+  CHECK_THROWS_AS(evaluation.inject(Phase::evaluation, 1, 5, parameters), Error);
   const Fault checkpoint = parse_fault("nan:phase=checkpoint,step=0,rank=2");
-  CHECK(checkpoint.strike(Phase::checkpoint, 2, 8, parameters));
+  CHECK(checkpoint.inject(Phase::checkpoint, 2, 8, parameters));
   CHECK(std::isnan(parameters[0]));
   const Fault end = parse_fault("throw:rank=0,step=2,phase=end");
-  CHECK_THROWS_AS(end.strike(Phase::end, 0, 4, {}), Error);  // whenever training ends
-  CHECK_FALSE(end.strike(Phase::step, 0, 2, {}));
-  CHECK_THROWS_AS(parse_fault("throw:rank=1,step=0,phase=start").strike(Phase::start, 1, 0, {}),
+  CHECK_THROWS_AS(end.inject(Phase::end, 0, 4, {}), Error);  // whenever training ends
+  CHECK_FALSE(end.inject(Phase::step, 0, 2, {}));
+  CHECK_THROWS_AS(parse_fault("throw:rank=1,step=0,phase=start").inject(Phase::start, 1, 0, {}),
                   Error);
 }
 
-TEST_CASE("a fault in a bucket strikes there and nowhere else", "[fault]") {
+TEST_CASE("a fault in a bucket is injected there and nowhere else", "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault raise = parse_fault("throw:rank=1,step=3,bucket=2");
-  CHECK_FALSE(raise.strike(Phase::step, 1, 3, parameters));
-  CHECK(raise.strike_in_bucket(0, 3, 2) == 3);
-  CHECK(raise.strike_in_bucket(1, 2, 2) == 2);
-  CHECK(raise.strike_in_bucket(1, 3, 1) == 3);
-  CHECK_THROWS_AS(raise.strike_in_bucket(1, 3, 2), Error);
-  CHECK(parse_fault("throw:rank=1,step=3").strike_in_bucket(1, 3, 0) == 3);
+  CHECK_FALSE(raise.inject(Phase::step, 1, 3, parameters));
+  CHECK(raise.inject_in_bucket(0, 3, 2) == 3);
+  CHECK(raise.inject_in_bucket(1, 2, 2) == 2);
+  CHECK(raise.inject_in_bucket(1, 3, 1) == 3);
+  CHECK_THROWS_AS(raise.inject_in_bucket(1, 3, 2), Error);
+  CHECK(parse_fault("throw:rank=1,step=3").inject_in_bucket(1, 3, 0) == 3);
 
   const Fault slip = parse_fault("slip:rank=0,step=7,bucket=0");
-  CHECK(slip.strike_in_bucket(0, 7, 0) == 8);
-  CHECK(slip.strike_in_bucket(0, 7, 1) == 7);
+  CHECK(slip.inject_in_bucket(0, 7, 0) == 8);
+  CHECK(slip.inject_in_bucket(0, 7, 1) == 7);
   CHECK(parse_fault("kill:rank=0,step=7").act == Fault::Act::kill);
   CHECK(parse_fault("stall:rank=0,step=7,bucket=5").bucket == 5u);
 }

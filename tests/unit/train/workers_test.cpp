@@ -63,7 +63,7 @@ struct Stage {
 
   /// A worker's step: it adds to all that the replica has.
   void act(Rank worker) {
-    workers->seat(worker);
+    workers->select(worker);
     for (float& p : actor.parameter) p += 1;
     for (float& s : actor.statistics) s += static_cast<float>(worker + 1);
     actor.batches += 1;
@@ -78,7 +78,7 @@ TEST_CASE("workers share parameters and nothing else", "[workers]") {
   const std::array<float, 3> tens = {12, 12, 13};  // 10 + 1 + 1, 10 + 2, 10 + 3
   const std::array<std::uint64_t, 3> batches = {9, 8, 8};
   for (const Rank w : {2, 0, 1}) {
-    stage.workers->seat(w);
+    stage.workers->select(w);
     const auto at = static_cast<std::size_t>(w);
     CHECK(stage.actor.rank == w);
     CHECK(stage.actor.parameter == std::array<float, 2>{5, 6});
@@ -90,7 +90,7 @@ TEST_CASE("workers share parameters and nothing else", "[workers]") {
 TEST_CASE("workers have batches of their own shards", "[workers]") {
   Stage stage;
   for (Rank w = 0; w < 3; ++w) {
-    stage.workers->seat(w);
+    stage.workers->select(w);
     const std::vector<float> first = stage.workers->next_batch().images;
     data::Batch expected;
     const auto order = stage.shards[static_cast<std::size_t>(w)]->order(0);
@@ -98,7 +98,7 @@ TEST_CASE("workers have batches of their own shards", "[workers]") {
     CHECK(first == expected.images);
   }
   stage.workers->seek(1, 2);
-  stage.workers->seat(1);
+  stage.workers->select(1);
   data::Batch expected;
   const auto order = stage.shards[1]->order(1);
   stage.samples.read(std::span(order).subspan(8, 4), {}, expected);
@@ -108,25 +108,25 @@ TEST_CASE("workers have batches of their own shards", "[workers]") {
 TEST_CASE("running statistics are averaged for all, and back", "[workers]") {
   Stage stage;
   for (const Rank w : {0, 1, 2}) stage.act(w);
-  stage.workers->seat(0);
+  stage.workers->select(0);
   stage.workers->average_buffers();
   CHECK(stage.actor.rank == 0);
   for (const Rank w : {1, 2, 0}) {
-    stage.workers->seat(w);
+    stage.workers->select(w);
     CHECK(stage.actor.statistics == std::array<float, 2>{12, 22});  // (11 + 12 + 13) / 3
     CHECK(stage.actor.batches == 8);
   }
   stage.workers->restore_buffers();
   for (const Rank w : {2, 1, 0}) {
-    stage.workers->seat(w);
+    stage.workers->select(w);
     CHECK(stage.actor.statistics[0] == static_cast<float>(11 + w));
   }
 }
 
-TEST_CASE("what workers without a seat hold is their state", "[workers]") {
+TEST_CASE("the state of workers that do not use the replica", "[workers]") {
   Stage stage;
   for (const Rank w : {0, 1, 2}) stage.act(w);
-  stage.workers->seat(0);
+  stage.workers->select(0);
   test::StateSpans shown;
   stage.workers->visit_state(shown);
   REQUIRE(shown.floats.size() == 2);

@@ -17,26 +17,26 @@
 #include "pipeline/engine.hpp"
 #include "train/edge_count.hpp"
 #include "train/fault.hpp"
-#include "train/pair_tally.hpp"
+#include "train/pairwise_progress.hpp"
 
 namespace eqt::train {
 
-struct PairTalkOptions {
+struct PairwiseExchangeOptions {
   gossip::PairRole role;
   bool lossy = false;          // measure the quantization variance every few exchanges
   double timeout_seconds = 0;  // 0 = none
-  std::optional<Fault> fault;  // with a bucket: struck before the first exchange after its step
+  std::optional<Fault> fault;  // with a bucket: injected before the first exchange after its step
 };
 
 /// Asks or answers for an epoch. All MPI of the rank happens in here while run() lasts.
-class PairTalk {
+class PairwiseExchange {
  public:
-  PairTalk(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
-           std::span<const pipeline::FusionBucket> plan, PairTally& tally,
-           const PairTalkOptions& options);
-  ~PairTalk();
-  PairTalk(const PairTalk&) = delete;
-  PairTalk& operator=(const PairTalk&) = delete;
+  PairwiseExchange(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
+                   std::span<const pipeline::FusionBucket> plan, PairwiseProgress& progress,
+                   const PairwiseExchangeOptions& options);
+  ~PairwiseExchange();
+  PairwiseExchange(const PairwiseExchange&) = delete;
+  PairwiseExchange& operator=(const PairwiseExchange&) = delete;
 
   /// Active: asks each partner in turn, as often as the trainer wants, and at the end tells all
   /// that it has ended. Passive: answers until its trainer and all its partners have ended the
@@ -53,37 +53,37 @@ class PairTalk {
     gossip::Partner partner;
     std::uint64_t exchanges = 0;  // of this pair so far
     bool left = false;            // asks no more in this epoch
-    Stopwatch heard{};            // since it last asked
+    Stopwatch since_heard{};      // since it last asked
     std::vector<std::byte> note_in{}, note_out{};
     comm::Incoming incoming{};
     comm::Outgoing outgoing{};
-    comm::Exchange hearing{}, telling{};
+    comm::Exchange receiving{}, sending{};
   };
 
   void ask_in_turn();
   void answer_all();
   void ask(Link& link);
   bool answer_asked();
-  void hear(Link& link);
+  void handle_note(Link& link);
   void average(Link& link, Rank asking);
-  void start_hearing(Link& link, bool at_any_time);
-  void start_telling(Link& link, gossip::NoteKind kind);
+  void start_receiving(Link& link, bool at_any_time);
+  void start_sending(Link& link, gossip::NoteKind kind);
   void read(Link& link);
   Traffic bytes_since();
   void check_silence() const;
   bool all_left() const;
-  void strike();
+  void inject_fault();
 
   comm::Communicator& comm_;
   gossip::PairwiseAveraging& pairs_;
-  PairTally& tally_;
-  const PairTalkOptions options_;
+  PairwiseProgress& progress_;
+  const PairwiseExchangeOptions options_;
   pipeline::Engine engine_;
   std::vector<Link> links_;  // never resized: exchanges point into it
   std::size_t turn_ = 0;
   std::uint64_t exchanges_ = 0;
-  EdgeCount edges_;            // open while run() lasts, since the tally last heard of bytes
-  gossip::PairNote note_;      // last read
+  EdgeCount edges_;        // open while run() lasts, since the progress last since_heard of bytes
+  gossip::PairNote note_;  // last read
   std::vector<StepId> known_;  // last told
 };
 

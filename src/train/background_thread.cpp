@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/background.hpp"
+#include "train/background_thread.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace eqt::train {
 
-Background::Background(std::function<void()> job, std::function<void()> give_up)
+BackgroundThread::BackgroundThread(std::function<void()> job, std::function<void()> give_up)
     : job_(std::move(job)), give_up_(std::move(give_up)), thread_([this] { run(); }) {}
 
-Background::~Background() {
+BackgroundThread::~BackgroundThread() {
   bool running = false;
   {
     const std::lock_guard lock(mutex_);
@@ -22,7 +22,7 @@ Background::~Background() {
   thread_.join();
 }
 
-void Background::start() {
+void BackgroundThread::start() {
   {
     const std::lock_guard lock(mutex_);
     finishing_since_.reset();
@@ -31,20 +31,20 @@ void Background::start() {
   changed_.notify_all();
 }
 
-void Background::finish() {
+void BackgroundThread::finish() {
   std::unique_lock lock(mutex_);
   finishing_since_.emplace();
   changed_.wait(lock, [this] { return !running_; });
   if (error_) std::rethrow_exception(error_);
 }
 
-double Background::exposed(double seconds) {
+double BackgroundThread::exposed(double seconds) {
   const std::lock_guard lock(mutex_);
   if (!finishing_since_) return 0;
   return std::min(seconds, finishing_since_->seconds());
 }
 
-void Background::run() {
+void BackgroundThread::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stop_ || running_; });

@@ -14,14 +14,14 @@
 namespace eqt::train {
 
 /// The report of one rank.
-struct Report {
+struct HealthReport {
   bool stop = false;                  // it was told to stop
   bool diverged = false;              // it has met a value that is not finite
   std::optional<std::uint64_t> hash;  // of its parameters, if replicas shall be compared
 };
 
 /// The reports of all ranks together; the same on every rank.
-struct Verdict {
+struct HealthStatus {
   std::optional<Rank> stop;      // a rank that was told to stop
   std::optional<Rank> diverged;  // a rank that has met a value that is not finite
   bool replicas_differ = false;
@@ -31,10 +31,10 @@ struct Verdict {
 /// Eight numbers per rank are exchanged about twice a second, while the next step is computed: the
 /// result arrives a step after the report, and no rank waits for it. Rank 0 decides how many steps
 /// are between two exchanges, and sends that number with them, so that all ranks count alike.
-class Oversight {
+class HealthCheck {
  public:
   /// @param every_step a report after each step, for what must not wait
-  Oversight(comm::Communicator& comm, bool every_step);
+  HealthCheck(comm::Communicator& comm, bool every_step);
 
   /// Whether the coming call of after_step() sends a report if `meets`. The same on every rank.
   bool is_due(bool meets) const noexcept;
@@ -42,10 +42,10 @@ class Oversight {
   /// @param meets whether ranks met in this step, the same on all; where they do not for long, they
   /// do here
   /// @return of the report before, if there was one under way
-  Verdict after_step(double step_seconds, bool meets, const Report& report);
+  HealthStatus after_step(double step_seconds, bool meets, const HealthReport& report);
   /// Of all ranks at this moment, at the price of a wait; what is under way comes to its end.
   /// Collective.
-  Verdict now(const Report& report);
+  HealthStatus now(const HealthReport& report);
 
  private:
   enum Word : std::size_t {
@@ -59,8 +59,8 @@ class Oversight {
     kWords
   };
 
-  void send(const Report& report);
-  Verdict receive();
+  void send(const HealthReport& report);
+  HealthStatus receive();
   double next_interval() const;
 
   comm::Communicator& comm_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/pair_talk.hpp"
+#include "train/pairwise_exchange.hpp"
 
 #include <algorithm>
 
@@ -14,12 +14,13 @@ constexpr comm::Route kNotes = {.channel = 0, .priority = 0};
 
 }  // namespace
 
-PairTalk::PairTalk(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
-                   std::span<const pipeline::FusionBucket> plan, PairTally& tally,
-                   const PairTalkOptions& options)
+PairwiseExchange::PairwiseExchange(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
+                                   std::span<const pipeline::FusionBucket> plan,
+                                   PairwiseProgress& progress,
+                                   const PairwiseExchangeOptions& options)
     : comm_(comm),
       pairs_(pairs),
-      tally_(tally),
+      progress_(progress),
       options_(options),
       engine_(comm, plan),
       links_(options.role.partners.size()),
@@ -36,23 +37,23 @@ PairTalk::PairTalk(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
   }
 }
 
-PairTalk::~PairTalk() {
+PairwiseExchange::~PairwiseExchange() {
   const bool open = std::ranges::any_of(
-      links_, [](const Link& link) { return !link.hearing.done() || !link.telling.done(); });
+      links_, [](const Link& link) { return !link.receiving.done() || !link.sending.done(); });
   if (open) comm_.transfers().abandon();
 }
 
-void PairTalk::run() {
+void PairwiseExchange::run() {
   edges_.open();
   if (options_.role.active) {
     ask_in_turn();
   } else {
     answer_all();
   }
-  tally_.spent(bytes_since());
+  progress_.spent(bytes_since());
 }
 
-void PairTalk::visit_state(StateVisitor& visitor) {
+void PairwiseExchange::visit_state(StateVisitor& visitor) {
   std::vector<std::uint64_t> counts = {turn_, exchanges_};
   for (const Link& link : links_) counts.push_back(link.exchanges);
   visitor.numbers("exchanges", counts, Across::fresh);
@@ -62,23 +63,23 @@ void PairTalk::visit_state(StateVisitor& visitor) {
   visit_in(visitor, "edges", edges_);
 }
 
-void PairTalk::ask_in_turn() {
-  while (tally_.wait_for_ask()) {
+void PairwiseExchange::ask_in_turn() {
+  while (progress_.wait_for_ask()) {
     ask(links_[turn_++ % links_.size()]);
     comm_.stop_asked();  // tells others and receives what they know
   }
-  if (tally_.failed()) return;
+  if (progress_.failed()) return;
   comm_.stop_asked();
-  for (Link& link : links_) start_telling(link, gossip::NoteKind::leave);
-  for (Link& link : links_) comm_.transfers().wait(link.telling);
+  for (Link& link : links_) start_sending(link, gossip::NoteKind::leave);
+  for (Link& link : links_) comm_.transfers().wait(link.sending);
 }
 
-void PairTalk::ask(Link& link) {
-  strike();
-  start_hearing(link, false);
-  start_telling(link, gossip::NoteKind::ask);
+void PairwiseExchange::ask(Link& link) {
+  inject_fault();
+  start_receiving(link, false);
+  start_sending(link, gossip::NoteKind::ask);
   average(link, comm_.rank());
-  comm_.transfers().wait(link.hearing);
+  comm_.transfers().wait(link.receiving);
   read(link);
   if (note_.kind != gossip::NoteKind::answer)
     fail(Kind::wire, "expected the answer of rank {}, found a note of kind {}", link.partner.rank,
@@ -86,81 +87,81 @@ void PairTalk::ask(Link& link) {
   ++link.exchanges;
 }
 
-void PairTalk::answer_all() {
+void PairwiseExchange::answer_all() {
   for (Link& link : links_) {
     link.left = false;
-    link.heard.restart();
-    start_hearing(link, true);
+    link.since_heard.restart();
+    start_receiving(link, true);
   }
-  while (!tally_.failed() && !(all_left() && tally_.closed())) {
+  while (!progress_.failed() && !(all_left() && progress_.closed())) {
     comm_.stop_asked();  // tells others and receives what they know
     const bool moved = comm_.transfers().progress();
     if (answer_asked() || moved) continue;
     check_silence();
-    tally_.nap();
+    progress_.wait_briefly();
   }
 }
 
 /// All ranks whose note is there, each once.
-bool PairTalk::answer_asked() {
+bool PairwiseExchange::answer_asked() {
   bool any = false;
   for (Link& link : links_) {
-    if (link.left || !link.hearing.done()) continue;
-    hear(link);
+    if (link.left || !link.receiving.done()) continue;
+    handle_note(link);
     any = true;
   }
   return any;
 }
 
-void PairTalk::hear(Link& link) {
+void PairwiseExchange::handle_note(Link& link) {
   read(link);
-  link.heard.restart();
+  link.since_heard.restart();
   if (note_.kind == gossip::NoteKind::leave) {
     link.left = true;
-    tally_.partner_left();
+    progress_.partner_left();
     return;
   }
   if (note_.kind != gossip::NoteKind::ask)
     fail(Kind::wire, "expected a question of rank {}, found a note of kind {}", link.partner.rank,
          static_cast<int>(note_.kind));
-  strike();
-  start_telling(link, gossip::NoteKind::answer);
+  inject_fault();
+  start_sending(link, gossip::NoteKind::answer);
   average(link, link.partner.rank);
   ++link.exchanges;
-  link.heard.restart();
-  start_hearing(link, true);
+  link.since_heard.restart();
+  start_receiving(link, true);
 }
 
-void PairTalk::average(Link& link, Rank asking) {
+void PairwiseExchange::average(Link& link, Rank asking) {
   const bool measure = options_.lossy && exchanges_++ % kVarianceEvery == 0;
   pairs_.prepare(link.partner.rank, link.exchanges, asking, measure);
   engine_.run(pairs_);
-  comm_.transfers().wait(link.telling);
+  comm_.transfers().wait(link.sending);
   Traffic traffic = pairs_.result().traffic;
   traffic += bytes_since();
-  tally_.exchanged(traffic, pairs_.result().message);
+  progress_.exchanged(traffic, pairs_.result().message);
 }
 
-void PairTalk::start_hearing(Link& link, bool at_any_time) {
-  link.hearing = {.outgoing = {},
-                  .incoming = {&link.incoming, 1},
-                  .route = kNotes,
-                  .operation = "a note of a pair",
-                  .at_any_time = at_any_time};
-  comm_.transfers().start(link.hearing);
+void PairwiseExchange::start_receiving(Link& link, bool at_any_time) {
+  link.receiving = {.outgoing = {},
+                    .incoming = {&link.incoming, 1},
+                    .route = kNotes,
+                    .operation = "a note of a pair",
+                    .at_any_time = at_any_time};
+  comm_.transfers().start(link.receiving);
 }
 
-void PairTalk::start_telling(Link& link, gossip::NoteKind kind) {
-  tally_.steps(known_);
+void PairwiseExchange::start_sending(Link& link, gossip::NoteKind kind) {
+  progress_.steps(known_);
   gossip::write_note(kind, link.exchanges, known_, link.note_out);
-  link.telling = {.outgoing = {&link.outgoing, 1},
+  link.sending = {.outgoing = {&link.outgoing, 1},
                   .incoming = {},
                   .route = kNotes,
                   .operation = "a note of a pair"};
-  comm_.transfers().start(link.telling);
+  comm_.transfers().start(link.sending);
 }
 
-void PairTalk::read(Link& link) {
+void PairwiseExchange::read(Link& link) {
   try {
     gossip::read_note(std::span<const std::byte>(link.note_in).first(link.incoming.bytes),
                       static_cast<std::size_t>(comm_.size()), note_);
@@ -170,10 +171,10 @@ void PairTalk::read(Link& link) {
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("from rank {}: {}", link.partner.rank, error.what()));
   }
-  tally_.merge(note_.steps);
+  progress_.merge(note_.steps);
 }
 
-Traffic PairTalk::bytes_since() {
+Traffic PairwiseExchange::bytes_since() {
   Traffic traffic;
   edges_.close(traffic);
   edges_.open();
@@ -181,11 +182,11 @@ Traffic PairTalk::bytes_since() {
 }
 
 /// A partner's steps and exchanges each have a deadline, and it asks its partners in turn.
-void PairTalk::check_silence() const {
+void PairwiseExchange::check_silence() const {
   if (options_.timeout_seconds <= 0) return;
   for (const Link& link : links_) {
     const double limit = options_.timeout_seconds * static_cast<double>(link.partner.turns);
-    if (link.left || link.heard.seconds() < limit) continue;
+    if (link.left || link.since_heard.seconds() < limit) continue;
     fail(Kind::timeout,
          "expected rank {} to ask for an average within {} s, found nothing; it is stalled or "
          "unreachable (synchronization.timeout_seconds sets the limit, once for each of its {} "
@@ -194,14 +195,14 @@ void PairTalk::check_silence() const {
   }
 }
 
-bool PairTalk::all_left() const {
+bool PairwiseExchange::all_left() const {
   return std::ranges::all_of(links_, [](const Link& link) { return link.left; });
 }
 
-void PairTalk::strike() {
+void PairwiseExchange::inject_fault() {
   if (!options_.fault || !options_.fault->bucket) return;
-  const StepId step = std::min(tally_.own_steps(), options_.fault->step);
-  options_.fault->strike_in_bucket(comm_.rank(), step, *options_.fault->bucket);
+  const StepId step = std::min(progress_.own_steps(), options_.fault->step);
+  options_.fault->inject_in_bucket(comm_.rank(), step, *options_.fault->bucket);
 }
 
 }  // namespace eqt::train

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/oversight.hpp"
+#include "train/health_check.hpp"
 
 #include <algorithm>
 
@@ -12,12 +12,13 @@ using namespace eqt::train;
 namespace {
 
 /// The step, of `steps`, after which this rank received a health status that is not good; -1: none.
-int first_verdict(Oversight& oversight, int steps, double seconds, int from, const Report& report,
-                  Verdict& found) {
+int first_status(HealthCheck& health_check, int steps, double seconds, int from,
+                 const HealthReport& report, HealthStatus& found) {
   for (int step = 0; step < steps; ++step) {
-    const Verdict verdict = oversight.after_step(seconds, true, step >= from ? report : Report{});
-    if (verdict.clear()) continue;
-    found = verdict;
+    const HealthStatus status =
+        health_check.after_step(seconds, true, step >= from ? report : HealthReport{});
+    if (status.clear()) continue;
+    found = status;
     return step;
   }
   return -1;
@@ -34,13 +35,13 @@ bool same(comm::Communicator& comm, std::uint64_t value) {
 TEST_CASE("one rank's stop reaches all after the same step") {
   comm::Communicator comm(test::session(), 30);
   const Rank told = comm.size() - 1;
-  Oversight oversight(comm, false);
-  Report report;
+  HealthCheck health_check(comm, false);
+  HealthReport report;
   report.stop = comm.rank() == told;
-  Verdict found;
+  HealthStatus found;
   // Ten reports per second would be too many: with steps of 0.1 s every fifth carries one, or the
   // next if it has just been sent, and the result arrives a step later.
-  const int step = first_verdict(oversight, 100, 0.1, 20, report, found);
+  const int step = first_status(health_check, 100, 0.1, 20, report, found);
   CHECK(step >= 21);
   CHECK(step <= 26);
   CHECK(found.stop == told);
@@ -50,39 +51,39 @@ TEST_CASE("one rank's stop reaches all after the same step") {
 
 TEST_CASE("rank 0's clock sets the pace of all") {
   comm::Communicator comm(test::session(), 30);
-  Oversight oversight(comm, false);
+  HealthCheck health_check(comm, false);
   int due = 0;
   for (int step = 0; step < 100; ++step) {
-    due += oversight.is_due(true) ? 1 : 0;
+    due += health_check.is_due(true) ? 1 : 0;
     // The others' steps seem to take no time at all.
-    oversight.after_step(comm.rank() == 0 ? 0.05 : 0, true, {});
+    health_check.after_step(comm.rank() == 0 ? 0.05 : 0, true, {});
   }
   CHECK(due >= 10);  // every tenth, and a few until the pace was known
   CHECK(due <= 12);
   CHECK(same(comm, static_cast<std::uint64_t>(due)));
-  CHECK(oversight.now({}).clear());
+  CHECK(health_check.now({}).clear());
 }
 
 TEST_CASE("ranks that do not meet report later, but they do") {
   comm::Communicator comm(test::session(), 30);
-  Oversight oversight(comm, false);
-  for (int step = 0; step < 10; ++step) oversight.after_step(0.25, true, {});
+  HealthCheck health_check(comm, false);
+  for (int step = 0; step < 10; ++step) health_check.after_step(0.25, true, {});
   int due = 0;
   for (int step = 0; step < 80; ++step) {
-    due += oversight.is_due(false) ? 1 : 0;
-    oversight.after_step(0.25, false, {});
+    due += health_check.is_due(false) ? 1 : 0;
+    health_check.after_step(0.25, false, {});
   }
   CHECK(due == 10);  // of an interval of two steps, every fourth
-  CHECK(oversight.now({}).clear());
+  CHECK(health_check.now({}).clear());
 }
 
 TEST_CASE("with a report every step a divergence is known one step later") {
   comm::Communicator comm(test::session(), 30);
-  Oversight oversight(comm, true);
-  Report report;
+  HealthCheck health_check(comm, true);
+  HealthReport report;
   report.diverged = comm.rank() == 0;
-  Verdict found;
-  CHECK(first_verdict(oversight, 20, 0.001, 7, report, found) == 8);
+  HealthStatus found;
+  CHECK(first_status(health_check, 20, 0.001, 7, report, found) == 8);
   CHECK(found.diverged == 0);
   CHECK_FALSE(found.stop);
 }
@@ -91,23 +92,23 @@ TEST_CASE("replicas that differ in one bit of the hash are told apart") {
   comm::Communicator comm(test::session(), 30);
   constexpr std::uint64_t kHash = 0xFEDCBA9876543210u;
   for (const int bit : {0, 31, 32, 63}) {
-    Oversight oversight(comm, true);
-    Report report;
+    HealthCheck health_check(comm, true);
+    HealthReport report;
     report.hash = kHash;
-    Verdict found;
-    CHECK(first_verdict(oversight, 4, 0.1, 0, report, found) == -1);
+    HealthStatus found;
+    CHECK(first_status(health_check, 4, 0.1, 0, report, found) == -1);
     const bool odd = comm.size() > 1 && comm.rank() == comm.size() - 1;
     report.hash = odd ? kHash ^ (std::uint64_t{1} << bit) : kHash;
-    CHECK(oversight.now(report).replicas_differ == (comm.size() > 1));
+    CHECK(health_check.now(report).replicas_differ == (comm.size() > 1));
   }
 }
 
 TEST_CASE("what was under way is heard at the latest when all ask") {
   comm::Communicator comm(test::session(), 30);
-  Oversight oversight(comm, true);
-  Report report;
+  HealthCheck health_check(comm, true);
+  HealthReport report;
   report.diverged = comm.rank() == 0;
-  CHECK(oversight.after_step(0.1, true, report).clear());
-  const Verdict verdict = oversight.now({});
-  CHECK(verdict.diverged == 0);
+  CHECK(health_check.after_step(0.1, true, report).clear());
+  const HealthStatus status = health_check.now({});
+  CHECK(status.diverged == 0);
 }

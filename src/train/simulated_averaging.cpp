@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/averaging_in_turn.hpp"
+#include "train/simulated_averaging.hpp"
 
 #include <fmt/format.h>
 
@@ -15,11 +15,11 @@ namespace {
 using collective::GradientMemory;
 using pipeline::FusionBucket;
 
-class AveragingInTurn final : public Synchronizer {
+class SimulatedAveraging final : public Synchronizer {
  public:
-  AveragingInTurn(collective::WorkerMean& mean, std::vector<GradientMemory*> memories,
-                  std::vector<FusionBucket> plan, const Layout& layout, std::span<float> gradient,
-                  const GradientAveragingOptions& options)
+  SimulatedAveraging(collective::WorkerMean& mean, std::vector<GradientMemory*> memories,
+                     std::vector<FusionBucket> plan, const Layout& layout,
+                     std::span<float> gradient, const GradientAveragingOptions& options)
       : mean_(mean),
         memories_(std::move(memories)),
         plan_(std::move(plan)),
@@ -125,14 +125,14 @@ class AveragingInTurn final : public Synchronizer {
 
 }  // namespace
 
-std::unique_ptr<Synchronizer> make_averaging_in_turn(collective::WorkerMean& mean,
-                                                     std::vector<GradientMemory*> memories,
-                                                     std::vector<FusionBucket> plan,
-                                                     const Layout& layout,
-                                                     std::span<float> gradient,
-                                                     const GradientAveragingOptions& options) {
-  return std::make_unique<AveragingInTurn>(mean, std::move(memories), std::move(plan), layout,
-                                           gradient, options);
+std::unique_ptr<Synchronizer> make_simulated_averaging(collective::WorkerMean& mean,
+                                                       std::vector<GradientMemory*> memories,
+                                                       std::vector<FusionBucket> plan,
+                                                       const Layout& layout,
+                                                       std::span<float> gradient,
+                                                       const GradientAveragingOptions& options) {
+  return std::make_unique<SimulatedAveraging>(mean, std::move(memories), std::move(plan), layout,
+                                              gradient, options);
 }
 
 }  // namespace eqt::train

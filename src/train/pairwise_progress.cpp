@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/pair_tally.hpp"
+#include "train/pairwise_progress.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -17,21 +17,21 @@ namespace {
 constexpr StepId kMostAlone = 16;
 
 // A passive rank looks for questions this often: far below a step, far above a look's cost.
-constexpr std::chrono::microseconds kNap{300};
+constexpr std::chrono::microseconds kBriefWait{300};
 
 }  // namespace
 
-PairTally::PairTally(Rank rank, std::size_t ranks, bool active, bool alone)
+PairwiseProgress::PairwiseProgress(Rank rank, std::size_t ranks, bool active, bool alone)
     : rank_(static_cast<std::size_t>(rank)), active_(active), alone_(alone), steps_(ranks) {}
 
-void PairTally::open_epoch() {
+void PairwiseProgress::open_epoch() {
   const std::lock_guard lock(mutex_);
   closed_ = ending_ = asked_ = false;
   exchanges_ = {};
   last_exchange_ = steps_[rank_];
 }
 
-void PairTally::begin_step() {
+void PairwiseProgress::begin_step() {
   if (alone_) return;
   const Stopwatch wait;
   std::unique_lock lock(mutex_);
@@ -45,61 +45,61 @@ void PairTally::begin_step() {
   changed_.notify_all();
 }
 
-void PairTally::end_step() {
+void PairwiseProgress::end_step() {
   const std::lock_guard lock(mutex_);
   ++steps_[rank_];
 }
 
-std::uint64_t PairTally::steps_of_all() const {
+std::uint64_t PairwiseProgress::steps_of_all() const {
   const std::lock_guard lock(mutex_);
   return std::accumulate(steps_.begin(), steps_.end(), std::uint64_t{0});
 }
 
-PairTally::Taken PairTally::take() {
+PairwiseProgress::Taken PairwiseProgress::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(taken_, {});
 }
 
-void PairTally::close_epoch() {
+void PairwiseProgress::close_epoch() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }
 
-PairTally::Exchanges PairTally::exchanges() const {
+PairwiseProgress::Exchanges PairwiseProgress::exchanges() const {
   const std::lock_guard lock(mutex_);
   return {exchanges_.count, std::max(exchanges_.longest, steps_[rank_] - last_exchange_)};
 }
 
-void PairTally::set_steps(std::span<const StepId> steps) {
+void PairwiseProgress::set_steps(std::span<const StepId> steps) {
   const std::lock_guard lock(mutex_);
   std::ranges::copy(steps, steps_.begin());
 }
 
-bool PairTally::wait_for_ask() {
+bool PairwiseProgress::wait_for_ask() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return failed_ || asked_ || closed_; });
   return asked_ && !failed_;
 }
 
-void PairTally::merge(std::span<const StepId> steps) {
+void PairwiseProgress::merge(std::span<const StepId> steps) {
   const std::lock_guard lock(mutex_);
   for (std::size_t r = 0; r < steps_.size(); ++r) {
     if (r != rank_) steps_[r] = std::max(steps_[r], steps[r]);
   }
 }
 
-void PairTally::steps(std::span<StepId> steps) const {
+void PairwiseProgress::steps(std::span<StepId> steps) const {
   const std::lock_guard lock(mutex_);
   std::ranges::copy(steps_, steps.begin());
 }
 
-StepId PairTally::own_steps() const {
+StepId PairwiseProgress::own_steps() const {
   const std::lock_guard lock(mutex_);
   return steps_[rank_];
 }
 
-void PairTally::exchanged(const Traffic& traffic, const gossip::MessageError& message) {
+void PairwiseProgress::exchanged(const Traffic& traffic, const gossip::MessageError& message) {
   const std::lock_guard lock(mutex_);
   asked_ = false;
   ++exchanges_.count;
@@ -110,34 +110,34 @@ void PairTally::exchanged(const Traffic& traffic, const gossip::MessageError& me
   changed_.notify_all();
 }
 
-void PairTally::spent(const Traffic& traffic) {
+void PairwiseProgress::spent(const Traffic& traffic) {
   const std::lock_guard lock(mutex_);
   taken_.traffic += traffic;
 }
 
-void PairTally::partner_left() {
+void PairwiseProgress::partner_left() {
   const std::lock_guard lock(mutex_);
   ending_ = true;
   changed_.notify_all();
 }
 
-bool PairTally::closed() const {
+bool PairwiseProgress::closed() const {
   const std::lock_guard lock(mutex_);
   return closed_;
 }
 
-void PairTally::nap() {
+void PairwiseProgress::wait_briefly() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kNap, [this] { return failed_; });
+  changed_.wait_for(lock, kBriefWait, [this] { return failed_; });
 }
 
-void PairTally::fail() {
+void PairwiseProgress::fail() {
   const std::lock_guard lock(mutex_);
   failed_ = true;
   changed_.notify_all();
 }
 
-bool PairTally::failed() const {
+bool PairwiseProgress::failed() const {
   const std::lock_guard lock(mutex_);
   return failed_;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/ledger.hpp"
+#include "train/run_statistics.hpp"
 
 #include <sys/resource.h>
 
@@ -25,7 +25,7 @@ double peak_rss_mib() {
 
 }  // namespace
 
-void Ledger::Totals::operator+=(const Totals& other) {
+void RunStatistics::Totals::operator+=(const Totals& other) {
   steps += other.steps;
   mean_steps += other.mean_steps;
   loss += other.loss;
@@ -41,13 +41,14 @@ void Ledger::Totals::operator+=(const Totals& other) {
   mean_variance_count += other.mean_variance_count;
 }
 
-Ledger::Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options)
+RunStatistics::RunStatistics(comm::Communicator& comm, metrics::Sink& sink,
+                             const RunStatisticsOptions& options)
     : comm_(comm), sink_(sink), options_(options) {}
 
 /// Workers count as ranks.
-int Ledger::ranks() const { return options_.workers > 0 ? options_.workers : comm_.size(); }
+int RunStatistics::ranks() const { return options_.workers > 0 ? options_.workers : comm_.size(); }
 
-void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
+void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& result) {
   const Traffic& traffic = result.traffic;
   record.seconds.encode = traffic.encode_seconds;
   record.seconds.transfer = traffic.transfer_seconds;
@@ -69,7 +70,7 @@ void Ledger::note_step(metrics::StepRecord record, const SyncResult& result) {
   if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
 }
 
-void Ledger::note_own_step(metrics::StepRecord record) {
+void RunStatistics::note_own_step(metrics::StepRecord record) {
   own_.steps += 1;
   own_.loss += record.loss;
   // What the others sent in this epoch is not known yet; it is estimated as much as this rank sent.
@@ -78,14 +79,14 @@ void Ledger::note_own_step(metrics::StepRecord record) {
   if (comm_.rank() == 0) sink_.write(record);
 }
 
-void Ledger::note_own_traffic(const SyncResult& result) {
+void RunStatistics::note_own_traffic(const SyncResult& result) {
   own_.sent_bytes += static_cast<double>(result.traffic.sent_bytes);
   own_.received_bytes += static_cast<double>(result.traffic.received_bytes);
   own_.encoded_bytes += static_cast<double>(result.traffic.encoded_bytes);
   own_.encoded_values += static_cast<double>(result.traffic.encoded_values);
 }
 
-void Ledger::note_wait(const SyncResult& result, double seconds) {
+void RunStatistics::note_wait(const SyncResult& result, double seconds) {
   note_own_traffic(result);
   epoch_.seconds += {.encode = result.traffic.encode_seconds,
                      .transfer = seconds,
@@ -97,7 +98,7 @@ void Ledger::note_wait(const SyncResult& result, double seconds) {
 }
 
 /// Adds up the steps that each rank counted for itself.
-void Ledger::add_up_ranks() {
+void RunStatistics::add_up_ranks() {
   std::array<double, 6> sums = {static_cast<double>(own_.steps),
                                 own_.loss,
                                 own_.sent_bytes,
@@ -116,14 +117,14 @@ void Ledger::add_up_ranks() {
   epoch_.dense_bytes += sums[0] * dense_bytes_of_step() / comm_.size();
 }
 
-void Ledger::note_dense_mean(std::size_t count) {
+void RunStatistics::note_dense_mean(std::size_t count) {
   const double bytes = ring_bytes(static_cast<double>(count));
   epoch_.sent_bytes += bytes;
   epoch_.received_bytes += bytes;
   epoch_.dense_bytes += bytes;
 }
 
-std::uint64_t Ledger::note_rounds(std::uint64_t rounds, const Traffic& traffic) {
+std::uint64_t RunStatistics::note_rounds(std::uint64_t rounds, const Traffic& traffic) {
   std::array<double, 4> sums = {
       static_cast<double>(traffic.sent_bytes), static_cast<double>(traffic.received_bytes),
       static_cast<double>(traffic.encoded_bytes), static_cast<double>(traffic.encoded_values)};
@@ -138,15 +139,15 @@ std::uint64_t Ledger::note_rounds(std::uint64_t rounds, const Traffic& traffic) 
 }
 
 /// The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
-double Ledger::ring_bytes(double values) const { return 8 * values * (ranks() - 1); }
+double RunStatistics::ring_bytes(double values) const { return 8 * values * (ranks() - 1); }
 
 /// Of a step that skips nothing.
-double Ledger::dense_bytes_of_step() const {
+double RunStatistics::dense_bytes_of_step() const {
   return options_.synchronizes ? ring_bytes(static_cast<double>(options_.values)) : 0;
 }
 
 /// Adds the ranks' step records up and writes them.
-void Ledger::flush_steps() {
+void RunStatistics::flush_steps() {
   if (unflushed_.empty()) return;
   constexpr std::size_t kColumns = 5;
   reduction_.clear();
@@ -191,7 +192,7 @@ void Ledger::flush_steps() {
 }
 
 /// @param sums over ranks, of the sketches one after another
-void Ledger::note_errors_of_means(std::span<const double> sums) {
+void RunStatistics::note_errors_of_means(std::span<const double> sums) {
   for (MeanSketch& sketch : sketches_) {
     std::ranges::copy(sums.first(MeanSketch::kSums), sketch.exact.begin());
     sums = sums.subspan(MeanSketch::kSums);
@@ -204,14 +205,14 @@ void Ledger::note_errors_of_means(std::span<const double> sums) {
 }
 
 /// By rank 0's clock, for all ranks.
-void Ledger::choose_flush_interval(double step_seconds) {
+void RunStatistics::choose_flush_interval(double step_seconds) {
   double steps = std::round(kFlushSeconds / std::max(1e-6, step_seconds));
   comm_.broadcast(std::as_writable_bytes(std::span(&steps, 1)), 0);
   flush_every_ = static_cast<StepId>(std::clamp(steps, 2.0, kMostUnflushed));
 }
 
 /// The epoch's record of replicas that differ; keeps what the summary will say.
-metrics::ReplicasRecord Ledger::note_assessment(const Assessment& assessment) {
+metrics::ReplicasRecord RunStatistics::note_assessment(const Assessment& assessment) {
   if (assessment.averaged_buffers > 0) note_dense_mean(assessment.averaged_buffers);
   metrics::ReplicasRecord record;
   if (!assessment.consensus) return record;
@@ -234,7 +235,7 @@ metrics::ReplicasRecord Ledger::note_assessment(const Assessment& assessment) {
 }
 
 /// All that was noted is added up and written.
-void Ledger::settle() {
+void RunStatistics::flush() {
   if (options_.asynchronous) {
     add_up_ranks();
   } else {
@@ -242,8 +243,8 @@ void Ledger::settle() {
   }
 }
 
-void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment) {
-  settle();
+void RunStatistics::close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment) {
+  flush();
   metrics::EpochRecord record;
   record.epoch = epochs_ = epoch;
   record.step = done;
@@ -271,7 +272,7 @@ void Ledger::close_epoch(std::uint64_t epoch, StepId done, const Assessment& ass
   epoch_ = {};
 }
 
-metrics::Summary Ledger::summary() {
+metrics::Summary RunStatistics::summary() {
   metrics::Summary summary;
   summary.ranks = ranks();
   constexpr double kRounding = 1e-6;  // thirds of steps do not sum to whole ones
@@ -304,7 +305,7 @@ metrics::Summary Ledger::summary() {
 }
 
 /// Of workers nothing is sent. What a rollback has undone was sent all the same.
-void Ledger::count_other_bytes(metrics::Summary& summary) {
+void RunStatistics::count_other_bytes(metrics::Summary& summary) {
   if (options_.workers > 0) return;
   const comm::ByteCount& own = comm_.byte_count();
   std::array<double, 2> sums = {static_cast<double>(own.sent_bytes),
@@ -316,14 +317,14 @@ void Ledger::count_other_bytes(metrics::Summary& summary) {
 }
 
 /// Over the measurements of all ranks.
-std::optional<double> Ledger::mean_variance(const Totals& totals) {
+std::optional<double> RunStatistics::mean_variance(const Totals& totals) {
   std::array<double, 2> sums = {totals.variance, totals.variance_count};
   comm_.allreduce_sum(sums);
   if (sums[1] > 0) return sums[0] / sums[1];
   return {};
 }
 
-double Ledger::images_per_second(StepId steps, double seconds) const {
+double RunStatistics::images_per_second(StepId steps, double seconds) const {
   return static_cast<double>(steps * options_.batch_size) / seconds;
 }
 

@@ -14,15 +14,15 @@
 
 namespace eqt::train {
 
-void Trainer::strike(Fault::Phase phase, StepId step) {
+void Trainer::inject_fault(Fault::Phase phase, StepId step) {
   // A value is damaged only once: a run that went back must find it intact.
-  if (!plan_.fault || (struck_ && plan_.fault->act == Fault::Act::nan)) return;
-  struck_ |= plan_.fault->strike(phase, p_.comm.rank(), step, p_.replica.parameters());
+  if (!plan_.fault || (fault_injected_ && plan_.fault->act == Fault::Act::nan)) return;
+  fault_injected_ |= plan_.fault->inject(phase, p_.comm.rank(), step, p_.replica.parameters());
 }
 
 /// This rank's report after a step; the hash only if it is sent.
-Report Trainer::report(bool with_hash) {
-  Report own;
+HealthReport Trainer::report(bool with_hash) {
+  HealthReport own;
   own.stop = p_.comm.stop_asked();
   own.diverged = p_.divergence != nullptr && p_.divergence->any();
   if (with_hash && plan_.paranoid && plan_.replicas_equal) own.hash = parameter_hash();
@@ -30,32 +30,32 @@ Report Trainer::report(bool with_hash) {
 }
 
 /// False: all ranks have gone back to an earlier step.
-bool Trainer::oversee_step(const StepOutcome& outcome) {
-  const Report own = report(oversight_.is_due(outcome.met));
-  return heed(oversight_.after_step(outcome.seconds, outcome.met, own));
+bool Trainer::check_health_after_step(const StepOutcome& outcome) {
+  const HealthReport own = report(health_check_.is_due(outcome.met));
+  return act_on(health_check_.after_step(outcome.seconds, outcome.met, own));
 }
 
-bool Trainer::oversee_now() { return heed(oversight_.now(report(false))); }
+bool Trainer::check_health_now() { return act_on(health_check_.now(report(false))); }
 
-bool Trainer::heed(const Verdict& verdict) {
-  if (verdict.replicas_differ) compare_replicas();
-  if (verdict.diverged) {
-    roll_back(*verdict.diverged);
+bool Trainer::act_on(const HealthStatus& status) {
+  if (status.replicas_differ) compare_replicas();
+  if (status.diverged) {
+    roll_back(*status.diverged);
     return false;
   }
-  if (verdict.stop) stop(*verdict.stop);
+  if (status.stop) stop(*status.stop);
   return true;
 }
 
 /// The run ends on all ranks, after the same step.
 void Trainer::stop(Rank told) {
-  p_.comm.beat("checkpoint", true);
+  p_.comm.heartbeat("checkpoint", true);
   std::string saved = "nothing is saved, for there is no place for it";
   if (p_.checkpointer != nullptr) {
     p_.checkpointer->save_and_wait(done_);
     saved = "its state is saved, and --resume goes on from there";
   }
-  p_.comm.rest();
+  p_.comm.end_heartbeat();
   throw comm::AgreedError(
       Kind::interrupted,
       fmt::format("rank {} was told to stop by a signal; the run has ended after "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/oversight.hpp"
+#include "train/health_check.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -21,36 +21,36 @@ std::optional<Rank> rank_of(double number) {
 
 }  // namespace
 
-Oversight::Oversight(comm::Communicator& comm, bool every_step)
+HealthCheck::HealthCheck(comm::Communicator& comm, bool every_step)
     : comm_(comm), every_step_(every_step) {}
 
-bool Oversight::is_due(bool meets) const noexcept {
+bool HealthCheck::is_due(bool meets) const noexcept {
   if (every_step_) return true;
   return since_ + 1 >= (meets ? interval_ : kPatience * interval_);
 }
 
-Verdict Oversight::after_step(double step_seconds, bool meets, const Report& report) {
+HealthStatus HealthCheck::after_step(double step_seconds, bool meets, const HealthReport& report) {
   const bool due = is_due(meets);
   ++since_;
   seconds_ += step_seconds;
-  Verdict verdict;
-  if (under_way_) verdict = receive();
-  if (due && verdict.clear()) send(report);
-  return verdict;
+  HealthStatus status;
+  if (under_way_) status = receive();
+  if (due && status.clear()) send(report);
+  return status;
 }
 
-Verdict Oversight::now(const Report& report) {
-  Verdict before;
+HealthStatus HealthCheck::now(const HealthReport& report) {
+  HealthStatus before;
   if (under_way_) before = receive();
   send(report);
-  Verdict verdict = receive();
-  if (!verdict.stop) verdict.stop = before.stop;
-  if (!verdict.diverged) verdict.diverged = before.diverged;
-  verdict.replicas_differ |= before.replicas_differ;
-  return verdict;
+  HealthStatus status = receive();
+  if (!status.stop) status.stop = before.stop;
+  if (!status.diverged) status.diverged = before.diverged;
+  status.replicas_differ |= before.replicas_differ;
+  return status;
 }
 
-void Oversight::send(const Report& report) {
+void HealthCheck::send(const HealthReport& report) {
   words_.fill(-std::numeric_limits<double>::infinity());
   words_[kStop] = number_of(report.stop, comm_.rank());
   words_[kDiverged] = number_of(report.diverged, comm_.rank());
@@ -68,7 +68,7 @@ void Oversight::send(const Report& report) {
   seconds_ = 0;
 }
 
-Verdict Oversight::receive() {
+HealthStatus HealthCheck::receive() {
   comm_.finish_max();
   under_way_ = false;
   interval_ = static_cast<StepId>(words_[kInterval]);
@@ -80,7 +80,7 @@ Verdict Oversight::receive() {
 }
 
 /// From rank 0's own steps since the last report.
-double Oversight::next_interval() const {
+double HealthCheck::next_interval() const {
   const double step = seconds_ / static_cast<double>(std::max<StepId>(since_, 1));
   return step > 0 ? std::clamp(kSeconds / step, 1.0, kMostSteps) : 1.0;
 }

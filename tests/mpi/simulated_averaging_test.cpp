@@ -2,7 +2,7 @@
 // Workers that one process plays in turn average to the bits of as many ranks, for every
 // compressor, step after step, with what is remembered between them.
 
-#include "train/averaging_in_turn.hpp"
+#include "train/simulated_averaging.hpp"
 
 #include <algorithm>
 #include <array>
@@ -117,7 +117,7 @@ std::vector<Step> run_workers(int workers, const codec::Compressor& compressor, 
   }
   std::vector<float> gradient(kCount);
   const auto averaging =
-      make_averaging_in_turn(*mean, remembered, plan, layout, gradient, options_for(compressor));
+      make_simulated_averaging(*mean, remembered, plan, layout, gradient, options_for(compressor));
   std::vector<Step> steps;
   for (StepId step = 0; step < kSteps; ++step) {
     averaging->begin(step, 0);

@@ -14,14 +14,14 @@
 
 namespace eqt::train {
 
-class Background {
+class BackgroundThread {
  public:
   /// @param job what start() starts; may throw
   /// @param give_up makes a running job end soon; called only when shutting down after an error
-  Background(std::function<void()> job, std::function<void()> give_up);
-  ~Background();
-  Background(const Background&) = delete;
-  Background& operator=(const Background&) = delete;
+  BackgroundThread(std::function<void()> job, std::function<void()> give_up);
+  ~BackgroundThread();
+  BackgroundThread(const BackgroundThread&) = delete;
+  BackgroundThread& operator=(const BackgroundThread&) = delete;
 
   /// @pre no job is under way
   void start();

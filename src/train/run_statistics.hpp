@@ -18,7 +18,7 @@
 
 namespace eqt::train {
 
-struct LedgerOptions {
+struct RunStatisticsOptions {
   std::size_t batch_size = 64;  // per rank
   std::size_t values = 0;       // of the gradient
   int workers = 0;              // that this process plays as if they were ranks; 0: none
@@ -28,9 +28,9 @@ struct LedgerOptions {
 
 /// Each rank keeps one; calls marked collective add the ranks up, and rank 0's sink gets the
 /// records.
-class Ledger {
+class RunStatistics {
  public:
-  Ledger(comm::Communicator& comm, metrics::Sink& sink, const LedgerOptions& options);
+  RunStatistics(comm::Communicator& comm, metrics::Sink& sink, const RunStatisticsOptions& options);
 
   /// Notes this rank's step; `record` lacks what the synchronization knows. Of workers its loss is
   /// their sum. Collective from time to time, in the same steps on all ranks; asynchronous ranks
@@ -89,7 +89,7 @@ class Ledger {
   void note_own_step(metrics::StepRecord record);
   void note_own_traffic(const SyncResult& result);
   void add_up_ranks();
-  void settle();
+  void flush();
   void visit_results(StateVisitor& visitor);
   void flush_steps();
   void note_errors_of_means(std::span<const double> sums);
@@ -104,7 +104,7 @@ class Ledger {
 
   comm::Communicator& comm_;
   metrics::Sink& sink_;
-  const LedgerOptions options_;
+  const RunStatisticsOptions options_;
   std::vector<LocalStep> unflushed_;
   std::vector<MeanSketch> sketches_;  // of unflushed steps that measured
   std::vector<double> reduction_;

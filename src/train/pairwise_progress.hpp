@@ -19,7 +19,7 @@ namespace eqt::train {
 
 /// Steps of all ranks as far as this one knows; exchanges asked for and done, and their costs.
 /// Every call takes the lock for a moment; those that wait say so.
-class PairTally {
+class PairwiseProgress {
  public:
   /// The costs and errors of the exchanges since the last call of take().
   struct Taken {
@@ -32,7 +32,7 @@ class PairTally {
     StepId longest = 0;  // steps of this rank between two of them, before the first, after the last
   };
 
-  PairTally(Rank rank, std::size_t ranks, bool active, bool alone);
+  PairwiseProgress(Rank rank, std::size_t ranks, bool active, bool alone);
 
   // The trainer's side.
   void open_epoch();
@@ -64,7 +64,7 @@ class PairTally {
   void partner_left();
   bool closed() const;
   /// Waits a moment, or until something changes.
-  void nap();
+  void wait_briefly();
 
   // Either side's.
   void fail();

@@ -19,7 +19,7 @@ namespace eqt::train {
 /// the same result. Keeps references to everything it is given. Of `options` overlap and fault mean
 /// nothing here.
 /// @param memories by worker; null where nothing is remembered
-std::unique_ptr<Synchronizer> make_averaging_in_turn(
+std::unique_ptr<Synchronizer> make_simulated_averaging(
     collective::WorkerMean& mean, std::vector<collective::GradientMemory*> memories,
     std::vector<pipeline::FusionBucket> plan, const Layout& layout, std::span<float> gradient,
     const GradientAveragingOptions& options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a ledger that checkpoints save.
+// The part of the statistics that checkpoints save.
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <span>
 
-#include "train/ledger.hpp"
+#include "train/run_statistics.hpp"
 
 namespace eqt::train {
 namespace {
@@ -42,7 +42,7 @@ void visit_optional(StateVisitor& visitor, std::string_view name, std::optional<
 
 }  // namespace
 
-void Ledger::Totals::visit_state(StateVisitor& visitor) {
+void RunStatistics::Totals::visit_state(StateVisitor& visitor) {
   std::array<double, 8> all = {static_cast<double>(steps),
                                mean_steps,
                                loss,
@@ -71,13 +71,13 @@ void Ledger::Totals::visit_state(StateVisitor& visitor) {
   mean_variance_count = of_means[1];
 }
 
-void Ledger::visit_state(StateVisitor& visitor) {
+void RunStatistics::visit_state(StateVisitor& visitor) {
   if (visitor.restores()) {
     unflushed_.clear();
     sketches_.clear();
     own_ = {};
   } else {
-    settle();
+    flush();
   }
   const double sent_so_far = epoch_.sent_bytes + run_.sent_bytes;
   visit_in(visitor, "epoch", epoch_);
@@ -88,7 +88,7 @@ void Ledger::visit_state(StateVisitor& visitor) {
   visit_results(visitor);
 }
 
-void Ledger::visit_results(StateVisitor& visitor) {
+void RunStatistics::visit_results(StateVisitor& visitor) {
   visitor.number("epochs", epochs_, Across::same);
   visitor.real("train loss", train_loss_, Across::same);
   visit_optional(visitor, "test accuracy", accuracy_);
@@ -107,7 +107,7 @@ void Ledger::visit_results(StateVisitor& visitor) {
   if (!std::isnan(nodes[0])) replicas_.node_test_accuracy = std::move(nodes);
 }
 
-metrics::RoomSeconds Ledger::slowest(const metrics::RoomSeconds& s) {
+metrics::RoomSeconds RunStatistics::slowest(const metrics::RoomSeconds& s) {
   std::array<double, 7> all = in_order(s);
   comm_.allreduce_max(all);
   return from_order(all);

@@ -11,8 +11,8 @@
 
 namespace eqt::train {
 
-/// A step of this rank that a watch may observe.
-struct WatchedStep {
+/// A step of this rank that an observer may observe.
+struct ObservedStep {
   StepId done = 0;          // completed steps of this rank, this one included
   std::uint64_t epoch = 0;  // from 1
   bool ends_epoch = false;  // by this rank's count
@@ -21,12 +21,12 @@ struct WatchedStep {
 /// Called on the thread that trains: begin, then, if that returned true, slice_ready once for each
 /// slice of the layout while the slice's gradient is exactly what backward left, before it is
 /// announced to the synchronizer, and finish after the step's record.
-class GradientWatch {
+class GradientObserver {
  public:
-  virtual ~GradientWatch() = default;
+  virtual ~GradientObserver() = default;
   /// @param batch of the step; empty in an emulated run
   /// @return whether the gradient of this step is to be shown
-  virtual bool begin(const WatchedStep& step, const data::Batch& batch) = 0;
+  virtual bool begin(const ObservedStep& step, const data::Batch& batch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
   virtual void finish() = 0;
 };
