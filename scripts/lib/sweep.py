@@ -43,7 +43,7 @@ A file of rows has a line "NAME RANKS CONFIG [KEY=VALUE]..." for each, the confi
 Each run has a folder and a .log in --out. A run whose folder has a summary.json is finished and is
 not run again, so the same command resumes a sweep that was stopped; a run that was cut off goes on
 from its checkpoint, if it has one. table.txt and table.csv are
-written anew after each run, with several seeds means.txt too. Seconds by room are of one epoch, GB
+written anew after each run, with several seeds means.txt too. Seconds by phase are of one epoch, GB
 per node what a rank sends on average.
 Exit code: 0 when every run finished, 1 when one failed, 2 for a wrong command line.
 """

@@ -51,10 +51,10 @@ Lengths lengths_of(const theory::LevelScheme& scheme, std::span<const codec::Seg
     lengths.bound.push_back(coder.value == codec::Coding::rans ? std::nullopt : std::optional(0.0));
   for (const codec::Segment& segment : segments) {
     if (!segment.compressed) continue;
-    const auto run = values.subspan(segment.begin, segment.count);
-    lengths.values += run.size();
-    lengths.expected += theory::expected_bits_of_run(scheme, run);
-    theory::each_bucket(run, scheme.bucket_size, [&](std::span<const float> bucket) {
+    const auto part = values.subspan(segment.begin, segment.count);
+    lengths.values += part.size();
+    lengths.expected += theory::expected_bits_of_segment(scheme, part);
+    theory::each_bucket(part, scheme.bucket_size, [&](std::span<const float> bucket) {
       const auto d = static_cast<double>(bucket.size());
       for (std::size_t c = 0; c < codings().size(); ++c)
         if (lengths.bound[c])

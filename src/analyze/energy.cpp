@@ -64,12 +64,12 @@ Row paper_energy_row(const theory::PublishedCost& cost, int batch) {
   return row;
 }
 
-Row honest_energy_row(const theory::PublishedCost& cost, int batch) {
+Row step_energy_row(const theory::PublishedCost& cost, int batch) {
   Row row = named(cost);
   const theory::NetworkShape shape = theory::shape_of(cost.model);
   const auto described = [&](Precision precision) -> Row {
-    const theory::HonestEnergy e =
-        theory::honest_energy(shape, batch, cost.phase, cost.norm, precision);
+    const theory::StepEnergy e =
+        theory::step_energy(shape, batch, cost.phase, cost.norm, precision);
     return {{"total", kMillijoule * e.total()},
             {"memory", kMillijoule * e.memory},
             {"arithmetic", kMillijoule * e.arithmetic()},
@@ -111,10 +111,10 @@ Row paper_memory_row(const theory::PublishedCost& cost, int batch) {
   return row;
 }
 
-Row honest_memory_row(const theory::PublishedCost& cost, const AnalyzeMemoryCommand& command) {
+Row peak_memory_row(const theory::PublishedCost& cost, const AnalyzeMemoryCommand& command) {
   Row row = named(cost);
   const auto described = [&](Precision precision) -> Row {
-    const theory::HonestMemory m = theory::honest_memory(
+    const theory::PeakMemory m = theory::peak_memory(
         theory::shape_of(cost.model), command.batch_size, cost.phase, precision, command.copies);
     return {{"total", m.total()},       {"parameters", m.parameters},
             {"gradient", m.gradient},   {"optimizer", m.optimizer},
@@ -181,7 +181,7 @@ void print_paper_energy(const std::vector<Row>& rows, int batch) {
   print_rows(rows, columns, false);
 }
 
-void print_honest_energy(const std::vector<Row>& rows, int batch) {
+void print_step_energy(const std::vector<Row>& rows, int batch) {
   fmt::print(
       "mJ of a batch of {} (Horowitz 2014, 45 nm). int8: products of int8 added up in int32; "
       "weight\n"
@@ -221,7 +221,7 @@ void print_paper_memory(const std::vector<Row>& rows, int batch) {
   print_rows(rows, columns, false);
 }
 
-void print_honest_memory(const std::vector<Row>& rows, const AnalyzeMemoryCommand& command) {
+void print_peak_memory(const std::vector<Row>& rows, const AnalyzeMemoryCommand& command) {
   fmt::print(
       "MiB at the peak for a batch of {}: what backward needs is kept once, in float32 or int8;\n"
       "parameters, gradient, momentum and the algorithm's {} copies in float32, with int8 also "
@@ -245,14 +245,14 @@ void print_honest_memory(const std::vector<Row>& rows, const AnalyzeMemoryComman
 void run_analyze_energy(const AnalyzeEnergyCommand& command) {
   const std::vector<Row> rows = rows_of([&](const theory::PublishedCost& cost) {
     return command.paper ? paper_energy_row(cost, command.batch_size)
-                         : honest_energy_row(cost, command.batch_size);
+                         : step_energy_row(cost, command.batch_size);
   });
   if (command.output.json) {
     print_rows(rows, {}, true);
   } else if (command.paper) {
     print_paper_energy(rows, command.batch_size);
   } else {
-    print_honest_energy(rows, command.batch_size);
+    print_step_energy(rows, command.batch_size);
   }
   draw(command.output, [&] { return plot_of(rows, command.paper, "Energy of a batch", "mJ"); });
 }
@@ -260,14 +260,14 @@ void run_analyze_energy(const AnalyzeEnergyCommand& command) {
 void run_analyze_memory(const AnalyzeMemoryCommand& command) {
   const std::vector<Row> rows = rows_of([&](const theory::PublishedCost& cost) {
     return command.paper ? paper_memory_row(cost, command.batch_size)
-                         : honest_memory_row(cost, command);
+                         : peak_memory_row(cost, command);
   });
   if (command.output.json) {
     print_rows(rows, {}, true);
   } else if (command.paper) {
     print_paper_memory(rows, command.batch_size);
   } else {
-    print_honest_memory(rows, command);
+    print_peak_memory(rows, command);
   }
   draw(command.output, [&] { return plot_of(rows, command.paper, "Memory", "MiB"); });
 }

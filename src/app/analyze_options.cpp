@@ -129,14 +129,14 @@ void add_worst_case(CLI::App& verb, analyze::AnalyzeWorstCaseCommand& worst) {
 }
 
 /// An option and the settings whose theorems use it; with any other setting it would be ignored.
-struct Belongs {
+struct OptionSettings {
   const char* option;
   std::vector<std::string> settings;
 };
 
-void refuse_unless(CLI::App& verb, const std::string& setting, std::vector<Belongs> all) {
+void refuse_unless(CLI::App& verb, const std::string& setting, std::vector<OptionSettings> all) {
   verb.parse_complete_callback([&verb, &setting, all = std::move(all)] {
-    for (const Belongs& one : all)
+    for (const OptionSettings& one : all)
       if (verb.count(one.option) > 0 &&
           std::ranges::find(one.settings, setting) == one.settings.end())
         fail(Kind::usage,

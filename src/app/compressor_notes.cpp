@@ -15,27 +15,27 @@ namespace {
 // A step moves every value by the learning rate; that of stochastic gradient descent is far more.
 constexpr double kLargestSignRate = 0.01;
 
-struct Promise {
+struct VarianceBound {
   std::optional<double> variance;  // the largest bound of a tensor's; nothing: one has none
   std::size_t tensors = 0;         // that are compressed
 };
 
-Promise promise_of(const config::RunConfig& config, const Layout& layout,
-                   const codec::Compressor& compressor) {
-  Promise promise{.variance = 0.0};
+VarianceBound bound_of(const config::RunConfig& config, const Layout& layout,
+                       const codec::Compressor& compressor) {
+  VarianceBound bounds{.variance = 0.0};
   for (const pipeline::FusionBucket& bucket : setup::make_plan(config, layout, compressor)) {
     for (const codec::Segment& segment : bucket.segments) {
       if (!segment.compressed) continue;
-      ++promise.tensors;
+      ++bounds.tensors;
       const auto bound = compressor.variance_bound(segment.count);
-      if (!bound || !promise.variance) {
-        promise.variance.reset();
+      if (!bound || !bounds.variance) {
+        bounds.variance.reset();
       } else {
-        promise.variance = std::max(*promise.variance, *bound);
+        bounds.variance = std::max(*bounds.variance, *bound);
       }
     }
   }
-  return promise;
+  return bounds;
 }
 
 /// Nothing: what is not sent is lost.
@@ -54,27 +54,27 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
   const auto compressor = config.compressor.make();
   const codec::Properties properties = compressor->properties();
   if (properties.lossless) return {};
-  const Promise promise = promise_of(config, layout, *compressor);
+  const VarianceBound bounds = bound_of(config, layout, *compressor);
   const std::string_view name = config.compressor.name->name;
-  if (promise.tensors == 0)
+  if (bounds.tensors == 0)
     return {
         fmt::format("compressor: {}: every tensor is below compressor.skip_below {} or has one "
                     "dimension, and travels as float32",
                     name, config.compressor.skip_below)};
   const std::optional<std::string> memory = memory_of(config, properties);
-  const std::string variance = promise.variance ? fmt::format("at most {:.3g}", *promise.variance)
-                                                : std::string("no bound is known");
+  const std::string variance = bounds.variance ? fmt::format("at most {:.3g}", *bounds.variance)
+                                               : std::string("no bound is known");
   std::vector<std::string> notes = {fmt::format(
       "compressor: {}, {}; error feedback: {}; variance of a message, relative to the "
       "gradient's square: {}",
       name, properties.unbiased ? "unbiased" : "biased", memory.value_or("none"), variance)};
-  if (promise.variance && *promise.variance > 1 && !memory)
+  if (bounds.variance && *bounds.variance > 1 && !memory)
     notes.push_back(fmt::format(
         "warning: compressor {}: expected a variance bound of at most 1 without error feedback, "
         "found {:.3g}: a message may be further from the gradient than no message is; try more "
         "compressor.bits, a smaller compressor.bucket_size, or elastiquant, whose bound at equal "
         "bits is lower",
-        name, *promise.variance));
+        name, *bounds.variance));
   if (properties.votes && config.optimizer.learning_rate > kLargestSignRate)
     notes.push_back(fmt::format(
         "warning: compressor {}: expected optimizer.learning_rate of at most {}, by which every "

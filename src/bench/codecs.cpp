@@ -18,7 +18,7 @@ namespace eqt::bench {
 namespace {
 
 /// One compressor with its settings, ready to run.
-struct Contestant {
+struct BenchCase {
   config::RunConfig::Compressor config;
   std::unique_ptr<codec::Compressor> compressor;
   bool has_bits = false, has_buckets = false;  // whether these keys mean something to it
@@ -29,23 +29,23 @@ config::RunConfig::Compressor configure(const std::string& name,
   return config::compressor_config(name, sets, "bench codecs").compressor;
 }
 
-Contestant make_contestant(const std::string& name, const std::vector<std::string>& sets) {
-  Contestant contestant{.config = configure(name, sets), .compressor = nullptr};
-  const codec::CompressorRow& row = *contestant.config.name;
-  contestant.compressor = codec::make_compressor(row, contestant.config);
-  contestant.has_bits = row.reads.has(codec::Option::bits);
-  contestant.has_buckets = row.reads.has(codec::Option::bucket_size);
-  return contestant;
+BenchCase make_bench_case(const std::string& name, const std::vector<std::string>& sets) {
+  BenchCase bench_case{.config = configure(name, sets), .compressor = nullptr};
+  const codec::CompressorRow& row = *bench_case.config.name;
+  bench_case.compressor = codec::make_compressor(row, bench_case.config);
+  bench_case.has_bits = row.reads.has(codec::Option::bits);
+  bench_case.has_buckets = row.reads.has(codec::Option::bucket_size);
+  return bench_case;
 }
 
 /// If every compressor is asked for, those that refuse a setting are left out.
-std::vector<Contestant> contestants(const BenchCommand& command) {
+std::vector<BenchCase> bench_cases(const BenchCommand& command) {
   config::check_compressor_sets(command.sets);
   std::vector<std::string> all;
   for (const config::Choice& choice : config::config_choices("compressor.name"))
     all.push_back(choice.name);
   return config::asked_or_usual(command.compressors, all, [&](const std::string& name) {
-    return make_contestant(name, command.sets);
+    return make_bench_case(name, command.sets);
   });
 }
 
@@ -54,14 +54,14 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
-void print_json(const Contestant& contestant, const CodecFigures& figures, std::size_t values,
+void print_json(const BenchCase& bench_case, const CodecFigures& figures, std::size_t values,
                 double read) {
-  const config::RunConfig::Compressor& config = contestant.config;
+  const config::RunConfig::Compressor& config = bench_case.config;
   nlohmann::ordered_json line = {{"compressor", config.name->name},
                                  {"coding", name_of(config.coding)}};
-  line["bits"] = contestant.has_bits ? nlohmann::ordered_json(config.bits) : nullptr;
+  line["bits"] = bench_case.has_bits ? nlohmann::ordered_json(config.bits) : nullptr;
   line["bucket_size"] =
-      contestant.has_buckets ? nlohmann::ordered_json(config.bucket_size) : nullptr;
+      bench_case.has_buckets ? nlohmann::ordered_json(config.bucket_size) : nullptr;
   line["values"] = values;
   line["encode_gb_s"] = figures.encode_gb_s;
   line["decode_add_gb_s"] = figures.decode_add_gb_s;
@@ -73,7 +73,7 @@ void print_json(const Contestant& contestant, const CodecFigures& figures, std::
   line["feedback_gb_s"] = or_null(figures.feedback_gb_s);
   line["break_even_gbit_s"] = or_null(figures.break_even_gbit);
   line["rows"] = figures.rows;
-  line["unbiased"] = contestant.compressor->properties().unbiased;
+  line["unbiased"] = bench_case.compressor->properties().unbiased;
   line["simd"] = codec::simd_target();
   fmt::print("{}\n", line.dump());
 }
@@ -89,8 +89,8 @@ void print_head(std::size_t values, double read) {
       "encode", "decode", "sum8", "fb", "bits/v", "variance", "bound", "link");
 }
 
-void print_row(const Contestant& contestant, const CodecFigures& figures) {
-  const config::RunConfig::Compressor& config = contestant.config;
+void print_row(const BenchCase& bench_case, const CodecFigures& figures) {
+  const config::RunConfig::Compressor& config = bench_case.config;
   const auto number = [](bool known, auto value) {
     return known ? fmt::format("{}", value) : std::string("-");
   };
@@ -102,8 +102,8 @@ void print_row(const Contestant& contestant, const CodecFigures& figures) {
   };
   fmt::print(
       "{:<13} {:>7} {:>4} {:>8}  {:>6.2f} {:>6.2f} {:>6.2f} {:>6}  {:>6.3f} {:>9} {:>9} {:>7}\n",
-      config.name->name, contestant.has_bits ? name_of(config.coding) : "-",
-      number(contestant.has_bits, config.bits), number(contestant.has_buckets, config.bucket_size),
+      config.name->name, bench_case.has_bits ? name_of(config.coding) : "-",
+      number(bench_case.has_bits, config.bits), number(bench_case.has_buckets, config.bucket_size),
       figures.encode_gb_s, figures.decode_add_gb_s, figures.sum8_gb_s,
       rounded(figures.feedback_gb_s, 2), figures.bits_per_value, small(figures.variance),
       small(figures.variance_bound), rounded(figures.break_even_gbit, 2));
@@ -112,18 +112,18 @@ void print_row(const Contestant& contestant, const CodecFigures& figures) {
 }  // namespace
 
 void run_bench_codecs(const BenchCommand& command) {
-  const std::vector<Contestant> all = contestants(command);
+  const std::vector<BenchCase> all = bench_cases(command);
   const auto buffer = bench_gradient(command.values);
   const auto values = buffer.span();
   const double read = read_gb_s(values);
   if (!command.json) print_head(values.size(), read);
-  for (const Contestant& contestant : all) {
-    verify_codec(std::string(contestant.config.name->name), *contestant.compressor, values);
-    const CodecFigures figures = measure_codec(*contestant.compressor, values);
+  for (const BenchCase& bench_case : all) {
+    verify_codec(std::string(bench_case.config.name->name), *bench_case.compressor, values);
+    const CodecFigures figures = measure_codec(*bench_case.compressor, values);
     if (command.json)
-      print_json(contestant, figures, values.size(), read);
+      print_json(bench_case, figures, values.size(), read);
     else
-      print_row(contestant, figures);
+      print_row(bench_case, figures);
     std::fflush(stdout);
   }
 }

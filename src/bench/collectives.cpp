@@ -42,7 +42,7 @@ config::RunConfig configure(std::string_view collective, const std::vector<std::
 
 /// One config for each row; with every collective asked for, those that refuse the compressor are
 /// left out, and if all do, `auto` says which is its own.
-std::vector<config::RunConfig> contestants(const BenchCollectivesCommand& command) {
+std::vector<config::RunConfig> bench_cases(const BenchCollectivesCommand& command) {
   check_sets(command.sets);
   std::vector<config::RunConfig> found;
   for (const std::string& name : command.collectives)
@@ -116,17 +116,17 @@ void print_row(const Row& row, const CollectiveFigures& figures) {
 }
 
 /// A collective, and what it encodes with, as a training run with this config would have them.
-struct Contestant {
+struct BenchCase {
   setup::MessageParts messages;
   std::unique_ptr<collective::Collective> collective;
 };
 
 /// @return nothing if the collective refuses the compressor, which is an error only where it was
 /// named
-std::optional<Contestant> make_contestant(const config::RunConfig& config, std::size_t values,
-                                          bool named, comm::Communicator& comm) {
+std::optional<BenchCase> make_bench_case(const config::RunConfig& config, std::size_t values,
+                                         bool named, comm::Communicator& comm) {
   try {
-    Contestant made;
+    BenchCase made;
     setup::MessageParts& messages = made.messages;
     messages = setup::build_messages(config, bench_layout(values), setup::threads_for(config, comm),
                                      false, comm);
@@ -145,7 +145,7 @@ std::optional<Contestant> make_contestant(const config::RunConfig& config, std::
 void measure_row(const config::RunConfig& config, const RankGradients& gradients,
                  std::size_t values, const BenchCollectivesCommand& command,
                  comm::Communicator& comm) {
-  const auto made = make_contestant(config, values, !command.collectives.empty(), comm);
+  const auto made = make_bench_case(config, values, !command.collectives.empty(), comm);
   if (!made) return;
   const setup::MessageParts& messages = made->messages;
   CollectiveBench bench(comm, *messages.compressor, *made->collective, messages.buckets, gradients,
@@ -168,7 +168,7 @@ int bench_rank(const BenchCollectivesCommand& command, const comm::Session& sess
     if (comm.size() < 2)
       fail(Kind::usage,
            "bench collectives: expected at least 2 ranks, found 1; start it by mpirun -np N");
-    configs = contestants(command);
+    configs = bench_cases(command);
   });
   comm.set_timeout(configs.front().synchronization.timeout_seconds);
   std::vector<std::size_t> sizes = command.values;

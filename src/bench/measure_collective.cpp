@@ -240,8 +240,8 @@ double CollectiveBench::largest_compression_error() {
 double CollectiveBench::error_limit(double mean) {
   constexpr double kRounding = 1e-6, kSlack = 2;
   if (compressor_.properties().averages_itself) return mean * (1 + kRounding);  // a projection
-  const auto card = collective::cost_card(collective_.row(), {.ranks = comm_.size()});
-  const int quantisations = card ? card->quantisations : comm_.size();
+  const auto cost = collective::collective_cost(collective_.row(), {.ranks = comm_.size()});
+  const int quantisations = cost ? cost->quantisations : comm_.size();
   const double own = largest_compression_error();
   double error = std::sqrt(own);
   for (int i = 1; i < quantisations; ++i) {
@@ -268,15 +268,15 @@ void CollectiveBench::count_bytes(const comm::ByteCount& before, const comm::Byt
   const double checksums = sums[1] / ranks, encoded = sums[4] / ranks;
   collective::Volume volume =
       collective::volume_of(compressor_, plan_, comm_.size(), setup::equal_hosts(comm_));
-  auto card = collective::cost_card(collective_.row(), volume);
+  auto cost = collective::collective_cost(collective_.row(), volume);
   // Data decide how long messages are, so what was encoded says it; a collective may encode
   // several.
-  if (card && card->encoded_values > 0) {
-    volume.message_bytes = encoded * volume.values / card->encoded_values;
-    card = collective::cost_card(collective_.row(), volume);
+  if (cost && cost->encoded_values > 0) {
+    volume.message_bytes = encoded * volume.values / cost->encoded_values;
+    cost = collective::collective_cost(collective_.row(), volume);
   }
   figures_.formula_bytes.reset();
-  if (card) figures_.formula_bytes = mean(ranks * (card->sent_bytes + checksums));
+  if (cost) figures_.formula_bytes = mean(ranks * (cost->sent_bytes + checksums));
 }
 
 /// The bytes that the kernel counted, independently of our counting.

@@ -26,7 +26,7 @@ struct CollectiveFigures {
   std::uint64_t wire_bytes = 0;                // counted where it is sent, with checksums
   std::uint64_t estimated_bytes = 0;           // of wire_bytes: sent by MPI itself, by formula
   std::uint64_t on_host_bytes = 0;             // of wire_bytes: to ranks of the same host
-  std::optional<std::uint64_t> formula_bytes;  // by cost_card() from what was encoded
+  std::optional<std::uint64_t> formula_bytes;  // by collective_cost() from what was encoded
   // The bytes that hosts' interfaces sent, minus 66 bytes of headers per packet; empty on one host.
   std::optional<std::uint64_t> interface_bytes;
   // |result - mean|^2 / mean over ranks of |gradient|^2; none for votes, which are no mean.

@@ -67,25 +67,25 @@ class Reader {
 
 }  // namespace
 
-std::vector<std::byte> write_places(std::span<const PlacedRun> runs) {
+std::vector<std::byte> write_places(std::span<const SliceRange> ranges) {
   std::vector<std::byte> bytes;
   std::int64_t slice = 0, end = 0;
-  for (const PlacedRun& run : runs) {
-    const std::int64_t next_slice = run.slice;
-    const auto first = static_cast<std::int64_t>(run.first);
+  for (const SliceRange& range : ranges) {
+    const std::int64_t next_slice = range.slice;
+    const auto first = static_cast<std::int64_t>(range.first);
     if (next_slice != slice) end = 0;
     put(folded(next_slice - slice), bytes);
     put(folded(first - end), bytes);
-    put(run.count, bytes);
+    put(range.count, bytes);
     slice = next_slice;
-    end = first + static_cast<std::int64_t>(run.count);
+    end = first + static_cast<std::int64_t>(range.count);
   }
   return bytes;
 }
 
-std::vector<PlacedRun> read_places(std::span<const std::byte> bytes, std::size_t values,
-                                   std::string_view origin) {
-  std::vector<PlacedRun> runs;
+std::vector<SliceRange> read_places(std::span<const std::byte> bytes, std::size_t values,
+                                    std::string_view origin) {
+  std::vector<SliceRange> ranges;
   Reader reader(bytes, origin);
   std::uint64_t slice = 0, end = 0, left = values;
   while (!reader.done()) {
@@ -97,10 +97,10 @@ std::vector<PlacedRun> read_places(std::span<const std::byte> bytes, std::size_t
     if (count == 0 || count > left) reader.damaged();
     left -= count;
     end = first + count;
-    runs.push_back({static_cast<std::uint32_t>(slice), first, count});
+    ranges.push_back({static_cast<std::uint32_t>(slice), first, count});
   }
   if (left != 0) reader.damaged();
-  return runs;
+  return ranges;
 }
 
 }  // namespace eqt::checkpoint

@@ -14,7 +14,7 @@
 namespace eqt::checkpoint {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{256} << 20;  // of a broadcast [bytes]
+constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 20;  // of a broadcast [bytes]
 constexpr const char* kWeight = "run/weight";
 
 const Section* section_of(const StateFile* file, std::string_view name, SectionKind kind,
@@ -42,8 +42,9 @@ std::optional<std::vector<std::byte>> shared(comm::Communicator& comm, Rank hold
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   if (comm.rank() == holder && size > 0)
     std::memcpy(bytes.data(), section->bytes.data(), bytes.size());
-  for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
-    comm.broadcast(std::span(bytes).subspan(at, std::min(kPiece, bytes.size() - at)), holder);
+  for (std::size_t at = 0; at < bytes.size(); at += kMostBytesAtOnce) {
+    comm.broadcast(std::span(bytes).subspan(at, std::min(kMostBytesAtOnce, bytes.size() - at)),
+                   holder);
   }
   return bytes;
 }
@@ -63,41 +64,42 @@ T element(std::span<const std::byte> bytes, std::size_t i) {
 /// Finds the value of a place.
 class PlaceIndex {
  public:
-  explicit PlaceIndex(std::span<const PlacedRun> runs) {
+  explicit PlaceIndex(std::span<const SliceRange> ranges) {
     std::size_t at = 0;
-    for (const PlacedRun& run : runs) {
-      spots_.push_back({run, at});
-      at += static_cast<std::size_t>(run.count);
+    for (const SliceRange& range : ranges) {
+      entries_.push_back({range, at});
+      at += static_cast<std::size_t>(range.count);
     }
-    std::ranges::sort(spots_, {},
-                      [](const Spot& s) { return std::pair(s.run.slice, s.run.first); });
+    std::ranges::sort(entries_, {},
+                      [](const Entry& s) { return std::pair(s.range.slice, s.range.first); });
   }
 
-  /// Calls found(offset in `run`, place in the values, count) for each part that is in both.
+  /// Calls found(offset in `range`, place in the values, count) for each part that is in both.
   template <typename Found>
-  void overlap(const PlacedRun& run, Found found) const {
-    const auto key = std::pair(run.slice, run.first);
-    auto spot = std::ranges::upper_bound(
-        spots_, key, {}, [](const Spot& s) { return std::pair(s.run.slice, s.run.first); });
-    if (spot != spots_.begin()) --spot;
-    for (; spot != spots_.end() && spot->run.slice <= run.slice; ++spot) {
-      if (spot->run.slice < run.slice) continue;
-      if (spot->run.first >= run.first + run.count) return;
-      const std::uint64_t begin = std::max(run.first, spot->run.first);
-      const std::uint64_t end = std::min(run.first + run.count, spot->run.first + spot->run.count);
+  void overlap(const SliceRange& range, Found found) const {
+    const auto key = std::pair(range.slice, range.first);
+    auto entry = std::ranges::upper_bound(
+        entries_, key, {}, [](const Entry& s) { return std::pair(s.range.slice, s.range.first); });
+    if (entry != entries_.begin()) --entry;
+    for (; entry != entries_.end() && entry->range.slice <= range.slice; ++entry) {
+      if (entry->range.slice < range.slice) continue;
+      if (entry->range.first >= range.first + range.count) return;
+      const std::uint64_t begin = std::max(range.first, entry->range.first);
+      const std::uint64_t end =
+          std::min(range.first + range.count, entry->range.first + entry->range.count);
       if (begin >= end) continue;
-      found(static_cast<std::size_t>(begin - run.first),
-            spot->at + static_cast<std::size_t>(begin - spot->run.first),
+      found(static_cast<std::size_t>(begin - range.first),
+            entry->at + static_cast<std::size_t>(begin - entry->range.first),
             static_cast<std::size_t>(end - begin));
     }
   }
 
  private:
-  struct Spot {
-    PlacedRun run;
+  struct Entry {
+    SliceRange range;
     std::size_t at;
   };
-  std::vector<Spot> spots_;  // ascending
+  std::vector<Entry> entries_;  // ascending
 };
 
 }  // namespace
@@ -194,14 +196,14 @@ void RestoringVisitor::take_sum(const std::string& name, SectionKind kind, std::
 }
 
 void RestoringVisitor::placed(std::string_view name, std::span<float> values,
-                              const std::function<std::vector<PlacedRun>()>& places) {
+                              const std::function<std::vector<SliceRange>()>& places) {
   const std::string section = full(name);
-  const std::vector<PlacedRun> runs = places();
+  const std::vector<SliceRange> ranges = places();
   bool unmoved = as_it_was_;
   if (unmoved) {
     const Section* const saved =
         section_of(set_.file(comm_.rank()), places_name(section), SectionKind::places, {});
-    const std::vector<std::byte> now = write_places(runs);
+    const std::vector<std::byte> now = write_places(ranges);
     unmoved = saved != nullptr && std::ranges::equal(saved->bytes, now);
   }
   // This can differ between ranks, if hosts have changed places or fusion buckets have other
@@ -210,24 +212,24 @@ void RestoringVisitor::placed(std::string_view name, std::span<float> values,
   if (std::ranges::count(all, 1u) == std::ssize(all)) {
     return copy_to(own_section(section, SectionKind::floats, values.size()).bytes, values);
   }
-  gather_placed(section, values, runs);
+  gather_placed(section, values, ranges);
 }
 
 void RestoringVisitor::gather_placed(const std::string& name, std::span<float> values,
-                                     std::span<const PlacedRun> runs) {
-  const PlaceIndex index(runs);
+                                     std::span<const SliceRange> ranges) {
+  const PlaceIndex index(ranges);
   std::ranges::fill(values, 0.0f);
   for (Rank old = 0; old < set_.ranks(); ++old) {
     if (set_.holder(old) == SavedSet::kLost) continue;
     const auto bytes = shared_section(name, SectionKind::floats, old, {});
     const auto places = shared_section(places_name(name), SectionKind::places, old, {});
     std::size_t at = 0;
-    for (const PlacedRun& run : read_places(places, bytes.size() / sizeof(float), name)) {
-      index.overlap(run, [&](std::size_t offset, std::size_t to, std::size_t count) {
+    for (const SliceRange& range : read_places(places, bytes.size() / sizeof(float), name)) {
+      index.overlap(range, [&](std::size_t offset, std::size_t to, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i)
           values[to + i] += element<float>(bytes, at + offset + i);
       });
-      at += static_cast<std::size_t>(run.count);
+      at += static_cast<std::size_t>(range.count);
     }
   }
 }

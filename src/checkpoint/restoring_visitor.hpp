@@ -37,7 +37,7 @@ class RestoringVisitor final : public ScopedVisitor {
   void doubles(std::string_view name, std::span<double> values, Across across) override;
   void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) override;
   void placed(std::string_view name, std::span<float> values,
-              const std::function<std::vector<PlacedRun>()>& places) override;
+              const std::function<std::vector<SliceRange>()>& places) override;
   bool restores() const noexcept override { return true; }
 
  private:
@@ -51,7 +51,7 @@ class RestoringVisitor final : public ScopedVisitor {
   void take_from(const std::string& name, SectionKind kind, std::span<T> values,
                  const std::function<bool(Rank old)>& whose);
   void gather_placed(const std::string& name, std::span<float> values,
-                     std::span<const PlacedRun> runs);
+                     std::span<const SliceRange> ranges);
 
   const Section& own_section(const std::string& name, SectionKind kind, std::size_t count) const;
   std::vector<std::byte> shared_section(const std::string& name, SectionKind kind, Rank old,

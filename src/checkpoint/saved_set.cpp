@@ -17,8 +17,8 @@
 namespace eqt::checkpoint {
 namespace {
 
-// Sent in pieces, so that each is shorter than all limits of MPI.
-constexpr std::size_t kPiece = std::size_t{256} << 20;
+// Longer files are sent in several messages, for no limit of MPI is below this.
+constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 20;
 
 /// What all files of one set have in common.
 struct SetName {
@@ -30,12 +30,12 @@ struct SetName {
 };
 
 /// What ranks exchange about a file.
-struct Told {
+struct ListedFile {
   std::uint64_t step = 0, set = 0, bytes = 0, hash = 0;
   std::int32_t rank = 0, ranks = 1;
   std::uint64_t in_manifest = 0;
 };
-static_assert(std::has_unique_object_representations_v<Told>);
+static_assert(std::has_unique_object_representations_v<ListedFile>);
 
 struct Candidate {
   std::vector<std::vector<Rank>> holders;  // by old rank, ascending
@@ -53,24 +53,24 @@ struct Candidate {
 std::string packed(std::span<const FoundFile> files) {
   std::string text;
   for (const FoundFile& file : files) {
-    const Told told = {.step = file.head.step,
-                       .set = file.head.set,
-                       .bytes = file.bytes,
-                       .hash = file.hash,
-                       .rank = file.head.rank,
-                       .ranks = file.head.ranks,
-                       .in_manifest = file.in_manifest ? 1u : 0u};
-    text.append(reinterpret_cast<const char*>(&told), sizeof(told));
+    const ListedFile listed = {.step = file.head.step,
+                               .set = file.head.set,
+                               .bytes = file.bytes,
+                               .hash = file.hash,
+                               .rank = file.head.rank,
+                               .ranks = file.head.ranks,
+                               .in_manifest = file.in_manifest ? 1u : 0u};
+    text.append(reinterpret_cast<const char*>(&listed), sizeof(listed));
   }
   return text;
 }
 
-std::vector<Told> unpacked(const std::string& text) {
-  if (text.size() % sizeof(Told) != 0)
+std::vector<ListedFile> unpacked(const std::string& text) {
+  if (text.size() % sizeof(ListedFile) != 0)
     fail(Kind::wire, "expected a list of checkpoints, found {} bytes", text.size());
-  std::vector<Told> files(text.size() / sizeof(Told));
+  std::vector<ListedFile> files(text.size() / sizeof(ListedFile));
   if (!files.empty()) std::memcpy(files.data(), text.data(), text.size());
-  for (const Told& file : files) {
+  for (const ListedFile& file : files) {
     constexpr std::int32_t kMostRanks = 1 << 20;
     if (file.rank >= 0 && file.rank < file.ranks && file.ranks <= kMostRanks) continue;
     fail(Kind::wire, "expected a list of checkpoints, found rank {} of {}", file.rank, file.ranks);
@@ -135,12 +135,13 @@ class SetFinder {
     comm_.agree_after([&] { mine = folder_.list(damaged); });
     const std::vector<std::string> lists = comm_.allgather(packed(mine));
     for (Rank rank = 0; rank < comm_.size(); ++rank) {
-      for (const Told& file : unpacked(lists[static_cast<std::size_t>(rank)])) take(rank, file);
+      for (const ListedFile& file : unpacked(lists[static_cast<std::size_t>(rank)]))
+        take(rank, file);
     }
-    tell_all(fmt::format("{}", fmt::join(damaged, "\n")));
+    share_findings(fmt::format("{}", fmt::join(damaged, "\n")));
   }
 
-  void take(Rank rank, const Told& file) {
+  void take(Rank rank, const ListedFile& file) {
     Candidate& candidate = candidates_[{file.step, file.ranks, file.set}];
     const auto ranks = static_cast<std::size_t>(file.ranks);
     candidate.holders.resize(ranks);
@@ -179,7 +180,7 @@ class SetFinder {
   }
 
   /// Sends the error messages of all ranks to all ranks, each message once. @return their number
-  void tell_all(const std::string& lines) {
+  void share_findings(const std::string& lines) {
     for (const std::string& text : comm_.allgather(lines)) {
       for (std::string& line : lines_of(text)) {
         if (std::ranges::count(findings_.sentences, line) > 0) continue;
@@ -235,7 +236,7 @@ class SetFinder {
         sentences += (sentences.empty() ? "" : "\n") + std::string(error.what());
       }
     }
-    tell_all(sentences);
+    share_findings(sentences);
     bool good = true;
     for (std::size_t old = 0; old < bad.size(); ++old) {
       const auto all = comm_.allgather(bad[old]);
@@ -285,19 +286,20 @@ class SetFinder {
 
   static constexpr const char* kFetch = "a checkpoint's file for a rank that lacks it";
 
-  void receive(Rank from, std::span<std::byte> room) {
-    for (std::size_t at = 0; at < room.size(); at += kPiece) {
-      comm::Incoming in{from, room.subspan(at, std::min(kPiece, room.size() - at))};
+  void receive(Rank from, std::span<std::byte> buffer) {
+    for (std::size_t at = 0; at < buffer.size(); at += kMostBytesAtOnce) {
+      comm::Incoming in{from, buffer.subspan(at, std::min(kMostBytesAtOnce, buffer.size() - at))};
       comm_.exchange({}, {&in, 1}, kFetch);
-      if (in.bytes != in.room.size())
-        fail(Kind::wire, "{}: expected {} bytes from rank {}, found {}", kFetch, in.room.size(),
+      if (in.bytes != in.buffer.size())
+        fail(Kind::wire, "{}: expected {} bytes from rank {}, found {}", kFetch, in.buffer.size(),
              from, in.bytes);
     }
   }
 
   void send(Rank to, std::span<const std::byte> bytes) {
-    for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
-      const comm::Outgoing out{to, bytes.subspan(at, std::min(kPiece, bytes.size() - at))};
+    for (std::size_t at = 0; at < bytes.size(); at += kMostBytesAtOnce) {
+      const comm::Outgoing out{to,
+                               bytes.subspan(at, std::min(kMostBytesAtOnce, bytes.size() - at))};
       comm_.exchange({&out, 1}, {}, kFetch);
     }
   }

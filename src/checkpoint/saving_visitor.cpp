@@ -9,10 +9,10 @@ namespace eqt::checkpoint {
 namespace {
 
 const std::vector<std::byte>& known(KnownPlaces& places, const std::string& name,
-                                    const std::function<std::vector<PlacedRun>()>& runs) {
+                                    const std::function<std::vector<SliceRange>()>& ranges) {
   const auto found = places.find(name);
   if (found != places.end()) return found->second;
-  return places.emplace(name, write_places(runs())).first->second;
+  return places.emplace(name, write_places(ranges())).first->second;
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void SavingVisitor::numbers(std::string_view name, std::span<std::uint64_t> valu
 }
 
 void SavingVisitor::placed(std::string_view name, std::span<float> values,
-                           const std::function<std::vector<PlacedRun>()>& places) {
+                           const std::function<std::vector<SliceRange>()>& places) {
   const std::string section = full(name);
   image_.append(section, SectionKind::floats, Across::sum, std::as_bytes(values));
   image_.append(places_name(section), SectionKind::places, Across::own,
@@ -70,7 +70,7 @@ void SizingVisitor::numbers(std::string_view name, std::span<std::uint64_t> valu
 }
 
 void SizingVisitor::placed(std::string_view name, std::span<float> values,
-                           const std::function<std::vector<PlacedRun>()>& places) {
+                           const std::function<std::vector<SliceRange>()>& places) {
   count(name, values.size_bytes());
   const std::string section = full(name);
   count(places_name(section), known(places_, section, places).size());

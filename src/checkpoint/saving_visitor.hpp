@@ -42,7 +42,7 @@ class SavingVisitor final : public ScopedVisitor {
   void doubles(std::string_view name, std::span<double> values, Across across) override;
   void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) override;
   void placed(std::string_view name, std::span<float> values,
-              const std::function<std::vector<PlacedRun>()>& places) override;
+              const std::function<std::vector<SliceRange>()>& places) override;
   bool restores() const noexcept override { return false; }
 
  private:
@@ -60,7 +60,7 @@ class SizingVisitor final : public ScopedVisitor {
   void doubles(std::string_view name, std::span<double> values, Across across) override;
   void numbers(std::string_view name, std::span<std::uint64_t> values, Across across) override;
   void placed(std::string_view name, std::span<float> values,
-              const std::function<std::vector<PlacedRun>()>& places) override;
+              const std::function<std::vector<SliceRange>()>& places) override;
   bool restores() const noexcept override { return false; }
 
  private:

@@ -48,9 +48,9 @@ HWY_INLINE void store_masks(D d, MaskAt mask_at, std::uint8_t* to) {
 
 /// Lane j of the mask is bit j of `bits`; for vectors of at most 32 lanes of 32 bits.
 template <class D>
-class MaskOfBits {
+class BitMask {
  public:
-  MaskOfBits() {
+  BitMask() {
     namespace hn = hwy::HWY_NAMESPACE;
     HWY_ALIGN std::uint32_t places[hn::MaxLanes(D())];
     for (std::size_t j = 0; j < hn::MaxLanes(D()); ++j) places[j] = std::uint32_t{1} << j;

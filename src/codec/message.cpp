@@ -83,9 +83,9 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
   MessageWriter writer(frame);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
-    const auto run = values.subspan(segment.begin, segment.count);
+    const auto own = values.subspan(segment.begin, segment.count);
     if (!segment.compressed) {
-      writer.raw(run);
+      writer.raw(own);
       continue;
     }
     EncodeContext encode_context{
@@ -98,17 +98,17 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
     if (!context.scales.empty()) encode_context.shared_scale = context.scales[i];
     if (!context.own_scales.empty()) encode_context.own_scale = context.own_scales[i];
     writer.wrote(context.residual.empty()
-                     ? compressor.encode(run, encode_context, workspace, writer.room())
+                     ? compressor.encode(own, encode_context, workspace, writer.space())
                      : compressor.encode_with_feedback(
-                           run, encode_context, workspace,
-                           context.residual.subspan(segment.begin, segment.count), writer.room()));
+                           own, encode_context, workspace,
+                           context.residual.subspan(segment.begin, segment.count), writer.space()));
   }
   return writer.finish(compressor, segments, context.step, context.index);
 }
 
 MessageWriter::MessageWriter(std::span<std::byte> frame) : frame_(frame), at_(kFrameHeaderBytes) {}
 
-std::span<std::byte> MessageWriter::room() const { return frame_.subspan(at_ + kLengthBytes); }
+std::span<std::byte> MessageWriter::space() const { return frame_.subspan(at_ + kLengthBytes); }
 
 void MessageWriter::wrote(std::size_t bytes) {
   store(&frame_[at_], static_cast<std::uint32_t>(bytes));

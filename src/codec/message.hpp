@@ -60,7 +60,7 @@ class MessageWriter {
   /// @pre frame has room for max_message_bytes() of the segments that follow
   explicit MessageWriter(std::span<std::byte> frame);
   /// Where to write the next compressed segment's payload; its length is passed afterwards.
-  std::span<std::byte> room() const;
+  std::span<std::byte> space() const;
   void wrote(std::size_t bytes);
   /// Writes the next raw segment. @throws Error{diverged} if a value is NaN or infinite
   void raw(std::span<const float> values);

@@ -40,7 +40,7 @@ namespace eqt::codec {
 namespace {
 
 constexpr std::size_t kGroup = 32;    // values; a whole number of vectors and of bytes of signs
-constexpr std::size_t kChunk = 4096;  // values whose signs are collected outside the payload
+constexpr std::size_t kBlock = 4096;  // values whose signs are collected outside the payload
 
 /// What a kernel's draws depend on: constants of the stream, low half of the first value's counter.
 struct Draw {
@@ -102,7 +102,7 @@ std::uint32_t add_groups(const std::uint8_t* HWY_RESTRICT exponents,
   const Ints di;
   const auto factor = hn::Set(df, scale);
   const auto minus = hn::Neg(factor);
-  const MaskOfBits<Floats> mask_of_bits;
+  const BitMask<Floats> mask_of_bits;
   auto largest = hn::Zero(di);
   for (std::size_t g = 0; g < groups; ++g) {
     const auto word = load<std::uint32_t>(signs + 4 * g);
@@ -154,7 +154,7 @@ std::uint32_t encode_across(std::span<const float> values, const RandomKey& key,
 }
 
 /// @return the largest |x| as bits
-std::uint32_t encode_chunk(std::span<const float> values, const RandomKey& key,
+std::uint32_t encode_block(std::span<const float> values, const RandomKey& key,
                            std::uint64_t first_index, std::uint8_t* exponents,
                            std::uint8_t* signs) {
   const auto block = static_cast<std::uint32_t>(first_index >> 32);
@@ -206,13 +206,13 @@ class Natural final : public Compressor {
     require_room(payload, bytes, values.size());
     auto* exponents = reinterpret_cast<std::uint8_t*>(payload.data());
     std::byte* signs = payload.data() + values.size();
-    std::uint8_t plane[kChunk / 8 + 8];
+    std::uint8_t plane[kBlock / 8 + 8];
     std::uint32_t largest = 0;
-    for (std::size_t i = 0; i < values.size(); i += kChunk) {
-      const auto chunk = values.subspan(i, std::min(kChunk, values.size() - i));
+    for (std::size_t i = 0; i < values.size(); i += kBlock) {
+      const auto block = values.subspan(i, std::min(kBlock, values.size() - i));
       largest = std::max(
-          largest, encode_chunk(chunk, context.key, context.first_index + i, exponents + i, plane));
-      std::memcpy(signs + i / 8, plane, (chunk.size() + 7) / 8);
+          largest, encode_block(block, context.key, context.first_index + i, exponents + i, plane));
+      std::memcpy(signs + i / 8, plane, (block.size() + 7) / 8);
     }
     if (largest > kLargestBits) fail_too_large(values);
     return bytes;

@@ -16,9 +16,9 @@ namespace {
 
 using Payload = std::span<const std::byte>;
 
-constexpr ScratchArray<Payload> kPiecePayloads{0};
+constexpr ScratchArray<Payload> kRangePayloads{0};
 
-// Runs are cut at multiples of this many values at least, so that threads share no cache line.
+// Ranges are cut at multiples of this many values at least, so that threads share no cache line.
 constexpr std::size_t kLeastCut = 64;
 // Decoding is faster than encoding by about this factor.
 constexpr std::size_t kDecodeSpeed = 4;
@@ -26,7 +26,7 @@ constexpr std::size_t kDecodeSpeed = 4;
 constexpr std::size_t kLeastMove = std::size_t{1} << 18;
 
 // The range that one thread encodes or decodes.
-struct Run {
+struct Range {
   std::size_t begin = 0, count = 0;         // values
   std::size_t from = 0, to = 0, bytes = 0;  // of the payload: where encoded, where it belongs
 };
@@ -38,7 +38,7 @@ class Parallel final : public Compressor {
         least_values_(least_values),
         workers_(threads),
         workspaces_(threads),
-        runs_(threads) {}
+        ranges_(threads) {}
 
   CodecId id() const noexcept override { return inner_->id(); }
   std::uint8_t format_version() const noexcept override { return inner_->format_version(); }
@@ -74,13 +74,14 @@ class Parallel final : public Compressor {
 
  private:
   // Shared by all calls: only the holder of `busy_` uses them.
-  std::span<Run> cut(std::size_t count, std::size_t work) const;
-  template <typename EncodeRun>
-  std::size_t encode_runs(std::span<Run> runs, const EncodeContext& context, Workspace& workspace,
-                          std::span<std::byte> payload, const EncodeRun& encode_run) const;
-  std::size_t move_together(std::span<Run> runs, std::span<std::byte> payload) const;
-  bool split(std::span<const Payload> payloads, std::span<const Run> runs,
-             std::span<Payload> pieces) const;
+  std::span<Range> cut(std::size_t count, std::size_t work) const;
+  template <typename EncodeRange>
+  std::size_t encode_ranges(std::span<Range> ranges, const EncodeContext& context,
+                            Workspace& workspace, std::span<std::byte> payload,
+                            const EncodeRange& encode_range) const;
+  std::size_t move_together(std::span<Range> ranges, std::span<std::byte> payload) const;
+  bool split(std::span<const Payload> payloads, std::span<const Range> ranges,
+             std::span<Payload> range_payloads) const;
   Workspace& workspace_of(std::size_t part, Workspace& callers) const {
     return part == 0 ? callers : workspaces_[part];
   }
@@ -91,12 +92,12 @@ class Parallel final : public Compressor {
   mutable WorkerThreads workers_;
   mutable std::vector<Workspace>
       workspaces_;  // by thread; the first is for pieces, not for the caller
-  mutable std::vector<Run> runs_;
+  mutable std::vector<Range> ranges_;
 };
 
-// At most one run per thread, of about equal length; fewer if there are few granules, none if the
+// At most one range per thread, of about equal length; fewer if there are few granules, none if the
 // work [values encoded] is too small.
-std::span<Run> Parallel::cut(std::size_t count, std::size_t work) const {
+std::span<Range> Parallel::cut(std::size_t count, std::size_t work) const {
   if (count == 0 || work < least_values_) return {};
   const std::size_t granule = inner_->properties().granule;
   const std::size_t unit = granule * ((kLeastCut + granule - 1) / granule);
@@ -106,60 +107,62 @@ std::span<Run> Parallel::cut(std::size_t count, std::size_t work) const {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < parts; ++i) {
     const std::size_t length = std::min((each + (i < longer)) * unit, count - begin);
-    runs_[i] = {.begin = begin, .count = length};
+    ranges_[i] = {.begin = begin, .count = length};
     begin += length;
   }
-  return std::span(runs_).first(parts);
+  return std::span(ranges_).first(parts);
 }
 
-template <typename EncodeRun>
-std::size_t Parallel::encode_runs(std::span<Run> runs, const EncodeContext& context,
-                                  Workspace& workspace, std::span<std::byte> payload,
-                                  const EncodeRun& encode_run) const {
+template <typename EncodeRange>
+std::size_t Parallel::encode_ranges(std::span<Range> ranges, const EncodeContext& context,
+                                    Workspace& workspace, std::span<std::byte> payload,
+                                    const EncodeRange& encode_range) const {
   std::size_t room = 0;
-  for (Run& run : runs) {
-    run.from = room;
-    run.bytes = inner_->max_payload_bytes(run.count);
-    room += run.bytes;
+  for (Range& range : ranges) {
+    range.from = room;
+    range.bytes = inner_->max_payload_bytes(range.count);
+    room += range.bytes;
   }
-  EQT_CHECK(payload.size() >= room, "a payload buffer of {} bytes for runs of {}", payload.size(),
+  EQT_CHECK(payload.size() >= room, "a payload buffer of {} bytes for ranges of {}", payload.size(),
             room);
-  workers_.run(runs.size(), [&](std::size_t part) {
-    Run& run = runs[part];
+  workers_.run(ranges.size(), [&](std::size_t part) {
+    Range& range = ranges[part];
     EncodeContext own = context;
-    own.first_index += run.begin;
+    own.first_index += range.begin;
     own.rows = 0;
-    run.bytes =
-        encode_run(run, own, workspace_of(part, workspace), payload.subspan(run.from, run.bytes));
+    range.bytes = encode_range(range, own, workspace_of(part, workspace),
+                               payload.subspan(range.from, range.bytes));
   });
-  return move_together(runs, payload);
+  return move_together(ranges, payload);
 }
 
-std::size_t Parallel::move_together(std::span<Run> runs, std::span<std::byte> payload) const {
+std::size_t Parallel::move_together(std::span<Range> ranges, std::span<std::byte> payload) const {
   std::size_t total = 0, moved = 0;
-  for (Run& run : runs) {
-    run.to = total;
-    total += run.bytes;
-    if (run.to != run.from) moved += run.bytes;
+  for (Range& range : ranges) {
+    range.to = total;
+    total += range.bytes;
+    if (range.to != range.from) moved += range.bytes;
   }
   // A thread must not write where another still reads.
-  const bool apart = runs.size() > 1 && total <= runs[1].from;
+  const bool apart = ranges.size() > 1 && total <= ranges[1].from;
   if (!apart || moved < kLeastMove) {
-    for (const Run& run : runs) {
-      if (run.to != run.from)
-        std::memmove(payload.data() + run.to, payload.data() + run.from, run.bytes);
+    for (const Range& range : ranges) {
+      if (range.to != range.from)
+        std::memmove(payload.data() + range.to, payload.data() + range.from, range.bytes);
     }
     return total;
   }
   const std::size_t begin = total - moved;
-  workers_.run(runs.size(), [&](std::size_t part) {
-    const std::size_t first = begin + moved / runs.size() * part;
+  workers_.run(ranges.size(), [&](std::size_t part) {
+    const std::size_t first = begin + moved / ranges.size() * part;
     const std::size_t end =
-        part + 1 == runs.size() ? total : begin + moved / runs.size() * (part + 1);
-    for (const Run& run : runs.subspan(1)) {
-      const std::size_t low = std::max(first, run.to), high = std::min(end, run.to + run.bytes);
+        part + 1 == ranges.size() ? total : begin + moved / ranges.size() * (part + 1);
+    for (const Range& range : ranges.subspan(1)) {
+      const std::size_t low = std::max(first, range.to),
+                        high = std::min(end, range.to + range.bytes);
       if (low < high)
-        std::memcpy(payload.data() + low, payload.data() + run.from + (low - run.to), high - low);
+        std::memcpy(payload.data() + low, payload.data() + range.from + (low - range.to),
+                    high - low);
     }
   });
   return total;
@@ -168,16 +171,18 @@ std::size_t Parallel::move_together(std::span<Run> runs, std::span<std::byte> pa
 std::size_t Parallel::encode(std::span<const float> values, const EncodeContext& context,
                              Workspace& workspace, std::span<std::byte> payload) const {
   const std::unique_lock lock(busy_, std::try_to_lock);
-  const auto runs = lock ? cut(values.size(), values.size()) : std::span<Run>();
-  if (runs.size() < 2) return inner_->encode(values, context, workspace, payload);
+  const auto ranges = lock ? cut(values.size(), values.size()) : std::span<Range>();
+  if (ranges.size() < 2) return inner_->encode(values, context, workspace, payload);
   try {
-    return encode_runs(
-        runs, context, workspace, payload,
-        [&](const Run& run, const EncodeContext& own, Workspace& scratch, std::span<std::byte> to) {
-          return inner_->encode(values.subspan(run.begin, run.count), own, scratch, to);
-        });
+    return encode_ranges(ranges, context, workspace, payload,
+                         [&](const Range& range, const EncodeContext& own, Workspace& scratch,
+                             std::span<std::byte> to) {
+                           return inner_->encode(values.subspan(range.begin, range.count), own,
+                                                 scratch, to);
+                         });
   } catch (const Error&) {
-    // Encoding everything fails like the run did, but the message has the index in the whole input.
+    // Encoding everything fails like the range did, but the message has the index in the whole
+    // input.
     return inner_->encode(values, context, workspace, payload);
   }
 }
@@ -189,16 +194,17 @@ std::size_t Parallel::encode_with_feedback(std::span<const float> gradient,
   EQT_CHECK(residual.size() == gradient.size(), "{} residuals for {} values", residual.size(),
             gradient.size());
   const std::unique_lock lock(busy_, std::try_to_lock);
-  const auto runs = lock ? cut(gradient.size(), gradient.size()) : std::span<Run>();
-  if (runs.size() < 2)
+  const auto ranges = lock ? cut(gradient.size(), gradient.size()) : std::span<Range>();
+  if (ranges.size() < 2)
     return inner_->encode_with_feedback(gradient, context, workspace, residual, payload);
   try {
-    return encode_runs(
-        runs, context, workspace, payload,
-        [&](const Run& run, const EncodeContext& own, Workspace& scratch, std::span<std::byte> to) {
-          return inner_->encode_with_feedback(gradient.subspan(run.begin, run.count), own, scratch,
-                                              residual.subspan(run.begin, run.count), to);
-        });
+    return encode_ranges(ranges, context, workspace, payload,
+                         [&](const Range& range, const EncodeContext& own, Workspace& scratch,
+                             std::span<std::byte> to) {
+                           return inner_->encode_with_feedback(
+                               gradient.subspan(range.begin, range.count), own, scratch,
+                               residual.subspan(range.begin, range.count), to);
+                         });
   } catch (const Error&) {
     // The residual now has the values that could not be encoded, see encode().
     (void)inner_->encode(residual, context, workspace, payload);
@@ -206,19 +212,19 @@ std::size_t Parallel::encode_with_feedback(std::span<const float> gradient,
   }
 }
 
-// Finds the bytes of each run in each payload, grouped by run; false if they are not known.
-bool Parallel::split(std::span<const Payload> payloads, std::span<const Run> runs,
-                     std::span<Payload> pieces) const {
+// Finds the bytes of each range in each payload, grouped by range; false if they are not known.
+bool Parallel::split(std::span<const Payload> payloads, std::span<const Range> ranges,
+                     std::span<Payload> range_payloads) const {
   for (std::size_t k = 0; k < payloads.size(); ++k) {
     Payload rest = payloads[k];
-    for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
-      const std::size_t bytes = inner_->prefix_bytes(rest, runs[i].count);
+    for (std::size_t i = 0; i + 1 < ranges.size(); ++i) {
+      const std::size_t bytes = inner_->prefix_bytes(rest, ranges[i].count);
       if (bytes == 0) return false;
       EQT_CHECK(bytes <= rest.size(), "a prefix of {} bytes in {}", bytes, rest.size());
-      pieces[i * payloads.size() + k] = rest.first(bytes);
+      range_payloads[i * payloads.size() + k] = rest.first(bytes);
       rest = rest.subspan(bytes);
     }
-    pieces[(runs.size() - 1) * payloads.size() + k] = rest;
+    range_payloads[(ranges.size() - 1) * payloads.size() + k] = rest;
   }
   return true;
 }
@@ -227,16 +233,17 @@ void Parallel::decode_add_all(std::span<const Payload> payloads, float scale, Wo
                               std::span<float> sum) const {
   const std::unique_lock lock(busy_, std::try_to_lock);
   const std::size_t work = sum.size() / kDecodeSpeed * payloads.size();
-  const auto runs = lock ? cut(sum.size(), work) : std::span<Run>();
-  if (runs.size() < 2) return inner_->decode_add_all(payloads, scale, workspace, sum);
-  const auto pieces = workspaces_.front().array(kPiecePayloads, runs.size() * payloads.size());
-  if (!split(payloads, runs, pieces))
+  const auto ranges = lock ? cut(sum.size(), work) : std::span<Range>();
+  if (ranges.size() < 2) return inner_->decode_add_all(payloads, scale, workspace, sum);
+  const auto range_payloads =
+      workspaces_.front().array(kRangePayloads, ranges.size() * payloads.size());
+  if (!split(payloads, ranges, range_payloads))
     return inner_->decode_add_all(payloads, scale, workspace, sum);
   try {
-    workers_.run(runs.size(), [&](std::size_t part) {
-      const Run& run = runs[part];
-      inner_->decode_add_all(pieces.subspan(part * payloads.size(), payloads.size()), scale,
-                             workspace_of(part, workspace), sum.subspan(run.begin, run.count));
+    workers_.run(ranges.size(), [&](std::size_t part) {
+      const Range& range = ranges[part];
+      inner_->decode_add_all(range_payloads.subspan(part * payloads.size(), payloads.size()), scale,
+                             workspace_of(part, workspace), sum.subspan(range.begin, range.count));
     });
   } catch (const Error&) {
     // For the message, as in encode(); factor 0, because most values have been added already.

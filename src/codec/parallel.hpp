@@ -16,9 +16,9 @@ inline constexpr std::size_t kLeastParallelValues = std::size_t{1} << 18;
 
 /// Wraps `inner`: encode(), encode_with_feedback(), decode_add() and decode_add_all() use `threads`
 /// threads from `least_values` values on (for decoding, which is faster, four times as many in all
-/// payloads together). All else is inner's. Each thread has one run of whole granules. Because of
+/// payloads together). All else is inner's. Each thread has one range of whole granules. Because of
 /// Properties::concatenates the payload is that of `inner` for any number of threads. One thread
-/// decodes if Compressor::prefix_bytes() does not know where the runs' bytes begin, and if a
+/// decodes if Compressor::prefix_bytes() does not know where the ranges' bytes begin, and if a
 /// payload is malformed. Errors are inner's, word for word.
 ///
 /// The object owns the threads, which sleep between calls. It may be used from any thread; if

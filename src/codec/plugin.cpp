@@ -40,14 +40,14 @@ struct Plugin {
 
   LoadedPlugin loaded;
   const Api& api;
-  CrashSentence crash;
+  CrashMessage crash;
   CompressorRow row = {};
 };
 
 /// Calls a function of the plugin, and catches what it throws.
 template <typename Call>
 auto inside(const Plugin& plugin, const char* function, const Call& call) {
-  const InsidePlugin guard(plugin.crash);
+  const PluginCallGuard guard(plugin.crash);
   try {
     return call();
   } catch (...) {
@@ -137,7 +137,7 @@ class PluginCompressor final : public Compressor {
   struct Destroy {
     const Plugin* plugin;
     void operator()(void* self) const {
-      const InsidePlugin guard(plugin->crash);
+      const PluginCallGuard guard(plugin->crash);
       plugin->api.destroy(self);
     }
   };
@@ -252,8 +252,8 @@ std::uint64_t hash_of_file(const std::string& path) {
 }
 
 /// Opens the shared object. @throws Error{usage} unless it is a plugin of this version
-const Api& open_plugin(const std::string& path, const CrashSentence& crash) {
-  const InsidePlugin guard(crash);  // the shared object's constructors run now
+const Api& open_plugin(const std::string& path, const CrashMessage& crash) {
+  const PluginCallGuard guard(crash);  // the shared object's constructors run now
   void* const object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr)
     fail(Kind::usage, "--plugin: expected a shared object at {}, but {}", path, dlerror());
@@ -309,7 +309,7 @@ void load_plugin(const std::string& path) {
   const std::string absolute = std::filesystem::absolute(path).string();
   LoadedPlugin facts{.path = absolute, .name = {}, .hash = hash_of_file(absolute)};
   watch_for_crashes();
-  const Api& api = open_plugin(absolute, CrashSentence("the compressor plugin " + absolute));
+  const Api& api = open_plugin(absolute, CrashMessage("the compressor plugin " + absolute));
   require_whole(api, absolute);
   facts.name = api.name;
   Plugin& plugin = plugins().emplace_back(facts, api);

@@ -34,16 +34,16 @@ extern "C" void tell_crash(int signal) {
 
 }  // namespace
 
-CrashSentence::CrashSentence(const std::string& what)
+CrashMessage::CrashMessage(const std::string& what)
     : text_(fmt::format("equant-train: {}: {} crashed in its own code; run it under a debugger, or "
                         "leave --plugin out\n",
                         kind_name(Kind::bug), what)) {}
 
-InsidePlugin::InsidePlugin(const CrashSentence& sentence) : before_(sentence_of_thread) {
+PluginCallGuard::PluginCallGuard(const CrashMessage& sentence) : before_(sentence_of_thread) {
   sentence_of_thread = sentence.text();
 }
 
-InsidePlugin::~InsidePlugin() { sentence_of_thread = before_; }
+PluginCallGuard::~PluginCallGuard() { sentence_of_thread = before_; }
 
 void watch_for_crashes() {
   struct sigaction action {};

@@ -8,10 +8,10 @@
 namespace eqt::codec {
 
 /// The message for a plugin that crashes, formatted before, because a signal handler cannot format.
-class CrashSentence {
+class CrashMessage {
  public:
   /// @param what "the compressor plugin /home/me/libmine.so"
-  explicit CrashSentence(const std::string& what);
+  explicit CrashMessage(const std::string& what);
   const char* text() const { return text_.c_str(); }
 
  private:
@@ -20,12 +20,12 @@ class CrashSentence {
 
 /// While it exists, a crash of this thread (a segmentation fault, a division by zero, abort())
 /// prints the message and ends the process with exit code 70.
-class InsidePlugin {
+class PluginCallGuard {
  public:
-  explicit InsidePlugin(const CrashSentence& sentence);
-  ~InsidePlugin();
-  InsidePlugin(const InsidePlugin&) = delete;
-  InsidePlugin& operator=(const InsidePlugin&) = delete;
+  explicit PluginCallGuard(const CrashMessage& sentence);
+  ~PluginCallGuard();
+  PluginCallGuard(const PluginCallGuard&) = delete;
+  PluginCallGuard& operator=(const PluginCallGuard&) = delete;
 
  private:
   const char* before_;

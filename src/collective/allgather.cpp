@@ -66,7 +66,7 @@ class Allgather final : public Collective {
 
  private:
   struct Slot {
-    std::vector<std::vector<std::byte>> rooms;       // one message per rank, mine among them
+    std::vector<std::vector<std::byte>> buffers;     // one message per rank, mine among them
     std::vector<std::span<const std::byte>> frames;  // by rank
     std::vector<float> scales, own_scales;           // per segment: of all ranks, of this one
     std::vector<comm::Outgoing> outgoing;
@@ -85,9 +85,9 @@ class Allgather final : public Collective {
 
   Slot& slot_of(const MeanContext& context) {
     Slot& slot = slots_.at(context.slot);
-    if (!slot.rooms.empty()) return slot;
+    if (!slot.buffers.empty()) return slot;
     const std::size_t n = group_.size();
-    slot.rooms.assign(n, std::vector<std::byte>(most_bytes_));
+    slot.buffers.assign(n, std::vector<std::byte>(most_bytes_));
     slot.frames.reserve(n);
     slot.scales.reserve(most_segments_);
     slot.own_scales.reserve(most_segments_);
@@ -103,7 +103,7 @@ class Allgather final : public Collective {
     for (std::size_t peer = 0; peer < group_.size(); ++peer) {
       if (peer == group_.me) continue;
       slot.outgoing.push_back({group_.ranks[peer], mine});
-      slot.incoming.push_back({group_.ranks[peer], slot.rooms[peer], 0});
+      slot.incoming.push_back({group_.ranks[peer], slot.buffers[peer], 0});
     }
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route, operation);
   }
@@ -115,7 +115,7 @@ class Allgather final : public Collective {
       require_bytes(in, slot.scales.size() * sizeof(float), "allgather of scales");
       for (std::size_t i = 0; i < slot.scales.size(); ++i) {
         float theirs = 0;
-        std::memcpy(&theirs, in.room.data() + i * sizeof theirs, sizeof theirs);
+        std::memcpy(&theirs, in.buffer.data() + i * sizeof theirs, sizeof theirs);
         slot.scales[i] = std::max(slot.scales[i], theirs);
       }
     }
@@ -129,13 +129,13 @@ class Allgather final : public Collective {
       message.scales = call.slot.scales;
       message.own_scales = call.slot.own_scales;
     }
-    const std::span<std::byte> room = call.slot.rooms[group_.me];
+    const std::span<std::byte> buffer = call.slot.buffers[group_.me];
     const std::size_t bytes = codec::encode_message(compressor_, call.bucket.segments, call.values,
-                                                    message, workspace_, room);
+                                                    message, workspace_, buffer);
     call.traffic.encode_seconds += encode.seconds();
     call.traffic.encoded_bytes += bytes;
     call.traffic.encoded_values += call.bucket.count();
-    return room.first(bytes);
+    return buffer.first(bytes);
   }
 
   /// The same messages in the same order on every rank.
@@ -143,7 +143,7 @@ class Allgather final : public Collective {
     const Stopwatch decode;
     auto& frames = call.slot.frames;
     frames.clear();
-    for (const comm::Incoming& in : call.slot.incoming) frames.push_back(in.room.first(in.bytes));
+    for (const comm::Incoming& in : call.slot.incoming) frames.push_back(in.buffer.first(in.bytes));
     frames.insert(frames.begin() + static_cast<std::ptrdiff_t>(group_.me), mine);
     try {
       mean_of_messages(compressor_, {call.bucket, call.context.step, frames, group_.share},
@@ -193,13 +193,13 @@ std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
 
 namespace {
 
-std::optional<CostCard> allgather_card(const Volume& v) {
+std::optional<CollectiveCost> allgather_cost(const Volume& v) {
   const double n = v.ranks;
-  return CostCard{.rounds = v.scales > 0 ? 2 : 1,
-                  .sent_bytes = (v.message_bytes + 4 * v.scales) * (n - 1),
-                  .encoded_values = v.values,
-                  .decoded_values = n * v.values,
-                  .quantisations = 1};
+  return CollectiveCost{.rounds = v.scales > 0 ? 2 : 1,
+                        .sent_bytes = (v.message_bytes + 4 * v.scales) * (n - 1),
+                        .encoded_values = v.values,
+                        .decoded_values = n * v.values,
+                        .quantisations = 1};
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ const CollectiveRow kAllgather = {
     .name = "allgather",
     .about = "every rank sends its message to all and adds what it receives",
     .why_not = [](const codec::Compressor&) { return std::string_view(); },
-    .cost = allgather_card,
+    .cost = allgather_cost,
     .make =
         [](const CollectiveParts& parts) {
           require_carries(kAllgather, parts.compressor);

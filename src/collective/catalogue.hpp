@@ -21,20 +21,20 @@ namespace eqt::collective {
 class Collective;
 class WorkerMean;
 struct CollectiveParts;
-struct CostCard;
+struct CollectiveCost;
 struct Volume;
 
 /// Adding a collective: a file with its class and its row, and a line in collectives.def.
 struct CollectiveRow {
   std::string_view name, about;
   /// Why it cannot average what this compressor encodes, to follow "which": "cuts tensors into
-  /// runs, where whole ones are needed". Empty: it can. Null: it takes every compressor.
+  /// segments, where whole ones are needed". Empty: it can. Null: it takes every compressor.
   std::string_view (*why_not)(const codec::Compressor& compressor) = nullptr;
-  /// What a mean costs (COSTS.md); nothing where the card is not defined. Null: it has no card.
+  /// What a mean costs (COSTS.md); nothing where that is not defined. Null: there is no formula.
   /// @pre volume.ranks > 1
-  std::optional<CostCard> (*cost)(const Volume& volume) = nullptr;
+  std::optional<CollectiveCost> (*cost)(const Volume& volume) = nullptr;
   /// Whether `auto` considers it for ranks on so many hosts (0: of different numbers of ranks);
-  /// null: always, if it has a card.
+  /// null: always, if it has a cost.
   bool (*is_candidate)(int ranks, int hosts) = nullptr;
   /// Does not communicate.
   /// @throws Error{usage} for a compressor that it cannot carry
@@ -43,7 +43,7 @@ struct CollectiveRow {
   std::unique_ptr<WorkerMean> (*make_for_workers)(const codec::Compressor& compressor,
                                                   std::span<const pipeline::FusionBucket> plan,
                                                   int workers) = nullptr;
-  std::size_t piece_bytes = 0;  // as pipeline::PlanOptions::piece_bytes
+  std::size_t split_bytes = 0;  // as pipeline::PlanOptions::split_bytes
 
   /// The names that configs accept, in the order of the documentation.
   static const Catalogue<CollectiveRow>& all();
@@ -60,9 +60,9 @@ extern const CollectiveRow kPowerSgd;
 std::string_view why_not(const CollectiveRow& row, const codec::Compressor& compressor);
 
 /// Reasons that several collectives have, as CollectiveRow::why_not says them: a partial sum cannot
-/// be encoded once more; runs of a tensor cannot be encoded each by itself.
+/// be encoded once more; segments of a tensor cannot be encoded each by itself.
 std::string_view why_no_partial_sums(const codec::Compressor& compressor);
-std::string_view why_no_runs(const codec::Compressor& compressor);
+std::string_view why_no_segments(const codec::Compressor& compressor);
 
 /// The sentence of an error: what suits the compressor, what was found, why it does not suit.
 std::string refusal(const CollectiveRow& row, const codec::Compressor& compressor,

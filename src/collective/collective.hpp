@@ -56,7 +56,8 @@ struct Contribution {
   std::span<const float> approximation = {};  // a flat buffer
   std::span<const codec::Segment> approximated = {};
   const Contributed* own = nullptr;  // covers the whole bucket
-  std::span<const float> sums = {};  // of several ranks' values in the runs `summed`, one by one
+  std::span<const float> sums =
+      {};  // of several ranks' values in the segments `summed`, one by one
   std::span<const codec::Segment> summed = {};
 
   bool everything_exact() const {
@@ -228,9 +229,9 @@ struct CollectiveParts {
   PowerSgdOptions power_sgd = {};  // of that collective alone
 };
 
-/// Whether scatter-reduce among `parties` sends so much less than allgather that its second round
+/// Whether scatter-reduce among `ranks` sends so much less than allgather that its second round
 /// and its second quantisation are worth it. Pure.
-bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t parties);
+bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t ranks);
 
 /// The collective that `auto` stands for where nothing was measured, and takes where nothing is
 /// clearly faster: the one that sends fewer bytes, unless they are so few that the second round

@@ -12,12 +12,12 @@ void Contribution::keep_encoded(std::span<float> flat, const FusionBucket& bucke
     return;
   }
   const float* sum = sums.data();
-  for (const codec::Segment& run : summed) {
-    std::copy_n(sum, run.count, flat.begin() + static_cast<std::ptrdiff_t>(run.begin));
-    sum += run.count;
+  for (const codec::Segment& segment : summed) {
+    std::copy_n(sum, segment.count, flat.begin() + static_cast<std::ptrdiff_t>(segment.begin));
+    sum += segment.count;
   }
-  for (const codec::Segment& run : exact) {
-    std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, 0.0f);
+  for (const codec::Segment& segment : exact) {
+    std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(segment.begin), segment.count, 0.0f);
   }
 }
 
@@ -26,8 +26,9 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
   keep_encoded(flat, bucket);
   if (everything_exact()) return;
   if (own != nullptr) own->subtract_from(flat);
-  for (const codec::Segment& run : approximated) {
-    for (std::size_t i = run.begin; i < run.begin + run.count; ++i) flat[i] -= approximation[i];
+  for (const codec::Segment& segment : approximated) {
+    for (std::size_t i = segment.begin; i < segment.begin + segment.count; ++i)
+      flat[i] -= approximation[i];
   }
   for (const Frame& frame : frames) {
     codec::decode_message_add(*compressor, frame.segments, frame.bytes, step,

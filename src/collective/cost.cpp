@@ -10,8 +10,9 @@
 #include "core/error.hpp"
 
 namespace eqt::collective {
-std::optional<CostCard> cost_card(const CollectiveRow& collective, const Volume& volume) {
-  if (volume.ranks <= 1) return CostCard{};
+std::optional<CollectiveCost> collective_cost(const CollectiveRow& collective,
+                                              const Volume& volume) {
+  if (volume.ranks <= 1) return CollectiveCost{};
   if (collective.cost == nullptr) return {};
   return collective.cost(volume);
 }
@@ -44,31 +45,31 @@ Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBuck
   return volume;
 }
 
-double abroad_bytes(const CostCard& card, const Machine& machine) {
-  if (card.abroad_bytes) return *card.abroad_bytes;
+double between_hosts_bytes(const CollectiveCost& cost, const Machine& machine) {
+  if (cost.between_hosts_bytes) return *cost.between_hosts_bytes;
   if (machine.hosts <= 1) return 0;
-  const double mates = static_cast<double>(machine.ranks) / machine.hosts;
-  return card.sent_bytes * (machine.ranks - mates) / (machine.ranks - 1.0);
+  const double ranks_per_host = static_cast<double>(machine.ranks) / machine.hosts;
+  return cost.sent_bytes * (machine.ranks - ranks_per_host) / (machine.ranks - 1.0);
 }
 
-double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
+double predict_seconds(const CollectiveCost& cost, const Machine& machine, std::size_t buckets,
                        std::size_t slots) {
-  EQT_CHECK(pieces > 0 && slots > 0, "a prediction for {} pieces in {} slots", pieces, slots);
-  const double mates = static_cast<double>(machine.ranks) / machine.hosts;
+  EQT_CHECK(buckets > 0 && slots > 0, "a prediction for {} buckets in {} slots", buckets, slots);
+  const double ranks_per_host = static_cast<double>(machine.ranks) / machine.hosts;
   const auto seconds_of = [](double bytes, const Machine::Wire& wire) {
     return bytes > 0 && wire.bytes_per_second > 0 ? bytes / wire.bytes_per_second : 0;
   };
-  const double abroad = abroad_bytes(card, machine);
-  const double wire = seconds_of(abroad * mates, machine.between_hosts);
-  const double cpu = card.encoded_values * machine.encode_seconds +
-                     card.decoded_values * machine.decode_seconds +
-                     card.added_values * machine.add_seconds +
-                     seconds_of(card.sent_bytes - abroad, machine.within_host);
+  const double between_hosts = between_hosts_bytes(cost, machine);
+  const double wire = seconds_of(between_hosts * ranks_per_host, machine.between_hosts);
+  const double cpu = cost.encoded_values * machine.encode_seconds +
+                     cost.decoded_values * machine.decode_seconds +
+                     cost.added_values * machine.add_seconds +
+                     seconds_of(cost.sent_bytes - between_hosts, machine.within_host);
   const double latency = machine.hosts > 1 ? machine.between_hosts.latency_seconds
                                            : machine.within_host.latency_seconds;
-  const auto turns = static_cast<double>((pieces + slots - 1) / slots);
-  return std::max(cpu, wire) + std::min(cpu, wire) / static_cast<double>(pieces) +
-         card.rounds * latency * turns;
+  const auto turns = static_cast<double>((buckets + slots - 1) / slots);
+  return std::max(cpu, wire) + std::min(cpu, wire) / static_cast<double>(buckets) +
+         cost.rounds * latency * turns;
 }
 
 std::size_t choose_first_fast(std::span<const Candidate> candidates, double tie) {
@@ -95,12 +96,12 @@ double bytes_per_value(const codec::Compressor& compressor) {
   return static_cast<double>(bytes) / static_cast<double>(kCount);
 }
 
-bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t parties) {
-  if (parties <= 2 || pipeline::needs_whole_slices(compressor)) return false;
+bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t ranks) {
+  if (ranks <= 2 || pipeline::needs_whole_slices(compressor)) return false;
   // What the second round costs in waiting, as bytes that a 1 Gb/s link carries meanwhile (0.5 ms).
   constexpr double kRoundBytes = 64 * 1024;
   const double message = bytes_per_value(compressor) * static_cast<double>(values);
-  const auto n = static_cast<double>(parties);
+  const auto n = static_cast<double>(ranks);
   return message * (n - 1) * (1 - 2 / n) > kRoundBytes;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost cards of COSTS.md as code: what a mean over ranks sends, encodes and waits for.
+// The cost formulas of COSTS.md as code: what a mean over ranks sends, encodes and waits for.
 
 #pragma once
 
@@ -39,28 +39,29 @@ Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::
 /// The cost for a rank; the mean over ranks if they differ by a range. Bytes are exact if the
 /// length of a message depends only on its number of values. If it depends on the values (entropy
 /// coding), the message of a mean may be longer or shorter than that of a gradient, which m is.
-struct CostCard {
+struct CollectiveCost {
   int rounds = 0;             // messages that wait for one another
   double sent_bytes = 0;      // payload and frame headers, without what TCP or MPI add
   double encoded_values = 0;  // by the compressor
   double decoded_values = 0;
   double added_values = 0;  // float32 additions outside the compressor
   // The part of sent_bytes that goes to other hosts; unset: in proportion to the peers there.
-  std::optional<double> abroad_bytes = {};
+  std::optional<double> between_hosts_bytes = {};
   int quantisations = 0;  // of a value on its way into the result
 
-  bool operator==(const CostCard&) const = default;
+  bool operator==(const CollectiveCost&) const = default;
 };
 
-/// The card of a collective; nothing for `auto`, and where the volume leaves it undefined.
+/// The cost of a collective; nothing for `auto`, and where the volume leaves it undefined.
 /// @pre volume.ranks >= 1
-std::optional<CostCard> cost_card(const CollectiveRow& collective, const Volume& volume);
+std::optional<CollectiveCost> collective_cost(const CollectiveRow& collective,
+                                              const Volume& volume);
 
-/// The card of a mean whose chunks go to owners, and the owners' sums to everyone, each as a
+/// The cost of a mean whose chunks go to owners, and the owners' sums to everyone, each as a
 /// message.
 /// @param added_values float32 additions of an owner
 /// @pre volume.ranks > 1
-CostCard owners_card(const Volume& volume, double added_values = 0);
+CollectiveCost owners_cost(const Volume& volume, double added_values = 0);
 
 /// The speeds of a job's machine; if ranks or links differ, the slowest. A speed of 0 bytes/s means
 /// that there are no such links.
@@ -73,15 +74,15 @@ struct Machine {
   } between_hosts, within_host;
 };
 
-/// The bytes of the card that a rank sends to other hosts.
-double abroad_bytes(const CostCard& card, const Machine& machine);
+/// The bytes of `cost` that a rank sends to other hosts.
+double between_hosts_bytes(const CollectiveCost& cost, const Machine& machine);
 
-/// Seconds of one synchronization whose `pieces` pass through the engine, `slots` of them at a
+/// Seconds of one synchronization whose `buckets` pass through the engine, `slots` of them at a
 /// time:
-///   max(cpu, wire) + min(cpu, wire) / pieces + rounds * latency * ceil(pieces / slots).
+///   max(cpu, wire) + min(cpu, wire) / buckets + rounds * latency * ceil(buckets / slots).
 /// Ranks of a host share its link; what stays within a host is copied by the cores and counts as
 /// their work.
-double predict_seconds(const CostCard& card, const Machine& machine, std::size_t pieces,
+double predict_seconds(const CollectiveCost& cost, const Machine& machine, std::size_t buckets,
                        std::size_t slots);
 
 /// One way to average, and its expected time.

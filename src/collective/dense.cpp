@@ -86,19 +86,19 @@ std::string_view why_no_floats(const codec::Compressor& compressor) {
   return "averages float32 values and compresses nothing";
 }
 
-std::optional<CostCard> dense_card(const Volume& v) {
+std::optional<CollectiveCost> dense_cost(const Volume& v) {
   const double n = v.ranks;
-  return CostCard{.rounds = v.ranks <= 2 ? 1 : 2,
-                  .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
-                  // Two ranks add everything both; more of them add one n-th, n - 1 times.
-                  .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n};
+  return CollectiveCost{.rounds = v.ranks <= 2 ? 1 : 2,
+                        .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
+                        // Two ranks add everything both; more of them add one n-th, n - 1 times.
+                        .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n};
 }
 
-std::optional<CostCard> mpi_card(const Volume& v) {
+std::optional<CollectiveCost> mpi_cost(const Volume& v) {
   const double n = v.ranks;
-  return CostCard{.rounds = 2 * (v.ranks - 1),
-                  .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
-                  .added_values = v.values * (n - 1) / n};
+  return CollectiveCost{.rounds = 2 * (v.ranks - 1),
+                        .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
+                        .added_values = v.values * (n - 1) / n};
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ const CollectiveRow kDense = {
     .name = "dense",
     .about = "float32 by a full-duplex pipeline; only for the compressor none",
     .why_not = why_no_floats,
-    .cost = dense_card,
+    .cost = dense_cost,
     .make =
         [](const CollectiveParts& parts) {
           require_carries(kDense, parts.compressor);
@@ -120,13 +120,13 @@ const CollectiveRow kMpiAllreduce = {
     .name = "mpi-allreduce",
     .about = "float32 by MPI_Allreduce; only for the compressor none",
     .why_not = why_no_floats,
-    .cost = mpi_card,
+    .cost = mpi_cost,
     .make =
         [](const CollectiveParts& parts) {
           require_carries(kMpiAllreduce, parts.compressor);
           return make_mpi_allreduce(parts.comm);
         },
     // MPI takes a whole fusion bucket at once; cut only so that its deadline is that of a part.
-    .piece_bytes = std::size_t{64} << 20};
+    .split_bytes = std::size_t{64} << 20};
 
 }  // namespace eqt::collective

@@ -49,7 +49,7 @@ class Hierarchical final : public Collective {
                std::span<const FusionBucket> plan, const HierarchicalOptions& options)
       : comm_(comm),
         compressor_(compressor),
-        mates_(comm.ranks_on_this_host().begin(), comm.ranks_on_this_host().end()),
+        host_ranks_(comm.ranks_on_this_host().begin(), comm.ranks_on_this_host().end()),
         lane_(lane_of_this_rank(comm)),
         share_(1.0f / static_cast<float>(comm.size())),
         reducer_feedback_(options.reducer_feedback),
@@ -57,7 +57,7 @@ class Hierarchical final : public Collective {
     std::size_t values = 0;
     for (const FusionBucket& bucket : plan) {
       values += bucket.count();
-      for (const LaneRuns& lane : lanes_[bucket.index]) {
+      for (const LaneSegments& lane : lanes_[bucket.index]) {
         most_values_ = std::max(most_values_, lane.count);
       }
     }
@@ -69,12 +69,12 @@ class Hierarchical final : public Collective {
   void visit_state(StateVisitor& visitor) override {
     if (!reducer_feedback_) return;
     if (scatters_) return between_hosts_->visit_state(visitor);
-    visitor.placed("reducer residual", {}, [] { return std::vector<PlacedRun>(); });
+    visitor.placed("reducer residual", {}, [] { return std::vector<SliceRange>(); });
   }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
-    const std::vector<LaneRuns>& lanes = lanes_[bucket.index];
+    const std::vector<LaneSegments>& lanes = lanes_[bucket.index];
     Slot& slot = slot_of(context);
     const comm::Route route = route_of(bucket, context.step);
     list_to_lanes(lanes, values, slot, result.traffic);
@@ -96,26 +96,27 @@ class Hierarchical final : public Collective {
  private:
   struct Slot {
     std::vector<std::vector<float>> packed;    // by lane: my values for it, then its mean
-    std::vector<std::vector<float>> received;  // by host mate: its values for my lane
+    std::vector<std::vector<float>> received;  // by rank of this host: its values for my lane
     std::vector<float> sum, mean;              // of my lane
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
     MeanResult result;                   // of the mean between hosts
-    std::vector<Frame> frames;           // its messages, of runs in the flat buffer
-    std::vector<codec::Segment> framed;  // these runs
+    std::vector<Frame> frames;           // its messages, of segments in the flat buffer
+    std::vector<codec::Segment> framed;  // these segments
     std::vector<codec::Segment> exact;   // what my messages do not carry
   };
 
   void average_between_hosts(std::span<const FusionBucket> plan, std::size_t values,
                              const HierarchicalOptions& options) {
-    constexpr std::size_t kShortestRun = 8192;  // of those into which scatter-reduce cuts [values]
+    constexpr std::size_t kShortestSegment =
+        8192;  // of those into which scatter-reduce cuts [values]
     for (const FusionBucket& bucket : plan) {
       packed_.push_back(packed_bucket(bucket, lanes_[bucket.index][*lane_]));
-      std::size_t runs = 0;
-      for (const LaneRuns& lane : lanes_[bucket.index]) runs += lane.runs.size();
-      for (const codec::Segment& run : packed_.back().segments)
-        runs += run.count / kShortestRun + 1;
-      most_runs_ = std::max(most_runs_, runs);
+      std::size_t segments = 0;
+      for (const LaneSegments& lane : lanes_[bucket.index]) segments += lane.segments.size();
+      for (const codec::Segment& segment : packed_.back().segments)
+        segments += segment.count / kShortestSegment + 1;
+      most_segments_ = std::max(most_segments_, segments);
     }
     Group group = lane_group(comm_, *lane_);
     if (scatter_pays(compressor_, values / lane_count(comm_), group.size())) {
@@ -133,33 +134,33 @@ class Hierarchical final : public Collective {
     if (!slot.packed.empty()) return slot;
     const std::size_t lanes = lanes_.front().size();
     slot.packed.assign(lanes, std::vector<float>(most_values_));
-    slot.received.assign(lane_ ? mates_.size() : 0, std::vector<float>(most_values_));
+    slot.received.assign(lane_ ? host_ranks_.size() : 0, std::vector<float>(most_values_));
     if (lane_) slot.sum.resize(most_values_);
     if (lane_) slot.mean.resize(most_values_);
-    slot.outgoing.reserve(mates_.size());
-    slot.incoming.reserve(mates_.size());
+    slot.outgoing.reserve(host_ranks_.size());
+    slot.incoming.reserve(host_ranks_.size());
     slot.frames.reserve(static_cast<std::size_t>(comm_.host_count()));
-    slot.framed.reserve(most_runs_);
-    slot.exact.reserve(most_runs_);
+    slot.framed.reserve(most_segments_);
+    slot.exact.reserve(most_segments_);
     return slot;
   }
 
   bool is_my_lane(std::size_t lane) const { return lane_ && *lane_ == lane; }
 
   /// The values of a lane while they travel as one message.
-  static std::span<float> message_of(const LaneRuns& lane, std::size_t number,
+  static std::span<float> message_of(const LaneSegments& lane, std::size_t number,
                                      std::span<float> values, Slot& slot) {
-    return lane.contiguous() ? values.subspan(lane.runs.front().begin, lane.count)
+    return lane.contiguous() ? values.subspan(lane.segments.front().begin, lane.count)
                              : std::span(slot.packed[number]).first(lane.count);
   }
 
-  void list_to_lanes(const std::vector<LaneRuns>& lanes, std::span<float> values, Slot& slot,
+  void list_to_lanes(const std::vector<LaneSegments>& lanes, std::span<float> values, Slot& slot,
                      Traffic& traffic) const {
     const Stopwatch encode;
     slot.outgoing.clear();
     slot.incoming.clear();
     for (std::size_t j = 0; j < lanes.size(); ++j) {
-      const LaneRuns& lane = lanes[j];
+      const LaneSegments& lane = lanes[j];
       if (lane.count == 0) continue;
       if (is_my_lane(j)) {
         list_mates(lane.count, slot);
@@ -168,42 +169,42 @@ class Hierarchical final : public Collective {
       const auto message = message_of(lane, j, values, slot);
       if (!lane.contiguous()) {
         auto to = message.begin();
-        for (const codec::Segment& run : lane.runs) {
-          to = std::copy_n(values.data() + run.begin, run.count, to);
+        for (const codec::Segment& segment : lane.segments) {
+          to = std::copy_n(values.data() + segment.begin, segment.count, to);
         }
       }
-      slot.outgoing.push_back({mates_[j], std::as_bytes(message)});
+      slot.outgoing.push_back({host_ranks_[j], std::as_bytes(message)});
     }
     traffic.encode_seconds += encode.seconds();
   }
 
   void list_mates(std::size_t count, Slot& slot) const {
-    for (std::size_t mate = 0; mate < mates_.size(); ++mate) {
-      if (mates_[mate] == comm_.rank()) continue;
-      const auto room = std::span(slot.received[mate]).first(count);
-      slot.incoming.push_back({mates_[mate], std::as_writable_bytes(room), 0});
+    for (std::size_t peer = 0; peer < host_ranks_.size(); ++peer) {
+      if (host_ranks_[peer] == comm_.rank()) continue;
+      const auto buffer = std::span(slot.received[peer]).first(count);
+      slot.incoming.push_back({host_ranks_[peer], std::as_writable_bytes(buffer), 0});
     }
   }
 
   static void check_lengths(const char* operation, const Slot& slot) {
-    for (const comm::Incoming& in : slot.incoming) require_bytes(in, in.room.size(), operation);
+    for (const comm::Incoming& in : slot.incoming) require_bytes(in, in.buffer.size(), operation);
   }
 
   /// The host's sum, twice: `mean` will be overwritten by the mean over hosts.
-  void add_in_rank_order(const LaneRuns& lane, std::span<const float> values, Slot& slot,
+  void add_in_rank_order(const LaneSegments& lane, std::span<const float> values, Slot& slot,
                          Traffic& traffic) const {
     const Stopwatch decode;
     constexpr std::size_t kAtOnce = 4096;  // values; partial sums stay in the cache
     std::size_t place = 0;
-    for (const codec::Segment& run : lane.runs) {
-      for (std::size_t start = 0; start < run.count; start += kAtOnce) {
-        const std::size_t count = std::min(kAtOnce, run.count - start);
+    for (const codec::Segment& segment : lane.segments) {
+      for (std::size_t start = 0; start < segment.count; start += kAtOnce) {
+        const std::size_t count = std::min(kAtOnce, segment.count - start);
         float* const sum = slot.sum.data() + place;
-        for (std::size_t mate = 0; mate < mates_.size(); ++mate) {
-          const float* const from = mates_[mate] == comm_.rank()
-                                        ? values.data() + run.begin + start
-                                        : slot.received[mate].data() + place;
-          if (mate == 0) {
+        for (std::size_t peer = 0; peer < host_ranks_.size(); ++peer) {
+          const float* const from = host_ranks_[peer] == comm_.rank()
+                                        ? values.data() + segment.begin + start
+                                        : slot.received[peer].data() + place;
+          if (peer == 0) {
             std::copy_n(from, count, sum);
           } else {
             for (std::size_t i = 0; i < count; ++i) sum[i] += from[i];
@@ -233,69 +234,70 @@ class Hierarchical final : public Collective {
     const Contribution& between = slot.result.contribution;
     contribution = between;
     if (between.everything_exact()) return;
-    const LaneRuns& mine = lanes_[bucket.index][*lane_];
+    const LaneSegments& mine = lanes_[bucket.index][*lane_];
     slot.framed.clear();
     slot.exact.clear();
     slot.frames.clear();
     for (const Frame& frame : between.frames) {
       const std::size_t first = slot.framed.size();
-      for (const codec::Segment& run : frame.segments) {
-        slot.framed.push_back(in_flat_buffer(run, bucket, mine));
+      for (const codec::Segment& segment : frame.segments) {
+        slot.framed.push_back(in_flat_buffer(segment, bucket, mine));
       }
       slot.frames.push_back({frame.bytes, std::span(slot.framed).subspan(first)});
     }
-    for (const codec::Segment& run : between.exact) {
-      slot.exact.push_back(in_flat_buffer(run, bucket, mine));
+    for (const codec::Segment& segment : between.exact) {
+      slot.exact.push_back(in_flat_buffer(segment, bucket, mine));
     }
-    for (const LaneRuns& lane : lanes_[bucket.index]) {
-      if (&lane != &mine) slot.exact.insert(slot.exact.end(), lane.runs.begin(), lane.runs.end());
+    for (const LaneSegments& lane : lanes_[bucket.index]) {
+      if (&lane != &mine)
+        slot.exact.insert(slot.exact.end(), lane.segments.begin(), lane.segments.end());
     }
     contribution.frames = slot.frames;
     contribution.exact = slot.exact;
     contribution.sums = std::span(slot.sum).first(mine.count);
-    contribution.summed = mine.runs;
+    contribution.summed = mine.segments;
   }
 
   /// The same values, as a segment of the flat buffer.
-  codec::Segment in_flat_buffer(codec::Segment run, const FusionBucket& bucket,
-                                const LaneRuns& mine) const {
+  codec::Segment in_flat_buffer(codec::Segment segment, const FusionBucket& bucket,
+                                const LaneSegments& mine) const {
     const auto& packed = packed_[bucket.index].segments;
     const auto after = std::upper_bound(
-        packed.begin(), packed.end(), run.begin,
+        packed.begin(), packed.end(), segment.begin,
         [](std::size_t place, const codec::Segment& other) { return place < other.begin; });
     const auto number = static_cast<std::size_t>(after - packed.begin()) - 1;
-    run.begin = mine.runs[number].begin + (run.begin - packed[number].begin);
-    return run;
+    segment.begin = mine.segments[number].begin + (segment.begin - packed[number].begin);
+    return segment;
   }
 
-  void list_from_lanes(const std::vector<LaneRuns>& lanes, std::span<float> values,
+  void list_from_lanes(const std::vector<LaneSegments>& lanes, std::span<float> values,
                        Slot& slot) const {
     slot.outgoing.clear();
     slot.incoming.clear();
     for (std::size_t j = 0; j < lanes.size(); ++j) {
-      const LaneRuns& lane = lanes[j];
+      const LaneSegments& lane = lanes[j];
       if (lane.count == 0) continue;
       if (!is_my_lane(j)) {
-        const auto room = message_of(lane, j, values, slot);
-        slot.incoming.push_back({mates_[j], std::as_writable_bytes(room), 0});
+        const auto buffer = message_of(lane, j, values, slot);
+        slot.incoming.push_back({host_ranks_[j], std::as_writable_bytes(buffer), 0});
         continue;
       }
       const auto message = std::as_bytes(std::span(slot.mean).first(lane.count));
-      for (const Rank mate : mates_) {
-        if (mate != comm_.rank()) slot.outgoing.push_back({mate, message});
+      for (const Rank peer : host_ranks_) {
+        if (peer != comm_.rank()) slot.outgoing.push_back({peer, message});
       }
     }
   }
 
-  void unpack(const std::vector<LaneRuns>& lanes, std::span<float> values, const Slot& slot,
+  void unpack(const std::vector<LaneSegments>& lanes, std::span<float> values, const Slot& slot,
               Traffic& traffic) const {
     const Stopwatch decode;
     for (std::size_t j = 0; j < lanes.size(); ++j) {
       if (lanes[j].contiguous() && !is_my_lane(j)) continue;  // arrived where it belongs
       const float* from = is_my_lane(j) ? slot.mean.data() : slot.packed[j].data();
-      for (const codec::Segment& run : lanes[j].runs) {
-        std::copy_n(from, run.count, values.data() + run.begin);
-        from += run.count;
+      for (const codec::Segment& segment : lanes[j].segments) {
+        std::copy_n(from, segment.count, values.data() + segment.begin);
+        from += segment.count;
       }
     }
     traffic.decode_seconds += decode.seconds();
@@ -303,16 +305,16 @@ class Hierarchical final : public Collective {
 
   comm::Communicator& comm_;
   const codec::Compressor& compressor_;
-  const std::vector<Rank> mates_;  // the ranks of this host, ascending, this one among them
+  const std::vector<Rank> host_ranks_;  // the ranks of this host, ascending, this one among them
   const std::optional<std::size_t> lane_;
   const float share_;
   const bool reducer_feedback_;
-  bool scatters_ = false;                           // between hosts, instead of gathering all
-  const std::vector<std::vector<LaneRuns>> lanes_;  // by fusion bucket and lane
-  std::vector<FusionBucket> packed_;                // my lane's runs, one after the other
-  std::unique_ptr<Collective> between_hosts_;       // null: one host, or no lane
-  std::size_t most_values_ = 0;                     // of a lane in a bucket
-  std::size_t most_runs_ = 0;                       // of a bucket, however they are cut
+  bool scatters_ = false;                               // between hosts, instead of gathering all
+  const std::vector<std::vector<LaneSegments>> lanes_;  // by fusion bucket and lane
+  std::vector<FusionBucket> packed_;                    // my lane's segments, one after the other
+  std::unique_ptr<Collective> between_hosts_;           // null: one host, or no lane
+  std::size_t most_values_ = 0;                         // of a lane in a bucket
+  std::size_t most_segments_ = 0;                       // of a bucket, however they are cut
   std::array<Slot, kMostSlots> slots_;
 };
 
@@ -337,22 +339,22 @@ std::string_view why_no_host_sums(const codec::Compressor& compressor) {
 }
 
 /// Every rank has a lane: L = k = n/H.
-std::optional<CostCard> hierarchical_card(const Volume& v) {
+std::optional<CollectiveCost> hierarchical_cost(const Volume& v) {
   if (v.hosts == 0) return {};
   const double hosts = v.hosts, lanes = static_cast<double>(v.ranks) / hosts;
   const double message = v.message_bytes / lanes, values = v.values / lanes;
-  CostCard card{.rounds = lanes > 1 ? 2 : 0, .added_values = values * (lanes - 1)};
-  card.sent_bytes = 2 * 4 * values * (lanes - 1);
-  card.abroad_bytes = 0;
-  if (v.hosts == 1) return card;
-  card.encoded_values = values;
-  card.rounds += v.host_sums_scatter ? 2 : 1;
-  card.quantisations = v.host_sums_scatter ? 2 : 1;
-  card.abroad_bytes =
+  CollectiveCost cost{.rounds = lanes > 1 ? 2 : 0, .added_values = values * (lanes - 1)};
+  cost.sent_bytes = 2 * 4 * values * (lanes - 1);
+  cost.between_hosts_bytes = 0;
+  if (v.hosts == 1) return cost;
+  cost.encoded_values = values;
+  cost.rounds += v.host_sums_scatter ? 2 : 1;
+  cost.quantisations = v.host_sums_scatter ? 2 : 1;
+  cost.between_hosts_bytes =
       v.host_sums_scatter ? 2 * message * (hosts - 1) / hosts : message * (hosts - 1);
-  card.decoded_values = v.host_sums_scatter ? 2 * values : hosts * values;
-  card.sent_bytes += *card.abroad_bytes;
-  return card;
+  cost.decoded_values = v.host_sums_scatter ? 2 * values : hosts * values;
+  cost.sent_bytes += *cost.between_hosts_bytes;
+  return cost;
 }
 
 }  // namespace
@@ -361,7 +363,7 @@ const CollectiveRow kHierarchical = {
     .name = "hierarchical",
     .about = "float32 within a host, messages of the sums between hosts",
     .why_not = why_no_host_sums,
-    .cost = hierarchical_card,
+    .cost = hierarchical_cost,
     // On one host it compresses nothing; with a rank on each it is what it consists of.
     .is_candidate = [](int ranks, int hosts) { return hosts > 1 && hosts != ranks; },
     .make =

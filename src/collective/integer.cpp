@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer: all ranks agree on a scale per bucket, quantise against it, and the owner of a run adds
-// codes as integers. Nothing is decoded before everyone has the sums.
+// Integer: all ranks agree on a scale per bucket, quantise against it, and the owner of a segment
+// adds codes as integers. Nothing is decoded before everyone has the sums.
 //
 // Source   scaler sharing as in TernGrad (Wen et al. 2017); integer sums as in SwitchML (Sapio et
 //          al. 2021) and IntSGD (Mishchenko et al. 2022), here without a switch or an allreduce
 // Symbols  d values, B values per scale, s largest code, n ranks; b = ceil(log2(2 s + 1)) bits of a
 //          code, w = ceil(log2(2 n s + 1)) bits of a sum
 // Rounds   3; 2 for two ranks, which send each other all codes and both add them
-// Sent     4 (d/B) (n-1) + (d/8) (b + w) (n-1)/n bytes per rank (headers and the last runs aside);
-//          two ranks 4 d/B + d b / 8
+// Sent     4 (d/B) (n-1) + (d/8) (b + w) (n-1)/n bytes per rank (headers and the last segments
+//          aside); two ranks 4 d/B + d b / 8
 // Decode   d values per rank, whatever n; adding d codes costs a fraction of it
 // Lossy    once, and unbiased where the codec is: independent errors of n ranks average out
 //
-// Runs are multiples of the codec's buckets and dealt to ranks in turn over the whole model, as in
-// scatter_reduce.cpp; where a scale belongs to a whole tensor, its runs share it. Integer sums do
-// not depend on order, so neither owners nor fusion buckets change a bit.
+// Segments are multiples of the codec's buckets and dealt to ranks in turn over the whole model, as
+// in scatter_reduce.cpp; where a scale belongs to a whole tensor, its segments share it. Integer
+// sums do not depend on order, so neither owners nor fusion buckets change a bit.
 
 #include <algorithm>
 #include <array>
@@ -30,12 +30,12 @@
 namespace eqt::collective {
 namespace {
 
-constexpr std::size_t kTensorRun = 8192;  // values, where scales belong to tensors
+constexpr std::size_t kTensorSegment = 8192;  // values, where scales belong to tensors
 
 /// One fusion bucket, cut into chunks.
 struct Chunks {
-  std::vector<codec::IntegerRun> whole;                 // its segments
-  std::vector<std::vector<codec::IntegerRun>> of_rank;  // the runs that a rank adds
+  std::vector<codec::ScaledSegment> whole;                 // its segments
+  std::vector<std::vector<codec::ScaledSegment>> of_rank;  // the segments that a rank adds
   std::size_t scales = 0;
 };
 
@@ -47,14 +47,15 @@ class Integer final : public Collective {
         messages_(std::move(codec), static_cast<std::uint32_t>(comm.size())),
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())),
-        run_length_(messages_.codec().bucket_size() == 0 ? kTensorRun
-                                                         : pipeline::run_length(compressor)) {
-    deal_runs(plan);
+        segment_length_(messages_.codec().bucket_size() == 0
+                            ? kTensorSegment
+                            : pipeline::segment_length(compressor)) {
+    deal_segments(plan);
     for (const Chunks& chunks : chunks_) {
       most_scales_ = std::max(most_scales_, chunks.scales);
-      for (const auto& runs : chunks.of_rank) {
-        most_codes_bytes_ = std::max(most_codes_bytes_, messages_.codes_bytes(runs));
-        most_sums_bytes_ = std::max(most_sums_bytes_, messages_.sums_bytes(runs));
+      for (const auto& segments : chunks.of_rank) {
+        most_codes_bytes_ = std::max(most_codes_bytes_, messages_.codes_bytes(segments));
+        most_sums_bytes_ = std::max(most_sums_bytes_, messages_.sums_bytes(segments));
       }
     }
   }
@@ -104,7 +105,7 @@ class Integer final : public Collective {
     std::vector<std::vector<std::byte>> proposals;  // by rank
     std::vector<std::vector<std::byte>> codes;      // for each owner
     std::vector<std::vector<std::byte>> received;   // by rank: codes, then sums
-    std::vector<std::byte> sums;                    // of my runs
+    std::vector<std::byte> sums;                    // of my segments
     std::vector<std::span<const std::byte>> frames;
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
@@ -135,8 +136,8 @@ class Integer final : public Collective {
   }
 
   /// Deals from the last value of the model to the first: fusion buckets travel in that order, so
-  /// the owner of a run does not depend on where they are cut.
-  void deal_runs(std::span<const FusionBucket> plan) {
+  /// the owner of a segment does not depend on where they are cut.
+  void deal_segments(std::span<const FusionBucket> plan) {
     std::size_t turn = 0;
     for (const FusionBucket& bucket : plan) {
       Chunks chunks;
@@ -148,27 +149,27 @@ class Integer final : public Collective {
       for (std::size_t s = chunks.whole.size(); s-- > 0;) {
         deal_segment(chunks.whole[s], turn, chunks);
       }
-      for (auto& runs : chunks.of_rank) std::reverse(runs.begin(), runs.end());
+      for (auto& segments : chunks.of_rank) std::reverse(segments.begin(), segments.end());
       if (pair()) chunks.of_rank = {chunks.whole, chunks.whole};
       chunks_.push_back(std::move(chunks));
     }
   }
 
-  void deal_segment(const codec::IntegerRun& segment, std::size_t& turn, Chunks& chunks) const {
-    const std::size_t count = segment.segment.count;
+  void deal_segment(const codec::ScaledSegment& whole, std::size_t& turn, Chunks& chunks) const {
+    const std::size_t count = whole.segment.count;
     const std::size_t bucket_size = messages_.codec().bucket_size();
-    for (std::size_t r = (count + run_length_ - 1) / run_length_; r-- > 0;) {
-      const std::size_t begin = r * run_length_;
-      codec::IntegerRun run = segment;
-      run.segment.first_index += begin;
-      run.segment.begin += begin;
-      run.segment.count = std::min(run_length_, count - begin);
+    for (std::size_t r = (count + segment_length_ - 1) / segment_length_; r-- > 0;) {
+      const std::size_t begin = r * segment_length_;
+      codec::ScaledSegment part = whole;
+      part.segment.first_index += begin;
+      part.segment.begin += begin;
+      part.segment.count = std::min(segment_length_, count - begin);
       if (bucket_size == 0) {
-        run.offset = begin;
+        part.offset = begin;
       } else {
-        run.scale += begin / bucket_size;
+        part.scale += begin / bucket_size;
       }
-      chunks.of_rank[turn++ % ranks_].push_back(run);
+      chunks.of_rank[turn++ % ranks_].push_back(part);
     }
   }
 
@@ -219,7 +220,7 @@ class Integer final : public Collective {
     const Stopwatch encode;
     for (const comm::Incoming& in : slot.incoming) {
       naming_sender(step, in.from, [&] {
-        messages_.raise_scales(in.room.first(in.bytes), step, bucket.index, slot.scales);
+        messages_.raise_scales(in.buffer.first(in.bytes), step, bucket.index, slot.scales);
       });
     }
     traffic.encode_seconds += encode.seconds();
@@ -231,10 +232,10 @@ class Integer final : public Collective {
     const codec::MessageContext message =
         context.message(static_cast<std::uint32_t>(me_), bucket.index);
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
-      const auto& runs = chunks.of_rank[owner];
-      if (runs.empty() || codes_for(owner) != owner) continue;
+      const auto& segments = chunks.of_rank[owner];
+      if (segments.empty() || codes_for(owner) != owner) continue;
       const auto frame = codes_frame(chunks, owner, slot);
-      messages_.write_codes(runs, values, {slot.own_scales, slot.scales}, message, frame);
+      messages_.write_codes(segments, values, {slot.own_scales, slot.scales}, message, frame);
       traffic.encoded_bytes += frame.size();
     }
     traffic.encoded_values += bucket.count();
@@ -271,7 +272,7 @@ class Integer final : public Collective {
     slot.frames.resize(ranks_);
     slot.frames[me_] = codes_frame(chunks, me_, slot);
     for (const comm::Incoming& in : slot.incoming) {
-      const auto frame = in.room.first(in.bytes);
+      const auto frame = in.buffer.first(in.bytes);
       naming_sender(step, in.from, [&] { messages_.check_codes(frame, mine, step, bucket.index); });
       slot.frames[static_cast<std::size_t>(in.from)] = frame;
     }
@@ -311,7 +312,7 @@ class Integer final : public Collective {
     };
     if (!chunks.of_rank[me_].empty()) read(static_cast<Rank>(me_), sums_frame(chunks, slot));
     if (!pair()) {
-      for (const comm::Incoming& in : slot.incoming) read(in.from, in.room.first(in.bytes));
+      for (const comm::Incoming& in : slot.incoming) read(in.from, in.buffer.first(in.bytes));
     }
     traffic.decode_seconds += decode.seconds();
   }
@@ -320,10 +321,10 @@ class Integer final : public Collective {
                     std::span<float> flat) const {
     const Chunks& chunks = chunks_[bucket.index];
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
-      const auto& runs = chunks.of_rank[owner];
-      if (runs.empty() || codes_for(owner) != owner) continue;
-      const auto frame = std::span(slot.codes[owner]).first(messages_.codes_bytes(runs));
-      messages_.subtract_codes(frame, runs, slot.scales, step, bucket.index, flat);
+      const auto& segments = chunks.of_rank[owner];
+      if (segments.empty() || codes_for(owner) != owner) continue;
+      const auto frame = std::span(slot.codes[owner]).first(messages_.codes_bytes(segments));
+      messages_.subtract_codes(frame, segments, slot.scales, step, bucket.index, flat);
     }
   }
 
@@ -339,7 +340,7 @@ class Integer final : public Collective {
   comm::Communicator& comm_;
   const codec::IntegerMessages messages_;
   const std::size_t ranks_, me_;
-  const std::size_t run_length_;
+  const std::size_t segment_length_;
   std::vector<Chunks> chunks_;  // per fusion bucket, by its index
   std::size_t most_scales_ = 0, most_codes_bytes_ = 0, most_sums_bytes_ = 0;  // of a message
   std::array<Slot, kMostSlots> slots_;
@@ -363,19 +364,19 @@ std::string_view why_no_codes(const codec::Compressor& compressor) {
 }
 
 /// Without the frames' headers.
-std::optional<CostCard> integer_card(const Volume& v) {
+std::optional<CollectiveCost> integer_cost(const Volume& v) {
   if (v.code_bits == 0) return {};
   const double n = v.ranks, coded = v.values - v.raw_values;
-  CostCard card{.rounds = v.ranks == 2 ? 2 : 3,
-                .encoded_values = v.values,
-                .decoded_values = v.values,
-                .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n,
-                .quantisations = 1};
+  CollectiveCost cost{.rounds = v.ranks == 2 ? 2 : 3,
+                      .encoded_values = v.values,
+                      .decoded_values = v.values,
+                      .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n,
+                      .quantisations = 1};
   const double there = coded * v.code_bits / 8 + 4 * v.raw_values;
   const double back = coded * v.sum_bits / 8 + 4 * v.raw_values;
-  card.sent_bytes =
+  cost.sent_bytes =
       4 * v.shared_scales * (n - 1) + (v.ranks == 2 ? there : (there + back) * (n - 1) / n);
-  return card;
+  return cost;
 }
 
 }  // namespace
@@ -386,7 +387,7 @@ const CollectiveRow kInteger = {
         "as scatter-reduce, but ranks share scales and codes are added as integers; "
         "for terngrad, qsgd-v and int8",
     .why_not = why_no_codes,
-    .cost = integer_card,
+    .cost = integer_cost,
     .make = [](const CollectiveParts& parts) {
       return make_integer(parts.comm, parts.compressor, parts.plan);
     }};

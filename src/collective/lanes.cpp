@@ -13,20 +13,20 @@ class Dealer {
  public:
   Dealer(const codec::Compressor& compressor, std::size_t lanes)
       : whole_(pipeline::needs_whole_slices(compressor)),
-        run_(whole_ ? pipeline::kLeastRun : pipeline::run_length(compressor)),
+        segment_length_(whole_ ? pipeline::kLeastSegment : pipeline::segment_length(compressor)),
         loads_(lanes) {}
 
-  std::vector<LaneRuns> deal(const FusionBucket& bucket) {
-    std::vector<LaneRuns> lanes(loads_.size());
+  std::vector<LaneSegments> deal(const FusionBucket& bucket) {
+    std::vector<LaneSegments> lanes(loads_.size());
     for (std::size_t s = bucket.segments.size(); s-- > 0;) {
       const codec::Segment& segment = bucket.segments[s];
       if (whole_ && segment.compressed) {
         give(segment, lanes[least_loaded(segment.count)]);
       } else {
-        deal_runs(segment, lanes);
+        deal_segments(segment, lanes);
       }
     }
-    for (LaneRuns& lane : lanes) std::reverse(lane.runs.begin(), lane.runs.end());
+    for (LaneSegments& lane : lanes) std::reverse(lane.segments.begin(), lane.segments.end());
     return lanes;
   }
 
@@ -39,38 +39,39 @@ class Dealer {
   }
 
   /// Neighbouring ranges of the model go to neighbouring lanes.
-  void deal_runs(const codec::Segment& segment, std::vector<LaneRuns>& lanes) const {
-    const std::size_t tensor = (segment.begin - segment.first_index) / run_;
+  void deal_segments(const codec::Segment& segment, std::vector<LaneSegments>& lanes) const {
+    const std::size_t tensor = (segment.begin - segment.first_index) / segment_length_;
     std::size_t end = segment.first_index + segment.count;
     while (end > segment.first_index) {
-      const std::size_t number = (end - 1) / run_;
-      const std::size_t begin = std::max<std::size_t>(number * run_, segment.first_index);
-      codec::Segment run = segment;
-      run.begin += begin - segment.first_index;
-      run.first_index = begin;
-      run.count = end - begin;
-      give(run, lanes[(tensor + number) % lanes.size()]);
+      const std::size_t number = (end - 1) / segment_length_;
+      const std::size_t begin =
+          std::max<std::size_t>(number * segment_length_, segment.first_index);
+      codec::Segment part = segment;
+      part.begin += begin - segment.first_index;
+      part.first_index = begin;
+      part.count = end - begin;
+      give(part, lanes[(tensor + number) % lanes.size()]);
       end = begin;
     }
   }
 
   /// Joins it to the range after it if possible.
-  static void give(const codec::Segment& run, LaneRuns& lane) {
-    lane.count += run.count;
-    if (!lane.runs.empty()) {
-      codec::Segment& behind = lane.runs.back();
-      if (behind.slice == run.slice && behind.begin == run.begin + run.count) {
-        const std::size_t count = behind.count + run.count;
-        behind = run;
+  static void give(const codec::Segment& part, LaneSegments& lane) {
+    lane.count += part.count;
+    if (!lane.segments.empty()) {
+      codec::Segment& behind = lane.segments.back();
+      if (behind.slice == part.slice && behind.begin == part.begin + part.count) {
+        const std::size_t count = behind.count + part.count;
+        behind = part;
         behind.count = count;
         return;
       }
     }
-    lane.runs.push_back(run);
+    lane.segments.push_back(part);
   }
 
   const bool whole_;
-  const std::size_t run_;
+  const std::size_t segment_length_;
   std::vector<std::size_t> loads_;  // values of whole tensors, by lane
 };
 
@@ -92,9 +93,10 @@ std::size_t lane_count(const comm::Communicator& comm) {
 }
 
 std::optional<std::size_t> lane_of_this_rank(const comm::Communicator& comm) {
-  const auto mates = comm.ranks_on_this_host();
-  const auto place = std::lower_bound(mates.begin(), mates.end(), comm.rank()) - mates.begin();
-  const auto lane = static_cast<std::size_t>(place);
+  const auto host_ranks = comm.ranks_on_this_host();
+  const auto index =
+      std::lower_bound(host_ranks.begin(), host_ranks.end(), comm.rank()) - host_ranks.begin();
+  const auto lane = static_cast<std::size_t>(index);
   if (lane >= lane_count(comm)) return {};
   return lane;
 }
@@ -108,20 +110,20 @@ Group lane_group(const comm::Communicator& comm, std::size_t lane) {
   return group;
 }
 
-std::vector<std::vector<LaneRuns>> deal_lanes(std::span<const FusionBucket> plan,
-                                              const codec::Compressor& compressor,
-                                              std::size_t lanes) {
+std::vector<std::vector<LaneSegments>> deal_lanes(std::span<const FusionBucket> plan,
+                                                  const codec::Compressor& compressor,
+                                                  std::size_t lanes) {
   Dealer dealer(compressor, lanes);
-  std::vector<std::vector<LaneRuns>> dealt;
+  std::vector<std::vector<LaneSegments>> dealt;
   for (const FusionBucket& bucket : plan) dealt.push_back(dealer.deal(bucket));
   return dealt;
 }
 
-FusionBucket packed_bucket(const FusionBucket& bucket, const LaneRuns& lane) {
-  FusionBucket packed{.index = bucket.index, .begin = 0, .end = 0, .segments = lane.runs};
-  for (codec::Segment& run : packed.segments) {
-    run.begin = packed.end;
-    packed.end += run.count;
+FusionBucket packed_bucket(const FusionBucket& bucket, const LaneSegments& lane) {
+  FusionBucket packed{.index = bucket.index, .begin = 0, .end = 0, .segments = lane.segments};
+  for (codec::Segment& part : packed.segments) {
+    part.begin = packed.end;
+    packed.end += part.count;
   }
   return packed;
 }

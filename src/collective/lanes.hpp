@@ -15,12 +15,13 @@
 namespace eqt::collective {
 
 /// The values of one fusion bucket that one lane averages.
-struct LaneRuns {
-  std::vector<codec::Segment> runs;  // in the flat buffer, ascending
-  std::size_t count = 0;             // [values]
+struct LaneSegments {
+  std::vector<codec::Segment> segments;  // in the flat buffer, ascending
+  std::size_t count = 0;                 // [values]
   /// No value of another lane is between the ranges, so they can be sent from their place.
   bool contiguous() const {
-    return runs.empty() || runs.back().begin + runs.back().count - runs.front().begin == count;
+    return segments.empty() ||
+           segments.back().begin + segments.back().count - segments.front().begin == count;
   }
 };
 
@@ -36,12 +37,12 @@ std::optional<std::size_t> lane_of_this_rank(const comm::Communicator& comm);
 Group lane_group(const comm::Communicator& comm, std::size_t lane);
 
 /// Deals every fusion bucket to the lanes, [bucket][lane]. Which lane has a value depends on its
-/// place in the model and on the compressor, not on where buckets and pieces are cut.
-std::vector<std::vector<LaneRuns>> deal_lanes(std::span<const FusionBucket> plan,
-                                              const codec::Compressor& compressor,
-                                              std::size_t lanes);
+/// place in the model and on the compressor, not on where fusion buckets are cut.
+std::vector<std::vector<LaneSegments>> deal_lanes(std::span<const FusionBucket> plan,
+                                                  const codec::Compressor& compressor,
+                                                  std::size_t lanes);
 
 /// The bucket of a lane's ranges when they are placed one after the other, from 0 on.
-FusionBucket packed_bucket(const FusionBucket& bucket, const LaneRuns& lane);
+FusionBucket packed_bucket(const FusionBucket& bucket, const LaneSegments& lane);
 
 }  // namespace eqt::collective

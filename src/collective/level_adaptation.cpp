@@ -101,11 +101,11 @@ class LevelAdaptation final : public Adaptation {
     std::vector<double> theirs(static_cast<std::size_t>(comm_.size() - 1) * sums.size());
     std::vector<comm::Incoming> incoming;
     for (std::size_t r = 1; r < static_cast<std::size_t>(comm_.size()); ++r) {
-      const auto room = std::span(theirs).subspan((r - 1) * sums.size(), sums.size());
-      incoming.push_back({static_cast<Rank>(r), std::as_writable_bytes(room), 0});
+      const auto buffer = std::span(theirs).subspan((r - 1) * sums.size(), sums.size());
+      incoming.push_back({static_cast<Rank>(r), std::as_writable_bytes(buffer), 0});
     }
     comm_.exchange({}, incoming, kOperation);
-    for (const comm::Incoming& in : incoming) require_bytes(in, in.room.size(), kOperation);
+    for (const comm::Incoming& in : incoming) require_bytes(in, in.buffer.size(), kOperation);
     for (std::size_t at = 0; at < theirs.size(); at += sums.size())
       add(std::span<const double>(theirs).subspan(at, sums.size()), sums);
   }

@@ -11,17 +11,17 @@ namespace eqt::collective {
 std::span<const std::byte> SumCoder::encode(const Hop& hop, std::uint32_t encoder,
                                             std::span<const codec::Segment> segments,
                                             std::span<const float> values, bool feedback,
-                                            std::span<std::byte> room, Traffic& traffic) {
+                                            std::span<std::byte> buffer, Traffic& traffic) {
   const Stopwatch watch;
   codec::MessageContext message =
       hop.context.message(encoder, hop_index(hop.bucket.index, hop.number));
   if (!feedback) message.residual = {};
   const std::size_t bytes =
-      codec::encode_message(compressor_, segments, values, message, workspace_, room);
+      codec::encode_message(compressor_, segments, values, message, workspace_, buffer);
   traffic.encoded_bytes += bytes;
   for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   traffic.encode_seconds += watch.seconds();
-  return room.first(bytes);
+  return buffer.first(bytes);
 }
 
 void SumCoder::add(const Hop& hop, Rank from, std::span<const codec::Segment> segments,
@@ -68,9 +68,9 @@ std::string_view why_no_partial_sums(const codec::Compressor& compressor) {
   return {};
 }
 
-std::string_view why_no_runs(const codec::Compressor& compressor) {
+std::string_view why_no_segments(const codec::Compressor& compressor) {
   if (!pipeline::needs_whole_slices(compressor)) return {};
-  return "cuts tensors into runs, where whole ones are needed";
+  return "cuts tensors into segments, where whole ones are needed";
 }
 
 }  // namespace eqt::collective

@@ -27,14 +27,14 @@ class SumCoder {
   SumCoder(const codec::Compressor& compressor, std::string_view collective)
       : compressor_(compressor), collective_(collective) {}
 
-  /// Encodes the segments into `room`.
+  /// Encodes the segments into `buffer`.
   /// @param encoder names the random stream, instead of the rank
   /// @param feedback whether the mean's residual takes part, as in MessageContext
-  /// @return the message, a part of `room`
+  /// @return the message, a part of `buffer`
   std::span<const std::byte> encode(const Hop& hop, std::uint32_t encoder,
                                     std::span<const codec::Segment> segments,
                                     std::span<const float> values, bool feedback,
-                                    std::span<std::byte> room, Traffic& traffic);
+                                    std::span<std::byte> buffer, Traffic& traffic);
 
   /// values += scale * decoded
   /// @throws Error{wire} that names step, collective and sender

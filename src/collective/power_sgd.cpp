@@ -143,8 +143,9 @@ class PowerSgd final : public Collective {
       codec::multiply(matrix(f, values), right(f), f.shape, left(f, message));
     }
     auto to = exact_part(factors, message).begin();
-    for (const codec::Segment& run : factors.exact) {
-      to = std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(run.begin), run.count, to);
+    for (const codec::Segment& segment : factors.exact) {
+      to = std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(segment.begin), segment.count,
+                       to);
     }
     traffic.encode_seconds += encode.seconds();
   }
@@ -176,9 +177,9 @@ class PowerSgd final : public Collective {
       codec::expand(left(f, message), right(f), f.shape, matrix(f, values));
     }
     auto from = exact_part(factors, message).begin();
-    for (const codec::Segment& run : factors.exact) {
-      std::copy_n(from, run.count, values.begin() + static_cast<std::ptrdiff_t>(run.begin));
-      from += static_cast<std::ptrdiff_t>(run.count);
+    for (const codec::Segment& segment : factors.exact) {
+      std::copy_n(from, segment.count, values.begin() + static_cast<std::ptrdiff_t>(segment.begin));
+      from += static_cast<std::ptrdiff_t>(segment.count);
     }
     traffic.decode_seconds += decode.seconds();
   }
@@ -208,14 +209,14 @@ std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
 
 namespace {
 
-std::optional<CostCard> power_sgd_card(const Volume& v) {
+std::optional<CollectiveCost> power_sgd_cost(const Volume& v) {
   const double n = v.ranks;
-  return CostCard{.rounds = v.ranks <= 2 ? 2 : 4,
-                  .sent_bytes = 2 * v.message_bytes * (n - 1) / n,
-                  .encoded_values = v.values,
-                  .decoded_values = v.values,
-                  .added_values = v.message_bytes / 4,
-                  .quantisations = 1};
+  return CollectiveCost{.rounds = v.ranks <= 2 ? 2 : 4,
+                        .sent_bytes = 2 * v.message_bytes * (n - 1) / n,
+                        .encoded_values = v.values,
+                        .decoded_values = v.values,
+                        .added_values = v.message_bytes / 4,
+                        .quantisations = 1};
 }
 
 }  // namespace
@@ -223,7 +224,7 @@ std::optional<CostCard> power_sgd_card(const Volume& v) {
 const CollectiveRow kPowerSgd = {
     .name = "power-sgd",
     .about = "float32 factors of rank compressor.rank; the compressor powersgd has no other",
-    .cost = power_sgd_card,
+    .cost = power_sgd_cost,
     .make = [](const CollectiveParts& parts) {
       return make_power_sgd(parts.comm, parts.plan, parts.power_sgd);
     }};

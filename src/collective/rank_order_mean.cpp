@@ -55,8 +55,8 @@ void RankOrderMean::to_owners(comm::Communicator& comm, std::span<float> values)
     const auto theirs = part_of(peer, comm.size(), values);
     if (!theirs.empty()) outgoing_.push_back({peer, std::as_bytes(theirs)});
     if (mine == 0) continue;
-    const auto room = std::span(received_).subspan(incoming_.size() * mine, mine);
-    incoming_.push_back({peer, std::as_writable_bytes(room), 0});
+    const auto buffer = std::span(received_).subspan(incoming_.size() * mine, mine);
+    incoming_.push_back({peer, std::as_writable_bytes(buffer), 0});
   }
 }
 
@@ -82,7 +82,7 @@ void RankOrderMean::from_owners(comm::Communicator& comm, std::span<float> value
 }
 
 void RankOrderMean::check_lengths(const char* operation) const {
-  for (const comm::Incoming& in : incoming_) require_bytes(in, in.room.size(), operation);
+  for (const comm::Incoming& in : incoming_) require_bytes(in, in.buffer.size(), operation);
 }
 
 }  // namespace eqt::collective

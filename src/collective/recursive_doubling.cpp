@@ -97,13 +97,14 @@ class RecursiveDoubling final : public Collective {
   }
 
  private:
-  struct Room {
+  struct MessageBuffer {
     std::vector<std::byte> bytes;
     std::span<const std::byte> message = {};
   };
   struct Slot {
-    std::vector<Room> encoded;   // by me, by round; an extra rank has one
-    std::vector<Room> received;  // by round, and last what an extra rank sent; it receives two
+    std::vector<MessageBuffer> encoded;  // by me, by round; an extra rank has one
+    std::vector<MessageBuffer>
+        received;  // by round, and last what an extra rank sent; it receives two
     std::vector<Frame> frames;
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
@@ -138,9 +139,9 @@ class RecursiveDoubling final : public Collective {
   }
 
   void encode_mine(const Hop& hop, std::span<const float> values, Slot& slot, Traffic& traffic) {
-    Room& room = slot.encoded.front();
-    room.message =
-        coder_.encode(hop, encoder(me_, 0), hop.bucket.segments, values, true, room.bytes, traffic);
+    MessageBuffer& buffer = slot.encoded.front();
+    buffer.message = coder_.encode(hop, encoder(me_, 0), hop.bucket.segments, values, true,
+                                   buffer.bytes, traffic);
   }
 
   void encode_sum(const Hop& hop, std::uint32_t round, std::span<const float> values, Slot& slot,
@@ -149,11 +150,11 @@ class RecursiveDoubling final : public Collective {
     const auto residual = hop.context.residual;
     const float part = std::ldexp(1.0f, -static_cast<int>(round));
     if (round > 0 && !residual.empty()) keep(hop, part, values, residual, traffic);
-    Room& room = slot.encoded[round];
-    room.message = coder_.encode(hop, encoder(leader, hop.number), hop.bucket.segments, values,
-                                 round == 0, room.bytes, traffic);
+    MessageBuffer& buffer = slot.encoded[round];
+    buffer.message = coder_.encode(hop, encoder(leader, hop.number), hop.bucket.segments, values,
+                                   round == 0, buffer.bytes, traffic);
     if (round > 0 && !residual.empty()) {
-      coder_.add(hop, comm_.rank(), hop.bucket.segments, room.message, -part, residual, traffic);
+      coder_.add(hop, comm_.rank(), hop.bucket.segments, buffer.message, -part, residual, traffic);
     }
   }
 
@@ -194,8 +195,8 @@ class RecursiveDoubling final : public Collective {
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), kRound);
   }
 
-  static void take_message(const comm::Incoming& in, Room& room) {
-    room.message = std::span(room.bytes).first(in.bytes);
+  static void take_message(const comm::Incoming& in, MessageBuffer& buffer) {
+    buffer.message = std::span(buffer.bytes).first(in.bytes);
   }
 
   void add_extra(const Hop& hop, std::span<float> values, Slot& slot, Traffic& traffic) {
@@ -219,8 +220,9 @@ class RecursiveDoubling final : public Collective {
 
   /// The group of lower places first, on both sides: addition is not associative if decoders round
   /// product and sum only once.
-  void set_to_sum(const Hop& hop, bool ours_first, const Room& ours, Rank our_rank,
-                  const Room& theirs, Rank their_rank, std::span<float> values, Traffic& traffic) {
+  void set_to_sum(const Hop& hop, bool ours_first, const MessageBuffer& ours, Rank our_rank,
+                  const MessageBuffer& theirs, Rank their_rank, std::span<float> values,
+                  Traffic& traffic) {
     std::array<std::span<const std::byte>, 2> messages{ours.message, theirs.message};
     std::array<Rank, 2> from{our_rank, their_rank};
     if (!ours_first) {
@@ -285,15 +287,15 @@ namespace {
 
 /// n = 2^T + x ranks: x extra ones hand their values over first and are sent both messages of the
 /// last round.
-std::optional<CostCard> doubling_card(const Volume& v) {
+std::optional<CollectiveCost> doubling_cost(const Volume& v) {
   const auto n = static_cast<unsigned>(v.ranks);
   const int doublings = static_cast<int>(std::bit_width(n)) - 1;
   const double power = std::bit_floor(n), extra = n - power, ranks = n;
-  return CostCard{.rounds = doublings + (extra > 0 ? 1 : 0),
-                  .sent_bytes = v.message_bytes * (doublings * power + 3 * extra) / ranks,
-                  .encoded_values = v.values * (doublings * power + extra) / ranks,
-                  .decoded_values = v.values * (2 * doublings * power + 3 * extra) / ranks,
-                  .quantisations = doublings + (extra > 0 ? 1 : 0)};
+  return CollectiveCost{.rounds = doublings + (extra > 0 ? 1 : 0),
+                        .sent_bytes = v.message_bytes * (doublings * power + 3 * extra) / ranks,
+                        .encoded_values = v.values * (doublings * power + extra) / ranks,
+                        .decoded_values = v.values * (2 * doublings * power + 3 * extra) / ranks,
+                        .quantisations = doublings + (extra > 0 ? 1 : 0)};
 }
 
 }  // namespace
@@ -302,7 +304,7 @@ const CollectiveRow kRecursiveDoubling = {
     .name = "recursive-doubling",
     .about = "partners exchange partial sums in log2 rounds; for small models",
     .why_not = why_no_partial_sums,
-    .cost = doubling_card,
+    .cost = doubling_cost,
     .make = [](const CollectiveParts& parts) {
       return make_recursive_doubling(parts.comm, parts.compressor, parts.plan);
     }};

@@ -5,7 +5,7 @@
 // m = frame bytes of d values, n ranks.
 // Source   P. Patarasuk, X. Yuan, J. Parallel Distrib. Comput. 69 (2009) (the ring; exact sums)
 // Rounds   2(n-1)
-// Sent     2 * m * (n-1)/n bytes per rank (headers and the last runs aside)
+// Sent     2 * m * (n-1)/n bytes per rank (headers and the last segments aside)
 // Decode   about 2d values per rank, encode d
 // Lossy    n times in a row. Chunk c starts at rank c; with S_k the exact sum of the first k ranks'
 //          values on its way, D_0 = 0 and unbiased encodings Q of relative variance eps with
@@ -23,9 +23,9 @@
 // which is all that was not applied. So a rank's contribution is how much the travelling sum
 // changed when it passed, g_k - e_k = D_k - D_{k-1}, and there is no second stage.
 //
-// Runs are dealt to chunks in turn over the whole model, so neither the fusion buckets nor the deal
-// change which values share a norm or in which order ranks are added. A rank draws for each value
-// once a step: its own stream is a new one at every hop.
+// Segments are dealt to chunks in turn over the whole model, so neither the fusion buckets nor the
+// deal change which values share a norm or in which order ranks are added. A rank draws for each
+// value once a step: its own stream is a new one at every hop.
 
 #include <algorithm>
 #include <array>
@@ -33,7 +33,7 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/dealt_runs.hpp"
+#include "collective/dealt_segments.hpp"
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
 #include "core/error.hpp"
@@ -50,8 +50,8 @@ class Ring final : public Collective {
         coder_(compressor, "ring"),
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())),
-        chunks_(deal_runs(plan, compressor, ranks_)) {
-    for (const DealtRuns& chunks : chunks_) {
+        chunks_(deal_segments(plan, compressor, ranks_)) {
+    for (const DealtSegments& chunks : chunks_) {
       for (const auto& segments : chunks) {
         most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(compressor, segments));
       }
@@ -87,14 +87,15 @@ class Ring final : public Collective {
   }
 
  private:
-  struct Room {
+  struct MessageBuffer {
     std::vector<std::byte> bytes;
-    std::span<const std::byte> message = {};  // a part of some room's bytes
+    std::span<const std::byte> message = {};  // a part of some buffer's bytes
   };
   struct Slot {
-    std::vector<Room> encoded;  // by me, by chunk
-    std::vector<Room> partial;  // received before I added mine, by chunk; not where I was first
-    std::vector<Room> sums;     // of all ranks, by chunk
+    std::vector<MessageBuffer> encoded;  // by me, by chunk
+    std::vector<MessageBuffer>
+        partial;  // received before I added mine, by chunk; not where I was first
+    std::vector<MessageBuffer> sums;  // of all ranks, by chunk
     std::vector<Frame> frames;
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
@@ -103,8 +104,8 @@ class Ring final : public Collective {
   Slot& slot_of(const MeanContext& context) {
     Slot& slot = slots_.at(context.slot);
     if (!slot.encoded.empty()) return slot;
-    for (auto* rooms : {&slot.encoded, &slot.partial, &slot.sums}) {
-      rooms->assign(ranks_, {std::vector<std::byte>(most_bytes_)});
+    for (auto* buffers : {&slot.encoded, &slot.partial, &slot.sums}) {
+      buffers->assign(ranks_, {std::vector<std::byte>(most_bytes_)});
     }
     slot.frames.reserve(2 * ranks_);
     slot.outgoing.reserve(1);
@@ -118,16 +119,16 @@ class Ring final : public Collective {
   std::uint32_t last_hop() const { return static_cast<std::uint32_t>(ranks_ - 1); }
   Rank next() const { return static_cast<Rank>((me_ + 1) % ranks_); }
   Rank previous() const { return static_cast<Rank>((me_ + ranks_ - 1) % ranks_); }
-  std::span<const codec::Segment> runs(const Hop& hop, std::size_t chunk) const {
+  std::span<const codec::Segment> segments(const Hop& hop, std::size_t chunk) const {
     return chunks_[hop.bucket.index][chunk];
   }
 
   void encode(const Hop& hop, std::size_t chunk, std::span<const float> values, Slot& slot,
               Traffic& traffic) {
-    if (runs(hop, chunk).empty()) return;
-    Room& room = slot.encoded[chunk];
-    room.message = coder_.encode(hop, static_cast<std::uint32_t>(me_), runs(hop, chunk), values,
-                                 true, room.bytes, traffic);
+    if (segments(hop, chunk).empty()) return;
+    MessageBuffer& buffer = slot.encoded[chunk];
+    buffer.message = coder_.encode(hop, static_cast<std::uint32_t>(me_), segments(hop, chunk),
+                                   values, true, buffer.bytes, traffic);
   }
 
   /// The rank that added last encodes the whole sum, for all.
@@ -139,26 +140,27 @@ class Ring final : public Collective {
 
   /// One message to the next rank and one from the previous one. Small buckets have chunks without
   /// ranges, which are not sent.
-  comm::Transfers::Awaiter pass(const FusionBucket& bucket, const Room& from, std::size_t sent,
-                                Room& to, std::size_t received, Slot& slot, const char* operation) {
+  comm::Transfers::Awaiter pass(const FusionBucket& bucket, const MessageBuffer& from,
+                                std::size_t sent, MessageBuffer& to, std::size_t received,
+                                Slot& slot, const char* operation) {
     slot.outgoing.clear();
     slot.incoming.clear();
-    const DealtRuns& chunks = chunks_[bucket.index];
+    const DealtSegments& chunks = chunks_[bucket.index];
     if (!chunks[sent].empty()) slot.outgoing.push_back({next(), from.message});
     if (!chunks[received].empty()) slot.incoming.push_back({previous(), to.bytes, 0});
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), operation);
   }
 
-  static void take_message(const Slot& slot, Room& room) {
+  static void take_message(const Slot& slot, MessageBuffer& buffer) {
     if (!slot.incoming.empty()) {
-      room.message = std::span(room.bytes).first(slot.incoming.front().bytes);
+      buffer.message = std::span(buffer.bytes).first(slot.incoming.front().bytes);
     }
   }
 
   void add_received(const Hop& hop, std::size_t chunk, std::span<float> values, const Slot& slot,
                     Traffic& traffic) {
-    if (runs(hop, chunk).empty()) return;
-    coder_.add(hop, previous(), runs(hop, chunk), slot.partial[chunk].message, 1.0f, values,
+    if (segments(hop, chunk).empty()) return;
+    coder_.add(hop, previous(), segments(hop, chunk), slot.partial[chunk].message, 1.0f, values,
                traffic);
   }
 
@@ -167,9 +169,9 @@ class Ring final : public Collective {
     std::fill(part.begin(), part.end(), 0.0f);
     const float share = 1.0f / static_cast<float>(ranks_);
     for (std::size_t chunk = 0; chunk < ranks_; ++chunk) {
-      if (runs(hop, chunk).empty()) continue;
+      if (segments(hop, chunk).empty()) continue;
       const Rank from = chunk == behind(ranks_ - 1) ? static_cast<Rank>(me_) : previous();
-      coder_.add(hop, from, runs(hop, chunk), slot.sums[chunk].message, share, values, traffic);
+      coder_.add(hop, from, segments(hop, chunk), slot.sums[chunk].message, share, values, traffic);
     }
   }
 
@@ -194,8 +196,8 @@ class Ring final : public Collective {
   const codec::Compressor& compressor_;
   SumCoder coder_;
   const std::size_t ranks_, me_;
-  const std::vector<DealtRuns> chunks_;  // per fusion bucket, by its index
-  std::size_t most_bytes_ = 0;           // of a message
+  const std::vector<DealtSegments> chunks_;  // per fusion bucket, by its index
+  std::size_t most_bytes_ = 0;               // of a message
   std::array<Slot, kMostSlots> slots_;
 };
 
@@ -211,14 +213,14 @@ namespace {
 
 std::string_view why_no_ring(const codec::Compressor& compressor) {
   const std::string_view why = why_no_partial_sums(compressor);
-  return why.empty() ? why_no_runs(compressor) : why;
+  return why.empty() ? why_no_segments(compressor) : why;
 }
 
-std::optional<CostCard> ring_card(const Volume& v) {
-  CostCard card = owners_card(v);
-  card.rounds = 2 * (v.ranks - 1);
-  card.quantisations = v.ranks;
-  return card;
+std::optional<CollectiveCost> ring_cost(const Volume& v) {
+  CollectiveCost cost = owners_cost(v);
+  cost.rounds = 2 * (v.ranks - 1);
+  cost.quantisations = v.ranks;
+  return cost;
 }
 
 }  // namespace
@@ -227,7 +229,7 @@ const CollectiveRow kRing = {
     .name = "ring",
     .about = "partial sums go round a ring of ranks, encoded anew at each hop",
     .why_not = why_no_ring,
-    .cost = ring_card,
+    .cost = ring_cost,
     .make = [](const CollectiveParts& parts) {
       return make_ring(parts.comm, parts.compressor, parts.plan);
     }};

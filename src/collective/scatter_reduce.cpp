@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scatter-reduce: each rank owns every n-th run of values; all send an owner its runs, the owner
+// Scatter-reduce: each rank owns every n-th segment; all send an owner its segments, the owner
 // sums them, encodes the mean once more and sends it to all.
 //
 // m = frame bytes of d values, n ranks.
 // Rounds   2
-// Sent     2 * m * (n-1)/n bytes per rank (headers and the last runs aside)
+// Sent     2 * m * (n-1)/n bytes per rank (headers and the last segments aside)
 // Decode   about 2d values per rank
 // Lossy    twice: the values on their way to the owner, and the mean on its way back. With
 //          independent unbiased codecs of relative variance eps: algorithms of this kind are
@@ -12,9 +12,9 @@
 //          E|out - mean|^2 <= (eps/n^2) sum |g_m|^2 + eps (|mean|^2 + (eps/n^2) sum |g_m|^2).
 //          The owner adds its own values exactly, so the first term is smaller than that.
 //
-// A run is a multiple of the codec's bucket, and runs are dealt to ranks in turn over the whole
-// model. So neither the fusion buckets nor the owner change which values share a norm. The second
-// quantisation draws from a stream of its own (kReducer).
+// A segment is a multiple of the codec's bucket, and segments are dealt to ranks in turn over the
+// whole model. So neither the fusion buckets nor the owner change which values share a norm. The
+// second quantisation draws from a stream of its own (kReducer).
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/dealt_runs.hpp"
+#include "collective/dealt_segments.hpp"
 #include "collective/messages.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -35,7 +35,7 @@ constexpr std::uint32_t kReducer =
 
 /// The ranges of one fusion bucket, by owner.
 struct Chunks {
-  DealtRuns of_rank;
+  DealtSegments of_rank;
   std::vector<codec::Segment> residual;  // my chunk, with `begin` in the residual buffer
 };
 
@@ -101,30 +101,30 @@ class ScatterReduce final : public Collective {
   }
 
   void deal(std::span<const FusionBucket> plan, bool reducer_feedback) {
-    for (DealtRuns& runs : deal_runs(plan, compressor_, ranks_)) {
-      chunks_.push_back({.of_rank = std::move(runs), .residual = {}});
+    for (DealtSegments& dealt : deal_segments(plan, compressor_, ranks_)) {
+      chunks_.push_back({.of_rank = std::move(dealt), .residual = {}});
       if (reducer_feedback) place_residuals(chunks_.back());
     }
   }
 
   void place_residuals(Chunks& chunks) {
-    for (codec::Segment piece : chunks.of_rank[me_]) {
-      piece.begin = residual_.size();
-      residual_.resize(residual_.size() + piece.count);
-      chunks.residual.push_back(piece);
+    for (codec::Segment segment : chunks.of_rank[me_]) {
+      segment.begin = residual_.size();
+      residual_.resize(residual_.size() + segment.count);
+      chunks.residual.push_back(segment);
     }
   }
 
   /// Of the residual's values.
-  std::vector<PlacedRun> places() const {
-    std::vector<PlacedRun> runs;
+  std::vector<SliceRange> places() const {
+    std::vector<SliceRange> ranges;
     for (const Chunks& chunks : chunks_) {
       if (chunks.residual.empty()) continue;
-      for (const codec::Segment& run : chunks.of_rank[me_]) {
-        runs.push_back({run.slice, run.first_index, run.count});
+      for (const codec::Segment& segment : chunks.of_rank[me_]) {
+        ranges.push_back({segment.slice, segment.first_index, segment.count});
       }
     }
-    return runs;
+    return ranges;
   }
 
   void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,
@@ -180,11 +180,11 @@ class ScatterReduce final : public Collective {
               std::span<float> values, const Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
     for (const comm::Incoming& in : slot.incoming) {
-      decode_from(in.from, chunks.of_rank[me_], in.room.first(in.bytes), step, bucket.index,
+      decode_from(in.from, chunks.of_rank[me_], in.buffer.first(in.bytes), step, bucket.index,
                   values);
     }
-    for (const codec::Segment& run : chunks.of_rank[me_]) {
-      for (float& value : values.subspan(run.begin, run.count)) value *= group_.share;
+    for (const codec::Segment& segment : chunks.of_rank[me_]) {
+      for (float& value : values.subspan(segment.begin, segment.count)) value *= group_.share;
     }
     traffic.decode_seconds += decode.seconds();
   }
@@ -219,12 +219,12 @@ class ScatterReduce final : public Collective {
 
   /// values += residual, and the residual keeps the compensated values until the decoded ones are
   /// subtracted.
-  void compensate(const codec::Segment& run, const codec::Segment& residual,
+  void compensate(const codec::Segment& segment, const codec::Segment& residual,
                   std::span<float> values) {
-    for (std::size_t i = 0; i < run.count; ++i) {
+    for (std::size_t i = 0; i < segment.count; ++i) {
       float& kept = residual_[residual.begin + i];
-      kept += values[run.begin + i];
-      values[run.begin + i] = kept;
+      kept += values[segment.begin + i];
+      values[segment.begin + i] = kept;
     }
   }
 
@@ -261,7 +261,7 @@ class ScatterReduce final : public Collective {
     for (const comm::Incoming& in : slot.incoming) {
       const auto owner = std::lower_bound(group_.ranks.begin(), group_.ranks.end(), in.from);
       decode_from(in.from, chunks.of_rank[static_cast<std::size_t>(owner - group_.ranks.begin())],
-                  in.room.first(in.bytes), step, index, values);
+                  in.buffer.first(in.bytes), step, index, values);
     }
     traffic.decode_seconds += decode.seconds();
   }
@@ -305,7 +305,7 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
   return std::make_unique<ScatterReduce>(comm, compressor, plan, options, std::move(group));
 }
 
-CostCard owners_card(const Volume& v, double added_values) {
+CollectiveCost owners_cost(const Volume& v, double added_values) {
   const double n = v.ranks;
   return {.rounds = 2,
           .sent_bytes = 2 * v.message_bytes * (n - 1) / n,
@@ -318,8 +318,8 @@ CostCard owners_card(const Volume& v, double added_values) {
 const CollectiveRow kScatterReduce = {
     .name = "scatter-reduce",
     .about = "each rank adds one chunk, then all gather the sums",
-    .why_not = why_no_runs,
-    .cost = [](const Volume& v) { return std::optional(owners_card(v)); },
+    .why_not = why_no_segments,
+    .cost = [](const Volume& v) { return std::optional(owners_cost(v)); },
     .make =
         [](const CollectiveParts& parts) {
           return make_scatter_reduce(parts.comm, parts.compressor, parts.plan,

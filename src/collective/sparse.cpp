@@ -29,7 +29,7 @@
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
 #include "collective/messages.hpp"
-#include "collective/sparse_shares.hpp"
+#include "collective/segment_owners.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -40,7 +40,7 @@ constexpr const char* kToOwners = "sparse: survivors to their owners";
 constexpr const char* kToEveryone = "sparse: reduced values to everyone";
 
 /// Memory for the longest possible message. Its pages are not touched before they are needed.
-struct Room {
+struct MessageBuffer {
   std::unique_ptr<std::byte[]> memory;
   std::size_t size = 0;
 
@@ -63,20 +63,20 @@ class Sparse final : public Collective {
         me_(static_cast<std::size_t>(comm.rank())),
         feedback_(options.reducer_feedback) {
     std::vector<std::size_t> sums_of;
-    shares_ = deal_shares(plan, ranks_, sums_of);
+    owners_ = assign_owners(plan, ranks_, sums_of);
     sums_.resize(sums_of[me_]);
     most_bytes_of_.resize(ranks_);
     for (const FusionBucket& bucket : plan) {
       most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(compressor, bucket.segments));
       for (std::size_t r = 0; r < ranks_; ++r) {
-        const auto& segments = shares_[bucket.index].segments_of[r];
+        const auto& segments = owners_[bucket.index].segments_of[r];
         most_bytes_of_[r] =
             std::max(most_bytes_of_[r], codec::max_message_bytes(*entries_, segments));
       }
-      most_pieces_ = std::max(most_pieces_, shares_[bucket.index].pieces_of[me_].size());
+      most_parts_ = std::max(most_parts_, owners_[bucket.index].parts_of[me_].size());
     }
-    entry_counts_.reserve(most_pieces_);
-    value_bits_.reserve(most_pieces_);
+    entry_counts_.reserve(most_parts_);
+    value_bits_.reserve(most_parts_);
     writers_.reserve(ranks_);
     parts_.reserve(ranks_);
   }
@@ -89,15 +89,15 @@ class Sparse final : public Collective {
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
-    const SparseShares& shares = shares_[bucket.index];
+    const SegmentOwners& owners = owners_[bucket.index];
     Slot& slot = slot_of(context);
     encode(bucket, context, values, slot, result.traffic);
-    deal(bucket, shares, context.step, values, slot, result.traffic);
-    co_await exchange(bucket, shares, slot, false);
-    reduce(bucket, shares, context.step, values, slot, result.traffic);
-    encode_sums(bucket, shares, context.step, values, slot, result.traffic);
-    co_await exchange(bucket, shares, slot, true);
-    place_means(bucket, shares, context.step, values, slot, result.traffic);
+    deal(bucket, owners, context.step, values, slot, result.traffic);
+    co_await exchange(bucket, owners, slot, false);
+    reduce(bucket, owners, context.step, values, slot, result.traffic);
+    encode_sums(bucket, owners, context.step, values, slot, result.traffic);
+    co_await exchange(bucket, owners, slot, true);
+    place_means(bucket, owners, context.step, values, slot, result.traffic);
     result.contribution = {.compressor = &compressor_,
                            .step = context.step,
                            .index = bucket.index,
@@ -106,31 +106,31 @@ class Sparse final : public Collective {
 
  private:
   /// Of my sums.
-  std::vector<PlacedRun> places() const {
-    std::vector<PlacedRun> runs(sums_.size());
-    for (const SparseShares& shares : shares_) {
-      for (const SparseCut& cut : shares.cuts) {
-        if (cut.whole.compressed) place_cut(cut, runs);
+  std::vector<SliceRange> places() const {
+    std::vector<SliceRange> ranges(sums_.size());
+    for (const SegmentOwners& owners : owners_) {
+      for (const OwnedSegment& owned : owners.segments) {
+        if (owned.whole.compressed) place_sums(owned, ranges);
       }
     }
-    return runs;
+    return ranges;
   }
 
-  void place_cut(const SparseCut& cut, std::vector<PlacedRun>& runs) const {
-    for (std::size_t p = 0; p < cut.owners.size(); ++p) {
-      if (cut.owners[p] != me_) continue;
-      for (std::size_t at = 0; at < cut.deal.size_of(p); ++at) {
-        runs[cut.sums_from[p] + at] = {cut.whole.slice,
-                                       cut.whole.first_index + cut.deal.index({p, at}), 1};
+  void place_sums(const OwnedSegment& owned, std::vector<SliceRange>& ranges) const {
+    for (std::size_t p = 0; p < owned.owners.size(); ++p) {
+      if (owned.owners[p] != me_) continue;
+      for (std::size_t at = 0; at < owned.deal.size_of(p); ++at) {
+        ranges[owned.sums_from[p] + at] = {owned.whole.slice,
+                                           owned.whole.first_index + owned.deal.index({p, at}), 1};
       }
     }
   }
 
   struct Slot {
-    Room own;                                         // my survivors in one message
+    MessageBuffer own;                                // my survivors in one message
     Frame own_frame;                                  // the same, for the contribution
-    std::vector<Room> dealt;                          // my survivors by owner; mine: then my sums
-    std::vector<Room> received;                       // from each rank
+    std::vector<MessageBuffer> dealt;                 // my survivors by owner; mine: then my sums
+    std::vector<MessageBuffer> received;              // from each rank
     std::vector<std::span<const std::byte>> to_rank;  // messages in `dealt`
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
@@ -165,16 +165,17 @@ class Sparse final : public Collective {
   }
 
   /// Divides its entries by owner.
-  void deal(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+  void deal(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
             std::span<const float> values, Slot& slot, Traffic& traffic) {
     const Stopwatch encode;
     writers_.clear();
-    for (const Room& room : slot.dealt) writers_.emplace_back(room.span());
+    for (const MessageBuffer& buffer : slot.dealt) writers_.emplace_back(buffer.span());
     codec::MessageReader own(compressor_, bucket.segments, slot.own_frame.bytes, step,
                              bucket.index);
-    for (const SparseCut& cut : shares.cuts) deal_cut(cut, own.next(cut.whole), values);
+    for (const OwnedSegment& owned : owners.segments)
+      deal_segment(owned, own.next(owned.whole), values);
     for (std::size_t r = 0; r < ranks_; ++r) {
-      const auto& segments = shares.segments_of[r];
+      const auto& segments = owners.segments_of[r];
       const std::size_t bytes = writers_[r].finish(*entries_, segments, step, bucket.index);
       slot.to_rank[r] = slot.dealt[r].span().first(bytes);
       if (r != me_) count_encoded(segments, bytes, traffic);
@@ -182,25 +183,25 @@ class Sparse final : public Collective {
     traffic.encode_seconds += encode.seconds();
   }
 
-  void deal_cut(const SparseCut& cut, std::span<const std::byte> payload,
-                std::span<const float> values) {
-    if (!cut.whole.compressed) {
-      for (std::size_t p = 0; p < cut.owners.size(); ++p) {
-        const std::size_t begin = p * kRawRun;
-        const std::size_t count = std::min(kRawRun, cut.whole.count - begin);
-        writers_[cut.owners[p]].raw(values.subspan(cut.whole.begin + begin, count));
+  void deal_segment(const OwnedSegment& owned, std::span<const std::byte> payload,
+                    std::span<const float> values) {
+    if (!owned.whole.compressed) {
+      for (std::size_t p = 0; p < owned.owners.size(); ++p) {
+        const std::size_t begin = p * kRawPart;
+        const std::size_t count = std::min(kRawPart, owned.whole.count - begin);
+        writers_[owned.owners[p]].raw(values.subspan(owned.whole.begin + begin, count));
       }
       return;
     }
-    if (cut.owners.empty()) return;
+    if (owned.owners.empty()) return;
     const codec::Entries sent =
-        codec::sent_entries(compressor_.id(), payload, cut.whole.count, workspace_);
-    parts_.resize(cut.owners.size());
-    codec::deal_entries(sent.selection, cut.deal, workspace_, parts_);
+        codec::sent_entries(compressor_.id(), payload, owned.whole.count, workspace_);
+    parts_.resize(owned.owners.size());
+    codec::deal_entries(sent.selection, owned.deal, workspace_, parts_);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
-      codec::MessageWriter& writer = writers_[cut.owners[p]];
-      writer.wrote(codec::write_entries(parts_[p], cut.deal.size_of(p), sent.value_bits, workspace_,
-                                        writer.room()));
+      codec::MessageWriter& writer = writers_[owned.owners[p]];
+      writer.wrote(codec::write_entries(parts_[p], owned.deal.size_of(p), sent.value_bits,
+                                        workspace_, writer.space()));
     }
   }
 
@@ -212,7 +213,7 @@ class Sparse final : public Collective {
   }
 
   /// Contributions go to the owners of their values, means from them to all ranks.
-  comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const SparseShares& shares,
+  comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const SegmentOwners& owners,
                                     Slot& slot, bool means) {
     slot.outgoing.clear();
     slot.incoming.clear();
@@ -220,10 +221,10 @@ class Sparse final : public Collective {
       if (peer == me_) continue;
       const auto rank = static_cast<Rank>(peer);
       const std::size_t sent_for = means ? me_ : peer, received_for = means ? peer : me_;
-      if (!shares.segments_of[sent_for].empty()) {
+      if (!owners.segments_of[sent_for].empty()) {
         slot.outgoing.push_back({rank, slot.to_rank[sent_for]});
       }
-      if (!shares.segments_of[received_for].empty()) {
+      if (!owners.segments_of[received_for].empty()) {
         slot.incoming.push_back({rank, slot.received[peer].span(), 0});
       }
     }
@@ -232,19 +233,19 @@ class Sparse final : public Collective {
   }
 
   /// Adds all ranks' messages, including mine, in rank order.
-  void reduce(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+  void reduce(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
               std::span<float> values, Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
     const auto part = values.subspan(bucket.begin, bucket.count());
     std::fill(part.begin(), part.end(), 0.0f);
-    const auto& segments = shares.segments_of[me_];
+    const auto& segments = owners.segments_of[me_];
     entry_counts_.assign(segments.size(), 0);
     value_bits_.assign(segments.size(), 32);
     auto next = slot.incoming.begin();
     for (std::size_t r = 0; r < ranks_ && !segments.empty(); ++r) {
       std::span<const std::byte> message = slot.to_rank[me_];
       if (r != me_) {
-        message = next->room.first(next->bytes);
+        message = next->buffer.first(next->bytes);
         ++next;
       }
       name_sender(r, step, [&] { add_message(message, segments, step, bucket.index, values); });
@@ -273,9 +274,9 @@ class Sparse final : public Collective {
   }
 
   /// The largest sums, about as many as a rank sent on average; the others wait for the next step.
-  void encode_sums(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+  void encode_sums(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
                    std::span<const float> values, Slot& slot, Traffic& traffic) {
-    const auto& segments = shares.segments_of[me_];
+    const auto& segments = owners.segments_of[me_];
     if (segments.empty()) return;
     const Stopwatch encode;
     codec::MessageWriter writer(slot.dealt[me_].span());
@@ -288,9 +289,9 @@ class Sparse final : public Collective {
       const auto sums = std::span(sums_).subspan(segment.begin, segment.count);
       const std::size_t k =
           feedback_ ? (entry_counts_[s] + ranks_ - 1) / ranks_ : codec::kAllNonzero;
-      const auto room = writer.room();
-      const std::size_t bytes = codec::write_largest(sums, k, value_bits_[s], workspace_, room);
-      keep_rest(sums, room.first(bytes));
+      const auto buffer = writer.space();
+      const std::size_t bytes = codec::write_largest(sums, k, value_bits_[s], workspace_, buffer);
+      keep_rest(sums, buffer.first(bytes));
       writer.wrote(bytes);
     }
     const std::size_t bytes = writer.finish(*entries_, segments, step, bucket.index | kReducedBit);
@@ -307,33 +308,33 @@ class Sparse final : public Collective {
     }
   }
 
-  void place_means(const FusionBucket& bucket, const SparseShares& shares, StepId step,
+  void place_means(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
                    std::span<float> values, const Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
     const std::uint32_t index = bucket.index | kReducedBit;
-    if (!shares.segments_of[me_].empty()) {
-      place_message(slot.to_rank[me_], shares, me_, step, index, values);
+    if (!owners.segments_of[me_].empty()) {
+      place_message(slot.to_rank[me_], owners, me_, step, index, values);
     }
     for (const comm::Incoming& in : slot.incoming) {
       const auto from = static_cast<std::size_t>(in.from);
       name_sender(from, step, [&] {
-        place_message(in.room.first(in.bytes), shares, from, step, index, values);
+        place_message(in.buffer.first(in.bytes), owners, from, step, index, values);
       });
     }
     traffic.decode_seconds += decode.seconds();
   }
 
-  void place_message(std::span<const std::byte> message, const SparseShares& shares,
+  void place_message(std::span<const std::byte> message, const SegmentOwners& owners,
                      std::size_t owner, StepId step, std::uint32_t index, std::span<float> values) {
-    const auto& segments = shares.segments_of[owner];
+    const auto& segments = owners.segments_of[owner];
     codec::MessageReader reader(*entries_, segments, message, step, index);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const auto payload = reader.next(segments[s]);
       if (segments[s].compressed) {
-        const SparsePiece& piece = shares.pieces_of[owner][s];
-        const SparseCut& cut = shares.cuts[piece.cut];
-        codec::place_entries(payload, cut.deal, piece.piece, workspace_,
-                             values.subspan(cut.whole.begin, cut.whole.count));
+        const SegmentPart& part = owners.parts_of[owner][s];
+        const OwnedSegment& owned = owners.segments[part.segment];
+        codec::place_entries(payload, owned.deal, part.part, workspace_,
+                             values.subspan(owned.whole.begin, owned.whole.count));
       } else if (owner != me_) {  // my own sums stand there already
         raw_->decode_add(payload, 1.0f, workspace_,
                          values.subspan(segments[s].begin, segments[s].count));
@@ -357,16 +358,16 @@ class Sparse final : public Collective {
   const std::unique_ptr<codec::Compressor> raw_;
   const std::size_t ranks_, me_;
   const bool feedback_;
-  std::vector<SparseShares> shares_;  // per fusion bucket, by its index
-  std::size_t most_bytes_ = 0, most_pieces_ = 0;
+  std::vector<SegmentOwners> owners_;  // per fusion bucket, by its index
+  std::size_t most_bytes_ = 0, most_parts_ = 0;
   std::vector<std::size_t> most_bytes_of_;  // of a message to or from each owner
-  std::vector<float> sums_;                 // of my pieces; between steps: what I kept
+  std::vector<float> sums_;                 // of my parts; between steps: what I kept
 
   // Scratch, never held across a pause.
   Workspace workspace_;
   std::vector<codec::MessageWriter> writers_;  // by owner
   std::vector<codec::Selection> parts_;
-  std::vector<std::size_t> entry_counts_;  // of all ranks, by my pieces
+  std::vector<std::size_t> entry_counts_;  // of all ranks, by my parts
   std::vector<int> value_bits_;            // likewise
   std::array<Slot, kMostSlots> slots_;
 };
@@ -390,7 +391,7 @@ const CollectiveRow kSparse = {
       return c.properties().sparse ? ""
                                    : "moves the few values that a compressor such as topk sends";
     },
-    .cost = [](const Volume& v) { return std::optional(owners_card(v, v.values / v.ranks)); },
+    .cost = [](const Volume& v) { return std::optional(owners_cost(v, v.values / v.ranks)); },
     .make =
         [](const CollectiveParts& parts) {
           return make_sparse(parts.comm, parts.compressor, parts.plan,

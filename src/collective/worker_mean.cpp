@@ -51,7 +51,7 @@ class WorkerAllgather final : public WorkerMean {
     std::size_t most = 0;
     for (const FusionBucket& bucket : plan)
       most = std::max(most, codec::max_message_bytes(compressor, std::span(bucket.segments)));
-    room_.resize(most);
+    buffer_.resize(most);
   }
 
   const CollectiveRow& row() const noexcept override { return kAllgather; }
@@ -126,8 +126,8 @@ class WorkerAllgather final : public WorkerMean {
       message.own_scales = own.own_scales;
     }
     const std::size_t bytes =
-        codec::encode_message(compressor_, bucket.segments, values, message, workspace_, room_);
-    own.bytes.assign(room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(bytes));
+        codec::encode_message(compressor_, bucket.segments, values, message, workspace_, buffer_);
+    own.bytes.assign(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes));
     own.frame = {own.bytes, bucket.segments};
     own.step = context.step;
     traffic.encoded_bytes += bytes;
@@ -148,7 +148,7 @@ class WorkerAllgather final : public WorkerMean {
   std::vector<std::vector<Message>> messages_;  // (buckets, workers)
   std::vector<std::vector<float>> scales_;      // (buckets, segments), where they are shared
   std::optional<KeptValues> kept_;              // likewise
-  std::vector<std::byte> room_;
+  std::vector<std::byte> buffer_;
   std::vector<std::span<const std::byte>> frames_;
   Workspace workspace_;
 };

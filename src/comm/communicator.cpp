@@ -21,10 +21,11 @@ namespace {
 
 // Above its eager limit (64 KiB with headers) Open MPI asks the receiver before it sends. The
 // question and its answer wait behind the bulk data of both directions, which halves the speed of a
-// slow link. Eager chunks keep it full. Within a host they pass through caches instead of memory.
-constexpr ChunkRule kChunks = {.chunk_bytes = 60 * 1024, .in_flight = 4};
+// slow link. Eager fragments keep it full. Within a host they pass through caches instead of
+// memory.
+constexpr FragmentRule kFragments = {.fragment_bytes = 60 * 1024, .in_flight = 4};
 
-constexpr std::size_t kBroadcastPiece = std::size_t{256} << 20;
+constexpr std::size_t kMostBroadcastBytes = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -76,14 +77,14 @@ struct Communicator::State {
 
   void wait(MPI_Request& request, const char* operation) {
     const Watchdog::Guard guard(*watchdog, operation);
-    Patience patience;
+    PollBackoff backoff;
     for (int done = 0;;) {
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation);
       if (done != 0) return;
       if (cancelled.load(std::memory_order_relaxed)) {
         fail(Kind::mpi, "{} was given up because of another error", operation);
       }
-      patience.pause(host_ranks.size() == static_cast<std::size_t>(size));
+      backoff.pause(host_ranks.size() == static_cast<std::size_t>(size));
     }
   }
 
@@ -168,7 +169,7 @@ Communicator::Communicator(const Session& session, double timeout_seconds,
       visible_peers(allgather(static_cast<std::uint64_t>(getpid())), s.host_ranks, s.rank);
   set_timeout(timeout_seconds);
   for (Rank peer = 0; peer < s.size; ++peer) {
-    s.transfers->set_chunk_rule(peer, kChunks, shares_host(peer));
+    s.transfers->set_fragment_rule(peer, kFragments, shares_host(peer));
   }
 }
 
@@ -244,17 +245,17 @@ void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
   State& s = *state_;
   constexpr const char* kOperation = "broadcast";
   // MPI counts in int.
-  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kBroadcastPiece))) {
-    const auto piece = bytes.first(std::min(bytes.size(), kBroadcastPiece));
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kMostBroadcastBytes))) {
+    const auto fragment = bytes.first(std::min(bytes.size(), kMostBroadcastBytes));
     const bool sends = rank() == root;
     std::optional<std::vector<std::byte>> other;
-    if (sends) other = s.transfers->replacement_for_mpi(piece);
-    std::uint64_t expected = sends ? checksum(piece) : 0;
-    s.broadcast(other ? other->data() : piece.data(), piece.size(), root, kOperation);
+    if (sends) other = s.transfers->replacement_for_mpi(fragment);
+    std::uint64_t expected = sends ? checksum(fragment) : 0;
+    s.broadcast(other ? other->data() : fragment.data(), fragment.size(), root, kOperation);
     s.broadcast(&expected, sizeof expected, root, kOperation);
-    s.count_broadcast(piece.size() + sizeof expected, sends);
-    require_undamaged({s.watchdog->step(), kOperation, root}, piece.size(), expected,
-                      checksum(piece));
+    s.count_broadcast(fragment.size() + sizeof expected, sends);
+    require_undamaged({s.watchdog->step(), kOperation, root}, fragment.size(), expected,
+                      checksum(fragment));
   }
 }
 

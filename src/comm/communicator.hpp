@@ -90,7 +90,7 @@ class Communicator {
   void blocking_barrier();
 
   /// Sends and receives at once; returns when all has arrived and all buffers are free. Each
-  /// message may be shorter than its room.
+  /// message may be shorter than its buffer.
   /// @param operation a string literal, named when the deadline passes
   void exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming,
                 const char* operation);

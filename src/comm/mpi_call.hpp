@@ -46,10 +46,10 @@ inline int checked_int(std::size_t count) {
 /// How a thread waits for messages. For messages of other hosts it sleeps: a thread that spins
 /// takes the core away from computing and from the kernel's own network work. Each check costs some
 /// 20 microseconds of that core (MPI polls its sockets), so a sleep lasts a quarter of the wait so
-/// far, or of what such waits took before: a slow link is checked a few times per chunk, a fast one
-/// every 100 microseconds. Messages of this host arrive at the speed of memory: for a moment the
-/// thread checks again and again, yielding to others, and only then sleeps.
-class Patience {
+/// far, or of what such waits took before: a slow link is checked a few times per fragment, a fast
+/// one every 100 microseconds. Messages of this host arrive at the speed of memory: for a moment
+/// the thread checks again and again, yielding to others, and only then sleeps.
+class PollBackoff {
  public:
   void pause(bool within_host) {
     const auto now = Clock::now();

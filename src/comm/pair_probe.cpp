@@ -9,7 +9,7 @@
 // until the next one would not fit into the given time. The last part does not count either: the
 // kernel passes on 64 KiB at a time, but a smaller rest sooner.
 //
-// Chunks of 32 KiB are sent eagerly by Open MPI's TCP (limit 64 KiB): no answer has to come back
+// Fragments of 32 KiB are sent eagerly by Open MPI's TCP (limit 64 KiB): no answer has to come back
 // through a direction that is full of data, which is what the duplex figure measures.
 
 #include "comm/pair_probe.hpp"
@@ -32,7 +32,8 @@ namespace {
 enum ProbeTag : int { kPingTag = 1, kDataTag = 2, kWordTag = 3 };
 
 constexpr std::size_t kWindow = 16;  // messages in flight each way
-constexpr std::size_t kLeastChunk = std::size_t{32} << 10, kLargestChunk = std::size_t{256} << 10;
+constexpr std::size_t kLeastFragment = std::size_t{32} << 10,
+                      kLargestFragment = std::size_t{256} << 10;
 constexpr std::size_t kFirstPart = std::size_t{160} << 10, kLastPart = std::size_t{64} << 10;
 constexpr std::size_t kLargestBuffers = std::size_t{16} << 20;  // of sockets and queues
 constexpr std::size_t kTrustedStream = std::size_t{512} << 10;
@@ -46,9 +47,9 @@ constexpr unsigned kPollsPerYield = 16;
 constexpr double kEagerSeconds = 1e-3;  // of polling; then short sleeps: others need cores too
 constexpr const char* kOperation = "link probe";
 
-/// Fast links get larger chunks, because there the cost of a message would be visible.
-std::size_t chunk_of(std::size_t stream_bytes) {
-  return std::clamp(stream_bytes / 1024, kLeastChunk, kLargestChunk);
+/// Fast links get larger fragments, because there the cost of a message would be visible.
+std::size_t fragment_of(std::size_t stream_bytes) {
+  return std::clamp(stream_bytes / 1024, kLeastFragment, kLargestFragment);
 }
 
 std::size_t first_part_of(std::size_t stream_bytes) {
@@ -67,7 +68,7 @@ std::size_t stream_for(double bytes_per_second, double seconds) {
 /// Between two checks: nothing; a yield now and then (on a host with more ranks than cores the peer
 /// may wait for this one); and after a millisecond, when they no longer affect the result, short
 /// sleeps.
-class Impatience {
+class ProbeBackoff {
  public:
   void pause() {
     if (++polls_ % kPollsPerYield != 0) return;
@@ -84,7 +85,7 @@ class Impatience {
 };
 
 void poll(std::span<MPI_Request> requests) {
-  for (Impatience impatience;; impatience.pause()) {
+  for (ProbeBackoff backoff;; backoff.pause()) {
     int done = 0;
     check(
         MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
@@ -130,16 +131,16 @@ double slope(std::vector<Sample> samples, const Sample& whole) {
   return std::min(*middle, kLargestGain * average);
 }
 
-/// One direction of a stream: chunks in order, with a slot for each chunk in flight.
-class Lane {
+/// One direction of a stream: fragments in order, with a slot for each fragment in flight.
+class StreamDirection {
  public:
   using Post = std::function<int(std::size_t slot, std::size_t bytes)>;
-  Lane(std::size_t bytes, Post post) : bytes_(bytes), post_(std::move(post)) {}
+  StreamDirection(std::size_t bytes, Post post) : bytes_(bytes), post_(std::move(post)) {}
 
   void fill_window() {
     for (std::size_t slot = 0; slot < kWindow; ++slot) post(slot);
   }
-  /// The chunk in `slot` has moved; the next one uses the slot.
+  /// The fragment in `slot` has moved; the next one uses the slot.
   void next(std::size_t slot) {
     moved_ += in_flight_[slot];
     post(slot);
@@ -149,7 +150,7 @@ class Lane {
 
  private:
   void post(std::size_t slot) {
-    in_flight_[slot] = std::min(chunk_of(bytes_), bytes_ - posted_);
+    in_flight_[slot] = std::min(fragment_of(bytes_), bytes_ - posted_);
     if (in_flight_[slot] == 0) return;
     posted_ += in_flight_[slot];
     check(post_(slot, in_flight_[slot]), kOperation);
@@ -166,8 +167,8 @@ PairProbe::PairProbe(MPI_Comm comm, Rank self, Rank peer)
     : comm_(comm),
       peer_(peer),
       first_(self < peer),
-      out_(kWindow * kLargestChunk),
-      in_(kWindow * kLargestChunk) {}
+      out_(kWindow * kLargestFragment),
+      in_(kWindow * kLargestFragment) {}
 
 PairSpeed PairProbe::measure(double seconds) {
   PairSpeed speed;
@@ -225,17 +226,17 @@ double PairProbe::one_way(bool sends, double seconds) {
   }
 }
 
-/// Sends and receives that many bytes in chunks, kWindow of them in flight each way.
+/// Sends and receives that many bytes in fragments, kWindow of them in flight each way.
 PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes) {
   std::array<MPI_Request, 2 * kWindow> requests;
   requests.fill(MPI_REQUEST_NULL);
-  Lane in(in_bytes, [&](std::size_t slot, std::size_t bytes) {
-    return MPI_Irecv(in_.data() + slot * kLargestChunk, static_cast<int>(bytes), MPI_BYTE, peer_,
+  StreamDirection in(in_bytes, [&](std::size_t slot, std::size_t bytes) {
+    return MPI_Irecv(in_.data() + slot * kLargestFragment, static_cast<int>(bytes), MPI_BYTE, peer_,
                      kDataTag, comm_, &requests[slot]);
   });
-  Lane out(out_bytes, [&](std::size_t slot, std::size_t bytes) {
-    return MPI_Isend(out_.data() + slot * kLargestChunk, static_cast<int>(bytes), MPI_BYTE, peer_,
-                     kDataTag, comm_, &requests[kWindow + slot]);
+  StreamDirection out(out_bytes, [&](std::size_t slot, std::size_t bytes) {
+    return MPI_Isend(out_.data() + slot * kLargestFragment, static_cast<int>(bytes), MPI_BYTE,
+                     peer_, kDataTag, comm_, &requests[kWindow + slot]);
   });
   in.fill_window();
   swap(0.0);  // both ranks are ready to receive
@@ -243,10 +244,10 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
   out.fill_window();
 
   std::vector<Sample> samples;
-  samples.reserve(in_bytes / chunk_of(in_bytes) + 1);
+  samples.reserve(in_bytes / fragment_of(in_bytes) + 1);
   std::array<int, 2 * kWindow> done{};
   double seen_empty = -1;  // seconds; before the start: something was there at the last check
-  Impatience impatience;
+  ProbeBackoff backoff;
   while (!in.ended() || !out.ended()) {
     int count = 0;
     check(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
@@ -255,10 +256,10 @@ PairProbe::Arrival PairProbe::stream(std::size_t out_bytes, std::size_t in_bytes
     const double now = clock.seconds();
     if (count <= 0) {
       seen_empty = now;
-      impatience.pause();
+      backoff.pause();
       continue;
     }
-    impatience = Impatience();
+    backoff = ProbeBackoff();
     const std::size_t before = in.moved();
     for (int i = 0; i < count; ++i) {
       const auto request = static_cast<std::size_t>(done[static_cast<std::size_t>(i)]);

@@ -19,7 +19,7 @@ Transfers::State::State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
   const std::size_t most = kExpected * peers.size();
   unused.reserve(most);
   requests.reserve(most);
-  chunks.reserve(most);
+  fragments.reserve(most);
   finished.reserve(most);
   statuses.reserve(most);
   open.reserve(kExpected);
@@ -54,13 +54,13 @@ void Transfers::State::start(Exchange& exchange) {
   }
   open.push_back(&exchange);
   arm();
-  // Receives first: a message that finds its room waiting is not copied through MPI's own
+  // Receives first: a message that finds its buffer waiting is not copied through MPI's own
   // buffers.
   for (std::size_t i = 0; i < exchange.incoming.size(); ++i) {
     exchange.incoming[i].bytes = 0;
     const std::uint32_t stream = take_stream(exchange, i);
     streams[stream].checksum = first_seed(exchange, exchange.incoming[i].from);
-    receive_chunk(stream);
+    receive_fragment(stream);
   }
   for (std::size_t i = 0; i < exchange.outgoing.size(); ++i) {
     const Rank to = exchange.outgoing[i].to;
@@ -71,7 +71,7 @@ void Transfers::State::start(Exchange& exchange) {
     }
     streams[stream].checksum = first_seed(exchange, rank);
     queue(peer(to), stream);
-    send_chunks(peer(to));
+    send_fragments(peer(to));
   }
 }
 
@@ -91,23 +91,23 @@ int Transfers::State::tag(const Exchange& exchange) const {
   return kFirstChannelTag + static_cast<int>(exchange.route.channel);
 }
 
-void Transfers::State::send_chunks(Peer& to) {
+void Transfers::State::send_fragments(Peer& to) {
   while (!to.queued.empty() && to.in_flight < to.rule.in_flight) {
     const std::uint32_t at = to.queued.front();
     Stream& stream = streams[at];
     const Outgoing& out = stream.exchange->outgoing[stream.index];
     const std::size_t left = out.bytes.size() - stream.moved;
-    const std::size_t most = to.rule.chunk_bytes == 0 ? left : to.rule.chunk_bytes;
+    const std::size_t most = to.rule.fragment_bytes == 0 ? left : to.rule.fragment_bytes;
     const std::size_t bytes = std::min(left, most);
-    send_piece(at, out.bytes.subspan(stream.moved, bytes));
+    send_fragment(at, out.bytes.subspan(stream.moved, bytes));
     stream.moved += bytes;
     ++to.in_flight;
     count.sent_bytes += bytes;
     sent_to[static_cast<std::size_t>(out.to)] += bytes;
     if (to.within_host) count.sent_on_host_bytes += bytes;
     ++count.messages;
-    // A chunk of full length promises another, if only an empty one.
-    if (bytes < most || to.rule.chunk_bytes == 0) {
+    // A fragment of full length promises another, if only an empty one.
+    if (bytes < most || to.rule.fragment_bytes == 0) {
       stream.last_taken = true;
       to.queued.erase(to.queued.begin());
       send_checksum(at);
@@ -115,7 +115,7 @@ void Transfers::State::send_chunks(Peer& to) {
   }
 }
 
-void Transfers::State::send_piece(std::uint32_t at, std::span<const std::byte> bytes) {
+void Transfers::State::send_fragment(std::uint32_t at, std::span<const std::byte> bytes) {
   Stream& stream = streams[at];
   const Rank to = stream.exchange->outgoing[stream.index].to;
   stream.checksum = checksum(bytes, stream.checksum);
@@ -141,29 +141,29 @@ void Transfers::State::send(std::uint32_t at, std::span<const std::byte> bytes, 
   check(MPI_Isend(bytes.data(), checked_int(bytes.size()), MPI_BYTE,
                   exchange.outgoing[streams[at].index].to, tag(exchange), comm, &requests.back()),
         exchange.operation);
-  ++streams[at].in_air;
+  ++streams[at].in_flight;
 }
 
-void Transfers::State::receive_chunk(std::uint32_t at) {
+void Transfers::State::receive_fragment(std::uint32_t at) {
   Stream& stream = streams[at];
   const Incoming& in = stream.exchange->incoming[stream.index];
-  const std::size_t left = in.room.size() - stream.moved;
-  const std::size_t rule = peer(in.from).rule.chunk_bytes;
+  const std::size_t left = in.buffer.size() - stream.moved;
+  const std::size_t rule = peer(in.from).rule.fragment_bytes;
   const std::size_t bytes = rule == 0 ? left : std::min(left, rule);
-  receive(at, in.room.subspan(stream.moved, bytes), false);
+  receive(at, in.buffer.subspan(stream.moved, bytes), false);
 }
 
-void Transfers::State::receive(std::uint32_t at, std::span<std::byte> room, bool is_checksum) {
+void Transfers::State::receive(std::uint32_t at, std::span<std::byte> buffer, bool is_checksum) {
   const Exchange& exchange = *streams[at].exchange;
   add_request({.stream = at, .is_checksum = is_checksum});
-  check(MPI_Irecv(room.data(), checked_int(room.size()), MPI_BYTE,
+  check(MPI_Irecv(buffer.data(), checked_int(buffer.size()), MPI_BYTE,
                   exchange.incoming[streams[at].index].from, tag(exchange), comm, &requests.back()),
         exchange.operation);
 }
 
-void Transfers::State::add_request(const Chunk& chunk) {
+void Transfers::State::add_request(const Fragment& fragment) {
   requests.push_back(MPI_REQUEST_NULL);
-  chunks.push_back(chunk);
+  fragments.push_back(fragment);
 }
 
 bool Transfers::State::progress() {
@@ -178,11 +178,12 @@ bool Transfers::State::progress() {
   check(code, operation);
   if (n <= 0) return false;
   for (int i = 0; i < n; ++i) {
-    const Chunk chunk = chunks[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])];
-    if (chunk.sending) {
-      sent(chunk);
+    const Fragment fragment =
+        fragments[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])];
+    if (fragment.sending) {
+      sent(fragment);
     } else {
-      received(chunk, statuses[static_cast<std::size_t>(i)]);
+      received(fragment, statuses[static_cast<std::size_t>(i)]);
     }
   }
   remove_finished();
@@ -192,69 +193,71 @@ bool Transfers::State::progress() {
 
 void Transfers::State::fail_finished(int n) {
   for (int i = 0; i < n; ++i) {
-    const Chunk& chunk = chunks[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])];
-    const Stream& stream = streams[chunk.stream];
+    const Fragment& fragment =
+        fragments[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])];
+    const Stream& stream = streams[fragment.stream];
     const int code = statuses[static_cast<std::size_t>(i)].MPI_ERROR;
     if (code == MPI_SUCCESS || code == MPI_ERR_PENDING) continue;
     int kind = code;
     MPI_Error_class(code, &kind);
     if (kind != MPI_ERR_TRUNCATE) check(code, stream.exchange->operation);
-    fail_message(
-        provenance(stream),
-        fmt::format("a message that fits its room of {} bytes, found more", room_of(chunk)));
+    fail_message(origin(stream),
+                 fmt::format("a message that fits its buffer of {} bytes, found more",
+                             buffer_size(fragment)));
   }
   fail(Kind::mpi, "MPI_Testsome failed without a failed request");
 }
 
-std::size_t Transfers::State::room_of(const Chunk& chunk) const {
-  const Stream& stream = streams[chunk.stream];
-  return chunk.is_checksum ? stream.moved : stream.exchange->incoming[stream.index].room.size();
+std::size_t Transfers::State::buffer_size(const Fragment& fragment) const {
+  const Stream& stream = streams[fragment.stream];
+  return fragment.is_checksum ? stream.moved
+                              : stream.exchange->incoming[stream.index].buffer.size();
 }
 
-MessageOrigin Transfers::State::provenance(const Stream& stream) const {
+MessageOrigin Transfers::State::origin(const Stream& stream) const {
   return {watchdog->step(), stream.exchange->operation,
           stream.exchange->incoming[stream.index].from};
 }
 
-void Transfers::State::sent(const Chunk& chunk) {
-  Stream& stream = streams[chunk.stream];
+void Transfers::State::sent(const Fragment& fragment) {
+  Stream& stream = streams[fragment.stream];
   Peer& to = peer(stream.exchange->outgoing[stream.index].to);
-  if (!chunk.is_checksum) --to.in_flight;
-  --stream.in_air;
-  if (stream.last_taken && stream.in_air == 0) end(chunk.stream);
-  send_chunks(to);
+  if (!fragment.is_checksum) --to.in_flight;
+  --stream.in_flight;
+  if (stream.last_taken && stream.in_flight == 0) end(fragment.stream);
+  send_fragments(to);
 }
 
-void Transfers::State::received(const Chunk& chunk, const MPI_Status& status) {
-  Stream& stream = streams[chunk.stream];
+void Transfers::State::received(const Fragment& fragment, const MPI_Status& status) {
+  Stream& stream = streams[fragment.stream];
   Incoming& in = stream.exchange->incoming[stream.index];
   int bytes = 0;
   check(MPI_Get_count(&status, MPI_BYTE, &bytes), stream.exchange->operation);
   const auto length = static_cast<std::size_t>(bytes);
-  if (chunk.is_checksum) {
-    close(chunk.stream, length);
+  if (fragment.is_checksum) {
+    close(fragment.stream, length);
     return;
   }
-  stream.checksum = checksum(in.room.subspan(stream.moved, length), stream.checksum);
+  stream.checksum = checksum(in.buffer.subspan(stream.moved, length), stream.checksum);
   stream.moved += length;
   count.received_bytes += length;
-  const std::size_t rule = peer(in.from).rule.chunk_bytes;
+  const std::size_t rule = peer(in.from).rule.fragment_bytes;
   if (rule == 0 || length < rule) {
-    receive(chunk.stream, std::as_writable_bytes(std::span(&stream.theirs, 1)), true);
+    receive(fragment.stream, std::as_writable_bytes(std::span(&stream.theirs, 1)), true);
   } else {
-    receive_chunk(chunk.stream);
+    receive_fragment(fragment.stream);
   }
 }
 
 void Transfers::State::close(std::uint32_t at, std::size_t checksum_bytes) {
   const Stream& stream = streams[at];
   if (checksum_bytes != sizeof stream.theirs) {
-    fail_message(provenance(stream), fmt::format("a checksum of {} bytes, found {} bytes",
-                                                 sizeof stream.theirs, checksum_bytes));
+    fail_message(origin(stream), fmt::format("a checksum of {} bytes, found {} bytes",
+                                             sizeof stream.theirs, checksum_bytes));
   }
   count.received_bytes += checksum_bytes;
   count.received_checksum_bytes += checksum_bytes;
-  require_undamaged(provenance(stream), stream.moved, stream.theirs, stream.checksum);
+  require_undamaged(origin(stream), stream.moved, stream.theirs, stream.checksum);
   stream.exchange->incoming[stream.index].bytes = stream.moved;
   end(at);
 }
@@ -276,10 +279,10 @@ void Transfers::State::remove_finished() {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
     requests[kept] = requests[i];
-    chunks[kept++] = chunks[i];
+    fragments[kept++] = fragments[i];
   }
   requests.resize(kept);
-  chunks.resize(kept);
+  fragments.resize(kept);
 }
 
 void Transfers::State::arm() {
@@ -293,20 +296,20 @@ void Transfers::State::arm() {
 }
 
 bool Transfers::State::awaits_this_host() const {
-  return std::any_of(chunks.begin(), chunks.end(), [this](const Chunk& chunk) {
-    const Stream& stream = streams[chunk.stream];
+  return std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& fragment) {
+    const Stream& stream = streams[fragment.stream];
     const Exchange& of = *stream.exchange;
     const Rank other =
-        chunk.sending ? of.outgoing[stream.index].to : of.incoming[stream.index].from;
+        fragment.sending ? of.outgoing[stream.index].to : of.incoming[stream.index].from;
     return peers[static_cast<std::size_t>(other)].within_host;
   });
 }
 
 int Transfers::State::silent_peer(const Exchange& exchange) const {
   for (const bool sending : {false, true}) {
-    for (const Chunk& chunk : chunks) {
-      const Stream& stream = streams[chunk.stream];
-      if (stream.exchange != &exchange || chunk.sending != sending) continue;
+    for (const Fragment& fragment : fragments) {
+      const Stream& stream = streams[fragment.stream];
+      if (stream.exchange != &exchange || fragment.sending != sending) continue;
       return sending ? exchange.outgoing[stream.index].to : exchange.incoming[stream.index].from;
     }
   }
@@ -316,11 +319,11 @@ int Transfers::State::silent_peer(const Exchange& exchange) const {
 void Transfers::State::abandon() noexcept {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
-    if (!chunks[i].sending) MPI_Cancel(&requests[i]);
+    if (!fragments[i].sending) MPI_Cancel(&requests[i]);
     MPI_Request_free(&requests[i]);
   }
   requests.clear();
-  chunks.clear();
+  fragments.clear();
   streams.clear();
   unused.clear();
   open.clear();

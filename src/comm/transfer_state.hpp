@@ -18,16 +18,16 @@ namespace eqt::comm {
 /// The part of a message that MPI has not taken yet.
 struct Stream {
   Exchange* exchange = nullptr;
-  std::size_t index = 0;       // in the exchange's outgoing or incoming
-  std::size_t moved = 0;       // bytes that MPI has taken or brought
-  std::uint32_t in_air = 0;    // chunks in MPI's hands
-  bool last_taken = false;     // no further chunk follows
-  std::uint64_t checksum = 0;  // of the bytes moved so far
-  std::uint64_t theirs = 0;    // as received
+  std::size_t index = 0;        // in the exchange's outgoing or incoming
+  std::size_t moved = 0;        // bytes that MPI has taken or brought
+  std::uint32_t in_flight = 0;  // fragments in MPI's hands
+  bool last_taken = false;      // no further fragment follows
+  std::uint64_t checksum = 0;   // of the bytes moved so far
+  std::uint64_t theirs = 0;     // as received
 };
 
-/// A chunk in MPI's hands.
-struct Chunk {
+/// A fragment in MPI's hands.
+struct Fragment {
   std::uint32_t stream = 0;  // in the table of streams
   bool sending = false;
   bool is_checksum = false;
@@ -40,18 +40,18 @@ struct Transfers::State {
   ByteCount count;
   std::vector<std::uint64_t> sent_to;  // point-to-point bytes, by receiver
   std::atomic<bool> cancelled{false};
-  Patience patience;
+  PollBackoff backoff;
   std::deque<Stream> streams;  // some unused; MPI holds pointers into them
   std::vector<std::uint32_t> unused;
   struct Peer {
-    ChunkRule rule;
+    FragmentRule rule;
     bool within_host = false;
-    int in_flight = 0;                  // chunks on their way to this peer
+    int in_flight = 0;                  // fragments on their way to this peer
     std::vector<std::uint32_t> queued;  // streams that MPI has not taken whole, most urgent first
   };
   std::vector<Peer> peers;
-  std::vector<MPI_Request> requests;  // beside `chunks`
-  std::vector<Chunk> chunks;
+  std::vector<MPI_Request> requests;  // beside `fragments`
+  std::vector<Fragment> fragments;
   std::vector<int> finished;
   std::vector<MPI_Status> statuses;
   std::vector<Exchange*> open;  // in the order of their start
@@ -73,25 +73,25 @@ struct Transfers::State {
   /// A message that went astray fits no checksum.
   static std::uint64_t first_seed(const Exchange& exchange, Rank sender);
   int tag(const Exchange& exchange) const;
-  void send_chunks(Peer& to);
+  void send_fragments(Peer& to);
 
   /// Takes the checksum of `bytes` while they are on their way through the caches anyway.
-  void send_piece(std::uint32_t at, std::span<const std::byte> bytes);
+  void send_fragment(std::uint32_t at, std::span<const std::byte> bytes);
 
-  /// It needs no place among the chunks in flight: it is as short as their headers.
+  /// It needs no place among the fragments in flight: it is as short as their headers.
   void send_checksum(std::uint32_t at);
   void send(std::uint32_t at, std::span<const std::byte> bytes, bool is_checksum);
-  void receive_chunk(std::uint32_t at);
-  void receive(std::uint32_t at, std::span<std::byte> room, bool is_checksum);
-  void add_request(const Chunk& chunk);
+  void receive_fragment(std::uint32_t at);
+  void receive(std::uint32_t at, std::span<std::byte> buffer, bool is_checksum);
+  void add_request(const Fragment& fragment);
   bool progress();
 
   /// Says which of the `n` finished requests failed and why.
   [[noreturn]] void fail_finished(int n);
-  std::size_t room_of(const Chunk& chunk) const;
-  MessageOrigin provenance(const Stream& stream) const;
-  void sent(const Chunk& chunk);
-  void received(const Chunk& chunk, const MPI_Status& status);
+  std::size_t buffer_size(const Fragment& fragment) const;
+  MessageOrigin origin(const Stream& stream) const;
+  void sent(const Fragment& fragment);
+  void received(const Fragment& fragment, const MPI_Status& status);
 
   /// A message's bytes are there, and so is its checksum.
   void close(std::uint32_t at, std::size_t checksum_bytes);

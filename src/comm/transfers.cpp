@@ -12,8 +12,8 @@ Transfers::Transfers(void* comm, Watchdog& watchdog, int rank, int size)
 
 Transfers::~Transfers() { state_->abandon(); }
 
-void Transfers::set_chunk_rule(Rank peer, ChunkRule rule, bool within_host) {
-  EQT_CHECK(state_->open.empty() && rule.in_flight > 0, "a chunk rule of {} in flight",
+void Transfers::set_fragment_rule(Rank peer, FragmentRule rule, bool within_host) {
+  EQT_CHECK(state_->open.empty() && rule.in_flight > 0, "a fragment rule of {} in flight",
             rule.in_flight);
   state_->peer(peer).rule = rule;
   state_->peer(peer).within_host = within_host;
@@ -50,7 +50,7 @@ std::coroutine_handle<> Transfers::take_ready() {
   return s.ready[s.next_ready++];
 }
 
-void Transfers::reset_patience() noexcept { state_->patience.reset(); }
+void Transfers::reset_backoff() noexcept { state_->backoff.reset(); }
 
 void Transfers::progress_or_pause() {
   State& s = *state_;
@@ -59,14 +59,14 @@ void Transfers::progress_or_pause() {
          s.open.empty() ? "waiting" : s.open.front()->operation);
   }
   if (s.progress()) {
-    s.patience.moved();
+    s.backoff.moved();
   } else {
-    s.patience.pause(s.awaits_this_host());
+    s.backoff.pause(s.awaits_this_host());
   }
 }
 
 void Transfers::wait(const Exchange& exchange) {
-  state_->patience.reset();
+  state_->backoff.reset();
   while (!exchange.done()) progress_or_pause();
 }
 

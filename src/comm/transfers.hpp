@@ -23,10 +23,10 @@ struct Outgoing {
   std::span<const std::byte> bytes;
 };
 
-/// Room for a message from one peer.
+/// A buffer for a message from one peer.
 struct Incoming {
   Rank from = 0;
-  std::span<std::byte> room;
+  std::span<std::byte> buffer;
   std::size_t bytes = 0;  // received, set when the exchange is done
 };
 
@@ -38,7 +38,7 @@ struct Incoming {
 struct ByteCount {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
-  std::uint64_t messages = 0;  // chunks sent
+  std::uint64_t messages = 0;  // fragments sent
   // Of sent_bytes: point-to-point to ranks of the same host, which no network carries.
   std::uint64_t sent_on_host_bytes = 0;
   std::uint64_t sent_checksum_bytes = 0;      // of sent_bytes
@@ -52,10 +52,10 @@ struct Route {
   std::uint32_t priority = 0;  // what is sent first when several messages wait for one peer: least
 };
 
-/// How messages to one peer are cut and how many pieces MPI holds at a time.
-struct ChunkRule {
-  std::size_t chunk_bytes = 0;  // 0: never cut
-  int in_flight = 1;            // pieces at a time
+/// How messages to one peer are cut and how many fragments MPI holds at a time.
+struct FragmentRule {
+  std::size_t fragment_bytes = 0;  // 0: never cut
+  int in_flight = 1;               // fragments at a time
 };
 
 /// Messages to some peers and from some, under way together. The owner keeps it, the buffers and
@@ -80,22 +80,22 @@ class SendHook {
   virtual ~SendHook() = default;
   /// Whether a message with bytes goes out at all. If not, this rank goes on as if it had.
   virtual bool sends(Rank to) = 0;
-  /// Sees each piece of a message after its checksum was taken.
+  /// Sees each fragment of a message after its checksum was taken.
   /// @return what to send in its place, not longer, and as long where it goes to kAllRanks;
-  /// nothing: the piece as it is
-  virtual std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> piece,
+  /// nothing: the fragment as it is
+  virtual std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> fragment,
                                                             Rank to) = 0;
 };
 
 /// All point-to-point traffic of a rank. One thread at a time.
 ///
 /// Every message is followed by a checksum of its bytes, sender and channel. A message that does
-/// not fit its checksum or its room is Error{wire}, which names sender, operation and step; no
+/// not fit its checksum or its buffer is Error{wire}, which names sender, operation and step; no
 /// exchange is done() before all its messages fit.
 ///
-/// Large messages between hosts are cut into chunks, of which few are in MPI's hands at a time:
+/// Large messages between hosts are cut into fragments, of which few are in MPI's hands at a time:
 /// both directions stay busy, and an urgent message overtakes the rest of a long one. A message
-/// ends with the first chunk that is shorter than the rule's, if only by being empty.
+/// ends with the first fragment that is shorter than the rule's, if only by being empty.
 ///
 /// The deadline counts from the moment at which something last moved, while an exchange is under
 /// way that is not marked at_any_time.
@@ -113,7 +113,7 @@ class Transfers {
   void set_watchdog(Watchdog& watchdog);
   /// The same rule must hold at both ends of a pair. Bytes to a peer within the host are counted
   /// apart, and waiting for it is eager.
-  void set_chunk_rule(Rank peer, ChunkRule rule, bool within_host);
+  void set_fragment_rule(Rank peer, FragmentRule rule, bool within_host);
 
   /// For tests only. Keeps the pointer; null, as from the start: nothing is damaged.
   void set_send_hook(SendHook* hook) noexcept;
@@ -130,7 +130,7 @@ class Transfers {
   /// One patient look: progress(), or a pause that grows while nothing moves.
   void progress_or_pause();
   /// The next pause is a short one again.
-  void reset_patience() noexcept;
+  void reset_backoff() noexcept;
 
   /// What co_await on(...) needs: pauses the task until the exchange is done.
   class [[nodiscard]] Awaiter {

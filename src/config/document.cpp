@@ -46,10 +46,10 @@ std::string reason(std::string_view what) {
   return shortened(text);
 }
 
-/// Watches the parser for what JSON itself allows and a config does not.
-class Watch {
+/// Refuses, while the parser reads, what JSON itself allows and a config does not.
+class StrictParsing {
  public:
-  explicit Watch(const std::string& origin) : origin_(origin) {}
+  explicit StrictParsing(const std::string& origin) : origin_(origin) {}
 
   bool operator()(int depth, ParseEvent event, Json& value) {
     if (event == ParseEvent::object_start || event == ParseEvent::array_start) {
@@ -95,7 +95,7 @@ Json parse_value(const std::string& text, const std::string& origin) {
   if (text.size() > kMaxDocumentBytes)
     fail(Kind::usage, "{}: expected a value of at most {} bytes, found {}", origin,
          kMaxDocumentBytes, text.size());
-  return Json::parse(text, Watch(origin), false);
+  return Json::parse(text, StrictParsing(origin), false);
 }
 
 Json parse_document(const std::string& text, const std::string& origin, std::string_view what) {
@@ -104,7 +104,7 @@ Json parse_document(const std::string& text, const std::string& origin, std::str
          kMaxDocumentBytes, text.size());
   Json document;
   try {
-    document = Json::parse(text, Watch(origin));
+    document = Json::parse(text, StrictParsing(origin));
   } catch (const Json::parse_error& error) {
     fail(Kind::usage, "{}: expected valid JSON, found at {}: {}", origin, place(text, error.byte),
          reason(error.what()));

@@ -12,12 +12,12 @@ constexpr std::size_t kCompared = 64;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-struct Dotted {
+struct KeyParts {
   std::string_view section;  // "" at top level
   std::string_view leaf;
 };
 
-Dotted split(std::string_view key) {
+KeyParts split(std::string_view key) {
   const std::size_t dot = key.rfind('.');
   if (dot == std::string_view::npos) return {"", key};
   return {key.substr(0, dot), key.substr(dot + 1)};
@@ -52,7 +52,7 @@ std::size_t section_distance(std::string_view wrong, std::string_view right) {
 }
 
 std::size_t key_distance(std::string_view wrong, std::string_view key) {
-  const Dotted a = split(wrong), b = split(key);
+  const KeyParts a = split(wrong), b = split(key);
   const std::size_t leaves =
       abbreviates(a.leaf, b.leaf) ? 0 : kEdit * edit_distance(a.leaf, b.leaf);
   return leaves + section_distance(a.section, b.section);

@@ -17,12 +17,12 @@ namespace eqt::config {
 namespace {
 
 /// A value that somebody gave for a key, and who.
-struct Given {
+struct GivenValue {
   Json value;
   std::string where;
 };
 
-using GivenByKey = std::map<std::string, Given, std::less<>>;
+using GivenByKey = std::map<std::string, GivenValue, std::less<>>;
 
 /// The names in a section ("" at the top): "name, bits, ...".
 std::string names_in(std::string_view section) {

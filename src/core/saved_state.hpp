@@ -25,12 +25,12 @@ enum class Across : std::uint8_t {
 };
 
 /// A range of values of the model.
-struct PlacedRun {
+struct SliceRange {
   std::uint32_t slice = 0;  // the tensor; one number for all if they are compressed as one vector
   std::uint64_t first = 0;  // its first value there
   std::uint64_t count = 0;
 
-  bool operator==(const PlacedRun&) const = default;
+  bool operator==(const SliceRange&) const = default;
 };
 
 /// Visits the state of a run part by part, always in the same order on all ranks. Visited values
@@ -50,7 +50,7 @@ class StateVisitor {
   /// State for those values of the model that only this rank is responsible for: the values at
   /// `places`, in order. It is restored on the rank that is then responsible for the place.
   virtual void placed(std::string_view name, std::span<float> values,
-                      const std::function<std::vector<PlacedRun>()>& places) = 0;
+                      const std::function<std::vector<SliceRange>()>& places) = 0;
 
   /// True if visits overwrite the values.
   virtual bool restores() const noexcept = 0;

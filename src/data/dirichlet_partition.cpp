@@ -55,18 +55,18 @@ std::vector<double> draw_proportions(double alpha, const std::vector<std::size_t
 
 /// Cuts `count` at the cumulated proportions, truncated; the last rank gets the rest.
 std::vector<std::size_t> cut(std::size_t count, const std::vector<double>& proportions) {
-  std::vector<std::size_t> pieces(proportions.size());
+  std::vector<std::size_t> counts(proportions.size());
   double cumulated = 0;
   std::size_t begin = 0;
-  for (std::size_t j = 0; j + 1 < pieces.size(); ++j) {
+  for (std::size_t j = 0; j + 1 < counts.size(); ++j) {
     cumulated += proportions[j];
     const auto end =
         std::min(count, static_cast<std::size_t>(cumulated * static_cast<double>(count)));
-    pieces[j] = end - begin;
+    counts[j] = end - begin;
     begin = end;
   }
-  pieces.back() = count - begin;
-  return pieces;
+  counts.back() = count - begin;
+  return counts;
 }
 
 /// One draw; empty if a rank got less than the allowed minimum.

@@ -66,9 +66,9 @@ std::vector<std::uint8_t> read_exactly(const fs::path& file, std::size_t expecte
   std::vector<std::uint8_t> bytes(expected + 1);
   std::size_t found = 0;
   while (found < bytes.size()) {
-    constexpr std::size_t kPiece = std::size_t{1} << 20;  // [bytes] gzread counts in int
-    const auto piece = static_cast<unsigned>(std::min(bytes.size() - found, kPiece));
-    const int got = gzread(opened.get(), bytes.data() + found, piece);
+    constexpr std::size_t kMostBytesAtOnce = std::size_t{1} << 20;  // [bytes] gzread counts in int
+    const auto count = static_cast<unsigned>(std::min(bytes.size() - found, kMostBytesAtOnce));
+    const int got = gzread(opened.get(), bytes.data() + found, count);
     if (got <= 0) break;
     found += static_cast<std::size_t>(got);
   }

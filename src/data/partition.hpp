@@ -58,7 +58,7 @@ class ReshuffledPartition : public Partition {
   std::uint64_t seed_;
 };
 
-/// Rank r's half-open range of [0, count) when it is cut into `ranks` runs that differ by at most
+/// Rank r's half-open range of [0, count) when it is cut into `ranks` ranges that differ by at most
 /// one in length, longer ones first.
 struct Range {
   std::size_t begin = 0;

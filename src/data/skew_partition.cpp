@@ -14,9 +14,9 @@ namespace {
 using Samples = std::vector<std::size_t>;
 
 /// A list from whose front samples are taken.
-class Supply {
+class SampleQueue {
  public:
-  explicit Supply(Samples samples) : samples_(std::move(samples)) {}
+  explicit SampleQueue(Samples samples) : samples_(std::move(samples)) {}
 
   /// Moves the next `count` samples, or as many as there are, to the end of `shard`.
   void give(std::size_t count, Samples& shard) {
@@ -51,7 +51,7 @@ PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, i
     in_order.insert(in_order.end(), members.begin(), members.begin() + kept);
     at_random.insert(at_random.end(), members.begin() + kept, members.end());
   }
-  Supply sorted(std::move(in_order)), random(shuffled(at_random, seed));
+  SampleQueue sorted(std::move(in_order)), random(shuffled(at_random, seed));
 
   const double share = 1.0 / ranks * static_cast<double>(labels.size());
   const auto from_sorted = static_cast<std::size_t>(share * skew);

@@ -70,12 +70,12 @@ std::vector<comm::Link> measure_links(comm::Communicator& comm, double budget_se
   comm::ProbeOptions options{.budget_seconds = budget_seconds, .timeout_seconds = kTimeoutSeconds};
   options.before_pair = [&](Rank) { before = comm::interface_counts(); };
   options.after_pair = [&](Rank peer) {
-    Carrier carrier{.peer = peer, .interfaces = {}};
-    carrier.interfaces = comm::carried_between(before, comm::interface_counts());
-    if (!carrier.interfaces.empty()) {
-      carrier.megabits = comm::interface_megabits(carrier.interfaces.front().name);
+    LinkInterfaces link{.peer = peer, .interfaces = {}};
+    link.interfaces = comm::carried_between(before, comm::interface_counts());
+    if (!link.interfaces.empty()) {
+      link.megabits = comm::interface_megabits(link.interfaces.front().name);
     }
-    facts.carriers.push_back(std::move(carrier));
+    facts.link_interfaces.push_back(std::move(link));
   };
   return comm::probe_links(comm, options);
 }

@@ -25,10 +25,10 @@ std::vector<HostRanks> hosts_of(const DoctorFacts& facts) {
 }
 
 std::string interface_between(const DoctorFacts& facts, Rank from, Rank to) {
-  const auto& carriers = facts.ranks[static_cast<std::size_t>(from)].carriers;
-  const auto found = std::find_if(carriers.begin(), carriers.end(),
-                                  [&](const Carrier& carrier) { return carrier.peer == to; });
-  if (found == carriers.end()) return "";
+  const auto& link_interfaces = facts.ranks[static_cast<std::size_t>(from)].link_interfaces;
+  const auto found = std::find_if(link_interfaces.begin(), link_interfaces.end(),
+                                  [&](const LinkInterfaces& link) { return link.peer == to; });
+  if (found == link_interfaces.end()) return "";
   std::vector<std::string> names;
   for (const auto& interface : found->interfaces) names.push_back(interface.name);
   return fmt::format("{}", fmt::join(names, "+"));

@@ -13,7 +13,7 @@
 namespace eqt::doctor {
 
 /// Interfaces of this rank's host that carried the bytes of a measurement, the busiest first.
-struct Carrier {
+struct LinkInterfaces {
   Rank peer = 0;
   std::vector<comm::InterfaceCount> interfaces;  // bytes of this measurement
   int megabits = 0;                              // nominal speed of the busiest [Mb/s]; 0 = unknown
@@ -34,7 +34,7 @@ struct RankFacts {
   std::string mpi, thread_level, single_copy;
   std::string torch, torch_kernels, blas_library, blas_vendor;
   double matmul_flops = 0;  // [1/s] while all ranks multiply
-  std::vector<Carrier> carriers;
+  std::vector<LinkInterfaces> link_interfaces;
 };
 
 struct DoctorFacts {

@@ -9,21 +9,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const Carrier& carrier) {
+Json to_json(const LinkInterfaces& link) {
   Json interfaces = Json::array();
-  for (const auto& interface : carrier.interfaces) {
+  for (const auto& interface : link.interfaces) {
     interfaces.push_back({{"name", interface.name},
                           {"received_bytes", interface.received_bytes},
                           {"sent_bytes", interface.sent_bytes}});
   }
-  return {{"peer", carrier.peer},
+  return {{"peer", link.peer},
           {"interfaces", std::move(interfaces)},
-          {"nominal_megabits", carrier.megabits}};
+          {"nominal_megabits", link.megabits}};
 }
 
 Json to_json(const RankFacts& rank) {
-  Json carriers = Json::array();
-  for (const Carrier& carrier : rank.carriers) carriers.push_back(to_json(carrier));
+  Json link_interfaces = Json::array();
+  for (const LinkInterfaces& link : rank.link_interfaces) link_interfaces.push_back(to_json(link));
   return {{"first_on_host", rank.first_on_host},
           {"host", rank.host},
           {"machine", rank.machine},
@@ -43,18 +43,18 @@ Json to_json(const RankFacts& rank) {
           {"blas_library", rank.blas_library},
           {"blas_vendor", rank.blas_vendor},
           {"matmul_flops", rank.matmul_flops},
-          {"carriers", std::move(carriers)}};
+          {"carriers", std::move(link_interfaces)}};
 }
 
-Carrier carrier_from(const Json& json) {
-  Carrier carrier{
+LinkInterfaces link_interfaces_from(const Json& json) {
+  LinkInterfaces link{
       .peer = json.at("peer"), .interfaces = {}, .megabits = json.at("nominal_megabits")};
   for (const Json& interface : json.at("interfaces")) {
-    carrier.interfaces.push_back({.name = interface.at("name"),
-                                  .received_bytes = interface.at("received_bytes"),
-                                  .sent_bytes = interface.at("sent_bytes")});
+    link.interfaces.push_back({.name = interface.at("name"),
+                               .received_bytes = interface.at("received_bytes"),
+                               .sent_bytes = interface.at("sent_bytes")});
   }
-  return carrier;
+  return link;
 }
 
 RankFacts rank_from(const Json& json) {
@@ -78,7 +78,8 @@ RankFacts rank_from(const Json& json) {
   json.at("blas_library").get_to(rank.blas_library);
   json.at("blas_vendor").get_to(rank.blas_vendor);
   json.at("matmul_flops").get_to(rank.matmul_flops);
-  for (const Json& carrier : json.at("carriers")) rank.carriers.push_back(carrier_from(carrier));
+  for (const Json& link : json.at("carriers"))
+    rank.link_interfaces.push_back(link_interfaces_from(link));
   return rank;
 }
 

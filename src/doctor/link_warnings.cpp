@@ -86,12 +86,12 @@ void warn_of_interfaces(const DoctorFacts& facts, Warnings& warnings) {
   std::set<std::string> told;
   for (std::size_t r = 0; r < facts.ranks.size(); ++r) {
     const RankFacts& rank = facts.ranks[r];
-    for (const Carrier& carrier : rank.carriers) {
-      if (carrier.interfaces.empty() ||
-          rank.first_on_host == rank_facts(facts, carrier.peer).first_on_host) {
+    for (const LinkInterfaces& link : rank.link_interfaces) {
+      if (link.interfaces.empty() ||
+          rank.first_on_host == rank_facts(facts, link.peer).first_on_host) {
         continue;
       }
-      const std::string& name = carrier.interfaces.front().name;
+      const std::string& name = link.interfaces.front().name;
       if (!told.insert(fmt::format("{} {}", rank.first_on_host, name)).second) continue;
       if (is_loopback(name) || is_container_bridge(name)) {
         warnings.push_back(
@@ -99,15 +99,15 @@ void warn_of_interfaces(const DoctorFacts& facts, Warnings& warnings) {
              fmt::format(
                  "messages from {} to {} pass {}, {}; name the network that the hosts share: "
                  "mpirun --mca btl_tcp_if_include 192.0.2.0/24 (its own numbers)",
-                 rank.host, rank_facts(facts, carrier.peer).host, name,
+                 rank.host, rank_facts(facts, link.peer).host, name,
                  is_loopback(name) ? "the loopback interface" : "a bridge of containers")});
-      } else if (carrier.megabits > 0 && carrier.megabits < kSlowInterface) {
+      } else if (link.megabits > 0 && link.megabits < kSlowInterface) {
         warnings.push_back(
             {"slow-interface",
              fmt::format(
                  "{} of {} runs at {} Mb/s; if adapter and switch can do more, change the cable "
                  "(four pairs) or the port, otherwise compress gradients",
-                 name, rank.host, carrier.megabits)});
+                 name, rank.host, link.megabits)});
       }
     }
   }

@@ -60,7 +60,7 @@ NeighbourMessages::Slot& NeighbourMessages::slot_of(const MixContext& context) {
   Slot& slot = slots_.at(context.slot);
   if (!slot.mine.empty()) return slot;
   slot.mine.resize(most_bytes_);
-  slot.rooms.assign(most_in_, std::vector<std::byte>(most_bytes_));
+  slot.buffers.assign(most_in_, std::vector<std::byte>(most_bytes_));
   slot.outgoing.reserve(most_out_);
   slot.incoming.reserve(most_in_);
   return slot;
@@ -129,7 +129,7 @@ comm::Transfers::Awaiter NeighbourMessages::exchange(const FusionBucket& bucket,
     slot.outgoing.push_back({to.rank, mine});
   }
   for (const topology::Neighbour& from : graph(context).in_neighbours(me)) {
-    slot.incoming.push_back({from.rank, slot.rooms[slot.incoming.size()], 0});
+    slot.incoming.push_back({from.rank, slot.buffers[slot.incoming.size()], 0});
   }
   return parts_.comm.transfers().exchange(slot.outgoing, slot.incoming, pipeline::route_of(bucket),
                                           operation);
@@ -153,7 +153,7 @@ void NeighbourMessages::add_neighbours(const FusionBucket& bucket, const MixCont
   for (std::size_t i = 0; i < slot.incoming.size(); ++i) {
     const comm::Incoming& in = slot.incoming[i];
     try {
-      codec::decode_message_add(parts_.compressor, segments_of(bucket), in.room.first(in.bytes),
+      codec::decode_message_add(parts_.compressor, segments_of(bucket), in.buffer.first(in.bytes),
                                 context.step, index_of(bucket, context),
                                 weight_of(neighbours[i], scale), workspace_, values);
     } catch (const Error& error) {

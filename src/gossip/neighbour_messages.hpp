@@ -45,7 +45,7 @@ class NeighbourMessages {
   struct Slot {
     std::vector<std::byte> mine;
     std::size_t mine_bytes = 0;
-    std::vector<std::vector<std::byte>> rooms;  // by in-neighbour
+    std::vector<std::vector<std::byte>> buffers;  // by in-neighbour
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
     std::vector<float> scales;      // this rank's own, where the codec wants shared ones

@@ -4,15 +4,15 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "topology/two_colours.hpp"
+#include "topology/bipartition.hpp"
 
 namespace eqt::gossip {
 namespace {
 
 constexpr const char* kWorks = "an undirected ring, torus or mesh with even sides, or a star";
 
-/// Which colour asks.
-int active_colour(const topology::Topology& topology) {
+/// Which side asks.
+int active_side(const topology::Topology& topology) {
   const topology::MixingMatrix& graph = topology.at(0);
   if (!topology.is_static() || !topology::is_undirected(graph)) {
     fail(Kind::usage,
@@ -20,26 +20,26 @@ int active_colour(const topology::Topology& topology) {
          "take {}",
          topology.name(), kWorks);
   }
-  const topology::TwoColours colours = topology::two_colours(graph);
-  if (colours.odd_edge) {
+  const topology::Bipartition sides = topology::bipartition_of(graph);
+  if (sides.odd_edge) {
     fail(Kind::usage,
          "averaging in pairs: expected a bipartite graph, so that active ranks only ask passive "
          "ones, found an odd cycle through ranks {} and {} in the {} of {} ranks; take an even "
          "number of ranks for a ring, or a star or mesh of any",
-         colours.odd_edge->first, colours.odd_edge->second, topology.name(), topology.ranks());
+         sides.odd_edge->first, sides.odd_edge->second, topology.name(), topology.ranks());
   }
-  const auto odd = std::ranges::count(colours.colour, 1);
-  return 2 * odd >= std::ssize(colours.colour) ? 1 : 0;
+  const auto odd = std::ranges::count(sides.side, 1);
+  return 2 * odd >= std::ssize(sides.side) ? 1 : 0;
 }
 
 }  // namespace
 
 PairRole assign_role(const topology::Topology& topology, Rank rank) {
-  const int active = active_colour(topology);
+  const int active = active_side(topology);
   const topology::MixingMatrix& graph = topology.at(0);
-  const auto colours = topology::two_colours(graph).colour;
+  const auto sides = topology::bipartition_of(graph).side;
   const auto neighbours = graph.out_neighbours(rank);
-  PairRole role{.active = !neighbours.empty() && colours[static_cast<std::size_t>(rank)] == active,
+  PairRole role{.active = !neighbours.empty() && sides[static_cast<std::size_t>(rank)] == active,
                 .partners = {}};
   for (const topology::Neighbour& neighbour : neighbours) {
     const Rank asking = role.active ? rank : neighbour.rank;

@@ -17,7 +17,7 @@ struct Partner {
   std::size_t turns = 1;  // partners of whichever of the two asks: it asks each in turn
 };
 
-/// One rank's part. Ranks of one colour of a two-coloured graph are active: they ask. Those of the
+/// One rank's part. Ranks of one side of a bipartite graph are active: they ask. Those of the
 /// other are passive: they answer at any time. So no rank waits for one that waits itself, and
 /// there can be no deadlock.
 struct PairRole {
@@ -27,7 +27,7 @@ struct PairRole {
   std::vector<Partner> partners;
 };
 
-/// The larger colour is active, as each active rank asks once in a step: the leaves of a star, not
+/// The larger side is active, as each active rank asks once in a step: the leaves of a star, not
 /// its centre. If both are equal, that without rank 0: odd ranks of a ring (Lian et al. 2018). A
 /// rank alone is passive.
 /// @throws Error{usage} unless the graph is undirected, does not change and has no odd cycle: which

@@ -125,7 +125,7 @@ void PairwiseAveraging::decode(const FusionBucket& bucket, Slot& slot) {
   } else {
     add(slot.outgoing[0].bytes, -half);
   }
-  add(in.room.first(in.bytes), half);
+  add(in.buffer.first(in.bytes), half);
   result_.traffic.decode_seconds += decode.seconds();
 }
 

@@ -10,14 +10,14 @@ namespace eqt::gossip {
 using pipeline::FusionBucket;
 
 SharedModel::SharedModel(std::span<const FusionBucket> plan, std::size_t count)
-    : plan_(plan), model_(count), traded_(count), changed_(plan.size()) {}
+    : plan_(plan), model_(count), last_synchronized_(count), changed_(plan.size()) {}
 
 void SharedModel::reset(std::span<const float> values) {
   const std::lock_guard lock(mutex_);
   EQT_CHECK(values.size() == model_.span().size(), "{} values for a model of {}", values.size(),
             model_.span().size());
   std::ranges::copy(values, model_.span().begin());
-  std::ranges::copy(values, traded_.span().begin());
+  std::ranges::copy(values, last_synchronized_.span().begin());
   std::ranges::fill(changed_, 0);
 }
 
@@ -33,20 +33,20 @@ void SharedModel::add(const FusionBucket& bucket, std::span<const float> change)
   changed_[bucket.index] = 1;
 }
 
-void SharedModel::trade(std::span<float> parameters) {
+void SharedModel::synchronize(std::span<float> parameters) {
   for (const FusionBucket& bucket : plan_) {
     const auto mine = parameters.subspan(bucket.begin, bucket.count());
     const std::lock_guard lock(mutex_);
     const auto model = model_.span().subspan(bucket.begin, bucket.count());
-    const auto traded = traded_.span().subspan(bucket.begin, bucket.count());
+    const auto last = last_synchronized_.span().subspan(bucket.begin, bucket.count());
     if (changed_[bucket.index] == 0) {
       std::ranges::copy(mine, model.begin());
-      std::ranges::copy(mine, traded.begin());
+      std::ranges::copy(mine, last.begin());
       continue;
     }
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      model[i] += mine[i] - traded[i];
-      mine[i] = traded[i] = model[i];
+      model[i] += mine[i] - last[i];
+      mine[i] = last[i] = model[i];
     }
     changed_[bucket.index] = 0;
   }

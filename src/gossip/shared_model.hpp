@@ -24,16 +24,16 @@ class SharedModel {
   void read(const pipeline::FusionBucket& bucket, std::span<float> values) const;
   /// model += change, in a bucket.
   void add(const pipeline::FusionBucket& bucket, std::span<const float> change);
-  /// Adds what the trainer did to `parameters` since its last trade (or the reset), and leaves the
+  /// Adds what the trainer did to `parameters` since its last call (or the reset), and leaves the
   /// model in them. If nothing else was added since, the model becomes `parameters`, bit for bit.
-  void trade(std::span<float> parameters);
+  void synchronize(std::span<float> parameters);
 
  private:
   const std::span<const pipeline::FusionBucket> plan_;
   mutable std::mutex mutex_;  // guards what follows
   FlatBuffer model_;
-  FlatBuffer traded_;          // the model as of the last trade
-  std::vector<char> changed_;  // by bucket: whether add() was there since
+  FlatBuffer last_synchronized_;  // the model as of the last call
+  std::vector<char> changed_;     // by bucket: whether add() was there since
 };
 
 }  // namespace eqt::gossip

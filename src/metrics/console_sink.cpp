@@ -20,9 +20,10 @@ namespace eqt::metrics {
 namespace {
 
 constexpr double kLineSeconds = 10;
-constexpr double kLineShare = 0.1;    // of all steps
-constexpr double kBarSeconds = 0.1;   // faster changes are not visible
-constexpr double kPaceWeight = 0.05;  // weight of the latest step: averages about the last 20
+constexpr double kLineShare = 0.1;   // of all steps
+constexpr double kBarSeconds = 0.1;  // faster changes are not visible
+constexpr double kStepSecondsWeight =
+    0.05;  // weight of the latest step: averages about the last 20
 
 // The cursor is left at the beginning of the bar. If a narrower terminal breaks the bar into
 // several lines, the cursor stays at its first character, so clearing from there removes all of
@@ -31,7 +32,7 @@ constexpr const char* kClear = "\r\x1b[J";
 constexpr const char* kToBegin = "\r";
 
 /// Computes the progress figures from step records.
-class Tracker {
+class ProgressTracker {
  public:
   void start(const RunRecord& run) {
     images_per_step_ = run.images_per_step;
@@ -53,12 +54,14 @@ class Tracker {
                                     static_cast<double>(record.total_sent_bytes);
     // The first step warms up caches and allocators, so the second one replaces it.
     ++seen_;
-    pace_ =
-        seen_ <= 2 ? record.seconds.total : pace_ + kPaceWeight * (record.seconds.total - pace_);
-    if (!(pace_ > 0)) return;
-    progress_.images_per_second = static_cast<double>(images_per_step_) / pace_;
+    step_seconds_ =
+        seen_ <= 2 ? record.seconds.total
+                   : step_seconds_ + kStepSecondsWeight * (record.seconds.total - step_seconds_);
+    if (!(step_seconds_ > 0)) return;
+    progress_.images_per_second = static_cast<double>(images_per_step_) / step_seconds_;
     const StepId left = std::max(progress_.total_steps, record.step) - record.step;
-    if (progress_.total_steps > 0) progress_.remaining_seconds = pace_ * static_cast<double>(left);
+    if (progress_.total_steps > 0)
+      progress_.remaining_seconds = step_seconds_ * static_cast<double>(left);
   }
 
   const Progress& progress() const { return progress_; }
@@ -69,7 +72,7 @@ class Tracker {
   std::uint64_t images_per_step_ = 0;
   std::uint64_t ranks_ = 1;
   std::uint64_t seen_ = 0;
-  double pace_ = 0;  // [seconds per step]
+  double step_seconds_ = 0;  // [seconds per step]
 };
 
 class ConsoleSink : public Sink {
@@ -198,7 +201,7 @@ class ConsoleSink : public Sink {
   ProgressStyle style_;
   RunRecord run_;
   std::string label_;  // before every message
-  Tracker tracker_;
+  ProgressTracker tracker_;
   StepId marked_step_ = 0;
   double marked_seconds_ = 0;
   bool bar_shown_ = false;

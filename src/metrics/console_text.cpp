@@ -170,9 +170,9 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
   };
 }
 
-constexpr std::size_t kRoomColumns = 9, kRoomLabelColumns = 17;
+constexpr std::size_t kPhaseColumns = 9, kPhaseLabelColumns = 17;
 
-void append_seconds(const RoomSeconds& s, std::size_t columns_at_hand, Out out) {
+void append_seconds(const PhaseSeconds& s, std::size_t columns_at_hand, Out out) {
   struct Column {
     const char* name;
     double seconds;
@@ -184,18 +184,18 @@ void append_seconds(const RoomSeconds& s, std::size_t columns_at_hand, Out out) 
                                           {"decode", s.decode},
                                           {"update", s.update},
                                           {"total", s.total}}};
-  // All rooms need 17 + 7 x 9 columns; with fewer columns there are fewer rooms per line.
+  // All phases need 17 + 7 x 9 columns; with fewer columns there are fewer phases per line.
   const std::size_t a_line = std::max<std::size_t>(
-      1, std::min(columns.size(), (columns_at_hand - kRoomLabelColumns) / kRoomColumns));
+      1, std::min(columns.size(), (columns_at_hand - kPhaseLabelColumns) / kPhaseColumns));
   for (std::size_t first = 0; first < columns.size(); first += a_line) {
     const auto some = std::span(columns).subspan(first, std::min(a_line, columns.size() - first));
-    fmt::format_to(out, "{:<{}}", first == 0 ? "seconds per epoch" : "", kRoomLabelColumns);
-    for (const Column& column : some) fmt::format_to(out, "{:>{}}", column.name, kRoomColumns);
-    fmt::format_to(out, "\n{:{}}", "", kRoomLabelColumns);
+    fmt::format_to(out, "{:<{}}", first == 0 ? "seconds per epoch" : "", kPhaseLabelColumns);
+    for (const Column& column : some) fmt::format_to(out, "{:>{}}", column.name, kPhaseColumns);
+    fmt::format_to(out, "\n{:{}}", "", kPhaseLabelColumns);
     for (const Column& column : some)
       fmt::format_to(out, "{:>{}}",
                      fmt::format("{:.{}f}", column.seconds, column.seconds < 1e4 ? 2 : 0),
-                     kRoomColumns);
+                     kPhaseColumns);
     fmt::format_to(out, "\n");
   }
 }

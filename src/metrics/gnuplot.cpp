@@ -43,10 +43,10 @@ File nameless_file() {
 
 std::string contents_of(std::FILE* file) {
   std::string text;
-  std::array<char, 65536> piece;
+  std::array<char, 65536> block;
   std::rewind(file);
-  for (std::size_t count; (count = std::fread(piece.data(), 1, piece.size(), file)) > 0;)
-    text.append(piece.data(), count);
+  for (std::size_t count; (count = std::fread(block.data(), 1, block.size(), file)) > 0;)
+    text.append(block.data(), count);
   return text;
 }
 

@@ -17,7 +17,7 @@ Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
 Json number(const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); }
 
-Json json_of(const RoomSeconds& s) {
+Json json_of(const PhaseSeconds& s) {
   return {{"data", number(s.data)},     {"compute", number(s.compute)},
           {"encode", number(s.encode)}, {"transfer", number(s.transfer)},
           {"decode", number(s.decode)}, {"update", number(s.update)},

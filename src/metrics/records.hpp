@@ -15,7 +15,7 @@
 namespace eqt::metrics {
 
 /// How the time of a step was used [seconds].
-struct RoomSeconds {
+struct PhaseSeconds {
   double data = 0;     // waiting for the loader
   double compute = 0;  // forward and backward
   double encode = 0;
@@ -24,7 +24,7 @@ struct RoomSeconds {
   double update = 0;  // optimizer
   double total = 0;
 
-  RoomSeconds& operator+=(const RoomSeconds& other) {
+  PhaseSeconds& operator+=(const PhaseSeconds& other) {
     data += other.data;
     compute += other.compute;
     encode += other.encode;
@@ -81,7 +81,7 @@ struct StepRecord {
   std::uint64_t epoch = 0;  // from 1
   double loss = 0;          // mean over ranks; NaN = there is none (emulated)
   double learning_rate = 0;
-  RoomSeconds seconds;               // of rank 0
+  PhaseSeconds seconds;              // of rank 0
   std::uint64_t sent_bytes = 0;      // of all ranks
   std::uint64_t received_bytes = 0;  // of all ranks
   std::uint64_t dense_bytes = 0;     // what fp32 would have sent, ring formula; 0 = unknown
@@ -161,7 +161,7 @@ struct EpochRecord {
   std::optional<double> test_accuracy;  // fraction; empty when not evaluated
   std::optional<double> test_loss;
   double images_per_second = 0;        // all ranks, training only
-  RoomSeconds seconds;                 // summed over the epoch, maximum over ranks
+  PhaseSeconds seconds;                // summed over the epoch, maximum over ranks
   std::uint64_t sent_bytes = 0;        // of all ranks
   std::uint64_t total_sent_bytes = 0;  // since the first step of the run; not part of the JSON
   double compression_ratio = 0;
@@ -184,7 +184,7 @@ struct Summary {
   std::optional<double> test_accuracy, best_test_accuracy;
   double wall_seconds = 0;
   double images_per_second = 0;
-  RoomSeconds epoch_seconds;  // mean over epochs
+  PhaseSeconds epoch_seconds;  // mean over epochs
   std::uint64_t sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
   // Bytes that all ranks handed to MPI besides sent_bytes since they were started: initial
   // parameters, evaluation, health checks, records, agreement on errors.

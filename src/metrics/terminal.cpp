@@ -95,13 +95,13 @@ std::size_t columns_of(int descriptor) {
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-std::unique_ptr<Terminal> find_terminal(int descriptor, bool wished) {
+std::unique_ptr<Terminal> find_terminal(int descriptor, bool wanted) {
   int found = -1;
   const char* named = descriptor == STDERR_FILENO ? std::getenv("EQT_TERMINAL") : nullptr;
   if (named != nullptr) found = open_terminal(named);
   if (found < 0 && is_launched(descriptor))
     found = open_terminal(fmt::format("/proc/{}/fd/{}", ::getppid(), descriptor));
-  if (found < 0 && wished) found = open_terminal("/dev/tty");
+  if (found < 0 && wanted) found = open_terminal("/dev/tty");
   return found < 0 ? nullptr : std::make_unique<Terminal>(found);
 }
 

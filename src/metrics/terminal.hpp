@@ -36,9 +36,9 @@ std::size_t columns_of(int descriptor);
 
 /// The terminal to which a launcher passes this process's standard error or output, or null. It is
 /// the one that EQT_TERMINAL names (scripts/run_local.sh sets it, for standard error), else the
-/// launcher's own, if the launcher started this process and gave it a pipe. With `wished` it is the
+/// launcher's own, if the launcher started this process and gave it a pipe. With `wanted` it is the
 /// controlling terminal, even if the launcher writes elsewhere.
 /// @param descriptor STDERR_FILENO or STDOUT_FILENO
-std::unique_ptr<Terminal> find_terminal(int descriptor, bool wished);
+std::unique_ptr<Terminal> find_terminal(int descriptor, bool wanted);
 
 }  // namespace eqt::metrics

@@ -12,8 +12,8 @@ namespace {
 double inverse_deviation(double variance) { return 1.0 / std::sqrt(variance + kNormEpsilon); }
 
 ChannelMoments batch_moments(const at::Tensor& x) {
-  const Blocks blocks(x);
-  Partials partials(blocks);
+  const RowBlocks blocks(x);
+  BlockSums partials(blocks);
   const std::span<const float> input = values(x);
   blocks.for_each([&](std::size_t b) {
     channel_moments(blocks.cut(input, b), partials.first(b), partials.second(b));

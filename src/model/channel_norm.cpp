@@ -19,8 +19,8 @@ struct GradientSums {
 /// Also writes d to `gated` if the gate is by_output.
 GradientSums sum_gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& y,
                            const ChannelStatistics& statistics, Gate gate, std::span<float> gated) {
-  const Blocks blocks(x);
-  Partials partials(blocks);
+  const RowBlocks blocks(x);
+  BlockSums partials(blocks);
   const std::span<const float> grad = values(g), input = values(x), output = values(y);
   blocks.for_each([&](std::size_t b) {
     gradient_sums(blocks.cut(grad, b), blocks.cut(input, b), blocks.cut(output, b),
@@ -68,7 +68,7 @@ ChannelNormGradients channel_norm_gradients(const at::Tensor& g, const at::Tenso
   const std::span<float> gated = values(result.residual);
   const GradientSums total = sum_gradients(g, x, y, statistics, gate, gated);
 
-  const Blocks blocks(x);
+  const RowBlocks blocks(x);
   const std::size_t channels = blocks.channels();
   result.weight = at::empty({x.size(1)}, at::kFloat);
   result.bias = at::empty_like(result.weight);
@@ -132,7 +132,7 @@ class BatchNormalize : public torch::autograd::Function<BatchNormalize> {
 
 }  // namespace
 
-ChannelMoments combine_moments(const Blocks& blocks, Partials& partials) {
+ChannelMoments combine_moments(const RowBlocks& blocks, BlockSums& partials) {
   // Chan, Golub, LeVeque (1983): the sum of the squares, plus the squared differences of the means.
   ChannelMoments total{std::vector<double>(blocks.channels()),
                        std::vector<double>(blocks.channels())};
@@ -157,7 +157,7 @@ ChannelMoments combine_moments(const Blocks& blocks, Partials& partials) {
 at::Tensor normalize_channels(const at::Tensor& x, at::TensorList residual,
                               const ChannelStatistics& statistics, bool relu) {
   at::Tensor y = at::empty(x.sizes(), x.options().memory_format(at::MemoryFormat::ChannelsLast));
-  const Blocks blocks(x);
+  const RowBlocks blocks(x);
   const std::span<const float> in = values(x);
   const std::span<const float> add = residual.empty() ? std::span<float>() : values(residual[0]);
   const std::span<float> out = values(y);

@@ -54,7 +54,7 @@ struct ChannelMoments {
 };
 
 /// Adds up the blocks' moments, which it reads from `partials`.
-ChannelMoments combine_moments(const Blocks& blocks, Partials& partials);
+ChannelMoments combine_moments(const RowBlocks& blocks, BlockSums& partials);
 
 /// The chunks of a range normalization and the positions of their extremes.
 struct RangeGradient {

@@ -169,9 +169,9 @@ class EmulatedReplica final : public Replica {
 /// Computes the image's side in a network without shortcuts ("features.N.weight"). Its numbers also
 /// count ReLU and pooling layers, so a further number before the next convolution means that the
 /// image was halved.
-class PlainSide {
+class PlainNetworkSide {
  public:
-  explicit PlainSide(double side) : side_(side) {}
+  explicit PlainNetworkSide(double side) : side_(side) {}
 
   /// The same as output_side(). Call it in the layout's order. Empty for other names.
   std::optional<double> at(const TensorSlice& slice) {
@@ -214,7 +214,7 @@ double output_side(const TensorSlice& slice, int side, bool large_stem) {
 
 std::vector<double> multiply_adds(const Layout& layout, int side) {
   const bool large_stem = !layout.empty() && layout[0].shape.size() == 4 && layout[0].shape[2] == 7;
-  PlainSide plain(side);
+  PlainNetworkSide plain(side);
   std::vector<double> result;
   for (const TensorSlice& slice : layout) {
     const double output = plain.at(slice).value_or(output_side(slice, side, large_stem));

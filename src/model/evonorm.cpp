@@ -62,7 +62,7 @@ class Variance {
       std::fill_n(&slope_[group * width], width,
                   static_cast<float>(i * i * i * d_inverse[group] / count));
     }
-    const Blocks blocks = shape_.blocks();
+    const RowBlocks blocks = shape_.blocks();
     for (std::size_t b = blocks.count(); b-- > 0;) {
       subtract_regression(blocks.cut(x, b), mean_, slope_, blocks.cut(dx, b));
     }
@@ -129,7 +129,7 @@ at::Tensor evonorm(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   const auto add = residual.empty() ? std::span<float>() : values(residual[0]);
   at::parallel_for(0, x.size(0), 1, [&](auto first, auto last) {
     Divisor divisor(shape);
-    const Blocks blocks = shape.blocks();
+    const RowBlocks blocks = shape.blocks();
     std::vector<float> scale(shape.channels);
     const GatedMap map{values(v), scale, values(bias)};
     for (auto n = first; n < last; ++n) {
@@ -180,7 +180,7 @@ class SampleGradient {
 
   void compute(std::size_t i, std::span<const float> g, std::span<const float> x,
                std::span<float> dx, SampleSums& totals) {
-    const Blocks blocks = shape_.blocks();
+    const RowBlocks blocks = shape_.blocks();
     const std::size_t channels = shape_.channels, row = i * channels;
     spread(weight_, statistics_.inverse(i), shape_, scale_);
     const auto part = [&](std::size_t k) {

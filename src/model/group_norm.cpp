@@ -113,7 +113,7 @@ class GroupSampleGradient {
 
   const Saved& saved_;
   GroupShape shape_;
-  Blocks blocks_;
+  RowBlocks blocks_;
   SampleMap map_;
   std::vector<float> block_sums_, block_products_, offset_, slope_;  // (c)
 };
@@ -162,7 +162,7 @@ class GroupNormalize : public torch::autograd::Function<GroupNormalize> {
         const auto i = static_cast<std::size_t>(n);
         meter.measure(shape.sample<const float>(values(x), i), statistics, i);
         map.set(statistics.mean(i), statistics.inverse(i));
-        const Blocks blocks = shape.blocks();
+        const RowBlocks blocks = shape.blocks();
         for (std::size_t b = blocks.count(); b-- > 0;) {
           normalize_rows(blocks.cut(shape.sample<const float>(values(x), i), b),
                          blocks.cut(shape.sample<const float>(add, i), b), map.map(), relu,

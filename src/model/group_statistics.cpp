@@ -109,14 +109,14 @@ RangeMeter::RangeMeter(const GroupShape& shape)
   std::ranges::sort(cuts_);
   cuts_.erase(std::ranges::unique(cuts_).begin(), cuts_.end());
   cuts_.push_back(shape.rows);
-  pieces_.assign(cuts_.size() - 1, ExtremeMemory(shape.channels));
+  parts_.assign(cuts_.size() - 1, ExtremesBuffer(shape.channels));
 }
 
 void RangeMeter::scan(std::span<const float> x) {
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    pieces_[p].clear();
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    parts_[p].clear();
     const std::size_t first = cuts_[p] * shape_.channels, last = cuts_[p + 1] * shape_.channels;
-    update_extremes(x.subspan(first, last - first), cuts_[p], pieces_[p].extremes());
+    update_extremes(x.subspan(first, last - first), cuts_[p], parts_[p].extremes());
   }
 }
 
@@ -145,16 +145,16 @@ double RangeMeter::mean_range(std::size_t group, std::span<std::int32_t> where) 
     const auto offset = [&](std::int32_t row) {
       return static_cast<std::int32_t>(static_cast<std::size_t>(row) * shape_.channels + c);
     };
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      const Extremes piece = pieces_[p].extremes();
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      const Extremes part = parts_[p].extremes();
       const std::size_t chunk = (i * shape_.rows + cuts_[p]) / chunk_;
-      if (piece.max[c] > max[chunk]) {
-        max[chunk] = piece.max[c];
-        where[2 * chunk] = offset(piece.max_row[c]);
+      if (part.max[c] > max[chunk]) {
+        max[chunk] = part.max[c];
+        where[2 * chunk] = offset(part.max_row[c]);
       }
-      if (piece.min[c] < min[chunk]) {
-        min[chunk] = piece.min[c];
-        where[2 * chunk + 1] = offset(piece.min_row[c]);
+      if (part.min[c] < min[chunk]) {
+        min[chunk] = part.min[c];
+        where[2 * chunk + 1] = offset(part.min_row[c]);
       }
     }
   }

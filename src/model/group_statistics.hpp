@@ -46,8 +46,8 @@ class VarianceMeter {
 
  private:
   GroupShape shape_;
-  Blocks blocks_;
-  Partials partials_;
+  RowBlocks blocks_;
+  BlockSums partials_;
   std::vector<double> mean_;  // (groups)
 };
 
@@ -98,7 +98,7 @@ class RangeMeter {
   GroupShape shape_;
   std::size_t chunk_;                  // [values]
   std::vector<std::size_t> cuts_;      // pixels where a channel's chunk ends; from 0 to rows
-  std::vector<ExtremeMemory> pieces_;  // from one cut to the next
+  std::vector<ExtremesBuffer> parts_;  // from one cut to the next
 };
 
 }  // namespace eqt::model

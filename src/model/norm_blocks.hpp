@@ -29,14 +29,14 @@ void for_each_of(std::size_t count, const Body& body) {
 
 /// Cuts (rows, channels) into blocks of rows that fit into a first-level cache. The blocks depend
 /// only on the shape, so that sums do not depend on the number of threads.
-class Blocks {
+class RowBlocks {
  public:
   /// Blocks of all pixels of channels-last images.
-  explicit Blocks(const at::Tensor& x)
-      : Blocks(static_cast<std::size_t>(x.numel() / x.size(1)),
-               static_cast<std::size_t>(x.size(1))) {}
+  explicit RowBlocks(const at::Tensor& x)
+      : RowBlocks(static_cast<std::size_t>(x.numel() / x.size(1)),
+                  static_cast<std::size_t>(x.size(1))) {}
 
-  Blocks(std::size_t rows, std::size_t channels)
+  RowBlocks(std::size_t rows, std::size_t channels)
       : channels_(channels),
         values_(rows * channels),
         block_(std::max(kMinRows, kBlock / channels) * channels) {}
@@ -75,9 +75,9 @@ class Blocks {
 };
 
 /// Two sums per channel from each block.
-class Partials {
+class BlockSums {
  public:
-  explicit Partials(const Blocks& blocks)
+  explicit BlockSums(const RowBlocks& blocks)
       : channels_(blocks.channels()), memory_(blocks.count() * 2 * channels_) {}
 
   std::span<float> first(std::size_t block) {
@@ -102,7 +102,7 @@ struct GroupShape {
 
   std::size_t group_channels() const { return channels / groups; }
   std::size_t group_values() const { return rows * group_channels(); }
-  Blocks blocks() const { return {rows, channels}; }  // of one sample
+  RowBlocks blocks() const { return {rows, channels}; }  // of one sample
 
   /// One sample of a tensor of x's shape.
   template <typename T>

@@ -28,7 +28,7 @@ class RangeMoments {
         chunk_(static_cast<std::size_t>(x.numel()) / channels_ / kRangeChunks),
         blocks_(chunk_, channels_),
         moments_(kRangeChunks * blocks_.count() * 2 * channels_),
-        memory_(kRangeChunks, ExtremeMemory(channels_)) {
+        memory_(kRangeChunks, ExtremesBuffer(channels_)) {
     for_each_of(kRangeChunks, [&](std::size_t k) { scan(values(x), k); });
   }
 
@@ -45,7 +45,7 @@ class RangeMoments {
 
   double inverse(std::size_t c) {
     double sum = 0;
-    for (ExtremeMemory& chunk : memory_) {
+    for (ExtremesBuffer& chunk : memory_) {
       sum += static_cast<double>(chunk.extremes().max[c]) -
              static_cast<double>(chunk.extremes().min[c]);
     }
@@ -58,7 +58,7 @@ class RangeMoments {
         {static_cast<std::int64_t>(kRangeChunks), 2, static_cast<std::int64_t>(channels_)},
         at::kInt);
     auto* row = result.extremes.data_ptr<std::int32_t>();
-    for (ExtremeMemory& chunk : memory_) {
+    for (ExtremesBuffer& chunk : memory_) {
       row = std::ranges::copy(chunk.extremes().max_row, row).out;
       row = std::ranges::copy(chunk.extremes().min_row, row).out;
     }
@@ -79,9 +79,9 @@ class RangeMoments {
 
   std::size_t channels_;
   std::size_t chunk_;           // [pixels]
-  Blocks blocks_;               // of a chunk
+  RowBlocks blocks_;            // of a chunk
   std::vector<float> moments_;  // (chunks, blocks, 2, c); the squares are not used
-  std::vector<ExtremeMemory> memory_;
+  std::vector<ExtremesBuffer> memory_;
 };
 
 class RangeBatchNorm final : public Normalization {

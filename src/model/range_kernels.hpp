@@ -19,9 +19,9 @@ struct Extremes {
   std::span<std::int32_t> max_row, min_row;
 };
 
-class ExtremeMemory {
+class ExtremesBuffer {
  public:
-  explicit ExtremeMemory(std::size_t channels)
+  explicit ExtremesBuffer(std::size_t channels)
       : max_(channels), min_(channels), max_row_(channels), min_row_(channels) {
     clear();
   }

@@ -43,7 +43,7 @@ class Replica {
   /// In evaluation mode; does not change gradient().
   virtual Evaluation evaluate(const data::Batch& batch) = 0;
   /// From now on random numbers are those of this rank. Networks without random numbers ignore it.
-  virtual void play_rank(Rank /*rank*/) {}
+  virtual void set_rank(Rank /*rank*/) {}
   /// Visits parameters, buffers and the state that names the next batch's random numbers.
   /// @param models rule by which the models of ranks are converted
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;

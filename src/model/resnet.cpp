@@ -58,11 +58,12 @@ class ProjectionImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Projection);
 
-/// A block's shortcut: identity, A (every stride-th pixel, new channels zero) or B.
-class WayAround {
+/// A block's shortcut: identity, A (every stride-th pixel, new channels zero) or
+/// B.
+class ShortcutPath {
  public:
-  WayAround(torch::nn::Module& block, const BlockShape& shape, const BlockStyle& style,
-            at::Generator random)
+  ShortcutPath(torch::nn::Module& block, const BlockShape& shape, const BlockStyle& style,
+               at::Generator random)
       : shape_(shape) {
     if (!shape.changes() || style.shortcut == Shortcut::padding) return;
     projection_ = block.register_module("downsample", Projection(shape, style, random));
@@ -90,11 +91,11 @@ class BasicBlockImpl : public torch::nn::Module {
         bn1_(register_module("bn1", make_normalization(style.normalization, shape.width))),
         conv2_(register_module("conv2", Convolution(shape.width, shape.out, 3, 1, random))),
         bn2_(register_module("bn2", make_normalization(style.normalization, shape.out))),
-        way_around_(*this, shape, style, random) {}
+        shortcut_(*this, shape, style, random) {}
 
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor y = bn1_->relu(conv1_->forward(x));
-    return bn2_->add_relu(conv2_->forward(y), way_around_.forward(x));
+    return bn2_->add_relu(conv2_->forward(y), shortcut_.forward(x));
   }
 
  private:
@@ -102,7 +103,7 @@ class BasicBlockImpl : public torch::nn::Module {
   Norm bn1_;
   Convolution conv2_;
   Norm bn2_;
-  WayAround way_around_;
+  ShortcutPath shortcut_;
 };
 TORCH_MODULE(BasicBlock);
 
@@ -116,12 +117,12 @@ class BottleneckImpl : public torch::nn::Module {
         bn2_(register_module("bn2", make_normalization(style.normalization, shape.width))),
         conv3_(register_module("conv3", Convolution(shape.width, shape.out, 1, 1, random))),
         bn3_(register_module("bn3", make_normalization(style.normalization, shape.out))),
-        way_around_(*this, shape, style, random) {}
+        shortcut_(*this, shape, style, random) {}
 
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = bn1_->relu(conv1_->forward(x));
     y = bn2_->relu(conv2_->forward(y));
-    return bn3_->add_relu(conv3_->forward(y), way_around_.forward(x));
+    return bn3_->add_relu(conv3_->forward(y), shortcut_.forward(x));
   }
 
  private:
@@ -131,7 +132,7 @@ class BottleneckImpl : public torch::nn::Module {
   Norm bn2_;
   Convolution conv3_;
   Norm bn3_;
-  WayAround way_around_;
+  ShortcutPath shortcut_;
 };
 TORCH_MODULE(Bottleneck);
 

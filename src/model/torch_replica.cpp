@@ -69,19 +69,20 @@ NamedTensors of_type(const NamedTensors& tensors, at::ScalarType type) {
   return chosen;
 }
 
-/// Announces each slice once per backward pass. An exception of the listener is kept until the end
+/// Calls the listener for each slice once per backward pass. An exception of the listener is kept
+/// until the end
 /// of the pass and then thrown unchanged.
-class Announcer {
+class SliceNotifier {
  public:
   void start(const SliceReady& listener, std::size_t slices) {
     listener_ = &listener;
-    announced_.assign(slices, false);
+    notified_.assign(slices, false);
     error_ = nullptr;
   }
 
-  void announce(std::size_t slice) {
-    if (announced_[slice] || error_) return;
-    announced_[slice] = true;
+  void notify(std::size_t slice) {
+    if (notified_[slice] || error_) return;
+    notified_[slice] = true;
     if (!*listener_) return;
     try {
       (*listener_)(slice);
@@ -90,30 +91,30 @@ class Announcer {
     }
   }
 
-  /// Announces the slices that backward did not reach, the last slice first.
+  /// Calls it for the slices that backward did not reach, the last slice first.
   void finish() {
-    for (std::size_t i = announced_.size(); i-- > 0;) announce(i);
+    for (std::size_t i = notified_.size(); i-- > 0;) notify(i);
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
   const SliceReady* listener_ = nullptr;
-  std::vector<bool> announced_;
+  std::vector<bool> notified_;
   std::exception_ptr error_;
 };
 
 /// Runs after a parameter's gradient has been added up.
-class AnnounceHook : public torch::autograd::FunctionPostHook {
+class NotifyHook : public torch::autograd::FunctionPostHook {
  public:
-  AnnounceHook(Announcer& announcer, std::size_t slice) : announcer_(announcer), slice_(slice) {}
+  NotifyHook(SliceNotifier& notifier, std::size_t slice) : notifier_(notifier), slice_(slice) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
                                             const torch::autograd::variable_list&) override {
-    announcer_.announce(slice_);
+    notifier_.notify(slice_);
     return outputs;
   }
 
  private:
-  Announcer& announcer_;
+  SliceNotifier& notifier_;
   std::size_t slice_;
 };
 
@@ -139,7 +140,7 @@ class TorchReplica final : public Replica {
       at::Tensor& parameter = parameter_tensors_[i].second;
       parameter.mutable_grad() = view_of(slice_of(gradient_, layout_[i]), parameter);
       accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
-      accumulators_.back()->add_post_hook(std::make_unique<AnnounceHook>(announcer_, i));
+      accumulators_.back()->add_post_hook(std::make_unique<NotifyHook>(notifier_, i));
     }
   }
 
@@ -154,12 +155,12 @@ class TorchReplica final : public Replica {
       network_->draw_from(make_key(input_.seed, batches_++, static_cast<std::uint32_t>(input_.rank),
                                    RandomPurpose::dropout));
       std::ranges::fill(gradient_.span(), 0.0f);
-      announcer_.start(on_ready, layout_.size());
+      notifier_.start(on_ready, layout_.size());
       const at::Tensor loss =
           at::cross_entropy_loss(network_->forward(images_of(batch)), labels_of(batch));
       loss.backward();
       check_gradients_in_place();
-      announcer_.finish();
+      notifier_.finish();
       return loss.item<double>();
     });
   }
@@ -179,7 +180,7 @@ class TorchReplica final : public Replica {
     });
   }
 
-  void play_rank(Rank rank) override { input_.rank = rank; }
+  void set_rank(Rank rank) override { input_.rank = rank; }
 
   void visit_state(StateVisitor& visitor, Across models) override {
     // Each rank has statistics of its own batches, even if models are equal.
@@ -261,7 +262,7 @@ class TorchReplica final : public Replica {
   FlatBuffer parameters_;  // (d)
   FlatBuffer gradient_;    // (d)
   FlatBuffer buffers_;     // (b)
-  Announcer announcer_;
+  SliceNotifier notifier_;
   std::vector<Accumulator> accumulators_;  // own their hooks
   StepId batches_ = 0;                     // trained on so far; part of the next batch's random key
 };

@@ -45,24 +45,24 @@ void update(std::size_t count, const Coefficients& k, float* __restrict p,
 }
 
 /// A range of values with the same update rule.
-struct Run {
+struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
   bool corrected = false;
 };
 
 /// Cuts [0, count) at the borders of the corrected slices.
-std::vector<Run> cut_runs(std::size_t count, std::vector<TensorSlice> corrected) {
+std::vector<Range> cut_ranges(std::size_t count, std::vector<TensorSlice> corrected) {
   std::sort(corrected.begin(), corrected.end(),
             [](const TensorSlice& a, const TensorSlice& b) { return a.offset < b.offset; });
-  std::vector<Run> runs;
+  std::vector<Range> ranges;
   std::size_t at = 0;
   const auto append = [&](std::size_t end, bool is_corrected) {
     if (end == at) return;
-    if (!runs.empty() && runs.back().corrected == is_corrected) {
-      runs.back().end = end;
+    if (!ranges.empty() && ranges.back().corrected == is_corrected) {
+      ranges.back().end = end;
     } else {
-      runs.push_back({at, end, is_corrected});
+      ranges.push_back({at, end, is_corrected});
     }
     at = end;
   };
@@ -74,13 +74,13 @@ std::vector<Run> cut_runs(std::size_t count, std::vector<TensorSlice> corrected)
     append(slice.offset + slice.count, true);
   }
   append(count, false);
-  return runs;
+  return ranges;
 }
 
 class Sgd final : public Optimizer {
  public:
   Sgd(std::size_t count, const SgdOptions& options)
-      : count_(count), options_(options), runs_(cut_runs(count, options.momentum_corrected)) {
+      : count_(count), options_(options), ranges_(cut_ranges(count, options.momentum_corrected)) {
     // Without momentum the buffer would be a copy of d.
     if (options.momentum != 0) momentum_.resize(count);
   }
@@ -93,11 +93,12 @@ class Sgd final : public Optimizer {
     float* p = parameters.data();
     const float* g = gradient.data();
     if (momentum_.empty()) return update_plain(count_, k, p, g);
-    for (const Run& run : runs_) {
+    for (const Range& range : ranges_) {
       const auto kernel = options_.nesterov
-                              ? (run.corrected ? update<true, true> : update<true, false>)
-                              : (run.corrected ? update<false, true> : update<false, false>);
-      kernel(run.end - run.begin, k, p + run.begin, g + run.begin, momentum_.data() + run.begin);
+                              ? (range.corrected ? update<true, true> : update<true, false>)
+                              : (range.corrected ? update<false, true> : update<false, false>);
+      kernel(range.end - range.begin, k, p + range.begin, g + range.begin,
+             momentum_.data() + range.begin);
     }
   }
 
@@ -108,7 +109,7 @@ class Sgd final : public Optimizer {
  private:
   std::size_t count_;
   SgdOptions options_;
-  std::vector<Run> runs_;
+  std::vector<Range> ranges_;
   std::vector<float> momentum_;  // (count), or empty without momentum
 };
 

@@ -74,7 +74,7 @@ void Engine::collect(Work& work) {
 void Engine::wait() {
   if (!waiting_) {
     waiting_.emplace();
-    comm_.transfers().reset_patience();
+    comm_.transfers().reset_backoff();
   }
   comm_.transfers().progress_or_pause();
 }

@@ -42,14 +42,14 @@ std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions&
 /// Ranges of the flat buffer, cut at positions where collectives may cut, so that no value changes.
 std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor& compressor,
                                      const PlanOptions& options) {
-  std::size_t run = total;
+  std::size_t length = total;
   if (!needs_whole_slices(compressor)) {
-    const std::size_t step = run_length(compressor);
-    run = std::max<std::size_t>(1, options.bucket_bytes / sizeof(float) / step) * step;
+    const std::size_t step = segment_length(compressor);
+    length = std::max<std::size_t>(1, options.bucket_bytes / sizeof(float) / step) * step;
   }
   std::vector<FusionBucket> buckets;
-  for (std::size_t begin = 0; begin < total; begin += run) {
-    const std::size_t end = std::min(total, begin + run);
+  for (std::size_t begin = 0; begin < total; begin += length) {
+    const std::size_t end = std::min(total, begin + length);
     buckets.push_back({.begin = begin,
                        .end = end,
                        .segments = {{.slice = kWholeModel,
@@ -64,49 +64,50 @@ std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor&
   return buckets;
 }
 
-std::size_t piece_length(std::size_t total, const PlanOptions& options) {
-  if (options.piece_bytes > 0) return std::max<std::size_t>(1, options.piece_bytes / sizeof(float));
+std::size_t split_length(std::size_t total, const PlanOptions& options) {
+  if (options.split_bytes > 0) return std::max<std::size_t>(1, options.split_bytes / sizeof(float));
   // 64 KiB: 8 KiB at 4 bits; below that the cost per message is noticeable. 1 MiB: two eager chunks
-  // at 4 bits, and several pieces still fit into a core's cache.
+  // at 4 bits, and several such buckets still fit into a core's cache.
   constexpr std::size_t kLeast = 16 * 1024, kMost = 256 * 1024;
   return std::clamp(total / 16, kLeast, kMost);
 }
 
-/// The longest part of a segment that is sent in one piece [values].
-std::size_t longest_run(const codec::Segment& segment, const codec::Compressor& compressor,
-                        std::size_t piece_values) {
+/// The longest part of a segment that is sent in one bucket [values].
+std::size_t longest_segment(const codec::Segment& segment, const codec::Compressor& compressor,
+                            std::size_t split_values) {
   if (segment.compressed && needs_whole_slices(compressor)) return segment.count;
   // Raw values, too, so that owners have the same ranges of a tensor however it is cut.
-  const std::size_t step = needs_whole_slices(compressor) ? kLeastRun : run_length(compressor);
-  return std::max<std::size_t>(1, piece_values / step) * step;
+  const std::size_t step =
+      needs_whole_slices(compressor) ? kLeastSegment : segment_length(compressor);
+  return std::max<std::size_t>(1, split_values / step) * step;
 }
 
 /// From the last value to the first, the order in which buckets are sent.
-void cut_bucket(const FusionBucket& bucket, const codec::Compressor& compressor,
-                std::size_t piece_values, std::vector<FusionBucket>& pieces) {
-  FusionBucket piece;
-  piece.begin = piece.end = bucket.end;
+void split_bucket(const FusionBucket& bucket, const codec::Compressor& compressor,
+                  std::size_t split_values, std::vector<FusionBucket>& split) {
+  FusionBucket next;
+  next.begin = next.end = bucket.end;
   const auto close = [&] {
-    if (piece.segments.empty()) return;
-    std::reverse(piece.segments.begin(), piece.segments.end());
-    piece.index = static_cast<std::uint32_t>(pieces.size());
-    const std::size_t begin = piece.begin;
-    pieces.push_back(std::move(piece));
-    piece = {};
-    piece.begin = piece.end = begin;
+    if (next.segments.empty()) return;
+    std::reverse(next.segments.begin(), next.segments.end());
+    next.index = static_cast<std::uint32_t>(split.size());
+    const std::size_t begin = next.begin;
+    split.push_back(std::move(next));
+    next = {};
+    next.begin = next.end = begin;
   };
   for (std::size_t s = bucket.segments.size(); s-- > 0;) {
     const codec::Segment& segment = bucket.segments[s];
-    const std::size_t run = longest_run(segment, compressor, piece_values);
-    for (std::size_t r = (segment.count + run - 1) / run; r-- > 0;) {
+    const std::size_t length = longest_segment(segment, compressor, split_values);
+    for (std::size_t r = (segment.count + length - 1) / length; r-- > 0;) {
       codec::Segment part = segment;
-      part.first_index += r * run;
-      part.begin += r * run;
-      part.count = std::min(run, segment.count - r * run);
+      part.first_index += r * length;
+      part.begin += r * length;
+      part.count = std::min(length, segment.count - r * length);
       // A little more than requested, so that a bias is not sent alone.
-      if (piece.count() + part.count > piece_values + piece_values / 4) close();
-      piece.begin = part.begin;
-      piece.segments.push_back(part);
+      if (next.count() + part.count > split_values + split_values / 4) close();
+      next.begin = part.begin;
+      next.segments.push_back(part);
     }
   }
   close();
@@ -124,10 +125,10 @@ bool needs_whole_slices(const codec::Compressor& compressor) {
          properties.votes;
 }
 
-std::size_t run_length(const codec::Compressor& compressor) {
+std::size_t segment_length(const codec::Compressor& compressor) {
   const std::size_t granule = compressor.properties().granule;
-  EQT_CHECK(granule > 0, "{} has no runs", codec::codec_name(compressor.id()));
-  return granule * ((kLeastRun + granule - 1) / granule);
+  EQT_CHECK(granule > 0, "{} has no segments", codec::codec_name(compressor.id()));
+  return granule * ((kLeastSegment + granule - 1) / granule);
 }
 
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
@@ -136,10 +137,10 @@ std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compre
   const auto buckets = options.granularity == Granularity::layer
                            ? plan_by_layer(layout, options)
                            : plan_whole(total_count(layout), compressor, options);
-  const std::size_t piece_values = piece_length(total_count(layout), options);
-  std::vector<FusionBucket> pieces;
-  for (const FusionBucket& bucket : buckets) cut_bucket(bucket, compressor, piece_values, pieces);
-  return pieces;
+  const std::size_t split_values = split_length(total_count(layout), options);
+  std::vector<FusionBucket> split;
+  for (const FusionBucket& bucket : buckets) split_bucket(bucket, compressor, split_values, split);
+  return split;
 }
 
 }  // namespace eqt::pipeline

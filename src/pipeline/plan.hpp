@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a synchronization: fusion buckets, whose values are sent together, and the pieces in
-// which they are encoded.
+// The plan of a synchronization: which values are sent together, and in which segments they are
+// encoded.
 
 #pragma once
 
@@ -31,10 +31,10 @@ struct PlanOptions {
   Granularity granularity = Granularity::layer;
   std::size_t skip_below = 1024;  // layer: smaller and one-dimensional tensors stay raw [values]
   std::size_t bucket_bytes = std::size_t{4} << 20;  // of float32 values, at least one tensor
-  // Buckets are cut into pieces of about this many bytes of float32 values, if the codec allows it:
-  // while one piece is sent, others are encoded and decoded. 0: a sixteenth of the gradient, from
-  // 64 KiB to 1 MiB, so that also most of a small model is sent during the backward pass.
-  std::size_t piece_bytes = 0;
+  // Buckets are split into smaller ones of about this many bytes of float32 values, if the codec
+  // allows it: while one is sent, others are encoded and decoded. 0: a sixteenth of the gradient,
+  // from 64 KiB to 1 MiB, so that also most of a small model is sent during the backward pass.
+  std::size_t split_bytes = 0;
 };
 
 /// Slice number of the only range of Granularity::model.
@@ -54,11 +54,11 @@ bool needs_whole_slices(const codec::Compressor& compressor);
 
 /// The shortest ranges of raw segments into which collectives cut [values]; shorter ones would
 /// consist mostly of headers.
-inline constexpr std::size_t kLeastRun = 8192;
+inline constexpr std::size_t kLeastSegment = 8192;
 
 /// The shortest ranges into which collectives cut a slice [values]: a multiple of the codec's
 /// granule, long enough that headers add few bytes.
 /// @pre !needs_whole_slices(compressor)
-std::size_t run_length(const codec::Compressor& compressor);
+std::size_t segment_length(const codec::Compressor& compressor);
 
 }  // namespace eqt::pipeline

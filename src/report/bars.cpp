@@ -12,23 +12,23 @@
 namespace eqt::report {
 namespace {
 
-using metrics::RoomSeconds;
+using metrics::PhaseSeconds;
 
-struct Room {
+struct Phase {
   const char* name;
-  double RoomSeconds::*seconds;
+  double PhaseSeconds::*seconds;
 };
 
 // In an order that gives neighbours very different colours.
-constexpr std::array kRooms = {
-    Room{"compute", &RoomSeconds::compute},   Room{"encode", &RoomSeconds::encode},
-    Room{"transfer", &RoomSeconds::transfer}, Room{"decode", &RoomSeconds::decode},
-    Room{"update", &RoomSeconds::update},     Room{"data", &RoomSeconds::data},
+constexpr std::array kPhases = {
+    Phase{"compute", &PhaseSeconds::compute},   Phase{"encode", &PhaseSeconds::encode},
+    Phase{"transfer", &PhaseSeconds::transfer}, Phase{"decode", &PhaseSeconds::decode},
+    Phase{"update", &PhaseSeconds::update},     Phase{"data", &PhaseSeconds::data},
 };
 
 struct Row {
   std::string label;
-  std::array<double, kRooms.size()> seconds{};
+  std::array<double, kPhases.size()> seconds{};
 };
 
 std::vector<Row> rows_of(const std::vector<Group>& groups) {
@@ -36,9 +36,9 @@ std::vector<Row> rows_of(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     Row row{group.label};
     double sum = 0;
-    for (std::size_t i = 0; i < kRooms.size(); ++i) {
+    for (std::size_t i = 0; i < kPhases.size(); ++i) {
       const Spread spread = group.spread(
-          [&](const Run& run) { return Figure(run.outcome.step_seconds.*kRooms[i].seconds); });
+          [&](const Run& run) { return Figure(run.outcome.step_seconds.*kPhases[i].seconds); });
       row.seconds[i] = spread.mean;
       sum += spread.mean;
     }
@@ -57,19 +57,19 @@ std::string describe(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
     text += fmt::format("{}{}: ", text.empty() ? "" : "; ", row.label);
-    for (std::size_t i = 0; i < kRooms.size(); ++i)
-      text += fmt::format("{}{} {:.3g} s", i == 0 ? "" : ", ", kRooms[i].name, row.seconds[i]);
+    for (std::size_t i = 0; i < kPhases.size(); ++i)
+      text += fmt::format("{}{} {:.3g} s", i == 0 ? "" : ", ", kPhases[i].name, row.seconds[i]);
   }
   return text;
 }
 
-void draw_rooms(const std::vector<Group>& groups, Drawings& drawings) {
+void draw_phases(const std::vector<Group>& groups, Drawings& drawings) {
   const std::vector<Row> rows = rows_of(groups);
   if (rows.empty()) {
-    drawings.left_out.push_back("No plot of time by room: no run finished an epoch.");
+    drawings.left_out.push_back("No plot of time by phase: no run finished an epoch.");
     return;
   }
-  const std::string title = "Seconds of a step by room";
+  const std::string title = "Seconds of a step by phase";
   std::string data;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     double sum = 0;
@@ -79,13 +79,13 @@ void draw_rooms(const std::vector<Group>& groups, Drawings& drawings) {
     data += "\n";
   }
   std::string bars;
-  for (std::size_t i = 0; i < kRooms.size(); ++i)
+  for (std::size_t i = 0; i < kPhases.size(); ++i)
     bars += fmt::format(
         "{}$d using {}:1:{}:{}:($1-0.36):($1+0.36) with boxxyerror fs solid noborder lc rgb '{}' "
         "title \"{}\"",
-        i == 0 ? "" : ", \\\n", i + 2, i + 2, i + 3, colour(i), kRooms[i].name);
-  drawings.all.push_back({"seconds-by-room", title,
-                          "Mean seconds of a step, of the slowest rank in each room; transfer is "
+        i == 0 ? "" : ", \\\n", i + 2, i + 2, i + 3, colour(i), kPhases[i].name);
+  drawings.all.push_back({"seconds-by-phase", title,
+                          "Mean seconds of a step, of the slowest rank in each phase; transfer is "
                           "what is not hidden behind computing. " +
                               describe(rows) + ".",
                           frame(title, "seconds per step", "") + bar_rows(labels_of(rows)) +
@@ -118,7 +118,7 @@ void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
 }  // namespace
 
 void draw_bars(const std::vector<Group>& groups, Drawings& drawings) {
-  draw_rooms(groups, drawings);
+  draw_phases(groups, drawings);
   draw_bits(groups, drawings);
 }
 

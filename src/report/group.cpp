@@ -21,9 +21,9 @@ constexpr const char* kState = "state";  // not a config key: the epochs that a 
 bool is_irrelevant(std::string_view key) {
   constexpr std::array<std::string_view, 5> kKeys = {"name", "seed", "data.path", "train.paranoid",
                                                      "synchronization.timeout_seconds"};
-  constexpr std::array<std::string_view, 2> kRooms = {"output.", "checkpoint."};
-  const auto begins = [&](std::string_view room) { return key.starts_with(room); };
-  return std::ranges::find(kKeys, key) != kKeys.end() || std::ranges::any_of(kRooms, begins);
+  constexpr std::array<std::string_view, 2> kSections = {"output.", "checkpoint."};
+  const auto begins = [&](std::string_view section) { return key.starts_with(section); };
+  return std::ranges::find(kKeys, key) != kKeys.end() || std::ranges::any_of(kSections, begins);
 }
 
 /// "finished", or the last epoch.

@@ -7,18 +7,18 @@
 namespace eqt::report {
 namespace {
 
-using metrics::RoomSeconds;
+using metrics::PhaseSeconds;
 
-constexpr std::array kRooms = {&RoomSeconds::data,     &RoomSeconds::compute, &RoomSeconds::encode,
-                               &RoomSeconds::transfer, &RoomSeconds::decode,  &RoomSeconds::update,
-                               &RoomSeconds::total};
+constexpr std::array kRooms = {
+    &PhaseSeconds::data,   &PhaseSeconds::compute, &PhaseSeconds::encode, &PhaseSeconds::transfer,
+    &PhaseSeconds::decode, &PhaseSeconds::update,  &PhaseSeconds::total};
 
 /// Seconds of the mean step over all epochs.
-RoomSeconds step_seconds_of(const Run& run) {
-  RoomSeconds sums;
+PhaseSeconds step_seconds_of(const Run& run) {
+  PhaseSeconds sums;
   for (const Epoch& epoch : run.epochs) sums += epoch.seconds;
   const double steps = run.epochs.empty() ? 0 : static_cast<double>(run.epochs.back().step);
-  for (double RoomSeconds::*room : kRooms) sums.*room = steps > 0 ? sums.*room / steps : 0;
+  for (double PhaseSeconds::*room : kRooms) sums.*room = steps > 0 ? sums.*room / steps : 0;
   return sums;
 }
 

@@ -67,17 +67,17 @@ double number_or_nan(Figure figure) {
   return figure.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-metrics::RoomSeconds seconds_of(const Members& record) {
+metrics::PhaseSeconds seconds_of(const Members& record) {
   const Members seconds = record.inside("seconds");
-  metrics::RoomSeconds rooms;
-  rooms.data = number_or_nan(seconds.figure("data"));
-  rooms.compute = number_or_nan(seconds.figure("compute"));
-  rooms.encode = number_or_nan(seconds.figure("encode"));
-  rooms.transfer = number_or_nan(seconds.figure("transfer"));
-  rooms.decode = number_or_nan(seconds.figure("decode"));
-  rooms.update = number_or_nan(seconds.figure("update"));
-  rooms.total = number_or_nan(seconds.figure("total"));
-  return rooms;
+  metrics::PhaseSeconds phases;
+  phases.data = number_or_nan(seconds.figure("data"));
+  phases.compute = number_or_nan(seconds.figure("compute"));
+  phases.encode = number_or_nan(seconds.figure("encode"));
+  phases.transfer = number_or_nan(seconds.figure("transfer"));
+  phases.decode = number_or_nan(seconds.figure("decode"));
+  phases.update = number_or_nan(seconds.figure("update"));
+  phases.total = number_or_nan(seconds.figure("total"));
+  return phases;
 }
 
 Epoch epoch_of(const Members& record) {
@@ -240,16 +240,16 @@ class RecordReader {
   bool has_run_ = false;
 };
 
-/// Reads the settings of a sweep that are not in the config, from the recipe next to the run
+/// Reads the settings of a sweep that are not in the config, from the scheme next to the run
 /// folder.
 void read_recipe(const fs::path& folder, Run& run) {
   fs::path name = folder;
   if (name.filename().empty()) name = name.parent_path();
-  const std::string text = read_document(name.string() + ".recipe.json");
+  const std::string text = read_document(name.string() + ".scheme.json");
   if (text.empty()) return;
-  const Json recipe = parse_lenient(text).first;
-  if (recipe.is_object() && recipe.contains("link") && recipe["link"].is_string())
-    run.settings["link.rate"] = visible(recipe["link"].get<std::string>());
+  const Json scheme = parse_lenient(text).first;
+  if (scheme.is_object() && scheme.contains("link") && scheme["link"].is_string())
+    run.settings["link.rate"] = visible(scheme["link"].get<std::string>());
 }
 
 }  // namespace

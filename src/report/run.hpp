@@ -20,8 +20,8 @@ struct Epoch {
   Figure images_per_second, compression_ratio, bits_per_value;
   Figure quantization_variance, mean_quantization_variance;  // of a rank's message, of the mean
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance;
-  metrics::RoomSeconds seconds;  // summed over the epoch, maximum over ranks
-  std::uint64_t sent_bytes = 0;  // of all ranks
+  metrics::PhaseSeconds seconds;  // summed over the epoch, maximum over ranks
+  std::uint64_t sent_bytes = 0;   // of all ranks
 };
 
 /// The outcome of a run, from its summary, or so far, from its epochs.
@@ -32,8 +32,8 @@ struct Outcome {
   Figure quantization_variance, mean_quantization_variance;
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance, peak_rss_mib;
   Figure paper_sent_bytes_per_node;
-  metrics::RoomSeconds step_seconds;  // mean step [seconds]
-  std::uint64_t sent_bytes = 0;       // of all ranks
+  metrics::PhaseSeconds step_seconds;  // mean step [seconds]
+  std::uint64_t sent_bytes = 0;        // of all ranks
   std::string parameter_hash;
 };
 

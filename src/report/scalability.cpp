@@ -14,7 +14,7 @@
 namespace eqt::report {
 namespace {
 
-using metrics::RoomSeconds;
+using metrics::PhaseSeconds;
 using Type = Column::Type;
 constexpr Digits kSeconds{-1, 4}, kMinutes{2}, kRatio{2};
 constexpr const char* kBaseline = "SGD";
@@ -25,13 +25,13 @@ struct Row {
   int boards;
   const PublishedRow* published = nullptr;
 
-  Spread seconds(double RoomSeconds::*room) const {
+  Spread seconds(double PhaseSeconds::*room) const {
     return group->spread([&](const Run& run) {
       return Figure(run.outcome.steps > 0 ? Figure(run.outcome.step_seconds.*room) : Figure());
     });
   }
   Figure total() const {
-    const Spread spread = seconds(&RoomSeconds::total);
+    const Spread spread = seconds(&PhaseSeconds::total);
     return spread.known > 0 ? Figure(spread.mean) : Figure();
   }
 };
@@ -100,9 +100,9 @@ Figure published_against_baseline(const PublishedRow& row) {
 std::vector<Cell> cells_of(const Row& row, const Row* before, const std::vector<Row>& rows) {
   std::vector<Cell> cells = {text_cell(row.network), text_cell(row.shown_scheme),
                              number_cell(row.boards, {0})};
-  for (double RoomSeconds::*room :
-       {&RoomSeconds::compute, &RoomSeconds::encode, &RoomSeconds::decode, &RoomSeconds::transfer,
-        &RoomSeconds::total})
+  for (double PhaseSeconds::*room :
+       {&PhaseSeconds::compute, &PhaseSeconds::encode, &PhaseSeconds::decode,
+        &PhaseSeconds::transfer, &PhaseSeconds::total})
     cells.push_back(spread_cell(row.seconds(room), kSeconds));
   cells.push_back(number_cell(change_of(row, before), kSeconds));
   cells.push_back(number_cell(against_baseline(row, rows), kRatio));
@@ -138,7 +138,7 @@ Table scalability_table(const std::vector<Group>& groups) {
               {},
               {"Cp computing, En encoding, De decoding (published: part of another column), Tx "
                "waiting for the network, T all of it, Sp what more boards changed in T (negative: "
-               "faster). Seconds are of the slowest rank in each room, T also holds data and "
+               "faster). Seconds are of the slowest rank in each phase, T also holds data and "
                "update. Published values stand beside the same network, scheme and number of "
                "boards."}};
   const std::vector<Row> rows = rows_of(groups);

@@ -42,7 +42,7 @@ std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, c
       {.granularity = config.compressor.granularity,
        .skip_below = config.compressor.skip_below,
        .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib),
-       .piece_bytes = config.synchronization.collective->piece_bytes});
+       .split_bytes = config.synchronization.collective->split_bytes});
 }
 
 config::RunConfig settled_config(const config::RunConfig& config,

@@ -15,8 +15,8 @@ namespace eqt::setup {
 namespace {
 
 using collective::Candidate;
+using collective::CollectiveCost;
 using collective::CollectiveRow;
-using collective::CostCard;
 using collective::Machine;
 using pipeline::FusionBucket;
 using Plan = std::vector<FusionBucket>;
@@ -31,9 +31,9 @@ constexpr double kTie = 0.10;
 constexpr int kMostQuantisations = 2;
 
 /// One way to run this plan.
-struct Contender {
+struct CostedCollective {
   Entry<CollectiveRow> collective;
-  CostCard card;
+  CollectiveCost cost;
   std::size_t slots = 1;
   double seconds = 0;  // for the whole plan, on the reference machine
 };
@@ -70,49 +70,52 @@ std::unique_ptr<collective::Collective> try_to_make(const config::RunConfig& con
 /// Leaves out a candidate if another one quantises less often and sends no more bytes, in total and
 /// between hosts: two ranks send each other as much by allgather as by scatter-reduce, which
 /// quantises twice.
-void drop_dominated(std::vector<Contender>& all, const Machine& machine) {
-  std::vector<Contender> kept;
+void drop_dominated(std::vector<CostedCollective>& all, const Machine& machine) {
+  std::vector<CostedCollective> kept;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const CostCard& card = all[i].card;
-    const bool dominated = std::ranges::any_of(all, [&](const Contender& other) {
-      return other.card.quantisations < card.quantisations &&
-             other.card.sent_bytes <= card.sent_bytes &&
-             collective::abroad_bytes(other.card, machine) <=
-                 collective::abroad_bytes(card, machine);
+    const CollectiveCost& cost = all[i].cost;
+    const bool dominated = std::ranges::any_of(all, [&](const CostedCollective& other) {
+      return other.cost.quantisations < cost.quantisations &&
+             other.cost.sent_bytes <= cost.sent_bytes &&
+             collective::between_hosts_bytes(other.cost, machine) <=
+                 collective::between_hosts_bytes(cost, machine);
     });
     // Equal candidates cannot be distinguished: for two ranks, recursive doubling is allgather.
-    const bool twin = std::any_of(kept.begin(), kept.end(),
-                                  [&](const Contender& other) { return other.card == card; });
-    if (!dominated && !twin) kept.push_back(all[i]);
+    const bool repeated = std::any_of(kept.begin(), kept.end(), [&](const CostedCollective& other) {
+      return other.cost == cost;
+    });
+    if (!dominated && !repeated) kept.push_back(all[i]);
   }
   all = std::move(kept);
 }
 
 /// In the order of preference: the static choice, then fewer quantisations and rounds first.
-std::vector<Contender> contenders(const config::RunConfig& config, comm::Communicator& comm,
-                                  const codec::Compressor& compressor, bool remembers,
-                                  const Plan& plan, const Machine& machine, int hosts) {
+std::vector<CostedCollective> costed_collectives(const config::RunConfig& config,
+                                                 comm::Communicator& comm,
+                                                 const codec::Compressor& compressor,
+                                                 bool remembers, const Plan& plan,
+                                                 const Machine& machine, int hosts) {
   const collective::Volume volume = collective::volume_of(compressor, plan, comm.size(), hosts);
   const bool lossless = compressor.properties().lossless;
-  std::vector<Contender> found;
+  std::vector<CostedCollective> found;
   for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
     if (row->is_candidate != nullptr && !row->is_candidate(comm.size(), hosts)) continue;
-    const auto card = collective::cost_card(*row, volume);
-    if (!card || (!lossless && card->quantisations > kMostQuantisations)) continue;
+    const auto cost = collective::collective_cost(*row, volume);
+    if (!cost || (!lossless && cost->quantisations > kMostQuantisations)) continue;
     const auto made = try_to_make(with_collective(config, *row), comm, compressor, remembers, plan);
     if (made != nullptr)
-      found.push_back({.collective = row, .card = *card, .slots = made->slots()});
+      found.push_back({.collective = row, .cost = *cost, .slots = made->slots()});
   }
   drop_dominated(found, machine);
   const Entry<CollectiveRow> first =
       collective::choose_collective(compressor, plan.front().end, comm.size());
-  std::ranges::stable_sort(found, {}, [&](const Contender& c) {
-    return std::tuple(!(c.collective == first), c.card.quantisations, c.card.rounds);
+  std::ranges::stable_sort(found, {}, [&](const CostedCollective& c) {
+    return std::tuple(!(c.collective == first), c.cost.quantisations, c.cost.rounds);
   });
   return found;
 }
 
-std::string note_on(std::span<const Contender> all, std::size_t chosen) {
+std::string note_on(std::span<const CostedCollective> all, std::size_t chosen) {
   std::string others;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i == chosen) continue;
@@ -127,9 +130,10 @@ std::string note_on(std::span<const Contender> all, std::size_t chosen) {
 }  // namespace
 
 int equal_hosts(comm::Communicator& comm) {
-  const auto mates = comm.allgather(std::uint64_t{comm.ranks_on_this_host().size()});
-  const bool equal = std::ranges::all_of(mates, [&](auto count) { return count == mates[0]; });
-  return equal ? comm.size() / static_cast<int>(mates[0]) : 0;
+  const auto per_host = comm.allgather(std::uint64_t{comm.ranks_on_this_host().size()});
+  const bool equal =
+      std::ranges::all_of(per_host, [&](auto count) { return count == per_host[0]; });
+  return equal ? comm.size() / static_cast<int>(per_host[0]) : 0;
 }
 
 std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
@@ -137,16 +141,17 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
                                            const codec::Compressor& compressor, bool remembers,
                                            const Plan& plan) {
   if (!(config.synchronization.collective == collective::kAutomatic) || comm.size() == 1) return {};
-  std::vector<Contender> found;
+  std::vector<CostedCollective> found;
   const int equal = equal_hosts(comm);
   const Machine machine = reference_machine(comm.size(), comm.host_count());
-  comm.agree_after(
-      [&] { found = contenders(config, comm, compressor, remembers, plan, machine, equal); });
+  comm.agree_after([&] {
+    found = costed_collectives(config, comm, compressor, remembers, plan, machine, equal);
+  });
   if (found.size() < 2) return {};
 
   std::vector<Candidate> candidates;
-  for (Contender& c : found) {
-    c.seconds = collective::predict_seconds(c.card, machine, plan.size(), c.slots);
+  for (CostedCollective& c : found) {
+    c.seconds = collective::predict_seconds(c.cost, machine, plan.size(), c.slots);
     candidates.push_back({std::string(c.collective->name), c.seconds});
   }
   // Within one host no link is slow, so the static choice is taken.

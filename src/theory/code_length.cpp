@@ -192,7 +192,7 @@ ExpectedBits expected_bits(const LevelScheme& scheme, std::span<const float> buc
   return bits;
 }
 
-ExpectedBits expected_bits_of_run(const LevelScheme& scheme, std::span<const float> values) {
+ExpectedBits expected_bits_of_segment(const LevelScheme& scheme, std::span<const float> values) {
   ExpectedBits all;
   each_bucket(values, scheme.bucket_size,
               [&](std::span<const float> bucket) { all += expected_bits(scheme, bucket); });

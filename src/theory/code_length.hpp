@@ -45,7 +45,7 @@ struct ExpectedBits {
 ExpectedBits expected_bits(const LevelScheme& scheme, std::span<const float> bucket);
 
 /// Over the consecutive buckets of a segment.
-ExpectedBits expected_bits_of_run(const LevelScheme& scheme, std::span<const float> values);
+ExpectedBits expected_bits_of_segment(const LevelScheme& scheme, std::span<const float> values);
 
 /// Shares of the indices 0 ... n in a bucket, in expectation.
 std::vector<double> index_shares(const LevelScheme& scheme, std::span<const float> bucket);

@@ -114,8 +114,8 @@ double paper_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm
                        all.muls * (low ? costs.mul8 : costs.mul32));
 }
 
-HonestEnergy honest_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
-                           Precision precision, const OperationCosts& costs) {
+StepEnergy step_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                       Precision precision, const OperationCosts& costs) {
   const OperationCounts counts =
       count_operations(shape, batch, phase, norm, precision, Accounting::physical);
   const bool low = precision == Precision::int8, training = phase == Phase::training;
@@ -126,7 +126,7 @@ HonestEnergy honest_energy(const NetworkShape& shape, int batch, Phase phase, Ra
     return low ? kPicojoule * (part.adds * costs.add_int32 + part.muls * costs.mul8)
                : float32(part);
   };
-  HonestEnergy energy;
+  StepEnergy energy;
   energy.forward = products(counts.forward);
   energy.backward = products(counts.input_gradient) + float32(counts.weight_gradient);
   energy.normalisation = float32(counts.normalisation);

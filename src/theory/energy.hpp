@@ -60,7 +60,7 @@ double paper_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm
 /// not), and so are normalisation and the update; quantising reads float32. Memory: in each pass
 /// every layer reads its input and weights from DRAM and writes its output once; caches would lower
 /// that.
-struct HonestEnergy {
+struct StepEnergy {
   double forward = 0, backward = 0, normalisation = 0, quantisation = 0, other = 0, update = 0;
   double memory = 0;
   double arithmetic() const {
@@ -68,7 +68,7 @@ struct HonestEnergy {
   }
   double total() const { return arithmetic() + memory; }
 };
-HonestEnergy honest_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
-                           Precision precision, const OperationCosts& costs = {});
+StepEnergy step_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
+                       Precision precision, const OperationCosts& costs = {});
 
 }  // namespace eqt::theory

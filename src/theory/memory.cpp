@@ -73,15 +73,15 @@ double paper_memory(const NetworkShape& shape, int batch, Phase phase, RangeNorm
   return (outputs + input) / (low ? 4 : 1) + kCopies * parameters;
 }
 
-HonestMemory honest_memory(const NetworkShape& shape, int batch, Phase phase, Precision precision,
-                           int copies) {
+PeakMemory peak_memory(const NetworkShape& shape, int batch, Phase phase, Precision precision,
+                       int copies) {
   const bool low = precision == Precision::int8;
   const double bytes = low ? 1 : kFloatBytes;  // of an activation
   const double flat = kFloatBytes * static_cast<double>(shape.parameters) / kMebibyte;
   const auto activations = [&](std::uint64_t values) {
     return bytes * batch * static_cast<double>(values) / kMebibyte;
   };
-  HonestMemory memory;
+  PeakMemory memory;
   const std::uint64_t largest = largest_layer(shape);
   if (phase == Phase::inference) {
     memory.parameters = low ? flat / 4 : flat;

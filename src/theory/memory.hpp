@@ -25,7 +25,7 @@ double paper_memory(const NetworkShape& shape, int batch, Phase phase, RangeNorm
                     Precision precision);
 
 /// The memory at the peak of a training step or an inference [MiB].
-struct HonestMemory {
+struct PeakMemory {
   double parameters = 0;   // weights in float32; with 8 bits a second copy for computing
   double gradient = 0;     // float32
   double optimizer = 0;    // momentum, float32
@@ -38,7 +38,7 @@ struct HonestMemory {
 };
 
 /// @param copies of the parameters that the algorithm keeps: 2 for CHOCO
-HonestMemory honest_memory(const NetworkShape& shape, int batch, Phase phase, Precision precision,
-                           int copies);
+PeakMemory peak_memory(const NetworkShape& shape, int batch, Phase phase, Precision precision,
+                       int copies);
 
 }  // namespace eqt::theory

@@ -44,7 +44,7 @@ class AsynchronousGossip final : public Synchronizer {
   SyncResult finish() override { return {}; }
 
   SyncResult after_update(float) override {
-    p_.model.trade(p_.parameters);
+    p_.model.synchronize(p_.parameters);
     progress_.end_step();
     rethrow();
     ++step_;
@@ -76,7 +76,7 @@ class AsynchronousGossip final : public Synchronizer {
     progress_.close_epoch();
     background_.finish();
     exchanging_ = false;
-    p_.model.trade(p_.parameters);
+    p_.model.synchronize(p_.parameters);
     SyncResult last = result();
     std::string note = agree_on_steps();
     if (p_.comm.rank() == 0) last.note = std::move(note);

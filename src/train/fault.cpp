@@ -175,14 +175,14 @@ bool fits(const Fault& fault, Place place) {
 
 bool MessageFaults::sends(Rank) { return !dropping_; }
 
-std::optional<std::vector<std::byte>> MessageFaults::replacement(std::span<const std::byte> piece,
-                                                                 Rank to) {
+std::optional<std::vector<std::byte>> MessageFaults::replacement(
+    std::span<const std::byte> fragment, Rank to) {
   const Next next = next_;
   // What MPI moves by itself can be changed, not cut.
   const bool waits = next == Next::truncate && to == kAllRanks;
-  if (next == Next::whole || waits || piece.empty()) return std::nullopt;
+  if (next == Next::whole || waits || fragment.empty()) return std::nullopt;
   next_ = Next::whole;
-  std::vector<std::byte> other(piece.begin(), piece.end());
+  std::vector<std::byte> other(fragment.begin(), fragment.end());
   if (next == Next::truncate) other.pop_back();
   // Far behind the headers, where only a sum over all bytes can tell.
   if (next == Next::flip) other[other.size() / 4 * 3] ^= std::byte{0x10};

@@ -26,7 +26,7 @@ class MessageFaults final : public comm::SendHook {
   void drop_all() noexcept { dropping_ = true; }             // from now on
 
   bool sends(Rank to) override;
-  std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> piece,
+  std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> fragment,
                                                     Rank to) override;
 
  private:

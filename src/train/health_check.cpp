@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kSeconds = 0.5;  // between two reports
 constexpr double kMostSteps = 1000;
-constexpr StepId kPatience = 4;  // intervals until ranks meet for the report's sake
+constexpr StepId kIdleIntervals = 4;  // intervals until ranks meet for the report's sake
 
 /// A rank or nothing, coded so that the maximum over ranks tells whether there is one.
 double number_of(bool any, Rank rank) { return any ? rank + 1.0 : 0.0; }
@@ -26,7 +26,7 @@ HealthCheck::HealthCheck(comm::Communicator& comm, bool every_step)
 
 bool HealthCheck::is_due(bool meets) const noexcept {
   if (every_step_) return true;
-  return since_ + 1 >= (meets ? interval_ : kPatience * interval_);
+  return since_ + 1 >= (meets ? interval_ : kIdleIntervals * interval_);
 }
 
 HealthStatus HealthCheck::after_step(double step_seconds, bool meets, const HealthReport& report) {

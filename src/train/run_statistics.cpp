@@ -282,12 +282,12 @@ metrics::Summary RunStatistics::summary() {
   summary.test_accuracy = accuracy_;
   summary.best_test_accuracy = best_accuracy_;
   summary.images_per_second = images_per_second(run_.steps, slowest_.total);
-  using Room = double metrics::RoomSeconds::*;
-  for (const Room room :
-       {&metrics::RoomSeconds::data, &metrics::RoomSeconds::compute, &metrics::RoomSeconds::encode,
-        &metrics::RoomSeconds::transfer, &metrics::RoomSeconds::decode,
-        &metrics::RoomSeconds::update, &metrics::RoomSeconds::total}) {
-    summary.epoch_seconds.*room = slowest_.*room / static_cast<double>(epochs_);
+  using Phase = double metrics::PhaseSeconds::*;
+  for (const Phase phase : {&metrics::PhaseSeconds::data, &metrics::PhaseSeconds::compute,
+                            &metrics::PhaseSeconds::encode, &metrics::PhaseSeconds::transfer,
+                            &metrics::PhaseSeconds::decode, &metrics::PhaseSeconds::update,
+                            &metrics::PhaseSeconds::total}) {
+    summary.epoch_seconds.*phase = slowest_.*phase / static_cast<double>(epochs_);
   }
   summary.sent_bytes = static_cast<std::uint64_t>(run_.sent_bytes);
   summary.received_bytes = static_cast<std::uint64_t>(run_.received_bytes);

@@ -69,7 +69,7 @@ class RunStatistics {
     StepId steps = 0;       // added up over ranks
     double mean_steps = 0;  // of a rank
     double loss = 0;        // likewise
-    metrics::RoomSeconds seconds;
+    metrics::PhaseSeconds seconds;
     double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
     double encoded_bytes = 0, encoded_values = 0;
     double variance = 0, variance_count = 0;
@@ -98,7 +98,7 @@ class RunStatistics {
   metrics::ReplicasRecord note_assessment(const Assessment& assessment);
   void choose_flush_interval(double step_seconds);
   void count_other_bytes(metrics::Summary& summary);
-  metrics::RoomSeconds slowest(const metrics::RoomSeconds& seconds);
+  metrics::PhaseSeconds slowest(const metrics::PhaseSeconds& seconds);
   std::optional<double> mean_variance(const Totals& totals);
   double images_per_second(StepId steps, double seconds) const;
 
@@ -112,7 +112,7 @@ class RunStatistics {
   Totals epoch_, run_;
   double sent_before_start_ = 0;  // by all ranks of an earlier process, which a checkpoint knows of
   Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not in it yet
-  metrics::RoomSeconds slowest_;  // summed over epochs
+  metrics::PhaseSeconds slowest_;  // summed over epochs
   std::uint64_t epochs_ = 0;
   double train_loss_ = 0;  // of the last epoch
   std::optional<double> accuracy_, best_accuracy_;

@@ -12,11 +12,11 @@
 namespace eqt::train {
 namespace {
 
-std::array<double, 7> in_order(const metrics::RoomSeconds& s) {
+std::array<double, 7> in_order(const metrics::PhaseSeconds& s) {
   return {s.data, s.compute, s.encode, s.transfer, s.decode, s.update, s.total};
 }
 
-metrics::RoomSeconds from_order(const std::array<double, 7>& all) {
+metrics::PhaseSeconds from_order(const std::array<double, 7>& all) {
   return {.data = all[0],
           .compute = all[1],
           .encode = all[2],
@@ -26,7 +26,7 @@ metrics::RoomSeconds from_order(const std::array<double, 7>& all) {
           .total = all[6]};
 }
 
-void visit_seconds(StateVisitor& visitor, Across across, metrics::RoomSeconds& s) {
+void visit_seconds(StateVisitor& visitor, Across across, metrics::PhaseSeconds& s) {
   std::array<double, 7> all = in_order(s);
   visitor.doubles("seconds", all, across);
   s = from_order(all);
@@ -107,7 +107,7 @@ void RunStatistics::visit_results(StateVisitor& visitor) {
   if (!std::isnan(nodes[0])) replicas_.node_test_accuracy = std::move(nodes);
 }
 
-metrics::RoomSeconds RunStatistics::slowest(const metrics::RoomSeconds& s) {
+metrics::PhaseSeconds RunStatistics::slowest(const metrics::PhaseSeconds& s) {
   std::array<double, 7> all = in_order(s);
   comm_.allreduce_max(all);
   return from_order(all);

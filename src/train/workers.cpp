@@ -27,7 +27,7 @@ class Workers::Keeper final : public StateVisitor {
     if (across != Across::same) move(values, own_.numbers, numbers_);
   }
   void placed(std::string_view name, std::span<float>,
-              const std::function<std::vector<PlacedRun>()>&) override {
+              const std::function<std::vector<SliceRange>()>&) override {
     fail(Kind::bug, "{}: a replica is not placed", name);
   }
   bool restores() const noexcept override { return restores_; }
@@ -69,7 +69,7 @@ void Workers::select(Rank worker) {
     replica_.visit_state(comes, Across::same);
   }
   selected_ = worker;
-  replica_.play_rank(worker);
+  replica_.set_rank(worker);
 }
 
 const data::Batch& Workers::next_batch() {

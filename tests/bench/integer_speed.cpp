@@ -61,23 +61,24 @@ std::vector<Subject> subjects() {
   return all;
 }
 
-/// One piece of 1 MiB, repeatedly, on one thread.
+/// One fusion bucket of 1 MiB, repeatedly, on one thread.
 void measure_passes(const Subject& subject) {
   constexpr std::size_t kCount = std::size_t{1} << 18;
   constexpr std::uint32_t kRanks = 4;
   const codec::IntegerMessages messages(subject.compressor->integer_codec(), kRanks);
   const auto values = test::gaussian(kCount, {.run_seed = 1});
-  const std::vector<codec::IntegerRun> runs = {{.segment = {.count = kCount}}};
-  std::vector<float> scales(messages.scale_count(runs[0].segment)), mean(kCount);
-  std::vector<std::byte> codes(messages.codes_bytes(runs)), sums(messages.sums_bytes(runs));
-  const double find = median_seconds([&] { messages.find_scales(runs, values, scales); });
+  const std::vector<codec::ScaledSegment> segments = {{.segment = {.count = kCount}}};
+  std::vector<float> scales(messages.scale_count(segments[0].segment)), mean(kCount);
+  std::vector<std::byte> codes(messages.codes_bytes(segments)), sums(messages.sums_bytes(segments));
+  const double find = median_seconds([&] { messages.find_scales(segments, values, scales); });
   const codec::MessageContext context = {.density = {}, .scales = {}};
   const double write = median_seconds([&] {
-    messages.write_codes(runs, values, {scales, scales}, context, codes);
+    messages.write_codes(segments, values, {scales, scales}, context, codes);
   });
   const std::vector<std::span<const std::byte>> frames(kRanks, codes);
-  const double add = median_seconds([&] { messages.add_codes(frames, runs, 0, 0, sums); });
-  const double read = median_seconds([&] { messages.read_sums(sums, runs, scales, 0, 0, mean); });
+  const double add = median_seconds([&] { messages.add_codes(frames, segments, 0, 0, sums); });
+  const double read =
+      median_seconds([&] { messages.read_sums(sums, segments, scales, 0, 0, mean); });
   std::vector<std::int8_t> a(kCount, 1), b(kCount, 1);
   const double plain = median_seconds([&] { codec::add_codes(a, std::span(b)); });
   const double gb = kCount * sizeof(float) / 1e9;

@@ -93,7 +93,7 @@ assert groups["float32"]["figures"]["sent_bytes_per_rank"]["mean"] == runs[0]["s
 assert {run["seed"] for run in groups["float32"]["runs"]} == {"1", "2"}
 PY
 if command -v gnuplot >/dev/null; then
-  [[ -s $report/seconds-by-room.svg && -s $report/bits-per-value.png ]] || wrong "plots are missing"
+  [[ -s $report/seconds-by-phase.svg && -s $report/bits-per-value.png ]] || wrong "plots are missing"
   ! command -v xmllint >/dev/null || xmllint --noout "$report"/*.svg || wrong "a plot is no XML"
 fi
 

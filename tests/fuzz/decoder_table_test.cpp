@@ -14,7 +14,7 @@ namespace {
 using namespace eqt;
 
 /// Decodes by the payload's first byte: what it says goes wrong.
-class Misbehaving final : public codec::Compressor {
+class MisbehavingCodec final : public codec::Compressor {
  public:
   codec::CodecId id() const noexcept override { return codec::CodecId::none; }
   std::uint8_t format_version() const noexcept override { return 1; }
@@ -52,7 +52,7 @@ class Misbehaving final : public codec::Compressor {
 
 TEST_CASE("the check of hostile bytes sees what a decoder does", "[fuzz]") {
   using test::DecodeResult;
-  test::Decoder decoder{"misbehaving", std::make_unique<Misbehaving>(), true};
+  test::Decoder decoder{"misbehaving", std::make_unique<MisbehavingCodec>(), true};
   Workspace workspace;
   const auto result = [&](char what) {
     const auto byte = static_cast<std::byte>(what);

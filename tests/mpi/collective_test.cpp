@@ -45,7 +45,7 @@ extern "C" int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatyp
 
 namespace {
 
-/// Tensors around every width that matters: one value, one-dimensional, below and above a run.
+/// Tensors around every width that matters: one value, one-dimensional, below and above a segment.
 Layout test_layout() {
   return test::layout_of(
       {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {10}});
@@ -155,9 +155,9 @@ TEST_CASE("mpi-allreduce is one blocking call of MPI_Allreduce a bucket", "[coll
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::layout_of({{600, 1000}, {1000}, {400, 1000}});
   const auto none = codec::make_compressor("none");
-  // The largest bucket and piece that there are: the whole gradient at once.
+  // The largest fusion bucket that there is: the whole gradient at once.
   const auto plan = pipeline::plan_buckets(
-      layout, *none, {.bucket_bytes = std::size_t{64} << 20, .piece_bytes = std::size_t{64} << 20});
+      layout, *none, {.bucket_bytes = std::size_t{64} << 20, .split_bytes = std::size_t{64} << 20});
   REQUIRE(plan.size() == 1);
   const auto collective = make_mpi_allreduce(comm);
   g_blocking.clear();
@@ -212,15 +212,15 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
       std::vector<std::uint64_t> hashes;
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
         const auto plan = pipeline::plan_buckets(layout, *compressor,
-                                                 {.bucket_bytes = bytes, .piece_bytes = bytes});
+                                                 {.bucket_bytes = bytes, .split_bytes = bytes});
         const auto collective = scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                                          : make_allgather(comm, *compressor, plan);
         hashes.push_back(test::hash_of(run(comm, *collective, plan, total_count(layout)).values));
       }
       INFO(name << (scatters ? " scatter-reduce" : " allgather"));
-      // The owner adds its own values exactly, so with several buckets only the deal of runs may
-      // not move; it is the same because runs are dealt over the whole model in the order of
-      // travel.
+      // The owner adds its own values exactly, so with several buckets only the deal of segments
+      // may not move; it is the same because segments are dealt over the whole model in the order
+      // of travel.
       CHECK(hashes[0] == hashes[1]);
       CHECK(hashes[0] == hashes[2]);
     }
@@ -230,12 +230,13 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
 TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
-  // One tensor of 16 runs a rank, fixed-size codec: the formulas hold exactly, headers included.
+  // One tensor of 16 segments a rank, fixed-size codec: the formulas hold exactly, headers
+  // included.
   const std::size_t count = 8192 * 16 * n;
   const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(16 * n)}, 0, count}};
   const auto compressor = codec::make_compressor("bf16");
   const auto plan =
-      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+      pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
   const std::uint64_t header = codec::kFrameHeaderBytes;
 
   const auto dense = make_dense(comm);

@@ -37,7 +37,7 @@ TEST_CASE("reductions equal their definition", "[comm]") {
   CHECK(maxima == std::vector<double>{n - 1, 0.0});
 }
 
-TEST_CASE("exchange delivers messages of every length, shorter than their room", "[comm]") {
+TEST_CASE("exchange delivers messages of every length, shorter than their buffers", "[comm]") {
   Communicator comm(test::session(), 30);
   for (const std::size_t length : {0u, 1u, 7u, 4096u, 300000u}) {
     const auto before = comm.byte_count();
@@ -45,24 +45,24 @@ TEST_CASE("exchange delivers messages of every length, shorter than their room",
     const auto length_of = [&](Rank from, Rank to) {
       return length == 0 ? 0 : length + static_cast<std::size_t>(from * 10 + to);
     };
-    std::vector<std::vector<std::byte>> sent, room;
+    std::vector<std::vector<std::byte>> sent, buffer;
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
     sent.reserve(8);
-    room.reserve(8);
+    buffer.reserve(8);
     for (Rank peer = 0; peer < comm.size(); ++peer) {
       if (peer == comm.rank()) continue;
       sent.emplace_back(length_of(comm.rank(), peer), std::byte(17 * comm.rank() + peer));
-      room.emplace_back(length + 1000);
+      buffer.emplace_back(length + 1000);
       outgoing.push_back({peer, sent.back()});
-      incoming.push_back({peer, room.back(), 0});
+      incoming.push_back({peer, buffer.back(), 0});
     }
     comm.exchange(outgoing, incoming, "test exchange");
     std::size_t received = 0;
     for (const comm::Incoming& in : incoming) {
       CHECK(in.bytes == length_of(in.from, comm.rank()));
       bool equal = true;
-      for (const std::byte b : in.room.first(in.bytes)) {
+      for (const std::byte b : in.buffer.first(in.bytes)) {
         equal &= b == std::byte(17 * in.from + comm.rank());
       }
       CHECK(equal);
@@ -106,8 +106,8 @@ TEST_CASE("cancel frees a wait that would never end", "[comm]") {
   Communicator comm(test::session(), 30);
   if (comm.size() == 1) return;
   comm.cancel();
-  std::vector<std::byte> room(8);
-  std::vector<comm::Incoming> incoming = {{(comm.rank() + 1) % comm.size(), room, 0}};
+  std::vector<std::byte> buffer(8);
+  std::vector<comm::Incoming> incoming = {{(comm.rank() + 1) % comm.size(), buffer, 0}};
   CHECK_THROWS_AS(comm.exchange({}, incoming, "test exchange"), Error);
 }
 
@@ -115,20 +115,20 @@ TEST_CASE("a message that may come at any time has no deadline", "[comm]") {
   constexpr double kDeadline = 0.3;
   comm::Communicator comm(test::session(), kDeadline);
   if (comm.size() == 1 || comm.rank() > 1) return;
-  std::vector<std::byte> room(10), message(7, std::byte{42});
+  std::vector<std::byte> buffer(10), message(7, std::byte{42});
   if (comm.rank() == 1) {
     std::this_thread::sleep_for(std::chrono::duration<double>(3 * kDeadline));
     const std::array<comm::Outgoing, 1> outgoing = {{{0, message}}};
     comm.exchange(outgoing, {}, "test");
     return;
   }
-  std::array<comm::Incoming, 1> incoming = {{{1, room, 0}}};
+  std::array<comm::Incoming, 1> incoming = {{{1, buffer, 0}}};
   comm::Exchange listening{
       .outgoing = {}, .incoming = incoming, .route = {}, .operation = "test", .at_any_time = true};
   comm.transfers().start(listening);
   while (!listening.done()) comm.transfers().progress_or_pause();
   CHECK(incoming[0].bytes == message.size());
-  CHECK(room[6] == std::byte{42});
+  CHECK(buffer[6] == std::byte{42});
 }
 
 TEST_CASE("what MPI moves by itself is counted, and said to be by formula", "[comm]") {

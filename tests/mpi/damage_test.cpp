@@ -34,18 +34,19 @@ constexpr StepId kStep = 7;
 
 enum class Damage { none, flip, cut_one, cut_all };
 
-/// Damages the `at`-th piece that it sees.
+/// Damages the `at`-th fragment that it sees.
 class Damager final : public comm::SendHook {
  public:
   Damager(Damage damage, std::size_t at) : damage_(damage), at_(at) {}
 
   bool sends(Rank) override { return true; }
-  std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> piece,
+  std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> fragment,
                                                     Rank) override {
     const std::size_t number = seen_++;
-    if (damage_ == Damage::none || number < at_ || damaged_ || piece.empty()) return std::nullopt;
+    if (damage_ == Damage::none || number < at_ || damaged_ || fragment.empty())
+      return std::nullopt;
     damaged_ = true;
-    std::vector<std::byte> forged(piece.begin(), piece.end());
+    std::vector<std::byte> forged(fragment.begin(), fragment.end());
     const std::size_t place = mix64(number) % forged.size();
     if (damage_ == Damage::flip) forged[place] ^= std::byte{1} << static_cast<int>(number % 8);
     if (damage_ == Damage::cut_one) forged.pop_back();
@@ -73,7 +74,7 @@ struct Case {
 struct End {
   std::optional<Kind> kind;
   std::string sentence;
-  std::size_t pieces = 0;  // that it sent
+  std::size_t fragments = 0;  // that it sent
   bool damaged = false;
 };
 
@@ -126,7 +127,7 @@ End run(Communicator& control, test::SharedFlag& failed, const Case& of, Damage 
   }
   comm.set_send_hook(nullptr);
   comm.set_timeout(0);
-  end.pieces = damager.seen();
+  end.fragments = damager.seen();
   end.damaged = damager.damaged();
   return end;
 }
@@ -203,15 +204,16 @@ std::vector<Case> collectives() {
 }
 
 /// Two steps of gossip on a ring.
-Case gossip_by(const std::string& recipe, const MakeCompressor& make_compressor) {
-  return {.name = recipe, .work = [=](Communicator& comm) {
-            const auto& compressor = kept(make_compressor());
-            const auto& ring = kept(test::make(topology::GraphKind::ring, comm.size()));
-            auto& rank = keep(std::make_shared<test::GossipRank>(
-                comm, test::recipe_named(recipe), test::GossipKnobs{.gamma = 0.02, .damping = 0.1},
-                ring, compressor, test_layout(), test::GossipSetup{}));
-            for (int step = 0; step < 2; ++step) rank.mix();
-          }};
+Case gossip_by(const std::string& scheme, const MakeCompressor& make_compressor) {
+  return {
+      .name = scheme, .work = [=](Communicator& comm) {
+        const auto& compressor = kept(make_compressor());
+        const auto& ring = kept(test::make(topology::GraphKind::ring, comm.size()));
+        auto& rank = keep(std::make_shared<test::GossipRank>(
+            comm, test::scheme_named(scheme), test::GossipSettings{.gamma = 0.02, .damping = 0.1},
+            ring, compressor, test_layout(), test::GossipSetup{}));
+        for (int step = 0; step < 2; ++step) rank.mix();
+      }};
 }
 
 void meet_in_pairs(Communicator& comm) {
@@ -278,16 +280,16 @@ void expect_found(const std::vector<Case>& cases, bool knows_step) {
     INFO(of.name);
     const End sound = run(control, failed, of, Damage::none, 0);
     CHECK(!sound.kind.has_value());
-    const auto pieces = control.allgather(std::uint64_t{sound.pieces})[kDamager];
-    CHECK(pieces > 0);
-    for (const std::size_t at : std::set<std::size_t>{0, pieces / 2, pieces - 1}) {
+    const auto fragments = control.allgather(std::uint64_t{sound.fragments})[kDamager];
+    CHECK(fragments > 0);
+    for (const std::size_t at : std::set<std::size_t>{0, fragments / 2, fragments - 1}) {
       for (const Damage damage : {Damage::flip, Damage::cut_one, Damage::cut_all}) {
         if (damage != Damage::flip && !of.can_be_cut) continue;
-        INFO("piece " << at << " of " << pieces << ", damage " << static_cast<int>(damage));
+        INFO("fragment " << at << " of " << fragments << ", damage " << static_cast<int>(damage));
         const End end = run(control, failed, of, damage, at);
         const bool damaged = control.allgather(end.damaged ? 1u : 0u)[kDamager] != 0;
-        // The last piece may be an empty one, which holds nothing to damage.
-        if (at + 1 < pieces || pieces == 1) CHECK(damaged);
+        // The last fragment may be an empty one, which holds nothing to damage.
+        if (at + 1 < fragments || fragments == 1) CHECK(damaged);
         CHECK((finders(control, end, knows_step) > 0) == damaged);
       }
     }

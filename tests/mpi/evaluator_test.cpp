@@ -187,10 +187,10 @@ TEST_CASE("edges are what went point to point between open and close", "[evaluat
   const Rank me = comm.rank(), next = (me + 1) % n, before = (me + n - 1) % n;
   const auto send = [&](std::size_t count) {
     const std::vector<std::byte> out(count);
-    std::vector<std::byte> room(1000);
+    std::vector<std::byte> buffer(1000);
     if (n == 1) return;
     const comm::Outgoing outgoing[] = {{next, out}};
-    comm::Incoming incoming[] = {{before, room, 0}};
+    comm::Incoming incoming[] = {{before, buffer, 0}};
     comm.exchange(outgoing, incoming, "a message to the next rank");
   };
   train::EdgeCount edges(comm);

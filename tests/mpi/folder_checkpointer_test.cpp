@@ -23,18 +23,18 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A rank with a value that says which step it is.
-struct Rig {
+struct Fixture {
   comm::Communicator comm{test::session(), 30};
   std::optional<test::TemporaryFolder> temporary;
   std::string path;  // that all ranks see
   test::RecordLog sink;
   std::vector<float> value = std::vector<float>(50000);
 
-  Rig() {
+  Fixture() {
     if (comm.rank() == 0) temporary.emplace();
     path = comm.broadcast(temporary ? temporary->path() : std::string(), 0);
   }
-  ~Rig() { comm.allgather(0); }
+  ~Fixture() { comm.allgather(0); }
 
   std::unique_ptr<Checkpointer> make(const std::string& run_folder, std::uint64_t start = 1) {
     auto made = make_folder_checkpointer(comm, sink,
@@ -64,60 +64,60 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("the newest sets stay, and the state comes back", "[checkpointer]") {
-  Rig rig;
-  const auto saves = rig.make(rig.path);
+  Fixture fixture;
+  const auto saves = fixture.make(fixture.path);
   CHECK_FALSE(saves->restore_newest().has_value());
   for (StepId done = 10; done <= 50; done += 10) {
-    rig.train(done);
+    fixture.train(done);
     saves->save(done);
-    rig.train(done + 1);  // what is saved is the copy
+    fixture.train(done + 1);  // what is saved is the copy
     // Two complete ones, the one that is being written, and none that is older.
-    CHECK(rig.steps().size() <= 4);
+    CHECK(fixture.steps().size() <= 4);
   }
   saves->finish();
-  rig.comm.allgather(0);
-  CHECK(rig.steps() == std::vector<StepId>{50, 40});
+  fixture.comm.allgather(0);
+  CHECK(fixture.steps() == std::vector<StepId>{50, 40});
   for (const StepId step : {StepId{40}, StepId{50}})
-    CHECK(fs::exists(checkpoint::StateFolder(rig.path).set_path(step) + "/manifest.json"));
+    CHECK(fs::exists(checkpoint::StateFolder(fixture.path).set_path(step) + "/manifest.json"));
   CHECK(saves->restore_newest() == StepId{50});
-  CHECK(rig.value[7] == static_cast<float>(100 * rig.comm.rank() + 50));
+  CHECK(fixture.value[7] == static_cast<float>(100 * fixture.comm.rank() + 50));
 }
 
 TEST_CASE("saving and waiting leaves a set that another job finds", "[checkpointer]") {
-  Rig rig;
+  Fixture fixture;
   {
-    const auto saves = rig.make(rig.path);
-    rig.train(3);
+    const auto saves = fixture.make(fixture.path);
+    fixture.train(3);
     saves->save(3);
-    rig.train(4);
+    fixture.train(4);
     saves->save_and_wait(4);
     saves->save_and_wait(4);  // is there already
-    CHECK(fs::exists(checkpoint::StateFolder(rig.path).set_path(4) + "/manifest.json"));
+    CHECK(fs::exists(checkpoint::StateFolder(fixture.path).set_path(4) + "/manifest.json"));
   }
-  rig.train(0);
-  const auto other = rig.make(rig.path, 2);
+  fixture.train(0);
+  const auto other = fixture.make(fixture.path, 2);
   CHECK(other->restore_newest() == StepId{4});
-  CHECK(rig.value[0] == static_cast<float>(100 * rig.comm.rank() + 4));
-  rig.train(5);
+  CHECK(fixture.value[0] == static_cast<float>(100 * fixture.comm.rank() + 4));
+  fixture.train(5);
   other->save(5);
   CHECK(other->restore_newest() == StepId{5});
-  rig.train(6);
+  fixture.train(6);
   other->save(6);
   other->finish();
-  rig.comm.allgather(0);
-  CHECK(rig.steps() == std::vector<StepId>{6, 5});
+  fixture.comm.allgather(0);
+  CHECK(fixture.steps() == std::vector<StepId>{6, 5});
 }
 
 TEST_CASE("where nothing can be written training goes on, and the end says so", "[checkpointer]") {
-  Rig rig;
-  const std::string blocked = rig.path + "/file";
-  if (rig.comm.rank() == 0) std::ofstream(blocked) << "in the way";
-  rig.comm.allgather(0);
+  Fixture fixture;
+  const std::string blocked = fixture.path + "/file";
+  if (fixture.comm.rank() == 0) std::ofstream(blocked) << "in the way";
+  fixture.comm.allgather(0);
   // The last rank alone cannot write.
-  const bool last = rig.comm.rank() + 1 == rig.comm.size();
-  const auto saves = rig.make(last ? blocked : rig.path);
+  const bool last = fixture.comm.rank() + 1 == fixture.comm.size();
+  const auto saves = fixture.make(last ? blocked : fixture.path);
   for (StepId done = 1; done <= 3; ++done) {
-    rig.train(done);
+    fixture.train(done);
     saves->save(done);
   }
   try {
@@ -133,25 +133,25 @@ TEST_CASE("where nothing can be written training goes on, and the end says so", 
     CHECK(error.kind() == Kind::output);
     CHECK(std::string(error.what()).find("cannot") != std::string::npos);
   }
-  rig.comm.allgather(0);
-  CHECK(rig.steps().empty());  // no half set takes room
-  if (rig.comm.rank() == 0) {
-    CHECK(rig.sink.notes.size() == 1);  // once
+  fixture.comm.allgather(0);
+  CHECK(fixture.steps().empty());  // no half set takes room
+  if (fixture.comm.rank() == 0) {
+    CHECK(fixture.sink.notes.size() == 1);  // once
   }
 }
 
 TEST_CASE("an older set stays where a newer one cannot be written", "[checkpointer]") {
-  Rig rig;
-  const auto saves = rig.make(rig.path);
-  rig.train(1);
+  Fixture fixture;
+  const auto saves = fixture.make(fixture.path);
+  fixture.train(1);
   saves->save_and_wait(1);
   // In the way of the set of step 2.
-  if (rig.comm.rank() == 0)
-    std::ofstream(checkpoint::StateFolder(rig.path).set_path(2)) << "in the way";
-  rig.comm.allgather(0);
-  rig.train(2);
+  if (fixture.comm.rank() == 0)
+    std::ofstream(checkpoint::StateFolder(fixture.path).set_path(2)) << "in the way";
+  fixture.comm.allgather(0);
+  fixture.train(2);
   saves->save(2);
   saves->finish();
-  CHECK(rig.steps() == std::vector<StepId>{1});
-  if (rig.comm.rank() == 0) CHECK(rig.sink.notes.size() == 2);  // the warning, the pauses
+  CHECK(fixture.steps() == std::vector<StepId>{1});
+  if (fixture.comm.rank() == 0) CHECK(fixture.sink.notes.size() == 2);  // the warning, the pauses
 }

@@ -53,12 +53,12 @@ void say(comm::Communicator& comm, fmt::format_string<Arguments...> text,
   if (comm.rank() == 0) fmt::print(text, std::forward<Arguments>(arguments)...);
 }
 
-/// The recipe without momentum and weight decay.
-GossipRecipe bare(const std::string& name) {
-  GossipRecipe recipe = recipe_named(name);
-  recipe.momentum = recipe.weight_decay = 0;
-  recipe.nesterov = false;
-  return recipe;
+/// The scheme without momentum and weight decay.
+GossipScheme bare(const std::string& name) {
+  GossipScheme scheme = scheme_named(name);
+  scheme.momentum = scheme.weight_decay = 0;
+  scheme.nesterov = false;
+  return scheme;
 }
 
 /// How far models end from the mean optimum after `steps` at a rate that stays.
@@ -300,10 +300,10 @@ TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
   const auto compressor = codec::make_compressor("topk", {.density = 0.01});
   for (const char* name : {"choco-sgd", "quant-sgp"}) {
     for (const NamedTopology& topology : all_topologies(comm.size())) {
-      const GossipRecipe recipe = bare(name);
-      if (!fits(recipe, topology)) continue;
+      const GossipScheme scheme = bare(name);
+      if (!fits(scheme, topology)) continue;
       INFO(name << " on " << topology.name);
-      GossipRank rank(comm, recipe, {.damping = 1}, *topology.made, *compressor, layout,
+      GossipRank rank(comm, scheme, {.damping = 1}, *topology.made, *compressor, layout,
                       {.plan = gossip_plan()});
       std::ranges::copy(gaussian(count, {.run_seed = 91}), rank.parameters().begin());
       rank.start();

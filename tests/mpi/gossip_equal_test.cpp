@@ -19,13 +19,14 @@ using namespace eqt::test;
 namespace {
 
 /// The model after some steps on this rank's quadratic.
-std::vector<float> train_quadratic(comm::Communicator& comm, const GossipRecipe& recipe,
-                                   const GossipKnobs& knobs, const topology::Topology& topology,
+std::vector<float> train_quadratic(comm::Communicator& comm, const GossipScheme& scheme,
+                                   const GossipSettings& settings,
+                                   const topology::Topology& topology,
                                    const codec::Compressor& compressor, const Layout& layout,
                                    const GossipSetup& setup) {
   const std::size_t count = total_count(layout);
   const Quadratic loss = quadratic_of(count, static_cast<std::size_t>(comm.rank()));
-  GossipRank rank(comm, recipe, knobs, topology, compressor, layout, setup);
+  GossipRank rank(comm, scheme, settings, topology, compressor, layout, setup);
   for (int step = 0; step < 6; ++step) {
     rank.step(0.1f, [&](auto z, auto g) { gradient_at(loss, z, g); });
   }
@@ -101,12 +102,12 @@ std::vector<float> train_alone() {
 TEST_CASE("uncompressed and at gamma 1 CHOCO and DeepSqueeze are D-PSGD", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const auto none = codec::make_compressor("none");
-  GossipRecipe recipe = recipe_named("d-psgd");
+  GossipScheme scheme = scheme_named("d-psgd");
   for (const NamedTopology& topology : all_topologies(comm.size())) {
     if (!topology.doubly_stochastic || !topology.made->is_static()) continue;
     const auto train_with = [&](Mixing mixing) {
-      recipe.mixing = mixing;
-      return train_quadratic(comm, recipe, {}, *topology.made, *none, gossip_layout(),
+      scheme.mixing = mixing;
+      return train_quadratic(comm, scheme, {}, *topology.made, *none, gossip_layout(),
                              {.plan = gossip_plan()});
     };
     const auto plain = train_with(Mixing::plain);
@@ -127,24 +128,24 @@ TEST_CASE("on a complete graph D-PSGD is SGD on the batches of all ranks", "[gos
   CHECK(largest_difference(train_on_blobs(comm, *ring), alone) > 1e-5f);
 }
 
-TEST_CASE("overlap, buckets and pieces change no bit", "[gossip]") {
+TEST_CASE("overlap and fusion buckets change no bit", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = layout_of({{64, 300}, {300}, {100, 100}, {10}});
   const auto topologies = all_topologies(comm.size());
   for (const auto& [name, compressor] : all_compressors()) {
     if (name != "none" && name != "qsgd" && name != "topk" && name != "int8") continue;
-    for (const GossipRecipe& recipe : all_recipes()) {
+    for (const GossipScheme& scheme : all_schemes()) {
       for (const NamedTopology& topology : topologies) {
         if (topology.name != "one-peer-exponential" && topology.name != "ring") continue;
-        if (!fits(recipe, topology)) continue;
+        if (!fits(scheme, topology)) continue;
         const auto train_with = [&](const GossipSetup& setup) {
-          return train_quadratic(comm, recipe, {.gamma = 0.5, .damping = 0.75}, *topology.made,
+          return train_quadratic(comm, scheme, {.gamma = 0.5, .damping = 0.75}, *topology.made,
                                  *compressor, layout, setup);
         };
-        INFO(recipe.name << " on " << topology.name << " with " << name);
+        INFO(scheme.name << " on " << topology.name << " with " << name);
         const auto plain = train_with({});
         CHECK(train_with({.plan = {.bucket_bytes = 1}, .overlap = true}) == plain);
-        CHECK(train_with({.plan = {.bucket_bytes = 50000, .piece_bytes = 33000}}) == plain);
+        CHECK(train_with({.plan = {.bucket_bytes = 50000, .split_bytes = 33000}}) == plain);
       }
     }
   }
@@ -158,10 +159,10 @@ TEST_CASE("one node's quasi-global momentum is SGD with an averaged momentum", "
   const std::size_t count = total_count(gossip_layout());
   const Quadratic loss = quadratic_of(count, 0);
   for (const bool nesterov : {false, true}) {
-    GossipRecipe recipe = recipe_named("quasi-global");
-    recipe.nesterov = nesterov;
-    recipe.weight_decay = 0;
-    GossipRank rank(comm, recipe, {}, *alone, *none, gossip_layout(), {.plan = gossip_plan()});
+    GossipScheme scheme = scheme_named("quasi-global");
+    scheme.nesterov = nesterov;
+    scheme.weight_decay = 0;
+    GossipRank rank(comm, scheme, {}, *alone, *none, gossip_layout(), {.plan = gossip_plan()});
     std::vector<double> x(count), average(count);
     for (int step = 0; step < 30; ++step) {
       const float rate = step < 15 ? 0.1f : 0.05f;

@@ -63,19 +63,19 @@ TEST_CASE("every mix preserves the mean over ranks", "[gossip]") {
   std::size_t combinations = 0, turn = 0;
   double most = 0;
   for (const NamedTopology& topology : all_topologies(comm.size())) {
-    for (GossipRecipe recipe : all_recipes()) {
+    for (GossipScheme scheme : all_schemes()) {
       // Momentum over other mixers adds nothing here.
-      if (!fits(recipe, topology) || recipe.name.starts_with("quasi-global ")) continue;
+      if (!fits(scheme, topology) || scheme.name.starts_with("quasi-global ")) continue;
       // The optimizer's own momentum would hide what was subtracted.
-      if (recipe.rule == Rule::local_momentum) recipe.momentum = recipe.weight_decay = 0;
-      if (recipe.rule == Rule::local_momentum) recipe.nesterov = false;
+      if (scheme.rule == Rule::local_momentum) scheme.momentum = scheme.weight_decay = 0;
+      if (scheme.rule == Rule::local_momentum) scheme.nesterov = false;
       ++turn;
       for (std::size_t c = 0; c < compressors.size(); ++c) {
         if (comm.size() != 4 && c % 4 != turn % 4) continue;  // all of them at 4 ranks
         const auto& [name, compressor] = compressors[c];
-        INFO(recipe.name << " on " << topology.name << " with " << name);
+        INFO(scheme.name << " on " << topology.name << " with " << name);
         const auto plan = pipeline::plan_buckets(layout, *compressor, gossip_plan());
-        GossipRank rank(comm, recipe, usual_knobs(recipe, *compressor, plan), *topology.made,
+        GossipRank rank(comm, scheme, usual_settings(scheme, *compressor, plan), *topology.made,
                         *compressor, layout, {.plan = gossip_plan()});
         for (std::size_t k = 0; k < count; ++k) rank.parameters()[k] = 1 + start[k];
         auto before = sums_over_ranks(comm, rank);
@@ -88,7 +88,7 @@ TEST_CASE("every mix preserves the mean over ranks", "[gossip]") {
           most = std::max(most, drift);
           before = std::move(after);
         }
-        if (recipe.push_sum) {
+        if (scheme.push_sum) {
           const auto weights = rank.weights();
           CHECK(std::accumulate(weights.begin(), weights.end(), 0.0) ==
                 Approx(comm.size()).epsilon(1e-12));
@@ -112,11 +112,11 @@ TEST_CASE("equal models stay equal for hundreds of mixes", "[gossip]") {
   const auto none = codec::make_compressor("none");
   for (const NamedTopology& topology : all_topologies(comm.size())) {
     for (const char* name : {"d-psgd", "sgp", "choco-sgd", "deep-squeeze"}) {
-      GossipRecipe recipe = recipe_named(name);
-      if (!fits(recipe, topology)) continue;
-      recipe.momentum = recipe.weight_decay = 0;
-      recipe.nesterov = false;
-      GossipRank rank(comm, recipe, {}, *topology.made, *none, layout, {.plan = gossip_plan()});
+      GossipScheme scheme = scheme_named(name);
+      if (!fits(scheme, topology)) continue;
+      scheme.momentum = scheme.weight_decay = 0;
+      scheme.nesterov = false;
+      GossipRank rank(comm, scheme, {}, *topology.made, *none, layout, {.plan = gossip_plan()});
       std::ranges::fill(rank.parameters(), 1.7f);
       for (int i = 0; i < 250; ++i) rank.mix();
       INFO(name << " on " << topology.name);

@@ -52,9 +52,9 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
 void answer(comm::Communicator& comm, const codec::Compressor& compressor,
             const pipeline::FusionBucket& bucket, Wrong wrong, std::uint32_t index) {
   const auto frame = message_of(compressor, bucket, wrong, index);
-  std::vector<std::byte> room(codec::max_message_bytes(compressor, bucket.segments));
+  std::vector<std::byte> buffer(codec::max_message_bytes(compressor, bucket.segments));
   const comm::Outgoing outgoing = {.to = 0, .bytes = frame};
-  comm::Incoming incoming = {.from = 0, .room = room};
+  comm::Incoming incoming = {.from = 0, .buffer = buffer};
   comm::Exchange exchange{.outgoing = std::span(&outgoing, 1),
                           .incoming = std::span(&incoming, 1),
                           .route = pipeline::route_of(bucket),
@@ -117,16 +117,16 @@ TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
   const Quadratic loss = quadratic_of(count, static_cast<std::size_t>(comm.rank()));
   const auto topologies = all_topologies(comm.size());
   for (const auto& [name, compressor] : all_compressors()) {
-    for (const GossipRecipe& recipe : all_recipes()) {
+    for (const GossipScheme& scheme : all_schemes()) {
       for (const NamedTopology& topology : topologies) {
         const bool looked_at = topology.name == "ring" || topology.name == "one-peer-exponential" ||
                                topology.name == "directed ring with a chord";
         // Every codec once, a few everywhere.
         const bool usual = name == "none" || name == "qsgd" || name == "topk";
-        if (!looked_at || !fits(recipe, topology)) continue;
-        if (!usual && (recipe.name != "choco-sgd" || topology.name != "ring")) continue;
+        if (!looked_at || !fits(scheme, topology)) continue;
+        if (!usual && (scheme.name != "choco-sgd" || topology.name != "ring")) continue;
         GossipRank rank(
-            comm, recipe, {.gamma = 0.02, .damping = 0.1}, *topology.made, *compressor, layout,
+            comm, scheme, {.gamma = 0.02, .damping = 0.1}, *topology.made, *compressor, layout,
             {.plan = {.bucket_bytes = 20000}, .overlap = true, .choco = {.resync_every = 3}});
         std::size_t before = 0;
         for (StepId step = 0; step < 14; ++step) {
@@ -134,7 +134,7 @@ TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
           rank.step(0.05f, [&](auto z, auto g) { gradient_at(loss, z, g); });
         }
         const std::size_t allocated = allocations() - before;
-        INFO(recipe.name << " on " << topology.name << " with " << name);
+        INFO(scheme.name << " on " << topology.name << " with " << name);
         CHECK(allocated == 0);
       }
     }

@@ -21,7 +21,7 @@ constexpr std::size_t kSteps = 6;
 float rate_at(std::size_t step) { return step < 3 ? 0.2f : 0.1f; }
 
 struct Case {
-  const GossipRecipe& recipe;
+  const GossipScheme& scheme;
   const topology::Topology& topology;
   const codec::Compressor& compressor;
 };
@@ -36,19 +36,19 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
   const Layout layout = gossip_layout();
   const std::size_t count = total_count(layout);
   const auto plan = pipeline::plan_buckets(layout, the.compressor, setup.plan);
-  GossipKnobs knobs = usual_knobs(the.recipe, the.compressor, plan);
+  GossipSettings settings = usual_settings(the.scheme, the.compressor, plan);
   // The direction mixes raw y, so a gamma below 1 shows there too.
-  if (the.compressor.properties().lossless) knobs.gamma = 0.75;
-  knobs.local_steps = local_steps;
-  knobs.seed = seed;
+  if (the.compressor.properties().lossless) settings.gamma = 0.75;
+  settings.local_steps = local_steps;
+  settings.seed = seed;
 
   std::vector<Quadratic> losses;
   for (int r = 0; r < comm.size(); ++r)
     losses.push_back(quadratic_of(count, static_cast<std::size_t>(r)));
   const auto start = gaussian(count, {.run_seed = 20});
-  GossipOracle oracle(the.recipe, knobs, the.topology, the.compressor, layout, kGossipSkip,
+  GossipOracle oracle(the.scheme, settings, the.topology, the.compressor, layout, kGossipSkip,
                       {start.begin(), start.end()});
-  GossipRank rank(comm, the.recipe, knobs, the.topology, the.compressor, layout, setup);
+  GossipRank rank(comm, the.scheme, settings, the.topology, the.compressor, layout, setup);
   std::copy(start.begin(), start.end(), rank.parameters().begin());
 
   const auto me = static_cast<std::size_t>(comm.rank());
@@ -91,14 +91,14 @@ TEST_CASE("every algorithm takes the steps of its equations", "[gossip]") {
   const auto topologies = all_topologies(comm.size());
   std::size_t combinations = 0, turn = 0;
   double most = 0;
-  for (const GossipRecipe& recipe : all_recipes()) {
+  for (const GossipScheme& scheme : all_schemes()) {
     for (const NamedTopology& topology : topologies) {
-      if (!fits(recipe, topology)) continue;
+      if (!fits(scheme, topology)) continue;
       for (const auto& [name, compressor] : compressors) {
         if (!is_shown(name)) continue;
         if (comm.size() > 4 && ++turn % 2 == 0) continue;  // half of them: ranks share few cores
-        INFO(recipe.name << " on " << topology.name << " with " << name);
-        const double distance = distance_from_oracle(comm, {recipe, *topology.made, *compressor},
+        INFO(scheme.name << " on " << topology.name << " with " << name);
+        const double distance = distance_from_oracle(comm, {scheme, *topology.made, *compressor},
                                                      {.plan = gossip_plan()});
         CHECK(distance < kRounding);
         most = std::max(most, distance);
@@ -119,14 +119,14 @@ TEST_CASE("so does every algorithm that mixes in some steps only", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const auto compressors = all_compressors();
   std::size_t turn = 0;
-  for (const GossipRecipe& recipe : all_recipes()) {
-    if (recipe.rule == Rule::d2 || recipe.rule == Rule::gradient_tracking) continue;
+  for (const GossipScheme& scheme : all_schemes()) {
+    if (scheme.rule == Rule::d2 || scheme.rule == Rule::gradient_tracking) continue;
     for (const NamedTopology& topology : all_topologies(comm.size())) {
-      if (!fits(recipe, topology)) continue;
+      if (!fits(scheme, topology)) continue;
       for (const auto& [name, compressor] : compressors) {
         if (!is_shown(name) || ++turn % 4 != 0) continue;
-        INFO(recipe.name << " on " << topology.name << " with " << name);
-        CHECK(distance_from_oracle(comm, {recipe, *topology.made, *compressor},
+        INFO(scheme.name << " on " << topology.name << " with " << name);
+        CHECK(distance_from_oracle(comm, {scheme, *topology.made, *compressor},
                                    {.plan = gossip_plan()}, 2) < kRounding);
       }
     }
@@ -139,7 +139,7 @@ TEST_CASE("renewed public copies change nothing but rounding", "[gossip]") {
   for (const auto& [name, compressor] : all_compressors()) {
     if (!is_shown(name)) continue;
     INFO(name);
-    CHECK(distance_from_oracle(comm, {recipe_named("choco-sgd"), *topology, *compressor},
+    CHECK(distance_from_oracle(comm, {scheme_named("choco-sgd"), *topology, *compressor},
                                {.plan = gossip_plan(), .choco = {.resync_every = 2}}) < 1e-5);
   }
 }

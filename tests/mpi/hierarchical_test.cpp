@@ -115,7 +115,7 @@ TEST_CASE("hierarchical gives identical bits on every rank, whatever the buckets
         for (const std::size_t bytes : {std::size_t{20000}, std::size_t{1} << 22}) {
           const auto plan = pipeline::plan_buckets(
               layout, *compressor,
-              {.granularity = granularity, .bucket_bytes = bytes, .piece_bytes = bytes});
+              {.granularity = granularity, .bucket_bytes = bytes, .split_bytes = bytes});
           const auto collective = make_hierarchical(*comm, *compressor, plan, {});
           hashes.push_back(
               test::hash_of(mean_of_all(*comm, *collective, plan, total_count(layout))));
@@ -200,12 +200,12 @@ TEST_CASE("hierarchical's counted bytes equal its cost formula", "[hierarchical]
                         hosts = static_cast<std::uint64_t>(comm->host_count());
     const std::uint64_t mates = comm->ranks_on_this_host().size();
     const bool has_lane = lane_of_this_rank(*comm).has_value();
-    // 4 runs for each lane and host, whose frames have the same length wherever they are.
-    const std::uint64_t runs = 4 * lanes * hosts, count = 8192 * runs;
-    const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(runs)}, 0, count}};
+    // 4 segments for each lane and host, whose frames have the same length wherever they are.
+    const std::uint64_t dealt = 4 * lanes * hosts, count = 8192 * dealt;
+    const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(dealt)}, 0, count}};
     const auto compressor = codec::make_compressor("bf16");
     const auto plan =
-        pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+        pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
     const auto collective = make_hierarchical(*comm, *compressor, plan, {});
     const auto before = comm->byte_count();
     (void)mean_of_all(*comm, *collective, plan, count);
@@ -221,8 +221,8 @@ TEST_CASE("hierarchical's counted bytes equal its cost formula", "[hierarchical]
     } else if (scatter_pays(*compressor, count / lanes, hosts)) {
       CHECK(between == 2 * (header + 4 * (4 + 2 * 8192) + sum) * (hosts - 1));
     } else {
-      // With one lane its runs join into one segment.
-      const std::uint64_t segments = lanes == 1 ? 1 : runs / lanes;
+      // With one lane its segments join into one.
+      const std::uint64_t segments = lanes == 1 ? 1 : dealt / lanes;
       CHECK(between == (header + 4 * segments + 2 * count / lanes + sum) * (hosts - 1));
     }
   }
@@ -288,9 +288,10 @@ TEST_CASE("hierarchical names a host that is out of step", "[hierarchical]") {
   if (comm->size() == 1) return;
   const Layout layout = test_layout();
   const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
-  // In one piece, so that every rank has values of it and receives the wrong message itself.
+  // In one fusion bucket, so that every rank has values of it and receives the wrong message
+  // itself.
   const auto plan =
-      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+      pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
   const auto collective = make_hierarchical(*comm, *compressor, plan, {});
   auto values = gradient_of(comm->rank(), total_count(layout));
   const StepId step = comm->rank() == 0 ? 8 : 7;

@@ -25,7 +25,8 @@ using namespace eqt::collective;
 
 namespace {
 
-/// Tensors around every width that matters, biases that travel raw, several runs, a rest of a run.
+/// Tensors around every width that matters, biases that travel raw, several segments, a rest of
+/// one.
 Layout test_layout() {
   return test::layout_of(
       {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {230, 129}, {3, 7}, {130}, {10, 641}});
@@ -116,7 +117,7 @@ std::vector<float> largest_of(int ranks, const Layout& layout, std::size_t bucke
 
 }  // namespace
 
-TEST_CASE("integer means are the same bits everywhere, whatever the pieces", "[integer]") {
+TEST_CASE("integer means are the same bits everywhere, whatever the fusion buckets", "[integer]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   for (const Case& c : cases()) {
@@ -127,7 +128,7 @@ TEST_CASE("integer means are the same bits everywhere, whatever the pieces", "[i
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{40000}, std::size_t{1} << 22}) {
         const auto plan = pipeline::plan_buckets(
             layout, *compressor,
-            {.granularity = granularity, .bucket_bytes = bytes, .piece_bytes = bytes});
+            {.granularity = granularity, .bucket_bytes = bytes, .split_bytes = bytes});
         const auto collective = make_integer(comm, *compressor, plan);
         means.push_back(
             run(comm, *collective, plan, gradient_of(comm.rank(), total_count(layout))).values);
@@ -228,7 +229,7 @@ TEST_CASE("integer means are unbiased", "[integer]") {
   }
 }
 
-TEST_CASE("the integer collective sends what its cost card says", "[integer]") {
+TEST_CASE("the integer collective sends what its cost formula says", "[integer]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
   const std::size_t count = 8192 * 16 * n;
@@ -240,9 +241,9 @@ TEST_CASE("the integer collective sends what its cost card says", "[integer]") {
   for (const Case& c : cases()) {
     const auto compressor = c.make();
     const std::size_t granule = compressor->properties().granule;
-    if (8192 % granule != 0) continue;  // runs of another length
+    if (8192 % granule != 0) continue;  // segments of another length
     const auto plan =
-        pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+        pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
     const auto collective = make_integer(comm, *compressor, plan);
     const auto out = run(comm, *collective, plan, gradient_of(comm.rank(), count));
     const std::uint64_t scales = compressor->properties().shared_scale ? 1 : count / granule;

@@ -45,12 +45,12 @@ double ring_error(const Gradients& all, double eps) {
   const auto n = static_cast<int>(all.size());
   const std::size_t count = all[0].size();
   double error = 0;
-  for (std::size_t run = 0; run < count / 8192; ++run) {
+  for (std::size_t s = 0; s < count / 8192; ++s) {
     std::vector<int> passed;
     for (int k = 1; k <= n; ++k) {
-      passed.push_back((static_cast<int>(run) + k - 1) % n);
+      passed.push_back((static_cast<int>(s) + k - 1) % n);
       error += eps * std::pow(1 + eps, n - k) *
-               square_of_sum(all, passed, count - 8192 * (run + 1), count - 8192 * run);
+               square_of_sum(all, passed, count - 8192 * (s + 1), count - 8192 * s);
     }
   }
   return error;
@@ -137,7 +137,7 @@ void step_with_memory(comm::Communicator& comm, Collective& collective,
 
 }  // namespace
 
-TEST_CASE("errors of partial sums grow as the cost cards say", "[partial-sums]") {
+TEST_CASE("errors of partial sums grow as the cost formulas say", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const std::size_t count = 8192 * 2 * static_cast<std::size_t>(comm.size());
   for (const bool equal : {false, true}) {
@@ -223,7 +223,7 @@ TEST_CASE("a contribution says what a fused residual says", "[partial-sums]") {
   const Layout layout = test::one_tensor(9);
   for (const Case& test_case : feedback_cases()) {
     const auto plan =
-        pipeline::plan_buckets(layout, *test_case.compressor, {.piece_bytes = 100000});
+        pipeline::plan_buckets(layout, *test_case.compressor, {.split_bytes = 100000});
     std::vector<std::vector<float>> residuals;
     for (const bool fused : {false, true}) {
       const auto collective = test_case.make(comm, *test_case.compressor, plan);

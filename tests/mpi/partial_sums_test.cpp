@@ -21,7 +21,7 @@ using test::gradient_of;
 
 namespace {
 
-/// Tensors around every width that matters: one value, one-dimensional, below and above a run.
+/// Tensors around every width that matters: one value, one-dimensional, below and above a segment.
 Layout test_layout() {
   return test::layout_of(
       {{16, 3, 3, 3}, {16}, {1}, {64, 40}, {64}, {130, 129}, {3, 7}, {10, 64}, {20000}, {10}});
@@ -53,15 +53,15 @@ bool is_refused(test::MakeCollective make, comm::Communicator& comm, const codec
   }
 }
 
-/// What the lossless collective says it computes: runs are dealt from the last, run u starts at
-/// rank u mod n and goes round.
+/// What the lossless collective says it computes: segments are dealt from the last, segment u
+/// starts at rank u mod n and goes round.
 std::vector<float> sum_round_the_ring(int n, std::size_t count) {
   std::vector<float> sum(count);
-  for (std::size_t run = 0; run < count / 8192; ++run) {
-    const std::size_t first = count - 8192 * (run + 1);
+  for (std::size_t s = 0; s < count / 8192; ++s) {
+    const std::size_t first = count - 8192 * (s + 1);
     for (int k = 0; k < n; ++k) {
       const int rank =
-          static_cast<int>(run % static_cast<std::size_t>(n) + static_cast<std::size_t>(k)) % n;
+          static_cast<int>(s % static_cast<std::size_t>(n) + static_cast<std::size_t>(k)) % n;
       const auto g = gradient_of(rank, count);
       for (std::size_t i = first; i < first + 8192; ++i) sum[i] += g[i];
     }
@@ -98,7 +98,7 @@ TEST_CASE("all ranks hold the same bits, however the model is cut", "[partial-su
       std::vector<std::uint64_t> hashes;
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
         const auto plan = pipeline::plan_buckets(layout, *compressor,
-                                                 {.bucket_bytes = bytes, .piece_bytes = bytes});
+                                                 {.bucket_bytes = bytes, .split_bytes = bytes});
         const auto collective = make(comm, *compressor, plan);
         auto values = gradient_of(comm.rank(), total_count(layout));
         average(comm, *collective, plan, 3, values);
@@ -118,7 +118,7 @@ TEST_CASE("float32 sums are added in the documented order", "[partial-sums]") {
   const Layout layout = test::one_tensor(n + 2);
   const auto none = codec::make_compressor("none");
   const auto plan =
-      pipeline::plan_buckets(layout, *none, {.piece_bytes = 3 * 8192 * sizeof(float)});
+      pipeline::plan_buckets(layout, *none, {.split_bytes = 3 * 8192 * sizeof(float)});
   for (const auto& [name, make] : both()) {
     const auto collective = make(comm, *none, plan);
     auto values = gradient_of(comm.rank(), layout[0].count);
@@ -132,13 +132,13 @@ TEST_CASE("float32 sums are added in the documented order", "[partial-sums]") {
   }
 }
 
-TEST_CASE("the ring sends what its cost card says", "[partial-sums]") {
+TEST_CASE("the ring sends what its cost formula says", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
   const Layout layout = test::one_tensor(4 * n);
   const auto compressor = codec::make_compressor("bf16");
   const auto plan =
-      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+      pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
   const auto ring = make_ring(comm, *compressor, plan);
   auto values = gradient_of(comm.rank(), layout[0].count);
   Traffic traffic;
@@ -152,7 +152,7 @@ TEST_CASE("the ring sends what its cost card says", "[partial-sums]") {
   CHECK(traffic.encoded_values == layout[0].count);
 }
 
-TEST_CASE("recursive doubling sends what its cost card says", "[partial-sums]") {
+TEST_CASE("recursive doubling sends what its cost formula says", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(2);
   const auto compressor = codec::make_compressor("bf16");
@@ -219,7 +219,7 @@ TEST_CASE("a partial sum of another step is refused by name", "[partial-sums]") 
   const Layout layout = test::one_tensor(16);
   const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const auto plan =
-      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+      pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
   for (const auto& [name, make] : both()) {
     // With extra ranks some would wait for the one that gave up.
     const bool powers_only = name != "ring";

@@ -39,15 +39,15 @@ struct Part {
   std::vector<double> totals{0};
   std::uint64_t own = 0;
   double weight = 1;
-  std::vector<PlacedRun> places;
+  std::vector<SliceRange> places;
 
-  Part(Rank rank, int ranks, std::uint64_t run_length = 7)
+  Part(Rank rank, int ranks, std::uint64_t range_length = 7)
       : parameters(kModel), model(kModel), residual(kModel), copies(kModel) {
-    // Every ranks-th run is this rank's, the last first, as collectives deal them.
-    for (std::uint64_t run = (kModel + run_length - 1) / run_length; run-- > 0;) {
-      if (run % static_cast<std::uint64_t>(ranks) != static_cast<std::uint64_t>(rank)) continue;
-      const std::uint64_t first = run * run_length;
-      places.push_back({3, first, std::min<std::uint64_t>(run_length, kModel - first)});
+    // Every ranks-th range is this rank's, the last first, as collectives deal them.
+    for (std::uint64_t r = (kModel + range_length - 1) / range_length; r-- > 0;) {
+      if (r % static_cast<std::uint64_t>(ranks) != static_cast<std::uint64_t>(rank)) continue;
+      const std::uint64_t first = r * range_length;
+      places.push_back({3, first, std::min<std::uint64_t>(range_length, kModel - first)});
       owned.resize(owned.size() + static_cast<std::size_t>(places.back().count));
     }
   }
@@ -61,8 +61,9 @@ struct Part {
       copies[i] = static_cast<float>(rank + 5);
     }
     std::size_t at = 0;
-    for (const PlacedRun& run : places)
-      for (std::uint64_t i = 0; i < run.count; ++i) owned[at++] = static_cast<float>(run.first + i);
+    for (const SliceRange& range : places)
+      for (std::uint64_t i = 0; i < range.count; ++i)
+        owned[at++] = static_cast<float>(range.first + i);
     totals[0] = 100 * (rank + 1);
     own = static_cast<std::uint64_t>(rank + 50);
     weight = rank + 1;
@@ -194,9 +195,9 @@ TEST_CASE("other ranks go on by rule, and nothing is lost", "[saved_set]") {
     CHECK(total(comm, part.residual) == Approx(residuals * elevens).epsilon(1e-9));
     CHECK(total(comm, part.owned) == places);
     std::size_t at = 0;
-    for (const PlacedRun& run : part.places)
-      for (std::uint64_t i = 0; i < run.count; ++i)
-        good &= part.owned[at++] == static_cast<float>(run.first + i);
+    for (const SliceRange& range : part.places)
+      for (std::uint64_t i = 0; i < range.count; ++i)
+        good &= part.owned[at++] == static_cast<float>(range.first + i);
     CHECK(good);
     std::vector<double> sum = part.totals;
     comm.allreduce_sum(sum);
@@ -256,9 +257,9 @@ TEST_CASE("values follow their places where as many ranks deal them differently"
   part.visit_state(visitor);
   bool good = true;
   std::size_t at = 0;
-  for (const PlacedRun& run : part.places)
-    for (std::uint64_t i = 0; i < run.count; ++i)
-      good &= part.owned[at++] == static_cast<float>(run.first + i);
+  for (const SliceRange& range : part.places)
+    for (std::uint64_t i = 0; i < range.count; ++i)
+      good &= part.owned[at++] == static_cast<float>(range.first + i);
   CHECK(good);
   CHECK(at == part.owned.size());
 }

@@ -28,7 +28,7 @@ using namespace eqt::collective;
 
 namespace {
 
-/// Tensors of one owner, of several, and raw ones of one value and of several runs.
+/// Tensors of one owner, of several, and raw ones of one value and of several segments.
 Layout test_layout() {
   return test::layout_of(
       {{40, 27}, {16}, {1}, {130, 129}, {9000}, {64, 64}, {7}, {301, 101}, {10, 100}, {10}});
@@ -141,7 +141,7 @@ TEST_CASE("a sparse mean has the same bits on every rank whatever the buckets", 
       std::vector<std::uint64_t> hashes;
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 22}) {
         const auto plan = pipeline::plan_buckets(layout, *compressor,
-                                                 {.bucket_bytes = bytes, .piece_bytes = bytes});
+                                                 {.bucket_bytes = bytes, .split_bytes = bytes});
         const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
         Averager averager(comm, *collective, plan, count);
         std::uint64_t hash = 0;
@@ -269,7 +269,7 @@ TEST_CASE("sparse bytes equal the cost formula", "[sparse]") {
   // All values survive and are not zero: payloads are a head of 5 bytes and 4 bytes a value.
   const auto compressor = codec::make_compressor("topk", {.density = 1});
   const auto plan =
-      pipeline::plan_buckets(one_tensor(count), *compressor, {.piece_bytes = 1 << 30});
+      pipeline::plan_buckets(one_tensor(count), *compressor, {.split_bytes = 1 << 30});
   const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
   auto values = gradient_of(comm.rank(), count);
   const auto before = comm.byte_count();
@@ -337,9 +337,10 @@ TEST_CASE("sparse messages of another step are refused with their sender", "[spa
   if (comm.size() == 1) return;
   const Layout layout = test_layout();
   const auto compressor = codec::make_compressor("topk");
-  // In one piece, so that every rank owns values of it and receives the wrong message itself.
+  // In one fusion bucket, so that every rank owns values of it and receives the wrong message
+  // itself.
   const auto plan =
-      pipeline::plan_buckets(layout, *compressor, {.piece_bytes = std::size_t{1} << 30});
+      pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
   const auto collective = make_sparse(comm, *compressor, plan, {});
   auto values = gradient_of(comm.rank(), total_count(layout));
   const StepId step = comm.rank() == 0 ? 8 : 7;

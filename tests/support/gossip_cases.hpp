@@ -19,7 +19,7 @@
 
 namespace eqt::test {
 
-inline std::vector<GossipRecipe> all_recipes() {
+inline std::vector<GossipScheme> all_schemes() {
   using enum Mixing;
   using enum Rule;
   return {
@@ -49,10 +49,10 @@ inline std::vector<GossipRecipe> all_recipes() {
   };
 }
 
-inline GossipRecipe recipe_named(const std::string& name) {
-  for (const GossipRecipe& recipe : all_recipes())
-    if (recipe.name == name) return recipe;
-  fail(Kind::bug, "no recipe {}", name);
+inline GossipScheme scheme_named(const std::string& name) {
+  for (const GossipScheme& scheme : all_schemes())
+    if (scheme.name == name) return scheme;
+  fail(Kind::bug, "no scheme {}", name);
 }
 
 using NamedCompressor = std::pair<std::string, std::unique_ptr<codec::Compressor>>;
@@ -98,10 +98,10 @@ inline std::vector<NamedTopology> all_topologies(int ranks) {
 }
 
 /// Whether the algorithm may run there.
-inline bool fits(const GossipRecipe& recipe, const NamedTopology& topology) {
-  if (!topology.doubly_stochastic && !recipe.push_sum) return false;
-  if (recipe.mixing == Mixing::choco) return topology.made->is_static();
-  if (recipe.rule != Rule::d2) return true;
+inline bool fits(const GossipScheme& scheme, const NamedTopology& topology) {
+  if (!topology.doubly_stochastic && !scheme.push_sum) return false;
+  if (scheme.mixing == Mixing::choco) return topology.made->is_static();
+  if (scheme.rule != Rule::d2) return true;
   const topology::MixingMatrix& first = topology.made->at(0);
   return topology.made->is_static() && first.is_symmetric() &&
          topology::smallest_eigenvalue(first) > -1.0 / 3;

@@ -19,7 +19,7 @@ enum class Mixing { plain, choco, squeeze };
 enum class Rule { local_momentum, d2, gradient_tracking, quasi_global };
 
 /// An algorithm by its parts.
-struct GossipRecipe {
+struct GossipScheme {
   std::string name;
   Mixing mixing = Mixing::plain;
   bool push_sum = false;
@@ -31,7 +31,7 @@ struct GossipRecipe {
 };
 
 /// What compression and the consensus step are.
-struct GossipKnobs {
+struct GossipSettings {
   std::uint64_t seed = 1;
   double gamma = 1;
   double damping = 1;
@@ -44,11 +44,11 @@ using Vectors = std::vector<std::vector<double>>;
 class GossipOracle {
  public:
   /// @param layout tensors below `skip_below` values or of one dimension are not compressed
-  GossipOracle(const GossipRecipe& recipe, const GossipKnobs& knobs,
+  GossipOracle(const GossipScheme& scheme, const GossipSettings& settings,
                const topology::Topology& topology, const codec::Compressor& compressor,
                const Layout& layout, std::size_t skip_below, const std::vector<double>& start)
-      : recipe_(recipe),
-        knobs_(knobs),
+      : scheme_(scheme),
+        settings_(settings),
         topology_(topology),
         compressor_(compressor),
         layout_(layout),
@@ -76,15 +76,15 @@ class GossipOracle {
     Vectors g(n_);
     for (std::size_t i = 0; i < n_; ++i) {
       g[i] = gradient(i, z_[i]);
-      for (std::size_t k = 0; k < g[i].size(); ++k) g[i][k] += recipe_.weight_decay * z_[i][k];
+      for (std::size_t k = 0; k < g[i].size(); ++k) g[i][k] += scheme_.weight_decay * z_[i][k];
     }
     const Vectors d = direction(g, rate);
-    const bool mixes = (step_ + 1) % knobs_.local_steps == 0;
-    if (step_ % knobs_.local_steps == 0) round_start_ = z_, round_rates_ = 0;
+    const bool mixes = (step_ + 1) % settings_.local_steps == 0;
+    if (step_ % settings_.local_steps == 0) round_start_ = z_, round_rates_ = 0;
     round_rates_ += rate;
     z_before_ = z_;
     g_before_ = g;
-    if (mixes && recipe_.combine_first) mix(x_, model_memory_, 0);
+    if (mixes && scheme_.combine_first) mix(x_, model_memory_, 0);
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t k = 0; k < d[i].size(); ++k) {
         x_[i][k] -= rate * d[i][k];
@@ -96,9 +96,9 @@ class GossipOracle {
 
  private:
   void finish_round() {
-    if (!recipe_.combine_first) mix(x_, model_memory_, 0);
-    if (recipe_.rule == Rule::gradient_tracking) mix(y_, y_memory_, 1);
-    if (recipe_.push_sum) mix_weights();
+    if (!scheme_.combine_first) mix(x_, model_memory_, 0);
+    if (scheme_.rule == Rule::gradient_tracking) mix(y_, y_memory_, 1);
+    if (scheme_.push_sum) mix_weights();
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t k = 0; k < z_[i].size(); ++k) z_[i][k] = x_[i][k] / w_[i];
     learn();
@@ -109,7 +109,7 @@ class GossipOracle {
     Vectors copies, errors;
   };
 
-  StepId round() const { return step_ / knobs_.local_steps; }
+  StepId round() const { return step_ / settings_.local_steps; }
   Vectors zeros() const { return Vectors(n_, std::vector<double>(total_count(layout_))); }
   double w(std::size_t to, std::size_t from) const {
     return topology_.at(round()).weight(static_cast<Rank>(to), static_cast<Rank>(from));
@@ -118,18 +118,18 @@ class GossipOracle {
   /// What x -= rate * d is made with.
   Vectors direction(const Vectors& g, double rate) {
     Vectors d = g;
-    const double beta = recipe_.momentum;
+    const double beta = scheme_.momentum;
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t k = 0; k < d[i].size(); ++k) {
         double& m = m_[i][k];
-        switch (recipe_.rule) {
+        switch (scheme_.rule) {
           case Rule::local_momentum:
             m = beta * m + g[i][k];
-            d[i][k] = recipe_.nesterov ? g[i][k] + beta * m : m;
+            d[i][k] = scheme_.nesterov ? g[i][k] + beta * m : m;
             break;
           case Rule::quasi_global: {
             const double b = beta * m + g[i][k];
-            d[i][k] = recipe_.nesterov ? g[i][k] + beta * b : b;
+            d[i][k] = scheme_.nesterov ? g[i][k] + beta * b : b;
             break;
           }
           case Rule::d2:  // x_half = x + (x - x_prev) - rate (g - g_prev), movement per rate kept
@@ -149,8 +149,8 @@ class GossipOracle {
   }
 
   void learn() {
-    if (recipe_.rule != Rule::quasi_global) return;
-    const double mu = recipe_.momentum;
+    if (scheme_.rule != Rule::quasi_global) return;
+    const double mu = scheme_.momentum;
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t k = 0; k < z_[i].size(); ++k)
         m_[i][k] = mu * m_[i][k] + (1 - mu) * (round_start_[i][k] - z_[i][k]) / round_rates_;
@@ -166,7 +166,7 @@ class GossipOracle {
         for (std::size_t k = 0; k < mixed.size(); ++k) mixed[k] += weight * q[j][k];
       }
       for (std::size_t k = 0; k < mixed.size(); ++k) {
-        x[i][k] += knobs_.gamma * (mixed[k] - q[i][k]);
+        x[i][k] += settings_.gamma * (mixed[k] - q[i][k]);
       }
     }
   }
@@ -176,18 +176,18 @@ class GossipOracle {
     for (std::size_t i = 0; i < n_; ++i) {
       std::vector<double> v = x[i];
       for (std::size_t k = 0; k < v.size(); ++k) {
-        if (recipe_.mixing == Mixing::choco) v[k] -= memory.copies[i][k];
-        if (recipe_.mixing == Mixing::squeeze) v[k] += memory.errors[i][k];
+        if (scheme_.mixing == Mixing::choco) v[k] -= memory.copies[i][k];
+        if (scheme_.mixing == Mixing::squeeze) v[k] += memory.errors[i][k];
       }
       q[i] = message(i, part, v);
-      if (recipe_.mixing == Mixing::plain) continue;
+      if (scheme_.mixing == Mixing::plain) continue;
       for (std::size_t k = 0; k < v.size(); ++k) {
-        q[i][k] *= knobs_.damping;
+        q[i][k] *= settings_.damping;
         memory.errors[i][k] = v[k] - q[i][k];
         memory.copies[i][k] += q[i][k];
       }
     }
-    approach(x, recipe_.mixing == Mixing::choco ? memory.copies : q);
+    approach(x, scheme_.mixing == Mixing::choco ? memory.copies : q);
   }
 
   void mix_weights() {
@@ -195,7 +195,7 @@ class GossipOracle {
     for (std::size_t i = 0; i < n_; ++i) {
       double mixed = 0;
       for (std::size_t j = 0; j < n_; ++j) mixed += w(i, j) * w_[j];
-      next[i] += knobs_.gamma * (mixed - w_[i]);
+      next[i] += settings_.gamma * (mixed - w_[i]);
     }
     w_ = next;
   }
@@ -210,7 +210,7 @@ class GossipOracle {
       if (tensor.shape.size() < 2 || tensor.count < skip_below_) continue;
       const auto slice = std::span(values).subspan(tensor.offset, tensor.count);
       // PowerSGD's factors start differently in every step.
-      const std::uint64_t part_seed = part == 0 ? knobs_.seed : knobs_.seed ^ mix64(part);
+      const std::uint64_t part_seed = part == 0 ? settings_.seed : settings_.seed ^ mix64(part);
       const std::uint64_t seed =
           compressor_.id() == codec::CodecId::powersgd ? mix64(part_seed + round()) : part_seed;
       codec::EncodeContext context{.key = {.run_seed = seed,
@@ -232,8 +232,8 @@ class GossipOracle {
     return {values.begin(), values.end()};
   }
 
-  const GossipRecipe recipe_;
-  const GossipKnobs knobs_;
+  const GossipScheme scheme_;
+  const GossipSettings settings_;
   const topology::Topology& topology_;
   const codec::Compressor& compressor_;
   const Layout layout_;

@@ -25,20 +25,21 @@ struct GossipSetup {
 };
 
 /// Damping, and the gamma that a run without synchronization.consensus_step would take.
-inline GossipKnobs usual_knobs(const GossipRecipe& recipe, const codec::Compressor& compressor,
-                               std::span<const pipeline::FusionBucket> plan) {
+inline GossipSettings usual_settings(const GossipScheme& scheme,
+                                     const codec::Compressor& compressor,
+                                     std::span<const pipeline::FusionBucket> plan) {
   const gossip::Quality quality = gossip::measure_quality(compressor, plan, 1);
-  GossipKnobs knobs{.damping = static_cast<double>(quality.damping)};
-  if (recipe.mixing == Mixing::choco)
-    knobs.gamma = gossip::choco_step(quality.contraction, compressor.properties());
-  if (recipe.mixing == Mixing::squeeze)
-    knobs.gamma = gossip::squeeze_step(quality.contraction, compressor.properties());
-  return knobs;
+  GossipSettings settings{.damping = static_cast<double>(quality.damping)};
+  if (scheme.mixing == Mixing::choco)
+    settings.gamma = gossip::choco_step(quality.contraction, compressor.properties());
+  if (scheme.mixing == Mixing::squeeze)
+    settings.gamma = gossip::squeeze_step(quality.contraction, compressor.properties());
+  return settings;
 }
 
 class GossipRank {
  public:
-  GossipRank(comm::Communicator& comm, const GossipRecipe& recipe, const GossipKnobs& knobs,
+  GossipRank(comm::Communicator& comm, const GossipScheme& scheme, const GossipSettings& settings,
              const topology::Topology& topology, const codec::Compressor& compressor,
              const Layout& layout, const GossipSetup& setup)
       : comm_(comm),
@@ -48,22 +49,22 @@ class GossipRank {
         gradient_(parameters_.size()) {
     const gossip::MixerParts parts{comm, compressor, topology, plan_};
     const std::size_t count = parameters_.size();
-    mixer_ = make_mixer(recipe, parts, count, setup);
-    direction_ = make_direction(recipe, count);
+    mixer_ = make_mixer(scheme, parts, count, setup);
+    direction_ = make_direction(scheme, count);
     if (direction_ != nullptr && !direction_->mixed().empty()) {
-      direction_mixer_ = make_mixer(recipe, parts, count, setup);
+      direction_mixer_ = make_mixer(scheme, parts, count, setup);
     }
-    if (recipe.push_sum) {
+    if (scheme.push_sum) {
       push_sum_ = std::make_unique<gossip::PushSum>(topology, comm.rank(), count);
     }
     optim::SgdOptions sgd{.momentum = 0, .momentum_corrected = {}};
-    if (recipe.rule == Rule::local_momentum) {
-      sgd.momentum = static_cast<float>(recipe.momentum);
-      sgd.nesterov = recipe.nesterov;
-      sgd.weight_decay = static_cast<float>(recipe.weight_decay);
+    if (scheme.rule == Rule::local_momentum) {
+      sgd.momentum = static_cast<float>(scheme.momentum);
+      sgd.nesterov = scheme.nesterov;
+      sgd.weight_decay = static_cast<float>(scheme.weight_decay);
     }
     optimizer_ = optim::make_sgd(count, sgd);
-    const bool periodic = knobs.local_steps > 1;
+    const bool periodic = settings.local_steps > 1;
     synchronizer_ =
         train::make_gossip_averaging({.comm = comm,
                                       .mixer = *mixer_,
@@ -73,10 +74,10 @@ class GossipRank {
                                       .plan = plan_,
                                       .parameters = parameters_,
                                       .gradient = gradient_},
-                                     {.run_seed = knobs.seed,
-                                      .consensus_step = static_cast<float>(knobs.gamma),
-                                      .damping = static_cast<float>(knobs.damping),
-                                      .combine_first = recipe.combine_first,
+                                     {.run_seed = settings.seed,
+                                      .consensus_step = static_cast<float>(settings.gamma),
+                                      .damping = static_cast<float>(settings.damping),
+                                      .combine_first = scheme.combine_first,
                                       .overlap = setup.overlap,
                                       .lossy = !compressor.properties().lossless,
                                       .density = {}});
@@ -85,7 +86,7 @@ class GossipRank {
                                                  .direction = direction_.get(),
                                                  .parameters = parameters_,
                                                  .gradient = gradient_},
-                                                knobs.local_steps);
+                                                settings.local_steps);
   }
 
   std::span<float> parameters() { return parameters_; }
@@ -118,24 +119,24 @@ class GossipRank {
   }
 
  private:
-  static std::unique_ptr<gossip::Mixer> make_mixer(const GossipRecipe& recipe,
+  static std::unique_ptr<gossip::Mixer> make_mixer(const GossipScheme& scheme,
                                                    const gossip::MixerParts& parts,
                                                    std::size_t count, const GossipSetup& setup) {
-    if (recipe.mixing == Mixing::choco) return gossip::make_choco_mixer(parts, count, setup.choco);
-    if (recipe.mixing == Mixing::squeeze) return gossip::make_squeeze_mixer(parts, count);
+    if (scheme.mixing == Mixing::choco) return gossip::make_choco_mixer(parts, count, setup.choco);
+    if (scheme.mixing == Mixing::squeeze) return gossip::make_squeeze_mixer(parts, count);
     return gossip::make_plain_mixer(parts);
   }
 
-  static std::unique_ptr<gossip::Direction> make_direction(const GossipRecipe& recipe,
+  static std::unique_ptr<gossip::Direction> make_direction(const GossipScheme& scheme,
                                                            std::size_t count) {
-    const auto decay = static_cast<float>(recipe.weight_decay);
-    const auto momentum = static_cast<float>(recipe.momentum);
-    if (recipe.rule == Rule::d2) return gossip::make_d2(count, decay);
-    if (recipe.rule == Rule::gradient_tracking) return gossip::make_gradient_tracking(count, decay);
-    if (recipe.rule == Rule::local_momentum) return nullptr;
+    const auto decay = static_cast<float>(scheme.weight_decay);
+    const auto momentum = static_cast<float>(scheme.momentum);
+    if (scheme.rule == Rule::d2) return gossip::make_d2(count, decay);
+    if (scheme.rule == Rule::gradient_tracking) return gossip::make_gradient_tracking(count, decay);
+    if (scheme.rule == Rule::local_momentum) return nullptr;
     return gossip::make_quasi_global_momentum(
         count,
-        {.beta = momentum, .mu = momentum, .nesterov = recipe.nesterov, .weight_decay = decay});
+        {.beta = momentum, .mu = momentum, .nesterov = scheme.nesterov, .weight_decay = decay});
   }
 
   comm::Communicator& comm_;

@@ -27,7 +27,7 @@ struct DecodeReport {
 DecodeReport try_payload(const Decoder& decoder, std::span<const std::byte> payload,
                          std::size_t count, Workspace& workspace);
 
-/// The message that hostile frames pretend to be: compressed runs and a raw one between them.
+/// The message that hostile frames pretend to be: compressed segments and a raw one between them.
 const std::vector<codec::Segment>& hostile_segments();
 inline constexpr std::size_t kHostileValues = 115;
 inline constexpr StepId kHostileStep = 7;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of a mean among some ranks in one process: a compressed run and a raw one.
+// The messages of a mean among some ranks in one process: a compressed segment and a raw one.
 
 #pragma once
 
@@ -27,22 +27,22 @@ class IntegerCase {
 
   /// `of_ranks`: values of each rank, the compressed ones first.
   IntegerCase(const codec::Compressor& compressor, std::vector<std::vector<float>> of_ranks,
-              std::size_t compressed, std::uint64_t first_index)
+              std::size_t compressed_count, std::uint64_t first_index)
       : messages(compressor.integer_codec(), static_cast<std::uint32_t>(of_ranks.size())),
         values(std::move(of_ranks)) {
-    const codec::Segment run = {
-        .slice = kSlice, .first_index = first_index, .begin = 0, .count = compressed};
+    const codec::Segment compressed = {
+        .slice = kSlice, .first_index = first_index, .begin = 0, .count = compressed_count};
     const codec::Segment raw = {.slice = kSlice + 1,
-                                .begin = compressed,
-                                .count = values[0].size() - compressed,
+                                .begin = compressed_count,
+                                .count = values[0].size() - compressed_count,
                                 .compressed = false};
-    runs = {{.segment = run}, {.segment = raw}};
-    shared.resize(messages.scale_count(run));
+    segments = {{.segment = compressed}, {.segment = raw}};
+    shared.resize(messages.scale_count(compressed));
   }
 
   std::vector<float> own_scales(std::size_t rank) const {
     std::vector<float> scales(shared.size());
-    messages.find_scales(runs, values[rank], scales);
+    messages.find_scales(segments, values[rank], scales);
     return scales;
   }
 
@@ -59,8 +59,8 @@ class IntegerCase {
   }
 
   std::vector<std::byte> codes_message(std::size_t rank) const {
-    std::vector<std::byte> frame(messages.codes_bytes(runs));
-    messages.write_codes(runs, values[rank], {own_scales(rank), shared},
+    std::vector<std::byte> frame(messages.codes_bytes(segments));
+    messages.write_codes(segments, values[rank], {own_scales(rank), shared},
                          {.run_seed = 42,
                           .step = kStep,
                           .rank = static_cast<std::uint32_t>(rank),
@@ -72,15 +72,15 @@ class IntegerCase {
   }
 
   std::vector<std::byte> sums_message(std::span<const std::vector<std::byte>> codes) const {
-    std::vector<std::byte> frame(messages.sums_bytes(runs));
+    std::vector<std::byte> frame(messages.sums_bytes(segments));
     const std::vector<std::span<const std::byte>> frames(codes.begin(), codes.end());
-    messages.add_codes(frames, runs, kStep, kIndex, frame);
+    messages.add_codes(frames, segments, kStep, kIndex, frame);
     return frame;
   }
 
   codec::IntegerMessages messages;
   std::vector<std::vector<float>> values;
-  std::vector<codec::IntegerRun> runs;
+  std::vector<codec::ScaledSegment> segments;
   std::vector<float> shared;
 };
 

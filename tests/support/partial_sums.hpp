@@ -30,9 +30,9 @@ inline std::vector<float> gradient_of(int rank, std::size_t count, StepId step =
   return gaussian(count, {.run_seed = 5, .step = step, .rank = static_cast<std::uint32_t>(rank)});
 }
 
-/// One tensor of `runs` runs of 8192 values.
-inline Layout one_tensor(std::size_t runs) {
-  return {{"weight", {8192, static_cast<std::int64_t>(runs)}, 0, 8192 * runs}};
+/// One tensor of `segments` segments of 8192 values.
+inline Layout one_tensor(std::size_t segments) {
+  return {{"weight", {8192, static_cast<std::int64_t>(segments)}, 0, 8192 * segments}};
 }
 
 /// The ranks of a recursive doubling by the places that they take, each place's extra rank (or -1)

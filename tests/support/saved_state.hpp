@@ -21,7 +21,7 @@ class StateSpans final : public StateVisitor {
   std::vector<std::span<float>> floats;
   std::vector<double> reals;
   std::vector<std::uint64_t> counts;
-  std::vector<PlacedRun> places;
+  std::vector<SliceRange> places;
 
   void values(std::string_view, std::span<float> values, Across) override {
     floats.push_back(values);
@@ -33,9 +33,9 @@ class StateSpans final : public StateVisitor {
     counts.insert(counts.end(), values.begin(), values.end());
   }
   void placed(std::string_view, std::span<float> values,
-              const std::function<std::vector<PlacedRun>()>& runs) override {
+              const std::function<std::vector<SliceRange>()>& ranges) override {
     floats.push_back(values);
-    for (const PlacedRun& run : runs()) places.push_back(run);
+    for (const SliceRange& range : ranges()) places.push_back(range);
   }
   bool restores() const noexcept override { return false; }
   void enter(std::string_view) override {}
@@ -49,7 +49,7 @@ class StateSource : public StateVisitor {
   void doubles(std::string_view, std::span<double>, Across) override {}
   void numbers(std::string_view, std::span<std::uint64_t>, Across) override {}
   void placed(std::string_view, std::span<float>,
-              const std::function<std::vector<PlacedRun>()>&) override {}
+              const std::function<std::vector<SliceRange>()>&) override {}
   bool restores() const noexcept override { return true; }
   void enter(std::string_view) override {}
   void leave() override {}

@@ -182,7 +182,7 @@ RansModel rans_model(const IndexCounts& counts) {
   while (symbols > 1 && counts[symbols - 1] == 0) --symbols;
   if (symbols > kRansVectorSymbols) return model_of(counts, symbols, kWideBits);
   const RansModel narrow = model_of(counts, symbols, 8);
-  if (narrow.lone()) return narrow;
+  if (narrow.has_one_symbol()) return narrow;
   const RansModel wide = model_of(counts, symbols, kWideBits);
   const std::uint64_t bits = rans_bits(wide, counts);
   return bits + bits / 256 < rans_bits(narrow, counts) ? wide : narrow;
@@ -200,7 +200,7 @@ std::uint64_t rans_bits(const RansModel& model, const IndexCounts& counts) {
   }
   const std::uint64_t signs = count - counts[0];
   bits += cost / kOne + signs;
-  if (model.lone()) return bits;
+  if (model.has_one_symbol()) return bits;
   // A written state has 16.5 bits on average, and 3 bits for its length, minus half a bit for its
   // leading one.
   return bits + 19 * lanes_of(count) - std::min<std::uint64_t>(signs, held_signs(count));
@@ -217,7 +217,7 @@ std::size_t rans_write(const RansModel& model, std::span<const LevelCode> codes,
                        std::span<std::byte> to) {
   EQT_CHECK(to.size() >= rans_max_bytes(codes.size(), model.symbols),
             "{} bytes for {} codes of {} indices", to.size(), codes.size(), model.symbols);
-  const bool lone = model.lone();
+  const bool one_symbol = model.has_one_symbol();
   const std::span<std::byte> row = sign_row(codes.size());
   std::memset(row.data(), 0, 2 * kRansLanes);
   const std::size_t nonzeros = pack_signs(codes, row);
@@ -227,7 +227,7 @@ std::size_t rans_write(const RansModel& model, std::span<const LevelCode> codes,
   std::byte* const end = room.data() + room.size();
   std::byte* begin = end;
   std::size_t held = 0;
-  if (!lone) {
+  if (!one_symbol) {
     held = held_signs(codes.size());
     RansStates states;
     for (std::size_t i = 0; i < kRansLanes; ++i) {
@@ -252,7 +252,7 @@ std::size_t rans_read(std::span<const std::byte> from, std::size_t symbols,
   BitReader reader(from);
   const RansModel model = read_model(reader, symbols);
   const std::span<std::byte> row = sign_row(codes.size());
-  if (model.lone()) {
+  if (model.has_one_symbol()) {
     const std::size_t used = reader.finish();
     std::memset(codes.data(), static_cast<int>(model.symbols - 1), codes.size());
     return used + read_signs(from.subspan(used), 0, row, codes);

@@ -35,7 +35,7 @@ struct RansModel {
   std::size_t symbols = 0;  // m; 0 for no codes
   std::array<std::uint16_t, kMaxLevels> frequency{};
 
-  bool lone() const noexcept { return frequency[symbols - 1] == 1u << precision; }
+  bool has_one_symbol() const noexcept { return frequency[symbols - 1] == 1u << precision; }
 };
 
 /// The model of these counts: frequencies count * M / d, rounded, at least 1 where the count is not

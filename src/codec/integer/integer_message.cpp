@@ -21,23 +21,23 @@ constexpr std::uint32_t kScalesBit = 0x40000000u;
 constexpr std::uint32_t kSumsBit = 0x80000000u;
 constexpr std::uint32_t kMostSum = 32767;
 
-std::uint64_t values_of(std::span<const IntegerRun> runs) {
+std::uint64_t values_of(std::span<const ScaledSegment> segments) {
   std::uint64_t count = 0;
-  for (const IntegerRun& run : runs) count += run.segment.count;
+  for (const ScaledSegment& scaled : segments) count += scaled.segment.count;
   return count;
 }
 
-/// Calls part(scale, offset in its bucket, begin in the run, count) for each bucket's part of the
-/// values [begin, begin + count) of a run.
+/// Calls part(scale, offset in its bucket, begin in the segment, count) for each bucket's part of
+/// the values [begin, begin + count) of a segment.
 template <typename Part>
-void for_each_bucket(const IntegerRun& run, std::size_t bucket_size, std::size_t begin,
+void for_each_bucket(const ScaledSegment& scaled, std::size_t bucket_size, std::size_t begin,
                      std::size_t count, Part&& part) {
-  if (bucket_size == 0) return part(run.scale, run.offset + begin, begin, count);
+  if (bucket_size == 0) return part(scaled.scale, scaled.offset + begin, begin, count);
   const std::size_t end = begin + count;
   while (begin < end) {
     const std::size_t offset = begin % bucket_size;
     const std::size_t n = std::min(bucket_size - offset, end - begin);
-    part(run.scale + begin / bucket_size, offset, begin, n);
+    part(scaled.scale + begin / bucket_size, offset, begin, n);
     begin += n;
   }
 }
@@ -109,22 +109,22 @@ std::size_t IntegerMessages::scales_bytes(std::size_t scales) const noexcept {
   return kFrameHeaderBytes + scales * sizeof(float);
 }
 
-std::size_t IntegerMessages::message_bytes(std::span<const IntegerRun> runs,
+std::size_t IntegerMessages::message_bytes(std::span<const ScaledSegment> segments,
                                            std::uint32_t limit) const noexcept {
   std::size_t bytes = kFrameHeaderBytes;
-  for (const IntegerRun& run : runs) {
-    bytes += run.segment.compressed ? packed_bytes(run.segment.count, code_width(limit))
-                                    : run.segment.count * sizeof(float);
+  for (const ScaledSegment& scaled : segments) {
+    bytes += scaled.segment.compressed ? packed_bytes(scaled.segment.count, code_width(limit))
+                                       : scaled.segment.count * sizeof(float);
   }
   return bytes;
 }
 
-std::size_t IntegerMessages::codes_bytes(std::span<const IntegerRun> runs) const noexcept {
-  return message_bytes(runs, code_limit_);
+std::size_t IntegerMessages::codes_bytes(std::span<const ScaledSegment> segments) const noexcept {
+  return message_bytes(segments, code_limit_);
 }
 
-std::size_t IntegerMessages::sums_bytes(std::span<const IntegerRun> runs) const noexcept {
-  return message_bytes(runs, sum_limit_);
+std::size_t IntegerMessages::sums_bytes(std::span<const ScaledSegment> segments) const noexcept {
+  return message_bytes(segments, sum_limit_);
 }
 
 void IntegerMessages::seal(StepId step, std::uint32_t index, std::uint64_t count,
@@ -157,13 +157,13 @@ std::span<const std::byte> IntegerMessages::open(std::span<const std::byte> fram
   return payload;
 }
 
-void IntegerMessages::find_scales(std::span<const IntegerRun> segments, std::span<const float> flat,
-                                  std::span<float> scales) const {
-  for (const IntegerRun& run : segments) {
-    const Segment& segment = run.segment;
+void IntegerMessages::find_scales(std::span<const ScaledSegment> segments,
+                                  std::span<const float> flat, std::span<float> scales) const {
+  for (const ScaledSegment& scaled : segments) {
+    const Segment& segment = scaled.segment;
     if (!segment.compressed || segment.count == 0) continue;
     const auto values = flat.subspan(segment.begin, segment.count);
-    for_each_bucket(run, codec_->bucket_size(), 0, segment.count,
+    for_each_bucket(scaled, codec_->bucket_size(), 0, segment.count,
                     [&](std::size_t scale, std::size_t, std::size_t begin, std::size_t count) {
                       scales[scale] = codec_->own_scale(values.subspan(begin, count));
                     });
@@ -194,15 +194,15 @@ void IntegerMessages::raise_scales(std::span<const std::byte> frame, StepId step
   }
 }
 
-void IntegerMessages::write_codes(std::span<const IntegerRun> runs, std::span<const float> flat,
-                                  const SharedScales& scales, const MessageContext& context,
-                                  std::span<std::byte> frame) const {
-  EQT_CHECK(frame.size() == codes_bytes(runs), "{} bytes for codes of {}", frame.size(),
-            codes_bytes(runs));
-  seal(context.step, context.index, values_of(runs), frame);
+void IntegerMessages::write_codes(std::span<const ScaledSegment> segments,
+                                  std::span<const float> flat, const SharedScales& scales,
+                                  const MessageContext& context, std::span<std::byte> frame) const {
+  EQT_CHECK(frame.size() == codes_bytes(segments), "{} bytes for codes of {}", frame.size(),
+            codes_bytes(segments));
+  seal(context.step, context.index, values_of(segments), frame);
   std::span<std::byte> to = frame.subspan(kFrameHeaderBytes);
-  for (const IntegerRun& run : runs) {
-    const Segment& segment = run.segment;
+  for (const ScaledSegment& scaled : segments) {
+    const Segment& segment = scaled.segment;
     const auto values = flat.subspan(segment.begin, segment.count);
     std::size_t bytes = values.size_bytes();
     if (segment.compressed) {
@@ -211,8 +211,8 @@ void IntegerMessages::write_codes(std::span<const IntegerRun> runs, std::span<co
       const bool compensates = !context.residual.empty();
       const auto residual =
           compensates ? context.residual.subspan(segment.begin, segment.count) : std::span<float>();
-      write_run(run, compensates ? std::span<const float>(residual) : values, residual, scales, key,
-                to.first(bytes));
+      write_segment(scaled, compensates ? std::span<const float>(residual) : values, residual,
+                    scales, key, to.first(bytes));
     } else {
       std::memcpy(to.data(), values.data(), bytes);
     }
@@ -220,9 +220,9 @@ void IntegerMessages::write_codes(std::span<const IntegerRun> runs, std::span<co
   }
 }
 
-void IntegerMessages::write_run(const IntegerRun& run, std::span<const float> values,
-                                std::span<float> residual, const SharedScales& scales,
-                                const RandomKey& key, std::span<std::byte> to) const {
+void IntegerMessages::write_segment(const ScaledSegment& scaled, std::span<const float> values,
+                                    std::span<float> residual, const SharedScales& scales,
+                                    const RandomKey& key, std::span<std::byte> to) const {
   CodePacker packer(code_limit_, to);
   const auto quantise = [&](std::size_t scale, std::size_t offset, std::size_t begin,
                             std::size_t count) {
@@ -230,8 +230,8 @@ void IntegerMessages::write_run(const IntegerRun& run, std::span<const float> va
         .own = scales.own[scale],
         .shared = scales.shared[scale],
         .key = key,
-        .first_index = run.segment.first_index + begin - offset,
-        .count = std::min(codec_->bucket_size(), run.segment.count + offset - begin)};
+        .first_index = scaled.segment.first_index + begin - offset,
+        .count = std::min(codec_->bucket_size(), scaled.segment.count + offset - begin)};
     const float step = codec_->step(bucket.shared);
     for (std::size_t i = 0; i < count; i += kCodeBlock) {
       const std::size_t n = std::min(kCodeBlock, count - i);
@@ -240,19 +240,19 @@ void IntegerMessages::write_run(const IntegerRun& run, std::span<const float> va
       if (!residual.empty()) subtract_scaled(codes, step, residual.subspan(begin + i, n));
     }
   };
-  for_each_bucket(run, codec_->bucket_size(), 0, values.size(), quantise);
+  for_each_bucket(scaled, codec_->bucket_size(), 0, values.size(), quantise);
   packer.finish();
 }
 
 void IntegerMessages::subtract_codes(std::span<const std::byte> frame,
-                                     std::span<const IntegerRun> runs,
+                                     std::span<const ScaledSegment> segments,
                                      std::span<const float> shared, StepId step,
                                      std::uint32_t index, std::span<float> flat) const {
-  auto from = open(frame, step, index, values_of(runs), codes_bytes(runs));
+  auto from = open(frame, step, index, values_of(segments), codes_bytes(segments));
   std::int8_t codes[kCodeBlock];
-  for (const IntegerRun& run : runs) {
-    const auto values = flat.subspan(run.segment.begin, run.segment.count);
-    if (!run.segment.compressed) {
+  for (const ScaledSegment& scaled : segments) {
+    const auto values = flat.subspan(scaled.segment.begin, scaled.segment.count);
+    if (!scaled.segment.compressed) {
       std::fill(values.begin(), values.end(), 0.0f);
       from = from.subspan(values.size_bytes());
       continue;
@@ -264,7 +264,7 @@ void IntegerMessages::subtract_codes(std::span<const std::byte> frame,
         fail_code(code_limit_);
       }
       from = from.subspan(bytes);
-      for_each_bucket(run, codec_->bucket_size(), i, n,
+      for_each_bucket(scaled, codec_->bucket_size(), i, n,
                       [&](std::size_t scale, std::size_t, std::size_t begin, std::size_t count) {
                         subtract_scaled({codes + (begin - i), count}, codec_->step(shared[scale]),
                                         values.subspan(begin, count));
@@ -274,24 +274,24 @@ void IntegerMessages::subtract_codes(std::span<const std::byte> frame,
 }
 
 void IntegerMessages::check_codes(std::span<const std::byte> frame,
-                                  std::span<const IntegerRun> runs, StepId step,
+                                  std::span<const ScaledSegment> segments, StepId step,
                                   std::uint32_t index) const {
-  (void)open(frame, step, index, values_of(runs), codes_bytes(runs));
+  (void)open(frame, step, index, values_of(segments), codes_bytes(segments));
 }
 
 void IntegerMessages::add_codes(std::span<const std::span<const std::byte>> frames,
-                                std::span<const IntegerRun> runs, StepId step, std::uint32_t index,
-                                std::span<std::byte> sums) const {
+                                std::span<const ScaledSegment> segments, StepId step,
+                                std::uint32_t index, std::span<std::byte> sums) const {
   EQT_CHECK(frames.size() == ranks_, "{} messages of {} ranks", frames.size(), ranks_);
-  EQT_CHECK(sums.size() == sums_bytes(runs), "{} bytes for sums of {}", sums.size(),
-            sums_bytes(runs));
-  for (const auto frame : frames) check_codes(frame, runs, step, index);
-  seal(step, index | kSumsBit, values_of(runs), sums);
+  EQT_CHECK(sums.size() == sums_bytes(segments), "{} bytes for sums of {}", sums.size(),
+            sums_bytes(segments));
+  for (const auto frame : frames) check_codes(frame, segments, step, index);
+  seal(step, index | kSumsBit, values_of(segments), sums);
   std::size_t at = kFrameHeaderBytes;
   std::span<std::byte> to = sums.subspan(at);
-  for (const IntegerRun& run : runs) {
-    const std::size_t count = run.segment.count;
-    if (!run.segment.compressed) {
+  for (const ScaledSegment& scaled : segments) {
+    const std::size_t count = scaled.segment.count;
+    if (!scaled.segment.compressed) {
       add_raw(frames, at, count, to);
       at += count * sizeof(float);
       to = to.subspan(count * sizeof(float));
@@ -299,9 +299,9 @@ void IntegerMessages::add_codes(std::span<const std::span<const std::byte>> fram
     }
     const auto packed = to.first(packed_bytes(count, sum_bits()));
     if (sum_limit_ <= 127) {
-      add_run<std::int8_t>(frames, at, count, packed);
+      add_segment<std::int8_t>(frames, at, count, packed);
     } else {
-      add_run<std::int16_t>(frames, at, count, packed);
+      add_segment<std::int16_t>(frames, at, count, packed);
     }
     at += packed_bytes(count, code_bits());
     to = to.subspan(packed.size());
@@ -310,8 +310,9 @@ void IntegerMessages::add_codes(std::span<const std::span<const std::byte>> fram
 
 /// One block of all ranks at a time, so that codes and sums stay in the first-level cache.
 template <typename Sum>
-void IntegerMessages::add_run(std::span<const std::span<const std::byte>> frames, std::size_t at,
-                              std::size_t count, std::span<std::byte> to) const {
+void IntegerMessages::add_segment(std::span<const std::span<const std::byte>> frames,
+                                  std::size_t at, std::size_t count,
+                                  std::span<std::byte> to) const {
   alignas(64) std::int8_t codes[kCodeBlock];
   alignas(64) Sum sums[kCodeBlock];
   for (std::size_t i = 0; i < count; i += kCodeBlock) {
@@ -331,37 +332,38 @@ void IntegerMessages::add_run(std::span<const std::span<const std::byte>> frames
   }
 }
 
-void IntegerMessages::read_sums(std::span<const std::byte> frame, std::span<const IntegerRun> runs,
+void IntegerMessages::read_sums(std::span<const std::byte> frame,
+                                std::span<const ScaledSegment> segments,
                                 std::span<const float> shared, StepId step, std::uint32_t index,
                                 std::span<float> flat) const {
-  auto from = open(frame, step, index | kSumsBit, values_of(runs), sums_bytes(runs));
-  for (const IntegerRun& run : runs) {
-    const auto values = flat.subspan(run.segment.begin, run.segment.count);
-    if (!run.segment.compressed) {
+  auto from = open(frame, step, index | kSumsBit, values_of(segments), sums_bytes(segments));
+  for (const ScaledSegment& scaled : segments) {
+    const auto values = flat.subspan(scaled.segment.begin, scaled.segment.count);
+    if (!scaled.segment.compressed) {
       read_raw(from.first(values.size_bytes()), values);
       from = from.subspan(values.size_bytes());
       continue;
     }
     const std::size_t bytes = packed_bytes(values.size(), sum_bits());
     if (sum_limit_ <= 127) {
-      read_run<std::int8_t>(from.first(bytes), run, shared, values);
+      read_segment<std::int8_t>(from.first(bytes), scaled, shared, values);
     } else {
-      read_run<std::int16_t>(from.first(bytes), run, shared, values);
+      read_segment<std::int16_t>(from.first(bytes), scaled, shared, values);
     }
     from = from.subspan(bytes);
   }
 }
 
 template <typename Sum>
-void IntegerMessages::read_run(std::span<const std::byte> from, const IntegerRun& run,
-                               std::span<const float> shared, std::span<float> values) const {
+void IntegerMessages::read_segment(std::span<const std::byte> from, const ScaledSegment& scaled,
+                                   std::span<const float> shared, std::span<float> values) const {
   alignas(64) Sum sums[kCodeBlock];
   for (std::size_t i = 0; i < values.size(); i += kCodeBlock) {
     const std::size_t n = std::min(kCodeBlock, values.size() - i);
     const auto packed = from.first(packed_bytes(n, sum_bits()));
     if (!unpack_codes(packed, sum_limit_, std::span(sums, n))) fail_code(sum_limit_);
     from = from.subspan(packed.size());
-    for_each_bucket(run, codec_->bucket_size(), i, n,
+    for_each_bucket(scaled, codec_->bucket_size(), i, n,
                     [&](std::size_t scale, std::size_t, std::size_t begin, std::size_t count) {
                       const double step = static_cast<double>(codec_->step(shared[scale]));
                       const float mean_step = step_of(step * code_limit_, sum_limit_);

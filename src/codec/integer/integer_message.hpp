@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three messages of a mean in the code domain: scales, codes, and sums of codes.
 //
-// Layout: header (frame.hpp), then scales as float32, or the runs in order: a compressed one packed
-// (integer_kernels.hpp), a raw one as float32. Both sides know the runs and their lengths from the
-// plan, so nothing else is sent. See FORMAT.md.
+// Layout: header (frame.hpp), then scales as float32, or the segments in order: a compressed one
+// packed (integer_kernels.hpp), a raw one as float32. Both sides know the segments and their
+// lengths from the plan, so nothing else is sent. See FORMAT.md.
 
 #pragma once
 
@@ -18,13 +18,14 @@
 namespace eqt::codec {
 
 /// A range of values, and the index of its scales among those of the fusion bucket.
-struct IntegerRun {
+struct ScaledSegment {
   Segment segment;
-  std::size_t scale = 0;   // index of the first bucket's scale
-  std::size_t offset = 0;  // of the run's first value in that bucket: 0 unless buckets are segments
+  std::size_t scale = 0;  // index of the first bucket's scale
+  std::size_t offset =
+      0;  // of the segment's first value in that bucket: 0 unless buckets are segments
 };
 
-/// Scales of one fusion bucket; IntegerRun::scale is an index into them.
+/// Scales of one fusion bucket; ScaledSegment::scale is an index into them.
 struct SharedScales {
   std::span<const float> own;
   std::span<const float> shared;
@@ -43,12 +44,12 @@ class IntegerMessages {
   /// Number of scales of a segment: one per bucket, none if it is sent raw.
   std::size_t scale_count(const Segment& segment) const noexcept;
   std::size_t scales_bytes(std::size_t scales) const noexcept;
-  std::size_t codes_bytes(std::span<const IntegerRun> runs) const noexcept;
-  std::size_t sums_bytes(std::span<const IntegerRun> runs) const noexcept;
+  std::size_t codes_bytes(std::span<const ScaledSegment> segments) const noexcept;
+  std::size_t sums_bytes(std::span<const ScaledSegment> segments) const noexcept;
 
   /// own_scale() of every bucket of whole segments.
   /// @throws Error{diverged} for values that are not finite
-  void find_scales(std::span<const IntegerRun> segments, std::span<const float> flat,
+  void find_scales(std::span<const ScaledSegment> segments, std::span<const float> flat,
                    std::span<float> scales) const;
   /// @pre frame.size() == scales_bytes(scales.size()), and correspondingly below
   void write_scales(std::span<const float> scales, StepId step, std::uint32_t index,
@@ -58,46 +59,49 @@ class IntegerMessages {
   void raise_scales(std::span<const std::byte> frame, StepId step, std::uint32_t index,
                     std::span<float> scales) const;
 
-  /// Quantises flat values. With a residual, compressed runs read their values from it and leave
+  /// Quantises flat values. With a residual, compressed segments read their values from it and
+  /// leave
   /// the error in it.
   /// @param context seed, step, rank and index; `residual` if there is one
-  void write_codes(std::span<const IntegerRun> runs, std::span<const float> flat,
+  void write_codes(std::span<const ScaledSegment> segments, std::span<const float> flat,
                    const SharedScales& scales, const MessageContext& context,
                    std::span<std::byte> frame) const;
   /// flat -= the values of this message's codes; raw values become 0.
-  void subtract_codes(std::span<const std::byte> frame, std::span<const IntegerRun> runs,
+  void subtract_codes(std::span<const std::byte> frame, std::span<const ScaledSegment> segments,
                       std::span<const float> shared, StepId step, std::uint32_t index,
                       std::span<float> flat) const;
 
   /// Checks header and length; codes are checked when they are added.
-  void check_codes(std::span<const std::byte> frame, std::span<const IntegerRun> runs, StepId step,
-                   std::uint32_t index) const;
+  void check_codes(std::span<const std::byte> frame, std::span<const ScaledSegment> segments,
+                   StepId step, std::uint32_t index) const;
   /// Sums the codes of all ranks' messages, in the code domain; raw values become their mean, added
   /// in the order of `frames`.
   /// @pre frames.size() is the number of ranks
   void add_codes(std::span<const std::span<const std::byte>> frames,
-                 std::span<const IntegerRun> runs, StepId step, std::uint32_t index,
+                 std::span<const ScaledSegment> segments, StepId step, std::uint32_t index,
                  std::span<std::byte> sums) const;
   /// flat = the mean.
-  void read_sums(std::span<const std::byte> frame, std::span<const IntegerRun> runs,
+  void read_sums(std::span<const std::byte> frame, std::span<const ScaledSegment> segments,
                  std::span<const float> shared, StepId step, std::uint32_t index,
                  std::span<float> flat) const;
 
  private:
-  std::size_t message_bytes(std::span<const IntegerRun> runs, std::uint32_t limit) const noexcept;
+  std::size_t message_bytes(std::span<const ScaledSegment> segments,
+                            std::uint32_t limit) const noexcept;
   std::span<const std::byte> open(std::span<const std::byte> frame, StepId step,
                                   std::uint32_t index, std::uint64_t count,
                                   std::size_t bytes) const;
   void seal(StepId step, std::uint32_t index, std::uint64_t count,
             std::span<std::byte> frame) const;
-  void write_run(const IntegerRun& run, std::span<const float> values, std::span<float> residual,
-                 const SharedScales& scales, const RandomKey& key, std::span<std::byte> to) const;
+  void write_segment(const ScaledSegment& scaled, std::span<const float> values,
+                     std::span<float> residual, const SharedScales& scales, const RandomKey& key,
+                     std::span<std::byte> to) const;
   template <typename Sum>
-  void add_run(std::span<const std::span<const std::byte>> frames, std::size_t at,
-               std::size_t count, std::span<std::byte> to) const;
+  void add_segment(std::span<const std::span<const std::byte>> frames, std::size_t at,
+                   std::size_t count, std::span<std::byte> to) const;
   template <typename Sum>
-  void read_run(std::span<const std::byte> from, const IntegerRun& run,
-                std::span<const float> shared, std::span<float> flat) const;
+  void read_segment(std::span<const std::byte> from, const ScaledSegment& scaled,
+                    std::span<const float> shared, std::span<float> flat) const;
 
   std::unique_ptr<IntegerCodec> codec_;
   std::uint32_t ranks_;

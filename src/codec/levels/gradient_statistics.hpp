@@ -37,7 +37,7 @@ class GradientStatistics {
     double variance_scale = 0;
   };
 
-  /// Adds the buckets of one encoded run of values. Buckets of zeros and of infinite norm are
+  /// Adds the buckets of one encoded segment. Buckets of zeros and of infinite norm are
   /// ignored.
   void add(std::span<const float> values, std::size_t bucket_size, Norm norm);
 

@@ -210,12 +210,12 @@ std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
   EncodeContext part = context;
   std::size_t used = 0;
   for (std::size_t start = 0; start < gradient.size(); start += step) {
-    const auto run = residual.subspan(start, std::min(step, gradient.size() - start));
-    for (std::size_t i = 0; i < run.size(); ++i) run[i] += gradient[start + i];
+    const auto block = residual.subspan(start, std::min(step, gradient.size() - start));
+    for (std::size_t i = 0; i < block.size(); ++i) block[i] += gradient[start + i];
     part.first_index = context.first_index + start;
     const auto to = payload.subspan(used);
-    const std::size_t bytes = encode(run, part, workspace, to);
-    decode_add(to.first(bytes), -1.0f, workspace, run);
+    const std::size_t bytes = encode(block, part, workspace, to);
+    decode_add(to.first(bytes), -1.0f, workspace, block);
     used += bytes;
   }
   return used;

@@ -22,7 +22,7 @@ struct Moments {
   double m0 = 0, m1 = 0, m2 = 0;
 };
 
-// Gauss-Legendre with 8 points on pieces of at most sigma/2: relative error below 1e-15.
+// Gauss-Legendre with 8 points on intervals of at most sigma/2: relative error below 1e-15.
 Moments half_normal_moments(double a, double b, double sigma) {
   constexpr std::array<double, 4> kNode = {0.1834346424956498, 0.5255324099163290,
                                            0.7966664774136267, 0.9602898564975363};
@@ -32,10 +32,10 @@ Moments half_normal_moments(double a, double b, double sigma) {
   b = std::min(b, 9 * sigma);                                    // mass beyond: below 1e-18
   Moments moments;
   if (a >= b) return moments;
-  const int pieces = std::max(1, static_cast<int>(std::ceil(2 * (b - a) / sigma)));
-  const double half = (b - a) / pieces / 2;
-  for (int piece = 0; piece < pieces; ++piece) {
-    const double middle = a + (2 * piece + 1) * half;
+  const int intervals = std::max(1, static_cast<int>(std::ceil(2 * (b - a) / sigma)));
+  const double half = (b - a) / intervals / 2;
+  for (int interval = 0; interval < intervals; ++interval) {
+    const double middle = a + (2 * interval + 1) * half;
     for (std::size_t k = 0; k < 8; ++k) {
       const double r = middle + (k % 2 == 0 ? half : -half) * kNode[k / 2];
       const double z = r / sigma;

@@ -122,7 +122,7 @@ void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::
 template <int kBits, typename Cells>
 void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values,
                          std::size_t blocks, std::uint32_t first_word, std::byte* packed,
-                         NormInParts& meanwhile) {
+                         NormAccumulator& meanwhile) {
   const F32 d;
   const U32 du;
   constexpr std::size_t kRows = 32 / kBits;
@@ -183,12 +183,12 @@ EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const LevelTab
                                  std::byte* payload) {
   const std::size_t buckets = values.size() / bucket_size;
   const auto start = [&](std::size_t bucket) HWY_ATTR {
-    return NormInParts(bucket < buckets ? values.data() + bucket * bucket_size : nullptr, kind);
+    return NormAccumulator(bucket < buckets ? values.data() + bucket * bucket_size : nullptr, kind);
   };
   const auto is_easy = [](float norm) {
     return norm == 0 || (norm >= kSmallNorm && norm <= kLargeNorm);
   };
-  NormInParts next = start(0);
+  NormAccumulator next = start(0);
   next.Step(bucket_size);
   float norm = next.Result();
   next = start(1);
@@ -232,7 +232,7 @@ EncodedBuckets EncodeBuckets(std::span<const float> values, std::size_t bucket_s
 
 void QuantizeAndPack(const LevelTable& table, float inverse, const RandomStream& stream,
                      std::uint32_t first_word, std::span<const float> values, std::byte* packed) {
-  NormInParts nothing;
+  NormAccumulator nothing;
   WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
     const Job job{inverse * scale, table.bits, stream};
     const float* from = values.data();

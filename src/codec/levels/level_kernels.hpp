@@ -30,9 +30,9 @@ std::uint32_t largest_magnitude_bits(std::span<const float> values);
 /// modulo 2^32. The multipliers are powers of one number, chosen so that each pair of the four
 /// words fills the unit square as evenly as 2^32 points can (the shortest vectors of the lattices
 /// {(h, c^k h)}, k = 1, 2, 3, are within 6 % of the longest possible ones).
-inline constexpr std::uint32_t kTwin = 0x45108B7Du;
-inline constexpr std::array<std::uint32_t, 4> kRowMultiplier = {1, kTwin, kTwin* kTwin,
-                                                                kTwin* kTwin* kTwin};
+inline constexpr std::uint32_t kRowFactor = 0x45108B7Du;
+inline constexpr std::array<std::uint32_t, 4> kRowMultiplier = {
+    1, kRowFactor, kRowFactor* kRowFactor, kRowFactor* kRowFactor* kRowFactor};
 
 /// Stochastic rounding between levels: codes[i] for values[i] of one bucket. With b = table.bits,
 /// r = |v| * inverse and f = offset_j + slope_j * r for its cell j (both fp32; uniform tables:

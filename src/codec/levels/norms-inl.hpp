@@ -132,10 +132,10 @@ HWY_INLINE std::uint32_t LargestMagnitudeBits(const float* values, std::size_t c
 }
 
 /// A bucket's norm, computed in parts during other work.
-class NormInParts {
+class NormAccumulator {
  public:
-  NormInParts() {}
-  NormInParts(const float* bucket, Norm kind) : next_(bucket), kind_(kind) {}
+  NormAccumulator() {}
+  NormAccumulator(const float* bucket, Norm kind) : next_(bucket), kind_(kind) {}
 
   /// The next `count` values, a multiple of kSquareSums.
   HWY_INLINE void Step(std::size_t count) {

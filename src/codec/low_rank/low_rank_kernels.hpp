@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a tall or wide float32 matrix with a few vectors, by Highway.
 //
-// Matrices are row-major; factors are stored vector after vector: P holds `rank` runs of `rows`
-// values, Q holds `rank` runs of `columns` values. All sums have a fixed order, which depends
+// Matrices are row-major; factors are stored vector after vector: P holds `rank` vectors of `rows`
+// values, Q holds `rank` vectors of `columns` values. All sums have a fixed order, which depends
 // neither on the instruction set nor on row blocks or the rank, and no operation is fused: every
-// machine computes the same bits. Each function reads M (or writes it) once.
+// machine computes the same
+// bits. Each function reads M (or writes it) once.
 
 #pragma once
 

@@ -49,17 +49,17 @@ class TrailingPlane {
 
   /// Packs whole bytes up to value `end`, and everything at the last value.
   void pack_until(std::size_t end) {
-    if (end < values_.size()) end -= end % kSignChunk;
+    if (end < values_.size()) end -= end % kSignBlock;
     if (end <= packed_) return;
-    const auto run = values_.subspan(packed_, end - packed_);
-    if (pack_signs(run, plane_ + packed_ / 8) > kLargestFiniteBits) require_finite(kName, values_);
+    const auto part = values_.subspan(packed_, end - packed_);
+    if (pack_signs(part, plane_ + packed_ / 8) > kLargestFiniteBits) require_finite(kName, values_);
     packed_ = end;
   }
 
  private:
   std::span<const float> values_;
   std::byte* plane_;
-  std::size_t packed_ = 0;  // a multiple of kSignChunk, or all
+  std::size_t packed_ = 0;  // a multiple of kSignBlock, or all
 };
 
 class OneBit final : public Compressor {
@@ -99,10 +99,10 @@ std::size_t OneBit::encode(std::span<const float> values, const EncodeContext& c
   const std::size_t columns = values.size() / rows;
   for (std::size_t begin = 0; begin < values.size(); begin += columns, pair += kPairBytes) {
     SideSums sides;
-    for (std::size_t i = 0; i < columns; i += kSignChunk) {
-      const std::size_t run = std::min(kSignChunk, columns - i);
-      add_sides(values.subspan(begin + i, run), sides);
-      plane.pack_until(begin + i + run);
+    for (std::size_t i = 0; i < columns; i += kSignBlock) {
+      const std::size_t part = std::min(kSignBlock, columns - i);
+      add_sides(values.subspan(begin + i, part), sides);
+      plane.pack_until(begin + i + part);
     }
     store(pair, mean_of(sides.negative, sides.negatives));
     store(pair + sizeof(float), mean_of(sides.other, columns - sides.negatives));

@@ -80,10 +80,10 @@ class EfSignSgd final : public Compressor {
     if (values.empty()) return 0;
     std::byte* plane = payload.data() + sizeof(float);
     PartialSums magnitudes;
-    for (std::size_t i = 0; i < values.size(); i += kSignChunk) {
-      const auto chunk = values.subspan(i, std::min(kSignChunk, values.size() - i));
-      if (pack_signs(chunk, plane + i / 8) > kLargestFiniteBits) require_finite(kName, values);
-      add_magnitudes(chunk, magnitudes);
+    for (std::size_t i = 0; i < values.size(); i += kSignBlock) {
+      const auto block = values.subspan(i, std::min(kSignBlock, values.size() - i));
+      if (pack_signs(block, plane + i / 8) > kLargestFiniteBits) require_finite(kName, values);
+      add_magnitudes(block, magnitudes);
     }
     store(payload.data(),
           static_cast<float>(magnitudes.total() / static_cast<double>(values.size())));

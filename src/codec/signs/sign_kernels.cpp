@@ -125,7 +125,7 @@ void add_groups(const std::byte* HWY_RESTRICT plane, std::size_t bytes, std::siz
   const Floats df;
   const auto set = hn::Set(df, if_set);
   const auto clear = hn::Set(df, if_clear);
-  const MaskOfBits<Floats> mask_of_bits;
+  const BitMask<Floats> mask_of_bits;
   const auto add = [&](std::uint32_t word, float* to) HWY_ATTR {
     for (std::size_t j = 0; j < kGroup; j += kLanes) {
       const auto value = hn::IfThenElse(mask_of_bits(word >> j), set, clear);
@@ -190,19 +190,19 @@ double PartialSums::total() const {
 
 std::uint32_t pack_signs(std::span<const float> values, std::byte* plane) {
   const auto pack = HWY_DYNAMIC_DISPATCH(pack_groups);
-  std::uint8_t bits[plane_bytes(kSignChunk) + 8];  // kernels may write beyond their last bit
+  std::uint8_t bits[plane_bytes(kSignBlock) + 8];  // kernels may write beyond their last bit
   std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < values.size(); i += kSignChunk) {
-    const auto chunk = values.subspan(i, std::min(kSignChunk, values.size() - i));
-    const std::size_t groups = chunk.size() / kGroup;
-    const std::size_t rest = chunk.size() % kGroup;
-    largest = std::max(largest, pack(chunk.data(), groups, bits));
+  for (std::size_t i = 0; i < values.size(); i += kSignBlock) {
+    const auto block = values.subspan(i, std::min(kSignBlock, values.size() - i));
+    const std::size_t groups = block.size() / kGroup;
+    const std::size_t rest = block.size() % kGroup;
+    largest = std::max(largest, pack(block.data(), groups, bits));
     if (rest > 0) {
       float last[kGroup] = {};
-      std::copy(chunk.end() - static_cast<std::ptrdiff_t>(rest), chunk.end(), last);
+      std::copy(block.end() - static_cast<std::ptrdiff_t>(rest), block.end(), last);
       largest = std::max(largest, pack(last, 1, bits + groups * kGroup / 8));
     }
-    std::memcpy(plane + i / 8, bits, plane_bytes(chunk.size()));
+    std::memcpy(plane + i / 8, bits, plane_bytes(block.size()));
   }
   return largest;
 }

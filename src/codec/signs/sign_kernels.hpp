@@ -15,7 +15,7 @@ namespace eqt::codec {
 
 /// Values that are packed and summed at a time, so that the second pass reads them from the
 /// first-level cache; a multiple of 32.
-inline constexpr std::size_t kSignChunk = 4096;
+inline constexpr std::size_t kSignBlock = 4096;
 
 /// Bytes of a plane of `count` bits.
 constexpr std::size_t plane_bytes(std::size_t count) { return count / 8 + (count % 8 != 0); }

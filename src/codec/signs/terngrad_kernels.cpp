@@ -19,7 +19,7 @@
 namespace eqt::codec {
 namespace {
 
-constexpr std::size_t kChunk = 1024;  // values kept in the first-level cache between passes
+constexpr std::size_t kBlock = 1024;  // values kept in the first-level cache between passes
 constexpr std::uint32_t kLowBits = 0x55555555;  // the lower bit of each code
 
 }  // namespace
@@ -33,7 +33,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// `whole` is a multiple of kMomentSums.
-void add_chunk(const float* HWY_RESTRICT values, std::size_t whole, double shift,
+void add_block(const float* HWY_RESTRICT values, std::size_t whole, double shift,
                TernaryMoments& moments) {
   const hn::CappedTag<double, kMomentSums> dd;
   const hn::Rebind<float, decltype(dd)> df;
@@ -70,14 +70,14 @@ void add_chunk(const float* HWY_RESTRICT values, std::size_t whole, double shift
 void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMoments& moments) {
   const double shift = values[0];
   const std::size_t whole = count - count % kMomentSums;
-  for (std::size_t i = 0; i < whole; i += kChunk) {
-    add_chunk(values + i, std::min(kChunk, whole - i), shift, moments);
+  for (std::size_t i = 0; i < whole; i += kBlock) {
+    add_block(values + i, std::min(kBlock, whole - i), shift, moments);
   }
   // Padding with g_0 adds nothing to either sum.
   float rest[kMomentSums];
   std::fill_n(rest, kMomentSums, values[0]);
   std::copy(values + whole, values + count, rest);
-  if (whole < count) add_chunk(rest, kMomentSums, shift, moments);
+  if (whole < count) add_block(rest, kMomentSums, shift, moments);
 }
 
 /// Mask of the values that become nonzero. `scaled_index` is as in random_words().
@@ -103,13 +103,13 @@ HWY_INLINE hn::Vec<D> spread_bits(D du, hn::Vec<D> x) {
   return hn::And(hn::Or(x, hn::ShiftLeft<1>(x)), hn::Set(du, 0x5555555555555555u));
 }
 
-/// A chunk's codes from its planes of nonzero values and of signs: the nonzero positive ones at the
+/// A block's codes from its planes of nonzero values and of signs: the nonzero positive ones at the
 /// even bits, the nonzero negative ones at the odd bits.
 void interleave(const std::uint32_t* HWY_RESTRICT nonzero, const std::uint32_t* HWY_RESTRICT signs,
                 std::uint64_t* HWY_RESTRICT codes) {
-  const hn::CappedTag<std::uint64_t, kChunk / 32> du;
+  const hn::CappedTag<std::uint64_t, kBlock / 32> du;
   const hn::Rebind<std::uint32_t, decltype(du)> dh;
-  for (std::size_t w = 0; w < kChunk / 32; w += hn::Lanes(du)) {
+  for (std::size_t w = 0; w < kBlock / 32; w += hn::Lanes(du)) {
     const auto any = hn::LoadU(dh, nonzero + w);
     const auto sign = hn::LoadU(dh, signs + w);
     const auto plus = spread_bits(du, hn::PromoteTo(du, hn::AndNot(sign, any)));
@@ -131,11 +131,11 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
                               hn::Set(du, rounding.first));
   // The kernels of masks may write eight bytes at a time.
-  std::uint32_t nonzero[kChunk / 32 + 2] = {}, signs[kChunk / 32 + 2] = {};
-  std::uint64_t codes[kChunk / 32];
+  std::uint32_t nonzero[kBlock / 32 + 2] = {}, signs[kBlock / 32 + 2] = {};
+  std::uint64_t codes[kBlock / 32];
   const std::size_t count = words * kCodesPerWord;
-  for (std::size_t begin = 0; begin < count; begin += kChunk) {
-    const std::size_t n = std::min(kChunk, count - begin);
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
     for (std::size_t i = 0; i < n; i += kStep) {
       const float* from = values + begin + i;
       const auto nonzero_at = [&](std::size_t j) HWY_ATTR {

@@ -20,7 +20,7 @@ constexpr int kUpperShift = 20;  // 2048 bins of 31 bits: eight per octave
 
 constexpr std::size_t kUnsampled = 4096;       // below this, all values are candidates
 constexpr std::size_t kLargestSample = 65536;  // [values]
-constexpr std::size_t kSampledRun = 16;        // neighbours: a cache line
+constexpr std::size_t kSampledRange = 16;      // neighbours: a cache line
 
 using Histogram = std::array<std::uint32_t, kMostBins>;
 
@@ -67,12 +67,12 @@ std::size_t gather_bin(std::span<const float> values, std::uint32_t lowest, int 
 /// in its part is a hash of its number, so periodic patterns do not affect the sample.
 std::span<const float> take_sample(std::span<const float> values, Workspace& workspace) {
   const std::size_t wanted = std::clamp(values.size() / 64, kUnsampled, kLargestSample);
-  const std::size_t runs = wanted / kSampledRun;
-  const std::size_t stretch = values.size() / runs;
-  const auto sample = workspace.array(kSample, runs * kSampledRun);
-  for (std::size_t r = 0; r < runs; ++r) {
-    const std::size_t begin = r * stretch + mix64(r) % (stretch - kSampledRun + 1);
-    std::copy_n(values.data() + begin, kSampledRun, sample.data() + r * kSampledRun);
+  const std::size_t ranges = wanted / kSampledRange;
+  const std::size_t part = values.size() / ranges;
+  const auto sample = workspace.array(kSample, ranges * kSampledRange);
+  for (std::size_t r = 0; r < ranges; ++r) {
+    const std::size_t begin = r * part + mix64(r) % (part - kSampledRange + 1);
+    std::copy_n(values.data() + begin, kSampledRange, sample.data() + r * kSampledRange);
   }
   return sample;
 }

@@ -47,21 +47,21 @@ std::uint32_t check_word(std::uint64_t key, std::size_t k, std::size_t count) {
   return static_cast<std::uint32_t>(mix64(key ^ mix64(std::uint64_t{k} << 32 | count)) >> 32);
 }
 
-struct Opened {
+struct ParsedPayload {
   std::size_t k = 0;
   std::uint64_t key = 0;
   int value_bits = 32;
   std::span<const std::byte> values;
 };
 
-Opened open_payload(std::span<const std::byte> payload, std::size_t count) {
+ParsedPayload open_payload(std::span<const std::byte> payload, std::size_t count) {
   if (payload.size() < kHeadBytes) {
     fail(Kind::wire,
          "compressor {}: expected at least {} bytes for {} values, found {}; the ranks run "
          "different configs or builds",
          kName, kHeadBytes, count, payload.size());
   }
-  Opened open;
+  ParsedPayload open;
   open.k = load<std::uint32_t>(payload.data());
   open.key = load<std::uint64_t>(&payload[5]);
   const auto form = load<std::uint8_t>(&payload[4]);
@@ -188,7 +188,7 @@ std::size_t RandomK::encode(std::span<const float> values, const EncodeContext& 
 void RandomK::decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                          std::span<float> sum) const {
   if (sum.empty() && payload.empty()) return;
-  const Opened open = open_payload(payload, sum.size());
+  const ParsedPayload open = open_payload(payload, sum.size());
   const std::byte* from = as_float32(open.values, open.value_bits, workspace);
   for_each_chosen(choose(open.key, open.k, sum.size(), workspace), 0, [&](std::size_t index) {
     sum[index] += scale * load<float>(from);
@@ -200,7 +200,7 @@ void RandomK::decode_add(std::span<const std::byte> payload, float scale, Worksp
 
 Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
                         Workspace& workspace) {
-  const Opened open = open_payload(payload, count);
+  const ParsedPayload open = open_payload(payload, count);
   const auto indices = workspace.array(kSentIndices, open.k);
   const auto values = workspace.array(kSentValues, open.k);
   const std::byte* from = as_float32(open.values, open.value_bits, workspace);

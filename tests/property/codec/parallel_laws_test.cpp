@@ -39,17 +39,19 @@ Bytes encoded(const codec::Compressor& compressor, std::span<const float> values
   return payload;
 }
 
-struct Fed {
+struct EncodedValues {
   Bytes payload;
   std::vector<float> residual;
 };
 
-Fed encoded_with_feedback(const codec::Compressor& compressor, std::span<const float> values) {
+EncodedValues encoded_with_feedback(const codec::Compressor& compressor,
+                                    std::span<const float> values) {
   Workspace workspace;
-  Fed fed{Bytes(compressor.max_payload_bytes(values.size())), portable_values(values.size(), 77)};
-  fed.payload.resize(compressor.encode_with_feedback(values, context_at(64), workspace,
-                                                     fed.residual, fed.payload));
-  return fed;
+  EncodedValues result{Bytes(compressor.max_payload_bytes(values.size())),
+                       portable_values(values.size(), 77)};
+  result.payload.resize(compressor.encode_with_feedback(values, context_at(64), workspace,
+                                                        result.residual, result.payload));
+  return result;
 }
 
 std::vector<float> decoded(const codec::Compressor& compressor,
@@ -72,10 +74,10 @@ void require_same(const codec::Compressor& inner, const codec::Compressor& compr
   const auto values = values_for(parallel, count, bucket);
   const Bytes payload = encoded(inner, values, 0);
   CHECK(encoded(compressor, values, 0) == payload);
-  const Fed expected = encoded_with_feedback(inner, values);
-  const Fed fed = encoded_with_feedback(compressor, values);
-  CHECK(fed.payload == expected.payload);
-  CHECK(same_bits(fed.residual, expected.residual));
+  const EncodedValues expected = encoded_with_feedback(inner, values);
+  const EncodedValues result = encoded_with_feedback(compressor, values);
+  CHECK(result.payload == expected.payload);
+  CHECK(same_bits(result.residual, expected.residual));
   const Bytes other = encoded(inner, values_for(parallel, count, bucket, 2), 0);
   const std::span<const std::byte> payloads[] = {payload, other, expected.payload};
   for (const std::size_t ranks : {1u, 3u}) {
@@ -95,7 +97,7 @@ std::string sentence_of(const auto& call) {
 
 }  // namespace
 
-TEST_CASE("payloads that concatenate are those of their pieces, in order", "[parallel]") {
+TEST_CASE("payloads that concatenate are those of their ranges, in order", "[parallel]") {
   for (const std::size_t bucket : kBuckets) {
     for (const ParallelCase& parallel : parallel_cases()) {
       const auto inner = parallel.make(bucket);
@@ -108,8 +110,8 @@ TEST_CASE("payloads that concatenate are those of their pieces, in order", "[par
       for (const std::uint64_t start : {std::uint64_t{0}, (std::uint64_t{1} << 32) - 6 * bucket,
                                         (std::uint64_t{1} << 32) - 6 * bucket + 7}) {
         const Bytes whole = encoded(*inner, values, start);
-        for (const std::size_t pieces : {1u, 3u, 6u, 13u, 20u}) {
-          const std::size_t at = pieces * bucket / granule * granule;
+        for (const std::size_t buckets : {1u, 3u, 6u, 13u, 20u}) {
+          const std::size_t at = buckets * bucket / granule * granule;
           Bytes both = encoded(*inner, std::span(values).first(at), start);
           const Bytes second = encoded(*inner, std::span(values).subspan(at), start + at);
           CHECK(inner->prefix_bytes(whole, at) == (parallel.knows_prefix ? both.size() : 0));
@@ -183,7 +185,7 @@ TEST_CASE("payloads that threads move together are the same", "[parallel]") {
 
 TEST_CASE("payloads whose new place overlaps the old one are moved in order", "[parallel]") {
   constexpr std::size_t kBucket = 8192, kCount = 60 * kBucket;
-  // One bucket of zeros, all others raw: every run moves by less than its length.
+  // One bucket of zeros, all others raw: every range moves by less than its length.
   auto values = portable_values(kCount, 1, 0x1p125f);
   std::fill_n(values.begin(), kBucket, 0.0f);
   const auto inner = codec::make_compressor("elastiquant", {.bits = 4, .bucket_size = kBucket});

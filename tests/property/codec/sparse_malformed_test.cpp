@@ -25,7 +25,7 @@ std::vector<std::unique_ptr<Compressor>> all_codecs() {
 }
 
 /// Numbers for the damage, one after another.
-class Dice {
+class RandomNumbers {
  public:
   std::size_t operator()(std::size_t bound) {
     return static_cast<std::size_t>(stream_.bounded(next_++, bound));
@@ -99,16 +99,16 @@ TEST_CASE("every single flipped bit is refused or gives finite values", "[fuzz]"
 }
 
 TEST_CASE("ten thousand damaged payloads", "[fuzz]") {
-  Dice dice;
+  RandomNumbers random;
   for (const auto& codec : all_codecs()) {
     INFO(codec_name(codec->id()));
     for (int round = 0; round < 10'000; ++round) {
-      const std::size_t count = kCounts[1 + dice(kCounts.size() - 2)];
-      Bytes payload = encode(*codec, gaussian(count, 1, 1 + dice(50)));
+      const std::size_t count = kCounts[1 + random(kCounts.size() - 2)];
+      Bytes payload = encode(*codec, gaussian(count, 1, 1 + random(50)));
       // Damage after the entry count gets further than damage of it.
-      const std::size_t from = dice(2) * 4;
-      for (std::size_t flips = 1 + dice(4); flips > 0; --flips) {
-        payload[from + dice(payload.size() - from)] ^= static_cast<std::byte>(1 + dice(255));
+      const std::size_t from = random(2) * 4;
+      for (std::size_t flips = 1 + random(4); flips > 0; --flips) {
+        payload[from + random(payload.size() - from)] ^= static_cast<std::byte>(1 + random(255));
       }
       refused(*codec, payload, count);
     }

@@ -13,9 +13,9 @@ using namespace eqt::checkpoint;
 
 namespace {
 
-std::size_t values_in(std::span<const PlacedRun> runs) {
+std::size_t values_in(std::span<const SliceRange> ranges) {
   std::size_t values = 0;
-  for (const PlacedRun& run : runs) values += static_cast<std::size_t>(run.count);
+  for (const SliceRange& range : ranges) values += static_cast<std::size_t>(range.count);
   return values;
 }
 
@@ -31,25 +31,25 @@ bool is_refused(std::span<const std::byte> bytes, std::size_t values) {
 }  // namespace
 
 TEST_CASE("places come back, in any order", "[checkpoint]") {
-  const std::vector<std::vector<PlacedRun>> lists = {
+  const std::vector<std::vector<SliceRange>> lists = {
       {},
       {{0, 0, 1}},
       {{3, 8192, 8192}, {3, 24576, 100}, {1, 0, 7}, {0xFFFFFFFF, std::uint64_t{1} << 40, 5}},
       {{5, 100, 1}, {5, 50, 1}, {5, 51, 1}, {5, 0, 1}}};
-  for (const auto& runs : lists) {
-    CHECK(read_places(write_places(runs), values_in(runs), "x") == runs);
+  for (const auto& ranges : lists) {
+    CHECK(read_places(write_places(ranges), values_in(ranges), "x") == ranges);
   }
 }
 
 TEST_CASE("single values that are every fourth of a tensor take three bytes each", "[checkpoint]") {
-  std::vector<PlacedRun> runs;
-  for (std::uint64_t i = 0; i < 1000; ++i) runs.push_back({0, 4 * i + mix64(i) % 4, 1});
-  CHECK(write_places(runs).size() <= 3 * runs.size());
+  std::vector<SliceRange> ranges;
+  for (std::uint64_t i = 0; i < 1000; ++i) ranges.push_back({0, 4 * i + mix64(i) % 4, 1});
+  CHECK(write_places(ranges).size() <= 3 * ranges.size());
 }
 
 TEST_CASE("lists that cannot be are refused", "[checkpoint]") {
-  const std::vector<PlacedRun> runs = {{3, 8192, 8192}, {4, 0, 300}};
-  const auto bytes = write_places(runs);
+  const std::vector<SliceRange> ranges = {{3, 8192, 8192}, {4, 0, 300}};
+  const auto bytes = write_places(ranges);
   CHECK(is_refused(bytes, 8491));
   CHECK(is_refused(bytes, 8493));
   for (std::size_t length = 0; length < bytes.size(); ++length)

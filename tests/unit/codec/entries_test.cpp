@@ -39,7 +39,7 @@ TEST_CASE("a deal gives every value to one owner", "[entries]") {
   }
 }
 
-TEST_CASE("a deal is even for runs of neighbours and for periodic places", "[entries]") {
+TEST_CASE("a deal is even for ranges of neighbours and for periodic places", "[entries]") {
   constexpr std::size_t kParts = 8;
   const Deal deal(1 << 20, kParts, 7);
   const auto loads = [&](std::size_t begin, std::size_t stride, std::size_t number) {
@@ -107,9 +107,9 @@ TEST_CASE("dealt entries keep their bits", "[entries]") {
 TEST_CASE("the largest values are written, zeros never, all where that is shorter", "[entries]") {
   constexpr std::size_t kCount = 1000;
   Workspace workspace;
-  std::vector<std::byte> room(max_sparse_bytes(kCount, 32));
+  std::vector<std::byte> buffer(max_sparse_bytes(kCount, 32));
   const auto write = [&](std::span<const float> values, std::size_t k) {
-    return std::span(room).first(write_largest(values, k, 32, workspace, room));
+    return std::span(buffer).first(write_largest(values, k, 32, workspace, buffer));
   };
   std::vector<float> values(kCount);
   for (std::size_t i = 0; i < 300; ++i) values[3 * i] = static_cast<float>(i + 1);

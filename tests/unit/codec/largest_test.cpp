@@ -116,12 +116,12 @@ TEST_CASE("many values, of which a sample is taken: still the selection of a sor
 TEST_CASE("a sample that misleads costs a second pass and changes nothing", "[largest]") {
   // The sampled places hold large values and no others do, or the reverse.
   const std::size_t count = 80'000;
-  const std::size_t runs = 256;
-  const std::size_t stretch = count / runs;
+  const std::size_t ranges = 256;
+  const std::size_t part = count / ranges;
   const auto small = gaussian(count, 1e-3);
   std::vector<bool> sampled(count);
-  for (std::size_t run = 0; run < runs; ++run) {
-    const std::size_t begin = run * stretch + mix64(run) % (stretch - 16 + 1);
+  for (std::size_t r = 0; r < ranges; ++r) {
+    const std::size_t begin = r * part + mix64(r) % (part - 16 + 1);
     for (std::size_t i = begin; i < begin + 16; ++i) sampled[i] = true;
   }
   for (const bool largest_in_sample : {true, false}) {

@@ -17,7 +17,7 @@ namespace {
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kTiny = std::numeric_limits<float>::denorm_min();
 
-/// Around vectors, words and the chunks of kSignChunk values.
+/// Around vectors, words and the blocks of kSignBlock values.
 std::vector<std::size_t> sign_counts() {
   auto counts = kCounts;
   counts.insert(counts.end(), {15, 16, 17, 63, 64, 65, 4095, 4096, 4097, 8191, 8193});

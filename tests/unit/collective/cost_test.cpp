@@ -15,10 +15,10 @@ namespace {
 constexpr double kValues = 1'000'000, kMessage = 500'000;
 
 double sent(const CollectiveRow& collective, int ranks) {
-  const auto card =
-      cost_card(collective, {.ranks = ranks, .values = kValues, .message_bytes = kMessage});
-  REQUIRE(card);
-  return card->sent_bytes;
+  const auto cost =
+      collective_cost(collective, {.ranks = ranks, .values = kValues, .message_bytes = kMessage});
+  REQUIRE(cost);
+  return cost->sent_bytes;
 }
 
 /// A wire alone: nothing else costs anything.
@@ -32,7 +32,7 @@ Machine wire_of(double bytes_per_second, int ranks, int hosts) {
 
 }  // namespace
 
-TEST_CASE("cards send what COSTS.md says", "[cost]") {
+TEST_CASE("costs count the bytes that COSTS.md says", "[cost]") {
   // 2 * 4d (n-1)/n, m (n-1), 2m (n-1)/n, for d = 10^6 and m = 5 * 10^5.
   CHECK(sent(kDense, 2) == 4e6);
   CHECK(sent(kDense, 4) == 6e6);
@@ -47,12 +47,12 @@ TEST_CASE("cards send what COSTS.md says", "[cost]") {
   // m log2(n); of three ranks the extra one sends m, its partner and the partner's each 2m.
   CHECK(sent(kRecursiveDoubling, 8) == 15e5);
   CHECK(sent(kRecursiveDoubling, 3) == Approx(5 * 5e5 / 3));
-  CHECK_FALSE(cost_card(kAutomatic, {.ranks = 2}));
+  CHECK_FALSE(collective_cost(kAutomatic, {.ranks = 2}));
   // Three scales of four bytes to each of two peers.
-  CHECK(cost_card(kAllgather, {.ranks = 3, .scales = 3})->sent_bytes == 24);
+  CHECK(collective_cost(kAllgather, {.ranks = 3, .scales = 3})->sent_bytes == 24);
 }
 
-TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
+TEST_CASE("the cost of integer counts bits of codes and of sums", "[cost]") {
   // qsgd-v of 4 bits: codes -7 ... 7 need 4 bits, sums of 4 ranks -28 ... 28 need 6.
   const auto codec = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}};
@@ -60,22 +60,23 @@ TEST_CASE("integer's card counts bits of codes and of sums", "[cost]") {
   CHECK(volume.code_bits == 4);
   CHECK(volume.sum_bits == 6);
   CHECK(volume.shared_scales == 128);
-  const auto card = cost_card(kInteger, volume);
-  REQUIRE(card);
-  CHECK(card->sent_bytes == Approx(4 * 128 * 3 + 65536 * (4 + 6) / 8.0 * 3 / 4));
-  CHECK_FALSE(cost_card(kInteger, volume_of(*codec::make_compressor("none"), {}, 4, 1)));
+  const auto cost = collective_cost(kInteger, volume);
+  REQUIRE(cost);
+  CHECK(cost->sent_bytes == Approx(4 * 128 * 3 + 65536 * (4 + 6) / 8.0 * 3 / 4));
+  CHECK_FALSE(collective_cost(kInteger, volume_of(*codec::make_compressor("none"), {}, 4, 1)));
 }
 
-TEST_CASE("hierarchical sends little abroad and float32 at home", "[cost]") {
-  // Two hosts of four: each rank's lane is a quarter; 8 d (L-1)/L at home, m/L (H-1) abroad.
-  const auto card = cost_card(
+TEST_CASE("hierarchical sends little between hosts and float32 within them", "[cost]") {
+  // Two hosts of four: each rank's lane is a quarter; 8 d (L-1)/L within a host, m/L (H-1) between
+  // hosts.
+  const auto cost = collective_cost(
       kHierarchical, {.ranks = 8, .hosts = 2, .values = kValues, .message_bytes = kMessage});
-  REQUIRE(card);
-  CHECK(card->abroad_bytes == 125e3);
-  CHECK(card->sent_bytes == 6e6 + 125e3);
+  REQUIRE(cost);
+  CHECK(cost->between_hosts_bytes == 125e3);
+  CHECK(cost->sent_bytes == 6e6 + 125e3);
   // All four lanes share the host's wire, and nothing else costs anything.
-  CHECK(predict_seconds(*card, wire_of(1e6, 8, 2), 1, 1) == Approx(0.5));
-  CHECK_FALSE(cost_card(kHierarchical, {.ranks = 3, .hosts = 0}));
+  CHECK(predict_seconds(*cost, wire_of(1e6, 8, 2), 1, 1) == Approx(0.5));
+  CHECK_FALSE(collective_cost(kHierarchical, {.ranks = 3, .hosts = 0}));
 }
 
 TEST_CASE("allgather overtakes scatter-reduce in bytes from three ranks on", "[cost]") {
@@ -87,25 +88,26 @@ TEST_CASE("allgather overtakes scatter-reduce in bytes from three ranks on", "[c
 }
 
 TEST_CASE("a step takes as long as its wire, and the ranks of a host share it", "[cost]") {
-  const CostCard card{.sent_bytes = 1e6};
-  CHECK(predict_seconds(card, wire_of(1e6, 4, 4), 1, 1) == Approx(1));
-  CHECK(predict_seconds(card, wire_of(2e6, 4, 4), 1, 1) == Approx(0.5));
-  // Two hosts of two: two of a rank's three peers are abroad, and two ranks use the wire.
-  CHECK(predict_seconds(card, wire_of(1e6, 4, 2), 1, 1) == Approx(2.0 * 2 / 3));
-  CHECK(predict_seconds(card, wire_of(1e6, 4, 1), 1, 1) == 0);
+  const CollectiveCost cost{.sent_bytes = 1e6};
+  CHECK(predict_seconds(cost, wire_of(1e6, 4, 4), 1, 1) == Approx(1));
+  CHECK(predict_seconds(cost, wire_of(2e6, 4, 4), 1, 1) == Approx(0.5));
+  // Two hosts of two: two of a rank's three peers are on the other host, and two ranks use the
+  // wire.
+  CHECK(predict_seconds(cost, wire_of(1e6, 4, 2), 1, 1) == Approx(2.0 * 2 / 3));
+  CHECK(predict_seconds(cost, wire_of(1e6, 4, 1), 1, 1) == 0);
 }
 
-TEST_CASE("pieces hide the smaller of computing and sending", "[cost]") {
-  CostCard card{.sent_bytes = 1e6, .encoded_values = 1e6};
+TEST_CASE("several fusion buckets hide the smaller of computing and sending", "[cost]") {
+  CollectiveCost cost{.sent_bytes = 1e6, .encoded_values = 1e6};
   Machine machine = wire_of(1e6, 2, 2);
   machine.encode_seconds = 0.5e-6;
-  CHECK(predict_seconds(card, machine, 1, 1) == Approx(1.5));
-  CHECK(predict_seconds(card, machine, 10, 8) == Approx(1.05));
+  CHECK(predict_seconds(cost, machine, 1, 1) == Approx(1.5));
+  CHECK(predict_seconds(cost, machine, 10, 8) == Approx(1.05));
   machine.encode_seconds = 2e-6;
-  CHECK(predict_seconds(card, machine, 10, 8) == Approx(2.1));
-  card.rounds = 2;
+  CHECK(predict_seconds(cost, machine, 10, 8) == Approx(2.1));
+  cost.rounds = 2;
   machine.between_hosts.latency_seconds = 0.01;
-  CHECK(predict_seconds(card, machine, 10, 8) == Approx(2.1 + 2 * 0.01 * 2));
+  CHECK(predict_seconds(cost, machine, 10, 8) == Approx(2.1 + 2 * 0.01 * 2));
 }
 
 TEST_CASE("the first of equals is taken, and a clearly faster one before it", "[cost]") {
@@ -121,13 +123,13 @@ TEST_CASE("message bytes are expected from the plan", "[cost]") {
   const auto qsgd = codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 8192});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}, {"bias", {10}, 65536, 10}};
   const auto plan = pipeline::plan_buckets(layout, *qsgd, {});
-  std::size_t pieces = 0;  // of the matrix
+  std::size_t segments = 0;  // of the matrix
   for (const pipeline::FusionBucket& bucket : plan) {
-    for (const codec::Segment& segment : bucket.segments) pieces += segment.compressed ? 1 : 0;
+    for (const codec::Segment& segment : bucket.segments) segments += segment.compressed ? 1 : 0;
   }
-  // Half a byte a value and a norm for each bucket of 8192, a length for each piece, ten raw
+  // Half a byte a value and a norm for each bucket of 8192, a length for each segment, ten raw
   // values, a header for each message.
   CHECK(expected_message_bytes(*qsgd, plan) ==
-        Approx(32768.0 + 8 * 4 + 40 + 4.0 * static_cast<double>(pieces) +
+        Approx(32768.0 + 8 * 4 + 40 + 4.0 * static_cast<double>(segments) +
                32.0 * static_cast<double>(plan.size())));
 }

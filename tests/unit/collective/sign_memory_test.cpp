@@ -38,7 +38,7 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
     CHECK(compressor->properties().needs_feedback);
     const auto memory = make_error_feedback(kCount);
     Workspace workspace;
-    std::vector<std::byte> room(codec::max_message_bytes(*compressor, bucket.segments));
+    std::vector<std::byte> buffer(codec::max_message_bytes(*compressor, bucket.segments));
     std::vector<double> given(kCount);
     std::vector<float> sent(kCount);
     double largest_norm = 0, norm = 0;
@@ -49,8 +49,8 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
       const std::size_t bytes = codec::encode_message(
           *compressor, bucket.segments, g,
           {.run_seed = 1, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}},
-          workspace, room);
-      const Frame frame{std::span(room).first(bytes), bucket.segments};
+          workspace, buffer);
+      const Frame frame{std::span(buffer).first(bytes), bucket.segments};
       codec::decode_message_add(*compressor, bucket.segments, frame.bytes, step, 0, 1.0f, workspace,
                                 sent);
       memory->remember(bucket, {.compressor = compressor.get(),

@@ -50,11 +50,11 @@ DoctorFacts healthy() {
     rank.matmul_flops = 100e9;
     for (Rank peer = 0; peer < 3; ++peer) {
       if (peer == r) continue;
-      doctor::Carrier carrier;
-      carrier.peer = peer;
-      carrier.interfaces = {{"eth0", 1000000, 1000000}};
-      carrier.megabits = 1000;
-      rank.carriers.push_back(carrier);
+      doctor::LinkInterfaces link;
+      link.peer = peer;
+      link.interfaces = {{"eth0", 1000000, 1000000}};
+      link.megabits = 1000;
+      rank.link_interfaces.push_back(link);
     }
     facts.ranks.push_back(rank);
   }
@@ -71,7 +71,7 @@ DoctorFacts on_one_host() {
     rank.machine = "boot0";
     rank.threads = 1;
     rank.single_copy = "cma";
-    rank.carriers.clear();
+    rank.link_interfaces.clear();
   }
   facts.links = {make_link(0, 1, true), make_link(0, 2, true)};
   return facts;
@@ -105,7 +105,7 @@ TEST_CASE("healthy hosts get no warning", "[doctor]") {
   CHECK(ids(on_one_host()).empty());
   DoctorFacts alone = healthy();
   alone.ranks.resize(1);
-  alone.ranks[0].carriers.clear();
+  alone.ranks[0].link_interfaces.clear();
   alone.links.clear();
   CHECK(ids(alone).empty());
 }
@@ -204,9 +204,9 @@ TEST_CASE("links: half duplex, slow, uneven", "[doctor]") {
 TEST_CASE("interfaces: loopback, container bridges, slow ports; told once a host", "[doctor]") {
   const auto through = [](const char* name, int megabits) {
     return after([&](auto& f) {
-      for (auto& carrier : f.ranks[1].carriers) {
-        carrier.interfaces[0].name = name;
-        carrier.megabits = megabits;
+      for (auto& link : f.ranks[1].link_interfaces) {
+        link.interfaces[0].name = name;
+        link.megabits = megabits;
       }
     });
   };
@@ -215,7 +215,9 @@ TEST_CASE("interfaces: loopback, container bridges, slow ports; told once a host
   CHECK(through("br-5fa3c6", 0) == Ids{"wrong-interface"});
   CHECK(through("bond0", 0).empty());
   CHECK(through("eth0", 100) == Ids{"slow-interface"});
-  CHECK(after([](auto& f) { f.ranks[1].carriers[0].interfaces.clear(); }).empty());  // not seen
+  CHECK(after([](auto& f) {
+          f.ranks[1].link_interfaces[0].interfaces.clear();  // not seen
+        }).empty());
 }
 
 TEST_CASE("memory and copies within a host", "[doctor]") {
@@ -237,7 +239,7 @@ TEST_CASE("facts travel whole, and what is none is refused", "[doctor]") {
   const auto received = doctor::from_message(doctor::to_message(sent));
   CHECK(doctor::to_message(received) == doctor::to_message(sent));
   CHECK(received.cores == sent.cores);
-  CHECK(received.carriers[1].interfaces[0].name == "eth0");
+  CHECK(received.link_interfaces[1].interfaces[0].name == "eth0");
   CHECK(received.available_bytes == sent.available_bytes);
   CHECK(received.matmul_flops == sent.matmul_flops);
   for (const char* wrong : {"", "{}", "[1]", "{\"host\": 1}", "\xff"}) {

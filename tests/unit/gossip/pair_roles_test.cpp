@@ -4,7 +4,7 @@
 #include <set>
 
 #include "support/topologies.hpp"
-#include "topology/two_colours.hpp"
+#include "topology/bipartition.hpp"
 
 using namespace eqt;
 using namespace eqt::gossip;
@@ -52,7 +52,7 @@ TEST_CASE("active ranks only ask passive ones, on every bipartite graph", "[pair
   }
 }
 
-TEST_CASE("the larger colour asks; of two equal ones that without rank 0", "[pairs]") {
+TEST_CASE("the larger side asks; of two equal ones that without rank 0", "[pairs]") {
   const auto ring = roles_of(GraphKind::ring, 6);
   for (std::size_t rank = 0; rank < 6; ++rank) CHECK(ring[rank].active == (rank % 2 == 1));
   const auto star = roles_of(GraphKind::star, 5);
@@ -89,16 +89,16 @@ TEST_CASE("graphs that pairs cannot average on are refused with a choice that wo
   test::says(refusal(GraphKind::one_peer_exponential, 8), "does not change");
 }
 
-TEST_CASE("colours are distances modulo 2", "[pairs]") {
-  const auto even = topology::two_colours(test::make(GraphKind::ring, 8)->at(0));
-  CHECK(even.colour == std::vector<int>{0, 1, 0, 1, 0, 1, 0, 1});
+TEST_CASE("sides are distances modulo 2", "[pairs]") {
+  const auto even = topology::bipartition_of(test::make(GraphKind::ring, 8)->at(0));
+  CHECK(even.side == std::vector<int>{0, 1, 0, 1, 0, 1, 0, 1});
   CHECK(!even.odd_edge);
-  const auto one = topology::two_colours(test::make(GraphKind::ring, 1)->at(0));
-  CHECK(one.colour == std::vector<int>{0});
+  const auto one = topology::bipartition_of(test::make(GraphKind::ring, 1)->at(0));
+  CHECK(one.side == std::vector<int>{0});
   CHECK(!one.odd_edge);
   // 0 -> 1 -> 2 -> 0, edges in one direction only.
   const auto triangle = test::make(GraphKind::ring, 3, true);
-  CHECK(topology::two_colours(triangle->at(0)).odd_edge == std::pair<Rank, Rank>{1, 2});
+  CHECK(topology::bipartition_of(triangle->at(0)).odd_edge == std::pair<Rank, Rank>{1, 2});
   CHECK(!topology::is_undirected(triangle->at(0)));
   CHECK(topology::is_undirected(test::make(GraphKind::mesh, 6)->at(0)));
 }

@@ -28,7 +28,7 @@ TEST_CASE("without averages the model is the trainer's, bit for bit", "[pairs]")
   const auto update = test::gaussian(2500, {.run_seed = 2});
   for (std::size_t i = 0; i < 2500; ++i) parameters[i] -= 0.1f * update[i];
   const auto trained = parameters;
-  model.trade(parameters);
+  model.synchronize(parameters);
   CHECK(parameters == trained);
   for (const auto& bucket : plan) {
     std::vector<float> values(bucket.count());
@@ -44,18 +44,18 @@ TEST_CASE("an update and an average that cross are both kept", "[pairs]") {
   gossip::SharedModel model(plan, 2500);
   std::vector<float> parameters(2500, 1);
   model.reset(parameters);
-  for (float& value : parameters) value += 2;  // not traded yet
+  for (float& value : parameters) value += 2;  // not last yet
   const pipeline::FusionBucket& averaged = plan.front();
   model.add(averaged, std::vector<float>(averaged.count(), 8));
-  model.trade(parameters);
+  model.synchronize(parameters);
   for (std::size_t i = 0; i < 2500; ++i) {
     const bool inside = i >= averaged.begin && i < averaged.end;
     CHECK(parameters[i] == (inside ? 11 : 3));
   }
   // Nothing twice.
-  model.trade(parameters);
+  model.synchronize(parameters);
   CHECK(parameters[averaged.begin] == 11);
   model.add(averaged, std::vector<float>(averaged.count(), -1));
-  model.trade(parameters);
+  model.synchronize(parameters);
   CHECK(parameters[averaged.begin] == 10);
 }

@@ -278,7 +278,7 @@ TEST_CASE("on a narrow terminal words of lines and table stay whole", "[console]
   Fake wide;
   run_all(wide, *wide.sink(ProgressStyle::lines, true, 1000), 0.001);
   auto words = words_of(summary_table(run_record(), summary()));
-  std::ranges::sort(words);  // rooms of an epoch break into several lines
+  std::ranges::sort(words);  // phases of an epoch break into several lines
   for (const std::size_t columns : {50U, 60U, 80U}) {
     Fake fake;
     run_all(fake, *fake.sink(ProgressStyle::lines, true, columns), 0.001);
@@ -298,7 +298,7 @@ TEST_CASE("the table holds every result within 80 columns", "[console]") {
   sink->write(run_record());
   Summary s = summary();
   s.name = std::string(128, 'n');
-  s.epoch_seconds = room_seconds(12345);
+  s.epoch_seconds = phase_seconds(12345);
   sink->write(s);
   const std::string table = fake.table.str();
   for (const std::string& line : lines_of(table)) CHECK(line.size() <= 80);

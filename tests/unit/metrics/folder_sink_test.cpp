@@ -47,8 +47,8 @@ std::set<std::string> keys_of(const json& object) {
   return keys;
 }
 
-const std::set<std::string> kRooms = {"data",   "compute", "encode", "transfer",
-                                      "decode", "update",  "total"};
+const std::set<std::string> kPhases = {"data",   "compute", "encode", "transfer",
+                                       "decode", "update",  "total"};
 
 template <typename Act>
 std::string output_error(Act act) {
@@ -85,7 +85,7 @@ TEST_CASE("records come back from metrics.jsonl, one a line, at once", "[metrics
   CHECK(step.at("type") == "step");
   CHECK(keys_of(step) == std::set<std::string>{"type", "step", "epoch", "loss", "learning_rate",
                                                "seconds", "sent_bytes", "received_bytes"});
-  CHECK(keys_of(step.at("seconds")) == kRooms);
+  CHECK(keys_of(step.at("seconds")) == kPhases);
   CHECK(step.at("step") == 1);
   CHECK(step.at("epoch") == 1);
   CHECK(step.at("loss") == 2.5);
@@ -103,7 +103,7 @@ TEST_CASE("records come back from metrics.jsonl, one a line, at once", "[metrics
   CHECK(epoch.at("quantization_variance") == 0.25);
   CHECK(epoch.at("mean_quantization_variance") == 0.0625);
   const json& seconds = epoch.at("seconds");
-  CHECK(keys_of(seconds) == kRooms);
+  CHECK(keys_of(seconds) == kPhases);
   CHECK(seconds.at("data") == 10);
   CHECK(seconds.at("compute") == 20);
   CHECK(seconds.at("encode") == 30);
@@ -221,7 +221,7 @@ TEST_CASE("summary.json appears whole, with the promised keys, and last", "[metr
                                             "sent_bytes_by_edge",
                                             "sent_bytes_by_node",
                                             "paper_sent_bytes_per_node"});
-  CHECK(keys_of(s.at("epoch_seconds")) == kRooms);
+  CHECK(keys_of(s.at("epoch_seconds")) == kPhases);
   CHECK(s.at("steps") == 250);
   CHECK(s.at("epochs") == 3);
   CHECK(s.at("best_test_accuracy") == 0.9);

@@ -32,7 +32,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-inline RoomSeconds room_seconds(double scale) {
+inline PhaseSeconds phase_seconds(double scale) {
   return {1 * scale, 2 * scale, 3 * scale, 4 * scale, 5 * scale, 6 * scale, 21 * scale};
 }
 
@@ -60,7 +60,7 @@ inline StepRecord step_record(StepId step) {
   r.epoch = (step + 99) / 100;
   r.loss = 2.5;
   r.learning_rate = 0.1;
-  r.seconds = room_seconds(0.25 / 21);
+  r.seconds = phase_seconds(0.25 / 21);
   r.sent_bytes = 1000;
   r.received_bytes = 1001;
   r.dense_bytes = 8000;
@@ -77,7 +77,7 @@ inline EpochRecord epoch_record() {
   r.test_accuracy = 0.875;
   r.test_loss = 0.5;
   r.images_per_second = 812;
-  r.seconds = room_seconds(10);
+  r.seconds = phase_seconds(10);
   r.sent_bytes = 100000;
   r.total_sent_bytes = 300000;
   r.compression_ratio = 8;
@@ -103,7 +103,7 @@ inline Summary summary() {
   s.best_test_accuracy = 0.9;
   s.wall_seconds = 62;
   s.images_per_second = 812;
-  s.epoch_seconds = room_seconds(1);
+  s.epoch_seconds = phase_seconds(1);
   s.sent_bytes = 12300000;
   s.received_bytes = 12300001;
   s.dense_bytes = 98400000;

@@ -37,25 +37,26 @@ TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]"
   }
 }
 
-TEST_CASE("pieces cut runs of the codec, and only those of codecs that have runs", "[plan]") {
+TEST_CASE("buckets are split at segments of the codec, and only of codecs that can be cut",
+          "[plan]") {
   const Layout layout = layout_of({{100, 500}, {100}, {64, 64}, {64}});
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{40000}, std::size_t{1} << 20}) {
-    const PlanOptions options = {.piece_bytes = bytes};
+    const PlanOptions options = {.split_bytes = bytes};
     const auto qsgd = codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 3000});
-    std::size_t longest = 0, pieces = 0;
-    for (const FusionBucket& piece : plan_buckets(layout, *qsgd, options)) {
-      ++pieces;
-      for (const codec::Segment& segment : piece.segments) {
+    std::size_t longest = 0, buckets = 0;
+    for (const FusionBucket& bucket : plan_buckets(layout, *qsgd, options)) {
+      ++buckets;
+      for (const codec::Segment& segment : bucket.segments) {
         CHECK(segment.first_index % 9000 == 0);
         CHECK(segment.begin == layout[segment.slice].offset + segment.first_index);
         longest = std::max(longest, segment.count);
       }
     }
     CHECK(longest == (bytes == (std::size_t{1} << 20) ? 50000 : 9000));
-    CHECK(pieces == (bytes == 1 ? 9 : bytes == 40000 ? 6 : 1));
+    CHECK(buckets == (bytes == 1 ? 9 : bytes == 40000 ? 6 : 1));
     const auto topk = codec::make_compressor("topk");
-    for (const FusionBucket& piece : plan_buckets(layout, *topk, options)) {
-      for (const codec::Segment& segment : piece.segments) {
+    for (const FusionBucket& bucket : plan_buckets(layout, *topk, options)) {
+      for (const codec::Segment& segment : bucket.segments) {
         CHECK(segment.count == layout[segment.slice].count);
       }
     }
@@ -73,7 +74,7 @@ TEST_CASE("small and one-dimensional tensors travel raw", "[plan]") {
   }
 }
 
-TEST_CASE("a whole-model top-k stays one run", "[plan]") {
+TEST_CASE("a whole-model top-k stays one segment", "[plan]") {
   const Layout layout = layout_of({{300, 300}, {300}});
   const auto topk = codec::make_compressor("topk");
   const auto plan =
@@ -83,9 +84,10 @@ TEST_CASE("a whole-model top-k stays one run", "[plan]") {
   CHECK(plan[0].segments[0].count == total_count(layout));
 }
 
-TEST_CASE("runs are multiples of the codec's bucket", "[plan]") {
-  CHECK(run_length(*codec::make_compressor("none")) == 8192);
-  CHECK(run_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 512})) == 8192);
-  CHECK(run_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 3000})) == 9000);
-  CHECK(run_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 10000})) == 10000);
+TEST_CASE("segments are multiples of the codec's bucket", "[plan]") {
+  CHECK(segment_length(*codec::make_compressor("none")) == 8192);
+  CHECK(segment_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 512})) == 8192);
+  CHECK(segment_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 3000})) == 9000);
+  CHECK(segment_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 10000})) ==
+        10000);
 }

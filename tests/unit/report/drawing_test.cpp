@@ -62,11 +62,11 @@ TEST_CASE("errors of messages and of the mean are drawn where they were recorded
   CHECK(has(named(drawings, "mean-variance-epochs").description, "qsgd: 0.25 at 3"));
 }
 
-TEST_CASE("bars stack the rooms of a step", "[report]") {
+TEST_CASE("bars stack the phases of a step", "[report]") {
   const std::vector<Run> runs = test::made_runs("qsgd");
   const Drawings drawings = drawings_of(groups_of(runs));
   // compute 0.25, encode 0, transfer 0.5, and nothing more.
-  CHECK(has(named(drawings, "seconds-by-room").script, "\n0 0 0.25 0.25 0.75 0.75 0.75 0.75\n"));
+  CHECK(has(named(drawings, "seconds-by-phase").script, "\n0 0 0.25 0.25 0.75 0.75 0.75 0.75\n"));
   CHECK(has(named(drawings, "classes-1").script, "\n1 0 30 70\n"));
   CHECK(has(named(drawings, "classes-1").description, "up to 67 %"));  // 20 of 30
 }

@@ -245,9 +245,9 @@ TEST_CASE("what is no file is not waited for", "[report]") {
   CHECK_FALSE(read_run(folder.path()).finished);
 }
 
-TEST_CASE("a sweep's link rate comes from its recipe", "[report]") {
+TEST_CASE("a sweep's link rate comes from its scheme", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path() + "/run", {});
-  std::ofstream(folder.path() + "/run.recipe.json") << R"({"link": "100mbit"})";
+  std::ofstream(folder.path() + "/run.scheme.json") << R"({"link": "100mbit"})";
   CHECK(read_run(folder.path() + "/run/").setting("link.rate") == "100mbit");
 }

@@ -75,10 +75,10 @@ TEST_CASE("zeros take the norm alone") {
   CHECK(bits.nonzeros == 0);
 }
 
-TEST_CASE("runs add up over buckets, the short one with its own length") {
+TEST_CASE("lengths add up over buckets, the short one with its own length") {
   const auto values = draw("normal", 300, 3);
   const LevelScheme scheme = uniform(7, 128);
-  const ExpectedBits all = expected_bits_of_run(scheme, values);
+  const ExpectedBits all = expected_bits_of_segment(scheme, values);
   double sparse = 0;
   for (const auto& [begin, count] : {std::pair{0, 128}, {128, 128}, {256, 44}})
     sparse += expected_bits(scheme, std::span(values).subspan(static_cast<std::size_t>(begin),

@@ -102,13 +102,14 @@ TEST_CASE("layer outputs of one image, counted by hand") {
         17 * 16384 + 17 * 8192 + 17 * 4096 + 74);
 }
 
-TEST_CASE("honest energy: bifurcated int8 gains 2.5 to 2.8 in arithmetic, never the table's 20") {
+TEST_CASE(
+    "energy of a step: bifurcated int8 gains 2.5 to 2.8 in arithmetic, never the table's 20") {
   for (const PublishedCost& cost : eqt::theory::published_costs()) {
     const auto energy = [&](Precision precision) {
-      return honest_energy(eqt::theory::shape_of(cost.model), kBatch, cost.phase, cost.norm,
-                           precision);
+      return step_energy(eqt::theory::shape_of(cost.model), kBatch, cost.phase, cost.norm,
+                         precision);
     };
-    const HonestEnergy full = energy(Precision::float32), low = energy(Precision::int8);
+    const StepEnergy full = energy(Precision::float32), low = energy(Precision::int8);
     const double gain = full.arithmetic() / low.arithmetic();
     INFO(cost.model << ' ' << gain);
     if (cost.phase == Phase::training) {
@@ -125,14 +126,14 @@ TEST_CASE("honest energy: bifurcated int8 gains 2.5 to 2.8 in arithmetic, never 
   }
 }
 
-TEST_CASE("honest memory grows with batch, copies and precision as it must") {
+TEST_CASE("peak memory grows with batch, copies and precision as it must") {
   const NetworkShape shape = residual_network(3);
   const double flat = 4.0 * 272474 / kMebibyte;
   const auto memory = [&](int batch, Precision precision, int copies) {
-    return honest_memory(shape, batch, Phase::training, precision, copies);
+    return peak_memory(shape, batch, Phase::training, precision, copies);
   };
-  const HonestMemory one = memory(32, Precision::float32, 0),
-                     gossip = memory(32, Precision::float32, 2);
+  const PeakMemory one = memory(32, Precision::float32, 0),
+                   gossip = memory(32, Precision::float32, 2);
   CHECK(gossip.total() - one.total() == Approx(2 * flat));
   CHECK(memory(64, Precision::float32, 0).activations == Approx(2 * one.activations));
   CHECK(memory(32, Precision::int8, 0).activations == Approx(one.activations / 4));

@@ -16,7 +16,7 @@ using train::Workers;
 namespace {
 
 /// Two parameters, two running statistics and a counter; remembers the worker that uses it.
-class Actor final : public model::Replica {
+class RecordingReplica final : public model::Replica {
  public:
   Rank rank = -1;
   std::uint64_t batches = 7;
@@ -28,7 +28,7 @@ class Actor final : public model::Replica {
   std::span<float> buffers() override { return statistics; }
   double forward_backward(const data::Batch&, const model::SliceReady&) override { return 0; }
   model::Evaluation evaluate(const data::Batch&) override { return {}; }
-  void play_rank(Rank next) override { rank = next; }
+  void set_rank(Rank next) override { rank = next; }
   void visit_state(StateVisitor& visitor, Across models) override {
     visitor.values("parameters", parameter, models);
     visitor.values("buffers", statistics, Across::mean);
@@ -42,14 +42,14 @@ class Actor final : public model::Replica {
 };
 
 /// Three workers on a third of the samples each.
-struct Stage {
+struct Fixture {
   test::Blobs samples;
-  Actor actor;
+  RecordingReplica replica;
   std::vector<std::unique_ptr<data::Partition>> shards;
   std::vector<std::unique_ptr<data::BatchLoader>> loaders;
   std::unique_ptr<Workers> workers;
 
-  Stage() {
+  Fixture() {
     std::vector<data::BatchLoader*> batches;
     for (int w = 0; w < 3; ++w) {
       shards.push_back(std::make_unique<data::IidPartition>(samples.size(), w, 3, 1));
@@ -58,77 +58,77 @@ struct Stage {
           data::BatchLoader::Options{.batch_size = 4, .batches_per_epoch = 20, .augment = false}));
       batches.push_back(loaders.back().get());
     }
-    workers = std::make_unique<Workers>(actor, batches);
+    workers = std::make_unique<Workers>(replica, batches);
   }
 
   /// A worker's step: it adds to all that the replica has.
-  void act(Rank worker) {
+  void take_step(Rank worker) {
     workers->select(worker);
-    for (float& p : actor.parameter) p += 1;
-    for (float& s : actor.statistics) s += static_cast<float>(worker + 1);
-    actor.batches += 1;
+    for (float& p : replica.parameter) p += 1;
+    for (float& s : replica.statistics) s += static_cast<float>(worker + 1);
+    replica.batches += 1;
   }
 };
 
 }  // namespace
 
 TEST_CASE("workers share parameters and nothing else", "[workers]") {
-  Stage stage;
-  for (const Rank w : {0, 1, 2, 0}) stage.act(w);
+  Fixture fixture;
+  for (const Rank w : {0, 1, 2, 0}) fixture.take_step(w);
   const std::array<float, 3> tens = {12, 12, 13};  // 10 + 1 + 1, 10 + 2, 10 + 3
   const std::array<std::uint64_t, 3> batches = {9, 8, 8};
   for (const Rank w : {2, 0, 1}) {
-    stage.workers->select(w);
+    fixture.workers->select(w);
     const auto at = static_cast<std::size_t>(w);
-    CHECK(stage.actor.rank == w);
-    CHECK(stage.actor.parameter == std::array<float, 2>{5, 6});
-    CHECK(stage.actor.statistics[0] == tens.at(at));
-    CHECK(stage.actor.batches == batches.at(at));
+    CHECK(fixture.replica.rank == w);
+    CHECK(fixture.replica.parameter == std::array<float, 2>{5, 6});
+    CHECK(fixture.replica.statistics[0] == tens.at(at));
+    CHECK(fixture.replica.batches == batches.at(at));
   }
 }
 
 TEST_CASE("workers have batches of their own shards", "[workers]") {
-  Stage stage;
+  Fixture fixture;
   for (Rank w = 0; w < 3; ++w) {
-    stage.workers->select(w);
-    const std::vector<float> first = stage.workers->next_batch().images;
+    fixture.workers->select(w);
+    const std::vector<float> first = fixture.workers->next_batch().images;
     data::Batch expected;
-    const auto order = stage.shards[static_cast<std::size_t>(w)]->order(0);
-    stage.samples.read(std::span(order).first(4), {}, expected);
+    const auto order = fixture.shards[static_cast<std::size_t>(w)]->order(0);
+    fixture.samples.read(std::span(order).first(4), {}, expected);
     CHECK(first == expected.images);
   }
-  stage.workers->seek(1, 2);
-  stage.workers->select(1);
+  fixture.workers->seek(1, 2);
+  fixture.workers->select(1);
   data::Batch expected;
-  const auto order = stage.shards[1]->order(1);
-  stage.samples.read(std::span(order).subspan(8, 4), {}, expected);
-  CHECK(stage.workers->next_batch().images == expected.images);
+  const auto order = fixture.shards[1]->order(1);
+  fixture.samples.read(std::span(order).subspan(8, 4), {}, expected);
+  CHECK(fixture.workers->next_batch().images == expected.images);
 }
 
 TEST_CASE("running statistics are averaged for all, and back", "[workers]") {
-  Stage stage;
-  for (const Rank w : {0, 1, 2}) stage.act(w);
-  stage.workers->select(0);
-  stage.workers->average_buffers();
-  CHECK(stage.actor.rank == 0);
+  Fixture fixture;
+  for (const Rank w : {0, 1, 2}) fixture.take_step(w);
+  fixture.workers->select(0);
+  fixture.workers->average_buffers();
+  CHECK(fixture.replica.rank == 0);
   for (const Rank w : {1, 2, 0}) {
-    stage.workers->select(w);
-    CHECK(stage.actor.statistics == std::array<float, 2>{12, 22});  // (11 + 12 + 13) / 3
-    CHECK(stage.actor.batches == 8);
+    fixture.workers->select(w);
+    CHECK(fixture.replica.statistics == std::array<float, 2>{12, 22});  // (11 + 12 + 13) / 3
+    CHECK(fixture.replica.batches == 8);
   }
-  stage.workers->restore_buffers();
+  fixture.workers->restore_buffers();
   for (const Rank w : {2, 1, 0}) {
-    stage.workers->select(w);
-    CHECK(stage.actor.statistics[0] == static_cast<float>(11 + w));
+    fixture.workers->select(w);
+    CHECK(fixture.replica.statistics[0] == static_cast<float>(11 + w));
   }
 }
 
 TEST_CASE("the state of workers that do not use the replica", "[workers]") {
-  Stage stage;
-  for (const Rank w : {0, 1, 2}) stage.act(w);
-  stage.workers->select(0);
+  Fixture fixture;
+  for (const Rank w : {0, 1, 2}) fixture.take_step(w);
+  fixture.workers->select(0);
   test::StateSpans shown;
-  stage.workers->visit_state(shown);
+  fixture.workers->visit_state(shown);
   REQUIRE(shown.floats.size() == 2);
   CHECK(shown.floats[0][0] == 12);
   CHECK(shown.floats[1][1] == 23);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "topology/two_colours.hpp"
+#include "topology/bipartition.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,17 +7,17 @@
 namespace eqt::topology {
 namespace {
 
-constexpr int kUncoloured = -1;
+constexpr int kUnvisited = -1;
 
-/// Breadth first, so that a rank's colour is its distance modulo 2.
+/// Breadth first, so that a rank's side is its distance modulo 2.
 class Colouring {
  public:
   explicit Colouring(const MixingMatrix& matrix) : matrix_(matrix) {
-    result.colour.assign(static_cast<std::size_t>(matrix.ranks()), kUncoloured);
+    result.side.assign(static_cast<std::size_t>(matrix.ranks()), kUnvisited);
   }
 
   void spread_from(Rank first) {
-    if (of(first) != kUncoloured) return;
+    if (of(first) != kUnvisited) return;
     of(first) = 0;
     queue_.assign(1, first);
     for (std::size_t next = 0; next < queue_.size(); ++next) {
@@ -27,13 +27,13 @@ class Colouring {
     }
   }
 
-  TwoColours result;
+  Bipartition result;
 
  private:
-  int& of(Rank rank) { return result.colour[static_cast<std::size_t>(rank)]; }
+  int& of(Rank rank) { return result.side[static_cast<std::size_t>(rank)]; }
 
   void meet(Rank rank, Rank neighbour) {
-    if (of(neighbour) == kUncoloured) {
+    if (of(neighbour) == kUnvisited) {
       of(neighbour) = 1 - of(rank);
       queue_.push_back(neighbour);
     } else if (of(neighbour) == of(rank) && !result.odd_edge) {
@@ -47,7 +47,7 @@ class Colouring {
 
 }  // namespace
 
-TwoColours two_colours(const MixingMatrix& matrix) {
+Bipartition bipartition_of(const MixingMatrix& matrix) {
   Colouring colouring(matrix);
   for (Rank rank = 0; rank < matrix.ranks(); ++rank) colouring.spread_from(rank);
   return std::move(colouring.result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether ranks fall into two groups that only talk across.
+// Whether the graph is bipartite: whether ranks fall into two sides with edges only between them.
 
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace eqt::topology {
 
-struct TwoColours {
+struct Bipartition {
   /// By rank: 0 or 1; rank 0 has 0.
-  std::vector<int> colour;
-  /// An edge between two ranks of one colour, if there is one: it closes an odd cycle, and no
-  /// other choice of colours does better.
+  std::vector<int> side;
+  /// An edge between two ranks of one side, if there is one: it closes an odd cycle, and no
+  /// other choice of sides does better.
   std::optional<std::pair<Rank, Rank>> odd_edge;
 };
 
-/// Colours ranks by their distance from rank 0, edges taken in both directions.
-TwoColours two_colours(const MixingMatrix& matrix);
+/// Divides ranks by their distance from rank 0, edges taken in both directions.
+Bipartition bipartition_of(const MixingMatrix& matrix);
 
 /// Whoever sends to a rank also receives from it; weights may differ.
 bool is_undirected(const MixingMatrix& matrix);

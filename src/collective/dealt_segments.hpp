@@ -11,14 +11,14 @@
 
 namespace eqt::collective {
 
-/// The ranges of one fusion bucket by rank, each list ascending.
-using DealtRuns = std::vector<std::vector<codec::Segment>>;
+/// The segments of one fusion bucket by rank, each list ascending.
+using DealtSegments = std::vector<std::vector<codec::Segment>>;
 
-/// Cuts each bucket into ranges and deals them to ranks in turn, from the last value of the model
+/// Cuts each bucket into segments and deals them to ranks in turn, from the last value of the model
 /// to the first. Fusion buckets are sent in that order, so the owner of a value depends on its
 /// place in the model and not on where buckets are cut. Returns one deal per bucket.
 /// @pre !pipeline::needs_whole_slices(compressor)
-std::vector<DealtRuns> deal_runs(std::span<const pipeline::FusionBucket> plan,
-                                 const codec::Compressor& compressor, std::size_t ranks);
+std::vector<DealtSegments> deal_segments(std::span<const pipeline::FusionBucket> plan,
+                                         const codec::Compressor& compressor, std::size_t ranks);
 
 }  // namespace eqt::collective

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/segment_owners.hpp"
+
+#include <algorithm>
+
+namespace eqt::collective {
+namespace {
+
+std::size_t part_count(const codec::Segment& segment, std::size_t ranks) {
+  if (segment.count == 0) return 0;
+  if (!segment.compressed) return (segment.count + kRawPart - 1) / kRawPart;
+  return std::clamp<std::size_t>(segment.count / kLeastPart, 1, ranks);
+}
+
+OwnedSegment assign_segment(const codec::Segment& segment, std::size_t& turn,
+                            std::vector<std::size_t>& sums_of) {
+  const std::size_t ranks = sums_of.size();
+  OwnedSegment owned;
+  owned.whole = segment;
+  owned.owners.resize(part_count(segment, ranks));
+  owned.sums_from.resize(owned.owners.size());
+  for (std::size_t& owner : owned.owners) owner = turn++ % ranks;
+  // A raw segment may be one part of a longer one, of which later ranges are dealt first.
+  if (!segment.compressed) std::reverse(owned.owners.begin(), owned.owners.end());
+  if (!segment.compressed || owned.owners.empty()) return owned;
+  owned.deal = codec::Deal(segment.count, owned.owners.size(), segment.slice);
+  for (std::size_t p = 0; p < owned.owners.size(); ++p) {
+    std::size_t& sums = sums_of[owned.owners[p]];
+    owned.sums_from[p] = sums;
+    sums += owned.deal.size_of(p);
+  }
+  return owned;
+}
+
+codec::Segment segment_of(const OwnedSegment& owned, std::size_t p) {
+  codec::Segment part = owned.whole;
+  if (owned.whole.compressed) {
+    part.begin = owned.sums_from[p];
+    part.count = owned.deal.size_of(p);
+  } else {
+    part.first_index += p * kRawPart;
+    part.begin += p * kRawPart;
+    part.count = std::min(kRawPart, owned.whole.count - p * kRawPart);
+  }
+  return part;
+}
+
+}  // namespace
+
+std::vector<SegmentOwners> assign_owners(std::span<const pipeline::FusionBucket> plan,
+                                         std::size_t ranks, std::vector<std::size_t>& sums_of) {
+  std::vector<SegmentOwners> all;
+  all.reserve(plan.size());
+  sums_of.assign(ranks, 0);
+  std::size_t turn = 0;
+  for (const pipeline::FusionBucket& bucket : plan) {
+    SegmentOwners& owners = all.emplace_back();
+    for (std::size_t s = bucket.segments.size(); s-- > 0;) {
+      owners.segments.push_back(assign_segment(bucket.segments[s], turn, sums_of));
+    }
+    std::reverse(owners.segments.begin(), owners.segments.end());
+    owners.parts_of.resize(ranks);
+    owners.segments_of.resize(ranks);
+    for (std::size_t c = 0; c < owners.segments.size(); ++c) {
+      const OwnedSegment& owned = owners.segments[c];
+      for (std::size_t p = 0; p < owned.owners.size(); ++p) {
+        owners.parts_of[owned.owners[p]].push_back({c, p});
+        owners.segments_of[owned.owners[p]].push_back(segment_of(owned, p));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace eqt::collective

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which rank sums which values in the collective `sparse`. Private to the room.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "codec/sparse/deal.hpp"
+#include "pipeline/plan.hpp"
+
+namespace eqt::collective {
+
+/// A segment of a fusion bucket and the owners of its parts. Part p of a compressed segment is
+/// part p of the deal, of a raw one its range p of kRawPart values.
+struct OwnedSegment {
+  codec::Segment whole;
+  codec::Deal deal;                    // compressed segments only
+  std::vector<std::size_t> owners;     // by part
+  std::vector<std::size_t> sums_from;  // by part: where its sums begin in the owner's buffer
+};
+
+/// One of these parts.
+struct SegmentPart {
+  std::size_t segment = 0, part = 0;  // in SegmentOwners::segments; which of its parts
+};
+
+/// The segments of one fusion bucket and the parts that each rank owns.
+struct SegmentOwners {
+  std::vector<OwnedSegment> segments;  // one for each segment of the bucket, in its order
+  // By rank: its parts in the order of the segments, and the segments that carry them in messages.
+  // Compressed ones begin where the sums stand in the owner's buffer, raw ones in the flat buffer.
+  std::vector<std::vector<SegmentPart>> parts_of;
+  std::vector<std::vector<codec::Segment>> segments_of;
+};
+
+/// Values of a part of a raw segment.
+inline constexpr std::size_t kRawPart = 8192;
+/// A compressed segment is dealt to as many ranks as get at least this many of its values: at a
+/// density of 1 % the 9 bytes in front of a payload are then below a twentieth of it.
+inline constexpr std::size_t kLeastPart = 4096;
+
+/// Deals from the model's last value to the first, as buckets travel; so the owner of a value
+/// depends neither on where fusion buckets are cut nor on the values.
+/// @param sums_of  by rank: set to the number of sums that the rank keeps
+std::vector<SegmentOwners> assign_owners(std::span<const pipeline::FusionBucket> plan,
+                                         std::size_t ranks, std::vector<std::size_t>& sums_of);
+
+}  // namespace eqt::collective
