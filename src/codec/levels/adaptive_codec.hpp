@@ -5,8 +5,8 @@
 // Source   F. Faghri et al., "Adaptive Gradient Quantization for Data-Parallel SGD", NeurIPS 2020,
 //          arXiv:2010.12460
 // Symbols  as in level_codec.hpp; ALQ: every l_j is free; AMQ: l_j = p^(n - j), one multiplier p
-// Payload  fingerprint of the level table, uint32 (nothing for an empty segment); then the payload of
-//          LevelCodec
+// Payload  fingerprint of the level table, uint32 (nothing for an empty segment); then the payload
+//          of LevelCodec
 // Size     4 bytes more than LevelCodec
 // Error    E[out] = in, variance as LevelCodec's; the levels minimise its mean over the gradients
 //          of the step that they were fitted to
