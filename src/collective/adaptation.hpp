@@ -25,7 +25,7 @@ class Adaptation {
   virtual ~Adaptation() = default;
 
   /// Whether the gradients of this step are observed. Pure: the same on every rank.
-  virtual bool watches(StepId step) const noexcept = 0;
+  virtual bool observes(StepId step) const noexcept = 0;
   /// Observes a fusion bucket's local gradient before it is encoded. Not collective.
   virtual void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
   /// When one process plays workers in turn: the next gradient is another worker's.

@@ -28,7 +28,7 @@ class LevelAdaptation final : public Adaptation {
   LevelAdaptation(comm::Communicator& comm, codec::AdaptiveLevelCodec& codec, std::uint64_t every)
       : comm_(comm), codec_(codec), every_(every) {}
 
-  bool watches(StepId step) const noexcept override { return adapts_levels_at(step, every_); }
+  bool observes(StepId step) const noexcept override { return adapts_levels_at(step, every_); }
 
   void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) override {
     for (const codec::Segment& segment : bucket.segments) {

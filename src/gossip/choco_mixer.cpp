@@ -86,7 +86,7 @@ class ChocoMixer final : public Mixer {
 
   void start(const MixContext& context, std::span<const float> model) override {
     std::ranges::copy(model, public_.span().begin());
-    const float weights = per_damping(context, messages_.taken_in(context, context.damping));
+    const float weights = per_damping(context, messages_.in_weight(context, context.damping));
     std::ranges::transform(model, sums_.span().begin(), [=](float x) { return weights * x; });
   }
 
@@ -140,7 +140,7 @@ class ChocoMixer final : public Mixer {
                 std::span<const float> sums, std::vector<float>& scratch, std::span<float> values,
                 MixResult& result) {
     const Stopwatch decode;
-    const float given = per_damping(context, messages_.given_away(context, context.damping));
+    const float given = per_damping(context, messages_.out_weight(context, context.damping));
     if (adaptive_) {
       for (std::size_t i = 0; i < values.size(); ++i) scratch[i] = sums[i] - given * copy[i];
       adaptive_->add(bucket.begin, scratch, context.step, context.consensus_step, values);

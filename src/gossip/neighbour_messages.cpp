@@ -71,11 +71,11 @@ std::uint32_t NeighbourMessages::index_of(const FusionBucket& bucket,
   return bucket.index | context.round << kRoundShift;
 }
 
-double NeighbourMessages::given_away(const MixContext& context, float scale) const {
+double NeighbourMessages::out_weight(const MixContext& context, float scale) const {
   return sum_of_weights(graph(context).out_neighbours(parts_.comm.rank()), scale);
 }
 
-double NeighbourMessages::taken_in(const MixContext& context, float scale) const {
+double NeighbourMessages::in_weight(const MixContext& context, float scale) const {
   return sum_of_weights(graph(context).in_neighbours(parts_.comm.rank()), scale);
 }
 

@@ -36,9 +36,9 @@ class NeighbourMessages {
   /// scale * (1 - W_ii) of the step, as the sum of what the out-neighbours multiply this rank's
   /// message by: rounded weights whose columns did not sum to 1 would move the mean over ranks by
   /// the same part of itself in every step.
-  double given_away(const MixContext& context, float scale) const;
+  double out_weight(const MixContext& context, float scale) const;
   /// scale * sum_j W_ij of the step over the in-neighbours, rounded like the weights themselves.
-  double taken_in(const MixContext& context, float scale) const;
+  double in_weight(const MixContext& context, float scale) const;
   const codec::Compressor& compressor() const noexcept { return parts_.compressor; }
 
  private:

@@ -30,7 +30,7 @@ class PlainMixer final : public Mixer {
     const auto values = model.subspan(bucket.begin, bucket.count());
     messages_.encode(bucket, context, values, result);
     co_await messages_.exchange(bucket, context, "gossip of models");
-    const double given = messages_.given_away(context, context.consensus_step);
+    const double given = messages_.out_weight(context, context.consensus_step);
     if (messages_.compressor().properties().lossless) {
       const auto kept = static_cast<float>(1 - given);
       for (float& value : values) value *= kept;

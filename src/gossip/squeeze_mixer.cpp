@@ -43,7 +43,7 @@ class SqueezeMixer final : public Mixer {
     co_await messages_.exchange(bucket, context, "DeepSqueeze: gossip of compressed models");
     messages_.add_own(bucket, context, -context.damping, error, result);
     const float step = context.consensus_step * context.damping;
-    const auto given = static_cast<float>(messages_.given_away(context, step));
+    const auto given = static_cast<float>(messages_.out_weight(context, step));
     messages_.add_own(bucket, context, -given, values, result);
     messages_.add_neighbours(bucket, context, step, values, result);
   }

@@ -114,7 +114,7 @@ class GossipAveraging final : public Synchronizer {
   void begin(StepId step, std::uint64_t epoch) override {
     set_context(step, epoch);
     context_.measure = options_.lossy && step % kVarianceEvery == 0;
-    adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
+    adapting_ = options_.adaptation != nullptr && options_.adaptation->observes(step);
     if (adapting_) context_.observer = &observer_;
     if (!before_.span().empty()) std::ranges::copy(p_.parameters, before_.span().begin());
     if (!options_.combine_first) return;

@@ -57,7 +57,7 @@ void OwnGradient::begin(StepId step) {
   step_ = step;
   probe_.begin(options_.lossy && step % kVarianceEvery == 0);
   sketch_.exact.fill(0);
-  adapting_ = options_.adaptation != nullptr && options_.adaptation->watches(step);
+  adapting_ = options_.adaptation != nullptr && options_.adaptation->observes(step);
 }
 
 void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& context) {
