@@ -66,8 +66,8 @@ std::vector<FusionBucket> plan_whole(std::size_t total, const codec::Compressor&
 
 std::size_t split_length(std::size_t total, const PlanOptions& options) {
   if (options.split_bytes > 0) return std::max<std::size_t>(1, options.split_bytes / sizeof(float));
-  // 64 KiB: 8 KiB at 4 bits; below that the cost per message is noticeable. 1 MiB: two eager chunks
-  // at 4 bits, and several such buckets still fit into a core's cache.
+  // 64 KiB: 8 KiB at 4 bits; below that the cost per message is noticeable. 1 MiB: two eager
+  // fragments at 4 bits, and several such buckets still fit into a core's cache.
   constexpr std::size_t kLeast = 16 * 1024, kMost = 256 * 1024;
   return std::clamp(total / 16, kLeast, kMost);
 }
