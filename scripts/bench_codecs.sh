@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures every compressor on one core and writes a table in Markdown: each at its defaults, then
-# the settings that change speed or size most.
+# Measures every compressor on one core and writes a Markdown table: each compressor with its
+# defaults, then with the settings that change speed or size most.
 #
 #   scripts/bench_codecs.sh [--values N] [--compressor NAME]... [--out FILE]
 #
 #   --values N          size of the gradient; 25557032 (ResNet-50) by default
-#   --compressor NAME   only this one; may be given again
-#   --out FILE          writes FILE, and the JSON lines beside it as FILE.jsonl; stdout by default
+#   --compressor NAME only this compressor; repeatable
+#   --out FILE          writes FILE, and the JSON lines as FILE.jsonl; stdout by default
 #   --help              this text
 #
-# EQT_PROGRAM names another executable than build/release/equant-train.
+# EQT_PROGRAM is the executable, if not build/release/equant-train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"

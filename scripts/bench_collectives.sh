@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sweeps collectives over ranks, link rates, sizes and compressors, every rank on a host of its own
-# (netlab.sh), each beside MPI_Allreduce of float32 on the same links. Writes CSV, a Markdown table in
-# which speed-ups are against the fastest float32, and a plot where gnuplot is installed.
+# Measures collectives for several ranks, link rates, sizes and compressors, with every rank on its
+# own host (netlab.sh), and compares each with MPI_Allreduce of float32 on the same links. Writes
+# CSV, a Markdown table with speed-ups over the fastest float32, and a plot if gnuplot is installed.
 #
 #   scripts/bench_collectives.sh --out FILE [options]
 #
 #   --out FILE          the CSV; the table goes to FILE.md, the plot to FILE.svg
 #   --ranks LIST        comma-separated [2,4]
-#   --rates LIST        comma-separated rates for netlab.sh; "unlimited" shapes nothing, "shared" runs
-#                       all ranks on this host without netlab [100mbit,1gbit]
+#   --rates LIST        comma-separated rates for netlab.sh; "unlimited" does not limit, "shared"
+#                       runs all ranks on this host without netlab [100mbit,1gbit]
 #   --values LIST       comma-separated sizes [272474,1050000,11173962]
 #   --compressors LIST  comma-separated [none,bf16,qsgd,e-elastiquant,dgc]
-#   --collective NAME   only this one; may be given again [all that take the compressor]
+#   --collective NAME   only this collective; repeatable [all that work with the compressor]
 #   --seconds S         time for each row [3]
 #   --help              this text
 #
 #   scripts/bench_collectives.sh --ranks 2 --rates 100mbit --compressors none --collective dense --out dense.csv
-# EQT_PROGRAM names another executable than build/release/equant-train.
+# EQT_PROGRAM is the executable, if not build/release/equant-train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -76,7 +76,8 @@ import csv, json, statistics, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 columns = ["ranks", "rate", "burst_bytes", "values", "compressor", "collective", "median_ms", "p95_ms", "wire_bytes",
            "formula_bytes", "mpi_allreduce_ms", "ratio_vs_mpi", "fastest_float32", "ratio_vs_fastest_float32"]
-# Of MPI's own, in turns with every row, and of what was measured with the compressor none.
+# The fastest float32: MPI's own, measured alternately with every row, and the rows of compressor
+# none.
 place = lambda row: (row["ranks"], row["rate"], row["values"])
 float32 = {}
 for row in rows:
@@ -120,7 +121,7 @@ PYTHON
 say "wrote $out and $out.md" >&2
 
 if command -v gnuplot >/dev/null; then
-  # gnuplot runs commands in its quotes and backquotes, so its script contains no name from outside.
+  # gnuplot runs commands in its quotes and backquotes, so its script contains no file names.
   (cd "$work" && gnuplot) <<'PLOT'
 set terminal svg size 1000,520 font "sans-serif,12"
 set output "plot.svg"

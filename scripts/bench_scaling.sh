@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures how synchronization scales with boards that are not there: a fixed global batch is shared
-# by more and more boards, each on a host of its own behind a shaped link (netlab.sh). A board's
-# computing is a wait (train.emulate_compute); encoding, sending and decoding are real. Writes a
-# Markdown table and a CSV file.
+# Measures how synchronization scales with the number of emulated boards: a fixed global batch is
+# divided among more and more boards, each on its own host behind a shaped link (netlab.sh). A board
+# waits instead of computing (train.emulate_compute); encoding, sending and decoding are real.
+# Writes a Markdown table and a CSV file.
 #
 #   scripts/bench_scaling.sh [options]
 #
@@ -15,14 +15,14 @@
 #   --schemes LIST   [sgd-mpi,sgd,8-bit,4-bit,e-elastiquant]
 #                      sgd-mpi        float32, one blocking MPI_Allreduce of the whole gradient (64 MiB at a time)
 #                      sgd            float32, our pipeline
-#                      8-bit, 4-bit   elastiquant with so many bits, fixed length
+#                      8-bit, 4-bit   elastiquant with 8 or 4 bits, fixed length
 #                      e-elastiquant  elastiquant with entropy coding
-#   --steps S        measured steps of a run, after 1 that is not [3]
+#   --steps S        measured steps of a run, after one warm-up step [3]
 #   --out FILE       the table goes to FILE and the steps to FILE.csv [stdout only]
 #   --help           this text
 #
 # Columns, medians in seconds per step of rank 0: Cp computing, En encoding, De decoding, Tx
-# waiting for the network (nothing overlaps), T all of it, Sp what more boards changed in T.
+# waiting for the network (nothing overlaps), T in total, Sp the change of T with more boards.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -46,7 +46,7 @@ python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# arguments SCHEME: the settings that make it.
+# arguments SCHEME: prints its settings.
 arguments() {
   case $1 in
     sgd-mpi) printf '%s\n' --set compressor.name=none --set synchronization.collective=mpi-allreduce \
@@ -59,7 +59,7 @@ arguments() {
   esac
 }
 
-# per_board MODEL BOARDS: seconds of computing of one of so many boards.
+# per_board MODEL BOARDS: prints the seconds that each of that many boards computes.
 per_board() {
   "$python" - "$1" "$2" "$compute" "$rate" <<'PYTHON'
 import re, sys

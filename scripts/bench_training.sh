@@ -1,34 +1,35 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures training behind slow links: seconds per step of several ways to synchronise, every rank on
-# a host of its own (netlab.sh), beside PyTorch DDP on Gloo on the same links. Prints a Markdown
-# table, ready for a document, with its machine, bursts and what it is measured against.
+# Measures training over slow links: seconds per step of several ways to synchronise, with every
+# rank on its own host (netlab.sh), compared with PyTorch DDP on Gloo on the same links. Prints a
+# Markdown table for a document, with the machine, the bursts and the baseline of the speed-ups.
 #
 #   scripts/bench_training.sh [options] [-- --set KEY=JSON ...]
 #
-#   --config FILE    whose compressor, optimizer and so on are used; its compressor is the way "best"
+#   --config FILE    the config to train; its compressor is used by the way "best"
 #                    [configs/cifar10_resnet20/e-elastiquant.json]
-#   --rows LIST      comma-separated MODEL:BATCH@RATE: network, images a rank and step, rate of netlab.sh
+#   --rows LIST      comma-separated MODEL:BATCH@RATE: network, images per rank and step, rate of netlab.sh
 #                    [resnet18:8@100mbit,resnet18:16@100mbit,resnet18:16@1gbit,resnet20:4@100mbit,
 #                    resnet20:4@1gbit,resnet20:64@100mbit]
 #   --ranks N        [2]
 #   --ways LIST      comma-separated columns [all of these]:
 #                      mpi            float32, one blocking MPI_Allreduce of the whole gradient, after backward
-#                      mpi-buckets    float32, a blocking MPI_Allreduce for each fusion bucket, beside backward
+#                      mpi-buckets    float32, a blocking MPI_Allreduce per fusion bucket, during backward
 #                      ddp            PyTorch DistributedDataParallel on Gloo, float32, channels_last
-#                      none           float32, our pipeline, beside backward
+#                      none           float32, our pipeline, during backward
 #                      bf16-blocking  bf16, after backward
-#                      bf16           bf16, beside backward
-#                      best           the config's compressor, beside backward
-#                      alone          no communication: what the links can cost at most
-#   --steps S        measured steps of a run, after 2 that are not [6]
-#   --rounds R       every way is run R times, in turns [1]
+#                      bf16           bf16, during backward
+#                      best           the config's compressor, during backward
+#                      alone          no communication: a lower bound
+#   --steps S        measured steps of a run, after 2 warm-up steps [6]
+#   --rounds R       every way is run R times, alternating [1]
 #   --out FILE       the table goes to FILE and the steps to FILE.csv [stdout only]
-#   --add            to the steps that FILE.csv holds already: a long table in several short calls
+#   --add            adds to the steps in FILE.csv: a long table in several short calls
 #   --help           this text
 #
-# A figure is the median of all steps; a step lasts as long as its slowest rank's. Images are synthetic.
-# One thread computes per rank, DDP's included. What stands behind -- goes to equant-train.
+# A figure is the median of all steps; the time of a step is that of its slowest rank. Images are
+# synthetic. Each rank has one computing thread, also with DDP. Arguments after -- are passed to
+# equant-train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -61,14 +62,14 @@ python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Gradients of all ways stay in memory in the same way, and no data set is needed.
+# Synthetic images: no data set is needed.
 "$program" check --config "$config" ${sets[0]+"${sets[@]}"} --set data.name=synthetic --set data.path=null \
   >"$work/config.json" 2>"$work/log" || { cat "$work/log" >&2; exit 2; }
 compressor=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["compressor"]["name"])' "$work/config.json")
 raw=(--set compressor.name=none --set compressor.coding=fixed --set compressor.levels=sinh
   --set compressor.elasticity=auto --set synchronization.error_feedback=auto)
 
-# arguments WAY: the settings that make it. 64 MiB: more than any of these gradients.
+# arguments WAY: prints its settings. 64 MiB: more than any of these gradients.
 arguments() {
   local mpi=("${raw[@]}" --set synchronization.collective=mpi-allreduce)
   case $1 in

@@ -17,7 +17,7 @@ case ${1:-} in
   --help | -h) usage; exit 0 ;;
   *) fail 2 "unknown argument \"$1\"; see --help." ;;
 esac
-# Another version formats differently, so none is better than another.
+# Other versions format differently, so they cannot be used instead.
 command -v clang-format-14 >/dev/null || {
   echo "[eqt-skip] clang-format-14 is not installed"
   exit 0

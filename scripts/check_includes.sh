@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that every room in src/ includes only what src/README.md lets it include.
+# Checks that every room in src/ includes only what src/README.md allows.
 #
 #   scripts/check_includes.sh [SOURCE_FOLDER]
 #
-# Prints file:line and the rule for each breach, and ends with 1 if there is one.
+# Prints file:line and the rule for each violation, and ends with 1 if there is one.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -38,7 +38,8 @@ declare -A rooms=(
   [app]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze"
 )
 
-# Library -> rooms that may include it. System headers and the standard library are everybody's.
+# Library -> rooms that may include it. All rooms may include system headers and the standard
+# library.
 declare -A libraries=(
   [mpi]="comm"
   [torch]="model"
@@ -120,7 +121,7 @@ for folder in "$source_folder"/*/; do
   files=$((files + $(find "$folder" -name '*.[ch]pp' | wc -l)))
 done
 
-# The trainer is a loop over interfaces: which concrete class runs is decided in setup alone.
+# The trainer is a loop over interfaces: only setup chooses concrete classes.
 if [[ -d $source_folder/train ]]; then
   while IFS= read -r found; do
     breach "$found: train may not call another room's make_ function"

@@ -5,7 +5,7 @@
 #   scripts/check_licence.sh [--fix] [FOLDER]
 #
 #   --fix    add the line where it is missing
-#   FOLDER   check the files below it instead of the project's
+#   FOLDER   check the files in this folder instead of the project's
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -23,7 +23,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -d $folder ]] || fail 2 "expected a folder with sources at $folder, found none."
 
-# add FILE: the line as a comment at the top, but behind the line that names an interpreter.
+# add FILE: adds the line as a comment at the top, after the line with the interpreter.
 add() {
   local mark='#' at=1
   case $1 in

@@ -5,7 +5,7 @@
 #
 #   scripts/check_markdown.sh [FOLDER]
 #
-#   FOLDER   check the files below it instead of the project's
+#   FOLDER   check the files in this folder instead of the project's
 #
 # Prints file:line and what is wrong, and ends with 1 if something is.
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Hands finished runs to MLflow or to Weights & Biases. Options: scripts/export_runs.sh --help
+# Exports finished runs to MLflow or Weights & Biases. Options: scripts/export_runs.sh --help
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the fuzzers with Clang in build/fuzz (AddressSanitizer, UndefinedBehaviorSanitizer) and lets
-# them loose on every reader of bytes from outside: decoders, config, graph, IDX, CIFAR,
-# NumPy arrays and their layouts, weights, checkpoints, run folders.
+# Builds the fuzzers with Clang in build/fuzz (AddressSanitizer, UndefinedBehaviorSanitizer) and
+# runs them on all readers of bytes from outside: decoders, config, graph, IDX, CIFAR, NumPy arrays
+# and their layouts, weights, checkpoints, run folders.
 #
 #   scripts/fuzz.sh [--runs N] [TARGET...]
 #
 #   --runs N    inputs for each target [1000000]
-#   --quick     what scripts/test.sh runs: all decoders as one target, a few seconds in all
+#   --quick     as scripts/test.sh runs it: all decoders as one target, a few seconds
 #   --list      the targets
 #   --help      this text
 #
-# A target is a decoder's name, "all" (every decoder in turn) or a reader's. An input that breaks one
-# stays in build/fuzz/found/TARGET-*; put it into tests/fuzz/regressions/TARGET/ with the mend, and
-# every later run starts from it too.
+# A target is a decoder's name, "all" (every decoder in turn) or a reader's. An input that breaks
+# one stays in build/fuzz/found/TARGET-*. Put it into tests/fuzz/regressions/TARGET/ together with
+# the fix; later runs then start from it, too.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -58,7 +58,7 @@ if [[ ${#targets[@]} -eq 0 ]]; then
   if $quick; then targets=("${readers[@]}" all); fi
 fi
 
-# attack TARGET: its own words only when it breaks.
+# attack TARGET: runs it, and prints its output only if it fails.
 attack() {
   local target=$1 corpus=$tree/corpus/$1 log=$work/$1.log
   local known=("$corpus") command=() limit=(-runs="$runs")
@@ -73,7 +73,7 @@ attack() {
   for folder in seeds regressions; do
     [[ ! -d $EQT_ROOT/tests/fuzz/$folder/$target ]] || known+=("$EQT_ROOT/tests/fuzz/$folder/$target")
   done
-  # Nothing that is read may take more memory than its own bytes warrant.
+  # Readers may not allocate much more memory than their input has bytes.
   UBSAN_OPTIONS=print_stacktrace=1 "${command[@]}" "${limit[@]}" -max_len=8192 -timeout=10 \
     -rss_limit_mb=1024 -malloc_limit_mb=64 -print_final_stats=1 -artifact_prefix="$tree/found/$target-" \
     "${known[@]}" >"$log" 2>&1 || {

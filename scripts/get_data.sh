@@ -30,7 +30,7 @@ size_of() { stat -Lc %s -- "$1" 2>/dev/null || echo absent; }
 # has_md5 FILE SUM
 has_md5() { [ -f "$1" ] && [ "$(md5sum <"$1" | cut -d' ' -f1)" = "$2" ]; }
 
-# fetch URL FILE: 0 when FILE holds what URL has; never leaves half a file under that name.
+# fetch URL FILE: downloads; never leaves a part of a file under that name.
 fetch() {
   local part="$2.part"
   if command -v curl >/dev/null; then
@@ -46,7 +46,7 @@ fetch() {
   mv "$part" "$2"
 }
 
-# get_checked URL FILE MD5: leaves FILE with that checksum or fails with what to do by hand.
+# get_checked URL FILE MD5: makes FILE with that checksum, or fails and says how to get it by hand.
 get_checked() {
   local url="$1" file="$2" sum="$3"
   if has_md5 "$file" "$sum"; then return; fi
@@ -84,7 +84,8 @@ get_cifar() {
   fi
   mkdir -p "$dir" || fail "cannot make the folder $dir; name another as the second argument"
   get_checked "https://www.cs.toronto.edu/~kriz/$archive" "$dir/$archive" "$sum"
-  # Unpacked aside and then moved, so that a run cut short leaves nothing that looks complete.
+  # Unpacked in another folder and then moved, so that an interrupted run leaves nothing that looks
+  # complete.
   local unpacked
   unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
   # shellcheck disable=SC2064  # the name as it is now

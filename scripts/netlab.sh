@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Several boards on one machine: runs CMD under mpirun, every rank on a host of its own behind a
-# link of limited rate, prints what each link carried, and passes CMD's exit code on.
+# Several boards on one machine: runs CMD under mpirun, every rank on its own host behind a link of
+# limited rate, prints each link's traffic, and returns CMD's exit code.
 #
 #   scripts/netlab.sh [options] -- CMD...
 #
@@ -10,19 +10,19 @@
 #   --rate RATE          what a host may send, and what it may receive, per second: 100mbit,
 #                        2.5gbit, ..., or unlimited [100mbit]
 #   --rate-of RANK=RATE  another rate for that rank's host; may be repeated
-#   --burst BYTES        what a rested link passes at once, before its rate holds: a number, or 32k, 1m
-#                        [4k up to 50 Mb/s, 8k up to 200, 32k up to 1000, 96k above: a few packets, and
-#                        the least that reaches the rate while both cores compute]
-#   --latency TIME       the longest wait in a link's queue; what comes then is dropped [200ms]
+#   --burst BYTES        what an idle link passes at once, before the rate applies: a number, or
+#                        32k, 1m [4k up to 50 Mb/s, 8k up to 200, 32k up to 1000, 96k above: the
+#                        smallest that reach the rate while both cores compute]
+#   --latency TIME       the longest wait in a link's queue; later packets are dropped [200ms]
 #   --mca KEY VALUE      passed on to mpirun; may be repeated
 #   --no-mpi             start CMD once per rank without mpirun; RANK, WORLD_SIZE, LOCAL_RANK,
 #                        MASTER_ADDR and MASTER_PORT tell it where it is
 #   --once               start CMD once, on host 0, ready to call mpirun itself: NETLAB_HOSTS has the
 #                        hosts' names with commas between them
-#   --cut HOST=SECONDS   takes the link of that host (0, 1, ...) down so long after the start
+#   --cut HOST=SECONDS   takes the link of that host (0, 1, ...) down that long after the start
 #   --counters FILE      the links' counters as JSON lines into FILE, not as a table on stderr
 #   --timeout S          end everything after S seconds with exit code 124 [never]
-#   --check              build one, run nothing: exit code 0, or 1 and a sentence
+#   --check              build one, run nothing: exit code 0, or 1 and an error
 #   --help               this text
 #
 #   scripts/netlab.sh --ranks 4 --rate 100mbit -- build/release/equant-train --config FILE
@@ -30,9 +30,9 @@
 #     else sleep 1; iperf3 -c "$MASTER_ADDR" --bidir; fi'
 #
 # Hosts are called board0, board1, ... and have the addresses 10.77.0.1, 10.77.0.2, ... on eth0.
-# Everything lives in namespaces of its own, so that any number of laboratories run side by side
-# and the kernel removes all of one when this script ends, be it by kill -9. Root, or a kernel
-# that lets users make namespaces. /dev/shm is the laboratory's own.
+# Everything is in separate namespaces, so several laboratories can run at the same time, and the
+# kernel removes all of one when this script ends, even by kill -9. Needs root, or a kernel that
+# lets users make namespaces. Each laboratory has its own /dev/shm.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -58,7 +58,7 @@ valid_rate() {
     fail 2 "$1 needs a rate such as 100mbit or 2.5gbit, or unlimited, found \"$2\"."
 }
 
-# bytes TEXT: 1500, 32k, 1m as a number, or nothing.
+# bytes TEXT: prints 1500, 32k, 1m as a number, or nothing.
 bytes() {
   local unit=1
   [[ $1 =~ ^([1-9][0-9]{0,9})([km]?)b?$ ]] || return 0
@@ -66,7 +66,7 @@ bytes() {
   echo $((BASH_REMATCH[1] * unit))
 }
 
-# bits RATE: bits per second as a whole number; nothing for "unlimited".
+# bits RATE: prints bits per second as a whole number; nothing for "unlimited".
 bits() {
   awk -v rate="$1" 'BEGIN {
     if (rate !~ /bit$/) exit
@@ -75,8 +75,8 @@ bits() {
   }'
 }
 
-# burst_for RATE: the bytes of its token bucket; 0 where nothing is shaped. A bucket holds a batch of
-# packets and what falls due while a timer is late, some 150 us.
+# burst_for RATE: prints the bytes of its token bucket; 0 for unlimited. A bucket holds a batch of
+# packets and the bytes that become due while a timer is late, some 150 us.
 burst_for() {
   local rate
   rate=$(bits "$1")
@@ -159,8 +159,8 @@ if [[ -n $counters ]]; then
   { exec 3>"$counters"; } 2>/dev/null || fail 74 "--counters: $counters cannot be written."
 fi
 
-# pdeathsig and kill-child: when this script is killed, so is the first process inside, and with
-# it, by the kernel, every process and every link.
+# pdeathsig and kill-child: if this script is killed, the first process inside is killed, too, and
+# the kernel then removes every process and link.
 enter=(setpriv --pdeathsig KILL
   unshare --mount --net --pid --fork --kill-child=KILL --mount-proc)
 if ! "${enter[@]}" true 2>/dev/null; then
@@ -174,7 +174,7 @@ fi
 laboratory=$!
 signalled=""
 
-# end_on CODE: asks the first process inside to finish, and ends it after 10 seconds.
+# end_on CODE: asks the first process inside to finish, and kills it after 10 seconds.
 end_on() {
   local first="" tick
   trap '' INT TERM HUP

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Draws which classes each rank of a run trained on: one stacked bar per rank, from the run record in
-# RUN_DIR/metrics.jsonl. Needs python3 and gnuplot.
+# Draws the classes that each rank of a run trained on, as one stacked bar per rank, from the run
+# record in RUN_DIR/metrics.jsonl. Needs python3 and gnuplot.
 #
 #   scripts/plot_partition.sh RUN_DIR [--out FILE.svg]
 #
@@ -70,7 +70,7 @@ with open(f"{work}/names", "w") as names:
     print("run = '" + "".join(c for c in title if c.isprintable() and c not in "'\\`") + "'", file=names)
 PYTHON
 
-# gnuplot runs commands in its quotes and backquotes, so its script contains no name from outside.
+# gnuplot runs commands in its quotes and backquotes, so its script contains no file names.
 (cd "$work" && gnuplot >log 2>&1) <<'PLOT' || { tail -n 3 "$work/log" >&2; fail 74 "gnuplot could not write $out; its words stand above."; }
 load "names"
 set terminal svg size 900,480 font "sans-serif,12" noenhanced

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Trains a ResNet on Fashion-MNIST over MPI ranks that send compressed gradients, from nothing:
-# installs the Debian packages that are missing, builds build/release/equant-train, trains with
-# configs/quickstart.json and prints a table of results. Run it again: nothing is rebuilt.
+# Trains a ResNet on Fashion-MNIST with MPI ranks that send compressed gradients: installs the
+# Debian packages that are missing, builds build/release/equant-train, trains with
+# configs/quickstart.json and prints a table of results. A second call builds only what has changed.
 #
 #   scripts/quickstart.sh [--ranks N] [equant-train arguments]
 #
 #   --ranks N   MPI processes on this machine [2]
 #   --help      this text
 #
-# Everything else goes to the program:
+# All other arguments are passed to the program:
 #   scripts/quickstart.sh --set compressor.name=none --set train.epochs=2
-# Results are left in runs/quickstart (--out DIR: elsewhere), and those of an earlier run there are
-# replaced. EQT_SKIP_INSTALL=1 installs nothing.
+# Results are in runs/quickstart, or in --out DIR; those of an earlier run are replaced.
+# EQT_SKIP_INSTALL=1 installs nothing.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs equant-train on several hosts. When one fails or is cut off it starts again, from the newest
-# checkpoint, on those that answer.
+# Runs equant-train on several hosts. If one fails or is cut off, starts it again from the newest
+# checkpoint on the hosts that answer.
 #
 #   scripts/run_elastic.sh [options] CONFIG.json [equant-train arguments]
 #
 #   --hosts LIST          host names with commas between them; NAME:K has K ranks [required]
-#   --tries N             starts at most, the first among them [5]
-#   --least N             hosts needed; with fewer it gives up with exit code 6 [1]
+#   --tries N             starts at most, with the first one [5]
+#   --least N             hosts needed; fewer are an error with exit code 6 [1]
 #   --answer SECONDS      how long a host may take to answer before a start [5]
-#   --patience SECONDS    how long mpirun may take to end after a rank has told of a failure [15]
+#   --patience SECONDS    how long mpirun may take to end after a rank has failed [15]
 #   --shell COMMAND       reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
 #   --mca KEY VALUE       passed on to mpirun; may be repeated
 #   --program FILE        the executable, at the same place on every host [$EQT_PROGRAM, or
@@ -19,9 +19,9 @@
 #   scripts/run_elastic.sh --hosts pi0,pi1,pi2,pi3 configs/quickstart.json --out runs/rack \
 #     --set checkpoint.every_steps=50 --set synchronization.timeout_seconds=30
 #
-# A start that ends with exit code 2, 3, 4, 70, 74 or 75 is the last: another host would not help, or
-# somebody has stopped the run. 205 is mpirun's for a host that it lost. SIGTERM and Ctrl-C end the run after a step, with its state saved and
-# exit code 75. Run this where it stays reachable; that host need not train.
+# After exit code 2, 3, 4, 70, 74 or 75 there is no other start: another host would not help, or the
+# run was stopped. 205 is mpirun's code for a lost host. SIGTERM and Ctrl-C end the run after a
+# step, with its state saved and exit code 75. Run this on a host that stays up; it need not train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -57,7 +57,7 @@ trap 'rm -rf "$state"' EXIT
 config=$(readable_again "$given" "$state")
 open_mpi_keepalive
 
-# answering: prints the hosts that answer, in the order of --hosts; all are asked at once.
+# answering: prints the hosts that answer, in the order of --hosts; asks all at the same time.
 answering() {
   local host
   rm -f "$state"/answers.*
@@ -72,7 +72,7 @@ answering() {
   done
 }
 
-# watch_words: copies what the job says and notes the first failure that a rank tells of.
+# watch_words: copies the job's output and records the first failure of a rank.
 watch_words() {
   local line
   while IFS= read -r line; do
@@ -81,8 +81,8 @@ watch_words() {
   done
 }
 
-# limit_end JOB: ends mpirun when it does not end by itself after a failure: it may wait for a host
-# that is gone.
+# limit_end JOB: ends mpirun if it does not end after a failure, because it may wait for a lost
+# host.
 limit_end() {
   local tick=0
   until [[ -e $state/failed ]]; do sleep 0.5; done

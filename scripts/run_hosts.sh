@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs equant-train on several hosts under Open MPI and passes its exit code on. Looks first whether
-# every host answers and has the program and the interface, and says in a sentence what is wrong.
+# Runs equant-train on several hosts under Open MPI and returns its exit code. Checks first that
+# every host answers and has the program and the interface.
 #
 #   scripts/run_hosts.sh [options] CONFIG.json [equant-train arguments]
 #   scripts/run_hosts.sh [options] -- equant-train arguments
 #
 #   --hosts LIST      host names with commas between them; NAME:K has K ranks
-#   --hostfile FILE   in its place: a line NAME or NAME slots=K for each host
+#   --hostfile FILE   instead of --hosts: a line NAME or NAME slots=K for each host
 #   --ranks N         MPI processes, at most the ranks of all hosts [all of them]
-#   --threads T       threads per rank [as many as the program chooses]
-#   --interface NAME  the network that bytes take: eth0, or 192.168.1.0/24 [all that Open MPI finds]
+#   --threads T       threads per rank [the program's default]
+#   --interface NAME  the network to use: eth0, or 192.168.1.0/24 [all that Open MPI finds]
 #   --bind WHAT       none: the system places threads [default]
 #                     core: T cores of its own for each rank; needs --threads
 #   --answer SECONDS  how long a host may take to answer before the start [5]
@@ -22,8 +22,8 @@
 #
 #   scripts/run_hosts.sh --hosts pi0,pi1,pi2,pi3 --interface eth0 configs/quickstart.json
 #
-# A host that is cut off ends the job with exit code 205. To start again on those that are left:
-# scripts/run_elastic.sh.
+# If a host is cut off, the job ends with exit code 205. scripts/run_elastic.sh starts it again on
+# the other hosts.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -37,7 +37,7 @@ bind=none
 answer=5
 shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
-# mpirun's connection to a host that was cut off ends after 5 seconds of silence, not never.
+# mpirun's connection to a host that was cut off ends after 5 seconds without an answer.
 mca=(--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3)
 declare -A options=(
   [--hosts]="text list" [--hostfile]="text hostfile" [--ranks]="natural ranks" [--threads]="natural threads"
@@ -109,9 +109,9 @@ fi
 [[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 code=0
 run_gracefully "${mpirun[@]}" "$program" "$@" || code=$?
-# mpirun's own: before a rank began, when a host was lost, when it could not reach one.
+# mpirun's own codes: a rank did not start, a host was lost, a host could not be reached.
 case $code in
   1 | 213 | 255) fail "$code" "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..." ;;
-  205) fail "$code" "mpirun lost a host: it was cut off or is down; scripts/run_elastic.sh goes on without it." ;;
+  205) fail "$code" "mpirun lost a host: it was cut off or is down; scripts/run_elastic.sh continues without it." ;;
 esac
 exit "$code"

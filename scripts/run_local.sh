@@ -14,7 +14,7 @@
 #   --help          this text
 #
 # SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and Ctrl-C end the run after a step, with its state saved and
-# exit code 75; --resume goes on from there. A second one ends it at once, as the first does before training.
+# exit code 75; --resume continues it. A second signal, or one before training, ends it at once.
 # CONFIG.json may be a pipe: <(COMMAND), or /dev/stdin.
 #
 #   scripts/run_local.sh --ranks 4 --threads 1 configs/quickstart.json --set train.epochs=2
@@ -62,7 +62,7 @@ while [[ $# -gt 0 ]]; do
 done
 set -- "${arguments[@]}"
 
-# Threads asked for by name are part of the run, so its config.json says so; a later --set wins.
+# --threads becomes a part of the config, so that config.json has it; a later --set replaces it.
 if [[ -n $threads && $1 == -* && " $* " == *" --config"* ]]; then
   set -- --set "threads_per_rank=$threads" "$@"
 fi
@@ -75,7 +75,7 @@ export OMP_NUM_THREADS=$threads
 mpirun=(mpirun -np "$ranks")
 if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
   # Open MPI counts physical cores and refuses more ranks than those, or to run as root. --quiet: a
-  # rank that fails has said why; mpirun's own paragraphs would hide that sentence.
+  # rank that fails prints its error; mpirun's own messages would hide it.
   mpirun+=(--oversubscribe --quiet)
   open_mpi_keepalive
   if [[ $bind == core ]]; then
@@ -86,7 +86,7 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
   if [[ $(id -u) -eq 0 ]]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
-  # A rank that spins while it waits takes the core from the rank that it waits for.
+  # A rank that spins while it waits uses the core that the other rank needs.
   if [[ $ranks -gt $(cores) ]]; then
     export OMPI_MCA_mpi_yield_when_idle=1
   fi
@@ -98,13 +98,13 @@ elif [[ $bind == core ]]; then
   mpirun+=(-bind-to "core:$threads")
 fi
 
-# Ranks get pipes from mpirun; this tells them where their progress bar is shown.
+# Ranks get pipes from mpirun; this is the terminal for their progress bar.
 unset EQT_TERMINAL
 if [[ -t 2 ]] && EQT_TERMINAL=$(tty <&2); then export EQT_TERMINAL; fi
 
 # mpirun passes SIGUSR1 on to every rank, which then ends after a step with its state saved; after
-# SIGTERM it ends the job within a second. It gets a process group of its own, since Ctrl-C reaches
-# a whole group.
+# SIGTERM it ends the job within a second. It has its own process group, because Ctrl-C reaches a
+# whole group.
 limit=()
 [[ -z $seconds ]] || limit=(timeout --verbose --foreground --signal=USR1 --kill-after=30 "$seconds")
 run_gracefully ${limit[@]+"${limit[@]}"} "${mpirun[@]}" "$program" "$@"

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Random faults against checkpoints, for as long as you like: runs are broken again and again, resumed
-# each time, and must end with the parameters of a run that nobody disturbed.
+# Tests checkpoints with random faults: runs are interrupted again and again and resumed each time,
+# and must end with the parameters of an undisturbed run.
 #
 #   scripts/soak.sh [options]
 #
 #   --minutes N     how long [60]
 #   --ranks N       MPI processes [3]
-#   --seed N        of the faults, to repeat a soak [drawn]
-#   --keep DIR      where a run that went wrong stays [a folder below $TMPDIR]
+#   --seed N        of the faults, to repeat a test [random]
+#   --keep DIR      where a failed run is kept [a folder in $TMPDIR]
 #   --program FILE  the executable [$EQT_PROGRAM, or build/release/equant-train]
 #   --help          this text
 #
-# Algorithms take turns. A fault is a kill, a stopped process, an exception, a NaN, a spoiled message
-# or a signal, in a step, an evaluation or a checkpoint of any rank. Every start must end by itself.
-# Exit code 1 at the first run that hangs, cannot be resumed or ends with other parameters.
+# It alternates between algorithms. A fault is a kill, a stopped process, an exception, a NaN, a
+# damaged message or a signal, in a step, an evaluation or a checkpoint of any rank. Every start
+# must end by itself. Exit code 1 after the first run that hangs, cannot be resumed or ends with
+# other parameters.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -36,7 +37,7 @@ keep=${keep:-$(mktemp -d "${TMPDIR:-/tmp}/equant-soak.XXXXXX")}
 mkdir -p "$keep"
 export EQT_PROGRAM=$program
 steps=60
-limit=120  # seconds for any start, of which a hang takes all
+limit=120  # time limit of a start [seconds]
 
 cat >"$keep/config.json" <<'JSON'
 {
@@ -51,12 +52,12 @@ cat >"$keep/config.json" <<'JSON'
 }
 JSON
 
-# Every one repeats its parameters exactly, which asynchronous training does not.
+# All of these repeat exactly, unlike asynchronous training.
 ways=("allreduce dense none" "allreduce scatter-reduce qsgd" "allreduce ring qsgd"
   "allreduce sparse topk" "allreduce auto powersgd" "local-sgd scatter-reduce qsgd" "d-psgd auto none"
   "choco-sgd auto qsgd" "deep-squeeze auto qsgd" "sgp auto none")
 
-# train FOLDER WAY ARGUMENTS: one start; leaves its exit code.
+# train FOLDER WAY ARGUMENTS: one start; sets its exit code.
 train() {
   local folder=$1 algorithm collective compressor
   read -r algorithm collective compressor <<<"$2"

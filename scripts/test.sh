@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing, builds everything and runs every test that CI runs:
-# all labels but bench and long, in build/release. Run it again: nothing is rebuilt.
+# all labels except bench and long, in build/release. A second call builds only what has changed.
 #
 #   scripts/test.sh [--label REGEX] [--asan | --tsan] [-- ctest arguments]
 #
@@ -9,7 +9,7 @@
 #                   unit property golden mpi e2e lint fuzz threads bench long
 #   --asan          unit, property, golden and mpi tests under AddressSanitizer and
 #                   UndefinedBehaviorSanitizer, in build/asan
-#   --tsan          tests of what starts threads, under ThreadSanitizer, in build/tsan
+#   --tsan          tests that start threads, under ThreadSanitizer, in build/tsan
 #   --help          this text
 #
 #   scripts/test.sh --label mpi -- -R collective
@@ -54,7 +54,7 @@ say "Testing in build/$preset: ctest ${selection[*]} $*"
 status=0
 ctest --test-dir "$EQT_ROOT/build/$preset" --no-tests=error --output-on-failure \
   --parallel "$(cores)" "${selection[@]}" "$@" || status=$?
-# What CTest keeps to its log: why a test was skipped, and which part of a matrix ran.
+# From CTest's log: why tests were skipped, and which part of a matrix ran.
 awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 }
   match($0, /\[eqt-(skip|note)\] /) {
     print (substr($0, RSTART, 9) == "[eqt-skip" ? "skipped: " : "note: ") name ": " substr($0, RSTART + RLENGTH)

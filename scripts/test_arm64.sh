@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Cross-builds the rooms that need neither MPI nor LibTorch for arm64 (configs need MPI: they name
-# collectives), runs their tests under qemu and compares the bytes that compressors write there with
-# those of this machine. Run it again: nothing is downloaded or rebuilt.
+# collectives), runs their tests under qemu and compares the bytes of its compressors with those of
+# this machine. A second call downloads nothing and builds only what has changed.
 #
 #   scripts/test_arm64.sh [-- ctest arguments]
 #
@@ -28,15 +28,15 @@ done
 readonly ROOT=$EQT_ROOT/build/arm64-root
 readonly APT=$EQT_ROOT/build/arm64-apt
 
-# private_apt COMMAND...: apt for arm64 with separate lists and status; the system's stay as they
-# are.
+# private_apt COMMAND...: apt for arm64 with separate lists and status; those of the system do not
+# change.
 private_apt() {
   "apt-$1" -q -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State="$APT/state" \
     -o Dir::State::status="$APT/status" -o Dir::Cache="$APT/cache" -o Debug::NoLocking=1 \
     -o APT::Sandbox::User=root "${@:2}"
 }
 
-# unpack NAME...: puts the arm64 packages under ROOT, once.
+# unpack NAME...: unpacks the arm64 packages into ROOT, once.
 unpack() {
   local missing=() package
   for package in "$@"; do

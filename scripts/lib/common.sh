@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# Words that every script here uses. Source it; it runs nothing.
-# shellcheck shell=bash
+# Functions that the scripts share. Source it; it runs nothing. shellcheck shell=bash
 
 EQT_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-# The program: of the build tree in a checkout, or installed in PREFIX/bin beside PREFIX/share/equant-train.
+# The program: of the build tree in a checkout, or installed in PREFIX/bin, with
+# PREFIX/share/equant-train.
 EQT_DEFAULT_PROGRAM=$EQT_ROOT/build/release/equant-train
 [[ -d $EQT_ROOT/src ]] || EQT_DEFAULT_PROGRAM=$(dirname "$(dirname "$EQT_ROOT")")/bin/equant-train
 
 say() { printf '%s\n' "== $*"; }
 
-# fail CODE SENTENCE...: says what went wrong on stderr and leaves with CODE.
+# fail CODE SENTENCE...: prints the error on stderr and exits with CODE.
 fail() {
   local code=$1
   shift
@@ -17,25 +17,25 @@ fail() {
   exit "$code"
 }
 
-# usage: prints the comment at the head of the running script (its help text).
+# usage: prints the comment at the beginning of the running script, its help text.
 usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 && !/SPDX-License/ { sub(/^# ?/, ""); print }' "$0"; }
 
-# value_of OPTION COUNT: leaves with a sentence when OPTION is the last word of COUNT arguments.
+# value_of OPTION COUNT: exits with an error if OPTION is the last of COUNT arguments.
 value_of() { [[ $2 -ge 2 ]] || fail 2 "$1 needs a value; see --help."; }
 
-# natural OPTION TEXT: leaves with a sentence unless TEXT is a whole number of at least 1.
+# natural OPTION TEXT: exits with an error unless TEXT is a whole number of at least 1.
 natural() { [[ $2 =~ ^[1-9][0-9]*$ ]] || fail 2 "$1 needs a whole number of at least 1, found \"$2\"."; }
 
 # read_options ARGUMENT...: sets variables of the script by its options. The script declares them in an
-# associative array `options`: [--OPTION]="KIND VARIABLE". What follows an option, by its kind:
+# associative array `options`: [--OPTION]="KIND VARIABLE". The kinds of options:
 #   text     one word
 #   natural  one word, a whole number of at least 1
 #   list     one word, which is added to an array
 #   passed   one word; it is added to an array after the option itself, to be passed on
 #   passed2  two words, likewise
 #   flag     nothing; the variable becomes 1
-# --help prints the help text and leaves. Reading stops at -- and at a word that is no option; `rest` gets
-# that word and all after it.
+# --help prints the help text and exits. Reading stops at -- and at a word that is no option; `rest`
+# gets that word and all words after it.
 read_options() {
   local kind variable
   while [[ ${1:-} == -* && $1 != -- ]]; do
@@ -66,7 +66,7 @@ append_to() {
   appended_array+=("$@")
 }
 
-# read_all_options ARGUMENT...: likewise, for a script that takes nothing but options.
+# read_all_options ARGUMENT...: likewise, for a script that has only options.
 read_all_options() {
   read_options "$@"
   [[ ${#rest[@]} -eq 0 ]] || fail 2 "unknown argument \"${rest[0]}\"; see --help."
@@ -84,8 +84,8 @@ program_arguments() {
 
 cores() { nproc 2>/dev/null || echo 1; }
 
-# build PRESET TARGET: configures when needed and builds; a second call rebuilds nothing.
-# Two cores can need 4 GiB for the files that include LibTorch, so small machines use fewer jobs.
+# build PRESET TARGET: configures if needed, and builds what has changed. Two cores can need 4 GiB
+# for the files that include LibTorch, so small machines use fewer jobs.
 build() {
   local preset=$1 target=$2 jobs memory_kib
   jobs=$(cores)
@@ -105,9 +105,8 @@ build() {
     fail 1 "The build of $target in build/$preset failed; the first error stands above."
 }
 
-# open_mpi_keepalive: for everything that is started after it. Without it, mpirun waits for ever
-# after a host was cut off, as TCP does; with it, mpirun ends the job after 5 seconds of silence
-# with exit code 205.
+# open_mpi_keepalive: sets keepalive for later commands. Without it, mpirun waits forever if a host
+# is cut off; with it, mpirun ends the job after 5 seconds without an answer, with exit code 205.
 open_mpi_keepalive() {
   export OMPI_MCA_oob_tcp_keepalive_time=${OMPI_MCA_oob_tcp_keepalive_time:-2}
   export OMPI_MCA_oob_tcp_keepalive_intvl=${OMPI_MCA_oob_tcp_keepalive_intvl:-1}
@@ -121,21 +120,22 @@ readable_again() {
     /dev/stdin | /dev/fd/* | /proc/*) ;;
     *) [[ -e $1 && ! -f $1 && ! -d $1 ]] || { printf '%s\n' "$1"; return; } ;;
   esac
-  # One byte more than the program takes, so that it says what is too long.
+  # One byte more than the program accepts, so that the program reports a file that is too long.
   { head -c 1048577 "$1" >"$2/config.json"; } 2>/dev/null ||
     fail 2 "expected a readable config at $1, found none; name a file."
   printf '%s\n' "$2/config.json"
 }
 
-# run_gracefully COMMAND...: runs mpirun, passes on its exit code, and turns the signals that end a
-# script into the one that mpirun passes on to its ranks. A second signal ends them at once. If
-# after_start names a function, it runs at the same time, with the number of mpirun's process.
+# run_gracefully COMMAND...: runs mpirun and returns its exit code. Signals that would end the
+# script are sent to mpirun as the signal that it passes on to ranks. A second signal ends them at
+# once. If after_start names a function, it runs at the same time, with mpirun's process number as
+# its argument.
 run_gracefully() {
   local code before beside="" tether=()
   signals_seen=0
   # When this script is killed, mpirun ends its ranks.
   ! command -v setpriv >/dev/null || tether=(setpriv --pdeathsig TERM)
-  set -m  # a process group of its own, out of reach of Ctrl-C
+  set -m  # its own process group, which Ctrl-C does not reach
   ${tether[@]+"${tether[@]}"} "$@" </dev/null &
   graceful_job=$!
   set +m
@@ -147,7 +147,7 @@ run_gracefully() {
   while :; do
     before=$signals_seen code=0
     wait "$graceful_job" || code=$?
-    # A signal ends `wait`, not the job.
+    # A signal ends only `wait`, not the job.
     [[ $signals_seen -ne $before ]] || break
   done
   trap - INT TERM HUP USR1 USR2 XCPU

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands finished runs to MLflow or to Weights & Biases.
+"""Exports finished runs to MLflow or Weights & Biases.
 
   scripts/export_runs.sh --to mlflow DIR...     # into MLFLOW_TRACKING_URI, as MLflow itself takes it
   scripts/export_runs.sh --to wandb DIR...      # WANDB_MODE=offline: for a later `wandb sync`
 
-DIR is a run folder, or a folder that holds some, as sweeps make. The config becomes parameters, every
+DIR is a run folder, or a folder of run folders, as sweeps make them. The config becomes parameters, every
 number of the epoch records a metric at its step ("epoch/test_accuracy"), the summary metrics named
 "summary/...". Figures are those of the records: accuracies are fractions, bytes sums over all ranks.
 
 The package is not part of this program: pip install mlflow-skinny or wandb into a virtual environment
 and set EQT_TRACKER_PYTHON to its Python.
 
-Exit code: 0 when every run was handed over, 1 without the package or when the tracker refuses, 2 for a
+Exit code: 0 when every run was exported, 1 without the package or when the tracker refuses, 2 for a
 wrong command line, 3 for a folder without runs or with records that cannot be read.
 """
 
@@ -109,7 +109,7 @@ class Run:
         return {k: v for k, v in (self.summary or {}).items() if isinstance(v, str)}
 
     def identity(self):
-        """The same for the same run in the same place, so that a run handed over twice is still one."""
+        """The same for the same run in the same place, so that exporting a run twice makes one."""
         return hashlib.sha256(json.dumps([self.folder, self.config]).encode()).hexdigest()[:16]
 
     def files(self):

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 # The inside of scripts/netlab.sh, which sources it as the first process of fresh mount, network
-# and process namespaces and has set the variables that its options name. This network namespace
-# is the switch; every host has a network and a host name of its own.
-# shellcheck shell=bash
+# and process namespaces and has set the variables that its options name. This network namespace is
+# the switch; every host has its own network namespace and host name. shellcheck shell=bash
 # shellcheck disable=SC2154  # ranks, per_host, hosts, host_rates, host_bursts, ... come from netlab.sh
 
 state=/dev/shm/netlab
 started=()
 filter=""
 
-# must WHAT COMMAND...: leaves with one sentence when COMMAND fails.
+# must WHAT COMMAND...: exits with an error if COMMAND fails.
 must() {
   local what=$1 said
   shift
   said=$("$@" 2>&1) || fail 1 "could not $what: ${said//$'\n'/ } (\"$*\")."
 }
 
-# on HOST COMMAND...: runs COMMAND in that host's place.
+# on HOST COMMAND...: runs COMMAND on that host.
 on() {
   local host=$1
   shift
   nsenter --net="$state/board$host.net" --uts="$state/board$host.uts" -- "$@"
 }
 
-# limit RATE BURST COMMAND...: puts the shaper of RATE before the device that COMMAND's tc shapes.
+# limit RATE BURST COMMAND...: limits the device that COMMAND's tc configures to RATE.
 limit() {
   local rate=$1 burst_bytes=$2
   shift 2
@@ -47,8 +46,8 @@ add_host() {
     echo cubic >tcp_congestion_control || echo reno >tcp_congestion_control' 2>/dev/null || true
   must "give a host its address" on "$host" sh -c "ip link set lo up &&
     ip address add 10.77.0.$((host + 1))/24 dev eth0 && ip link set eth0 up"
-  # The kernel hands over batches of packets, up to 64 KiB. A batch that the shaper has to cut costs
-  # a timer for each of its packets, on the cores that should compute; so batches fit into the
+  # The kernel hands over batches of packets, up to 64 KiB. If the shaper must cut a batch, each of
+  # its packets takes a timer on the cores that should compute, so batches are made to fit into the
   # bucket.
   if [[ $burst -gt 0 && $burst -lt 65536 ]]; then
     must "limit batches of packets" ip link set "port$host" gso_max_size $((burst * 3 / 4))
@@ -59,7 +58,7 @@ add_host() {
   echo "10.77.0.$((host + 1)) board$host" >>"$state/hosts"
 }
 
-# Names, and the links: without them no packet but ours would be counted.
+# Makes the host names and the links.
 build_laboratory() {
   local host
   must "mount a memory file system on /dev/shm" mount -t tmpfs -o mode=1777 netlab /dev/shm
@@ -81,8 +80,8 @@ SH
   chmod +x "$state/agent"
 }
 
-# shaped COMMAND...: "bytes packets dropped" of the shaper that COMMAND shows. A shaper counts bytes
-# as a wire would carry them, a header for every packet; a device counts one for a whole batch.
+# shaped COMMAND...: "bytes packets dropped" of the shaper that COMMAND shows. A shaper counts a
+# header for every packet, as on a wire; a device counts one for a whole batch.
 shaped() { "$@" 2>/dev/null | awk '$1 == "Sent" { sub(",", "", $7); print $2, $4, $7; exit }'; }
 
 # link_counters HOST: ten numbers. The device's bytes sent and received (the switch's end of a link
@@ -93,7 +92,7 @@ link_counters() {
   shaped tc -s qdisc show dev "port$1"
 }
 
-# shellcheck disable=SC2059  # the formats stand here once
+# shellcheck disable=SC2059  # the formats are in one place
 print_counters() {
   local host first last row tcp
   local text='%-9s %-7s %-9s %-7s %13s %13s %13s %13s %9s %9s %8s\n'
@@ -118,8 +117,8 @@ print_counters() {
   done
 }
 
-# without_launch_warnings: copies what mpirun writes; drops its warnings, on a busy machine, that a
-# launch went faster than it expected, which come before anything else.
+# without_launch_warnings: copies mpirun's output without its first warnings, on a busy machine,
+# that a launch was faster than expected.
 without_launch_warnings() {
   local first line
   while IFS= read -r -N 1 first; do
@@ -134,7 +133,7 @@ without_launch_warnings() {
   done
 }
 
-# end_with CODE: what still runs may finish within 3 seconds; the kernel ends the rest.
+# end_with CODE: gives running processes 3 seconds to finish; the kernel ends the rest.
 end_with() {
   local process tick=0
   trap '' TERM USR1
@@ -149,7 +148,7 @@ end_with() {
   exit "$1"
 }
 
-# cut_link HOST SECONDS: that host cannot be reached any more, as if its cable were pulled.
+# cut_link HOST SECONDS: disconnects that host after so many seconds, as if its cable were pulled.
 cut_link() {
   sleep "$2"
   touch "$state/board$1.cut"
@@ -163,7 +162,8 @@ start_under_mpi() {
     list+=${list:+,}board$host:$slots
   done
   [[ $per_host -eq 1 ]] || btl+=,vader
-  # tmpdir: the MPI's own files carry host names and process numbers, which two laboratories share.
+  # tmpdir: names of MPI's files contain host names and process numbers, which are the same in two
+  # laboratories.
   local -A settings=([plm_rsh_agent]=$state/agent [plm_rsh_no_tree_spawn]=1 [btl]=$btl
     [btl_tcp_if_include]=eth0 [oob_tcp_if_include]=eth0 [orte_tmpdir_base]=$state)
   local word key
@@ -176,7 +176,7 @@ start_under_mpi() {
   local mpirun=(mpirun -np "$ranks" --host "$list" --oversubscribe --quiet --bind-to none)
   for key in "${!settings[@]}"; do mpirun+=(--mca "$key" "${settings[$key]}"); done
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # A rank that spins while it waits takes the core from the rank that it waits for.
+  # A rank that spins while it waits uses the core that the other rank needs.
   [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
   exec {words}> >(without_launch_warnings >&2)
   filter=$!

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The Debian packages that building, running and testing need, listed here and nowhere else.
-# Source it after common.sh, then call install_packages with some of the lists.
-# shellcheck shell=bash
+# The Debian packages for building, running and testing. Source it after common.sh, then call
+# install_packages with some of the lists. shellcheck shell=bash
 # shellcheck disable=SC2034  # the lists are read by the scripts that source this file
 
 # libopenblas0-pthread: LibTorch runs with any BLAS, but the reference one is several times slower.
@@ -15,20 +14,20 @@ EQT_BUILD_PACKAGES=(
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # clang, libclang-rt-14-dev: libFuzzer. iproute2: the links of netlab.sh. procps: pgrep.
-# gnuplot-nox: plots; without it tables come alone.
+# gnuplot-nox: plots; without it there are only tables.
 EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-dev iproute2 procps gnuplot-nox)
-# libbenchmark-dev: the speed rows of tests/bench. iperf3: what a link can carry.
+# libbenchmark-dev: the speed rows of tests/bench. iperf3: measures links.
 EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
-# Unpacked beside the system, never installed.
+# Unpacked into a folder, never installed.
 EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev libxxhash0 libxxhash-dev catch2 nlohmann-json3-dev
   libeigen3-dev libisal2 libisal-dev libpng16-16 libpng-dev libzip4 libzip-dev)
-# What libzip stands on itself.
+# Dependencies of libzip.
 EQT_ARM64_LIBRARIES+=(libbz2-1.0 libffi8 libgmp10 libgnutls30 libhogweed6 libidn2-0 liblzma5 libnettle8 libp11-kit0
   libtasn1-6 libunistring2 libzstd1)
 
-# install_packages NAME...: installs those that are missing, and does nothing when none is.
-# EQT_SKIP_INSTALL=1 leaves the system alone (own LibTorch, other distribution, no rights).
+# install_packages NAME...: installs those that are missing. EQT_SKIP_INSTALL=1 installs nothing
+# (own LibTorch, other distribution, no rights).
 install_packages() {
   local missing=() package
   if [[ ${EQT_SKIP_INSTALL:-0} == 1 ]]; then

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every combination of configs, --set values, seeds, ranks and links; makes one table of the results.
 
-Called by scripts/sweep.sh. Needs nothing beside Python's standard library.
+Called by scripts/sweep.sh. Needs only Python's standard library.
 """
 
 import argparse
@@ -41,9 +41,9 @@ A file of rows has a line "NAME RANKS CONFIG [KEY=VALUE]..." for each, the confi
 # begins a comment. --set and --seed come on top of it; --ranks takes the place of its ranks.
 
 Each run has a folder and a .log in --out. A run whose folder has a summary.json is finished and is
-not run again, so the same command resumes a sweep that was stopped; a run that was cut off goes on
+not run again, so the same command resumes a sweep that was stopped; a run that was cut off continues
 from its checkpoint, if it has one. table.txt and table.csv are
-written anew after each run, with several seeds means.txt too. Seconds by phase are of one epoch, GB
+written again after each run, with several seeds means.txt too. Seconds by phase are of one epoch, GB
 per node what a rank sends on average.
 Exit code: 0 when every run finished, 1 when one failed, 2 for a wrong command line.
 """
@@ -127,7 +127,7 @@ def grid_of(sets):
 
 
 def runs_of_file(options, sweep):
-    """What the file says, and the command line on top of it."""
+    """The runs of a sweep file, with the options of the command line."""
     options.threads = options.threads or sweep.threads
     options.timeout = options.timeout or sweep.timeout
     if options.only:
@@ -172,7 +172,7 @@ def check_ready(runs):
 
 
 def say_estimate(runs, todo, options):
-    """Tries a few steps of each kind of run; gives the program's own message if it refuses one."""
+    """Tries a few steps of each kind of run; exits with the program's message if it refuses one."""
     check_ready(todo)
     try:
         estimate = sweep_estimate.Estimate(runs, todo, options)
@@ -184,7 +184,7 @@ def say_estimate(runs, todo, options):
 
 
 def make_report(options, sweep):
-    """By the program, if it knows how."""
+    """Makes the report, if the program can."""
     about = subprocess.run([PROGRAM, "--help"], stdin=subprocess.DEVNULL, capture_output=True,
                            text=True, check=False)
     if not re.search(r"^ +report ", about.stdout, re.MULTILINE):
@@ -243,6 +243,6 @@ if __name__ == "__main__":
     except SweepError as error:
         fail(error.code, str(error))
     except KeyboardInterrupt:
-        fail(130, "interrupted; the same command goes on with the runs that are left.")
+        fail(130, "interrupted; the same command continues with the remaining runs.")
     except OSError as error:
         fail(1, f"cannot write the results: {error}.")

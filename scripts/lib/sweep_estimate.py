@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a sweep will take: from runs of it that are finished, or else from a few measured steps.
+"""Estimates the time of a sweep from its finished runs, or else from a few measured steps.
 
-Runs that differ in seed, rates, partition or number of steps take equally long for a step.
+Runs that differ only in seed, rates, partition or number of steps have the same time per step.
 """
 
 import json
@@ -11,15 +11,15 @@ import subprocess
 import tempfile
 import time
 
-STEPS = 6  # that are tried
-WARM_UP = 2  # of them that do not count
+STEPS = 6  # steps to try
+WARM_UP = 2  # of these, warm-up steps
 NOT_TIMED = ("seed=", "data.partition.", "optimizer.", "schedule.", "train.epochs=", "train.steps=",
              "train.evaluate_every=", "checkpoint.", "output.", "data.limit_test=")
-LAUNCH = 3.0  # seconds until a run begins, where they were not measured
+LAUNCH = 3.0  # seconds until a run begins, if not measured
 TEST_SAMPLES = 10000  # of CIFAR and Fashion-MNIST
-# Testing an image is a third of training on it: forward, but neither of the two backward products.
+# Testing an image takes a third of the time of training on it: only the forward pass.
 FORWARD = 1 / 3
-REFUSED = (2, 3)  # exit codes after which no other run of the sweep will do better
+REFUSED = (2, 3)  # exit codes that the other runs of the sweep would have, too
 
 
 class Refused(Exception):
@@ -38,11 +38,11 @@ class Cost:
         self.steps_per_epoch = record["steps_per_epoch"]
         self.images = record["images_per_step"]
         self.emulated = record.get("emulated", False)
-        # Where models differ each rank tests the whole set, then its share of it with the mean.
+        # If models differ, each rank tests the whole set, then its share of it with the mean.
         self.tests = 1 if record["algorithm"] == "allreduce" else record["ranks"] + 1
 
     def seconds(self, config):
-        """Of a run with this resolved config."""
+        """Seconds of a run with this resolved config."""
         train = config["train"]
         steps = train["steps"] or train["epochs"] * self.steps_per_epoch
         total = self.start + steps * self.step
@@ -56,9 +56,9 @@ class Cost:
 
 
 def cost_in(folder, elapsed=None):
-    """The cost of a finished run, from its folder; None if the folder does not say.
+    """The cost of a finished run, from its folder; None if it is not there.
 
-    `elapsed` is what the run took from the outside, where that was measured [seconds].
+    `elapsed` is the time of the whole process, if it was measured [seconds].
     """
     try:
         with (folder / "metrics.jsonl").open(encoding="utf-8") as file:
@@ -84,7 +84,7 @@ def refuse(result):
 
 
 def resolved(run, options):
-    """The whole config of a run, as the program understands it."""
+    """The resolved config of a run."""
     result = subprocess.run(run.check_command(options), stdin=subprocess.DEVNULL,
                             capture_output=True, text=True, check=False)
     refuse(result)
@@ -111,7 +111,7 @@ def is_brief(config):
 
 
 class Estimate:
-    """Seconds of each run that is to be done; None if its steps could not be tried."""
+    """Seconds of each run; None if its steps could not be tried."""
 
     def __init__(self, runs, todo, options):
         self.seconds = {}

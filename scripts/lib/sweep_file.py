@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps as JSON files: which configs, values, seeds, ranks and links make the runs of a table.
+"""Sweeps as JSON files: the configs, values, seeds, ranks and links of the runs of a table.
 
-Everything in such a file is wrong until it was checked: a SweepError is one sentence that names
-the file, the key, what was expected and what was found.
+Everything in such a file is checked: a SweepError is one sentence that names the file, the key,
+what was expected and what was found.
 """
 
 import difflib
@@ -12,11 +12,11 @@ import json
 import pathlib
 import re
 
-# configs/sweeps/sweep.jsonschema says the same to editors.
+# configs/sweeps/sweep.jsonschema is the same, for editors.
 FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "set": dict,
         "seeds": list, "ranks": list, "link": list, "simulate": bool, "threads": int,
         "timeout": int, "table": str, "short": dict, "$schema": str}
-LISTS = ("seeds", "ranks", "link", "only")  # one value may stand for a list of one
+LISTS = ("seeds", "ranks", "link", "only")  # a single value is a list of one
 ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool}
 NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false",
          int: "a whole number of at least 1"}
@@ -24,7 +24,7 @@ RATE = r"unlimited|[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit"
 
 
 class SweepError(Exception):
-    """What is wrong with a sweep, in one sentence, and the exit code."""
+    """An error in a sweep: one sentence, and the exit code."""
 
     def __init__(self, sentence, code=2):
         super().__init__(sentence)
@@ -32,7 +32,7 @@ class SweepError(Exception):
 
 
 class Row:
-    """A config, what is set on top of it, and with how many ranks it runs (None: not said)."""
+    """A config, keys that are set on it, and its number of ranks (None: not given)."""
 
     def __init__(self, name, ranks, config, sets, simulate=False):
         self.name, self.ranks, self.config, self.sets = name, ranks, config, sets
@@ -40,7 +40,7 @@ class Row:
 
 
 def read_rows(path):
-    """The lines of a file of rows: NAME RANKS CONFIG [KEY=VALUE]..., the config beside the file."""
+    """The lines of a file of rows: NAME RANKS CONFIG [KEY=VALUE]..., the config relative to the file."""
     rows = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -125,7 +125,7 @@ def check_flow(flow, where):
 def merged(flow):
     """The flow with its "short" applied: members are replaced, keys of "set" one by one."""
     short = flow.get("short", {})
-    if "configs" in short or "rows" in short:  # others than the whole sweep's, or the same anew
+    if "configs" in short or "rows" in short:  # replace those of the whole sweep
         flow = {key: value for key, value in flow.items() if key not in ("configs", "rows", "only")}
     sets = {**flow.get("set", {}), **short.get("set", {})}
     return {**flow, **short, **({"set": sets} if sets else {})}
@@ -165,7 +165,7 @@ def row_of(item, folder, where):
 
 
 class SweepFile:
-    """A checked file. With `short` its "short" is applied, which ends sooner and shows less."""
+    """A checked file. With `short` its "short" is applied, a smaller version of the sweep."""
 
     def __init__(self, path, short):
         self.path = path
@@ -210,7 +210,7 @@ class SweepFile:
         keys = [[as_set(key, value) for value in (values if isinstance(values, list) else [values])]
                 for key, values in flow.get("set", {}).items()]
         self.grid = [values for values in keys if len(values) > 1]
-        for row in self.rows:  # what does not vary names no run
+        for row in self.rows:  # only varying keys are a part of a run's name
             row.sets = row.sets + [values[0] for values in keys if len(values) == 1]
         self.seeds = [str(seed) for seed in flow["seeds"]] if "seeds" in flow else None
         self.ranks = [str(ranks) for ranks in flow["ranks"]] if "ranks" in flow else None
@@ -224,7 +224,7 @@ class SweepFile:
                              "nothing, found both.")
 
     def combinations(self):
-        """(row, ranks, link, sets, the other parts of the folder's name) of every run except for seeds."""
+        """(row, ranks, link, sets, other parts of the folder's name) of every run, without seeds."""
         for row, link, sets in itertools.product(self.rows, self.links,
                                                  itertools.product(*self.grid)):
             row_ranks = [row.ranks] if isinstance(row.ranks, str) else row.ranks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the config keys that a sweep sets are keys of the program, before anything runs."""
+"""Checks before a sweep that the config keys that it sets exist."""
 
 import difflib
 import json
@@ -20,7 +20,7 @@ def leaves(schema, prefix=""):
 
 
 def known_keys():
-    """All keys of a config, or None if there is no program to ask."""
+    """All keys of a config, or None if there is no program."""
     if not os.access(PROGRAM, os.X_OK):
         return None
     told = subprocess.run([PROGRAM, "schema"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -29,7 +29,7 @@ def known_keys():
 
 
 def check_keys(runs):
-    """Raises a SweepError for a key that no config has, with the nearest one if one is close."""
+    """Raises a SweepError for an unknown key, with a similar key if there is one."""
     given = {value.partition("=")[0] for run in runs for value in run.values}
     keys = known_keys() if given else None
     for key in sorted(given - keys) if keys else []:

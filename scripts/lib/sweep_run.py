@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a sweep: how it is started, where its results are, and how it ended."""
+"""One run of a sweep: its command, its folder and its result."""
 
 import hashlib
 import json
@@ -12,14 +12,14 @@ from sweep_file import SweepError
 from sweep_tables import FIGURES, ROOMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# In a checkout the program of the build tree; beside installed scripts the one in PREFIX/bin.
+# In a checkout the program of the build tree; for installed scripts the one in PREFIX/bin.
 DEFAULT_PROGRAM = (ROOT / "build/release/equant-train" if (ROOT / "src").is_dir()
                    else ROOT.parent.parent / "bin/equant-train")
 PROGRAM = os.environ.get("EQT_PROGRAM") or str(DEFAULT_PROGRAM)
 
 
 class Run:
-    """One combination: what to run, where its results are, and how it ended."""
+    """One combination: its command, its folder and its result."""
 
     def __init__(self, options, row, sets, seed, link=None, told=()):
         self.config, self.sets, self.seed = row.name or row.config, sets, seed
@@ -32,7 +32,7 @@ class Run:
         self.folder = options.out / name
         self.log = options.out / f"{name}.log"
         self.recipe_file = options.out / f"{name}.recipe.json"
-        # What must be equal for an earlier result to be this run's result.
+        # An earlier result is used only if its recipe is equal.
         self.recipe = {
             "config_sha256": hashlib.sha256(pathlib.Path(self.file).read_bytes()).hexdigest(),
             "extra": options.extra, "ranks": self.ranks, "threads": options.threads}
@@ -67,7 +67,7 @@ class Run:
             raise SweepError(f"{path} is not JSON: delete {self.folder} and run the sweep again.", 1) from None
 
     def check_finished(self):
-        """Whether there is an earlier result; exits with a message if it has another recipe."""
+        """True if there is an earlier result; exits with a message if it has another recipe."""
         if self.summary() is None:
             return False
         known = self._known_recipe()
@@ -84,7 +84,7 @@ class Run:
             return None
 
     def _goes_on(self):
-        """Whether this run was cut off and left a checkpoint."""
+        """True if this run was interrupted and has a checkpoint."""
         checkpoints = self.folder / "checkpoints"
         return (self._known_recipe() == self.recipe and checkpoints.is_dir()
                 and any(checkpoints.iterdir()))
@@ -97,7 +97,7 @@ class Run:
         return [PROGRAM, "check", "--config", self.file, *kept, *sets]
 
     def command(self, options, folder, more=()):
-        """Runs it into that folder, with `more` set as well."""
+        """The command for that folder, with the settings `more`."""
         sets = [word for value in [*self.values, *more] for word in ("--set", value)]
         arguments = ["--config", self.file, *options.extra, *sets, "--out", str(folder)]
         if not self.simulate and not self.link:
@@ -116,7 +116,7 @@ class Run:
         return [*limit, PROGRAM, *arguments, "--simulate", self.ranks]
 
     def environment(self, options):
-        """As run_local.sh sets it: linear algebra with another number of threads may round differently."""
+        """As in run_local.sh: linear algebra with another number of threads may round differently."""
         share = max(1, len(os.sched_getaffinity(0)) // int(self.ranks))
         return {**os.environ, "OMP_NUM_THREADS": options.threads or str(share)}
 

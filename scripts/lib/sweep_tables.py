@@ -6,14 +6,14 @@ import statistics
 
 FIGURES = ["test_accuracy", "node_test_accuracy_mean", "gb_per_node", "paper_gb_per_node",
            "compression_ratio", "bits_per_value", "images_per_second"]
-MEANS = FIGURES[:4]  # what the table of means over seeds shows
+MEANS = FIGURES[:4]  # columns of the table of means over seeds
 ROOMS = ["data", "compute", "encode", "transfer", "decode", "update", "total"]
 COLUMNS = (["config", "sets", "seed"] + FIGURES + [f"{room}_seconds" for room in ROOMS]
            + ["wall_seconds", "ranks", "link", "state"])
 # Fractions in the CSV, percent in the text table.
 PERCENT = {"test_accuracy", "node_test_accuracy_mean", "test_accuracy_deviation"}
 HEADS = {"gb_per_node": "GB sent per rank", "paper_gb_per_node": "GB as papers count"}
-# Digits after the point in the text table [3]; the CSV keeps them all.
+# Digits after the decimal point in the text table [3]; the CSV has all digits.
 DIGITS = {"test_accuracy": 2, "node_test_accuracy_mean": 2, "test_accuracy_deviation": 2,
           "gb_per_node": 4, "paper_gb_per_node": 4, "seeds": 0, "ranks": 0, "compression_ratio": 2,
           "bits_per_value": 2, "images_per_second": 1, "wall_seconds": 1}

@@ -26,7 +26,7 @@ OTHERS = {
     "best": "{}, overlapped",
     "alone": "no communication",
 }
-HEADINGS = {  # of the table's columns; the names above are for sentences
+HEADINGS = {  # of the table's columns; the names above are used in sentences
     "mpi": "MPI",
     "mpi-buckets": "MPI buckets",
     "ddp": "DDP",
