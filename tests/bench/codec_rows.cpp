@@ -4,8 +4,8 @@
 //
 //   build/release/tests/codec_rows --benchmark_filter=qsgd --benchmark_repetitions=5
 //
-// NAME/threads:T rows are shares of several threads, in seconds of the clock. 64 Ki values stay in
-// a second-level cache; 25,557,032 are ResNet-50's gradient.
+// NAME/threads:T rows use several threads and wall-clock time. 64 Ki values stay in a second-level
+// cache; 25,557,032 are ResNet-50's gradient.
 
 #include <benchmark/benchmark.h>
 
@@ -54,7 +54,7 @@ void decode_add(benchmark::State& state, const codec::Compressor& compressor) {
   count_bytes(state);
 }
 
-/// ElastiQuant with 4 bits, shared between state.range(1) threads whatever the size.
+/// ElastiQuant with 4 bits, on state.range(1) threads for any size.
 std::unique_ptr<codec::Compressor> shared(const benchmark::State& state) {
   return codec::make_parallel(
       codec::make_compressor("elastiquant", {.bits = 4, .bucket_size = kBucket}),

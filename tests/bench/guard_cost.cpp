@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What watchdog, heartbeat, agreement and checks cost a step: nanoseconds and shares.
+// Time of watchdog, heartbeat, agreement and checks in a step: nanoseconds and shares.
 //
 //   mpirun -np 2 build/release/tests/guard_cost
 
@@ -48,7 +48,7 @@ void show(comm::Communicator& comm, const char* what, double seconds_per_step) {
 
 }  // namespace
 
-TEST_CASE("what being careful costs a step of 100 ms") {
+TEST_CASE("the cost of all checks in a step of 100 ms") {
   comm::Communicator comm(test::session(), 300);
   comm::Watchdog watchdog(300, comm.rank(), comm.size());
   std::vector<float> values(kValues, 0.25f);
@@ -65,8 +65,8 @@ TEST_CASE("what being careful costs a step of 100 ms") {
   const double asked = median_seconds(9, 1000, [&] { comm.stop_asked(); });
   show(comm, "ear for a note to stop", asked);
 
-  // Health checks run during the steps, here of 5 ms of sleep and a sum over ranks as in training,
-  // which keeps ranks in step: the rest is the cost for a step.
+  // Health checks run during the steps. A step is 5 ms of sleep and a sum over ranks, as in
+  // training; the remaining time is the cost.
   train::HealthCheck health_check(comm, false);
   std::vector<float> gradient(1000);
   const auto step = [&] {
@@ -82,7 +82,7 @@ TEST_CASE("what being careful costs a step of 100 ms") {
     spent += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   health_check.now({});
-  // As many reports per second, whatever a step takes.
+  // The number of reports per second does not depend on the time of a step.
   show(comm, "health checks, twice a second", spent / (kSteps * 0.005) * kStepSeconds);
 
   constexpr std::size_t kBucket = std::size_t{1} << 20;  // values of 4 MiB, fresh in the cache

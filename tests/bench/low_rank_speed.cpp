@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kRepeats = 15;
 
-/// The shortest of many: other processes only ever add.
+/// The shortest of many, because other processes only add time.
 double best_ms(const std::function<void()>& work) {
   double best = std::numeric_limits<double>::infinity();
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -117,7 +117,7 @@ void measure_phases(std::size_t rank) {
          3 * bytes);
 }
 
-/// The codec over the whole network: no tensor finds its values in the cache.
+/// The codec over the whole network: no tensor's values are in the cache.
 void measure_codec(const std::string& name, const Compressor& codec) {
   Network net(1);
   Workspace workspace;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalization layers beside batch normalization: a training step of one layer, and images per
-// second of a whole network's forward and backward pass.
+// Normalization layers compared with batch normalization: a training step of one layer, and images
+// per second of a whole network's forward and backward pass.
 //
-// norm_throughput [model [batch [rounds]]]; the kinds take turns in each round. Figures are medians
-// of processor time on one thread, which a busy machine disturbs less than the clock. Random
-// images.
+// norm_throughput [model [batch [rounds]]]; each round alternates between the kinds. Figures are
+// medians of processor time on one thread, which a busy machine disturbs less than the clock.
+// Random images.
 
 #include <ATen/ATen.h>
 #include <fmt/core.h>
@@ -38,7 +38,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Median processor seconds of each kind's work, the kinds in turns.
+/// Median processor seconds of each kind, measured alternately.
 template <class Work>
 std::vector<double> seconds_of(int rounds, const Work& work) {
   std::vector<std::vector<double>> seconds(kinds().size());

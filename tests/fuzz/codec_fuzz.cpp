@@ -6,10 +6,10 @@
 //   codec_fuzz --decoder=NAME ...     fuzzes it; everything else goes to libFuzzer
 //   NAME may be "all": then a byte in front of each input chooses the decoder
 //
-// An input is two bytes that choose what it is, then the bytes themselves: a payload of so many
-// values, a frame with a header in order, a frame as it stands, or values to encode. What decodes
-// must be finite and repeat itself, what does not must be Error{wire}, and what was encoded must
-// decode.
+// An input is two bytes that choose what it is, then the bytes themselves: a payload of that many
+// values, a frame with a valid header, a frame as it is, or values to encode. A payload that
+// decodes must give finite values, the same each time; otherwise it must be Error{wire}. Encoded
+// values must decode.
 
 #include <fmt/core.h>
 
@@ -74,7 +74,7 @@ std::vector<std::byte> framed(std::span<const std::byte> body) {
   return frame;
 }
 
-/// Whatever finite values the bytes are, the encoder takes them and the decoder takes what it made.
+/// The encoder accepts all finite values, and the decoder accepts its payload.
 void round_trip(std::span<const std::byte> bytes, Workspace& workspace) {
   constexpr float kLargest = 65504;  // fp16 takes no more
   std::vector<float> values(std::min(bytes.size() / sizeof(float), kMaxValues));
@@ -124,7 +124,7 @@ void write_seed(const Place& place, const std::string& name, Form form, std::siz
 }
 
 void write_seeds(const Decoder& decoder, const Place& place) {
-  // One decoder of many has its share of the walk: fewer seeds do.
+  // With "all", each decoder needs fewer seeds.
   const std::string prefix = place.choice ? decoder.name + "-" : "";
   for (const std::size_t count : {0u, 1u, 3u, 16u, 31u, 32u, 33u, 64u, 100u, 256u}) {
     if (place.choice && count != 33 && count != 256) continue;

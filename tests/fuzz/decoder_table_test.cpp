@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of hostile bytes finds a decoder that misbehaves.
+// The check of hostile bytes detects wrong decoders.
 
 #include <algorithm>
 #include <limits>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace eqt;
 
-/// Decodes by the payload's first byte: what it says goes wrong.
+/// A decoder with errors that the payload's first byte chooses.
 class MisbehavingCodec final : public codec::Compressor {
  public:
   codec::CodecId id() const noexcept override { return codec::CodecId::none; }
@@ -50,7 +50,7 @@ class MisbehavingCodec final : public codec::Compressor {
 
 }  // namespace
 
-TEST_CASE("the check of hostile bytes sees what a decoder does", "[fuzz]") {
+TEST_CASE("the check of hostile bytes detects wrong decoders", "[fuzz]") {
   using test::DecodeResult;
   test::Decoder decoder{"misbehaving", std::make_unique<MisbehavingCodec>(), true};
   Workspace workspace;

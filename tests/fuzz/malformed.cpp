@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Malformed messages by the million: each decoder of support/decoder_table.hpp is given damaged
-// payloads and frames, and must refuse them with a sentence or decode them to finite sums.
+// payloads and frames, and must refuse them with an error or decode them to finite sums.
 //
 //   malformed [--count N] [--decoder NAME] [--seed S]
 //
 // N messages in all, shared evenly. Cut and extended messages must be refused. Build it with the
-// preset asan to see reads and writes outside. Exit 1 at the first breach, with what repeats it.
+// preset asan to see reads and writes outside. Exit 1 at the first failure, with the options that
+// repeat it.
 
 #include <fmt/core.h>
 
@@ -34,7 +35,7 @@ struct Options {
   std::string decoder;  // "" = all
 };
 
-/// Draws without state beyond a position, so that a breach is repeated by its number.
+/// Random numbers by position, so that a failure can be repeated by its number.
 class Draw {
  public:
   Draw(std::uint64_t seed, std::uint64_t round) : stream_({seed, round, 0, 0}) {}
@@ -52,7 +53,7 @@ enum class Damage { flipped, truncated, extended, noise, spliced, overwritten };
 constexpr std::string_view kDamageNames[] = {"flipped", "truncated", "extended",
                                              "noise",   "spliced",   "overwritten"};
 
-/// Numbers that sizes, counts and norms go wrong at.
+/// Numbers that are critical for sizes, counts and norms.
 void overwrite_word(Bytes& bytes, Draw& draw) {
   constexpr std::uint32_t kWords[] = {0,          1,          0x7F,       0xFF,       0x7F7FFFFF,
                                       0x7F800000, 0x7FC00000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF};
@@ -74,7 +75,7 @@ Bytes damaged(Bytes bytes, const Bytes& other, Damage damage, Draw& draw) {
     case Damage::extended:
       for (std::size_t more = 1 + draw.below(9); more > 0; --more) bytes.push_back(draw.byte());
       break;
-    case Damage::noise:  // from some place on, so that what is checked first often passes
+    case Damage::noise:  // from a random position on, so that the first checks often pass
       for (std::size_t i = draw.below(bytes.size() + 1); i < bytes.size(); ++i)
         bytes[i] = draw.byte();
       break;

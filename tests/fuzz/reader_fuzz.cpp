@@ -4,8 +4,8 @@
 //   reader_fuzz --list              the readers' names
 //   reader_fuzz --reader=NAME ...   fuzzes one of them; everything else goes to libFuzzer
 //
-// Seeds stand in fuzz/seeds/NAME. What a reader takes must keep its promises, what it refuses must
-// be the error that its header names.
+// Seeds are in fuzz/seeds/NAME. Accepted input must satisfy the postconditions of its reader;
+// refused input must give the error that the header names.
 
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -57,7 +57,7 @@ using Bytes = std::span<const std::uint8_t>;
   std::abort();
 }
 
-/// Runs `work`, which may refuse its input by an error of this kind alone, in one line.
+/// Runs `work`, which may refuse its input only by an error of this kind, in one line.
 template <typename Work>
 void expect(Kind kind, const Work& work) {
   try {
@@ -83,8 +83,8 @@ std::vector<std::string> texts_of(Bytes bytes, std::size_t most) {
   return parts;
 }
 
-/// A config, then what --set gives, a text each. What is taken comes back from its own resolved
-/// text.
+/// A config, then --set arguments, one text each. An accepted config must be the same after reading
+/// its resolved text.
 void read_config(Bytes bytes) {
   const std::vector<std::string> parts = texts_of(bytes, 8);
   const std::vector<std::string> sets(parts.begin() + 1, parts.end());
@@ -97,7 +97,7 @@ void read_config(Bytes bytes) {
 }
 
 void read_graph(Bytes bytes) {
-  constexpr int kMostRanks = 64;  // a graph of more is as good, but takes its time
+  constexpr int kMostRanks = 64;  // more would only take longer
   expect(Kind::usage, [&] {
     const topology::Graph graph = config::parse_graph(text_of(bytes), "fuzz");
     if (graph.ranks > kMostRanks) return;
@@ -124,7 +124,7 @@ class MemoryFile {
   int descriptor_;
 };
 
-/// Samples must be as many as asked for and labels below `classes`.
+/// The number of samples must be as requested, and labels below `classes`.
 void check_samples(const data::LabelledBytes& samples, std::size_t count, std::size_t values,
                    int classes) {
   if (samples.labels.size() != count || samples.pixels.size() != count * values)
@@ -168,7 +168,7 @@ void read_cifar(Bytes bytes) {
   });
 }
 
-/// A NumPy file. What is taken is finite and as long as the file.
+/// A NumPy file. Accepted values must be finite and fill the file.
 void read_array(Bytes bytes) {
   static const MemoryFile file;
   file.hold(bytes);
@@ -181,7 +181,7 @@ void read_array(Bytes bytes) {
   });
 }
 
-/// A byte for the number of values, then a layout's text. What is taken tiles the values.
+/// A byte for the number of values, then a layout's text. An accepted layout must cover the values.
 void read_layout(Bytes bytes) {
   if (bytes.empty()) return;
   analyze::DumpedGradient gradient;
@@ -225,7 +225,7 @@ class MemoryFolder {
   std::map<std::string, MemoryFile> files_;
 };
 
-/// What a report says of a run, in every form: no markup of the run's own, and JSON that is some.
+/// The report about a run in every format: without markup from the run, and with valid JSON.
 void check_report(const std::vector<report::Run>& runs) {
   const std::vector<report::Group> groups = report::groups_of(runs);
   report::Page page;
@@ -243,7 +243,7 @@ void check_report(const std::vector<report::Run>& runs) {
     breach("expected JSON");
 }
 
-/// A run's config, records and summary, a text each.
+/// A run's config, records and summary, one text each.
 void read_run(Bytes bytes) {
   static const std::vector<std::string> names = {"config.json", "metrics.jsonl", "summary.json"};
   static const MemoryFolder folder(names);
@@ -295,8 +295,7 @@ void put_number(std::span<std::byte> file, std::size_t at, std::uint64_t value) 
   std::memcpy(file.data() + at, &value, sizeof value);
 }
 
-/// Makes length and hashes fit, as far as the bytes let it: else nothing behind the first hash
-/// would be read.
+/// Corrects length and hashes where possible; otherwise nothing after the first hash would be read.
 void seal(std::span<std::byte> file) {
   constexpr std::size_t kHead = 72, kEntry = 20;
   if (file.size() < kHead) return;

@@ -16,6 +16,6 @@ std::unique_ptr<Compressor> make(const nlohmann::json& row) {
 
 }  // namespace
 
-TEST_CASE("payloads are the frozen ones on every target", "[golden]") {
+TEST_CASE("payloads equal the frozen ones on every target", "[golden]") {
   check_frozen_payloads("codec_basic.json", 30, make);
 }

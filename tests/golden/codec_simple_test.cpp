@@ -18,6 +18,6 @@ std::unique_ptr<Compressor> make(const nlohmann::json& row) {
 
 }  // namespace
 
-TEST_CASE("payloads of the simple codecs are the frozen ones on every target", "[golden]") {
+TEST_CASE("payloads of the simple codecs equal the frozen ones on every target", "[golden]") {
   check_frozen_payloads("codec_simple.json", 40, make);
 }

@@ -21,6 +21,6 @@ std::unique_ptr<Compressor> make(const nlohmann::json& row) {
 
 }  // namespace
 
-TEST_CASE("sparse payloads are the frozen ones on every target", "[golden]") {
+TEST_CASE("sparse payloads equal the frozen ones on every target", "[golden]") {
   check_frozen_payloads("codec_sparse.json", 124, make);
 }

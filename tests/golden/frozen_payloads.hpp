@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payloads that a generator beside this file computed without the program: one JSON file with a
-// key, inputs by name (float32 values as hexadecimal words) and cases.
+// Payloads that a generator in this folder computed without the program: a JSON file with a key,
+// inputs by name (float32 values as hexadecimal words) and cases.
 
 #pragma once
 
@@ -41,7 +41,7 @@ inline EncodeContext context_of(const nlohmann::json& key, const nlohmann::json&
 }
 
 /// Encodes every case of `file` on every SIMD target and compares; make(case) gives its codec.
-/// @param count of cases, so that none gets lost unseen
+/// @param count number of cases, so that a missing case is noticed
 template <typename Make>
 void check_frozen_payloads(const std::string& file, std::size_t count, Make make) {
   const auto golden = read_json(std::string(EQT_SOURCE_DIR "/tests/golden/") + file);

@@ -7,7 +7,7 @@
 using namespace eqt;
 using namespace eqt::codec::testing;
 
-TEST_CASE("integer messages are the frozen ones on every target", "[golden]") {
+TEST_CASE("integer messages equal the frozen ones on every target", "[golden]") {
   const auto golden = read_json(EQT_SOURCE_DIR "/tests/golden/integer.json");
   REQUIRE(golden.at("cases").size() == 6);
   REQUIRE(golden.at("run_seed") == 42);

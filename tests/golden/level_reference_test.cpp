@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All numbers of the reference that concern levels, where the folder EQT_SHARED has them.
+// All numbers of the reference about levels, if the folder EQT_SHARED has them.
 
 #include <cstdlib>
 #include <iostream>

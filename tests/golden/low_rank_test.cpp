@@ -19,7 +19,7 @@ std::unique_ptr<Compressor> make(const nlohmann::json& row) {
 
 }  // namespace
 
-TEST_CASE("low-rank payloads are the frozen ones on every target", "[golden]") {
+TEST_CASE("low-rank payloads equal the frozen ones on every target", "[golden]") {
   const auto golden = read_json(EQT_SOURCE_DIR "/tests/golden/low_rank.json");
   const auto& key = golden.at("key");
   REQUIRE(golden.at("cases").size() == 16);

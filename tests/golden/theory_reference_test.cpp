@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All numbers of the reference that concern theory, where the folder EQT_SHARED has them.
+// All numbers of the reference about theory, if the folder EQT_SHARED has them.
 
 #include <cstdlib>
 #include <fstream>

@@ -32,7 +32,7 @@ std::vector<double> state_of(Adaptation& adaptation) {
   return state;
 }
 
-/// Hands back what state_of() returned.
+/// Restores the result of state_of().
 class Restoring final : public test::StateSource {
  public:
   explicit Restoring(std::span<const double> state) : state_(state) {}
@@ -127,7 +127,7 @@ TEST_CASE("all ranks have the same table after every step", "[adaptation]") {
       for (const std::uint32_t fingerprint : result.fingerprints) {
         CHECK_NOTHROW(comm.require_same(fingerprint, "level table"));
       }
-      // Steps 0, 2 and 4 adapt; 1 and 3 leave the table alone.
+      // Steps 0, 2 and 4 adapt; steps 1 and 3 do not change the table.
       CHECK(result.fingerprints[0] != codec::level_fingerprint(codec::LevelTable(
                                           make(name)->adaptive_levels()->levels(), false)));
       CHECK(result.fingerprints[1] == result.fingerprints[0]);
@@ -151,12 +151,13 @@ TEST_CASE("overlap and bucket size change no bit of an adapted run", "[adaptatio
   }
 }
 
-TEST_CASE("what adaptation sends is counted", "[adaptation]") {
+TEST_CASE("bytes of adaptation are counted", "[adaptation]") {
   comm::Communicator comm(test::session(), 30);
   const Result quiet = run(comm, "alq", true, false, 20000, 2, 1000000);
   const Result busy = run(comm, "alq", true, false, 20000, 2, 1);
   if (comm.size() == 1) return;
-  // Step 1 encodes with other levels but, fixed coding, as many bits.
+  // Step 1 encodes with other levels, but with the same number of bits, because the coding is
+  // fixed.
   CHECK(busy.sent_bytes[1] > quiet.sent_bytes[1]);
   CHECK(busy.sent_bytes[1] < quiet.sent_bytes[1] + 4096);
 }
@@ -201,7 +202,7 @@ TEST_CASE("the schedule is the papers' unless a period is given", "[adaptation]"
   CHECK_FALSE(adapts_levels_at(100, 7));
 }
 
-TEST_CASE("a step of zero gradients leaves the table", "[adaptation]") {
+TEST_CASE("a step of zero gradients does not change the table", "[adaptation]") {
   comm::Communicator comm(test::session(), 30);
   const auto compressor = make("alq");
   codec::AdaptiveLevelCodec& adaptive = *compressor->adaptive_levels();

@@ -50,15 +50,15 @@ class Pairs {
                                                       .timeout_seconds = kTimeout,
                                                       .fault = {}})) {}
 
-  /// Each rank's own values.
+  /// The values of each rank.
   void draw(std::uint64_t seed) {
     const auto values = test::gaussian(
         parameters.size(), {.run_seed = seed, .rank = static_cast<std::uint32_t>(comm_.rank())});
     std::ranges::copy(values, parameters.begin());
   }
 
-  /// Steps until all ranks together have taken `per_rank` times their number of them; `step` may
-  /// change the parameters.
+  /// Steps until all ranks together have taken `per_rank` steps per rank; `step` may change the
+  /// parameters.
   template <typename Step>
   train::SyncResult epoch(StepId per_rank, Step&& step) {
     goal_ += per_rank * static_cast<std::uint64_t>(comm_.size());
@@ -129,8 +129,8 @@ std::vector<GraphKind> graphs(int ranks) {
   return kinds;
 }
 
-/// Averages until ranks agree within `target` of where they began, for a bounded number of steps.
-/// @return whether they do
+/// Averages until the distances are `target` of the initial ones, for a bounded number of steps.
+/// @return true if they are
 bool agree_within(comm::Communicator& comm, Pairs& pairs, double target) {
   const double first = spread(comm, pairs.parameters);
   for (int epoch = 0; epoch < 200; ++epoch) {
@@ -146,7 +146,7 @@ TEST_CASE("pure averaging reaches the mean and keeps the sum", "[asynchronous]")
   comm::Communicator comm(test::session(), kTimeout);
   struct Case {
     std::unique_ptr<codec::Compressor> compressor;
-    double target;  // of the first spread; 8 bits round to 1/127 of about 4 standard deviations
+    double target;  // of the initial spread; 8 bits round to 1/127 of about 4 standard deviations
   };
   std::vector<Case> cases;
   cases.push_back({codec::make_compressor("none"), 1e-4});
@@ -180,7 +180,7 @@ TEST_CASE("a biased compressor keeps the sum", "[asynchronous]") {
   }
 }
 
-TEST_CASE("ranks of any speed share an epoch's steps and meet at its end", "[asynchronous]") {
+TEST_CASE("ranks of any speed share the steps of an epoch and wait at its end", "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
   const auto none = codec::make_compressor("none");
   for (const GraphKind kind : graphs(comm.size())) {
@@ -189,7 +189,7 @@ TEST_CASE("ranks of any speed share an epoch's steps and meet at its end", "[asy
     std::uint32_t drawn = 0;
     for (int epoch = 0; epoch < 6; ++epoch) {
       const train::SyncResult result = pairs.epoch(15, [&] {
-        // One rank is slow, the others are as uneven as can be, some without any pause.
+        // One rank is slow, the others have very different speeds, some without any pause.
         const auto most = comm.rank() == 0 ? 3000u : 600u;
         const auto time = random.bounded(drawn++, most);
         if (time > most / 4) pause(std::chrono::microseconds(time));
@@ -201,7 +201,7 @@ TEST_CASE("ranks of any speed share an epoch's steps and meet at its end", "[asy
       CHECK(*std::ranges::min_element(steps) >= static_cast<std::uint64_t>(epoch + 1));
       CHECK(std::ranges::count(known, all) == comm.size());
       CHECK(result.note.has_value() == (comm.rank() == 0));
-      // What one rank sends another receives.
+      // Every sent byte is received.
       std::vector<double> bytes = {static_cast<double>(result.traffic.sent_bytes),
                                    static_cast<double>(result.traffic.received_bytes)};
       comm.allreduce_sum(bytes);
@@ -210,7 +210,7 @@ TEST_CASE("ranks of any speed share an epoch's steps and meet at its end", "[asy
   }
 }
 
-TEST_CASE("updates that land during an exchange are kept", "[asynchronous]") {
+TEST_CASE("updates during an exchange are kept", "[asynchronous]") {
   comm::Communicator comm(test::session(), kTimeout);
   const auto int8 = codec::make_compressor("int8", {.bucket_size = 512});
   Pairs pairs(comm, *int8, GraphKind::star);
@@ -238,8 +238,8 @@ TEST_CASE("quadratics with other minima on each rank meet near their mean by ste
       pause(std::chrono::milliseconds(1));
     });
     const auto mean = sum_over_ranks(comm, pairs.parameters)[0] / comm.size();
-    // A rank that takes more steps pulls more; on a busy machine, a rank that starts exchanges
-    // takes fewer.
+    // A rank that takes more steps has a larger weight; on a busy machine, active ranks take fewer
+    // steps.
     const auto steps = comm.allgather(pairs.own_steps);
     double pull = 0, all = 0;
     for (std::size_t rank = 0; rank < steps.size(); ++rank) {

@@ -25,7 +25,7 @@ using namespace eqt::collective;
 
 namespace {
 
-// What the library asks of MPI, seen through MPI's own profiling interface.
+// The library's MPI calls, observed through MPI's profiling interface.
 std::vector<int> g_blocking;  // counts of values of the calls of MPI_Allreduce
 int g_nonblocking = 0;        // calls of MPI_Iallreduce
 
@@ -155,7 +155,7 @@ TEST_CASE("mpi-allreduce is one blocking call of MPI_Allreduce a bucket", "[coll
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::layout_of({{600, 1000}, {1000}, {400, 1000}});
   const auto none = codec::make_compressor("none");
-  // The largest fusion bucket that there is: the whole gradient at once.
+  // The largest possible fusion bucket: the whole gradient.
   const auto plan = pipeline::plan_buckets(
       layout, *none, {.bucket_bytes = std::size_t{64} << 20, .split_bytes = std::size_t{64} << 20});
   REQUIRE(plan.size() == 1);
@@ -218,9 +218,9 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
         hashes.push_back(test::hash_of(run(comm, *collective, plan, total_count(layout)).values));
       }
       INFO(name << (scatters ? " scatter-reduce" : " allgather"));
-      // The owner adds its own values exactly, so with several buckets only the deal of segments
-      // may not move; it is the same because segments are dealt over the whole model in the order
-      // of travel.
+      // The owner adds its own values exactly, so segments must have the same owners with any
+      // buckets. They have, because segments are assigned over the whole model in the order of
+      // sending.
       CHECK(hashes[0] == hashes[1]);
       CHECK(hashes[0] == hashes[2]);
     }
@@ -230,8 +230,7 @@ TEST_CASE("decoded values do not depend on the fusion buckets", "[collective]") 
 TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
-  // One tensor of 16 segments a rank, fixed-size codec: the formulas hold exactly, headers
-  // included.
+  // One tensor of 16 segments per rank, fixed-size codec: the formulas are exact, headers included.
   const std::size_t count = 8192 * 16 * n;
   const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(16 * n)}, 0, count}};
   const auto compressor = codec::make_compressor("bf16");
@@ -256,8 +255,7 @@ TEST_CASE("counted bytes equal the cost formulas", "[collective]") {
   CHECK(scattered.bytes.received == 2 * chunk * (n - 1));
 }
 
-TEST_CASE("a contribution subtracted from the exact values leaves the codec's error",
-          "[collective]") {
+TEST_CASE("exact values minus the contribution are the codec's error", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   Workspace workspace;
@@ -316,7 +314,7 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
   CHECK(errors[1] < 2.0 / 128 / 64);  // telescopes: the last residual over the steps
 }
 
-TEST_CASE("a message of another step is refused by name", "[collective]") {
+TEST_CASE("a message of another step is refused with its sender", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   if (comm.size() == 1) return;
   const Layout layout = test_layout();

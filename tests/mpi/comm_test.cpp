@@ -18,7 +18,7 @@
 using namespace eqt;
 using comm::Communicator;
 
-TEST_CASE("a broadcast text arrives whole", "[comm]") {
+TEST_CASE("a broadcast text arrives completely", "[comm]") {
   Communicator comm(test::session(), 30);
   const Rank last = comm.size() - 1;
   for (const std::string& text : {std::string(), std::string("x"), std::string(100000, 'y')}) {
@@ -102,7 +102,7 @@ TEST_CASE("require_same names the rank that differs", "[comm]") {
   }
 }
 
-TEST_CASE("cancel frees a wait that would never end", "[comm]") {
+TEST_CASE("cancel ends a wait that would never end", "[comm]") {
   Communicator comm(test::session(), 30);
   if (comm.size() == 1) return;
   comm.cancel();
@@ -131,7 +131,7 @@ TEST_CASE("a message that may come at any time has no deadline", "[comm]") {
   CHECK(buffer[6] == std::byte{42});
 }
 
-TEST_CASE("what MPI moves by itself is counted, and said to be by formula", "[comm]") {
+TEST_CASE("bytes of MPI's own collectives are counted, and marked as estimated", "[comm]") {
   Communicator comm(test::session(), 30);
   const auto n = static_cast<double>(comm.size());
   const auto of_all_ranks = [&](const auto& work) {
@@ -146,7 +146,7 @@ TEST_CASE("what MPI moves by itself is counted, and said to be by formula", "[co
     CHECK(sums[0] == sums[2]);
     return sums[0];
   };
-  // Each rank but the root receives 1000 bytes and their checksum of 8, whatever tree they pass.
+  // Each rank but the root receives 1000 bytes and their checksum of 8, through any tree.
   std::vector<std::byte> bytes(1000);
   CHECK(of_all_ranks([&] { comm.broadcast(bytes, 0); }) == (n - 1) * 1008);
   // A number and its checksum from each rank to each other one.
@@ -162,7 +162,7 @@ TEST_CASE("what MPI moves by itself is counted, and said to be by formula", "[co
         }) == there_and_back);
 }
 
-TEST_CASE("MPI's errors outside of a communicator of ours come back as codes", "[comm]") {
+TEST_CASE("MPI errors outside of our communicators are returned as codes", "[comm]") {
   test::session();
   int rank = 0;
   // Raised on MPI_COMM_WORLD, whose default handler ends the job.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A byte that changes on its way, or one that is missing, is found by the receiver: in every
-// collective, every way of gossip and every message of the start.
+// The receiver detects a byte that was changed or lost: in every collective, every kind of gossip
+// and every message of the start.
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ constexpr StepId kStep = 7;
 
 enum class Damage { none, flip, cut_one, cut_all };
 
-/// Damages the `at`-th fragment that it sees.
+/// Damages the `at`-th fragment that is sent.
 class Damager final : public comm::SendHook {
  public:
   Damager(Damage damage, std::size_t at) : damage_(damage), at_(at) {}
@@ -67,10 +67,10 @@ struct Case {
   std::function<void(Communicator&)> work;
   int ranks_per_host = 0;  // 0: all on one
   bool can_be_cut = true;
-  bool frees_others = true;  // a rank that finds an error frees those that wait for it
+  bool frees_others = true;  // a rank that finds an error ends the waits of others
 };
 
-/// What became of a rank.
+/// The result on a rank.
 struct End {
   std::optional<Kind> kind;
   std::string sentence;
@@ -78,7 +78,7 @@ struct End {
   bool damaged = false;
 };
 
-/// Holds on to what MPI may still write into after a rank gave its messages up.
+/// Keeps buffers that MPI may still write to after a rank has abandoned its messages.
 template <typename T>
 T& keep(std::shared_ptr<T> object) {
   static auto& kept = *new std::vector<std::shared_ptr<void>>();
@@ -101,7 +101,7 @@ End run(Communicator& control, test::SharedFlag& failed, const Case& of, Damage 
   for (int r = 0; of.ranks_per_host > 0 && r < control.size(); ++r) {
     hosts.push_back(r / of.ranks_per_host);
   }
-  // Never freed: MPI would give a new communicator the number of a freed one, and with it the
+  // Never freed: MPI would reuse the number of a freed communicator, and a new one would get
   // messages that were not received.
   Communicator& comm = keep(std::make_shared<Communicator>(test::session(), 30, hosts));
   Damager damager(damage, at);
@@ -240,7 +240,7 @@ std::vector<Case> gossips() {
           {.name = "pairs", .work = meet_in_pairs}};
 }
 
-/// The root sends without waiting, and everyone else finds the damage alone.
+/// The root sends without waiting, and every other rank finds the damage by itself.
 Case from_root(const std::string& name, const std::function<void(Communicator&)>& work) {
   return {.name = name, .work = work, .can_be_cut = false, .frees_others = false};
 }
@@ -258,7 +258,7 @@ std::vector<Case> starts() {
                 [](Communicator& comm) { (void)comm.allgather(std::uint64_t{12}); })};
 }
 
-/// How many ranks found the damage; each says where it came from, and when.
+/// How many ranks found the damage; each names sender and step.
 std::size_t finders(Communicator& control, const End& end, bool knows_step) {
   if (end.kind == Kind::wire) {
     INFO(end.sentence);
@@ -302,8 +302,8 @@ TEST_CASE("every collective finds damaged messages", "[damage]") {
   expect_found(collectives(), true);
 }
 
-TEST_CASE("every way of gossip finds damaged messages", "[damage]") {
+TEST_CASE("every kind of gossip finds damaged messages", "[damage]") {
   expect_found(gossips(), false);
 }
 
-TEST_CASE("messages of the start are checked too", "[damage]") { expect_found(starts(), true); }
+TEST_CASE("messages of the start are checked, too", "[damage]") { expect_found(starts(), true); }

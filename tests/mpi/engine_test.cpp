@@ -29,7 +29,7 @@ struct Setup {
   std::unique_ptr<codec::Compressor> compressor;
   std::unique_ptr<GradientMemory> memory;
   bool scatters = false;
-  // Null: the one that suits the compressor.
+  // Null: the default for the compressor.
   std::unique_ptr<Collective> (*make)(comm::Communicator&, const codec::Compressor&,
                                       std::span<const FusionBucket>) = nullptr;
   bool hierarchical = false;
@@ -121,7 +121,7 @@ std::vector<std::pair<std::string, MakeSetup>> setups() {
        }}};
 }
 
-/// Every two ranks pretend to have a host of their own, so that messages take both ways.
+/// Every two ranks act as a host, so that messages are sent within and between hosts.
 comm::Communicator two_ranks_a_host() {
   const int size = comm::Communicator(test::session(), 30).size();
   std::vector<int> hosts;
@@ -143,8 +143,8 @@ std::unique_ptr<Collective> make_collective(comm::Communicator& comm, const Setu
   return make_scatter_reduce(comm, *setup.compressor, plan, {.reducer_feedback = feedback});
 }
 
-/// Runs `steps` steps and returns the last mean. Slices become ready in an order of each rank's
-/// own.
+/// Runs `steps` steps and returns the last mean. Slices become ready in a different order on each
+/// rank.
 std::vector<float> run(comm::Communicator& comm, Setup setup, bool overlap, StepId steps,
                        std::size_t bucket_bytes, std::size_t* allocations = nullptr) {
   const Layout layout = test_layout();
@@ -224,7 +224,7 @@ TEST_CASE("a gradient that is not finite stops the step with its tensor's name",
     auto plan = pipeline::plan_buckets(layout, *none, {});
     const auto collective = make_allgather(comm, *none, plan);
     std::vector<float> gradient(kCount, 1.0f);
-    gradient[19503] = std::numeric_limits<float>::infinity();  // on all ranks, so none waits
+    gradient[19503] = std::numeric_limits<float>::infinity();  // on all ranks, so that none waits
     GradientAveragingOptions options;
     options.overlap = overlap;
     const auto synchronizer = make_gradient_averaging(comm, *collective, nullptr, std::move(plan),
@@ -245,7 +245,7 @@ TEST_CASE("a gradient that is not finite stops the step with its tensor's name",
   }
 }
 
-TEST_CASE("the measured variance is that of the own message", "[engine]") {
+TEST_CASE("the measured variance is that of the rank's own message", "[engine]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const auto compressor = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});
@@ -328,8 +328,7 @@ Errors errors_of_scatter_reduce(comm::Communicator& comm, std::size_t count, int
 
 }  // namespace
 
-TEST_CASE("the error of the applied mean is what an oracle finds that knows all gradients",
-          "[engine]") {
+TEST_CASE("the error of the applied mean equals that of an oracle with all gradients", "[engine]") {
   comm::Communicator comm(test::session(), 30);
   // No more values than sums: the sketch is exact.
   const Errors few = errors_of_scatter_reduce(comm, 256, 3);
@@ -347,12 +346,12 @@ TEST_CASE("the error of the applied mean is what an oracle finds that knows all 
   CHECK(many.exact > 0.9 * many.own * (1 + (n - 1) / n));
 }
 
-TEST_CASE("the chunk that a rank owns dilutes no error of its message", "[engine]") {
+TEST_CASE("the chunk that a rank owns is not part of its message's error", "[engine]") {
   comm::Communicator comm(test::session(), 30);
   if (comm.size() == 1) return;
   // Gaussian values in buckets of 64, levels 0, 1/3, 2/3, 1 of the largest, about 2.4: between two
-  // levels that are d apart a value errs by p (1 - p) d^2 in the mean, at most d^2 / 4 = 0.17 and
-  // about d^2 / 6 = 0.11 for most, whatever the number of ranks.
+  // levels that are d apart a value has the squared error p (1 - p) d^2 in the mean, at most d^2 /
+  // 4 = 0.17 and about d^2 / 6 = 0.11 for most, whatever the number of ranks.
   const Errors errors = errors_of_scatter_reduce(comm, 65536, 16);
   CHECK(errors.own > 0.08);
   CHECK(errors.own < 0.17);

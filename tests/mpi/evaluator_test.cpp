@@ -40,7 +40,8 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-TEST_CASE("nodes bring their own model and buffers, the average the mean of both", "[evaluator]") {
+TEST_CASE("nodes use their own model and buffers, the average uses the mean of both",
+          "[evaluator]") {
   comm::Communicator comm(test::session(), 30);
   const int n = comm.size();
   const NumberSet set(kSamples);
@@ -103,7 +104,7 @@ TEST_CASE("the consensus distance is that of an arithmetic series", "[evaluator]
                  2 * 8 * (ranks - 1) / ranks));
 }
 
-TEST_CASE("models count in the mean by weight", "[evaluator]") {
+TEST_CASE("the mean weights models by their push-sum weight", "[evaluator]") {
   comm::Communicator comm(test::session(), 30);
   const int n = comm.size();
   // Weights 2 (r + 1) / (n + 1) sum to n, and sum r (r + 1) over all ranks is (n-1) n (n+1) / 3.
@@ -116,7 +117,7 @@ TEST_CASE("models count in the mean by weight", "[evaluator]") {
   CHECK(found.nodes.back().loss_sum == Approx((n - 1) * kLabelSum));
 }
 
-TEST_CASE("equal replicas share the work and average buffers for good", "[evaluator]") {
+TEST_CASE("equal replicas share the work and keep averaged buffers", "[evaluator]") {
   comm::Communicator comm(test::session(), 30);
   const int n = comm.size();
   const NumberSet set(kSamples);
@@ -134,7 +135,7 @@ TEST_CASE("equal replicas share the work and average buffers for good", "[evalua
   CHECK_FALSE(evaluator.assess(false, 1).model.has_value());
 }
 
-TEST_CASE("ranks that train alone evaluate their shares as they are", "[evaluator]") {
+TEST_CASE("ranks that train alone evaluate their shares with their own models", "[evaluator]") {
   comm::Communicator comm(test::session(), 30);
   const NumberSet set(kSamples);
   NumberReplica replica = replica_of(comm.rank());
@@ -155,7 +156,7 @@ TEST_CASE("ranks that train alone evaluate their shares as they are", "[evaluato
   CHECK(same_bits(replica.parameters(), replica_of(comm.rank()).parameters()));
 }
 
-TEST_CASE("adopted, the mean is the same bits on every rank", "[evaluator]") {
+TEST_CASE("an adopted mean has the same bits on every rank", "[evaluator]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
   constexpr std::size_t kCount = 1003;
@@ -181,7 +182,7 @@ TEST_CASE("adopted, the mean is the same bits on every rank", "[evaluator]") {
   comm.require_same(XXH3_64bits(parameters.data(), kCount * sizeof(float)), "mean model");
 }
 
-TEST_CASE("edges are what went point to point between open and close", "[evaluator]") {
+TEST_CASE("edges count point-to-point bytes between open and close", "[evaluator]") {
   comm::Communicator comm(test::session(), 30);
   const int n = comm.size();
   const Rank me = comm.rank(), next = (me + 1) % n, before = (me + n - 1) % n;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gossip without updates: ranks approach their mean, which stays, and every byte has its edge.
+// Gossip without updates: ranks approach their mean, which does not change, and every byte is
+// counted on its edge.
 
 #include <cmath>
 #include <memory>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr std::size_t kCount = 5000;
 
-/// One rank's side of a gossip over models that are Gaussian around 3.
+/// One rank that gossips, with a Gaussian model around 3.
 struct Gossip {
   enum class Kind { plain, choco, squeeze };
 
@@ -143,13 +144,13 @@ TEST_CASE("rounds of compressed gossip approach the mean and keep it", "[final-r
     const double before = g.consensus().distance;
     constexpr StepId kRounds = 40;
     g.mix(kRounds);
-    // A round leaves the mean within rounding of a few float32 operations, each below 6e-8.
+    // A round changes the mean only by rounding of a few float32 operations, each below 6e-8.
     CHECK(relative_difference(mass, g.mass()) < kRounds * 2.5e-7);
     CHECK(g.consensus().distance < before / 10);
   }
 }
 
-TEST_CASE("with push-sum it is the weighted mean that stays and is reached", "[final-rounds]") {
+TEST_CASE("with push-sum the weighted mean does not change and is reached", "[final-rounds]") {
   comm::Communicator comm(test::session(), 30);
   Gossip g(comm, ring_with_chord(comm.size()), Gossip::Kind::plain, codec::make_compressor("none"),
            1, true);
@@ -170,7 +171,7 @@ TEST_CASE("with push-sum it is the weighted mean that stays and is reached", "[f
   CHECK(g.consensus().distance < before / 1000);
 }
 
-TEST_CASE("every byte of a round has its edge", "[final-rounds]") {
+TEST_CASE("every byte of a round is counted on its edge", "[final-rounds]") {
   comm::Communicator comm(test::session(), 30);
   const int n = comm.size();
   for (const bool directed : {true, false}) {
@@ -190,14 +191,14 @@ TEST_CASE("every byte of a round has its edge", "[final-rounds]") {
       sum += edge.from == comm.rank() ? edge.bytes : 0;
     }
     CHECK(sum == traffic.sent_bytes);
-    // A byte a value and the scales of 512 each, beside frames.
+    // A byte per value, a scale per 512 values, and frames.
     CHECK(traffic.encoded_bytes > 4 * kCount);
     CHECK(traffic.encoded_bytes < 4 * (kCount + kCount / 10));
     CHECK(traffic.encoded_values == 4 * kCount);
   }
 }
 
-TEST_CASE("public copies that are exchanged anew have edges too", "[final-rounds]") {
+TEST_CASE("renewed public copies are counted on edges, too", "[final-rounds]") {
   comm::Communicator comm(test::session(), 30);
   Gossip g(comm, ring(comm.size()), Gossip::Kind::choco,
            codec::make_compressor("int8", {.bucket_size = 512}), 0.5, false, false, 2);
@@ -206,11 +207,11 @@ TEST_CASE("public copies that are exchanged anew have edges too", "[final-rounds
   for (const std::uint64_t bytes : g.synchronizer->sent_bytes_by_peer()) sum += bytes;
   CHECK(sum == traffic.sent_bytes);
   const auto neighbours = g.topology->at(0).out_neighbours(comm.rank()).size();
-  // Two float32 copies of the model to each, beside four messages.
+  // Two float32 copies of the model to each neighbour, and four messages.
   CHECK(sum >= 2 * neighbours * 4 * kCount);
 }
 
-TEST_CASE("what mixes no models has no rounds of gossip", "[final-rounds]") {
+TEST_CASE("algorithms without mixing have no rounds of gossip", "[final-rounds]") {
   train::NoSynchronizer none;
   CHECK_THROWS_AS(none.mix_only(0, 0), Error);
   CHECK(none.weight() == 1);

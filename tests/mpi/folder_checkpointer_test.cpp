@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A rank with a value that says which step it is.
+/// A rank with a value that depends on the step.
 struct Fixture {
   comm::Communicator comm{test::session(), 30};
   std::optional<test::TemporaryFolder> temporary;
-  std::string path;  // that all ranks see
+  std::string path;  // common to all ranks
   test::RecordLog sink;
   std::vector<float> value = std::vector<float>(50000);
 
@@ -51,7 +51,7 @@ struct Fixture {
   void train(StepId done) {
     std::ranges::fill(value, static_cast<float>(100 * comm.rank()) + static_cast<float>(done));
   }
-  /// Steps of which this rank's file is there.
+  /// Steps with a file of this rank.
   std::vector<StepId> steps() const {
     std::vector<std::string> damaged;
     std::vector<StepId> found;
@@ -63,7 +63,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("the newest sets stay, and the state comes back", "[checkpointer]") {
+TEST_CASE("the newest sets are kept, and the state is restored", "[checkpointer]") {
   Fixture fixture;
   const auto saves = fixture.make(fixture.path);
   CHECK_FALSE(saves->restore_newest().has_value());
@@ -71,7 +71,7 @@ TEST_CASE("the newest sets stay, and the state comes back", "[checkpointer]") {
     fixture.train(done);
     saves->save(done);
     fixture.train(done + 1);  // what is saved is the copy
-    // Two complete ones, the one that is being written, and none that is older.
+    // Two complete sets, the one that is being written, and no older ones.
     CHECK(fixture.steps().size() <= 4);
   }
   saves->finish();
@@ -83,7 +83,7 @@ TEST_CASE("the newest sets stay, and the state comes back", "[checkpointer]") {
   CHECK(fixture.value[7] == static_cast<float>(100 * fixture.comm.rank() + 50));
 }
 
-TEST_CASE("saving and waiting leaves a set that another job finds", "[checkpointer]") {
+TEST_CASE("after saving and waiting another job finds the set", "[checkpointer]") {
   Fixture fixture;
   {
     const auto saves = fixture.make(fixture.path);
@@ -108,7 +108,8 @@ TEST_CASE("saving and waiting leaves a set that another job finds", "[checkpoint
   CHECK(fixture.steps() == std::vector<StepId>{6, 5});
 }
 
-TEST_CASE("where nothing can be written training goes on, and the end says so", "[checkpointer]") {
+TEST_CASE("training continues if nothing can be written, and the end reports it",
+          "[checkpointer]") {
   Fixture fixture;
   const std::string blocked = fixture.path + "/file";
   if (fixture.comm.rank() == 0) std::ofstream(blocked) << "in the way";
@@ -134,13 +135,13 @@ TEST_CASE("where nothing can be written training goes on, and the end says so", 
     CHECK(std::string(error.what()).find("cannot") != std::string::npos);
   }
   fixture.comm.allgather(0);
-  CHECK(fixture.steps().empty());  // no half set takes room
+  CHECK(fixture.steps().empty());  // no part of a set is kept
   if (fixture.comm.rank() == 0) {
     CHECK(fixture.sink.notes.size() == 1);  // once
   }
 }
 
-TEST_CASE("an older set stays where a newer one cannot be written", "[checkpointer]") {
+TEST_CASE("an older set is kept if a newer one cannot be written", "[checkpointer]") {
   Fixture fixture;
   const auto saves = fixture.make(fixture.path);
   fixture.train(1);

@@ -80,7 +80,8 @@ void check_mixing(comm::Communicator& comm, const std::string& mixer_name, bool 
 
 }  // namespace
 
-TEST_CASE("levels adapt alike on all ranks to what gossip encodes", "[gossip_adaptation]") {
+TEST_CASE("levels adapt in the same way on all ranks to the values that gossip encodes",
+          "[gossip_adaptation]") {
   comm::Communicator comm(test::session(), 30);
   for (const std::string mixer : {"plain", "choco", "squeeze"}) {
     for (const bool combine_first : {false, true}) {

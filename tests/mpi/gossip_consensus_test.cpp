@@ -53,7 +53,7 @@ void say(comm::Communicator& comm, fmt::format_string<Arguments...> text,
   if (comm.rank() == 0) fmt::print(text, std::forward<Arguments>(arguments)...);
 }
 
-/// The scheme without momentum and weight decay.
+/// The algorithm without momentum and weight decay.
 GossipScheme bare(const std::string& name) {
   GossipScheme scheme = scheme_named(name);
   scheme.momentum = scheme.weight_decay = 0;
@@ -61,7 +61,7 @@ GossipScheme bare(const std::string& name) {
   return scheme;
 }
 
-/// How far models end from the mean optimum after `steps` at a rate that stays.
+/// The distance of the models from the mean optimum after `steps` at a constant rate.
 double bias_of(comm::Communicator& comm, const std::string& name,
                const topology::Topology& topology, int steps, float rate) {
   const Layout layout = gossip_layout();
@@ -75,7 +75,7 @@ double bias_of(comm::Communicator& comm, const std::string& name,
   return distance(comm, rank.parameters(), mean_over_ranks(comm, loss.optimum));
 }
 
-/// What bias_of() must be for D-PSGD on the undirected ring of 3 or more: along the eigenvector of
+/// The expected bias_of() for D-PSGD on the undirected ring of 3 or more: along the eigenvector of
 /// lambda the fixed point of x = W (x - rate (x - a)) is rate lambda / (1 - (1 - rate) lambda) of
 /// the optima, that of x = W x - rate (x - a) is rate / (1 + rate - lambda). Eigenvectors are
 /// waves.
@@ -104,7 +104,7 @@ double bias_on_ring(int ranks, double rate, bool combine_first) {
 
 }  // namespace
 
-TEST_CASE("skewed quadratics: D-PSGD stays off the optimum, D2 and tracking reach it", "[gossip]") {
+TEST_CASE("skewed quadratics: D-PSGD has a bias, D2 and tracking reach the optimum", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const auto ring = make(GraphKind::ring, comm.size());
   const double plain = bias_of(comm, "d-psgd", *ring, 300, 0.1f);
@@ -144,7 +144,7 @@ TEST_CASE("with unequal out-degrees push-sum reaches the mean, unweighted gossip
   const Layout layout = gossip_layout();
   const auto none = codec::make_compressor("none");
   auto start = own_start(comm, total_count(layout));
-  for (float& x : start) x += 3;  // a mean to be off from
+  for (float& x : start) x += 3;  // so that the mean is not 0
   const auto mean = mean_over_ranks(comm, start);
   const auto end = [&](const char* name) {
     GossipRank rank(comm, bare(name), {}, *topology, *none, layout, {.plan = gossip_plan()});
@@ -169,7 +169,7 @@ TEST_CASE("SGP trains to the mean optimum where weights are unequal", "[gossip]"
   Quadratic loss = quadratic_of(total_count(layout), static_cast<std::size_t>(comm.rank()));
   for (const char* name : {"sgp", "sgp, combine first", "quant-sgp", "sparse-push"}) {
     GossipRank rank(comm, bare(name), {}, *topology, *none, layout, {.plan = gossip_plan()});
-    // Ever smaller rates take the bias of a fixed rate away.
+    // Decreasing rates remove the bias of a constant rate.
     for (int step = 0; step < 600; ++step) {
       rank.step(0.3f / static_cast<float>(1 + step / 20),
                 [&](auto z, auto g) { gradient_at(loss, z, g); });
@@ -198,8 +198,8 @@ TEST_CASE("models approach each other at the second eigenvalue", "[gossip]") {
        {Speed{GraphKind::ring, false, 0.1953, 1}, Speed{GraphKind::ring, true, 0.0761, 1},
         Speed{GraphKind::torus, false, 0.4, 2}, Speed{GraphKind::exponential, false, 0.5, 4}}) {
     const auto topology = make(kind, 8, directed);
-    // From anywhere it is never slower, along the slowest eigenvector (waves, on these graphs that
-    // look alike from every rank) never faster.
+    // From any start it is not slower, and from the slowest eigenvector (a wave, on these symmetric
+    // graphs) not faster.
     for (const bool slowest : {false, true}) {
       GossipRank rank(comm, bare("d-psgd"), {}, *topology, *none, layout, {.plan = gossip_plan()});
       const auto start = own_start(comm, count);
@@ -227,7 +227,7 @@ TEST_CASE("models approach each other at the second eigenvalue", "[gossip]") {
   }
 }
 
-TEST_CASE("a period of one peer at a time is the mean, for a power of two", "[gossip]") {
+TEST_CASE("a period of one-peer steps gives the mean, for a power of two", "[gossip]") {
   comm::Communicator comm(session(), 30);
   if ((comm.size() & (comm.size() - 1)) != 0) return;
   const Layout layout = gossip_layout();
@@ -241,7 +241,7 @@ TEST_CASE("a period of one peer at a time is the mean, for a power of two", "[go
 
 namespace {
 
-/// How far a rank's running sum s is from sum_j W_ij xh_j.
+/// The distance of a rank's running sum s from sum_j W_ij xh_j.
 double sum_error(comm::Communicator& comm, GossipRank& rank, const topology::Topology& topology) {
   const auto state = test::spans_of(rank.mixer());
   const std::span<float> copy = state[0], sums = state[1];
@@ -293,7 +293,7 @@ TEST_CASE("renewed public copies repair a damaged running sum", "[gossip]") {
   }
 }
 
-TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
+TEST_CASE("the model that all ranks start with is not sent", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = layout_of({{40, 50}});
   const std::size_t count = total_count(layout);
@@ -308,7 +308,7 @@ TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
       std::ranges::copy(gaussian(count, {.run_seed = 91}), rank.parameters().begin());
       rank.start();
       CHECK(sum_error(comm, rank, *topology.made) < 2e-6);
-      // What a rank then learns fits into a message, small as it is beside the model.
+      // The first message is small compared with the model.
       const auto own = static_cast<std::size_t>(comm.rank());
       rank.parameters()[own] += 1e-3f;
       const std::vector<float> before(rank.parameters().begin(), rank.parameters().end());
@@ -320,7 +320,7 @@ TEST_CASE("nobody is sent the model that all ranks start with", "[gossip]") {
   }
 }
 
-TEST_CASE("AdaGossip brings models together, large ones and small ones", "[gossip]") {
+TEST_CASE("AdaGossip contracts models of any size", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = gossip_layout();
   const auto compressor = codec::make_compressor("topk", {.density = 0.1});

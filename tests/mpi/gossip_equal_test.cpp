@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algorithms that must agree: with each other, with SGD, and with themselves run in another way.
+// Algorithms that must give equal results: as others, as SGD, or as themselves with other settings.
 
 #include <algorithm>
 #include <cmath>
@@ -99,7 +99,7 @@ std::vector<float> train_alone() {
 
 }  // namespace
 
-TEST_CASE("uncompressed and at gamma 1 CHOCO and DeepSqueeze are D-PSGD", "[gossip]") {
+TEST_CASE("CHOCO and DeepSqueeze without compression and with gamma 1 are D-PSGD", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const auto none = codec::make_compressor("none");
   GossipScheme scheme = scheme_named("d-psgd");
@@ -122,7 +122,7 @@ TEST_CASE("on a complete graph D-PSGD is SGD on the batches of all ranks", "[gos
   const auto alone = train_alone();
   const auto complete = make(topology::GraphKind::complete, comm.size());
   CHECK(largest_difference(train_on_blobs(comm, *complete), alone) < 1e-6f);
-  // And on a sparser graph it is not, with as many ranks as differ.
+  // On a sparser graph, with more ranks, it is not.
   if (comm.size() < 4) return;
   const auto ring = make(topology::GraphKind::ring, comm.size());
   CHECK(largest_difference(train_on_blobs(comm, *ring), alone) > 1e-5f);

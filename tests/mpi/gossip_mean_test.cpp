@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No mix changes the mean over ranks, whatever the compressor does and whichever ranks exchange.
+// Mixing does not change the mean over ranks, with any compressor and any graph.
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ double norm(std::span<const double> values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
-/// Sums over ranks: of what push-sum mixes, w z, which is the model itself elsewhere; of the step's
-/// directions; and, one number more, of the squares of the models.
+/// Sums over ranks: of push-sum's w z, or of the models without push-sum; of the step's directions;
+/// and, in the last element, of the squares of the models.
 std::vector<double> sums_over_ranks(comm::Communicator& comm, GossipRank& rank) {
   const auto model = rank.parameters();
   const auto direction = rank.direction();
@@ -38,8 +38,8 @@ std::vector<double> sums_over_ranks(comm::Communicator& comm, GossipRank& rank) 
   return sums;
 }
 
-/// How far a step's sum is from sum(before) - rate sum(direction), as a part of its norm or of what
-/// the ranks' models have there, whichever is larger.
+/// The distance of a step's sum from sum(before) - rate sum(direction), relative to the norm of the
+/// sum or of the models, whichever is larger.
 double relative_drift(std::span<const double> before, std::span<const double> after, float rate,
                       int ranks) {
   const std::size_t count = before.size() / 2;
@@ -64,14 +64,14 @@ TEST_CASE("every mix preserves the mean over ranks", "[gossip]") {
   double most = 0;
   for (const NamedTopology& topology : all_topologies(comm.size())) {
     for (GossipScheme scheme : all_schemes()) {
-      // Momentum over other mixers adds nothing here.
+      // Momentum with other mixers is not a new case.
       if (!fits(scheme, topology) || scheme.name.starts_with("quasi-global ")) continue;
-      // The optimizer's own momentum would hide what was subtracted.
+      // With the optimizer's own momentum the direction would be unknown.
       if (scheme.rule == Rule::local_momentum) scheme.momentum = scheme.weight_decay = 0;
       if (scheme.rule == Rule::local_momentum) scheme.nesterov = false;
       ++turn;
       for (std::size_t c = 0; c < compressors.size(); ++c) {
-        if (comm.size() != 4 && c % 4 != turn % 4) continue;  // all of them at 4 ranks
+        if (comm.size() != 4 && c % 4 != turn % 4) continue;  // all cases with 4 ranks
         const auto& [name, compressor] = compressors[c];
         INFO(scheme.name << " on " << topology.name << " with " << name);
         const auto plan = pipeline::plan_buckets(layout, *compressor, gossip_plan());
@@ -120,7 +120,7 @@ TEST_CASE("equal models stay equal for hundreds of mixes", "[gossip]") {
       std::ranges::fill(rank.parameters(), 1.7f);
       for (int i = 0; i < 250; ++i) rank.mix();
       INFO(name << " on " << topology.name);
-      // Rounded weights that do not sum to 1 would show 250 times.
+      // The error of rounded weights that do not sum to 1 would accumulate 250 times.
       for (const float x : rank.parameters()) {
         CHECK(static_cast<double>(x) == Approx(1.7).epsilon(1e-6));
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks do with neighbours' messages that are not what they wait for, and with memory.
+// Unexpected messages of neighbours, and allocations.
 
 #include <string>
 
@@ -40,7 +40,7 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
                                       .scales = {}},
                                      workspace, frame));
   if (wrong == Wrong::byte) frame[9] ^= std::byte{0x10};
-  // After header and length: the first bucket's norm. An infinite one would poison the model.
+  // After header and length: the first bucket's norm. An infinite norm would destroy the model.
   if (wrong == Wrong::scale)
     for (std::size_t i = 36; i < 40; ++i) frame[i] = std::byte{0xFF};
   if (wrong == Wrong::shorter) frame.pop_back();
@@ -48,7 +48,7 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
   return frame;
 }
 
-/// Rank 1's part: takes what rank 0 sends and answers something wrong in the first bucket.
+/// Rank 1: receives rank 0's message and sends a wrong one in the first bucket.
 void answer(comm::Communicator& comm, const codec::Compressor& compressor,
             const pipeline::FusionBucket& bucket, Wrong wrong, std::uint32_t index) {
   const auto frame = message_of(compressor, bucket, wrong, index);
@@ -63,7 +63,7 @@ void answer(comm::Communicator& comm, const codec::Compressor& compressor,
   comm.transfers().wait(exchange);
 }
 
-/// What rank 0's mixer says to it; "" if it takes it.
+/// The error of rank 0's mixer; "" if there is none.
 std::string refusal_of(comm::Communicator& comm, Mixing mixing, Wrong wrong) {
   const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const Layout layout = layout_of({{30, 40}});
@@ -95,7 +95,7 @@ std::string refusal_of(comm::Communicator& comm, Mixing mixing, Wrong wrong) {
 
 }  // namespace
 
-TEST_CASE("a neighbour's wrong message is refused by name", "[gossip]") {
+TEST_CASE("a neighbour's wrong message is refused with its sender", "[gossip]") {
   comm::Communicator comm(session(), 30);
   if (comm.size() != 2) return;
   for (const Mixing mixing : {Mixing::plain, Mixing::choco, Mixing::squeeze}) {
@@ -121,7 +121,7 @@ TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
       for (const NamedTopology& topology : topologies) {
         const bool looked_at = topology.name == "ring" || topology.name == "one-peer-exponential" ||
                                topology.name == "directed ring with a chord";
-        // Every codec once, a few everywhere.
+        // Every codec in one case, a few codecs in all cases.
         const bool usual = name == "none" || name == "qsgd" || name == "topk";
         if (!looked_at || !fits(scheme, topology)) continue;
         if (!usual && (scheme.name != "choco-sgd" || topology.name != "ring")) continue;

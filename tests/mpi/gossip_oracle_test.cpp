@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kSteps = 6;
 
-/// Rates that change, but not for D2, whose paper knows one only.
+/// Rates that change, except for D2, whose paper has a constant rate.
 float rate_at(std::size_t step) { return step < 3 ? 0.2f : 0.1f; }
 
 struct Case {
@@ -37,7 +37,7 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
   const std::size_t count = total_count(layout);
   const auto plan = pipeline::plan_buckets(layout, the.compressor, setup.plan);
   GossipSettings settings = usual_settings(the.scheme, the.compressor, plan);
-  // The direction mixes raw y, so a gamma below 1 shows there too.
+  // The direction mixes raw y, so a gamma below 1 has an effect there, too.
   if (the.compressor.properties().lossless) settings.gamma = 0.75;
   settings.local_steps = local_steps;
   settings.seed = seed;
@@ -67,8 +67,8 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
   return all[0];
 }
 
-/// Random codecs get a second chance: once in a million values float32 and double fall on different
-/// sides of what was drawn. A wrong term shows with every seed.
+/// Random codecs are tried with a second seed: for one in a million values float32 and double round
+/// to different levels. A wrong term fails with every seed.
 double distance_from_oracle(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
                             std::uint64_t local_steps = 1) {
   const double first = distance_with_seed(comm, the, setup, local_steps, 1);
@@ -85,7 +85,7 @@ bool is_shown(const std::string& compressor) {
 
 }  // namespace
 
-TEST_CASE("every algorithm takes the steps of its equations", "[gossip]") {
+TEST_CASE("every algorithm follows its equations", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const auto compressors = all_compressors();
   const auto topologies = all_topologies(comm.size());
@@ -115,7 +115,7 @@ TEST_CASE("every algorithm takes the steps of its equations", "[gossip]") {
   CHECK(combinations >= 200);
 }
 
-TEST_CASE("so does every algorithm that mixes in some steps only", "[gossip]") {
+TEST_CASE("every algorithm that mixes only in some steps follows its equations", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const auto compressors = all_compressors();
   std::size_t turn = 0;

@@ -11,7 +11,7 @@ using namespace eqt::train;
 
 namespace {
 
-/// The step, of `steps`, after which this rank received a health status that is not good; -1: none.
+/// The step after which this rank received a bad health status; -1: none.
 int first_status(HealthCheck& health_check, int steps, double seconds, int from,
                  const HealthReport& report, HealthStatus& found) {
   for (int step = 0; step < steps; ++step) {
@@ -32,7 +32,7 @@ bool same(comm::Communicator& comm, std::uint64_t value) {
 
 }  // namespace
 
-TEST_CASE("one rank's stop reaches all after the same step") {
+TEST_CASE("all ranks learn of one rank's stop after the same step") {
   comm::Communicator comm(test::session(), 30);
   const Rank told = comm.size() - 1;
   HealthCheck health_check(comm, false);
@@ -49,13 +49,13 @@ TEST_CASE("one rank's stop reaches all after the same step") {
   CHECK(same(comm, static_cast<std::uint64_t>(step)));
 }
 
-TEST_CASE("rank 0's clock sets the pace of all") {
+TEST_CASE("rank 0's clock determines the interval of all") {
   comm::Communicator comm(test::session(), 30);
   HealthCheck health_check(comm, false);
   int due = 0;
   for (int step = 0; step < 100; ++step) {
     due += health_check.is_due(true) ? 1 : 0;
-    // The others' steps seem to take no time at all.
+    // The clocks of the others stand still.
     health_check.after_step(comm.rank() == 0 ? 0.05 : 0, true, {});
   }
   CHECK(due >= 10);  // every tenth, and a few until the pace was known
@@ -64,7 +64,7 @@ TEST_CASE("rank 0's clock sets the pace of all") {
   CHECK(health_check.now({}).clear());
 }
 
-TEST_CASE("ranks that do not meet report later, but they do") {
+TEST_CASE("ranks without exchanges in a step report later") {
   comm::Communicator comm(test::session(), 30);
   HealthCheck health_check(comm, false);
   for (int step = 0; step < 10; ++step) health_check.after_step(0.25, true, {});
@@ -88,7 +88,7 @@ TEST_CASE("with a report every step a divergence is known one step later") {
   CHECK_FALSE(found.stop);
 }
 
-TEST_CASE("replicas that differ in one bit of the hash are told apart") {
+TEST_CASE("replicas whose hashes differ in one bit are detected") {
   comm::Communicator comm(test::session(), 30);
   constexpr std::uint64_t kHash = 0xFEDCBA9876543210u;
   for (const int bit : {0, 31, 32, 63}) {
@@ -103,7 +103,7 @@ TEST_CASE("replicas that differ in one bit of the hash are told apart") {
   }
 }
 
-TEST_CASE("what was under way is heard at the latest when all ask") {
+TEST_CASE("a pending report arrives at the latest when all ranks ask for it") {
   comm::Communicator comm(test::session(), 30);
   HealthCheck health_check(comm, true);
   HealthReport report;

@@ -24,7 +24,7 @@ using namespace eqt::collective;
 
 namespace {
 
-/// Hosts that ranks pretend to have.
+/// Hosts to which ranks are assigned for the test.
 struct Arrangement {
   std::string name;
   std::function<int(int rank, int size)> host;
@@ -82,7 +82,8 @@ std::vector<std::pair<std::string, Make>> compressors() {
 
 }  // namespace
 
-TEST_CASE("hosts are numbered by their lowest ranks, alike on all ranks", "[hierarchical]") {
+TEST_CASE("hosts are numbered by their lowest ranks, in the same way on all ranks",
+          "[hierarchical]") {
   for (const Arrangement& arrangement : arrangements()) {
     INFO(arrangement.name);
     const auto comm = arranged(arrangement);
@@ -96,13 +97,12 @@ TEST_CASE("hosts are numbered by their lowest ranks, alike on all ranks", "[hier
     }
     CHECK(comm->host_count() == seen);
   }
-  // Without pretending, MPI knows: the ranks of this test share memory.
+  // By default MPI decides: the ranks of this test share memory.
   const comm::Communicator real(test::session(), 30);
   CHECK(real.host_count() == 1);
 }
 
-TEST_CASE("hierarchical gives identical bits on every rank, whatever the buckets",
-          "[hierarchical]") {
+TEST_CASE("hierarchical gives identical bits on every rank, for any buckets", "[hierarchical]") {
   const Layout layout = test_layout();
   for (const Arrangement& arrangement : arrangements()) {
     const auto comm = arranged(arrangement);
@@ -168,7 +168,7 @@ TEST_CASE("on one host every compressor gives dense's bits", "[hierarchical]") {
 TEST_CASE("with a rank per host it is allgather, bit for bit and byte for byte", "[hierarchical]") {
   const auto comm = arranged(arrangements()[1]);
   if (comm->size() == 1) return;
-  // So small that scatter-reduce does not pay.
+  // So small that scatter-reduce is not faster.
   const Layout layout = {
       {"a", {64, 30}, 0, 1920}, {"b", {30}, 1920, 30}, {"c", {90, 99}, 1950, 8910}};
   for (const auto& [name, make] : compressors()) {
@@ -200,7 +200,7 @@ TEST_CASE("hierarchical's counted bytes equal its cost formula", "[hierarchical]
                         hosts = static_cast<std::uint64_t>(comm->host_count());
     const std::uint64_t mates = comm->ranks_on_this_host().size();
     const bool has_lane = lane_of_this_rank(*comm).has_value();
-    // 4 segments for each lane and host, whose frames have the same length wherever they are.
+    // 4 segments for each lane and host, whose frames all have the same length.
     const std::uint64_t dealt = 4 * lanes * hosts, count = 8192 * dealt;
     const Layout layout = {{"weight", {8192, static_cast<std::int64_t>(dealt)}, 0, count}};
     const auto compressor = codec::make_compressor("bf16");
@@ -228,7 +228,7 @@ TEST_CASE("hierarchical's counted bytes equal its cost formula", "[hierarchical]
   }
 }
 
-TEST_CASE("hierarchical's residuals sum to what was not applied", "[hierarchical]") {
+TEST_CASE("hierarchical's residuals sum to the values that were not applied", "[hierarchical]") {
   const Layout layout = test_layout();
   const std::size_t count = total_count(layout);
   constexpr StepId kSteps = 3;
@@ -245,7 +245,7 @@ TEST_CASE("hierarchical's residuals sum to what was not applied", "[hierarchical
       const auto collective =
           make_hierarchical(*comm, *compressor, plan, {.reducer_feedback = true});
       const auto memory = make_error_feedback(count);
-      // What came in less what was applied, over all ranks and steps.
+      // Gradients minus applied means, over all ranks and steps.
       std::vector<double> missing(count);
       for (StepId step = 0; step < kSteps; ++step) {
         auto values = gradient_of(comm->rank(), count, step);
@@ -260,7 +260,7 @@ TEST_CASE("hierarchical's residuals sum to what was not applied", "[hierarchical
       }
       const bool scatters = scatter_pays(*compressor, count / lane_count(*comm),
                                          static_cast<std::size_t>(comm->host_count()));
-      double reduced = 0;  // what owners of the second quantisation keep, of the mean
+      double reduced = 0;  // residuals of the second quantisation, of the mean
       for (const float r : test::state_of(*collective)) reduced += static_cast<double>(r);
       double kept_total = 0, missing_total = 0;
       for (std::size_t i = 0; i < count; ++i) {
@@ -274,7 +274,7 @@ TEST_CASE("hierarchical's residuals sum to what was not applied", "[hierarchical
       double worst = 0;
       for (const double m : missing) worst = std::max(worst, std::abs(m));
       INFO(arrangement.name << " " << codec::codec_name(compressor->id()) << " worst " << worst);
-      // Without a second quantisation each value's account closes by itself.
+      // Without a second quantisation this is exact for each value.
       if (!scatters) CHECK(worst < 1e-4);
       CHECK(std::abs(totals[0]) < 1e-6 * static_cast<double>(count) * comm->size());
       CHECK((totals[1] > 0) == (comm->host_count() > 1));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The integer collective against what is known without it: the exact mean, the codecs' own codes,
-// plain arithmetic on widths.
+// The integer collective compared with the exact mean, the codecs' own codes, and computed widths.
 
 #include <algorithm>
 #include <bit>
@@ -25,7 +24,7 @@ using namespace eqt::collective;
 
 namespace {
 
-/// Tensors around every width that matters, biases that travel raw, several segments, a rest of
+/// Tensors around every width that matters, biases that are sent raw, several segments, a part of
 /// one.
 Layout test_layout() {
   return test::layout_of(
@@ -34,7 +33,7 @@ Layout test_layout() {
 
 std::vector<float> gradient_of(Rank rank, std::size_t count) {
   auto values = test::gaussian(count, {.run_seed = 5, .rank = static_cast<std::uint32_t>(rank)});
-  // Ranks differ in size, so that shared scales are not everyone's own.
+  // Ranks have different magnitudes, so that shared scales differ from their own.
   for (float& value : values) value *= static_cast<float>(1 + rank);
   return values;
 }
@@ -117,7 +116,7 @@ std::vector<float> largest_of(int ranks, const Layout& layout, std::size_t bucke
 
 }  // namespace
 
-TEST_CASE("integer means are the same bits everywhere, whatever the fusion buckets", "[integer]") {
+TEST_CASE("integer means have the same bits on all ranks, for any fusion buckets", "[integer]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   for (const Case& c : cases()) {
@@ -173,7 +172,7 @@ TEST_CASE("each value of an integer mean is a whole number of shared steps near 
     }
     INFO(c.name);
     CHECK(worst_raw < 1e-5);
-    // Every rank errs by less than a step, or by half of one if it rounds to nearest.
+    // Every rank's error is below a step, or half a step if it rounds to nearest.
     CHECK(worst_error < (nearest ? 0.501 : 1.0));
     // Sums below n * 127 in float32, and a step rounded to float32.
     CHECK(worst_fraction < 1e-3);
@@ -229,7 +228,7 @@ TEST_CASE("integer means are unbiased", "[integer]") {
   }
 }
 
-TEST_CASE("the integer collective sends what its cost formula says", "[integer]") {
+TEST_CASE("the integer collective sends the bytes of its cost formula", "[integer]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
   const std::size_t count = 8192 * 16 * n;
@@ -258,7 +257,7 @@ TEST_CASE("the integer collective sends what its cost formula says", "[integer]"
   }
 }
 
-TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer]") {
+TEST_CASE("error feedback keeps exactly the error of the codes", "[integer]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const std::size_t count = total_count(layout);
@@ -270,7 +269,7 @@ TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer
     const auto values = gradient_of(comm.rank(), count);
     std::vector<float> residual(count);
     for (StepId step = 0; step < 3; ++step) {
-      // While it encodes, and afterwards from the contribution: the same bits.
+      // The residual has the same bits if it is computed during encoding or from the contribution.
       const auto fused = run(comm, *collective, plan, values, step, residual).values;
       auto apart = values;
       for (const FusionBucket& bucket : plan) {
@@ -284,8 +283,7 @@ TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer
       CHECK(apart == fused);
       CHECK(std::equal(residual.begin(), residual.end(), memory->residual().begin()));
     }
-    // What all ranks sent and kept adds up: the mean of (g - residual) is the mean of one step
-    // after a fresh start.
+    // The mean of (g - residual) is the applied mean of a first step.
     std::vector<float> fresh(count);
     const auto sent = run(comm, *collective, plan, values, 9, fresh).values;
     std::vector<float> decoded(count);
@@ -304,7 +302,8 @@ TEST_CASE("error feedback keeps exactly what the codes did not carry", "[integer
   }
 }
 
-TEST_CASE("the integer collective refuses other steps and codecs by name", "[integer]") {
+TEST_CASE("the integer collective refuses messages of other steps and codecs with their sender",
+          "[integer]") {
   comm::Communicator comm(test::session(), 30);
   if (comm.size() == 1) return;
   const Layout layout = test_layout();
@@ -330,7 +329,7 @@ TEST_CASE("the integer collective refuses other steps and codecs by name", "[int
   refused(comm.rank() == 0 ? *int8 : *qsgd, 7, "codec");
 }
 
-TEST_CASE("the integer collective refuses compressors whose codes are no integers", "[integer]") {
+TEST_CASE("the integer collective refuses compressors without integer codes", "[integer]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const auto refuses = [&](std::unique_ptr<codec::Compressor> compressor) {

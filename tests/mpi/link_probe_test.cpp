@@ -44,7 +44,7 @@ TEST_CASE("all ranks hold the same positive figures of every link", "[probe]") {
   }
 }
 
-TEST_CASE("probing leaves the counted bytes of training alone", "[probe]") {
+TEST_CASE("probing does not change the counted bytes of training", "[probe]") {
   Communicator comm(test::session(), 30);
   const auto before = comm.byte_count();
   comm::probe_links(comm, {.budget_seconds = 0.05});
@@ -52,7 +52,7 @@ TEST_CASE("probing leaves the counted bytes of training alone", "[probe]") {
   CHECK(counted < 4096);  // sharing the figures, not the streams
 }
 
-TEST_CASE("hosts are told apart by their first ranks", "[probe]") {
+TEST_CASE("hosts are identified by their first ranks", "[probe]") {
   Communicator comm(test::session(), 30);
   const auto firsts = comm::first_ranks_on_hosts(comm);
   CHECK(firsts == std::vector<Rank>(static_cast<std::size_t>(comm.size()), 0));

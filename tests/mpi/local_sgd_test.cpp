@@ -47,7 +47,7 @@ std::unique_ptr<gossip::Direction> make_direction(const Settings& settings) {
   return gossip::make_quasi_global_momentum(kValues, {.nesterov = true, .weight_decay = 0.01f});
 }
 
-/// What one rank has of a run.
+/// The results of a run on one rank.
 struct Node {
   Node(const data::Dataset& set, int rank, int ranks, const Settings& settings)
       : partition(set.size(), rank, ranks, 1),
@@ -167,7 +167,7 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-TEST_CASE("averages made before a step are those after the steps before it", "[local_sgd]") {
+TEST_CASE("averages before a step equal those after the step before it", "[local_sgd]") {
   for (const StepId every : {1u, 2u, 3u, 8u}) {
     for (const StepId dense : {0u, 1u, 5u, 16u}) {
       const train::LocalSgdPlan plan{.local_steps = every, .dense_steps = dense, .total_steps = 21};
@@ -195,7 +195,7 @@ TEST_CASE("models averaged in every step are synchronous SGD, momentum included"
     CHECK(local.log.steps[i].dense_bytes == synchronous.log.steps[i].dense_bytes);
     CHECK(local.log.steps[i].sent_bytes == synchronous.log.steps[i].sent_bytes);
   }
-  // Not because nothing moved.
+  // The parameters have changed.
   const Settings alone{.plan = {.local_steps = 20, .total_steps = 20}};
   const double apart =
       largest_difference(train_toy(comm, *none, alone).parameters, synchronous.parameters);

@@ -119,7 +119,7 @@ std::vector<Case> feedback_cases() {
   return cases;
 }
 
-/// One step as GradientAveraging takes it: fused, or by what the contribution says.
+/// One step as in GradientAveraging: with a fused residual, or with the contribution.
 void step_with_memory(comm::Communicator& comm, Collective& collective,
                       std::span<const FusionBucket> plan, StepId step, bool fused,
                       GradientMemory& memory, std::span<float> values) {
@@ -178,7 +178,7 @@ TEST_CASE("real codecs stay below the bounds", "[partial-sums]") {
   }
 }
 
-TEST_CASE("what was applied and all residuals are what there was", "[partial-sums]") {
+TEST_CASE("applied means and residuals add up to the gradients", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = {
       {"a", {130, 129}, 0, 16770}, {"b", {64}, 16770, 64}, {"c", {200, 100}, 16834, 20000}};
@@ -211,14 +211,14 @@ TEST_CASE("what was applied and all residuals are what there was", "[partial-sum
       }
       INFO(test_case.name << " " << codec::codec_name(test_case.compressor->id())
                           << (fused ? " fused" : ""));
-      // Nothing is lost but float32 roundings of sums of a few dozen.
+      // Up to float32 rounding of sums of a few dozen.
       CHECK(worst < 1e-4);
       if (comm.size() > 1) CHECK(residual_square > 0);
     }
   }
 }
 
-TEST_CASE("a contribution says what a fused residual says", "[partial-sums]") {
+TEST_CASE("a contribution and a fused residual give the same error", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(9);
   for (const Case& test_case : feedback_cases()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring and recursive doubling: bits, bytes, order of additions, what they refuse.
+// Ring and recursive doubling: bits, bytes, order of additions, refusals.
 
 #include <cmath>
 #include <cstring>
@@ -53,8 +53,8 @@ bool is_refused(test::MakeCollective make, comm::Communicator& comm, const codec
   }
 }
 
-/// What the lossless collective says it computes: segments are dealt from the last, segment u
-/// starts at rank u mod n and goes round.
+/// The documented order: segments are assigned from the last one on; segment u starts at rank u mod
+/// n and passes all ranks.
 std::vector<float> sum_round_the_ring(int n, std::size_t count) {
   std::vector<float> sum(count);
   for (std::size_t s = 0; s < count / 8192; ++s) {
@@ -69,7 +69,7 @@ std::vector<float> sum_round_the_ring(int n, std::size_t count) {
   return sum;
 }
 
-/// A binary tree over the places, the extra ranks added to their partners first.
+/// A binary tree over the positions; extra ranks are first added to their partners.
 std::vector<float> sum_by_doubling(int n, std::size_t count) {
   const test::Places places(n);
   std::vector<std::vector<float>> sums;
@@ -89,7 +89,7 @@ std::vector<float> sum_by_doubling(int n, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("all ranks hold the same bits, however the model is cut", "[partial-sums]") {
+TEST_CASE("all ranks have the same bits, for any buckets", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   for (const auto& compressor : sum_codecs()) {
@@ -132,7 +132,7 @@ TEST_CASE("float32 sums are added in the documented order", "[partial-sums]") {
   }
 }
 
-TEST_CASE("the ring sends what its cost formula says", "[partial-sums]") {
+TEST_CASE("the ring sends the bytes of its cost formula", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const auto n = static_cast<std::uint64_t>(comm.size());
   const Layout layout = test::one_tensor(4 * n);
@@ -152,7 +152,7 @@ TEST_CASE("the ring sends what its cost formula says", "[partial-sums]") {
   CHECK(traffic.encoded_values == layout[0].count);
 }
 
-TEST_CASE("recursive doubling sends what its cost formula says", "[partial-sums]") {
+TEST_CASE("recursive doubling sends the bytes of its cost formula", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(2);
   const auto compressor = codec::make_compressor("bf16");
@@ -178,7 +178,7 @@ TEST_CASE("recursive doubling sends what its cost formula says", "[partial-sums]
   CHECK(test::payload_between(before, after).received == received * message);
 }
 
-TEST_CASE("random-k sums are exact where all ranks chose", "[partial-sums]") {
+TEST_CASE("random-k sums are exact at the chosen indices", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(1);
   const auto compressor = codec::make_compressor("randomk", {.density = 0.1});
@@ -194,10 +194,10 @@ TEST_CASE("random-k sums are exact where all ranks chose", "[partial-sums]") {
     ++kept;
     CHECK(std::abs(values[i] - sum[i] * share) < 1e-6f);
   }
-  CHECK(kept == (comm.size() == 1 ? 8192u : 819u));  // alone, nothing needs to be sent
+  CHECK(kept == (comm.size() == 1 ? 8192u : 819u));  // a single rank sends nothing
 }
 
-TEST_CASE("sums that cannot be encoded again are refused by name", "[partial-sums]") {
+TEST_CASE("compressors whose sums cannot be encoded again are refused", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   for (const auto& [name, make] : both()) {
     INFO(name);
@@ -214,14 +214,14 @@ TEST_CASE("sums that cannot be encoded again are refused by name", "[partial-sum
   }
 }
 
-TEST_CASE("a partial sum of another step is refused by name", "[partial-sums]") {
+TEST_CASE("a partial sum of another step is refused with its sender", "[partial-sums]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::one_tensor(16);
   const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const auto plan =
       pipeline::plan_buckets(layout, *compressor, {.split_bytes = std::size_t{1} << 30});
   for (const auto& [name, make] : both()) {
-    // With extra ranks some would wait for the one that gave up.
+    // With extra ranks some would wait for the rank that stopped.
     const bool powers_only = name != "ring";
     if (comm.size() == 1 || (powers_only && (comm.size() & (comm.size() - 1)) != 0)) continue;
     const auto collective = make(comm, *compressor, plan);

@@ -147,7 +147,7 @@ TEST_CASE("the reference step on two ranks", "[power_sgd][vectors]") {
   }
 }
 
-TEST_CASE("the mean in rank order has one value's bits wherever it stands", "[power_sgd]") {
+TEST_CASE("the mean in rank order has the same bits at any position of a value", "[power_sgd]") {
   comm::Communicator comm(test::session(), 30);
   RankOrderMean average;
   for (const std::size_t count : {0u, 1u, 2u, 3u, 4u, 5u, 1000u}) {
@@ -185,7 +185,7 @@ TEST_CASE("factored tensors are projected, all others averaged exactly", "[power
     }
     INFO(slice.name);
     if (is_factored(slice, 3)) {
-      // A projection of the mean: Pythagoras holds.
+      // It is a projection of the mean, so Pythagoras' theorem applies.
       CHECK(error + captured == Approx(norm).epsilon(1e-4));
       CHECK(error > 0.1 * norm);
       const auto rows = static_cast<std::size_t>(slice.shape.front());
@@ -242,7 +242,7 @@ TEST_CASE("warm start: repeated steps on one gradient find its best approximatio
   CHECK(previous < 0.97 * first);
 }
 
-TEST_CASE("residuals of all ranks add up to what was not applied", "[power_sgd]") {
+TEST_CASE("residuals of all ranks add up to the values that were not applied", "[power_sgd]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const std::size_t count = total_count(layout);
@@ -312,7 +312,8 @@ TEST_CASE("sent bytes are the formula's", "[power_sgd]") {
   CHECK(after.messages - before.messages == (n == 2 ? 2 : 4 * (n - 1)));
 }
 
-TEST_CASE("a zero gradient is a zero mean, and the next one is found again", "[power_sgd]") {
+TEST_CASE("after a zero gradient, whose mean is zero, the next one is approximated again",
+          "[power_sgd]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = {{"m", {40, 60}, 0, 2400}};
   const auto plan = plan_of(layout, 1);
@@ -330,7 +331,7 @@ TEST_CASE("a zero gradient is a zero mean, and the next one is found again", "[p
     captured += double{values[i]} * values[i];
     norm += mean[i] * mean[i];
   }
-  CHECK(captured > 0.08 * norm);  // two of 40 directions, better than average ones
+  CHECK(captured > 0.08 * norm);  // two of 40 directions, better than average
 }
 
 TEST_CASE("factors beyond float32 end the step on every rank", "[power_sgd]") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks have one topology, or all are told which rank does not.
+// All ranks have the same topology, or all get an error that names the rank with another one.
 
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The sentence that every rank must hear; "" if none is thrown.
+/// The error that every rank must get; "" if there is none.
 template <typename Work>
 std::string heard(Work&& work) {
   try {
@@ -32,7 +32,7 @@ std::string heard(Work&& work) {
   return "";
 }
 
-/// A ring of `ranks` in which rank 0 gives its next one `weight`.
+/// A ring of `ranks` in which rank 0 gives `weight` to the next rank.
 std::unique_ptr<topology::Topology> ring(int ranks, double weight) {
   topology::Graph graph{.ranks = ranks, .directed = true, .edges = {}};
   for (Rank r = 0; r < ranks; ++r)
@@ -42,7 +42,7 @@ std::unique_ptr<topology::Topology> ring(int ranks, double weight) {
 
 }  // namespace
 
-TEST_CASE("ranks with one graph go on", "[topology]") {
+TEST_CASE("ranks with the same graph continue", "[topology]") {
   Communicator comm(test::session(), 30);
   const auto built = setup::agree_on_topology({.kind = topology::GraphKind::exponential}, comm);
   CHECK(built->ranks() == comm.size());
@@ -67,7 +67,7 @@ TEST_CASE("rank 0 reads the file of a graph for all", "[topology]") {
   Communicator comm(test::session(), 30);
   const fs::path path =
       fs::temp_directory_path() / ("eqt_same_topology." + std::to_string(::getpid()) + ".json");
-  // Each rank has a name of its own, and only rank 0's file is there.
+  // Each rank has another file name, and only rank 0's file exists.
   if (comm.rank() == 0) {
     std::ofstream file(path);
     file << "{\"ranks\": " << comm.size() << ", \"edges\": [";
@@ -81,7 +81,7 @@ TEST_CASE("rank 0 reads the file of a graph for all", "[topology]") {
   if (comm.rank() == 0) fs::remove(path);
 }
 
-TEST_CASE("a graph that is not there or does not fit ends every rank", "[topology]") {
+TEST_CASE("a graph that is missing or of another size ends every rank", "[topology]") {
   Communicator comm(test::session(), 30);
   const config::TopologyConfig absent{.kind = topology::GraphKind::graph,
                                       .file = "/nowhere/g.json"};

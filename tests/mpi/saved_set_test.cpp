@@ -32,8 +32,7 @@ namespace {
 constexpr std::size_t kModel = 1000;
 constexpr std::uint64_t kSave = 99;
 
-/// One of everything that a rank can have. Values are small whole numbers and halves of them, so
-/// that sums are exact.
+/// State of every kind. Values are small integers and halves of them, so that sums are exact.
 struct Part {
   std::vector<float> parameters, model, residual, copies, owned;
   std::vector<double> totals{0};
@@ -43,7 +42,7 @@ struct Part {
 
   Part(Rank rank, int ranks, std::uint64_t range_length = 7)
       : parameters(kModel), model(kModel), residual(kModel), copies(kModel) {
-    // Every ranks-th range is this rank's, the last first, as collectives deal them.
+    // Every `ranks`-th range belongs to this rank, from the last range on, as in the collectives.
     for (std::uint64_t r = (kModel + range_length - 1) / range_length; r-- > 0;) {
       if (r % static_cast<std::uint64_t>(ranks) != static_cast<std::uint64_t>(rank)) continue;
       const std::uint64_t first = r * range_length;
@@ -101,7 +100,7 @@ void write_set(const StateFolder& folder, StepId step, int ranks) {
   }
 }
 
-/// A folder that all ranks see.
+/// A folder that is common to all ranks.
 struct Shared {
   std::optional<test::TemporaryFolder> temporary;
   std::optional<StateFolder> folder;
@@ -112,7 +111,7 @@ struct Shared {
   }
 };
 
-/// After what rank 0 did to a folder.
+/// Waits until rank 0 has changed a folder.
 void barrier(comm::Communicator& comm) { comm.allgather(0); }
 
 void damage(const StateFolder& folder, StepId step, Rank rank, int ranks, std::streamoff byte) {
@@ -133,7 +132,7 @@ double total(comm::Communicator& comm, std::span<const float> values) {
 
 }  // namespace
 
-TEST_CASE("as many ranks get back what they had, bit for bit", "[saved_set]") {
+TEST_CASE("the same number of ranks gets its state back, bit for bit", "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Shared shared(comm);
   if (comm.rank() == 0) write_set(*shared.folder, 120, comm.size());
@@ -156,7 +155,7 @@ TEST_CASE("as many ranks get back what they had, bit for bit", "[saved_set]") {
   CHECK(found.own == expected.own);
 }
 
-TEST_CASE("other ranks go on by rule, and nothing is lost", "[saved_set]") {
+TEST_CASE("another number of ranks continues by the rules, and nothing is lost", "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const int m = comm.size();
   for (int n = 1; n <= 5; ++n) {
@@ -205,7 +204,7 @@ TEST_CASE("other ranks go on by rule, and nothing is lost", "[saved_set]") {
   }
 }
 
-TEST_CASE("the sum of residuals stays, value by value, up to float32's rounding", "[saved_set]") {
+TEST_CASE("the sum of residuals does not change, up to float32 rounding", "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const int m = comm.size();
   for (int n = 1; n <= 8; ++n) {
@@ -239,12 +238,13 @@ TEST_CASE("the sum of residuals stays, value by value, up to float32's rounding"
       std::printf("%d ranks, then %d: |sum of residuals after - before| / |before| = %.2e\n", n, m,
                   relative);
     }
-    // A value is rounded once where it is summed or shared out: by 2^-25 of it on average.
+    // A value is rounded once when it is summed or divided: by 2^-25 of it on average.
     CHECK(relative < 0x1p-24);
   }
 }
 
-TEST_CASE("values follow their places where as many ranks deal them differently", "[saved_set]") {
+TEST_CASE("placed values move with their places if the same ranks assign them differently",
+          "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Shared shared(comm);
   if (comm.rank() == 0) write_set(*shared.folder, 8, comm.size());
@@ -285,7 +285,7 @@ TEST_CASE("a rank that lacks its file gets it from one that has it", "[saved_set
   CHECK(found.owned == expected.owned);
 }
 
-TEST_CASE("a damaged file makes ranks fall back one set, and is named", "[saved_set]") {
+TEST_CASE("a damaged file is named, and ranks use the set before", "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Rank last = comm.size() - 1;
   for (const std::streamoff byte : {std::streamoff{20}, std::streamoff{500}}) {  // head, section
@@ -317,11 +317,11 @@ TEST_CASE("a damaged file makes ranks fall back one set, and is named", "[saved_
   }
 }
 
-TEST_CASE("sets that never were complete do not count, and lost files only if there is no other",
+TEST_CASE("incomplete sets are not used, and sets with lost files only if there is no other",
           "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Shared shared(comm);
-  constexpr int kSaved = 5;  // other than the test's
+  constexpr int kSaved = 5;  // not the number of the test's ranks
   if (comm.rank() == 0) {
     write_set(*shared.folder, 120, kSaved);
     fs::remove(shared.folder->file_path(120, 3, kSaved));
@@ -361,7 +361,7 @@ TEST_CASE("sets that never were complete do not count, and lost files only if th
   CHECK(complete->step() == 60);
 }
 
-TEST_CASE("files of two saves are no set, and are told of", "[saved_set]") {
+TEST_CASE("files of two saves are no set, and are reported", "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Shared shared(comm);
   const auto write_mixture = [&] {
@@ -386,7 +386,7 @@ TEST_CASE("files of two saves are no set, and are told of", "[saved_set]") {
     CHECK(std::string(error.what()).find("step 5: expected files of one save") !=
           std::string::npos);
   }
-  // An older set is taken, and the sentence stays.
+  // An older set is used, and the error is kept.
   if (comm.rank() == 0) write_set(*shared.folder, 4, 2);
   barrier(comm);
   Findings older;
@@ -397,7 +397,7 @@ TEST_CASE("files of two saves are no set, and are told of", "[saved_set]") {
   barrier(comm);
 }
 
-TEST_CASE("a file that the manifest does not name is another save's", "[saved_set]") {
+TEST_CASE("a file that the manifest does not name belongs to another save", "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Shared shared(comm);
   constexpr int kSaved = 2;
@@ -407,7 +407,7 @@ TEST_CASE("a file that the manifest does not name is another save's", "[saved_se
     std::vector<ManifestEntry> entries;
     for (const FoundFile& file : shared.folder->list(damaged))
       entries.push_back({file.head.rank, file.bytes, file.hash});
-    // Rank 1's file of another run, which that run's own folder says was complete.
+    // Rank 1's file of another run, whose manifest says that it was complete.
     const std::string theirs = shared.folder->file_path(5, 1, kSaved);
     Part part(1, kSaved);
     part.fill(1, 6);
@@ -426,7 +426,8 @@ TEST_CASE("a file that the manifest does not name is another save's", "[saved_se
   barrier(comm);
 }
 
-TEST_CASE("a part that the set has not, or not so long, is an error of data", "[saved_set]") {
+TEST_CASE("a part that the set does not have, or has with another length, is a data error",
+          "[saved_set]") {
   comm::Communicator comm(test::session(), 30);
   const Shared shared(comm);
   constexpr int kSaved = 5;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that one process plays in turn average to the bits of as many ranks, for every
-// compressor, step after step, with what is remembered between them.
+// Simulated workers of one process average to the same bits as that many ranks, for every
+// compressor, over several steps, including all memory.
 
 #include "train/simulated_averaging.hpp"
 
@@ -27,7 +27,7 @@ namespace {
 constexpr StepId kSteps = 10;  // past the second one whose variance is measured, the ninth
 constexpr std::size_t kCount = 8410;
 
-/// Matrices, a kernel and short vectors, which travel raw.
+/// Matrices, a kernel and short vectors, which are sent raw.
 Layout test_layout() {
   return {{"a", {64, 60}, 0, 3840},
           {"b", {60}, 3840, 60},
@@ -36,7 +36,7 @@ Layout test_layout() {
           {"e", {1}, 8409, 1}};
 }
 
-/// Sizes differ from rank to rank, so that no order of additions is like another.
+/// Sizes differ between ranks, so that every order of additions gives other bits.
 std::vector<float> gradient_of(Rank rank, StepId step) {
   auto values = test::gaussian(
       kCount, {.run_seed = 9, .step = step, .rank = static_cast<std::uint32_t>(rank)});
@@ -46,7 +46,7 @@ std::vector<float> gradient_of(Rank rank, StepId step) {
 
 using MakeMemory = std::function<std::unique_ptr<GradientMemory>()>;
 
-/// What a run with this compressor remembers by default.
+/// The default error feedback of this compressor.
 MakeMemory memory_for(const codec::Compressor& compressor, int ranks) {
   if (compressor.id() == codec::CodecId::dgc)
     return [ranks] { return make_dgc_memory(kCount, {.clip_norm = 50, .ranks = ranks}); };
@@ -149,19 +149,19 @@ void compare(comm::Communicator& comm, const codec::Compressor& compressor, bool
 
 }  // namespace
 
-TEST_CASE("workers average to the bits of as many ranks, with every compressor",
+TEST_CASE("workers average to the bits of that many ranks, with every compressor",
           "[averaging-in-turn]") {
   comm::Communicator comm(test::session(), 30);
   for (const test::Decoder& decoder : test::decoder_table(512)) {
-    if (decoder.name == "powersgd") continue;  // has a collective of its own
+    if (decoder.name == "powersgd") continue;  // has its own collective
     INFO(decoder.name);
     compare(comm, *decoder.compressor, false, memory_for(*decoder.compressor, comm.size()));
   }
 }
 
-TEST_CASE("workers remember what ranks remember", "[averaging-in-turn]") {
+TEST_CASE("workers have the same memory as ranks", "[averaging-in-turn]") {
   comm::Communicator comm(test::session(), 30);
-  // A scale that is agreed on first, runs whose length is known, and entropy codes.
+  // A shared scale, runs of known length, and entropy codes.
   const auto table = test::decoder_table(512);
   for (const std::string name : {"terngrad", "qsgd-4-fixed", "e-elastiquant-4-auto"}) {
     INFO(name);

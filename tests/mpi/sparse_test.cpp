@@ -38,7 +38,7 @@ Layout one_tensor(std::size_t count) {
   return {{"weight", {256, static_cast<std::int64_t>(count / 256)}, 0, count}};
 }
 
-/// Drawn once: drawing takes longer than what is tested.
+/// Drawn once, because drawing takes longer than the test itself.
 const std::vector<float>& gradient_of(Rank rank, std::size_t count, StepId step = 0) {
   static std::map<std::tuple<Rank, std::size_t, StepId>, std::vector<float>> drawn;
   auto& gradient = drawn[{rank, count, step}];
@@ -131,7 +131,7 @@ TEST_CASE("without feedback the sparse mean is the allgather's, bit for bit", "[
   }
 }
 
-TEST_CASE("a sparse mean has the same bits on every rank whatever the buckets", "[sparse]") {
+TEST_CASE("a sparse mean has the same bits on every rank, for any buckets", "[sparse]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const std::size_t count = total_count(layout);
@@ -157,20 +157,20 @@ TEST_CASE("a sparse mean has the same bits on every rank whatever the buckets", 
       INFO(name << " " << bits);
       CHECK(hashes[0] == hashes[2]);
       CHECK(hashes[0] == hashes[4]);
-      // A checkpoint may go on with other buckets.
+      // A run may continue from a checkpoint with other buckets.
       CHECK(hashes[1] == hashes[3]);
       CHECK(hashes[1] == hashes[5]);
     }
   }
 }
 
-TEST_CASE("what owners hold back comes later and nothing is lost", "[sparse]") {
+TEST_CASE("values that owners keep are sent later, and nothing is lost", "[sparse]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
   const std::size_t count = total_count(layout);
   for (const int bits : {16, 32}) {
     for (const auto& [name, make] : sparse_compressors(0.02, bits)) {
-      if (name == "fixed threshold") continue;  // knows no density, so nothing flushes it
+      if (name == "fixed threshold") continue;  // has no density, so it cannot be flushed
       const auto compressor = make();
       const auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = 20000});
       const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
@@ -180,7 +180,7 @@ TEST_CASE("what owners hold back comes later and nothing is lost", "[sparse]") {
       constexpr float kLittle = 0x1p-20f;  // threshold sends no zeros
       std::vector<float> output;
       for (StepId step = 0; step < kSteps + kFlushes; ++step) {
-        const bool flush = step >= kSteps;  // everything that waits is sent
+        const bool flush = step >= kSteps;  // all remaining values are sent
         const auto gradient_in = [&](Rank rank) {
           return flush ? std::vector<float>(count, kLittle) : gradient_of(rank, count, step);
         };
@@ -195,7 +195,7 @@ TEST_CASE("what owners hold back comes later and nothing is lost", "[sparse]") {
       double worst = 0;
       for (std::size_t i = 0; i < count; ++i) worst = std::max(worst, std::abs(sum[i] - exact[i]));
       INFO(name << " " << bits);
-      // Float rounding of sums below 6 * 5; each flush of halves leaves 2^-11 of what waited.
+      // Float rounding of sums below 6 * 5; each flush of halves leaves 2^-11 of the values.
       CHECK(worst < 1e-4);
       double left = 0;
       for (const float value : test::state_of(*collective))
@@ -221,7 +221,7 @@ TEST_CASE("owners send back about as many values as a rank sent", "[sparse]") {
   }
 }
 
-TEST_CASE("sparse traffic stays below 3.5 words for each survivor", "[sparse]") {
+TEST_CASE("sparse traffic stays below 3.5 words per survivor", "[sparse]") {
   comm::Communicator comm(test::session(), 30);
   constexpr std::size_t kCount = 1 << 18;
   const Layout layout = one_tensor(kCount);
@@ -229,7 +229,8 @@ TEST_CASE("sparse traffic stays below 3.5 words for each survivor", "[sparse]") 
   for (const double density : {0.001, 0.01, 0.1}) {
     const auto compressor = codec::make_compressor("topk", {.density = density});
     const auto plan = pipeline::plan_buckets(layout, *compressor, {});
-    for (const double common : {0.0, 0.9}) {  // share of the gradient that all ranks have
+    for (const double common : {0.0, 0.9}) {  // fraction of the gradient that is common to all
+                                              // ranks
       for (const bool clustered : {false, true}) {
         const auto collective = make_sparse(comm, *compressor, plan, {.reducer_feedback = true});
         Averager averager(comm, *collective, plan, kCount);
@@ -240,7 +241,7 @@ TEST_CASE("sparse traffic stays below 3.5 words for each survivor", "[sparse]") 
           const auto& shared = gradient_of(99, kCount, step);
           for (std::size_t i = 0; i < kCount; ++i) {
             gradient[i] = static_cast<float>(common * shared[i] + (1 - common) * gradient[i]);
-            // All survivors in an eighth of the tensor, at every third place.
+            // All survivors in an eighth of the tensor, at every third index.
             if (clustered && (i > kCount / 8 || i % 3 != 0)) gradient[i] *= 1e-3f;
           }
           (void)averager.mean(std::move(gradient), step);
@@ -255,7 +256,7 @@ TEST_CASE("sparse traffic stays below 3.5 words for each survivor", "[sparse]") 
         INFO("density " << density << " common " << common << " clustered " << clustered);
         CHECK(sent < 3.5);
         CHECK(received < 3.5);
-        // Every value must travel, 4 bytes each way.
+        // Every value is sent, 4 bytes in each direction.
         CHECK(sent >= 2 * (n - 1) / n * 0.8);
       }
     }
@@ -281,7 +282,7 @@ TEST_CASE("sparse bytes equal the cost formula", "[sparse]") {
   CHECK(test::payload_between(before, now).received == 2 * message * (n - 1));
   CHECK(result.traffic.encoded_bytes == message * n);
   CHECK(result.traffic.encoded_values == count);
-  // Nothing was left out, so this is the mean.
+  // No value was left out, so this is the mean.
   double worst = 0;
   for (std::size_t i = 0; i < count; ++i) values[i] *= static_cast<float>(n);
   for (Rank r = 0; r < comm.size(); ++r) {
@@ -323,7 +324,7 @@ TEST_CASE("the contribution is a rank's own survivors", "[sparse]") {
       if (name == "topk" || name == "dgc" || name == "randomk") {
         CHECK(survivors == static_cast<std::size_t>(0.05 * static_cast<double>(layout[s].count)));
       }
-      // Others stay as they were: an entry is zero or untouched, and both calls name the same.
+      // Others do not change: an entry is zero or unchanged, and both calls name the same.
       for (std::size_t i = layout[s].offset; i < layout[s].offset + layout[s].count; ++i) {
         if (error[i] != 0 && error[i] != exact[i]) FAIL_CHECK("value " << i << " was changed");
         if (name != "randomk" && error[i] != masked[i]) FAIL_CHECK("value " << i << " differs");
@@ -375,7 +376,7 @@ struct Training {
   std::size_t allocations = 0;  // in the second half of the steps
 };
 
-/// Through the engine; slices become ready in an order of each rank's own.
+/// Through the engine; slices become ready in a different order on each rank.
 Training run_steps(comm::Communicator& comm, const codec::Compressor& compressor, bool overlap,
                    std::size_t bucket_bytes, StepId steps) {
   const Layout layout = test_layout();

@@ -18,11 +18,11 @@ using test::Blobs;
 
 namespace {
 
-/// Looks at every second step and copies slices as they come.
+/// Copies the slices of every second step when they are ready.
 struct Observer final : train::GradientObserver {
   test::ToyReplica* replica = nullptr;
   std::vector<train::ObservedStep> steps;
-  std::vector<std::size_t> slices;  // of the last step that was looked at
+  std::vector<std::size_t> slices;  // of the last copied step
   std::vector<float> gradient;
   int finished = 0;
 
@@ -134,11 +134,11 @@ TEST_CASE("overlap changes no parameter", "[trainer]") {
   CHECK(plain.parameters == overlapped.parameters);
 }
 
-TEST_CASE("n ranks with batch b take the steps of one rank with the mean of their gradients",
+TEST_CASE("n ranks with batch b take the same steps as one rank with the mean of their gradients",
           "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
-  // One full-batch step: the union of the shards is the whole set, whatever the rank count.
+  // One full-batch step: the union of the shards is the whole set for any number of ranks.
   train::Plan plan = two_epochs();
   plan.total_steps = 1;
   const Result result =
@@ -158,7 +158,7 @@ TEST_CASE("n ranks with batch b take the steps of one rank with the mean of thei
   }
 }
 
-TEST_CASE("an observer sees each rank's own gradient, which nobody has averaged yet", "[trainer]") {
+TEST_CASE("an observer gets each rank's own gradient before averaging", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
   train::Plan plan = two_epochs();
@@ -168,7 +168,7 @@ TEST_CASE("an observer sees each rank's own gradient, which nobody has averaged 
   CHECK(observer.finished == 1);
   std::ranges::sort(observer.slices);
   CHECK(observer.slices == std::vector<std::size_t>{0, 1});
-  // Their mean moved what all ranks began with.
+  // Their mean was applied to the initial parameters.
   test::ToyReplica initial(12, 2, 1);
   const std::vector<float> own = observer.gradient;
   comm.allreduce_sum(observer.gradient);
@@ -183,7 +183,7 @@ TEST_CASE("an observer sees each rank's own gradient, which nobody has averaged 
   CHECK((first == own) == (comm.rank() == 0));  // shards differ
 }
 
-TEST_CASE("an observer is asked in every step and called in those it wants", "[trainer]") {
+TEST_CASE("an observer is asked in every step and called in the steps that it wants", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
   Observer observer;
@@ -199,7 +199,7 @@ TEST_CASE("an observer is asked in every step and called in those it wants", "[t
   CHECK(observer.slices.empty());  // the last step has an even number
 }
 
-TEST_CASE("rank 0 tells how far an evaluation has come", "[trainer]") {
+TEST_CASE("rank 0 reports the progress of an evaluation", "[trainer]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
   const Result result = run_toy(comm, *none, true, 10, two_epochs());

@@ -20,7 +20,7 @@ using namespace eqt::collective;
 
 namespace {
 
-/// A compressed matrix and a vector that travels as float32.
+/// A compressed matrix and a vector that is sent as float32.
 Layout layout_of(std::size_t count) {
   return {{"weight", {2, static_cast<std::int64_t>(count / 2)}, 0, count}, {"bias", {4}, count, 4}};
 }
@@ -30,7 +30,8 @@ float ballot(std::size_t c, Rank rank) { return c >> rank & 1 ? -0.25f : 3.0f; }
 
 constexpr StepId kSteps = 20;
 
-/// signSGD's vote on the momentum (0.9) of `count` compressed values and 4 that travel as float32.
+/// signSGD's vote on the momentum (0.9) of `count` compressed values and 4 that are sent as
+/// float32.
 class Signum {
  public:
   explicit Signum(std::size_t count)
@@ -38,9 +39,9 @@ class Signum {
         collective_(make_allgather(comm_, *compressor_, plan_)),
         memory_(make_signum_memory(count + 4, 0.9f)) {}
 
-  /// What a step makes of a gradient of 10s in step 0 and of -1s in all others. The momentum is
-  /// 0.1 * 10 = 1 after the first one and then 2 * 0.9^t - 1, which turns after t = 7 steps:
-  /// 0.9^6 > 1/2 > 0.9^7.
+  /// The votes for a gradient of 10s in step 0 and of -1s in all others. The momentum is 0.1 * 10 =
+  /// 1 after the first one and then 2 * 0.9^t - 1, which turns after t = 7 steps: 0.9^6 > 1/2 >
+  /// 0.9^7.
   std::vector<float> mean(StepId step, std::size_t size) {
     std::vector<float> values(size, step == 0 ? 10.0f : -1.0f);
     for (const FusionBucket& bucket : plan_) {
@@ -86,7 +87,7 @@ TEST_CASE("the allgather's mean of signs is the majority, ties positive", "[vote
     wrong += values[c] != (2 * against > comm.size() ? -1.0f : 1.0f);
   }
   CHECK(wrong == 0);
-  // Segments that travel raw: their mean's sign, however small it is.
+  // Segments that are sent raw: the sign of their mean, however small it is.
   CHECK(std::vector<float>(values.begin() + kCount, values.end()) ==
         std::vector<float>{-1, 1, 1, 1});
 }
@@ -101,7 +102,7 @@ TEST_CASE("Signum votes on each rank's own momentum", "[vote]") {
   }
 }
 
-TEST_CASE("Signum moves every value by rate (sign + decay x), raw ones too", "[vote]") {
+TEST_CASE("Signum changes every value by rate (sign + decay x), also raw ones", "[vote]") {
   constexpr std::size_t kCount = 64;
   Signum signum(kCount);
   // Bernstein et al. 2018, algorithm 2 (Signum): x <- x - rate (sign(m) + decay x); the decay is in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to a process: run in a child, so that the test survives it.
+// Runs code in a child process, so that the test survives if it crashes or exits.
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct ChildEnd {
   std::string said;  // on stderr
 };
 
-/// Runs `work` in a child, which leaves with 0 if it returns. No thread may run yet.
+/// Runs `work` in a child, which exits with 0 if it returns. No other thread may run.
 inline ChildEnd run_child(const std::function<void()>& work) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) std::abort();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of level codes with every kind of histogram, for tests of the entropy codings.
+// Level codes with every kind of histogram, for tests of the entropy codings.
 
 #pragma once
 
@@ -55,7 +55,7 @@ inline std::vector<NamedCodes> code_cases(std::size_t count, unsigned top) {
           {"very sparse", geometric(0.001)}};
 }
 
-/// Bits per bucket that no code of indices and signs can beat, for the bucket's own frequencies.
+/// Lower bound of the bits of a bucket, for the bucket's own frequencies.
 inline double entropy_of(const std::vector<codec::LevelCode>& codes) {
   std::vector<double> counts(128);
   for (const codec::LevelCode code : codes) ++counts[code & 0x7Fu];

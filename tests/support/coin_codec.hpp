@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compressor whose error is known exactly, for laws about errors that add up.
+// A compressor whose error is known exactly, for tests of accumulated errors.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace eqt::test {
 
-/// Every value becomes 3/2 or 1/2 of itself, by a coin of its own: unbiased, and
-/// E|decoded - v|^2 = |v|^2 / 4 for every v.
+/// Every value becomes 3/2 or 1/2 of itself with equal probability: unbiased, and E|decoded - v|^2
+/// = |v|^2 / 4 for every v.
 class CoinCodec final : public codec::Compressor {
  public:
   static constexpr double kVariance = 0.25;

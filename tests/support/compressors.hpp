@@ -10,7 +10,7 @@
 
 namespace eqt::test {
 
-/// As configs make it that say no more than `options`: the rest is the compressor's own.
+/// As from a config with only these options; all others have the compressor's defaults.
 inline std::unique_ptr<codec::Compressor> made_by_default(const codec::CompressorRow& row,
                                                           codec::CompressorOptions options = {}) {
   if (row.choose_defaults != nullptr) row.choose_defaults(options);

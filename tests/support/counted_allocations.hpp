@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what C++ code allocates, and keeps the largest; MPI's C code uses malloc and is not
-// counted. For one source file of a test program: it replaces the global operators.
+// Counts allocations of C++ code and remembers the largest; MPI's C code uses malloc and is not
+// counted. Include it in one source file of a test program, because it replaces the global
+// operators.
 
 #pragma once
 
@@ -27,7 +28,7 @@ void* operator new(std::size_t bytes) {
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-// AddressSanitizer's own would not come from the one above.
+// Otherwise AddressSanitizer's operator would be used with the one above.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   eqt::test::note_allocation(bytes);
   return std::malloc(bytes);

@@ -57,7 +57,7 @@ inline GossipScheme scheme_named(const std::string& name) {
 
 using NamedCompressor = std::pair<std::string, std::unique_ptr<codec::Compressor>>;
 
-/// All of them, as configured by default but for densities that suit small tensors.
+/// All of them with default options, except for densities for small tensors.
 inline std::vector<NamedCompressor> all_compressors() {
   std::vector<NamedCompressor> all;
   for (const Entry<codec::CompressorRow> row : codec::CompressorRow::all())
@@ -65,7 +65,7 @@ inline std::vector<NamedCompressor> all_compressors() {
   return all;
 }
 
-/// r -> r + 1, and 0 -> 2 beside: out-degrees differ, so rows do not sum to 1.
+/// r -> r + 1, and 0 -> 2: out-degrees differ, so rows do not sum to 1.
 inline std::unique_ptr<topology::Topology> ring_with_chord(int ranks) {
   topology::Graph graph{.ranks = ranks, .directed = true};
   for (int r = 0; r < ranks; ++r) graph.edges.push_back({r, (r + 1) % ranks});
@@ -97,7 +97,7 @@ inline std::vector<NamedTopology> all_topologies(int ranks) {
   return all;
 }
 
-/// Whether the algorithm may run there.
+/// True if the algorithm can use the topology.
 inline bool fits(const GossipScheme& scheme, const NamedTopology& topology) {
   if (!topology.doubly_stochastic && !scheme.push_sum) return false;
   if (scheme.mixing == Mixing::choco) return topology.made->is_static();
@@ -107,7 +107,7 @@ inline bool fits(const GossipScheme& scheme, const NamedTopology& topology) {
          topology::smallest_eigenvalue(first) > -1.0 / 3;
 }
 
-/// Two matrices and a vector that always travels raw.
+/// Two matrices and a vector that is always sent raw.
 inline Layout gossip_layout() { return layout_of({{16, 20}, {30}, {25, 10}}); }
 inline constexpr std::size_t kGossipSkip = 64;
 /// A bucket for each tensor.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every gossip algorithm once more, for all ranks in one process: dense matrices, double, the
-// papers' equations line by line. Compressors are the real ones, with the keys that ranks use, so
-// that lossy messages are the same messages.
+// A second implementation of every gossip algorithm, for all ranks in one process: dense matrices,
+// double precision, the papers' equations line by line. Compressors are the real ones with the keys
+// of the ranks, so that lossy messages are the same.
 
 #pragma once
 
@@ -30,7 +30,7 @@ struct GossipScheme {
   double weight_decay = 0;
 };
 
-/// What compression and the consensus step are.
+/// Compression and consensus step.
 struct GossipSettings {
   std::uint64_t seed = 1;
   double gamma = 1;
@@ -66,7 +66,7 @@ class GossipOracle {
 
   /// The models z, by node.
   const Vectors& models() const { return z_; }
-  /// Replaces its models by others.
+  /// Replaces the models.
   void set_models(const Vectors& models) { x_ = z_ = models; }
   const std::vector<double>& weights() const { return w_; }
 
@@ -104,7 +104,7 @@ class GossipOracle {
     learn();
   }
 
-  /// What a mixing of one buffer remembers: CHOCO's public copies, DeepSqueeze's errors.
+  /// The memory of mixing one buffer: CHOCO's public copies, DeepSqueeze's errors.
   struct Memory {
     Vectors copies, errors;
   };
@@ -115,7 +115,7 @@ class GossipOracle {
     return topology_.at(round()).weight(static_cast<Rank>(to), static_cast<Rank>(from));
   }
 
-  /// What x -= rate * d is made with.
+  /// The direction d of x -= rate * d.
   Vectors direction(const Vectors& g, double rate) {
     Vectors d = g;
     const double beta = scheme_.momentum;
@@ -156,7 +156,7 @@ class GossipOracle {
         m_[i][k] = mu * m_[i][k] + (1 - mu) * (round_start_[i][k] - z_[i][k]) / round_rates_;
   }
 
-  /// x += gamma (W q - q), whatever q is.
+  /// x += gamma (W q - q), for any q.
   void approach(Vectors& x, const Vectors& q) const {
     for (std::size_t i = 0; i < n_; ++i) {
       std::vector<double> mixed(x[i].size());
@@ -200,7 +200,7 @@ class GossipOracle {
     w_ = next;
   }
 
-  /// What the neighbours decode of v in a part of the round: tensor by tensor.
+  /// The decoded message of v in a part of the round, tensor by tensor.
   std::vector<double> message(std::size_t node, std::uint64_t part,
                               const std::vector<double>& v) const {
     std::vector<float> values(v.begin(), v.end());

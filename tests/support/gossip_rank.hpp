@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that gossips through the real synchronizer and engine, for tests that watch its model.
+// A rank that gossips through the real synchronizer and engine, for tests of its model.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace eqt::test {
 
-/// What may change how a step runs.
+/// Options of a step.
 struct GossipSetup {
   pipeline::PlanOptions plan = {};
   bool overlap = false;
@@ -97,7 +97,7 @@ class GossipRank {
   double weight() const { return push_sum_ ? push_sum_->weight() : 1; }
   std::span<const double> weights() const { return push_sum_->weights(); }
 
-  /// Says that all ranks hold the same parameters now, before the first step.
+  /// Declares, before the first step, that all ranks have the same parameters.
   void start() { synchronizer_->start(); }
 
   /// @param gradient (model, out)

@@ -11,7 +11,7 @@
 namespace eqt::test {
 namespace {
 
-/// Runs decode(sum) twice on zeros and checks what comes out.
+/// Runs decode(sum) twice on zeros and checks the results.
 template <typename Decode>
 DecodeReport check_decoding(bool finite, std::size_t count, Decode decode) {
   std::vector<float> first(count, 0.0f), second(count, 0.0f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a decoder must do with bytes that no encoder made, and the check that it does.
+// Checks decoders with bytes that no encoder made.
 
 #pragma once
 
@@ -23,11 +23,11 @@ struct DecodeReport {
   std::string reason;
 };
 
-/// Decodes `payload`, as one of `count` values, from memory that ends where it ends.
+/// Decodes `payload`, as one of `count` values, from memory of exactly its length.
 DecodeReport try_payload(const Decoder& decoder, std::span<const std::byte> payload,
                          std::size_t count, Workspace& workspace);
 
-/// The message that hostile frames pretend to be: compressed segments and a raw one between them.
+/// The segments of hostile frames: compressed ones and a raw one between them.
 const std::vector<codec::Segment>& hostile_segments();
 inline constexpr std::size_t kHostileValues = 115;
 inline constexpr StepId kHostileStep = 7;
@@ -35,7 +35,7 @@ inline constexpr StepId kHostileStep = 7;
 /// A valid frame of hostile_segments().
 std::vector<std::byte> frame_of(const Decoder& decoder, std::span<const float> values);
 
-/// Decodes `frame` as such a message, and DGC's masking of it where the codec has one.
+/// Decodes `frame` as such a message, and tests DGC's masking if the codec has it.
 DecodeReport try_frame(const Decoder& decoder, std::span<const std::byte> frame,
                        Workspace& workspace);
 

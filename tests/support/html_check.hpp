@@ -10,7 +10,7 @@
 
 namespace eqt::test {
 
-/// The first tag that closes nothing or is never closed; empty: tags are balanced.
+/// The first tag that is not balanced; empty if all are.
 inline std::string unbalanced_tag(std::string_view html) {
   const std::set<std::string, std::less<>> voids = {"meta", "!DOCTYPE", "br", "hr", "img", "link"};
   std::vector<std::string> open;
@@ -39,7 +39,7 @@ inline std::size_t count_of(std::string_view text, std::string_view part) {
   return count;
 }
 
-/// An id that two elements have; empty: each is unique.
+/// An id that two elements have; empty if all are unique.
 inline std::string repeated_id(std::string_view html) {
   std::set<std::string> seen;
   for (std::size_t at = 0; (at = html.find('<', at)) != std::string_view::npos;) {

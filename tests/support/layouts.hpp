@@ -29,7 +29,7 @@ inline Layout layout_of(const Shapes& shapes) {
   return layout;
 }
 
-/// Differs where any bit does.
+/// Differs if any bit differs.
 inline std::uint64_t hash_of(std::span<const float> values) {
   std::uint64_t hash = 0;
   for (const float v : values) {

@@ -27,7 +27,7 @@ struct LevelCase {
   OracleCodec oracle;
 };
 
-/// All four codecs, with every bit width and both norms and families somewhere.
+/// All four codecs; every bit width, norm and family occurs.
 inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t bucket_size) {
   using codec::LevelFamily;
   using codec::Norm;
@@ -94,7 +94,7 @@ struct NamedValues {
   std::vector<float> values;
 };
 
-/// Finite values that are awkward for a norm or a quotient.
+/// Finite values that are critical for a norm or a quotient.
 inline std::vector<NamedValues> special_values(std::size_t count) {
   using Limits = std::numeric_limits<float>;
   const auto filled = [&](auto f) {

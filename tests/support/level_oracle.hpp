@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The level codecs' rounding and fixed coding, value by value and bit by bit: what FORMAT.md says,
-// without a thought for speed. `word` are 32 random bits, so tests can inject their own.
+// The level codecs' rounding and fixed coding as in FORMAT.md, value by value and bit by bit.
+// `word` are 32 random bits, so tests can inject their own.
 
 #pragma once
 
@@ -62,7 +62,7 @@ inline std::uint32_t oracle_line(const codec::Levels& levels, float r, int fract
   const double low = static_cast<float>(levels[j]), high = static_cast<float>(levels[j + 1]);
   auto slope = static_cast<float>(1 / (high - low));
   auto offset = static_cast<float>(static_cast<double>(j) - low / (high - low));
-  if (j == n - 1) {  // so few bits that n - slope is exact
+  if (j == n - 1) {  // rounded until n - slope is exact
     const float largest = std::fmax(slope, static_cast<float>(n));
     const float unit = std::ldexp(1.0f, std::ilogb(largest) + 1 - 24);
     slope = std::nearbyint(slope / unit) * unit;
@@ -124,7 +124,7 @@ inline std::vector<unsigned> oracle_indices(std::span<const float> bucket, float
   return indices;
 }
 
-/// Where fixed coding puts bit k of code i of a bucket [bits from its start].
+/// The position of bit k of code i in fixed coding [bits from the bucket's start].
 inline std::size_t oracle_bit(std::size_t i, int k, int bits, std::size_t count) {
   const auto b = static_cast<std::size_t>(bits), bit = static_cast<std::size_t>(k);
   const std::size_t rows = 32 % b == 0 ? 32 / b : 32, block = 16 * rows;

@@ -17,7 +17,7 @@ namespace {
 using namespace codec;
 using nlohmann::json;
 
-// The files carry 12 digits; shorter columns say so.
+// The files have 12 digits, except for columns with a smaller constant below.
 void require_near(double found, double expected, double relative = 1e-9) {
   REQUIRE(found == Approx(expected).epsilon(relative).margin(1e-11));
 }
@@ -236,7 +236,7 @@ void check_monte_carlo(const json& vectors) {
     const double exact = exact_variance(levels, v, norm);
     require_near(exact, row.at("exact_var_ratio").get<double>(), 1e-5);
     require_near(expected_nonzeros(levels, v, norm), row.at("exact_nonzeros").get<double>(), 1e-5);
-    // 40 or more quantisations of at least 512 values lie this close.
+    // 40 or more quantisations of at least 512 values are this close.
     REQUIRE(row.at("mc_var_ratio").get<double>() == Approx(exact).epsilon(0.1).margin(1e-6));
     ++exact_rows;
   }
@@ -254,8 +254,8 @@ void check_elasticity_sweep(const json& vectors) {
     require_near(levels[1], row.at("l1").get<double>(), kDigits);
     require_near(worst_case_variance(levels, d, norm), row.at("worst_case").get<double>(), kDigits);
     // The row is one Gaussian vector of d values; the model is the average over all of them, so
-    // they agree up to the sampling error of d values. Under the maximum norm the scale itself is
-    // an extreme value and the model only a guide.
+    // they agree up to the sampling error of d values. Under the maximum norm the scale is an
+    // extreme value, and the model is only approximate.
     if (norm == Norm::max) continue;
     const double sampling = 5 / std::sqrt(static_cast<double>(d));
     const GaussianCost cost = gaussian_cost(levels, d, norm);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of level tables, variances, rounding and Elias codes against a JSON file of numbers that
-// were computed elsewhere: the committed excerpt, or the whole reference.
+// Checks of level tables, variances, rounding and Elias codes against a JSON file of independently
+// computed numbers: the committed excerpt, or the whole reference.
 
 #pragma once
 

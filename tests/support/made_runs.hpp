@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs as a report has read them, with figures that a test knows.
+// Runs as read by a report, with known figures.
 
 #pragma once
 

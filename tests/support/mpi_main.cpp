@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runner of MPI tests. A failed assertion on any rank aborts the world with a word, because the
-// other ranks may wait in a collective.
+// The runner of MPI tests. A failed assertion on any rank is printed and aborts the job, because
+// the other ranks may wait in a collective.
 
 #include <mpi.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MPI library that admits calls from one thread only, whatever it could do. For LD_PRELOAD.
+// Makes MPI report that it allows calls from one thread only. For LD_PRELOAD.
 #include <mpi.h>
 
 extern "C" int MPI_Init_thread(int* argc, char*** argv, int /*required*/, int* provided) {

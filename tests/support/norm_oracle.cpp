@@ -10,7 +10,7 @@ namespace {
 constexpr double kEpsilon = 1e-5;
 constexpr std::size_t kChunks = 16;
 
-using Set = std::vector<std::size_t>;  // of elements that share statistics, in the order they count
+using Set = std::vector<std::size_t>;  // of elements that share statistics, in order
 
 std::vector<Set> channels_of_batch(const NormShape& s) {
   std::vector<Set> sets(s.c);
@@ -25,7 +25,7 @@ std::vector<Set> groups_of_samples(const NormShape& s) {
   return sets;
 }
 
-/// What differences from the mean, or activations, are multiplied by; and its derivative.
+/// The factor of differences from the mean, or of activations, and its derivative.
 struct Scale {
   double mean = 0;
   double inverse = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network and a test set whose evaluation is a sum that can be done on paper.
+// A network and a test set whose evaluation can be computed by hand.
 
 #pragma once
 

@@ -10,13 +10,13 @@
 
 namespace eqt::test {
 
-/// Makes the compressor anew, so that it can be wrapped.
+/// Makes another instance, so that it can be wrapped.
 using MakeCodec = std::unique_ptr<codec::Compressor> (*)(std::size_t bucket);
 
 struct ParallelCase {
   const char* name;
   MakeCodec make;
-  bool knows_prefix;  // decodes in parallel, too
+  bool knows_prefix;  // also decodes in parallel
 };
 
 /// Every codec whose payloads concatenate, and every way in which levels are packed.
@@ -79,8 +79,8 @@ inline const std::vector<ParallelCase>& parallel_cases() {
   return cases;
 }
 
-/// Buckets of every kind one after the other: usual values, zeros, values whose L2 norm is infinite
-/// (raw), subnormal ones; only usual ones and zeros for fp16, whose range is small.
+/// Buckets of every kind in sequence: usual values, zeros, values whose L2 norm is infinite (raw),
+/// subnormal ones; only usual ones and zeros for fp16, whose range is small.
 inline std::vector<float> values_for(const ParallelCase& parallel, std::size_t count,
                                      std::size_t bucket, std::uint64_t seed = 1) {
   std::vector<float> values = portable_values(count, seed);

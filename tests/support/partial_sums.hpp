@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring and recursive doubling for their tests: which rank adds what in which order.
+// The documented order of additions in ring and recursive doubling, for their tests.
 
 #pragma once
 
@@ -35,8 +35,8 @@ inline Layout one_tensor(std::size_t segments) {
   return {{"weight", {8192, static_cast<std::int64_t>(segments)}, 0, 8192 * segments}};
 }
 
-/// The ranks of a recursive doubling by the places that they take, each place's extra rank (or -1)
-/// after it: for n = 2^T + x, the first x places have one.
+/// The ranks of a recursive doubling by position, each followed by its extra rank, or -1: for n =
+/// 2^T + x, the first x positions have one.
 struct Places {
   explicit Places(int ranks) {
     while (2 << rounds <= ranks) ++rounds;

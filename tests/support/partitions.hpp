@@ -31,7 +31,7 @@ inline std::vector<int> cifar10_labels() {
   return shuffled_labels(std::vector<std::size_t>(10, 5000), 77);
 }
 
-/// No sample is used twice, and shards and leftovers are the whole set.
+/// No sample is used twice, and shards and leftover samples are the whole set.
 inline void require_no_sample_twice(const PartitionPlan& plan, std::size_t samples, int ranks) {
   REQUIRE(plan.shards.size() == static_cast<std::size_t>(ranks));
   std::vector<int> uses(samples, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counted bytes of messages without their checksums, as the cost formulas have them.
+// Counted bytes of messages without checksums, as in the cost formulas.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sink that keeps what it is given.
+// A sink that keeps all records.
 
 #pragma once
 

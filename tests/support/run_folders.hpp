@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run folders as a program writes them, with figures that a test knows.
+// Run folders as the program writes them, with known figures.
 
 #pragma once
 
@@ -96,7 +96,7 @@ inline nlohmann::json summary_of(const MadeRun& made) {
   return summary;
 }
 
-/// Writes the folder, which need not be there.
+/// Writes the folder, which may not exist yet.
 inline void make_run(const std::filesystem::path& folder, const MadeRun& made) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json") << config_of(made).dump(2) << "\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a part gives to a visitor that saves it.
+// The state that a part gives to a saving visitor.
 
 #pragma once
 
@@ -42,7 +42,7 @@ class StateSpans final : public StateVisitor {
   void leave() override {}
 };
 
-/// A visit that restores; a test says what.
+/// A visit that restores values of a test.
 class StateSource : public StateVisitor {
  public:
   void values(std::string_view, std::span<float>, Across) override {}
@@ -55,7 +55,7 @@ class StateSource : public StateVisitor {
   void leave() override {}
 };
 
-/// All float values of a part, in the order in which it shows them.
+/// All float values of a part, in the order of its visit.
 template <typename Part, typename... Arguments>
 std::vector<std::span<float>> spans_of(Part& part, Arguments... arguments) {
   StateSpans spans;
@@ -63,7 +63,7 @@ std::vector<std::span<float>> spans_of(Part& part, Arguments... arguments) {
   return spans.floats;
 }
 
-/// The values of a part that shows one buffer or none.
+/// The values of a part with at most one buffer.
 template <typename Part, typename... Arguments>
 std::span<float> state_of(Part& part, Arguments... arguments) {
   const auto spans = spans_of(part, arguments...);

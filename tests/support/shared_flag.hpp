@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One word that all ranks of a host see, whatever state their communicators are in.
+// A flag that all ranks of a host share, in any state of their communicators.
 
 #pragma once
 
@@ -30,7 +30,7 @@ class SharedFlag {
     ::close(file);
     EQT_CHECK(memory != MAP_FAILED, "a flag at {}", path);
     word_ = static_cast<Word*>(memory);
-    comm.allgather(std::uint64_t{0});  // all have it open
+    comm.allgather(std::uint64_t{0});  // all ranks have opened it
     if (comm.rank() == 0) unlink(path.c_str());
   }
   ~SharedFlag() { munmap(word_, sizeof(Word)); }

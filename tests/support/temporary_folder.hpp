@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that goes with its owner.
+// A folder that is removed with its object.
 
 #pragma once
 

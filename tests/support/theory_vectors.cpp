@@ -51,7 +51,7 @@ LevelScheme scheme_of(const std::string& name, std::size_t d) {
 
 void check_source(const json& row, const LevelScheme& scheme) {
   const bool equal = row.at("source") == "equal";
-  if (!equal && row.at("source") != "onehot") return;  // the others were drawn there
+  if (!equal && row.at("source") != "onehot") return;  // the others need random numbers
   std::vector<float> v(scheme.bucket_size, equal ? 1.0f : 0.0f);
   if (!equal) v[v.size() / 3] = 2.5f;
   const ExpectedBits bits = expected_bits(scheme, v);
@@ -100,12 +100,12 @@ void check_worst_vectors(const json& vectors) {
     if (entry.contains("achieved_ratio")) {
       const LevelScheme scheme{table_of(entry.at("levels")), d, Norm::max};
       const AdversarialVector v = adversarial_vector(scheme);
-      // Under the best sinh levels all cells are equally bad.
+      // Under the best sinh levels all cells have the same variance.
       if (entry.at("levels") != "sinh7_opt") require_near(v.body, entry.at("r"), 1e-9);
       require_near(v.ratio, entry.at("achieved_ratio"), 1e-9);
       require_near(level_bounds(scheme).worst_case, entry.at("worst_case"), 1e-9);
     } else {
-      // Printed with 8 digits there: these are uniform levels and powers of two.
+      // The file has 8 digits; these are uniform levels and powers of two.
       auto levels = entry.at("levels").get<codec::Levels>();
       if (levels.size() == 8 && levels[1] > 0.1) levels = codec::uniform_levels(7);
       const AdversarialVector v = adversarial_vector({levels, d, Norm::l2});
@@ -117,7 +117,7 @@ void check_worst_vectors(const json& vectors) {
   const LevelScheme scheme{codec::exponential_levels(counterexample.at("s").get<int>() + 1, 0.5),
                            counterexample.at("d"), Norm::l2};
   const AdversarialVector v = adversarial_vector(scheme);
-  // The vector found there need not be the worst one; the dual is above both.
+  // The file's vector need not be the worst one; the dual bound is above both.
   REQUIRE(v.ratio >= counterexample.at("exact_variance_ratio").get<double>() - 1e-9);
   REQUIRE(v.ratio <= counterexample.at("dual_worst_case").get<double>() + 1e-9);
   require_near(level_bounds(scheme).worst_case, counterexample.at("dual_worst_case"), 1e-9);
@@ -127,7 +127,7 @@ void check_block_lengths(const json& vectors, const std::vector<float>& v8) {
   for (const char* section : {"qsgd", "nuqsgd", "elastiquant_sinh", "elastiquant_mulaw"}) {
     for (const auto& [name, block] : vectors.at(section).items()) {
       INFO(section << ' ' << name);
-      // The levels have 12 digits there.
+      // The file's levels have 12 digits.
       const LevelScheme scheme{block.at("levels").get<codec::Levels>(), v8.size(),
                                block.at("norm_type") == "inf" ? Norm::max : Norm::l2};
       const ExpectedBits bits = expected_bits(scheme, v8);
@@ -158,7 +158,7 @@ void check_length_bounds(const json& vectors) {
     require_near(bounds.theorem2, row.at("alq_bound"), 1e-5);
     require_near(most_nonzeros(scheme, d), row.at("nonzero_bound"), 1e-5);
     require_near(bit_bounds(scheme, d).sparse, row.at("bound_sparse_rigorous"), 1e-5);
-    // ceil there, bit_width here: equal for 2^k levels, the only ones that codecs have.
+    // The file uses ceil, the code bit_width: equal for 2^k levels, which all codecs have.
     REQUIRE(32 + count * scheme.fixed_bits() == row.at("fixed_bits").get<double>());
     if (row.contains("qsgd_theorem_bits_o1_dropped"))
       require_near(PublishedBits::qsgd_sparse(scheme.count(), count),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of the theory room against a JSON file of numbers that were computed elsewhere: the
-// committed excerpt, or the whole reference.
+// Checks of the theory room against a JSON file of independently computed numbers: the committed
+// excerpt, or the whole reference.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace eqt::test {
 
 /// Table of worst cases, to 1e-6.
 void check_worst_case_rows(const nlohmann::json& vectors);
-/// The worst vectors reach the ratios that they reach there.
+/// The worst vectors reach the ratios of the file.
 void check_worst_vectors(const nlohmann::json& vectors);
 /// Expected lengths of W1 with its parts and of W2 for the vector v8.
 void check_block_lengths(const nlohmann::json& vectors, const std::vector<float>& v8);

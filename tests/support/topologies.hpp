@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Topologies for tests: each kind by name, and the sentence of one that must be refused.
+// Topologies for tests: each kind by name, and the message of one that must be refused.
 
 #pragma once
 
@@ -29,7 +29,7 @@ inline std::vector<topology::Options> named_options() {
   return all;
 }
 
-/// Whether the kind has a shape for this many ranks: lattices need two sides of at least 2.
+/// True if the kind exists for this many ranks: lattices need two sides of at least 2.
 inline bool exists(const topology::Options& options, int ranks) {
   if (options.kind != topology::GraphKind::torus && options.kind != topology::GraphKind::mesh)
     return true;
@@ -38,7 +38,7 @@ inline bool exists(const topology::Options& options, int ranks) {
   return ranks == 1;
 }
 
-/// The sentence of the usage error that `work` must throw.
+/// The message of the usage error that `work` must throw.
 template <typename Work>
 std::string refusal(Work&& work) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of torch.save by hand, for tests of what reads them.
+// Builds files of torch.save, for tests of their readers.
 
 #pragma once
 
@@ -52,7 +52,7 @@ inline std::string pickled(const PickledTensor& tensor) {
                         pickled_counts(tensor.strides), "\x89", hooks}) +
          "R";
 }
-/// @param items keys and values in turn
+/// @param items keys and values, alternating
 inline std::string pickled_dict(const std::vector<std::string>& items) {
   std::string all = "}(";
   for (const std::string& item : items) all += item;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network small enough to know by heart: logistic regression on the pixel values, no torch.
+// A small network without torch: logistic regression on the pixel values.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives of stored records, for tests of what reads them.
+// Builds zip archives of stored records, for tests of their readers.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace eqt::support {
 
-/// Little-endian, as archives have their numbers.
+/// Little-endian, as numbers in archives.
 inline std::string number_bytes(std::uint64_t value, int bytes) {
   std::string text;
   for (int i = 0; i < bytes; ++i) text += static_cast<char>(i < 8 ? value >> (8 * i) & 0xFF : 0);

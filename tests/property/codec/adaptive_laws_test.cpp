@@ -208,7 +208,7 @@ TEST_CASE("malformed payloads of adaptive codecs are wire errors", "[adaptive_la
   }
 }
 
-TEST_CASE("a table may be replaced beside threads that encode", "[adaptive_laws]") {
+TEST_CASE("a table may be replaced while other threads encode", "[adaptive_laws]") {
   const auto codec = make_compressor("alq", {.bits = 4, .bucket_size = kBucket});
   AdaptiveLevelCodec& adaptive = *codec->adaptive_levels();
   const auto values = gaussian_values(3000, 7);

@@ -47,7 +47,8 @@ std::vector<std::vector<float>> special_inputs(std::size_t count) {
   return inputs;
 }
 
-/// The codec's bound on |in - out|, value by value or in sum; see the heads of the files.
+/// The codec's bound on |in - out|, per value or in sum; see the comments at the beginning of the
+/// files.
 void require_bound(const Compressor& codec, std::span<const float> in, std::span<const float> out) {
   const auto within = [&](double relative, double absolute) {
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -97,7 +98,7 @@ TEST_CASE("size, bound and repeatability hold for every codec, count and input",
   }
 }
 
-TEST_CASE("another rank draws differently where the codec draws, and nowhere else", "[law]") {
+TEST_CASE("another rank gets other bytes exactly if the codec is random", "[law]") {
   check_draws_of_ranks(all_codecs(), context_of);
 }
 
@@ -113,7 +114,7 @@ TEST_CASE("values that are not finite become an error with their index", "[law]"
   check_values_not_finite(all_codecs(), kCounts, context_of);
 }
 
-TEST_CASE("the largest floats are sent, or refused by the casts that cannot hold them", "[law]") {
+TEST_CASE("the largest floats are sent, or refused by casts in which they overflow", "[law]") {
   const std::vector<float> values{kMax, -kMax, 0, 1};
   for (const auto& codec : all_codecs()) {
     INFO(codec_name(codec->id()));
@@ -128,7 +129,6 @@ TEST_CASE("the largest floats are sent, or refused by the casts that cannot hold
   }
 }
 
-TEST_CASE("ten thousand malformed payloads: an error of the wire or values within reach",
-          "[fuzz]") {
+TEST_CASE("ten thousand malformed payloads: a wire error or finite values", "[fuzz]") {
   check_malformed(all_codecs(), 77, context_of);
 }

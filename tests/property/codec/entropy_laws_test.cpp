@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of the entropy codings on codes: what comes back, how long it is, what damage does.
+// Laws of the entropy codings: decoded codes, lengths, damaged streams.
 
 #include <algorithm>
 #include <vector>
@@ -42,7 +42,7 @@ std::vector<LevelCode> gaussian_codes(std::size_t count, int n, double theta, st
 
 }  // namespace
 
-TEST_CASE("codes of every alphabet and histogram come back", "[entropy]") {
+TEST_CASE("codes of every alphabet and histogram are decoded correctly", "[entropy]") {
   for_each_simd_target([] {
     for (const Coding name : kCodings) {
       for (int n = 1; n <= 127; n = 2 * n + 1) {
@@ -157,7 +157,7 @@ TEST_CASE("rANS notices nearly every flipped bit", "[entropy]") {
   const auto good = encode(rans, codes);
   const auto nonzeros =
       std::count_if(codes.begin(), codes.end(), [](LevelCode code) { return code != 0; });
-  // The row of signs takes any bits, and the last byte of a state may be nothing but signs.
+  // Any bits are valid signs, and the last byte of a state may have only signs.
   const std::size_t signs = (static_cast<std::size_t>(nonzeros) - 512 + 7) / 8 + 64;
   std::vector<LevelCode> decoded(codes.size());
   const std::size_t bits = 8 * (good.size() - signs);

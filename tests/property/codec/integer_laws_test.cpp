@@ -43,7 +43,7 @@ std::vector<std::vector<float>> values_of(std::size_t ranks, std::size_t count,
 
 }  // namespace
 
-TEST_CASE("with the own scale for everyone's, codes are those of the compressor itself",
+TEST_CASE("if the shared scale is the own scale, codes are those of the compressor itself",
           "[integer_codec]") {
   for_each_simd_target([] {
     for (const Setting& s : kSettings) {
@@ -70,7 +70,7 @@ TEST_CASE("with the own scale for everyone's, codes are those of the compressor 
   });
 }
 
-TEST_CASE("sums reach what all ranks sent, at every magnitude", "[integer_codec]") {
+TEST_CASE("sums equal the ranks' values, at every magnitude", "[integer_codec]") {
   for (const Setting& s : kSettings) {
     const auto compressor = make_summable(s.name, s.bits, s.bucket_size);
     for (const std::size_t ranks : {1u, 2u, 18u, 19u, 130u}) {
@@ -197,7 +197,7 @@ TEST_CASE("every damaged integer message is refused or read as finite numbers", 
       for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
         auto flipped = frame;
         flipped[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
-        // Any bit of the header matters; a payload's may make another valid message.
+        // Every bit of the header is checked; a bit of the payload may give another valid message.
         if (read(flipped)) continue;
         REQUIRE(bit >= 8 * kFrameHeaderBytes);
       }
@@ -206,7 +206,7 @@ TEST_CASE("every damaged integer message is refused or read as finite numbers", 
     damage(scales, read_scales);
     damage(codes[1], read_codes);
     damage(sums, read_sums);
-    // Messages of one kind are none of another.
+    // Messages of one kind are not valid as another kind.
     CHECK(read_scales(codes[0]));
     CHECK(read_codes(sums));
     CHECK(read_sums(codes[0]));

@@ -31,7 +31,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Each decoded value is an end of the cell around its value, so it errs by at most that cell.
+// Each decoded value is an end of the cell of its value, so the error is at most the cell's length.
 void check_within_cells(const LevelCase& c, const std::vector<float>& values,
                         const std::vector<float>& decoded) {
   for (std::size_t start = 0; start < values.size(); start += c.oracle.bucket_size) {
@@ -49,7 +49,7 @@ void check_within_cells(const LevelCase& c, const std::vector<float>& values,
       }
       const double scale = static_cast<double>(norm);
       const std::size_t j = find_cell(c.oracle.levels, std::abs(v) / scale).lower;
-      const double slack = 1e-5 * scale + 0x1p-149;  // r beside a level, fp32 rounding
+      const double slack = 1e-5 * scale + 0x1p-149;  // fp32 rounding of r
       REQUIRE(std::abs(out) >= scale * c.oracle.levels[j] - slack - scale * 1e-5);
       REQUIRE(std::abs(out) <= scale * c.oracle.levels[j + 1] + slack);
       REQUIRE((out == 0 || (out < 0) == (v < 0)));
@@ -75,7 +75,7 @@ TEST_CASE("fixed payloads equal the oracle's on every target", "[level_laws]") {
   });
 }
 
-TEST_CASE("the random counter goes on through blocks of 2^32", "[level_laws]") {
+TEST_CASE("the random counter continues through blocks of 2^32", "[level_laws]") {
   const auto values = gaussian_values(200, 8);
   for (const LevelCase& c : level_cases(Coding::fixed, kBucket)) {
     for (const std::uint64_t start : {(1ull << 32) - 101, (1ull << 32) - 64, (7ull << 32) - 1}) {
@@ -306,7 +306,7 @@ TEST_CASE("zero buckets send their norm only", "[level_laws]") {
   }
 }
 
-TEST_CASE("several payloads decode in one pass as they do one by one", "[level_codec]") {
+TEST_CASE("several payloads decode in one pass to the same values as one by one", "[level_codec]") {
   for_each_simd_target([] {
     for (const Coding coding : {Coding::fixed, Coding::huffman})
       for (const auto& c : level_cases(coding, 512)) {

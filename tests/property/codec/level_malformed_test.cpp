@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payloads that no encoder made: every one is an Error{wire} or decodes to finite values.
+// Malformed payloads: every one is an Error{wire} or decodes to finite values.
 
 #include <cmath>
 #include <cstring>
@@ -57,7 +57,7 @@ std::vector<std::byte> damage(std::vector<std::byte> payload, const RandomStream
       }
       break;
     default:
-      // The norm stays, or nearly all noise would end at it.
+      // The norm is kept, because noise would almost always be refused there.
       for (std::size_t i = 4; i < payload.size(); ++i) {
         payload[i] =
             static_cast<std::byte>(random.bits(round * 4096 + static_cast<std::uint32_t>(i)));
@@ -90,7 +90,7 @@ TEST_CASE("damaged payloads end in wire errors or finite values", "[malformed]")
   for (const Coding coding :
        {Coding::fixed, Coding::elias, Coding::huffman, Coding::rans, Coding::automatic}) {
     for (const LevelCase& c : level_cases(coding, kBucket)) {
-      // All of a width's variants share the code that reads; take every codec and width once.
+      // All variants of a width share the reading code, so every codec and width is tested once.
       if (c.oracle.norm == Norm::max && c.name.starts_with("elasti")) continue;
       if (c.oracle.bits != 2 && c.oracle.bits != 3 && c.oracle.bits != 4 && c.oracle.bits != 8)
         continue;
@@ -130,7 +130,7 @@ TEST_CASE("every cut and every extension is refused", "[malformed]") {
   }
 }
 
-TEST_CASE("norms that are negative or not a number are refused", "[malformed]") {
+TEST_CASE("norms that are negative or NaN are refused", "[malformed]") {
   Workspace workspace;
   const auto values = gaussian_values(20, 3);
   for (const LevelCase& c : level_cases(Coding::fixed, kBucket)) {
@@ -183,7 +183,7 @@ TEST_CASE("bit streams that break one rule each are refused", "[malformed]") {
   REQUIRE(decode_bits(*huffman, w3 + "0001000100010000" + "0000", 4) == Outcome::wire);  // crowded
   REQUIRE(decode_bits(*huffman, w3 + "0000000000000000" + "0000", 4) == Outcome::wire);  // empty
   REQUIRE(decode_bits(*huffman, w3 + "1111000100000000" + "0000", 4) == Outcome::wire);  // 15 bits
-  // A lone symbol's other word.
+  // The other word of a single symbol.
   REQUIRE(decode_bits(*huffman, w3 + "0001000000000000" + "0000", 4) == Outcome::decoded);
   REQUIRE(decode_bits(*huffman, w3 + "0001000000000000" + "0100", 4) == Outcome::wire);
   // Containers that the coding does not allow.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of powersgd and atomo: what holds in expectation or exactly, and what they refuse.
+// Laws of powersgd and atomo, exact or in expectation, and refusals.
 
 #include <limits>
 
@@ -109,7 +109,7 @@ TEST_CASE("powersgd recovers matrices of its rank", "[powersgd]") {
   }
 }
 
-TEST_CASE("powersgd's error is what the projection leaves", "[powersgd]") {
+TEST_CASE("powersgd's error is that of the projection", "[powersgd]") {
   const std::size_t rows = 48, columns = 100;
   const auto m = gaussian(rows * columns);
   const FactorShape shape{rows, columns, 3};
@@ -125,7 +125,7 @@ TEST_CASE("powersgd's error is what the projection leaves", "[powersgd]") {
   REQUIRE(left < 0.97 * squared_norm(m));
 }
 
-TEST_CASE("powersgd knows neither step nor rank", "[powersgd]") {
+TEST_CASE("powersgd does not depend on step and rank", "[powersgd]") {
   const auto codec = make_compressor("powersgd", {.rank = 2});
   const auto m = gaussian(4000);
   const Bytes first = encode(*codec, m, context_of(40, 1, 0));
@@ -135,7 +135,7 @@ TEST_CASE("powersgd knows neither step nor rank", "[powersgd]") {
   REQUIRE(encode(*codec, m, other) != first);
 }
 
-TEST_CASE("what would not shrink travels as it is", "[powersgd]") {
+TEST_CASE("values whose factors would not be smaller are sent as they are", "[powersgd]") {
   const auto codec = make_compressor("powersgd", {.rank = 2});
   for (const auto& [count, rows] :
        {std::pair{1u, 0u}, {1u, 1u}, {1000u, 0u}, {1000u, 1u}, {1000u, 1000u}, {9u, 3u}}) {
@@ -146,7 +146,7 @@ TEST_CASE("what would not shrink travels as it is", "[powersgd]") {
   }
 }
 
-TEST_CASE("telescoping: what error feedback applied and what it keeps add up", "[powersgd]") {
+TEST_CASE("telescoping: applied values and the residual of error feedback add up", "[powersgd]") {
   const std::size_t rows = 32, count = rows * 40;
   const auto codec = make_compressor("powersgd", {.rank = 1});
   std::vector<float> residual(count);
@@ -251,7 +251,7 @@ TEST_CASE("spectral atoms: unbiased, with the variance of the probabilities", "[
   }
 }
 
-TEST_CASE("spectral atoms of any matrix are unbiased, padded views too", "[atomo]") {
+TEST_CASE("spectral atoms of any matrix are unbiased, also in padded views", "[atomo]") {
   const int draws = 3000;
   for (const auto& [count, rows] : {std::pair{30u * 24u, 30u}, {7u * 97u, 7u}, {500u, 0u}}) {
     const auto values = gaussian(count);
@@ -406,8 +406,8 @@ TEST_CASE("atomo refuses malformed payloads of either kind", "[atomo]") {
   require_refused(*entrywise, with(e, e.size() - 4, load<std::uint32_t>(&e[e.size() - 8])), count);
 }
 
-TEST_CASE("random bytes never leave the buffer", "[low_rank]") {
-  // For the sanitizers: any outcome but an error of kind wire is a decode into our own buffer.
+TEST_CASE("random bytes cause no access outside the buffer", "[low_rank]") {
+  // For the sanitizers: the result is an error of kind wire, or decoded into our own buffer.
   const RandomStream random({3, 0, 0, 0});
   std::uint32_t next = 0;
   for (const auto& [name, codec] : all_codecs()) {

@@ -68,7 +68,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// Everything `compressor` does with `count` values is what `inner` does.
+/// `compressor` gives the same results as `inner` for `count` values.
 void require_same(const codec::Compressor& inner, const codec::Compressor& compressor,
                   const ParallelCase& parallel, std::size_t count, std::size_t bucket) {
   const auto values = values_for(parallel, count, bucket);
@@ -125,19 +125,19 @@ TEST_CASE("payloads that concatenate are those of their ranges, in order", "[par
   }
 }
 
-TEST_CASE("every codec that says it concatenates is among the cases", "[parallel]") {
+TEST_CASE("every codec that concatenates is among the cases", "[parallel]") {
   std::set<codec::CodecId> cases;
   for (const ParallelCase& parallel : parallel_cases()) cases.insert(parallel.make(48)->id());
   for (const Decoder& decoder : decoder_table(48)) {
     if (!decoder.compressor->properties().concatenates) continue;
     const codec::CodecId id = decoder.compressor->id();
     INFO(decoder.name);
-    // The same level codec under other numbers.
+    // The same level codec with other numbers.
     CHECK((cases.contains(id) || id == codec::CodecId::e_elastiquant));
   }
 }
 
-TEST_CASE("other codecs and a single thread are left as they are", "[parallel]") {
+TEST_CASE("other codecs and a single thread are not wrapped", "[parallel]") {
   const auto is_wrapped = [](std::unique_ptr<codec::Compressor> inner, int threads) {
     const codec::Compressor* before = inner.get();
     return codec::make_parallel(std::move(inner), threads).get() != before;
@@ -169,7 +169,7 @@ TEST_CASE("any number of threads gives the same bytes and bits", "[parallel]") {
   }
 }
 
-TEST_CASE("payloads that threads move together are the same", "[parallel]") {
+TEST_CASE("payloads that several threads move are the same", "[parallel]") {
   constexpr std::size_t kBucket = 8192, kCount = 160 * kBucket + 100;
   for (const ParallelCase& parallel : parallel_cases()) {
     if (!std::string(parallel.name).starts_with("elastiquant") &&
@@ -198,7 +198,7 @@ TEST_CASE("payloads whose new place overlaps the old one are moved in order", "[
   }
 }
 
-TEST_CASE("a value that is not finite is named as one thread names it", "[parallel]") {
+TEST_CASE("the error for a value that is not finite is that of one thread", "[parallel]") {
   constexpr std::size_t kBucket = 256, kCount = 40 * kBucket;
   for (const ParallelCase& parallel : parallel_cases()) {
     const auto inner = parallel.make(kBucket);

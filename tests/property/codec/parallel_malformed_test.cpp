@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged payloads: several threads refuse what one thread refuses, in its words, and decode what
-// it decodes, to its bits. Run under the sanitizers it shows reads and writes outside.
+// Damaged payloads: several threads give the same errors and the same decoded bits as one thread.
+// Under the sanitizers it finds reads and writes outside.
 
 #include <cstring>
 

@@ -75,7 +75,7 @@ TEST_CASE("size, repeatability and finite decoded values for every codec, count 
         const auto out = decode(*codec, payload, count);
         for (std::size_t i = 0; i < count; ++i) {
           REQUIRE(std::isfinite(out[i]));
-          // One step of 127 may be rounded to 0, but no sign is ever turned.
+          // One step of 127 may be rounded to 0, but no sign changes.
           if (codec->id() != CodecId::onebit) REQUIRE(out[i] * (input[i] < 0 ? -1 : 1) >= 0);
         }
         if (is_zero(input) && !codec->properties().votes) REQUIRE(is_zero(out));
@@ -84,7 +84,7 @@ TEST_CASE("size, repeatability and finite decoded values for every codec, count 
   }
 }
 
-TEST_CASE("another rank draws differently where the codec draws, and nowhere else", "[law]") {
+TEST_CASE("another rank gets other bytes exactly if the codec is random", "[law]") {
   check_draws_of_ranks(all_codecs(), context_of);
 }
 
@@ -100,7 +100,6 @@ TEST_CASE("values that are not finite become an error with their index", "[law]"
   check_values_not_finite(all_codecs(), counts(), context_of);
 }
 
-TEST_CASE("ten thousand malformed payloads: an error of the wire or values within reach",
-          "[fuzz]") {
+TEST_CASE("ten thousand malformed payloads: a wire error or finite values", "[fuzz]") {
   check_malformed(all_codecs(), 78, context_of);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every sparse compressor, in 32 and in 16 bits: top-k, DGC's codec, threshold,
+// Laws of every sparse compressor, with values of 32 and of 16 bits: top-k, DGC's codec, threshold,
 // random-k.
 
 #include <algorithm>
@@ -56,8 +56,7 @@ std::vector<std::vector<float>> special_inputs(std::size_t count) {
   return inputs;
 }
 
-/// What rounding to 16 bits may add to |v - C(v)|^2 / |v|^2; the size shows whether a codec does
-/// it.
+/// What rounding to 16 bits may add to |v - C(v)|^2 / |v|^2, if the codec has 16-bit values.
 double rounding(const Compressor& codec, std::span<const float> values) {
   const bool halves = codec.max_payload_bytes(values.size()) < 3 * values.size() + 32;
   return halves ? 0x1p-22 : 0;
@@ -163,7 +162,7 @@ TEST_CASE("random-k, scaled: unbiased in each value, with variance (d/k - 1) |v|
   REQUIRE(deviation < 0.02);
 }
 
-TEST_CASE("error feedback telescopes: what was sent and the residual make up the gradients",
+TEST_CASE("error feedback telescopes: sent values and the residual add up to the gradients",
           "[law]") {
   for (const auto& codec : all_codecs()) {
     if (!codec->properties().needs_feedback) continue;
@@ -189,7 +188,7 @@ TEST_CASE("error feedback telescopes: what was sent and the residual make up the
   }
 }
 
-TEST_CASE("what is sent and what is kept make up the whole: zero_sent", "[law]") {
+TEST_CASE("sent values and kept values are all values: zero_sent", "[law]") {
   for (const auto& codec : all_codecs()) {
     if (codec->id() == CodecId::randomk || rounding(*codec, std::vector<float>(1000)) > 0) continue;
     for (const std::size_t count : kCounts) {

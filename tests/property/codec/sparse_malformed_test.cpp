@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payloads that no encoder wrote: an error of the wire, or finite values within reach.
+// Malformed payloads: a wire error or finite values.
 
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
@@ -91,7 +91,7 @@ TEST_CASE("every single flipped bit is refused or gives finite values", "[fuzz]"
         Bytes flipped = good;
         flipped[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
         const bool wrong = refused(*codec, flipped, count);
-        // The number of entries decides where everything else lies.
+        // The positions of all other fields depend on the number of entries.
         if (bit < 32) REQUIRE(wrong);
       }
     }
@@ -105,7 +105,7 @@ TEST_CASE("ten thousand damaged payloads", "[fuzz]") {
     for (int round = 0; round < 10'000; ++round) {
       const std::size_t count = kCounts[1 + random(kCounts.size() - 2)];
       Bytes payload = encode(*codec, gaussian(count, 1, 1 + random(50)));
-      // Damage after the entry count gets further than damage of it.
+      // Damage after the entry count passes more checks than damage to it.
       const std::size_t from = random(2) * 4;
       for (std::size_t flips = 1 + random(4); flips > 0; --flips) {
         payload[from + random(payload.size() - from)] ^= static_cast<std::byte>(1 + random(255));
@@ -115,7 +115,7 @@ TEST_CASE("ten thousand damaged payloads", "[fuzz]") {
   }
 }
 
-TEST_CASE("hostile heads: any entry count with any parameter", "[fuzz]") {
+TEST_CASE("malformed heads: any entry count with any parameter", "[fuzz]") {
   const auto codec = make_compressor("topk");
   for (const std::uint32_t k : {0u, 1u, 2u, 49u, 50u, 51u, 99u, 100u, 101u, 0x7FFFFFFFu, ~0u}) {
     for (unsigned form = 0; form < 256; ++form) {

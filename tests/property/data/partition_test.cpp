@@ -62,7 +62,7 @@ constexpr std::uint64_t kCases = 400;
 
 }  // namespace
 
-TEST_CASE("no partition uses a sample twice, whatever the sizes", "[partition]") {
+TEST_CASE("no partition uses a sample twice, for any sizes", "[partition]") {
   for (std::uint64_t i = 0; i < kCases; ++i) {
     const Case c = draw_case(i);
     CAPTURE(i, c.labels.size(), c.classes, c.ranks, c.skew);
@@ -94,7 +94,7 @@ TEST_CASE("ranks of a skewed partition take the sorted list from its front, in t
   }
 }
 
-TEST_CASE("truncation leaves over less than two samples a rank and one a class", "[partition]") {
+TEST_CASE("truncation leaves fewer than two samples per rank and one per class", "[partition]") {
   for (std::uint64_t i = 0; i < kCases; ++i) {
     const Case c = draw_case(i);
     CAPTURE(i, c.labels.size(), c.classes, c.ranks, c.skew);
@@ -120,7 +120,7 @@ TEST_CASE("histograms count every sample of a shard", "[partition]") {
 
 TEST_CASE("Dirichlet partitions of any sizes give equal shards", "[partition]") {
   for (std::uint64_t i = 0; i < kCases; ++i) {
-    // Of classes this large and shares this even a draw that serves every rank is soon found.
+    // For classes this large and shares this even a valid draw is soon found.
     const Case c = draw_case(i, 100);
     CAPTURE(i, c.labels.size(), c.classes, c.ranks);
     const PartitionPlan plan = plan_dirichlet(c.labels, c.classes, 100, c.ranks, c.seed);
@@ -142,7 +142,7 @@ Orders orders_of(std::size_t samples, int ranks, std::uint64_t seed, std::uint64
   return orders;
 }
 
-/// What the ranks together have visited after `each` samples of every rank, sorted.
+/// The samples that all ranks have visited after `each` samples per rank, sorted.
 std::vector<std::size_t> visited(const Orders& orders, std::size_t each) {
   std::vector<std::size_t> all;
   for (const auto& order : orders)
@@ -153,7 +153,7 @@ std::vector<std::size_t> visited(const Orders& orders, std::size_t each) {
 
 }  // namespace
 
-TEST_CASE("every epoch's reshuffled shards tile the set, as its seed and number say",
+TEST_CASE("every epoch's reshuffled shards cover the set, as a function of seed and epoch",
           "[partition]") {
   for (std::uint64_t i = 0; i < kCases; ++i) {
     const RandomStream stream({.run_seed = 13, .step = i});
@@ -169,7 +169,7 @@ TEST_CASE("every epoch's reshuffled shards tile the set, as its seed and number 
         CHECK(order.size() >= samples / static_cast<std::size_t>(ranks));
         CHECK(order.size() <= samples / static_cast<std::size_t>(ranks) + 1);
       }
-      // Whatever was asked for before.
+      // Independent of earlier calls.
       const ReshuffledPartition last(samples, ranks - 1, ranks, seed);
       (void)last.order(epoch + 1);
       CHECK(last.order(epoch) == orders.back());
@@ -180,7 +180,7 @@ TEST_CASE("every epoch's reshuffled shards tile the set, as its seed and number 
   CHECK(orders_of(300, 2, 5, 1)[0] != orders_of(300, 2, 6, 1)[0]);
 }
 
-TEST_CASE("any number of ranks goes on where others stopped in a reshuffled epoch", "[partition]") {
+TEST_CASE("any number of ranks can continue a reshuffled epoch of others", "[partition]") {
   constexpr std::size_t kSamples = 240;
   const std::vector<std::size_t> by_one = orders_of(kSamples, 1, 7, 3)[0];
   for (const int ranks : {2, 3, 4, 6, 8}) {

@@ -57,7 +57,7 @@ double remaining(Mixing mixing, const codec::Compressor& compressor, bool direct
   return consensus_error(oracle.models()) / before;
 }
 
-/// As configured by default, and the rougher ones.
+/// With default options, and with larger errors.
 std::vector<NamedCompressor> allowed_compressors() {
   using namespace codec;
   std::vector<NamedCompressor> all;
@@ -99,7 +99,7 @@ TEST_CASE("CHOCO contracts with every compressor", "[gossip]") {
 }
 
 TEST_CASE("CHOCO contracts on a directed ring", "[gossip]") {
-  // Its gap is 0.08, not 0.2: half as much, in the exponent, is all that can be asked for.
+  // Its spectral gap is 0.08, not 0.2, so half the exponent is required.
   check_all(Mixing::choco, true, 300, 0.75);
 }
 

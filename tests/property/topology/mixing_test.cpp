@@ -59,7 +59,7 @@ TEST_CASE("named graphs: rows and columns sum to 1 within 1e-12", "[topology]") 
   });
 }
 
-TEST_CASE("who sends to whom agrees with who receives from whom", "[topology]") {
+TEST_CASE("out-neighbours and in-neighbours agree", "[topology]") {
   for_every_matrix([](const MixingMatrix& w) {
     std::size_t in = 0, out = 0;
     for (Rank rank = 0; rank < w.ranks(); ++rank) {
@@ -79,7 +79,7 @@ TEST_CASE("who sends to whom agrees with who receives from whom", "[topology]") 
   });
 }
 
-TEST_CASE("every rank keeps something, so that values settle", "[topology]") {
+TEST_CASE("every rank keeps a part of its value, so that values converge", "[topology]") {
   for_every_matrix([](const MixingMatrix& w) {
     for (Rank rank = 0; rank < w.ranks(); ++rank) CHECK(w.self_weight(rank) > 0);
   });

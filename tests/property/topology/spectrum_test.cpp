@@ -192,7 +192,7 @@ TEST_CASE("one peer at a time reaches the mean exactly for powers of two", "[top
   }
 }
 
-TEST_CASE("a whole period: the product's own numbers", "[topology]") {
+TEST_CASE("a whole period: the numbers of the product", "[topology]") {
   const auto ring = make(GraphKind::ring, 6);
   const Spectrum found = analyse(*ring);
   CHECK(found.second_modulus == second_modulus(ring->at(0)));

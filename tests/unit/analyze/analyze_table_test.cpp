@@ -22,7 +22,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 }  // namespace
 
-TEST_CASE("a drawing of curves holds every point, in data blocks of their own") {
+TEST_CASE("a drawing of curves has every point, one data block per curve") {
   const std::string script =
       curves_drawing({.title = "a_b", .x = "x", .y = "y", .log_x = true, .log_y = false},
                      {{"one", {{1, 0.5}, {2, 0.25}}}, {"t\"wo", {{3, std::nan("")}}}})
@@ -60,7 +60,7 @@ TEST_CASE("a drawing of bars has a row per group and a bar in it for each series
   CHECK(drawing.description == "y of g, h: a, b.");
 }
 
-TEST_CASE("every compressor of the program has a colour of its own") {
+TEST_CASE("every compressor of the program has its own colour") {
   std::vector<std::string> names;
   for (const Choice& choice : config_choices("compressor.name")) {
     INFO(choice.name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient files from outside: what is read, and the sentence for each way of being wrong.
+// Reading gradient files, and the error for each kind of malformed file.
 
 #include "analyze/dumped_gradient.hpp"
 
@@ -77,7 +77,8 @@ TEST_CASE("NumPy's own spellings of the header are read") {
   CHECK(read_npy(files.write("c.npy", second)) == kValues);
 }
 
-TEST_CASE("a file that is no one-dimensional float32 array is refused with what was found") {
+TEST_CASE(
+    "a file that is no one-dimensional float32 array is refused, and the error says what it is") {
   const Files files;
   const auto refuses_npy = [&](const std::string& bytes, const std::string& word) {
     refuses(files.write("bad.npy", bytes), word);
@@ -118,7 +119,7 @@ TEST_CASE("a file that is no one-dimensional float32 array is refused with what 
   refuses_npy(npy(header_of(6), infinite), "index 4");
 }
 
-TEST_CASE("no cut or flipped byte of a header does more than refuse") {
+TEST_CASE("headers with cut or flipped bytes are only refused") {
   const Files files;
   const std::string good = npy(header_of(6), kValues);
   for (std::size_t i = 0; i < good.size() - kValues.size() * sizeof(float); ++i) {
@@ -135,7 +136,7 @@ TEST_CASE("no cut or flipped byte of a header does more than refuse") {
   }
 }
 
-TEST_CASE("a layout beside the file names its tensors, and must fit") {
+TEST_CASE("a layout file names the tensors, and must match the array") {
   const Files files;
   const std::string path = files.write("g.npy", npy(header_of(6), kValues));
   const DumpedGradient plain = read_dumped_gradient(path);

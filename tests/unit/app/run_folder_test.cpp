@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The kind of the refusal; nothing: it was not refused.
+/// The kind of the error; empty if there was none.
 std::optional<Kind> refusal_of(const std::string& path, Results results) {
   try {
     RunFolder(path, results).begin();
@@ -32,7 +32,7 @@ std::optional<Kind> refusal_of(const std::string& path, Results results) {
 
 }  // namespace
 
-TEST_CASE("a folder has one owner, however many ask while others leave", "[run_folder]") {
+TEST_CASE("a folder has one owner, also while others release it", "[run_folder]") {
   const test::TemporaryFolder temporary;
   std::atomic<int> owners{0}, most{0}, turns{0};
   const auto ask = [&] {
@@ -57,7 +57,8 @@ TEST_CASE("a folder has one owner, however many ask while others leave", "[run_f
   CHECK(turns > 1);
 }
 
-TEST_CASE("the lock of a folder that was made anew is its new owner's", "[run_folder]") {
+TEST_CASE("the lock of a folder that was removed and made again belongs to the new owner",
+          "[run_folder]") {
   const test::TemporaryFolder temporary;
   const std::string path = temporary.path() + "/run";
   auto first = std::make_unique<RunFolder>(path, Results::refuse);
@@ -68,7 +69,7 @@ TEST_CASE("the lock of a folder that was made anew is its new owner's", "[run_fo
   CHECK(refusal_of(path, Results::refuse) == Kind::usage);
 }
 
-TEST_CASE("results stay until the run begins", "[run_folder]") {
+TEST_CASE("old results are kept until the run begins", "[run_folder]") {
   const test::TemporaryFolder temporary;
   const fs::path path = temporary.path();
   const std::vector<std::string> results = {"metrics.jsonl", "summary.json", "model.pt",

@@ -21,7 +21,8 @@ data::Batch batch_of(std::size_t images, data::ImageShape shape) {
 
 }  // namespace
 
-TEST_CASE("images stand in reading order, eight a row, a white pixel apart", "[samples]") {
+TEST_CASE("images are in reading order, eight per row, with a white pixel between them",
+          "[samples]") {
   const auto grid = app::sample_grid(batch_of(10, {.channels = 1, .height = 2, .width = 3}));
   REQUIRE((grid.width == 8 * 4 - 1 && grid.height == 2 * 3 - 1 && grid.channels == 1));
   const auto at = [&](int x, int y) {

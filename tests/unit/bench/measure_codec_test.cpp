@@ -86,7 +86,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a compressor that breaks a promise is not measured", "[bench]") {
+TEST_CASE("a compressor without its declared properties is not measured", "[bench]") {
   CHECK(refusal(Fault::none).empty());
   CHECK(contains(refusal(Fault::shrinks), "bias"));
   CHECK(contains(refusal(Fault::infinite), "finite"));
@@ -150,13 +150,13 @@ TEST_CASE("figures of codecs with a known answer", "[bench]") {
   CHECK(qsgd.feedback_gb_s.value() > 0);
 }
 
-TEST_CASE("bounds that papers state", "[bench]") {
+TEST_CASE("bounds of papers", "[bench]") {
   CHECK(codec::make_compressor("topk", {.density = 0.01})->variance_bound(1000) == 0.99);
   CHECK(codec::make_compressor("topk", {.density = 0.001})->variance_bound(10) ==
         0.9);  // one value at least
   CHECK(codec::make_compressor("terngrad", {.clip = 0})->variance_bound(10000) == 49.5);
   CHECK_FALSE(codec::make_compressor("terngrad", {.clip = 2.5})->variance_bound(10000).has_value());
-  // One value is its own norm: nothing is lost.
+  // A single value is its own norm, so it is exact.
   CHECK(codec::make_compressor("qsgd-v", {.bucket_size = 512})->variance_bound(1).value() ==
         Approx(0).margin(1e-9));
 }

@@ -30,7 +30,7 @@ bool is_refused(std::span<const std::byte> bytes, std::size_t values) {
 
 }  // namespace
 
-TEST_CASE("places come back, in any order", "[checkpoint]") {
+TEST_CASE("places are restored, in any order", "[checkpoint]") {
   const std::vector<std::vector<SliceRange>> lists = {
       {},
       {{0, 0, 1}},
@@ -47,7 +47,7 @@ TEST_CASE("single values that are every fourth of a tensor take three bytes each
   CHECK(write_places(ranges).size() <= 3 * ranges.size());
 }
 
-TEST_CASE("lists that cannot be are refused", "[checkpoint]") {
+TEST_CASE("invalid lists are refused", "[checkpoint]") {
   const std::vector<SliceRange> ranges = {{3, 8192, 8192}, {4, 0, 300}};
   const auto bytes = write_places(ranges);
   CHECK(is_refused(bytes, 8491));

@@ -38,7 +38,7 @@ Bytes example() {
   return {file.begin(), file.end()};
 }
 
-/// Copied to memory that ends where the bytes end, so that a sanitizer sees what reads beyond.
+/// Copied to memory of exactly their length, so that a sanitizer detects reads outside.
 std::string refusal_of(std::span<const std::byte> bytes) {
   const auto exact = std::make_unique<std::byte[]>(std::max<std::size_t>(1, bytes.size()));
   std::ranges::copy(bytes, exact.get());
@@ -56,7 +56,7 @@ void expect_refused(std::span<const std::byte> bytes) {
   CHECK(sentence.find(", found ") != std::string::npos);
 }
 
-// Where FORMAT.md puts what the tests forge.
+// Positions, as in FORMAT.md, of the fields that the tests change.
 constexpr std::size_t kTableBegin = 40, kTableHash = 56, kHeadHash = 64, kHeadBytes = 72;
 constexpr std::size_t kNameBytes = 2, kSectionBytes = 4;  // in an entry
 
@@ -72,7 +72,7 @@ void put(Bytes& bytes, std::size_t place, T value) {
   std::memcpy(bytes.data() + place, &value, sizeof(T));
 }
 
-/// Makes hashes right again after a change of the table or the head.
+/// Corrects the hashes after a change of the table or the head.
 void seal(Bytes& bytes) {
   const auto table = static_cast<std::size_t>(at<std::uint64_t>(bytes, kTableBegin));
   if (table <= bytes.size())
@@ -82,7 +82,7 @@ void seal(Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("a file gives back what went in", "[checkpoint]") {
+TEST_CASE("a file has the sections that were written", "[checkpoint]") {
   const Bytes bytes = example();
   const StateFile file(bytes, "x");
   CHECK(file.head() == kHead);
@@ -102,7 +102,7 @@ TEST_CASE("a file gives back what went in", "[checkpoint]") {
   CHECK(hash_in_head(bytes) == file.hash());
 }
 
-TEST_CASE("an image is used again", "[checkpoint]") {
+TEST_CASE("an image can be reused", "[checkpoint]") {
   StateImage image;
   const std::vector<float> values(5000, 1.0f);
   for (StepId step = 0; step < 3; ++step) {
@@ -142,7 +142,7 @@ TEST_CASE("every other length is refused", "[checkpoint]") {
   }
 }
 
-TEST_CASE("lengths that lie under good hashes are refused before anything is allocated",
+TEST_CASE("wrong lengths with correct hashes are refused before anything is allocated",
           "[checkpoint]") {
   const Bytes good = example();
   const auto table = static_cast<std::size_t>(at<std::uint64_t>(good, kTableBegin));
@@ -159,17 +159,17 @@ TEST_CASE("lengths that lie under good hashes are refused before anything is all
     forged.push_back(good);
     put(forged.back(), table + kNameBytes, lie);
   }
-  forged.push_back(good);  // of a file that is longer
+  forged.push_back(good);  // in a longer file
   put(forged.back(), std::size_t{48}, std::uint64_t{1} << 40);
   for (Bytes& bytes : forged) {
     seal(bytes);
     test::g_largest_allocation = 0;
     expect_refused(bytes);
-    CHECK(test::g_largest_allocation < 4096);  // a sentence
+    CHECK(test::g_largest_allocation < 4096);  // the error message
   }
 }
 
-TEST_CASE("kinds, ranks and names that cannot be are refused", "[checkpoint]") {
+TEST_CASE("invalid kinds, ranks and names are refused", "[checkpoint]") {
   const Bytes good = example();
   const auto table = static_cast<std::size_t>(at<std::uint64_t>(good, kTableBegin));
   const auto expect = [&](std::size_t place, auto value) {
@@ -183,7 +183,7 @@ TEST_CASE("kinds, ranks and names that cannot be are refused", "[checkpoint]") {
   expect(table + 1, std::uint8_t{5});                 // an Across
   expect(std::size_t{16}, std::uint32_t{3});          // rank 3 of 3
   expect(std::size_t{20}, std::uint32_t{0});          // of no ranks
-  expect(std::size_t{20}, std::uint32_t{1} << 31);    // of more than there can be
+  expect(std::size_t{20}, std::uint32_t{1} << 31);    // more than possible
   expect(std::size_t{8}, std::uint32_t{0x04030201});  // byte order
   expect(std::size_t{12}, std::uint32_t{1});          // version
   expect(std::size_t{12}, std::uint32_t{3});

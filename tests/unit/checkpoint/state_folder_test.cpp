@@ -27,7 +27,7 @@ void write(const StateFolder& folder, const FileHead& head) { folder.write(head,
 
 }  // namespace
 
-TEST_CASE("sets have the names that they are known by", "[checkpoint]") {
+TEST_CASE("sets have their documented names", "[checkpoint]") {
   const StateFolder folder("run");
   CHECK(folder.file_path(120, 3, 4) == "run/checkpoints/step-00000120/rank-3-of-4.eqt");
   CHECK(folder.set_path(1234567890) == "run/checkpoints/step-1234567890");
@@ -65,19 +65,19 @@ TEST_CASE("only what this program wrote is removed", "[checkpoint]") {
   const fs::path place = folder.path(), set = folder.set_path(7), strange = folder.set_path(8);
   write(folder, {.rank = 0, .ranks = 2, .step = 7, .set = 5});
   folder.write_manifest({.rank = 0, .ranks = 2, .step = 7, .set = 5}, {});
-  std::ofstream(set / "rank-1-of-2.eqt");  // empty, as a disk that was full leaves it
+  std::ofstream(set / "rank-1-of-2.eqt");  // empty, as after a full disk
   fs::create_directories(strange);
   const std::vector<fs::path> strangers = {place / "notes.txt", set / "notes.txt",
                                            strange / "rank-0-of-2.eqt", strange / "manifest.json",
                                            strange / "rank-0-of-2.eqt.bak"};
   for (const fs::path& file : strangers) std::ofstream(file) << "mine";
-  // What a link leads to is somebody's.
+  // Targets of links are not ours.
   const test::TemporaryFolder elsewhere;
   const StateFolder theirs(elsewhere.path());
   write(theirs, {.rank = 0, .ranks = 2, .step = 9, .set = 5});
   fs::create_directory_symlink(theirs.set_path(9), folder.set_path(9));
   CHECK_FALSE(folder.empty());
-  fs::create_directories(folder.set_path(10));  // a save on a full disk leaves it empty
+  fs::create_directories(folder.set_path(10));  // empty after a save on a full disk
   folder.remove(10);
   CHECK_FALSE(fs::exists(folder.set_path(10)));
   folder.remove(8);
@@ -89,7 +89,7 @@ TEST_CASE("only what this program wrote is removed", "[checkpoint]") {
   CHECK(std::distance(fs::directory_iterator(set), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("a set is not written through a link, and not beside an older manifest", "[checkpoint]") {
+TEST_CASE("a set is not written through a link, and an older manifest is removed", "[checkpoint]") {
   const test::TemporaryFolder temporary, elsewhere;
   const StateFolder folder(temporary.path());
   const FileHead head = {.rank = 0, .ranks = 1, .step = 7, .set = 5};
@@ -102,7 +102,7 @@ TEST_CASE("a set is not written through a link, and not beside an older manifest
   CHECK(fs::is_empty(elsewhere.path()));
 }
 
-TEST_CASE("a manifest is read as it was written, and otherwise told of", "[checkpoint]") {
+TEST_CASE("a manifest is read as it was written, and a damaged one is reported", "[checkpoint]") {
   const Manifest manifest = {.step = 120,
                              .ranks = 3,
                              .set = 0xABCDEF,
@@ -133,7 +133,7 @@ TEST_CASE("a folder that cannot be read is an error, not an empty one", "[checkp
   CHECK_THROWS_AS(folder.empty(), Error);
 }
 
-TEST_CASE("files that are none are told of or passed over", "[checkpoint]") {
+TEST_CASE("files that are no state files are reported or ignored", "[checkpoint]") {
   const test::TemporaryFolder temporary;
   const StateFolder folder(temporary.path());
   const FileHead head = {.rank = 0, .ranks = 2, .step = 7, .set = 5};
@@ -156,8 +156,7 @@ TEST_CASE("files that are none are told of or passed over", "[checkpoint]") {
   }
 }
 
-TEST_CASE("a folder that cannot be made is an error of output, and nothing is lost",
-          "[checkpoint]") {
+TEST_CASE("a folder that cannot be made is an output error, and nothing is lost", "[checkpoint]") {
   const test::TemporaryFolder temporary;
   const std::string file = temporary.path() + "/file";
   std::ofstream(file) << "in the way";

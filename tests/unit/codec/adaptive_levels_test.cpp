@@ -156,7 +156,7 @@ TEST_CASE("the adapted multiplier is the best of a fine grid", "[adaptive]") {
   }
 }
 
-TEST_CASE("statistics add over parts and know empty gradients", "[adaptive]") {
+TEST_CASE("statistics add over parts, and empty gradients have no model", "[adaptive]") {
   const auto values = gaussian_values(5000, 3);
   GradientStatistics whole, first, second;
   CHECK_FALSE(whole.model());
@@ -172,7 +172,7 @@ TEST_CASE("statistics add over parts and know empty gradients", "[adaptive]") {
   CHECK_FALSE(whole.model());
 }
 
-TEST_CASE("statistics survive denormal, huge and infinite norms", "[adaptive]") {
+TEST_CASE("statistics are correct for denormal, huge and infinite norms", "[adaptive]") {
   for (const Norm norm : {Norm::l2, Norm::max}) {
     for (const auto& [name, values] : special_values(513)) {
       INFO(name);
@@ -188,7 +188,7 @@ TEST_CASE("statistics survive denormal, huge and infinite norms", "[adaptive]") 
   }
 }
 
-// What matters in the end: rounding real vectors, not the model of them.
+// Tests rounding of real vectors, not of their model.
 TEST_CASE("levels fitted to a gradient round it better than those for the worst case",
           "[adaptive]") {
   for (const int tail : {1, 3}) {
@@ -273,7 +273,7 @@ TEST_CASE("optimal elasticities are no worse than a grid, in every family", "[le
           REQUIRE(least_sinh <= worst(LevelFamily::sinh, theta * factor) * (1 + 1e-6));
           REQUIRE(least_mulaw <= worst(LevelFamily::mulaw, mu * factor) * (1 + 1e-6));
         }
-        // Sinh is optimal among all tables; mu-law starts linearly and must lose, but not much.
+        // Sinh is optimal among all tables; mu-law, which starts linearly, is slightly worse.
         REQUIRE(least_sinh <= least_mulaw * (1 + 1e-6));
         REQUIRE(least_mulaw <= 2 * least_sinh);
         REQUIRE(optimal_elasticity(LevelFamily::adaptive, n, d, norm) == theta);
@@ -300,7 +300,7 @@ TEST_CASE("the cheapest elasticity minimises (1 + variance) bits in every family
         for (double factor = 0.3; factor < 3; factor *= 1.07) {
           const double other = best * factor;
           if (family == LevelFamily::exponential && (other >= 0.99 || other < 0.03)) continue;
-          // The cost has many shallow valleys where the codes' lengths change.
+          // The cost has many local minima where the codes' lengths change.
           REQUIRE(total(best) <= total(other) * (1 + 1e-2));
         }
       }

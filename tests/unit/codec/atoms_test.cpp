@@ -15,7 +15,7 @@ using namespace eqt::codec::testing;
 
 namespace {
 
-/// Water filling as in algorithms: the largest first, each with what is left.
+/// Water filling: the largest first, each with the remaining budget.
 std::vector<double> plain_probabilities(std::vector<double> lambda, double budget) {
   std::vector<std::size_t> order(lambda.size());
   double sum = 0;

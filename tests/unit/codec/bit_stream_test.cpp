@@ -45,7 +45,7 @@ TEST_CASE("a writer refuses to leave its buffer", "[bit_stream]") {
   REQUIRE_THROWS_AS(writer.put(0xFF, 8), Error);
 }
 
-TEST_CASE("a reader past the end sees zeros and says so", "[bit_stream]") {
+TEST_CASE("a reader past the end reads zeros and reports it", "[bit_stream]") {
   std::vector<std::byte> bytes(3, std::byte{0xFF});
   BitReader reader(bytes);
   REQUIRE(reader.take(20) == 0xFFFFF);

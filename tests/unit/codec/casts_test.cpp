@@ -77,7 +77,7 @@ TEST_CASE("casts round to nearest, ties to even, on every target", "[casts]") {
   }
 }
 
-TEST_CASE("casts of what is too large or not a number", "[casts]") {
+TEST_CASE("casts of NaN and of values that are too large", "[casts]") {
   on_every_target([] {
     REQUIRE(cast_all(kDefinitions[0],
                      std::vector{65519.996f, 65520.0f, -1e30f, kInfinity, -kInfinity}) ==
@@ -129,7 +129,7 @@ TEST_CASE("casts agree with the reference vectors", "[casts][vectors]") {
   });
 }
 
-TEST_CASE("a finite value that overflows 16 bits is an error that names a way out", "[casts]") {
+TEST_CASE("a finite value that overflows 16 bits is an error with advice", "[casts]") {
   std::vector<float> values(100, 1.0f);
   values[57] = -70000.0f;
   const auto fp16 = make_compressor("fp16");

@@ -12,7 +12,7 @@
 using namespace eqt;
 using namespace eqt::codec;
 
-TEST_CASE("the numbers on the wire stay what they were", "[catalogue]") {
+TEST_CASE("the numbers on the wire do not change", "[catalogue]") {
   const std::map<std::string_view, int> numbers = {
       {"none", 0},        {"fp16", 1},          {"bf16", 2},     {"qsgd", 3},        {"qsgd-v", 4},
       {"elastiquant", 5}, {"e-elastiquant", 6}, {"terngrad", 7}, {"topk", 8},        {"dgc", 9},
@@ -65,7 +65,7 @@ TEST_CASE("options that a compressor does not read make no difference", "[catalo
   }
 }
 
-TEST_CASE("options that would silently not happen are refused", "[catalogue]") {
+TEST_CASE("some options that a compressor does not use are refused", "[catalogue]") {
   CHECK(why_not(kTopK, {}).empty());
   CHECK_THAT(why_not(kTopK, {.coding = Coding::elias}),
              Catch::Matchers::Contains("compressor.coding"));
@@ -75,7 +75,7 @@ TEST_CASE("options that would silently not happen are refused", "[catalogue]") {
   CHECK_THROWS_AS(make_compressor(kTopK, {.unbiased = true}), Error);
 }
 
-TEST_CASE("a row may be added at run time, under a name and a number of its own", "[catalogue]") {
+TEST_CASE("a row may be added at run time, with a new name and number", "[catalogue]") {
   static const CompressorRow added = {.name = "added",
                                       .about = "none under another name",
                                       .id = static_cast<CodecId>(0x8001),

@@ -33,7 +33,7 @@ TEST_CASE("counts of indices equal a plain count on every target", "[code_kernel
   });
 }
 
-TEST_CASE("signs are packed in order and come back on every target", "[code_kernels]") {
+TEST_CASE("signs are packed in order and restored on every target", "[code_kernels]") {
   for_each_simd_target([] {
     for (const std::size_t count : kCounts) {
       for (const auto& [name, codes] : code_cases(count, 7)) {

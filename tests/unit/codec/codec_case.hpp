@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the codec room share: encode and decode in one line, awkward sizes, inputs, and
+// Shared by the tests of the codec room: encode and decode in one line, critical sizes, inputs, and
 // running a check on every vector target of this machine.
 
 #pragma once
@@ -84,7 +84,7 @@ void on_every_target(Check check) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-/// The sentence of the Error{kind} that `action` throws; fails the test if it throws none.
+/// The message of the Error{kind} that `action` throws; fails the test if it throws none.
 template <typename Action>
 std::string error_of(Kind kind, Action action) {
   try {

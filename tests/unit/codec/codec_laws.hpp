@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of all codecs that encode a message as a whole: each family tests its codecs by them.
+// Laws of all codecs that encode a message as a whole; each family's tests use them.
 
 #pragma once
 
@@ -19,10 +19,10 @@
 namespace eqt::codec::testing {
 
 using Codecs = std::vector<std::unique_ptr<Compressor>>;
-/// What a rank encodes a message of `count` values with.
+/// The context with which a rank encodes `count` values.
 using ContextOf = std::function<EncodeContext(std::size_t count, std::uint32_t rank)>;
 
-/// Another rank draws differently where the codec draws, and nowhere else.
+/// Another rank gets other bytes exactly if the codec is random.
 inline void check_draws_of_ranks(const Codecs& codecs, const ContextOf& context) {
   const auto values = gaussian(10007, 1e-3);
   const std::size_t count = values.size();
@@ -98,7 +98,7 @@ inline void check_values_not_finite(const Codecs& codecs, const std::vector<std:
   }
 }
 
-/// What a network or a memory may make of a payload. @param draw a number below its argument
+/// Damages a payload as a network or memory could. @param draw a random number below its argument
 template <typename Draw>
 void damage(Bytes& payload, Draw draw) {
   switch (draw(4)) {
@@ -117,7 +117,7 @@ void damage(Bytes& payload, Draw draw) {
   }
 }
 
-/// Ten thousand malformed payloads: an error of the wire, or finite values.
+/// Ten thousand malformed payloads: a wire error or finite values.
 inline void check_malformed(const Codecs& codecs, std::uint64_t seed, const ContextOf& context) {
   const RandomStream stream({seed, 0, 0, 0});
   std::uint32_t next = 0;

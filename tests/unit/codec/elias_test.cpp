@@ -52,7 +52,7 @@ TEST_CASE("windows that hold no code word are refused", "[elias]") {
   REQUIRE(omega_decode(~std::uint64_t{0}).length == 0);
 }
 
-TEST_CASE("read_omega reads a stream and stops at nonsense", "[elias]") {
+TEST_CASE("read_omega reads a stream and stops at invalid bits", "[elias]") {
   std::vector<std::byte> bytes(4000);
   BitWriter writer(bytes);
   for (std::uint64_t k = 1; k < 1000; ++k) writer.put(omega_code(k).bits, omega_code(k).length);
@@ -64,7 +64,7 @@ TEST_CASE("read_omega reads a stream and stops at nonsense", "[elias]") {
   REQUIRE_THROWS_AS(read_omega(bad), Error);
 }
 
-TEST_CASE("read_gamma and read_delta read a stream and stop at nonsense", "[elias]") {
+TEST_CASE("read_gamma and read_delta read a stream and stop at invalid bits", "[elias]") {
   std::vector<std::byte> bytes(8000);
   BitWriter writer(bytes);
   for (std::uint64_t k = 1; k < 1000; ++k) {

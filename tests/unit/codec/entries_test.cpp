@@ -27,7 +27,7 @@ TEST_CASE("a deal gives every value to one owner", "[entries]") {
   for (const std::size_t parts : {1u, 2u, 3u, 5u, 8u, 64u}) {
     for (const std::size_t count : {0u, 1u, 2u, 7u, 8u, 63u, 64u, 65u, 1000u}) {
       const Deal deal(count, parts, 42);
-      std::vector<std::size_t> next(parts);  // places of a part follow each other
+      std::vector<std::size_t> next(parts);  // indices within a part are consecutive
       for (std::size_t i = 0; i < count; ++i) {
         const Deal::Place place = deal.place(i);
         CHECK(place.part < parts);
@@ -39,7 +39,7 @@ TEST_CASE("a deal gives every value to one owner", "[entries]") {
   }
 }
 
-TEST_CASE("a deal is even for ranges of neighbours and for periodic places", "[entries]") {
+TEST_CASE("a deal is even for ranges of neighbours and for periodic indices", "[entries]") {
   constexpr std::size_t kParts = 8;
   const Deal deal(1 << 20, kParts, 7);
   const auto loads = [&](std::size_t begin, std::size_t stride, std::size_t number) {
@@ -52,8 +52,8 @@ TEST_CASE("a deal is even for ranges of neighbours and for periodic places", "[e
     CHECK(of >= 4003 / kParts - 1);
     CHECK(of <= 4003 / kParts + 2);
   }
-  // A period that the number of parts divides would meet one owner only, were it not for the
-  // rotation: 4000 +- 5 sqrt(4000).
+  // Without the rotation a period that is a multiple of the number of parts would have one owner
+  // only: 4000 +- 5 sqrt(4000).
   for (const std::size_t stride : {8u, 9u, 64u, 16u}) {
     for (const std::size_t of : loads(4, stride, 32000)) {
       CHECK(of > 3680);
@@ -104,7 +104,8 @@ TEST_CASE("dealt entries keep their bits", "[entries]") {
   }
 }
 
-TEST_CASE("the largest values are written, zeros never, all where that is shorter", "[entries]") {
+TEST_CASE("the largest values are written, zeros never, and all values if that is shorter",
+          "[entries]") {
   constexpr std::size_t kCount = 1000;
   Workspace workspace;
   std::vector<std::byte> buffer(max_sparse_bytes(kCount, 32));
@@ -141,7 +142,7 @@ TEST_CASE("the largest values are written, zeros never, all where that is shorte
   CHECK(decoded(more, many.size()) == many);
 }
 
-TEST_CASE("damaged payloads of a part are refused or stay inside", "[entries]") {
+TEST_CASE("damaged payloads of a part are refused or write only inside", "[entries]") {
   constexpr std::size_t kCount = 700, kParts = 3, kPart = 1;
   const Deal deal(kCount, kParts, 5);
   const std::size_t size = deal.size_of(kPart);
@@ -152,7 +153,7 @@ TEST_CASE("damaged payloads of a part are refused or stay inside", "[entries]") 
     std::vector<std::byte> payload(max_sparse_bytes(size, bits));
     payload.resize(write_largest(values, 20, bits, workspace, payload));
     const auto attempt = [&](std::span<const std::byte> damaged) {
-      // Its own memory, so that a sanitizer sees what is read or written outside.
+      // Separate memory, so that a sanitizer detects accesses outside.
       const std::vector<std::byte> bytes(damaged.begin(), damaged.end());
       std::vector<float> out(kCount);
       try {

@@ -27,7 +27,7 @@ Bytes make_frame() {
 
 }  // namespace
 
-TEST_CASE("the header's bytes stand where FORMAT.md says", "[frame]") {
+TEST_CASE("the header's bytes are at the positions of FORMAT.md", "[frame]") {
   const unsigned char expected[] = {
       'E',  'Q',  'T',  '1',  7,    0,    1,    0,    8,    7,    6,    5,    4, 3, 2, 1,
       0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 3, 0, 0, 0};
@@ -42,7 +42,7 @@ TEST_CASE("an intact frame opens to its payload", "[frame]") {
   REQUIRE(payload.size() == 3);
 }
 
-TEST_CASE("every flipped bit of the header is rejected by its field's name", "[frame]") {
+TEST_CASE("every flipped bit of the header is rejected, and the error names the field", "[frame]") {
   struct Field {
     const char* name;
     std::size_t first, end;

@@ -49,7 +49,7 @@ TEST_CASE("gap lengths equal those of the words, at every place of a gap", "[gap
   });
 }
 
-TEST_CASE("streams have the length that was foretold, and come back", "[gap_code]") {
+TEST_CASE("streams have the computed length and are decoded correctly", "[gap_code]") {
   for (const unsigned top : {1u, 3u, 7u, 15u, 127u}) {
     const GapCode code(top + 1);
     for (const std::size_t count : {1u, 2u, 63u, 64u, 65u, 1000u, 5000u}) {
@@ -68,7 +68,7 @@ TEST_CASE("streams have the length that was foretold, and come back", "[gap_code
         code.read(reader, decoded);
         REQUIRE(reader.position() == bits);
         REQUIRE(decoded == codes);
-        // One value less: the last nonzero has no place, unless a zero follows it.
+        // One value less: the last nonzero is missing, unless a zero follows it.
         if ((codes.back() & 0x7Fu) == 0) continue;
         BitReader again(bytes);
         REQUIRE_THROWS_AS(code.read(again, std::span(decoded).first(count - 1)), Error);

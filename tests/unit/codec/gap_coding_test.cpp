@@ -72,7 +72,7 @@ TEST_CASE("gaps are written as the definition says", "[gaps]") {
   REQUIRE(text_of(coded.quotients) == "11001000");
 }
 
-TEST_CASE("any parameter brings the indices back", "[gaps]") {
+TEST_CASE("indices are restored with any parameter", "[gaps]") {
   const std::vector<Indices> sets{{},
                                   {0},
                                   {9999},
@@ -98,7 +98,7 @@ TEST_CASE("the largest counts do not overflow", "[gaps]") {
   }
 }
 
-TEST_CASE("random sets cost within 4 % of their entropy", "[gaps]") {
+TEST_CASE("random sets take at most 4 % more than their entropy", "[gaps]") {
   const std::size_t count = 1'000'000;
   for (const double density : {0.0005, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5}) {
     const Indices indices = random_set(count, density, 7);
@@ -110,7 +110,7 @@ TEST_CASE("random sets cost within 4 % of their entropy", "[gaps]") {
   }
 }
 
-TEST_CASE("no set of half the places or fewer costs more than a bit a place", "[gaps]") {
+TEST_CASE("a set of at most half of the indices takes at most one bit per index", "[gaps]") {
   const std::size_t count = 4000;
   for (std::size_t m = 1; m <= count / 2; m += 37) {
     Indices spread, first, last;
@@ -139,7 +139,7 @@ TEST_CASE("the parameter is the best of three", "[gaps]") {
   }
 }
 
-TEST_CASE("hostile streams are refused by what is wrong", "[gaps]") {
+TEST_CASE("malformed streams are refused, and the error names the defect", "[gaps]") {
   const auto wrong = [](const Coded& coded, std::size_t m, std::size_t count) {
     return error_of(Kind::wire, [&] { read(coded.streams(m, count)); });
   };

@@ -66,7 +66,7 @@ std::uint64_t limited_cost(std::vector<std::uint64_t> counts, int limit) {
 
 }  // namespace
 
-TEST_CASE("Huffman lengths cost what Huffman's tree costs", "[huffman]") {
+TEST_CASE("Huffman lengths have the cost of Huffman's tree", "[huffman]") {
   const RandomStream random({4, 0, 0, 0});
   std::uint32_t draw = 0;
   for (int round = 0; round < 300; ++round) {
@@ -103,7 +103,7 @@ TEST_CASE("canonical words are a prefix code in order", "[huffman]") {
   REQUIRE(words[4].bits == 0b111);
 }
 
-TEST_CASE("a lone symbol has one bit; incomplete and crowded tables are refused", "[huffman]") {
+TEST_CASE("a single symbol has one bit; incomplete and overfull tables are refused", "[huffman]") {
   REQUIRE(lengths_of({0, 0, 9}) == std::vector<std::uint8_t>{0, 0, 1});
   REQUIRE(is_huffman_table(std::vector<std::uint8_t>{0, 0, 1}));
   REQUIRE_FALSE(is_huffman_table(std::vector<std::uint8_t>{0, 0, 0}));

@@ -20,7 +20,7 @@ std::unique_ptr<Compressor> int8(std::size_t bucket_size) {
 
 }  // namespace
 
-TEST_CASE("int8's bytes are the oracle's on every target", "[int8]") {
+TEST_CASE("int8's bytes equal the oracle's on every target", "[int8]") {
   for (const std::size_t bucket_size : {1u, 7u, 32u, 512u, 8192u}) {
     const auto codec = int8(bucket_size);
     for (const std::size_t count : kCounts) {
@@ -53,7 +53,7 @@ TEST_CASE("int8 agrees with the reference vectors", "[int8][vectors]") {
       "vectors_simple.json");
 }
 
-TEST_CASE("int8 errs by half a step at most, from denormals to the largest float", "[int8]") {
+TEST_CASE("int8's error is at most half a step, from denormals to the largest float", "[int8]") {
   for (const double deviation : {3e-44, 1e-40, 1e-37, 1.0, 1e37}) {
     auto values = gaussian(1000, deviation);
     values[3] = 0;
@@ -89,7 +89,7 @@ TEST_CASE("cutting at a bucket changes no byte", "[int8]") {
   REQUIRE(joined == encode(*codec, values));
 }
 
-TEST_CASE("int8 rejects steps and integers that no encoder writes", "[int8]") {
+TEST_CASE("int8 rejects invalid steps and integers", "[int8]") {
   const auto codec = int8(10);
   for (const std::size_t count : {1u, 10u, 11u, 40u, 45u}) {
     const Bytes good = encode(*codec, gaussian(count));

@@ -79,7 +79,7 @@ TEST_CASE("codes are packed as the format says on every target", "[integer_kerne
   });
 }
 
-TEST_CASE("a code beyond the limit and a set padding bit are noticed wherever they stand",
+TEST_CASE("a code beyond the limit and a set padding bit are detected at any position",
           "[integer_kernels]") {
   test::for_each_simd_target([] {
     for (const std::uint32_t limit : {1u, 5u, 7u, 127u}) {

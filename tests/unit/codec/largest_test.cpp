@@ -81,7 +81,7 @@ TEST_CASE("equal magnitudes are taken from the lowest index on", "[largest]") {
   for (const std::size_t k : {1u, 2u, 63u, 998u, 999u, 1000u}) require_selection(values, k);
 }
 
-TEST_CASE("magnitudes that differ in the last bit are told apart", "[largest]") {
+TEST_CASE("magnitudes that differ in the last bit are distinguished", "[largest]") {
   // Neighbouring floats, scattered: all share the first two histograms' bins in turn.
   for (const std::uint32_t step : {1u, 1u << 10, 1u << 20}) {
     std::vector<float> values(2000);
@@ -113,8 +113,9 @@ TEST_CASE("many values, of which a sample is taken: still the selection of a sor
   for (const std::size_t k : {1u, 100u, 1000u, 10'000u}) require_selection(values, k);
 }
 
-TEST_CASE("a sample that misleads costs a second pass and changes nothing", "[largest]") {
-  // The sampled places hold large values and no others do, or the reverse.
+TEST_CASE("an unrepresentative sample needs a second pass and does not change the result",
+          "[largest]") {
+  // Only the sampled positions have large values, or only the others.
   const std::size_t count = 80'000;
   const std::size_t ranges = 256;
   const std::size_t part = count / ranges;
@@ -140,7 +141,7 @@ TEST_CASE("a sample that misleads costs a second pass and changes nothing", "[la
   }
 }
 
-TEST_CASE("a bound by counting holds at least k and not many more", "[largest]") {
+TEST_CASE("at least k values, and not many more, reach a bound by counting", "[largest]") {
   const auto values = gaussian(10'007);
   for (const std::size_t k : {1u, 10u, 1000u, 10'007u}) {
     const auto kept = all_above(values, std::bit_cast<float>(counted_bound(values, k) - 1));
@@ -240,7 +241,7 @@ TEST_CASE("above a threshold: all of them, or the largest up to the cap", "[larg
   require_indices(above_threshold(equal, 1.4f, 3, workspace), equal, {0, 1});
 }
 
-TEST_CASE("compaction keeps what the definition keeps, around every vector width", "[largest]") {
+TEST_CASE("compaction keeps the values of the definition, around every vector width", "[largest]") {
   for (std::size_t count = 0; count < 140; ++count) {
     const auto values = gaussian(count, 1, count + 1);
     const float bound = 0.7f;

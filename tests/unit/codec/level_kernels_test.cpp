@@ -60,7 +60,7 @@ TEST_CASE("quantize equals the oracle on every target", "[level_kernels]") {
   });
 }
 
-TEST_CASE("values at and beside the levels round like the oracle", "[level_kernels]") {
+TEST_CASE("values at and next to the levels round like the oracle", "[level_kernels]") {
   for_each_simd_target([] {
     for (int n : {1, 3, 7, 15, 31, 63, 127}) {
       for (const Levels& levels : {sinh_levels(n, 3.0 / n), exponential_levels(n, 0.8),
@@ -97,7 +97,7 @@ TEST_CASE("sums of squares have the same bits on every target", "[level_kernels]
   });
 }
 
-TEST_CASE("a value that is not finite shows in both norms", "[level_kernels]") {
+TEST_CASE("a value that is not finite makes both norms not finite", "[level_kernels]") {
   for_each_simd_target([] {
     for (const std::size_t at : {0u, 5u, 31u, 36u}) {
       for (const float bad : {kInfinity, -kInfinity, std::nanf(""), -std::nanf("")}) {
@@ -233,7 +233,7 @@ TEST_CASE("whole blocks pack as they quantize", "[level_kernels]") {
   });
 }
 
-TEST_CASE("the four words of a random word are uniform, together too", "[level_kernels]") {
+TEST_CASE("the four words of a random word are uniform, also jointly", "[level_kernels]") {
   // 64 x 64 cells of each two of the four: chi-squared has 4095 degrees of freedom.
   const RandomStream random({12, 0, 0, 0});
   constexpr std::size_t kCells = 64, kDraws = std::size_t{1} << 18;
@@ -253,7 +253,7 @@ TEST_CASE("the four words of a random word are uniform, together too", "[level_k
   }
 }
 
-TEST_CASE("levels that fp32 cannot tell apart are a usage error", "[level_table]") {
+TEST_CASE("levels that are equal in fp32 are a usage error", "[level_table]") {
   const auto kind_of = [](const Levels& levels) {
     try {
       const LevelTable table(levels, false);

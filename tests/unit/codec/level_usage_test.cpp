@@ -38,8 +38,7 @@ TEST_CASE("values that lie on levels are counted there", "[level-usage]") {
   CHECK(usage_of(*codec, values) == std::vector<std::uint64_t>{2, 1, 2, 11, 4, 3, 2});
 }
 
-TEST_CASE("every value has a code, whatever the coding and whoever chose the levels",
-          "[level-usage]") {
+TEST_CASE("every value has a code, for any coding and any levels", "[level-usage]") {
   std::mt19937 engine(7);
   std::normal_distribution<float> normal;
   std::vector<float> values(10007);
@@ -59,7 +58,7 @@ TEST_CASE("every value has a code, whatever the coding and whoever chose the lev
   CHECK(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) == values.size());
 }
 
-TEST_CASE("codes that are not zero are as many as expected", "[level-usage]") {
+TEST_CASE("the number of nonzero codes is the expected one", "[level-usage]") {
   std::mt19937 engine(9);
   std::normal_distribution<float> normal;
   std::vector<float> values(4096);
@@ -73,7 +72,7 @@ TEST_CASE("codes that are not zero are as many as expected", "[level-usage]") {
   CHECK(std::abs(nonzeros - expected) < 5 * std::sqrt(expected));
 }
 
-TEST_CASE("codes are those that travel", "[level-usage]") {
+TEST_CASE("codes are those that are sent", "[level-usage]") {
   std::mt19937 engine(11);
   std::normal_distribution<float> normal;
   constexpr std::size_t kBucket = 512, kLevels = 7;

@@ -91,7 +91,7 @@ TEST_CASE("perturbed sinh tables are no better", "[levels]") {
   }
 }
 
-TEST_CASE("the cheapest elasticity costs no more than its neighbours", "[level_design]") {
+TEST_CASE("the cheapest elasticity has no larger cost than its neighbours", "[level_design]") {
   for (const Coding coding : {Coding::elias, Coding::huffman, Coding::automatic}) {
     for (const std::size_t d : {512u, 8192u}) {
       const auto total = [&](double theta) {

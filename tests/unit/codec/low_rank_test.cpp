@@ -176,7 +176,7 @@ TEST_CASE("a basis of values that are not finite is refused", "[low_rank]") {
   }
 }
 
-TEST_CASE("the start is normal, the slice's own and nobody's turn", "[low_rank]") {
+TEST_CASE("the start is normal and depends on the slice, not on step and rank", "[low_rank]") {
   const FactorShape shape{1, 20000, 2};
   std::vector<float> q(shape.right()), other(shape.right());
   draw_start(7, 3, shape, q);

@@ -57,7 +57,7 @@ void require_unbiased(std::span<const float> values, int draws) {
 
 }  // namespace
 
-TEST_CASE("natural's bytes are the oracle's on every target", "[natural]") {
+TEST_CASE("natural's bytes equal the oracle's on every target", "[natural]") {
   const auto codec = make_compressor("natural");
   auto counts = kCounts;
   counts.insert(counts.end(), {4095, 4096, 4097, 8200});
@@ -71,7 +71,7 @@ TEST_CASE("natural's bytes are the oracle's on every target", "[natural]") {
   }
 }
 
-TEST_CASE("natural's counters beyond 2^32 draw from another block", "[natural]") {
+TEST_CASE("natural's counters beyond 2^32 use another block", "[natural]") {
   const auto codec = make_compressor("natural");
   const auto values = gaussian(5000, 1e-2);
   for (const std::uint64_t before : {0u, 1u, 31u, 32u, 100u, 4096u, 4097u, 4999u}) {

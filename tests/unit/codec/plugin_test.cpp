@@ -51,7 +51,7 @@ std::vector<std::byte> encoded(const codec::Compressor& compressor, std::span<co
 
 }  // namespace
 
-TEST_CASE("the example of the documentation is a compressor like others", "[plugin]") {
+TEST_CASE("the example of the documentation works like other compressors", "[plugin]") {
   const auto compressor = made("mean_sign", "mean-sign");
   const CompressorRow& row = *CompressorRow::all().at("mean-sign");
   CHECK(row.about == "the sign of every value and the mean magnitude (an example of a plugin)");
@@ -70,7 +70,7 @@ TEST_CASE("the example of the documentation is a compressor like others", "[plug
   CHECK(encoded(*compressor, {}).empty());
 }
 
-TEST_CASE("what was loaded is known by its path and the hash of its bytes", "[plugin]") {
+TEST_CASE("a loaded plugin is identified by its path and the hash of its bytes", "[plugin]") {
   (void)made("floats", "floats");
   const auto found =
       std::ranges::find(codec::loaded_plugins(), "floats", &codec::LoadedPlugin::name);
@@ -79,7 +79,7 @@ TEST_CASE("what was loaded is known by its path and the hash of its bytes", "[pl
   CHECK(found->hash != 0);
 }
 
-TEST_CASE("values and payloads from outside are looked at before and after a plugin", "[plugin]") {
+TEST_CASE("values and payloads are checked before and after a plugin's functions", "[plugin]") {
   const auto compressor = made("floats", "floats");
   expect(error_of([&] {
            (void)encoded(*compressor, std::vector{1.0f, std::nanf("")});
@@ -96,7 +96,7 @@ TEST_CASE("values and payloads from outside are looked at before and after a plu
          "NaN or infinity");
 }
 
-TEST_CASE("what is no plugin of this version is refused", "[plugin]") {
+TEST_CASE("a file that is no plugin of this version is refused", "[plugin]") {
   const auto load = [](const std::string& path) {
     return error_of([&] { codec::load_plugin(path); });
   };
@@ -108,7 +108,7 @@ TEST_CASE("what is no plugin of this version is refused", "[plugin]") {
   expect(load(plugin("taken_name")), Kind::usage, "\"qsgd\"");
 }
 
-TEST_CASE("a plugin that breaks its promises is told so by name", "[plugin]") {
+TEST_CASE("a plugin that violates the interface is refused with its name", "[plugin]") {
   expect(error_of([] { (void)made("writes_past", "writes-past"); }), Kind::bug,
          "outside its payload");
   expect(error_of([] { (void)made("not_deterministic", "not-deterministic"); }), Kind::usage,
@@ -120,7 +120,7 @@ TEST_CASE("a plugin that breaks its promises is told so by name", "[plugin]") {
   CHECK(made("refuses_options", "refuses-options", {.bits = 8}) != nullptr);
 }
 
-TEST_CASE("a plugin that crashes ends the process with a sentence and exit code 70", "[plugin]") {
+TEST_CASE("a plugin that crashes ends the process with a message and exit code 70", "[plugin]") {
   const test::ChildEnd at_start = test::run_child([] { (void)made("crashes", "crashes"); });
   CHECK(at_start.code == 70);
   CHECK(at_start.said.find("crashes.so crashed in its own code") != std::string::npos);

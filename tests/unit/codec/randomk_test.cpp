@@ -75,7 +75,7 @@ TEST_CASE("every set of three among six is drawn equally often", "[randomk]") {
   REQUIRE(chi_square < 51);  // 19 degrees of freedom: exceeded once in 10^4
 }
 
-TEST_CASE("the places are those of the step and the slice, not of the rank", "[randomk]") {
+TEST_CASE("the indices depend on step and slice, not on the rank", "[randomk]") {
   const auto codec = make_compressor("randomk", {.density = 0.05});
   const auto first = places(*codec, of_step(3, 0), 5000);
   REQUIRE(first.size() == 250);
@@ -87,7 +87,7 @@ TEST_CASE("the places are those of the step and the slice, not of the rank", "[r
   REQUIRE(places(*codec, later, 5000) != first);
 }
 
-TEST_CASE("the values at the places are those that were encoded", "[randomk]") {
+TEST_CASE("the decoded values are the encoded ones", "[randomk]") {
   for (const std::size_t count : {1u, 100u, 8192u, 20'000u}) {
     const auto values = gaussian(count);
     for (const double density : {0.001, 0.1, 0.9, 1.0}) {
@@ -105,7 +105,7 @@ TEST_CASE("the values at the places are those that were encoded", "[randomk]") {
   }
 }
 
-TEST_CASE("only scaled it is unbiased, and only unscaled it needs feedback", "[randomk]") {
+TEST_CASE("it is unbiased if scaled, and needs feedback if not", "[randomk]") {
   REQUIRE_FALSE(make_compressor("randomk")->properties().unbiased);
   REQUIRE(make_compressor("randomk")->properties().needs_feedback);
   REQUIRE(make_compressor("randomk", {.unbiased = true})->properties().unbiased);
@@ -145,7 +145,7 @@ TEST_CASE("a value that scaling makes infinite is refused", "[randomk]") {
                "unbiased"));
 }
 
-TEST_CASE("malformed random-k payloads are rejected by what is wrong", "[randomk]") {
+TEST_CASE("malformed random-k payloads are rejected, and the error names the defect", "[randomk]") {
   const auto codec = make_compressor("randomk", {.density = 0.1});
   const Bytes good = encode(*codec, gaussian(100), of_step(2));
   const auto message = [&](const Bytes& payload, std::size_t count) {

@@ -88,7 +88,7 @@ TEST_CASE("no frequency of a model can be moved to save bits", "[rans]") {
         for (std::size_t to = 0; to <= top; ++to) {
           if (from == to || model.frequency[from] < 2 || counts[to] == 0) continue;
           INFO(name << ", from " << from << " to " << to);
-          // Half a unit more or less is how far the greedy rule looks.
+          // The greedy rule looks half a unit ahead.
           REQUIRE(gain(to, 1) + gain(from, -1) < 2.0);
         }
       }
@@ -126,7 +126,7 @@ TEST_CASE("rANS bytes do not depend on the target, and decode on every one", "[r
           std::vector<LevelCode> decoded(count);
           REQUIRE(rans_read(bytes, top + 1, decoded) == bytes.size());
           REQUIRE(decoded == codes);
-          // Bytes of the next bucket behind it change nothing.
+          // Bytes of the next bucket after it change nothing.
           auto longer = bytes;
           longer.resize(bytes.size() + 100, std::byte{0x5A});
           REQUIRE(rans_read(longer, top + 1, decoded) == bytes.size());
@@ -164,7 +164,7 @@ TEST_CASE("containers that break one rule each are refused", "[rans]") {
   require_refused(bytes_of({{1, 3}, {1, 7}, {delta_code(4097).bits, delta_code(4097).length}}), 2,
                   2, "sum below 4096");
   require_refused(bytes_of({{1, 3}, {1, 7}, {0, 60}}), 2, 2, "delta code");
-  // A lone index 1: signs only, and zero bits behind them.
+  // A single index 1: only signs, and zero bits after them.
   REQUIRE(rans_read(bytes_of({{0, 3}, {1, 4}, {0, 8}}, {2}), 2, codes) == 3);
   REQUIRE(codes == std::vector<LevelCode>{1, 0x81});
   require_refused(bytes_of({{0, 3}, {1, 4}, {0, 8}}, {4}), 2, 2, "signs");

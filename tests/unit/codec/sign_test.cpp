@@ -38,7 +38,7 @@ EncodeContext with_rows(std::size_t rows) {
   return context;
 }
 
-/// What the collective does: each rank's signs times 1/n added in rank order, then the vote.
+/// As in the collective: each rank's signs times 1/n added in rank order, then the vote.
 std::vector<float> vote(const std::vector<std::vector<float>>& ranks) {
   const auto codec = make_compressor("signsgd");
   Workspace workspace;
@@ -53,7 +53,7 @@ std::vector<float> vote(const std::vector<std::vector<float>>& ranks) {
 
 }  // namespace
 
-TEST_CASE("sign payloads are the oracle's on every target", "[sign]") {
+TEST_CASE("sign payloads equal the oracle's on every target", "[sign]") {
   for (const std::size_t count : sign_counts()) {
     INFO(count);
     for (const auto& values : {gaussian(count, 1e-3, count), mixed(count)}) {
@@ -85,7 +85,7 @@ TEST_CASE("onebit has a pair of means per row of eight values or more", "[sign]"
   }
 }
 
-TEST_CASE("onebit decodes each row by its own means, on every target", "[sign]") {
+TEST_CASE("onebit decodes each row with its own means, on every target", "[sign]") {
   const auto codec = make_compressor("onebit");
   for (const std::size_t rows : {1u, 3u, 7u, 21u}) {
     const std::size_t columns = 27;
@@ -156,7 +156,7 @@ TEST_CASE("contraction: |v - C(v)|^2 = (1 - delta) |v|^2", "[sign][law]") {
   }
 }
 
-TEST_CASE("a side without values has mean 0 and takes no part", "[sign]") {
+TEST_CASE("a side without values has mean 0 and does not count", "[sign]") {
   const auto codec = make_compressor("onebit");
   const std::vector<float> positive{1, 2, 3, 0, -0.0f}, negative{-1, -3};
   const Bytes up = encode(*codec, positive);
@@ -168,7 +168,7 @@ TEST_CASE("a side without values has mean 0 and takes no part", "[sign]") {
   REQUIRE(decode(*codec, down, 2) == std::vector<float>{-2, -2});
 }
 
-TEST_CASE("the vote of one to five ranks, every combination", "[sign][vote]") {
+TEST_CASE("the vote of one to five ranks, for every combination", "[sign][vote]") {
   for (unsigned ranks = 1; ranks <= 5; ++ranks) {
     // Coordinate c holds combination c: rank r votes against if bit r is set.
     const std::size_t combinations = std::size_t{1} << ranks;
@@ -196,7 +196,8 @@ TEST_CASE("the vote agrees with the reference vectors", "[sign][vote][vectors]")
       "vectors_simple.json");
 }
 
-TEST_CASE("ties and majorities of one hold for many ranks in any order", "[sign][vote]") {
+TEST_CASE("ties and majorities of one vote are correct for many ranks in any order",
+          "[sign][vote]") {
   const RandomStream stream({9, 0, 0, 0});
   std::uint32_t next = 0;
   const auto codec = make_compressor("signsgd");
@@ -237,7 +238,7 @@ TEST_CASE("add_signs starts at any bit and reads nothing outside the plane", "[s
   }
 }
 
-TEST_CASE("sign codecs reject lengths, padding, magnitudes and rows of no encoder", "[sign]") {
+TEST_CASE("sign codecs reject invalid lengths, padding, magnitudes and rows", "[sign]") {
   const auto sign = make_compressor("signsgd"), scaled = make_compressor("ef-signsgd"),
              onebit = make_compressor("onebit");
   for (const std::size_t count : {1u, 7u, 33u, 100u}) {

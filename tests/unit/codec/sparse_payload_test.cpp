@@ -145,7 +145,7 @@ TEST_CASE("a payload written by hand is read as FORMAT.md says", "[sparse]") {
   REQUIRE(decode(*codec, bytes_of(U32{0}, U8{0}), 2) == std::vector<float>{0, 0});
 }
 
-TEST_CASE("malformed sparse payloads are rejected by what is wrong", "[sparse]") {
+TEST_CASE("malformed sparse payloads are rejected, and the error names the defect", "[sparse]") {
   const auto codec = make_compressor("topk");
   const auto message = [&](const Bytes& payload, std::size_t count) {
     std::vector<float> memory(count);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kClip = 2.5;
 
-/// The paper's scale, computed as plainly as can be.
+/// The paper's scale, by its definition.
 double plain_scale(std::span<const float> values, double clip) {
   double mean = 0, variance = 0, largest = 0;
   for (const float g : values) mean += g;
@@ -76,7 +76,7 @@ void require_mean(const Statistics& statistics, std::span<const float> expected,
 
 }  // namespace
 
-TEST_CASE("terngrad's bytes are the oracle's on every target", "[terngrad]") {
+TEST_CASE("terngrad's bytes equal the oracle's on every target", "[terngrad]") {
   auto counts = kCounts;
   counts.insert(counts.end(), {1023, 1024, 1025, 1039, 1040, 2064});  // around a kernel's chunks
   for (const double clip : {0.0, kClip}) {
@@ -173,7 +173,7 @@ TEST_CASE("terngrad without clipping is unbiased with variance sum |g| (S - |g|)
   }
 }
 
-TEST_CASE("one scale of 0 spread is not clipped away", "[terngrad]") {
+TEST_CASE("values without spread are not clipped", "[terngrad]") {
   const auto codec = make_compressor("terngrad", {.clip = kClip});
   for (const std::size_t count : {1u, 5u, 1000u}) {
     const std::vector<float> equal(count, -0.1f);
@@ -196,7 +196,7 @@ TEST_CASE("a part of a slice with the shared scale has the bytes of the whole", 
   }
 }
 
-TEST_CASE("counters beyond 2^32 draw from another block", "[terngrad]") {
+TEST_CASE("counters beyond 2^32 use another block", "[terngrad]") {
   const auto codec = make_compressor("terngrad", {.clip = 0});
   const auto values = gaussian(200, 1e-2);
   const float own = codec->local_scale(values);
@@ -230,7 +230,7 @@ TEST_CASE("decode_add adds scale times the value on every target", "[terngrad]")
   }
 }
 
-TEST_CASE("terngrad rejects a code, padding or scale that no encoder writes", "[terngrad]") {
+TEST_CASE("terngrad rejects an invalid code, padding or scale", "[terngrad]") {
   const auto codec = make_compressor("terngrad");
   for (const std::size_t count : {1u, 15u, 16u, 17u, 18u, 19u, 100u}) {
     const Bytes good = encode(*codec, gaussian(count), draw(0));
@@ -258,7 +258,7 @@ TEST_CASE("terngrad's options and shared scale are checked", "[terngrad]") {
   }
 }
 
-TEST_CASE("terngrad's bytes do not depend on who computed its own scale", "[terngrad]") {
+TEST_CASE("terngrad's bytes do not depend on whether its own scale is given", "[terngrad]") {
   for (const double clip : {0.0, kClip}) {
     const auto codec = make_compressor("terngrad", {.clip = clip});
     for (const std::size_t count : {1u, 100u, 2049u}) {

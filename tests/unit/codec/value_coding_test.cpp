@@ -44,7 +44,7 @@ TEST_CASE("32 bits are the values themselves", "[values]") {
   }
 }
 
-TEST_CASE("16 bits keep 11 significant ones down to 2^-28 of the largest, whatever its size",
+TEST_CASE("16 bits keep 11 significant bits down to 2^-28 of the largest value, for any size of it",
           "[values]") {
   for (const std::size_t count : kCounts) {
     for (const double deviation : {1e-44, 1e-38, 1e-20, 1e-6, 1.0, 1e6, 1e37}) {
@@ -84,7 +84,7 @@ TEST_CASE("known halves", "[values]") {
   REQUIRE(load<std::uint16_t>(bytes.data() + 6) == 0);
 }
 
-TEST_CASE("values that no encoder writes are refused", "[values]") {
+TEST_CASE("invalid values are refused", "[values]") {
   const auto wrong = [](Bytes bytes, int bits) {
     return error_of(Kind::wire, [&] { check_values(bytes, bits); });
   };
@@ -102,7 +102,7 @@ TEST_CASE("values that no encoder writes are refused", "[values]") {
   }
 }
 
-TEST_CASE("there are 32 bits or 16", "[values]") {
+TEST_CASE("values have 32 or 16 bits", "[values]") {
   REQUIRE(checked_value_bits(16, "topk") == 16);
   REQUIRE(checked_value_bits(32, "topk") == 32);
   for (const int bits : {0, 8, 24, 64}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published reference numbers: the excerpt in this repository, and the whole file where the
-// environment variable EQT_SHARED says the shared folder is.
+// The published reference numbers: the excerpt in this repository, and the whole file in the folder
+// that the environment variable EQT_SHARED names.
 
 #pragma once
 

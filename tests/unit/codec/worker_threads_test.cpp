@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerThreads: every part once, on threads that stay, with errors carried to the caller.
+// WorkerThreads: calls every part once, keeps its threads, and passes errors to the caller.
 
 #include "codec/worker_threads.hpp"
 
@@ -49,7 +49,7 @@ TEST_CASE("the error of the first part that failed reaches the caller", "[thread
     CHECK(found == std::to_string(first));
     CHECK(finished == static_cast<int>(first));
     std::atomic<int> calls = 0;
-    workers.run(4, [&](std::size_t) { ++calls; });  // nothing is left over
+    workers.run(4, [&](std::size_t) { ++calls; });  // no calls of the task before
     CHECK(calls == 4);
   }
 }

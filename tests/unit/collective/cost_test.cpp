@@ -21,7 +21,7 @@ double sent(const CollectiveRow& collective, int ranks) {
   return cost->sent_bytes;
 }
 
-/// A wire alone: nothing else costs anything.
+/// Only the wire takes time.
 Machine wire_of(double bytes_per_second, int ranks, int hosts) {
   Machine machine;
   machine.ranks = ranks;
@@ -32,7 +32,7 @@ Machine wire_of(double bytes_per_second, int ranks, int hosts) {
 
 }  // namespace
 
-TEST_CASE("costs count the bytes that COSTS.md says", "[cost]") {
+TEST_CASE("cost formulas give the bytes of COSTS.md", "[cost]") {
   // 2 * 4d (n-1)/n, m (n-1), 2m (n-1)/n, for d = 10^6 and m = 5 * 10^5.
   CHECK(sent(kDense, 2) == 4e6);
   CHECK(sent(kDense, 4) == 6e6);
@@ -66,7 +66,7 @@ TEST_CASE("the cost of integer counts bits of codes and of sums", "[cost]") {
   CHECK_FALSE(collective_cost(kInteger, volume_of(*codec::make_compressor("none"), {}, 4, 1)));
 }
 
-TEST_CASE("hierarchical sends little between hosts and float32 within them", "[cost]") {
+TEST_CASE("hierarchical sends few bytes between hosts and float32 within a host", "[cost]") {
   // Two hosts of four: each rank's lane is a quarter; 8 d (L-1)/L within a host, m/L (H-1) between
   // hosts.
   const auto cost = collective_cost(
@@ -74,12 +74,12 @@ TEST_CASE("hierarchical sends little between hosts and float32 within them", "[c
   REQUIRE(cost);
   CHECK(cost->between_hosts_bytes == 125e3);
   CHECK(cost->sent_bytes == 6e6 + 125e3);
-  // All four lanes share the host's wire, and nothing else costs anything.
+  // All four lanes share the host's wire, and nothing else takes time.
   CHECK(predict_seconds(*cost, wire_of(1e6, 8, 2), 1, 1) == Approx(0.5));
   CHECK_FALSE(collective_cost(kHierarchical, {.ranks = 3, .hosts = 0}));
 }
 
-TEST_CASE("allgather overtakes scatter-reduce in bytes from three ranks on", "[cost]") {
+TEST_CASE("allgather sends more bytes than scatter-reduce from three ranks on", "[cost]") {
   CHECK(sent(kAllgather, 2) == sent(kScatterReduce, 2));
   for (int ranks = 3; ranks <= 16; ++ranks) {
     INFO(ranks);
@@ -119,7 +119,7 @@ TEST_CASE("the first of equals is taken, and a clearly faster one before it", "[
   CHECK(choose_first_fast(far, 0.3) == 1);
 }
 
-TEST_CASE("message bytes are expected from the plan", "[cost]") {
+TEST_CASE("message bytes are computed from the plan", "[cost]") {
   const auto qsgd = codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 8192});
   const Layout layout = {{"matrix", {128, 512}, 0, 65536}, {"bias", {10}, 65536, 10}};
   const auto plan = pipeline::plan_buckets(layout, *qsgd, {});

@@ -14,7 +14,7 @@ using namespace eqt::collective;
 
 namespace {
 
-/// One slice, one bucket, one rank: what a collective would do with the own message, without ranks.
+/// One slice, one bucket, one rank: the steps of a collective for the rank's own message.
 class OwnMessage {
  public:
   OwnMessage(const codec::Compressor& compressor, std::size_t count) : compressor_(compressor) {
@@ -89,7 +89,7 @@ TEST_CASE("DGC with top-1 follows the three-step trace", "[memory]") {
   const auto top1 = codec::make_compressor("dgc", {.density = 0.25});
   struct Trace {
     bool nesterov;
-    std::vector<std::vector<double>> sent;  // v before masking: what the codec is given
+    std::vector<std::vector<double>> sent;  // v before masking: the codec's input
   };
   const std::vector<Trace> traces = {
       {false, {{0.3, -1.0, 0.2, 0.5}, {0.97, 0.1, -0.22, 1.45}, {1.373, 0.49, -1.098, 0.1}}},
@@ -111,7 +111,7 @@ TEST_CASE("DGC with top-1 follows the three-step trace", "[memory]") {
   }
 }
 
-TEST_CASE("error feedback telescopes: what was sent plus the residual is what was given",
+TEST_CASE("error feedback telescopes: sent values plus the residual are the sum of the gradients",
           "[memory]") {
   constexpr std::size_t kCount = 10007;
   for (const auto& compressor :

@@ -51,8 +51,7 @@ std::vector<std::byte> message_of(const Compressor& codec, std::span<const float
 
 }  // namespace
 
-TEST_CASE("raw segments arrive bit for bit, compressed ones as their codec decodes them",
-          "[message]") {
+TEST_CASE("raw segments are decoded bit for bit, compressed ones as by their codec", "[message]") {
   const auto values = test::gaussian(kCount, {.run_seed = 2});
   for (const auto& codec : all_codecs()) {
     const auto frame = message_of(*codec, values);
@@ -73,7 +72,7 @@ TEST_CASE("raw segments arrive bit for bit, compressed ones as their codec decod
   }
 }
 
-TEST_CASE("a malformed message is refused or decodes to finite values, never more", "[message]") {
+TEST_CASE("a malformed message is refused or decodes to finite values", "[message]") {
   const auto values = test::gaussian(kCount, {.run_seed = 2});
   const RandomStream random({.run_seed = 77});
   std::uint32_t draw = 0;
@@ -113,7 +112,7 @@ TEST_CASE("a malformed message is refused or decodes to finite values, never mor
   }
 }
 
-TEST_CASE("cutting a message anywhere is noticed", "[message]") {
+TEST_CASE("cutting a message anywhere is detected", "[message]") {
   const auto values = test::gaussian(kCount, {.run_seed = 2});
   for (const auto& codec : all_codecs()) {
     const auto good = message_of(*codec, values);

@@ -27,7 +27,7 @@ FusionBucket one_bucket() {
 
 }  // namespace
 
-TEST_CASE("error feedback telescopes: what was sent plus the residual is what was given",
+TEST_CASE("error feedback telescopes: sent values plus the residual are the sum of the gradients",
           "[memory]") {
   std::vector<std::unique_ptr<codec::Compressor>> compressors;
   compressors.push_back(codec::make_compressor("ef-signsgd"));
@@ -76,7 +76,7 @@ TEST_CASE("error feedback telescopes: what was sent plus the residual is what wa
   }
 }
 
-TEST_CASE("Signum's momentum is (1 - beta) sum beta^k g_k, in segments that travel raw as well",
+TEST_CASE("Signum's momentum is (1 - beta) sum beta^k g_k, also in segments that are sent raw",
           "[memory]") {
   FusionBucket bucket;
   bucket.end = 6;

@@ -36,7 +36,7 @@ void expect(const Exception& exception, Kind kind, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("what the system does not give has a sentence of its own", "[failure]") {
+TEST_CASE("each failure of the system has its own message", "[failure]") {
   const auto again = std::make_error_code(std::errc::resource_unavailable_try_again);
   const auto denied = std::make_error_code(std::errc::permission_denied);
   expect(Error(Kind::data, "a sentence"), Kind::data, "a sentence");

@@ -12,7 +12,7 @@ using comm::InterfaceCount;
 
 namespace {
 
-// As printed by Linux 6.1; the name may touch its first number where that is long.
+// As printed by Linux 6.1; there may be no space between the name and a long first number.
 constexpr const char* kNetDev =
     "Inter-|   Receive                                                |  Transmit\n"
     " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop "
@@ -42,7 +42,7 @@ TEST_CASE("interface counters are read from the kernel's table", "[host]") {
   CHECK(comm::parse_interface_counts("nonsense\n: \n").empty());
 }
 
-TEST_CASE("the interface that carried the bytes is the one whose counters moved", "[host]") {
+TEST_CASE("the interface that carried the bytes is the one whose counters changed", "[host]") {
   const std::vector<InterfaceCount> before = {
       {"lo", 1000, 1000}, {"eth0", 18446744073709551615U, 5}, {"bond0", 0, 0}, {"gone0", 1, 1}};
   const std::vector<InterfaceCount> after = {
@@ -63,7 +63,7 @@ TEST_CASE("memory is read in kibibytes", "[host]") {
   CHECK(comm::parse_memory("").total_bytes == 0);
 }
 
-TEST_CASE("this machine's facts are possible", "[host]") {
+TEST_CASE("this machine's facts are plausible", "[host]") {
   const auto cores = comm::allowed_cores();
   CHECK(!cores.empty());
   CHECK(std::is_sorted(cores.begin(), cores.end()));

@@ -35,14 +35,14 @@ std::set<std::pair<Rank, Rank>> pairs_of(const std::vector<ProbeRound>& rounds) 
 
 }  // namespace
 
-TEST_CASE("everyone meets everyone once, in rounds of disjoint pairs", "[schedule]") {
+TEST_CASE("every pair occurs once, in rounds of disjoint pairs", "[schedule]") {
   for (int n = 0; n <= 33; ++n) {
     INFO(n << " members");
     std::vector<Rank> members(static_cast<std::size_t>(n));
     std::iota(members.begin(), members.end(), 0);
     for (Rank& member : members) member = 7 * member + 3;  // not 0..n-1
     const auto rounds = comm::round_robin(members);
-    // A tournament of n takes n-1 rounds, n where one has to sit out: the least that is possible.
+    // All pairs of n take at least n - 1 rounds for even n, n for odd n.
     CHECK(static_cast<int>(rounds.size()) == (n < 2 ? 0 : n % 2 == 0 ? n - 1 : n));
     CHECK(std::all_of(rounds.begin(), rounds.end(), is_disjoint));
     const auto pairs = pairs_of(rounds);
@@ -54,7 +54,7 @@ TEST_CASE("everyone meets everyone once, in rounds of disjoint pairs", "[schedul
   }
 }
 
-TEST_CASE("hosts meet through their first ranks, then first ranks meet their neighbours",
+TEST_CASE("first, pairs of the hosts' first ranks; then first ranks and the others of their host",
           "[schedule]") {
   // Three hosts, interleaved: {0, 3}, {1, 4, 5}, {2}.
   const std::vector<Rank> first_on_host = {0, 1, 2, 0, 1, 1};
@@ -63,7 +63,8 @@ TEST_CASE("hosts meet through their first ranks, then first ranks meet their nei
   const std::set<std::pair<Rank, Rank>> expected = {{0, 1}, {0, 2}, {1, 2},   // hosts
                                                     {0, 3}, {1, 4}, {1, 5}};  // within
   CHECK(pairs_of(rounds) == expected);
-  CHECK(rounds.size() == 5);  // 3 between hosts; neighbours of 0 and 1 at once, one more of 1
+  CHECK(rounds.size() == 5);  // 3 between hosts; neighbours of 0 and 1 at the same time, and one
+                              // more of 1
 }
 
 TEST_CASE("a host with many ranks probes a few of its pairs", "[schedule]") {

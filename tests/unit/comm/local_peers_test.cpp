@@ -13,7 +13,7 @@
 using namespace eqt;
 using namespace eqt::comm;
 
-TEST_CASE("peers that cannot answer are told from those that can", "[local_peers]") {
+TEST_CASE("peers that cannot answer are distinguished from those that can", "[local_peers]") {
   const pid_t child = fork();
   if (child == 0) {
     for (;;) pause();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schema and the reference say what the checks do.
+// The schema and the reference agree with the checks.
 
 #include <cmath>
 #include <functional>
@@ -34,7 +34,7 @@ void walk_leaves(const std::function<void(const std::string&, const Json&)>& vis
   walk(Json::parse(config_schema()), "", visit);
 }
 
-/// Whether the value itself is taken; a combination with others may still make no sense.
+/// True if the value itself is accepted; a combination with others may still be refused.
 bool accepted(const std::string& key, const Json& value) {
   try {
     parse("{}", {"train.steps=5", "compressor.name=elastiquant", key + "=" + value.dump()});
@@ -46,7 +46,7 @@ bool accepted(const std::string& key, const Json& value) {
   return true;
 }
 
-/// Other keys that a key needs to make sense.
+/// Other keys that a key needs.
 std::vector<std::string> companions(const std::string& key) {
   const std::string algorithm = "synchronization.algorithm=";
   if (key == "synchronization.local_steps") return {algorithm + "local-sgd"};
@@ -127,7 +127,7 @@ TEST_CASE("the schema's bounds are those of the checks", "[config]") {
   CHECK(bounds > 30);
 }
 
-TEST_CASE("the largest integers reach their members unharmed", "[config]") {
+TEST_CASE("the largest integers reach their members unchanged", "[config]") {
   for (const Field& field : fields()) {
     if (field.type != FieldType::integer || std::isinf(field.range->max)) continue;
     const auto largest = static_cast<std::int64_t>(field.range->max);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a config says when it is wrong: one sentence with the key, what was expected and found.
+// Errors in a config: one sentence with the key, what was expected and found.
 
 #include <random>
 
@@ -10,7 +10,7 @@ using Catch::Matchers::Contains;
 using test::parse;
 using test::rejection;
 
-TEST_CASE("an unknown key is named in full, with the nearest", "[config]") {
+TEST_CASE("an unknown key is named with its full path, with the nearest key", "[config]") {
   CHECK_THAT(rejection(R"({"optimizer": {"learning_rat": 1}})"),
              Contains("\"optimizer.learning_rat\"") && Contains("\"optimizer.learning_rate\"") &&
                  Contains("a.json"));
@@ -29,7 +29,7 @@ TEST_CASE("an unknown key is named in full, with the nearest", "[config]") {
                                              Contains("optimizer") && !Contains("nearest"));
 }
 
-TEST_CASE("a dotted key in the document is told how to nest", "[config]") {
+TEST_CASE("for a dotted key in the document, the error shows the nested form", "[config]") {
   CHECK_THAT(rejection(R"({"optimizer.learning_rate": 1})"), Contains("nested"));
   CHECK_THAT(rejection(R"({"data.partition": {"kind": "iid"}})"), Contains("nested"));
 }
@@ -59,7 +59,7 @@ TEST_CASE("a wrong type shows what was expected and found", "[config]") {
   CHECK_THAT(rejection("{}", {"optimizer.learning_rate=1e999"}), Contains("expected a number"));
 }
 
-TEST_CASE("null stands only for what may be absent", "[config]") {
+TEST_CASE("only optional values may be null", "[config]") {
   CHECK(parse(R"({"model": {"weights": null}, "data": {"path": null}})") == RunConfig{});
   for (const std::string key : {"seed", "name", "device"})
     CHECK_THAT(rejection("{\"" + key + "\": null}"), Contains(key + " in a.json"));
@@ -77,7 +77,7 @@ TEST_CASE("a value out of range shows the range", "[config]") {
   CHECK_THAT(rejection(R"({"schedule": {"kind": "step", "milestones": [0]}})"), Contains("(0, "));
 }
 
-TEST_CASE("emulated compute that is no time is refused", "[config]") {
+TEST_CASE("emulated compute that is not a time is refused", "[config]") {
   for (const std::string wrong :
        {"[]", "-0.1", "[0.1, -0.1]", "3601", "\"fast\"", "[0.1, null]", "true", "{}", "[[1]]"})
     CHECK_THAT(rejection(R"({"train": {"steps": 5, "emulate_compute": )" + wrong + "}}"),
@@ -104,7 +104,7 @@ TEST_CASE("a run's name is the name of a folder", "[config]") {
   CHECK_THAT(rejection("{}", {"data.path="}), Contains("expected a path or null, found \"\""));
 }
 
-TEST_CASE("a key that stands twice is named in full", "[config]") {
+TEST_CASE("a key that occurs twice is named with its full path", "[config]") {
   CHECK_THAT(rejection(R"({"seed": 1, "seed": 1})"), Contains("\"seed\" twice"));
   CHECK_THAT(rejection(R"({"model": {"name": "resnet20"}, "train": {"steps": 1, "steps": 2}})"),
              Contains("\"train.steps\" twice"));
@@ -113,7 +113,7 @@ TEST_CASE("a key that stands twice is named in full", "[config]") {
         eqt::data::sets::cifar10);
 }
 
-TEST_CASE("malformed JSON is placed by line and column", "[config]") {
+TEST_CASE("malformed JSON is reported with line and column", "[config]") {
   CHECK_THAT(rejection("{\n  \"seed\": 1,\n}"),
              Contains("a.json") && Contains("line 3, column 1:"));
   CHECK_THAT(rejection("{\"seed\": 01}"), Contains("line 1, column 11:"));
@@ -125,7 +125,7 @@ TEST_CASE("malformed JSON is placed by line and column", "[config]") {
   CHECK_THAT(rejection("{\"name\": \"\xFF\"}"), Contains("valid JSON"));
 }
 
-TEST_CASE("a document of hostile size or depth is refused", "[config]") {
+TEST_CASE("a document of excessive size or depth is refused", "[config]") {
   CHECK_THAT(rejection(std::string(100000, '[')), Contains("16 levels"));
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "{\"model\":";
@@ -142,7 +142,7 @@ TEST_CASE("--set must name one key", "[config]") {
   CHECK_THAT(rejection("{}", {"model={}"}), Contains("section") && Contains("model.KEY=VALUE"));
 }
 
-TEST_CASE("a damaged document is a config or one sentence, never anything else", "[config]") {
+TEST_CASE("a damaged document is a valid config or gives a one-sentence error", "[config]") {
   const std::string good = resolved_json(parse("{}", {"compressor.name=elastiquant"}));
   std::mt19937 random(1);
   int refused = 0;

@@ -40,7 +40,7 @@ TEST_CASE("every config file is valid and documented", "[config]") {
   CHECK(files == 31);
 }
 
-TEST_CASE("configs/KEYS.md holds the reference of this version", "[config]") {
+TEST_CASE("configs/KEYS.md has the reference of this version", "[config]") {
   const bool holds = text_of(kConfigs / "KEYS.md").find(config_reference()) != std::string::npos;
   INFO("replace its lists by the output of: app_unit '[print-reference]'");
   CHECK(holds);

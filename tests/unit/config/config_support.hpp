@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the config tests share.
+// Shared by the config tests.
 
 #pragma once
 
@@ -16,7 +16,7 @@ inline RunConfig parse(const std::string& json, const std::vector<std::string>& 
   return parse_config(json, "a.json", sets);
 }
 
-/// The sentence of the usage error that a config must give; fails the test if there is none.
+/// The message of the usage error that a config must give; fails the test if there is none.
 inline std::string rejection(const std::string& json, const std::vector<std::string>& sets = {}) {
   INFO(json);
   try {

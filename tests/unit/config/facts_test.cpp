@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks compare before they train.
+// The facts that ranks compare before training.
 
 #include "config/facts.hpp"
 
@@ -23,7 +23,7 @@ TEST_CASE("each difference is named with both values", "[facts]") {
         "new 3 instead of nothing, old nothing instead of 2");
 }
 
-TEST_CASE("facts come back from their text", "[facts]") {
+TEST_CASE("facts are restored from their text", "[facts]") {
   const Facts facts = {{"a", "\"x\"\n"}, {"b", ""}, {"", "\xC3\xA4"}};
   CHECK(unpacked(packed(facts)) == facts);
   CHECK(unpacked(packed({})).empty());
@@ -42,7 +42,7 @@ TEST_CASE("a text that is no list of facts is a malformed message", "[facts]") {
   }
 }
 
-TEST_CASE("a config's facts are its keys, and tell two configs apart by the keys that differ",
+TEST_CASE("a config's facts are its keys, and differences of two configs are the keys that differ",
           "[facts]") {
   const Facts defaults = config_facts(parse("{}"));
   const Facts others = config_facts(parse(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph files: what they say, and every way in which they may be wrong.
+// Graph files: valid ones, and every kind of error.
 
 #include "config/graph_file.hpp"
 
@@ -49,7 +49,7 @@ std::string unreadable(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a graph file says ranks, edges, weights and direction", "[graph_file]") {
+TEST_CASE("a graph file has ranks, edges, weights and direction", "[graph_file]") {
   const auto plain = parse_graph(R"({"ranks": 3, "edges": [[0, 1], [1, 2]]})", "g.json");
   CHECK(plain.ranks == 3);
   CHECK_FALSE(plain.directed);
@@ -67,7 +67,7 @@ TEST_CASE("a graph file says ranks, edges, weights and direction", "[graph_file]
   CHECK(parse_graph(R"({"ranks": 4096, "edges": [[4095, 0]]})", "g.json").ranks == 4096);
 }
 
-TEST_CASE("what is no graph is refused", "[graph_file]") {
+TEST_CASE("a file that is no graph is refused", "[graph_file]") {
   CHECK_THAT(refused(""), Contains("valid JSON"));
   CHECK_THAT(refused(R"({"ranks": 4, "edges": [[0, 1])"), Contains("valid JSON"));
   CHECK_THAT(refused(std::string("{\"ranks\": 4\0}", 13)), Contains("valid JSON"));
@@ -102,7 +102,7 @@ TEST_CASE("values of wrong types and ranges are refused", "[graph_file]") {
   refused(with_edges("[[0, 1, 1e999]]"));
 }
 
-TEST_CASE("only a regular file of bearable size is read", "[graph_file]") {
+TEST_CASE("only a regular file of limited size is read", "[graph_file]") {
   const fs::path folder =
       fs::temp_directory_path() / ("eqt_graph_file." + std::to_string(::getpid()));
   fs::create_directory(folder);

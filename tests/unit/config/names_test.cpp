@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The config's table and the rooms that build the parts know the same names.
+// The config's table and the rooms that build the parts have the same names.
 
 #include <algorithm>
 #include <string>

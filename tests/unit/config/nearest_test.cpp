@@ -11,7 +11,7 @@ TEST_CASE("edit distance has its textbook values", "[nearest]") {
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("saturday", "sunday") == 3);
   CHECK(edit_distance("ab", "ba") == 1);
-  CHECK(edit_distance("ca", "abc") == 3);  // 2 without the rule that a place is edited once
+  CHECK(edit_distance("ca", "abc") == 3);  // 2 if a position could be edited twice
   CHECK(edit_distance("QSGD", "qsgd") == 0);
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("edit distance is a symmetric distance", "[nearest]") {
     }
 }
 
-TEST_CASE("the nearest key is the one that was meant", "[nearest]") {
+TEST_CASE("the nearest key is the intended one", "[nearest]") {
   const std::vector<std::string> keys = {"name",
                                          "model.name",
                                          "data.path",
@@ -49,12 +49,12 @@ TEST_CASE("the nearest key is the one that was meant", "[nearest]") {
   CHECK(meant("compressor.warmup") == "compressor.warmup_epochs");
   CHECK(meant("train.warmup") == "schedule.warmup_epochs");
   CHECK(meant("models.name") == "model.name");
-  // Another word is no typing error.
+  // Another word is not a typing error.
   for (const char* other : {"foo", "optimizer.foo", "no-such-option", "train.images", ""})
     CHECK(meant(other) == "none");
 }
 
-TEST_CASE("a name is near where at most a third of it is mistyped", "[nearest]") {
+TEST_CASE("a name is near if at most a third of it is mistyped", "[nearest]") {
   const std::vector<std::string> names = {"qsgd", "elastiquant", "ring"};
   CHECK(*close_name("elastiqant", names) == "elastiquant");
   CHECK(*close_name("QSDG", names) == "qsgd");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a config says when it is right: defaults, values, --set, resolution.
+// Valid configs: defaults, values, --set, resolution.
 
 #include "config/run_config.hpp"
 
@@ -158,7 +158,7 @@ TEST_CASE("the coding of e-elastiquant is auto unless it is given", "[config]") 
       eqt::codec::Coding::elias);
 }
 
-TEST_CASE("buckets are the compressor's own unless they are given", "[config]") {
+TEST_CASE("bucket sizes have the compressor's default unless they are given", "[config]") {
   const auto bucket = [](const std::string& name, std::vector<std::string> sets = {}) {
     sets.insert(sets.begin(), "compressor.name=" + name);
     return parse("{}", sets).compressor.bucket_size;
@@ -202,9 +202,9 @@ TEST_CASE("emulated compute is nothing, a number or a list of one for each rank"
   };
   CHECK_FALSE(emulated("null").is_emulated());
   CHECK_FALSE(parse("{}").train.is_emulated());
-  CHECK(emulated("0").is_emulated());  // a board that computes at once is one all the same
+  CHECK(emulated("0").is_emulated());  // a board that computes in no time is emulated, too
   CHECK(std::get<double>(emulated("0.5").emulate_compute) == 0.5);
-  // A list of one is a list: on two ranks it is one number short.
+  // A list of one is a list: for two ranks one number is missing.
   CHECK(std::get<std::vector<double>>(emulated("[3]").emulate_compute) == std::vector<double>{3});
   CHECK(std::get<std::vector<double>>(emulated("[0.5, 0, 2]").emulate_compute) ==
         std::vector<double>{0.5, 0, 2});
@@ -213,7 +213,8 @@ TEST_CASE("emulated compute is nothing, a number or a list of one for each rank"
           .train.is_emulated());
 }
 
-TEST_CASE("--set takes JSON or a bare word, later over earlier over the file", "[config]") {
+TEST_CASE("--set takes JSON or a bare word; later ones replace earlier ones and the file",
+          "[config]") {
   const std::string file = R"({"seed": 3, "optimizer": {"learning_rate": 0.5}})";
   CHECK(parse(file).seed == 3);
   CHECK(parse(file, {"seed=4"}).seed == 4);
@@ -229,7 +230,7 @@ TEST_CASE("--set takes JSON or a bare word, later over earlier over the file", "
         std::vector<double>{1, 2});
 }
 
-TEST_CASE("--set gives a text key the text as it stands", "[config]") {
+TEST_CASE("--set gives a text key the unchanged text", "[config]") {
   CHECK(parse("{}", {"name=123"}).name == "123");
   CHECK(parse("{}", {"name=1e3"}).name == "1e3");
   CHECK(parse("{}", {"name=true"}).name == "true");
@@ -237,7 +238,7 @@ TEST_CASE("--set gives a text key the text as it stands", "[config]") {
   CHECK(parse("{}", {"name=\"123\""}).name == "123");
 }
 
-TEST_CASE("--set mends a wrong value of the file", "[config]") {
+TEST_CASE("--set replaces a wrong value of the file", "[config]") {
   CHECK(parse(R"({"train": {"batch_size": 0}})", {"train.batch_size=2"}).train.batch_size == 2);
 }
 

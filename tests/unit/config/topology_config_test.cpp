@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From keys to a topology, and keys that do not go together.
+// Topologies from keys, and keys that cannot be combined.
 
 #include <algorithm>
 
@@ -63,7 +63,7 @@ TEST_CASE("an error in a graph names its file", "[config]") {
   CHECK_THAT(refused({"kind=torus"}, 7), Contains("6 or 8"));
 }
 
-TEST_CASE("keys that would silently do nothing are refused", "[config]") {
+TEST_CASE("keys that would have no effect are refused", "[config]") {
   for (const char* const kind : {"torus", "complete", "star", "mesh", "graph"})
     CHECK_THAT(rejection("{}", keys({std::string("kind=") + kind, "directed=true", "file=g"})),
                Contains("synchronization.topology.directed") && Contains(kind));

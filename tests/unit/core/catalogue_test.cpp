@@ -58,7 +58,7 @@ TEST_CASE("a catalogue takes rows at run time, but no name twice") {
   CHECK_THROWS_AS((Catalogue<Animal>{zoo::kHeron, zoo::kHeron}), Error);
 }
 
-TEST_CASE("entries are equal if they are the same row, and are made of no temporary one") {
+TEST_CASE("entries are equal if they are the same row, and cannot be made from a temporary") {
   const Animal twin = zoo::kHeron;
   const Entry<Animal> heron = zoo::kHeron;
   CHECK(heron == Animal::all().at("heron"));

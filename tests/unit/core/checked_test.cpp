@@ -10,7 +10,7 @@
 
 using namespace eqt;
 
-TEST_CASE("a product is checked before anything takes its size", "[checked]") {
+TEST_CASE("a product that overflows is an error", "[checked]") {
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
   CHECK(checked_product<std::uint64_t>({}, Kind::data, "bytes") == 1);
   CHECK(checked_product<std::uint64_t>({kMost, 1}, Kind::data, "bytes") == kMost);
@@ -28,7 +28,7 @@ TEST_CASE("a product is checked before anything takes its size", "[checked]") {
   CHECK_THROWS_AS(checked_product<std::uint32_t>({65536, 65536}, Kind::usage, "steps"), Error);
 }
 
-TEST_CASE("the checksum is XXH3 and tells every single bit", "[checked]") {
+TEST_CASE("the checksum is XXH3 and changes with every single bit", "[checked]") {
   // Published with the algorithm: XXH3, 64 bits, of no bytes.
   CHECK(checksum({}) == 0x2D06800538D394C2ull);
   std::vector<std::byte> bytes(1000);

@@ -34,7 +34,7 @@ TEST_CASE("an exact sum is the same in any order and grouping", "[exact_sum]") {
   CHECK(sum_of(values) == expected);
 }
 
-TEST_CASE("sums that doubles hold come out exact", "[exact_sum]") {
+TEST_CASE("sums that fit into doubles are exact", "[exact_sum]") {
   CHECK(sum_of({}) == 0);
   CHECK(sum_of({0.0, 0x1p-1074}) == 0x1p-1074);
   CHECK(sum_of({0x1p-1022, 0x1p-1022}) == 0x1p-1021);

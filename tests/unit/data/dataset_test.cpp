@@ -58,7 +58,7 @@ TEST_CASE("limits keep the first samples", "[dataset]") {
   REQUIRE_THROWS_AS(few.test->read(std::array<std::size_t, 1>{20}, std::nullopt, b), Error);
 }
 
-TEST_CASE("labels are those that batches bring, as many as the limit keeps", "[dataset]") {
+TEST_CASE("labels equal those of batches, as many as the limit", "[dataset]") {
   const DatasetPair few = open_dataset({sets::synthetic, "", 30, 20, 1});
   const std::vector<int> labels = labels_of(*few.train);
   REQUIRE(labels.size() == 30);
@@ -67,7 +67,7 @@ TEST_CASE("labels are those that batches bring, as many as the limit keeps", "[d
   Batch batch;
   few.train->read(indices, std::nullopt, batch);
   REQUIRE(std::equal(labels.begin(), labels.end(), batch.labels.begin(), batch.labels.end()));
-  REQUIRE(few.test->label(19) == 9);  // classes take turns
+  REQUIRE(few.test->label(19) == 9);  // classes alternate
   REQUIRE_THROWS_AS(few.test->label(20), Error);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("CIFAR is found in its folder and in the folder above", "[dataset]") {
   }
 }
 
-TEST_CASE("CIFAR-10 wants all six files at their full size", "[dataset]") {
+TEST_CASE("CIFAR-10 needs all six files with their full size", "[dataset]") {
   const TemporaryFolder folder;
   for (int i = 1; i <= 5; ++i) {
     put_sparse(folder.path() / ("data_batch_" + std::to_string(i) + ".bin"), 30730000);
@@ -145,7 +145,7 @@ TEST_CASE("Fashion-MNIST names the missing file and its package", "[dataset]") {
   REQUIRE(holds(error, "dataset-fashion-mnist"));
 }
 
-TEST_CASE("what a row says of its set is what is read", "[dataset]") {
+TEST_CASE("a row's facts are those of its set", "[dataset]") {
   for (const Entry<DatasetRow> set : DatasetRow::all()) {
     if (set->needs_files) continue;
     CAPTURE(set->name);
@@ -158,7 +158,7 @@ TEST_CASE("what a row says of its set is what is read", "[dataset]") {
   }
 }
 
-TEST_CASE("Debian's Fashion-MNIST is read whole and normalised", "[dataset]") {
+TEST_CASE("Debian's Fashion-MNIST is read completely and normalised", "[dataset]") {
   if (!fs::exists("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz")) {
     WARN("dataset-fashion-mnist is not installed");
     return;
@@ -184,7 +184,7 @@ TEST_CASE("Debian's Fashion-MNIST is read whole and normalised", "[dataset]") {
   for (const int class_count : counts) REQUIRE(class_count == 6000);  // Xiao et al., section 2
 }
 
-TEST_CASE("every class of every set has a name of its own", "[dataset]") {
+TEST_CASE("every class of every set has its own name", "[dataset]") {
   for (const Entry<DatasetRow> set : DatasetRow::all()) {
     CAPTURE(set->name);
     const auto classes = static_cast<std::size_t>(set->facts.classes);

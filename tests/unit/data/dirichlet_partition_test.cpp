@@ -65,8 +65,8 @@ TEST_CASE("the smaller alpha, the further ranks are from uniform classes", "[dir
   }
 }
 
-TEST_CASE("in the limit of alpha 0 ten ranks hold one of ten equal classes each", "[dirichlet]") {
-  // Every class goes to one rank, which then holds T / m and takes no other.
+TEST_CASE("in the limit of alpha 0 ten ranks have one of ten equal classes each", "[dirichlet]") {
+  // Every class is assigned to one rank, which then has T / m samples and gets no other class.
   const std::vector<int> labels = shuffled_labels(std::vector<std::size_t>(10, 70), 3);
   for (const double alpha : {1e-6, 1e-300, 5e-324}) {
     const PartitionPlan plan = plan_dirichlet(labels, 10, alpha, 10, 5);
@@ -75,7 +75,7 @@ TEST_CASE("in the limit of alpha 0 ten ranks hold one of ten equal classes each"
   }
 }
 
-TEST_CASE("in the limit of a large alpha every rank holds its share of each class", "[dirichlet]") {
+TEST_CASE("in the limit of a large alpha every rank has its share of each class", "[dirichlet]") {
   const std::vector<int> labels = shuffled_labels({1000, 2000, 3000}, 3);
   const PartitionPlan plan = plan_dirichlet(labels, 3, 1e9, 4, 5);
   // Truncated cuts of proportions that are 1/4 up to 1e-4, and boundaries that shift by as much.
@@ -96,7 +96,7 @@ TEST_CASE("a Dirichlet plan is a function of labels, alpha, ranks and seed", "[d
   CHECK(fingerprint(0.5, 4, 5) != fingerprint(0.6, 4, 5));
 }
 
-TEST_CASE("two groups draw for themselves", "[dirichlet]") {
+TEST_CASE("two groups draw independently", "[dirichlet]") {
   // With the same draws rank r + 10 would have nearly rank r's classes; without, it is as far from
   // them as rank r + 11.
   const std::vector<int> labels = shuffled_labels(std::vector<std::size_t>(10, 5000), 3);
@@ -116,8 +116,8 @@ TEST_CASE("two groups draw for themselves", "[dirichlet]") {
   CHECK(same_place > 0.5 * other_place);
 }
 
-TEST_CASE("what cannot be divided ends with a sentence that names the key", "[dirichlet]") {
-  // Two classes that are not split cannot serve ten ranks.
+TEST_CASE("a set that cannot be divided is an error that names the key", "[dirichlet]") {
+  // Two classes that are not split cannot be divided among ten ranks.
   const std::vector<int> labels = shuffled_labels({500, 500}, 3);
   try {
     plan_dirichlet(labels, 2, 1e-6, 10, 5);
@@ -130,7 +130,7 @@ TEST_CASE("what cannot be divided ends with a sentence that names the key", "[di
   }
 }
 
-TEST_CASE("more ranks than samples leave every sample over", "[dirichlet]") {
+TEST_CASE("with more ranks than samples no sample is used", "[dirichlet]") {
   const PartitionPlan plan = plan_dirichlet(std::vector<int>{0, 1, 0}, 2, 1, 4, 5);
   CHECK(plan.smallest_shard() == 0);
   CHECK(plan.leftover_samples == 3);

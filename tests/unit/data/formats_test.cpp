@@ -47,7 +47,8 @@ LabelledBytes read_three(const fs::path& images, const fs::path& labels) {
   return read_idx(images, labels, 3, {1, 2, 2}, 10, kRemedy);
 }
 
-/// Two records per file: labels, then planes with a value that names label, record, colour, place.
+/// Two records per file: labels, then planes with a value that depends on label, record, colour,
+/// position.
 Bytes cifar_records(const std::vector<Bytes>& labels, unsigned first) {
   Bytes bytes;
   for (unsigned i = 0; i < labels.size(); ++i) {
@@ -76,7 +77,7 @@ TEST_CASE("IDX files are read plain and compressed", "[formats]") {
   }
 }
 
-TEST_CASE("every defect of an IDX file is an error with a sentence", "[formats]") {
+TEST_CASE("every defect of an IDX file is an error with a message", "[formats]") {
   const TemporaryFolder folder;
   const auto images = folder.write("images", kImageHeader + kPixels);
   const auto labels = folder.write("labels", kLabels);
@@ -125,7 +126,7 @@ TEST_CASE("a damaged gzip file is an error", "[formats]") {
     Bytes flipped = good;
     flipped[at] ^= 0x10;
     const auto bad = folder.write("bad.gz", flipped);
-    // The checksum makes a change of the content visible; no read may crash or give other pixels.
+    // The checksum detects changes of the content; no read may crash or give other pixels.
     Bytes pixels = kPixels;
     try {
       pixels = read_three(bad, labels).pixels;
@@ -139,7 +140,7 @@ TEST_CASE("a damaged gzip file is an error", "[formats]") {
   require_bad(wrong_sum);
 }
 
-TEST_CASE("what is no file is an error, not a wait", "[formats]") {
+TEST_CASE("anything but a regular file is an error and does not block", "[formats]") {
   const TemporaryFolder folder;
   const auto labels = folder.write("labels", kLabels);
   require_data_error([&] { read_three(folder.path() / "absent", labels); }, {"absent"});
@@ -175,7 +176,7 @@ TEST_CASE("CIFAR-100 takes the fine label", "[formats]") {
   REQUIRE(data.pixels[1] == 85);  // green of the first pixel: no shift by the second label
 }
 
-TEST_CASE("every defect of a CIFAR file is an error with a sentence", "[formats]") {
+TEST_CASE("every defect of a CIFAR file is an error with a message", "[formats]") {
   const TemporaryFolder folder;
   const auto good = folder.write("good", cifar_records({{3}, {9}}, 0));
   const auto require_bad = [&](const Bytes& bytes, const std::vector<std::string>& parts) {

@@ -16,7 +16,7 @@ namespace {
 
 const Normalization kColour{{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
 const Normalization kGrey{{0.2860}, {0.3530}};
-/// Leaves bytes as they are, up to rounding: (v / 255 - 0) / (1 / 255).
+/// Keeps bytes, up to rounding: (v / 255 - 0) / (1 / 255).
 const Normalization kBytes3{{0, 0, 0}, {1.0 / 255, 1.0 / 255, 1.0 / 255}};
 const Normalization kBytes1{{0}, {1.0 / 255}};
 
@@ -29,7 +29,7 @@ LabelledBytes random_images(std::size_t count, ImageShape shape) {
   for (std::size_t i = 0; i < count; ++i) {
     data.labels.push_back(static_cast<std::uint8_t>(i % 10));
     for (std::size_t v = 0; v < shape.values(); ++v) {
-      // No black inside, so that the padding can be told from the image.
+      // No black inside, so that the padding can be distinguished from the image.
       data.pixels.push_back(static_cast<std::uint8_t>(1 + stream.bounded(draw++, 255)));
     }
   }
@@ -91,7 +91,7 @@ TEST_CASE("pixels are normalised per channel", "[images]") {
   REQUIRE(batch.images[1] == Approx(2.022663).margin(2e-6));
 }
 
-TEST_CASE("samples arrive in the order asked for, repeats included", "[images]") {
+TEST_CASE("samples are read in the requested order, with repetitions", "[images]") {
   const auto data = random_images(5, {3, 4, 6});
   const ImageSet set(data, kBytes3);
   const std::vector<std::size_t> indices = {4, 0, 4, 2};
@@ -141,7 +141,7 @@ TEST_CASE("crops are uniform over offsets and mirroring", "[images]") {
   REQUIRE(chi_square < 161 + 5 * 17.9);
 }
 
-TEST_CASE("the crop of a sample depends on seed, epoch and sample alone", "[images]") {
+TEST_CASE("the crop of a sample depends only on seed, epoch and sample", "[images]") {
   const auto data = random_images(12, {3, 8, 8});
   const ImageSet set(data, kColour);
   const std::size_t values = data.shape.values();

@@ -65,7 +65,7 @@ TEST_CASE("batches follow the partition's order over epochs", "[loader]") {
   }
 }
 
-TEST_CASE("a loader goes on in the middle of an epoch", "[loader]") {
+TEST_CASE("a loader can continue within an epoch", "[loader]") {
   const IndexDataset dataset;
   const IidPartition partition(100, 0, 1, 4);
   BatchLoader loader(dataset, partition, {10, 10, false, 1, 2, 7});
@@ -77,20 +77,20 @@ TEST_CASE("a loader goes on in the middle of an epoch", "[loader]") {
   require_samples(loader.next(), partition.order(3), 0);
 }
 
-TEST_CASE("a batch stays as it is until the next one is asked for", "[loader]") {
+TEST_CASE("a batch does not change until the next one is requested", "[loader]") {
   const IndexDataset dataset;
   const IidPartition partition(1000, 0, 1, 4);
   BatchLoader loader(dataset, partition, {50, 20, true, 1, 0, 0});
   const auto order = partition.order(0);
   for (std::size_t i = 0; i < 12; ++i) {
     const Batch& batch = loader.next();
-    // Gives the producer every chance to overrun the batch in use.
+    // Gives the producer time to overwrite the batch in use.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     require_samples(batch, order, i * 50);
   }
 }
 
-TEST_CASE("the loader reads ahead, but no further than its ring", "[loader]") {
+TEST_CASE("the loader reads ahead, but at most its ring", "[loader]") {
   const IndexDataset dataset;
   const IidPartition partition(1000, 0, 1, 4);
   BatchLoader loader(dataset, partition, {10, 100, true, 1, 0, 0});
@@ -103,10 +103,10 @@ TEST_CASE("the loader reads ahead, but no further than its ring", "[loader]") {
     buffers.insert(loader.next().images.data());
     REQUIRE(dataset.reads <= i + 3);
   }
-  REQUIRE(buffers.size() <= 4);  // recycled, never a new one
+  REQUIRE(buffers.size() <= 4);  // reused, never a new one
 }
 
-TEST_CASE("an error of the background thread arrives after the good batches", "[loader]") {
+TEST_CASE("an error of the background thread is thrown after the valid batches", "[loader]") {
   IndexDataset dataset;
   dataset.fail_at = 4;
   const IidPartition partition(1000, 0, 1, 4);
@@ -123,7 +123,7 @@ TEST_CASE("an error of the background thread arrives after the good batches", "[
   }
 }
 
-TEST_CASE("a loader stops at any moment", "[loader]") {
+TEST_CASE("a loader can stop at any time", "[loader]") {
   const IndexDataset dataset;
   const IidPartition partition(100, 0, 1, 4);
   for (int used = 0; used < 200; ++used) {

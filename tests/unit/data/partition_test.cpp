@@ -17,7 +17,7 @@ std::vector<std::size_t> sorted(std::vector<std::size_t> values) {
   return values;
 }
 
-/// Every rank's epoch together is each of 0 ... samples-1 once, with shards of near-equal size.
+/// All ranks' epochs together have each of 0 ... samples-1 once, in shards of nearly equal size.
 void require_tiling(std::size_t samples, int ranks, std::uint64_t epoch) {
   std::vector<std::size_t> all;
   std::size_t smallest = samples, largest = 0;
@@ -37,7 +37,7 @@ void require_tiling(std::size_t samples, int ranks, std::uint64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("even shares tile the range in order, longer ones first", "[partition]") {
+TEST_CASE("even shares cover the range in order, longer ones first", "[partition]") {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     for (std::size_t count = 0; count <= 40; ++count) {
       std::size_t at = 0, previous = count;
@@ -59,7 +59,7 @@ TEST_CASE("even shares tile the range in order, longer ones first", "[partition]
   REQUIRE_THROWS_AS(even_share(10, 3, 3), Error);
 }
 
-TEST_CASE("IID shards tile the data set for every size and rank count", "[partition]") {
+TEST_CASE("IID shards cover the data set for every size and rank count", "[partition]") {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     for (std::size_t samples = 0; samples <= 40; ++samples) {
       if (samples < static_cast<std::size_t>(ranks)) {

@@ -20,7 +20,7 @@ struct Case {
   int ranks;
   std::size_t shard;               // samples of every rank
   double first, second, of_other;  // rank 0's expected counts of classes 0, 1 and each other one
-  double deviation;                // of what is drawn at random from one class
+  double deviation;                // of the random samples of one class
 };
 
 /// `drawn` of `list` samples, a tenth of which are of the class: hypergeometric.
@@ -32,7 +32,7 @@ double deviation(double drawn, double list) {
 
 TEST_CASE("degrees of skew give CIFAR-10 the published histograms", "[skew]") {
   // Published from one run: 4124 / 1117 / 100-150, 4560 / 1190 / 50-80, 2365 / 892 / 350-400, and
-  // 2843 / - / about 30. The expectations: what is taken in order, and a tenth of what is drawn.
+  // 2843 / - / about 30. The expectations: the samples in order, and a tenth of the random ones.
   const Case cases[] = {
       {0.8, 8, 6249, 4000 + 124.9, 1000 + 124.9, 124.9, deviation(1249, 10000)},
       {0.9, 8, 6249, 4500 + 62.4, 1125 + 62.4, 62.4, deviation(624, 5000)},
@@ -64,7 +64,7 @@ TEST_CASE("skew 1 gives whole classes in order", "[skew]") {
   CHECK(histogram[0] == std::vector<std::uint64_t>{5000, 1250, 0, 0, 0, 0, 0, 0, 0, 0});
   CHECK(histogram[1] == std::vector<std::uint64_t>{0, 3750, 2500, 0, 0, 0, 0, 0, 0, 0});
   CHECK(histogram[7] == std::vector<std::uint64_t>{0, 0, 0, 0, 0, 0, 0, 0, 1250, 5000});
-  // The sort is stable: rank 0's samples of a class stand in the set's own order.
+  // The sort is stable: rank 0's samples of a class are in the order of the set.
   CHECK(std::is_sorted(plan.shards[0].begin(), plan.shards[0].begin() + 5000));
 }
 
@@ -90,8 +90,7 @@ TEST_CASE("products are truncated as Python truncates them", "[skew]") {
   CHECK(one.shards[0].size() == 28 + 71);
 }
 
-TEST_CASE("a sorted list that small classes have shortened leaves the last rank with less",
-          "[skew]") {
+TEST_CASE("if small classes shorten the sorted list, the last rank gets fewer samples", "[skew]") {
   // Ten classes of 3 give int(3 x 0.55) = 1 each, 10 in order, of which two ranks want
   // int(15 x 0.55) = 8 each.
   const std::vector<int> labels = shuffled_labels(std::vector<std::size_t>(10, 3), 1);
@@ -113,7 +112,7 @@ TEST_CASE("plans repeat, and differ with the seed", "[skew]") {
   CHECK(fingerprint(5) != fingerprint(6));
 }
 
-TEST_CASE("an epoch visits the rank's own shard and nothing else", "[skew]") {
+TEST_CASE("an epoch visits exactly the rank's shard", "[skew]") {
   const std::vector<int> labels = shuffled_labels({30, 40, 50}, 2);
   const PartitionPlan plan = plan_skew(labels, 3, 0.7, 3, 5);
   const auto& shard = plan.shards[1];

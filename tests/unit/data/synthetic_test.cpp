@@ -31,7 +31,7 @@ double energy(const std::uint8_t* pixels, double angle, double wavelength) {
   return best;
 }
 
-/// The class whose wave is strongest: what a matched filter sees.
+/// The class whose wave is strongest, by a matched filter.
 int strongest_wave(const std::uint8_t* pixels) {
   std::array<double, 10> energies{};
   for (int k = 0; k < 10; ++k) {
@@ -76,7 +76,7 @@ TEST_CASE("synthetic images are a function of part, seed and index", "[synthetic
   REQUIRE(std::equal(data.pixels.begin(), data.pixels.end(), longer.pixels.begin()));
 }
 
-TEST_CASE("synthetic classes can be told apart by their waves", "[synthetic]") {
+TEST_CASE("synthetic classes can be distinguished by their waves", "[synthetic]") {
   const auto data = make_synthetic(300, SyntheticPart::test, 3);
   int right = 0;
   for (std::size_t i = 0; i < 300; ++i) {
@@ -85,7 +85,7 @@ TEST_CASE("synthetic classes can be told apart by their waves", "[synthetic]") {
   REQUIRE(right >= 294);
 }
 
-TEST_CASE("synthetic classes cannot be told apart by their mean images", "[synthetic]") {
+TEST_CASE("synthetic classes cannot be distinguished by their mean images", "[synthetic]") {
   const auto means = class_means(make_synthetic(2000, SyntheticPart::train, 3));
   const auto test = make_synthetic(300, SyntheticPart::test, 3);
   int right = 0;

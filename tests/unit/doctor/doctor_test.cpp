@@ -151,7 +151,7 @@ TEST_CASE("hosts that are parts of one machine share its cores and memory", "[do
             rank.host_cores = 2;
           }
         }) == Ids{"one-machine", "oversubscribed"});
-  CHECK(after([](auto& f) {  // hosts that do not tell are no common machine
+  CHECK(after([](auto& f) {  // hosts without this fact are no common machine
           for (auto& rank : f.ranks) rank.machine = "";
         })
             .empty());
@@ -201,7 +201,7 @@ TEST_CASE("links: half duplex, slow, uneven", "[doctor]") {
         }).empty());
 }
 
-TEST_CASE("interfaces: loopback, container bridges, slow ports; told once a host", "[doctor]") {
+TEST_CASE("interfaces: loopback, container bridges, slow ports; one warning per host", "[doctor]") {
   const auto through = [](const char* name, int megabits) {
     return after([&](auto& f) {
       for (auto& link : f.ranks[1].link_interfaces) {
@@ -216,7 +216,7 @@ TEST_CASE("interfaces: loopback, container bridges, slow ports; told once a host
   CHECK(through("bond0", 0).empty());
   CHECK(through("eth0", 100) == Ids{"slow-interface"});
   CHECK(after([](auto& f) {
-          f.ranks[1].link_interfaces[0].interfaces.clear();  // not seen
+          f.ranks[1].link_interfaces[0].interfaces.clear();  // unknown
         }).empty());
 }
 
@@ -228,13 +228,13 @@ TEST_CASE("memory and copies within a host", "[doctor]") {
   CHECK(on_one_host_after([](auto& f) {
           for (auto& rank : f.ranks) rank.single_copy = "none";
         }) == Ids{"two-copies"});
-  CHECK(after([](auto& f) {  // nobody shares a host
+  CHECK(after([](auto& f) {  // no shared host
           for (auto& rank : f.ranks) rank.single_copy = "none";
         })
             .empty());
 }
 
-TEST_CASE("facts travel whole, and what is none is refused", "[doctor]") {
+TEST_CASE("facts are sent completely, and other messages are refused", "[doctor]") {
   const auto sent = healthy().ranks[1];
   const auto received = doctor::from_message(doctor::to_message(sent));
   CHECK(doctor::to_message(received) == doctor::to_message(sent));
@@ -263,7 +263,7 @@ TEST_CASE("the document has every link in both directions, and every warning", "
   CHECK(json.at("warnings")[0].at("id") == "slow-link");
 }
 
-TEST_CASE("the text names hosts of one name apart and keeps to 100 columns", "[doctor]") {
+TEST_CASE("the text distinguishes hosts of the same name and has at most 100 columns", "[doctor]") {
   DoctorFacts facts = healthy();
   for (auto& rank : facts.ranks) rank.host = "board";
   const std::string text = doctor::doctor_text(facts, doctor::diagnose(facts));

@@ -25,7 +25,7 @@ double step_of(const codec::Compressor& compressor) {
 
 }  // namespace
 
-TEST_CASE("the largest values of a normal vector carry what tables say", "[gossip]") {
+TEST_CASE("the largest values of a normal vector have the norm of tables", "[gossip]") {
   // 2 (t phi(t) + Q(t)) beyond the two-sided quantile t.
   CHECK(quality_of(*codec::make_compressor("topk", {.density = 0.01}), 500, 600).contraction ==
         Approx(0.0845).epsilon(0.02));
@@ -56,7 +56,7 @@ TEST_CASE("the largest values of a normal vector carry what tables say", "[gossi
   CHECK(exact.damping == 1.0f);
 }
 
-TEST_CASE("CHOCO's default step is what sweeps found best", "[gossip]") {
+TEST_CASE("CHOCO's default step is the best of sweeps", "[gossip]") {
   CHECK(step_of(*codec::make_compressor("topk", {.density = 0.01})) == Approx(0.02).epsilon(0.25));
   CHECK(step_of(*codec::make_compressor("topk", {.density = 0.1})) == Approx(0.165).epsilon(0.25));
   CHECK(step_of(*codec::make_compressor("ef-signsgd")) == Approx(0.3).epsilon(0.25));
@@ -66,7 +66,7 @@ TEST_CASE("CHOCO's default step is what sweeps found best", "[gossip]") {
   CHECK(step_of(*codec::make_compressor("none")) == 1);
 }
 
-TEST_CASE("the step knows what an error is made of", "[gossip]") {
+TEST_CASE("the step depends on the kind of error", "[gossip]") {
   // Best of a dozen steps on directed rings of 4, 8 and 16, Gaussian errors of this size.
   const std::pair<double, double> best[] = {{0.1, 0.05},   {0.2, 0.1},   {0.385, 0.2},
                                             {0.556, 0.35}, {0.714, 0.5}, {0.833, 0.65},

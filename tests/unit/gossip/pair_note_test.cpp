@@ -33,7 +33,7 @@ bool refused(const std::vector<std::byte>& bytes, std::size_t ranks) {
 
 }  // namespace
 
-TEST_CASE("notes arrive as they were written", "[pairs]") {
+TEST_CASE("notes are read as they were written", "[pairs]") {
   for (const NoteKind kind : {NoteKind::ask, NoteKind::answer, NoteKind::leave}) {
     for (const std::size_t ranks : {1u, 2u, 7u}) {
       std::vector<StepId> steps(ranks);

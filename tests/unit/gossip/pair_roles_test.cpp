@@ -21,7 +21,7 @@ std::vector<PairRole> roles_of(GraphKind kind, int ranks) {
 
 }  // namespace
 
-TEST_CASE("active ranks only ask passive ones, on every bipartite graph", "[pairs]") {
+TEST_CASE("active ranks ask only passive ones, on every bipartite graph", "[pairs]") {
   struct Case {
     GraphKind kind;
     int ranks;
@@ -52,7 +52,7 @@ TEST_CASE("active ranks only ask passive ones, on every bipartite graph", "[pair
   }
 }
 
-TEST_CASE("the larger side asks; of two equal ones that without rank 0", "[pairs]") {
+TEST_CASE("the larger side is active; of two equal ones that without rank 0", "[pairs]") {
   const auto ring = roles_of(GraphKind::ring, 6);
   for (std::size_t rank = 0; rank < 6; ++rank) CHECK(ring[rank].active == (rank % 2 == 1));
   const auto star = roles_of(GraphKind::star, 5);
@@ -63,7 +63,7 @@ TEST_CASE("the larger side asks; of two equal ones that without rank 0", "[pairs
   CHECK(!roles_of(GraphKind::ring, 1)[0].active);
 }
 
-TEST_CASE("at first no two ranks of a ring ask the same one", "[pairs]") {
+TEST_CASE("in the first exchange no two ranks of a ring ask the same rank", "[pairs]") {
   const auto ring = roles_of(GraphKind::ring, 8);
   std::set<Rank> asked;
   for (const PairRole& role : ring) {

@@ -38,7 +38,7 @@ TEST_CASE("without averages the model is the trainer's, bit for bit", "[pairs]")
   }
 }
 
-TEST_CASE("an update and an average that cross are both kept", "[pairs]") {
+TEST_CASE("an update and an average at the same time are both kept", "[pairs]") {
   const auto plan = two_buckets();
   REQUIRE(plan.size() >= 2);
   gossip::SharedModel model(plan, 2500);
@@ -52,7 +52,7 @@ TEST_CASE("an update and an average that cross are both kept", "[pairs]") {
     const bool inside = i >= averaged.begin && i < averaged.end;
     CHECK(parameters[i] == (inside ? 11 : 3));
   }
-  // Nothing twice.
+  // Nothing is added twice.
   model.synchronize(parameters);
   CHECK(parameters[averaged.begin] == 11);
   model.add(averaged, std::vector<float>(averaged.count(), -1));

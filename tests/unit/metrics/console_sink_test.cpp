@@ -19,7 +19,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// A console in memory whose clock the test turns.
+/// A console in memory with a clock that the test sets.
 struct Fake {
   std::ostringstream progress, table;
   double now = 0;
@@ -74,7 +74,7 @@ Progress progress_at(StepId done, StepId all) {
 
 }  // namespace
 
-TEST_CASE("where there is no terminal no control character is written", "[console]") {
+TEST_CASE("without a terminal no control character is written", "[console]") {
   for (const auto style : {ProgressStyle::automatic, ProgressStyle::bar, ProgressStyle::lines}) {
     Fake fake;
     const auto sink = fake.sink(style, false);
@@ -85,7 +85,8 @@ TEST_CASE("where there is no terminal no control character is written", "[consol
   }
 }
 
-TEST_CASE("a fast run has a line every tenth, the first step and each epoch", "[console]") {
+TEST_CASE("a fast run has a line for every tenth of the steps, the first step and each epoch",
+          "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::lines, false);
   run_all(fake, *sink, 0.001);
@@ -114,7 +115,7 @@ TEST_CASE("a slow run has a line about every ten seconds", "[console]") {
   CHECK(lines_of(fake.progress.str()).size() == 1 + 1 + 6);
 }
 
-TEST_CASE("a line tells where the run is, how fast and at what cost", "[console]") {
+TEST_CASE("a line has the run's progress, speed and bytes", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::lines, false);
   sink->write(run_record());
@@ -126,7 +127,7 @@ TEST_CASE("a line tells where the run is, how fast and at what cost", "[console]
                        Contains("ratio 8.00") && Contains("ETA 1:03"));
 }
 
-TEST_CASE("what was sent is a mean rank's since the first step, everywhere", "[console]") {
+TEST_CASE("sent bytes are the mean over ranks since the first step, everywhere", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::lines, false);
   sink->write(run_record());
@@ -136,13 +137,13 @@ TEST_CASE("what was sent is a mean rank's since the first step, everywhere", "[c
              Contains("; sent: per rank, since the first step"));
   CHECK_THAT(lines_of(fake.progress.str()).back(),
              Contains("sent 13 kB") && Contains("ratio 8.00"));
-  // An epoch's line likewise: its record has 100 kB of its own and 300 kB of the run.
+  // Also in the line of an epoch, whose record has 100 kB of the epoch and 300 kB of the run.
   CHECK_THAT(epoch_text(epoch_record(), 3, 2), Contains("  sent 150 kB"));
   CHECK_THAT(summary_table(run_record(), summary()),
              Contains("sent per rank      6.15 MB (float32 would send 49.2 MB)\n"));
 }
 
-TEST_CASE("a run that goes on shows what it sent before, too", "[console]") {
+TEST_CASE("a run that continues also shows what it sent before", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::lines, false);
   sink->write(run_record());
@@ -151,7 +152,7 @@ TEST_CASE("a run that goes on shows what it sent before, too", "[console]") {
              Contains("sent 50.5 kB") && Contains("ratio 8.00"));
 }
 
-TEST_CASE("what is unknown is left out", "[console]") {
+TEST_CASE("unknown figures are left out", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::lines, false);
   sink->write(RunRecord{});
@@ -164,7 +165,7 @@ TEST_CASE("what is unknown is left out", "[console]") {
     CHECK_THAT(line, !Contains(absent));
 }
 
-TEST_CASE("off shows the table alone", "[console]") {
+TEST_CASE("off shows only the table", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::off, true);
   run_all(fake, *sink, 1);
@@ -189,7 +190,7 @@ TEST_CASE("the bar stays on its line, in the terminal's width, and not too often
     const std::size_t next = text.find(clear, at + 1);
     const std::string shown = text.substr(at + clear.size(), next - at - clear.size());
     CHECK(shown.size() <= 60);
-    CHECK_THAT(shown, Catch::Matchers::EndsWith("\r"));  // the cursor waits where clearing begins
+    CHECK_THAT(shown, Catch::Matchers::EndsWith("\r"));  // the cursor is where clearing begins
     CHECK_THAT(shown, StartsWith("["));
     at = next;
     ++drawn;
@@ -250,7 +251,7 @@ TEST_CASE("on 50 to 200 columns a bar is whole parts, more on wider ones", "[con
       const std::string parts = bar.substr(bar.find(']'));
       CHECK_THAT(all + "  ", StartsWith(parts + "  "));
       CHECK(parts.find("epoch 123/456") != std::string::npos);
-      if (columns != 90) CHECK(parts.size() >= before);  // where the bar itself grows
+      if (columns != 90) CHECK(parts.size() >= before);  // where the bar itself becomes longer
       before = parts.size();
     }
   }
@@ -268,7 +269,7 @@ TEST_CASE("lines break between words", "[console]") {
   CHECK(wrapped("", 6, 2) == Lines{""});
 }
 
-TEST_CASE("on a narrow terminal words of lines and table stay whole", "[console]") {
+TEST_CASE("on a narrow terminal words of lines and table are not split", "[console]") {
   const auto words_of = [](const std::string& text) {
     std::istringstream stream(text);
     std::vector<std::string> words;
@@ -331,8 +332,7 @@ TEST_CASE("the table's values are aligned and absent ones are dashes", "[console
   CHECK_THAT(value("replicas"), StartsWith("DIFFERENT"));
 }
 
-TEST_CASE("the table of replicas that differ has rows more, others have none of them",
-          "[console]") {
+TEST_CASE("the table has additional rows only for replicas that differ", "[console]") {
   Summary s = summary();
   const std::string plain = summary_table(run_record(), s);
   for (const char* absent : {"node", "consensus", "averaged"}) CHECK_THAT(plain, !Contains(absent));
@@ -356,7 +356,7 @@ TEST_CASE("the table of replicas that differ has rows more, others have none of 
   CHECK_THAT(summary_table(run_record(), s), Contains("range over ranks   123 PB (123 PB"));
 }
 
-TEST_CASE("an epoch's line tells of nodes only if there are", "[console]") {
+TEST_CASE("an epoch's line has nodes only if there are any", "[console]") {
   EpochRecord epoch = epoch_record();
   CHECK_THAT(epoch_text(epoch, 3, 2), !Contains("nodes") && !Contains("consensus"));
   epoch.replicas = differing_replicas();
@@ -395,7 +395,7 @@ TEST_CASE("durations, sizes and cut texts", "[console]") {
   CHECK(fitted("abc", 0).empty());
 }
 
-TEST_CASE("whatever is shown of an emulated run says so, and no loss", "[console]") {
+TEST_CASE("everything that is shown of an emulated run says so, and has no loss", "[console]") {
   for (const auto style : {ProgressStyle::lines, ProgressStyle::bar}) {
     Fake fake;
     const auto sink = fake.sink(style, true, 60);
@@ -429,7 +429,7 @@ TEST_CASE("whatever is shown of an emulated run says so, and no loss", "[console
   }
 }
 
-TEST_CASE("an evaluation has a bar of its own, with its speed and what is left", "[console]") {
+TEST_CASE("an evaluation has its own bar, with speed and remaining time", "[console]") {
   Fake fake;
   const auto sink = fake.sink(ProgressStyle::bar, true, 100);
   sink->write(run_record());
@@ -456,7 +456,7 @@ TEST_CASE("a long evaluation has a line every ten seconds, a short one none", "[
         "12:34:56  evaluating  epoch 1/3  50 %  50 images/s  ETA 0:10\n");
 }
 
-TEST_CASE("texts from outside bring no control character along", "[console]") {
+TEST_CASE("texts from outside have no control characters", "[console]") {
   CHECK(plain("a\tb\nc\x1b[31m\x7f") == "a?b?c?[31m?");
   CHECK(plain("\xC3\xA4 \xE2\x82\xAC") == "\xC3\xA4 \xE2\x82\xAC");
   CHECK(plain("\xC2\x9B"

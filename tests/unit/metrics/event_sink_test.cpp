@@ -123,7 +123,7 @@ TEST_CASE("config, run and notes are texts", "[events]") {
   CHECK(events[4].texts.at("notes") == "levels adapted");
 }
 
-TEST_CASE("settings are the config's leaves", "[events]") {
+TEST_CASE("settings are the leaves of the config", "[events]") {
   const auto settings = settings_of(
       Json::parse(R"({"seed": 7, "a": {"on": true, "name": "x", "none": null, "list": [1, 2]}})"),
       Json::object());
@@ -135,7 +135,7 @@ TEST_CASE("settings are the config's leaves", "[events]") {
   CHECK((settings[3].name == "a.list" && settings[3].text == "[1,2]"));
 }
 
-TEST_CASE("without step records there are scalars of epochs alone", "[events]") {
+TEST_CASE("without step records there are only scalars of epochs", "[events]") {
   EventSinkOptions options = options_at(1);
   options.step_records = false;
   const auto events = events_of(options, [](Sink& sink) {
@@ -146,8 +146,9 @@ TEST_CASE("without step records there are scalars of epochs alone", "[events]") 
   CHECK(events[1].scalars.count("epoch/train_loss") == 1);
 }
 
-TEST_CASE("a run that goes on has a file of its own, behind the others whatever the clock says",
-          "[events]") {
+TEST_CASE(
+    "a run that continues has its own file, sorted after the others even if the clock was set back",
+    "[events]") {
   const TemporaryFolder folder;
   const std::string path = folder.path().string();
   make_event_sink(path, options_at(1700000000));
@@ -164,7 +165,7 @@ TEST_CASE("a run that goes on has a file of its own, behind the others whatever 
   CHECK(events[2].step == 251);
 }
 
-TEST_CASE("a run that goes back says from where its steps count again", "[events]") {
+TEST_CASE("after a rollback an event says from which step on events are void", "[events]") {
   const auto events = events_of(options_at(1), [](Sink& sink) {
     sink.write(NoteRecord{.step = 9, .text = "back", .back_to = 4});
   });

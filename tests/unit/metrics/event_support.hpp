@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reader of event files that shares nothing with the writer: frames checked bit by bit, protocol
-// buffers as lists of fields.
+// A reader of event files that shares no code with the writer: it checks frames bit by bit and
+// reads protocol buffers as lists of fields.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace eqt::metrics::test {
 
-/// Straight from the definition: polynomial division of the reflected bits.
+/// By definition: polynomial division of the reflected bits.
 inline std::uint32_t slow_crc32c(std::string_view bytes) {
   std::uint32_t crc = 0xFFFFFFFF;
   for (const char c : bytes) {
@@ -36,7 +36,7 @@ T number_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-/// A field's value: a number, or the bytes of whatever has a length.
+/// A field's value: a number, or the bytes of a field with a length.
 struct Field {
   std::uint32_t number = 0;
   std::uint64_t value = 0;
@@ -76,7 +76,7 @@ inline const Field* find(const std::vector<Field>& fields, std::uint32_t number)
   return nullptr;
 }
 
-/// What a reader sees of an event.
+/// An event as a reader sees it.
 struct ReadEvent {
   double wall = 0;
   std::uint64_t step = 0;

@@ -64,7 +64,7 @@ std::string output_error(Act act) {
 
 }  // namespace
 
-TEST_CASE("records come back from metrics.jsonl, one a line, at once", "[metrics]") {
+TEST_CASE("records are read back from metrics.jsonl, one per line, immediately", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path() / "runs" / "r", true);
   const fs::path run = folder.path() / "runs" / "r";
@@ -113,7 +113,7 @@ TEST_CASE("records come back from metrics.jsonl, one a line, at once", "[metrics
   CHECK(seconds.at("total") == 210);
 }
 
-TEST_CASE("the run record says who trains on what", "[metrics]") {
+TEST_CASE("the run record has the partition", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), true);
   RunRecord run = run_record();
@@ -166,7 +166,7 @@ TEST_CASE("replicas that differ have their own figures, equal ones null", "[metr
   CHECK(read.at("paper_sent_bytes_per_node") == 640);
 }
 
-TEST_CASE("step records are written only if asked for", "[metrics]") {
+TEST_CASE("step records are written only if requested", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), false);
   sink->write(step_record(1));
@@ -176,7 +176,7 @@ TEST_CASE("step records are written only if asked for", "[metrics]") {
   CHECK(records[0].at("type") == "epoch");
 }
 
-TEST_CASE("summary.json appears whole, with the promised keys, and last", "[metrics]") {
+TEST_CASE("summary.json is written last, atomically, with the documented keys", "[metrics]") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "summary.json";
   const auto sink = make_folder_sink(folder.path(), true);
@@ -238,7 +238,7 @@ TEST_CASE("summary.json appears whole, with the promised keys, and last", "[metr
   CHECK(files == std::set<std::string>{"metrics.jsonl", "summary.json"});
 }
 
-TEST_CASE("what is absent or not finite is null", "[metrics]") {
+TEST_CASE("absent figures and those that are not finite are null", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), true);
   StepRecord step = step_record(1);
@@ -266,7 +266,7 @@ TEST_CASE("what is absent or not finite is null", "[metrics]") {
   CHECK(read.at("compression_ratio").is_null());
 }
 
-TEST_CASE("text of any bytes still gives one valid line", "[metrics]") {
+TEST_CASE("text of any bytes gives one valid line", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), true);
   RunRecord run = run_record();
@@ -306,7 +306,7 @@ TEST_CASE("a run folder that cannot be made is an output error", "[metrics]") {
              Catch::Matchers::Contains("metrics.jsonl"));
 }
 
-TEST_CASE("records are not written to a pipe, whose reader may never come", "[metrics]") {
+TEST_CASE("records are not written to a pipe, which may have no reader", "[metrics]") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "metrics.jsonl";
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);
@@ -332,7 +332,7 @@ TEST_CASE("a full disk is an output error", "[metrics]") {
              Catch::Matchers::Contains("cannot write to /dev/full"));
 }
 
-TEST_CASE("a failed summary leaves nothing half written", "[metrics]") {
+TEST_CASE("a failed summary leaves no incomplete file", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), true);
   const fs::path path = folder.path() / "summary.json";
@@ -343,7 +343,7 @@ TEST_CASE("a failed summary leaves nothing half written", "[metrics]") {
   CHECK_FALSE(fs::exists(folder.path() / "summary.json.tmp"));
 }
 
-TEST_CASE("an atomic write replaces the whole file or nothing", "[metrics]") {
+TEST_CASE("an atomic write replaces the whole file or does not change it", "[metrics]") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "a";
   write_atomically(path, "first, and longer");
@@ -374,13 +374,13 @@ TEST_CASE("nothing is written through a symbolic link", "[metrics]") {
              Catch::Matchers::Contains("found a symbolic link"));
   link("b.tmp");
   write_atomically((folder.path() / "b").string(), "ours");
-  write_atomically(link("c"), "ours");  // takes the link's place
+  write_atomically(link("c"), "ours");  // replaces the link
   CHECK(text_of(folder.path() / "b") == "ours");
   CHECK(text_of(folder.path() / "c") == "ours");
   CHECK(text_of(target) == "theirs");
 }
 
-TEST_CASE("records that nobody would find are an error", "[metrics]") {
+TEST_CASE("records in a file that was moved away are an error", "[metrics]") {
   const TemporaryFolder folder;
   const fs::path run = folder.path() / "run", path = run / "metrics.jsonl";
   for (const std::string what : {"removed", "moved", "replaced", "folder"}) {
@@ -402,7 +402,7 @@ TEST_CASE("records that nobody would find are an error", "[metrics]") {
   }
 }
 
-TEST_CASE("what lies in a folder is told, or why it cannot be", "[metrics]") {
+TEST_CASE("the contents of a folder are listed, or there is an error", "[metrics]") {
   const TemporaryFolder folder;
   CHECK(entries_of(folder.path()).empty());
   CHECK(entries_of(folder.path() / "nothing").empty());
@@ -414,7 +414,7 @@ TEST_CASE("what lies in a folder is told, or why it cannot be", "[metrics]") {
   output_error([&] { is_there(folder.path() / "loop" / "below"); });
 }
 
-TEST_CASE("a fan-out hands every record to every sink", "[metrics]") {
+TEST_CASE("a fan-out passes every record to every sink", "[metrics]") {
   const TemporaryFolder a, b;
   std::vector<std::unique_ptr<Sink>> sinks;
   sinks.push_back(make_folder_sink(a.path(), true));
@@ -429,7 +429,7 @@ TEST_CASE("a fan-out hands every record to every sink", "[metrics]") {
   CHECK(text_of(a.path() / "summary.json") == text_of(b.path() / "summary.json"));
 }
 
-TEST_CASE("every record of an emulated or simulated run says so, no other does", "[metrics]") {
+TEST_CASE("every record of an emulated or simulated run is marked, no other is", "[metrics]") {
   for (const std::string what : {"emulated", "simulated", "none"}) {
     const TemporaryFolder folder;
     const auto sink = make_folder_sink(folder.path(), true);
@@ -453,7 +453,7 @@ TEST_CASE("every record of an emulated or simulated run says so, no other does",
   }
 }
 
-TEST_CASE("a write past the cache leaves the same bytes", "[metrics]") {
+TEST_CASE("a write past the cache writes the same bytes", "[metrics]") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "a";
   constexpr std::size_t kMost = (std::size_t{3} << 20) + 8191;

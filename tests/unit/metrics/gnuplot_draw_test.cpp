@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gnuplot itself, where there is one.
+// gnuplot itself, if it is installed.
 
 #include <fstream>
 #include <iostream>
@@ -25,7 +25,7 @@ std::string contents(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("gnuplot draws SVG and PNG, and a script that it refuses leaves the file as it was") {
+TEST_CASE("gnuplot draws SVG and PNG, and a script that it refuses does not change the file") {
   if (!plot_available()) {
     std::cout << "[eqt-skip] no gnuplot on PATH\n";
     return;

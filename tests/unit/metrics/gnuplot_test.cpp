@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots: what gnuplot is given, what it draws, and the message when it cannot.
+// Plots: gnuplot's input, its output, and errors.
 
 #include "metrics/gnuplot.hpp"
 
@@ -28,7 +28,7 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-/// The error of a call that must fail: its kind and sentence.
+/// The error of a call that must fail: its kind and message.
 template <typename Call>
 Error error_of(const Call& call) {
   try {
@@ -40,7 +40,7 @@ Error error_of(const Call& call) {
   return {Kind::bug, ""};
 }
 
-/// PATH holds another value for as long as this lives.
+/// Sets PATH to another value while it exists.
 class PathOf {
  public:
   explicit PathOf(const std::string& folders) : before_(getenv("PATH")) {
@@ -52,7 +52,7 @@ class PathOf {
   std::string before_;
 };
 
-/// A program named gnuplot that does what `body` says.
+/// A program named gnuplot with the script `body`.
 void pretend_gnuplot(const std::string& folder, const std::string& body) {
   const std::string path = folder + "/gnuplot";
   std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
@@ -69,14 +69,14 @@ TEST_CASE("a plot's ending says how it is drawn") {
   CHECK(error_of([] { run_gnuplot(kLine, {"a.pdf"}); }).kind() == Kind::usage);
 }
 
-TEST_CASE("quoted text means itself in a gnuplot script") {
+TEST_CASE("quoted text is not interpreted in a gnuplot script") {
   CHECK(gnuplot_quoted("plain") == "\"plain\"");
   CHECK(gnuplot_quoted("a_b") == "\"a\\\\_b\"");
   CHECK(gnuplot_quoted("say \"x\"\n") == "\"say \\\"x\\\" \"");
   CHECK(gnuplot_quoted("`ls`") == "\"\\`ls\\`\"");  // gnuplot would run it
 }
 
-TEST_CASE("without gnuplot one sentence says what to install, and no file appears") {
+TEST_CASE("without gnuplot the error says what to install, and no file is made") {
   const test::TemporaryFolder folder;
   const PathOf path(folder.path());
   CHECK_FALSE(plot_available());
@@ -87,7 +87,8 @@ TEST_CASE("without gnuplot one sentence says what to install, and no file appear
   CHECK_FALSE(std::filesystem::exists(plot));
 }
 
-TEST_CASE("a gnuplot that hangs is ended at the deadline, one that fails is quoted") {
+TEST_CASE(
+    "a gnuplot that hangs is ended at the deadline, and the error of one that fails is quoted") {
   const test::TemporaryFolder folder;
   const PathOf path(folder.path() + ":/usr/bin:/bin");
   const std::string plot = folder.path() + "/plot.svg";
@@ -106,7 +107,8 @@ TEST_CASE("a gnuplot that hangs is ended at the deadline, one that fails is quot
   CHECK_FALSE(std::filesystem::exists(plot));
 }
 
-TEST_CASE("the script arrives whole, its terminal first, and the drawing becomes the file") {
+TEST_CASE(
+    "gnuplot gets the whole script, with the terminal first, and its output becomes the file") {
   const test::TemporaryFolder folder;
   const PathOf path(folder.path() + ":/usr/bin:/bin");
   pretend_gnuplot(folder.path(), "exec cat");

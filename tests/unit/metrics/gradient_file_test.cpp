@@ -49,7 +49,7 @@ TEST_CASE("an array file is as NumPy's format 1.0 says", "[npy]") {
   }
 }
 
-TEST_CASE("a gradient's layout lies beside it, kernels channels-last", "[npy]") {
+TEST_CASE("a gradient has a layout file, with kernels channels-last", "[npy]") {
   const TemporaryFolder folder;
   const std::vector<float> values(32, 1.0f);
   write_gradient(folder.path().string(), {.step = 120, .epoch = 3, .rank = 1, .batch_size = 64},

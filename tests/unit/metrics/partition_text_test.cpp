@@ -32,12 +32,12 @@ TEST_CASE("a skewed partition has a heading and a line per rank", "[partition]")
   CHECK_THAT(lines[2], !Contains("others"));
 }
 
-TEST_CASE("an IID partition and an emulated run say nothing", "[partition]") {
+TEST_CASE("an IID partition and an emulated run have no lines", "[partition]") {
   CHECK(partition_lines({}).empty());
   CHECK(partition_lines({.kind = "iid", .class_histogram = {{1, 2}}}).empty());
 }
 
-TEST_CASE("the console stays within 80 columns, time included", "[partition]") {
+TEST_CASE("the console uses at most 80 columns, with the time", "[partition]") {
   RunRecord run = run_record();
   run.partition = {.kind = "dirichlet", .alpha = 0.123456789012345678, .leftover_samples = 1234567};
   run.partition.class_histogram.assign(100, std::vector<std::uint64_t>(1000, 1281167));
@@ -55,7 +55,7 @@ TEST_CASE("the console stays within 80 columns, time included", "[partition]") {
   CHECK_THAT(progress.str(), Contains("84 ranks more"));
 }
 
-TEST_CASE("a rank without samples divides by nothing", "[partition]") {
+TEST_CASE("a rank without samples causes no division by zero", "[partition]") {
   const auto lines = partition_lines({.kind = "skew", .skew = 1, .class_histogram = {{0, 0, 0}}});
   REQUIRE(lines.size() == 2);
   CHECK_THAT(lines[1], Contains("0 samples") && !Contains("nan") && !Contains("%"));

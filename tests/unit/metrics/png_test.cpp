@@ -19,7 +19,7 @@ struct Read {
   std::vector<std::uint8_t> pixels;  // (h, w, c)
 };
 
-/// What libpng reads back.
+/// An image read by libpng.
 Read read(const std::string& png) {
   REQUIRE(png.substr(0, 8) == "\x89PNG\r\n\x1a\n");
   png_image image{};
@@ -34,7 +34,7 @@ Read read(const std::string& png) {
 
 }  // namespace
 
-TEST_CASE("a colour image comes back from its PNG", "[png]") {
+TEST_CASE("a colour image is read back from its PNG", "[png]") {
   const ImageRecord image = {
       .step = 0,
       .name = "i",
@@ -49,7 +49,7 @@ TEST_CASE("a colour image comes back from its PNG", "[png]") {
   CHECK(back.pixels == image.pixels);
 }
 
-TEST_CASE("a grey image of an odd width comes back from its PNG", "[png]") {
+TEST_CASE("a grey image of an odd width is read back from its PNG", "[png]") {
   const ImageRecord image = {
       .step = 0, .name = "i", .width = 3, .height = 1, .channels = 1, .pixels = {0, 128, 255}};
   const Read back = read(png_of(image));

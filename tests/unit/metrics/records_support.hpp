@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records and a folder of their own for the metrics tests.
+// Records and a temporary folder for the metrics tests.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace eqt::metrics::test {
 
-/// A folder that goes with its owner.
+/// A folder that is removed with its object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

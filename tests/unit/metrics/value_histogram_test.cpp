@@ -37,7 +37,7 @@ TEST_CASE("both signs and the middle, empty runs as one bin", "[metrics]") {
   CHECK(h.sum_squares == Approx(16.5625));
 }
 
-TEST_CASE("values that are not finite do not count, the largest do", "[metrics]") {
+TEST_CASE("values that are not finite are not counted, the largest are", "[metrics]") {
   constexpr float kMost = std::numeric_limits<float>::max();
   ValueHistogram histogram;
   histogram.add(std::vector{std::numeric_limits<float>::infinity(), std::nanf("")});
@@ -51,7 +51,7 @@ TEST_CASE("values that are not finite do not count, the largest do", "[metrics]"
   CHECK(h.upper_limits.back() == h.most);
 }
 
-TEST_CASE("every value lies in the bin that counts it", "[metrics]") {
+TEST_CASE("every value is between the limits of its bin", "[metrics]") {
   std::mt19937 engine(3);
   std::normal_distribution<float> normal(0, 1e-3f);
   std::vector<float> values(10007);
@@ -59,7 +59,7 @@ TEST_CASE("every value lies in the bin that counts it", "[metrics]") {
   const auto h = histogram_of(values);
   REQUIRE(h.upper_limits.size() == h.counts.size());
   for (std::size_t i = 0; i < h.counts.size(); ++i) {
-    // The first bin reaches below the least value, which is there.
+    // The first bin contains the smallest value.
     const double low = i == 0 ? 2 * h.least : h.upper_limits[i - 1], high = h.upper_limits[i];
     CHECK(low < high);
     double inside = 0;

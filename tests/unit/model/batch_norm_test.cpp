@@ -47,7 +47,7 @@ Outcome expected(const Problem& problem, Form form) {
   return {y, x.grad(), residual.grad(), weight.grad(), bias.grad(), mean, var};
 }
 
-/// Takes the gradient away from outputs so near ReLU's kink that rounding decides their side.
+/// Sets the gradient to 0 for outputs so near ReLU's kink that rounding decides their side.
 void avoid_kink(Problem& problem, Form form) {
   const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
   auto y = at::batch_norm(wide(problem.x), wide(problem.weight), wide(problem.bias), {}, {}, true,
@@ -101,7 +101,7 @@ TEST_CASE("training mode: outputs, gradients and running statistics are batch no
   set_affine(norm, problem);
   const Outcome want = expected(problem, form), got = computed(norm, problem, form);
 
-  // The input's own rounding, relative to its spread, is what any float32 method sees.
+  // Any float32 method has the rounding of the input, relative to its spread.
   const double tolerance = mean == 0 ? 1e-5 : 1e-4;
   CHECK(distance(got.y, want.y) < tolerance);
   CHECK(distance(got.x, want.x) < 2 * tolerance);
@@ -117,7 +117,7 @@ TEST_CASE("training mode: outputs, gradients and running statistics are batch no
   CHECK(norm->named_buffers()["num_batches_tracked"].item<std::int64_t>() == 1);
 }
 
-TEST_CASE("evaluation mode normalizes by the running statistics and tracks nothing") {
+TEST_CASE("evaluation mode normalizes by the running statistics and does not change them") {
   const auto form = GENERATE(Form::plain, Form::relu, Form::add_relu);
   const Problem problem(16, 5, 1.0);
   BatchNorm norm(16);

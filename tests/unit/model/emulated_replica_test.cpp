@@ -57,7 +57,8 @@ TEST_CASE("multiply-adds per image are the published ones", "[emulation]") {
   CHECK(std::accumulate(work.begin(), work.end(), 0.0) / 1e9 == Approx(giga).epsilon(0.015));
 }
 
-TEST_CASE("other names than a ResNet's take time by their values", "[emulation]") {
+TEST_CASE("for other names than a ResNet's, time is proportional to the number of values",
+          "[emulation]") {
   const Layout layout = {{"layers", {3}, 0, 3}, {"layer", {2}, 3, 2}, {"layerx.w", {4}, 5, 4}};
   CHECK(multiply_adds(layout, 32) == std::vector<double>{3, 2, 4});
 }
@@ -68,7 +69,7 @@ TEST_CASE("a gradient is a function of seed, step and rank", "[emulation]") {
   CHECK(gradient_after(*toy({.seed = 1, .rank = 0}), 2) != first);
   CHECK(gradient_after(*toy({.seed = 1, .rank = 1}), 3) != first);
   CHECK(gradient_after(*toy({.seed = 2, .rank = 0}), 3) != first);
-  // What the mean has overwritten does not come back.
+  // Overwriting the gradient by the mean does not change later gradients.
   const auto replica = toy({.seed = 1, .rank = 0});
   (void)gradient_after(*replica, 2);
   std::ranges::fill(replica->gradient(), 7.0f);
@@ -101,7 +102,7 @@ TEST_CASE("values are Laplace's and scale with the fan-in", "[emulation]") {
   CHECK(reference > 0);
 }
 
-TEST_CASE("slices come ready in reverse order, not before their time", "[emulation]") {
+TEST_CASE("slices become ready in reverse order, not before their time", "[emulation]") {
   constexpr double kSeconds = 0.12;
   const auto options = published_options(models::resnet20);
   const auto replica = published("resnet20", {.step_seconds = kSeconds, .image_side = 32});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout and convolution with bias, behind the torch-free interface.
+// Dropout and convolution with bias, through the torch-free interface.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -23,7 +23,7 @@ at::Tensor drop(double share, std::uint32_t layer, const RandomKey& key, const a
 
 }  // namespace
 
-TEST_CASE("dropout leaves out its share and scales what stays", "[layers]") {
+TEST_CASE("dropout sets its share to 0 and scales the others", "[layers]") {
   const double share = GENERATE(0.0, 0.1, 0.5, 0.9);
   constexpr std::int64_t kRows = 400, kColumns = 500;
   const at::Tensor y = drop(share, 0, kKey, at::ones({kRows, kColumns}));
@@ -38,7 +38,7 @@ TEST_CASE("dropout leaves out its share and scales what stays", "[layers]") {
   CHECK((columns - share).abs().max().item<double>() <= margin(kRows));
 }
 
-TEST_CASE("a mask is a function of seed, step, rank, layer and index alone", "[layers]") {
+TEST_CASE("a mask is a pure function of seed, step, rank, layer and index", "[layers]") {
   const at::Tensor x = at::ones({8, 100});
   const at::Tensor mask = drop(0.5, 0, kKey, x);
   CHECK(drop(0.5, 0, kKey, x).equal(mask));
@@ -54,7 +54,7 @@ TEST_CASE("a mask is a function of seed, step, rank, layer and index alone", "[l
   }
 }
 
-TEST_CASE("dropout's gradient is its mask, and evaluation leaves values alone", "[layers]") {
+TEST_CASE("dropout's gradient is its mask, and evaluation does not change values", "[layers]") {
   const at::Tensor x = at::randn({5, 40}).set_requires_grad(true);
   Dropout dropout(0.5, 0);
   dropout->draw_from(kKey);

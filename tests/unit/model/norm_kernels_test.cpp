@@ -111,7 +111,7 @@ TEST_CASE("gradient kernels equal the formulas for every gate") {
   }
 }
 
-TEST_CASE("not a number passes ReLU, forwards and backwards") {
+TEST_CASE("NaN passes ReLU, forwards and backwards") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> mean(16), scale(16, 1.0f), shift(16), g(16, 1.0f);
   std::vector<float> x(16, -1.0f), y(16), sums(16), products(16);

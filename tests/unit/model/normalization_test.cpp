@@ -206,8 +206,8 @@ Outcome computed(Normalization& norm, const Problem& p, Form form) {
           v ? v->grad() : at::Tensor()};
 }
 
-/// What goes into the layer's own norm: the gradient behind ReLU, 0 so near its kink that rounding
-/// decides the side.
+/// The gradient after ReLU, the input of the norm's backward pass; 0 if so near the kink that
+/// rounding decides the side.
 at::Tensor gradient_before(const std::string& kind, Problem& p, Form form) {
   if (form == Form::plain || gated(kind)) return p.g;
   at::Tensor y = at::tensor(oracle(kind, p, p.g).y, at::kDouble).view(p.x.contiguous().sizes());
@@ -242,7 +242,7 @@ TEST_CASE("outputs and gradients of every layer are the closed forms', on all in
   });
 }
 
-TEST_CASE("layers choose among tied extremes as the closed forms do") {
+TEST_CASE("layers choose among equal extremes as the closed forms do") {
   const std::string kind = GENERATE("range-batchnorm", "range-evonorm");
   const Case c = GENERATE(values(kCases));
   CAPTURE(kind, c.about);
@@ -270,7 +270,7 @@ TEST_CASE("of equal extremes the first one has the gradient") {
   }
 }
 
-TEST_CASE("a mean far from zero costs no more digits than the input has lost") {
+TEST_CASE("a mean far from zero loses no more digits than the input has lost") {
   const std::string kind = GENERATE(from_range(all_kinds()));
   CAPTURE(kind);
   const Problem p({4, 16, 8, 8, 8}, 100.0);
@@ -302,7 +302,8 @@ TEST_CASE("results do not depend on threads or on the layout of the input") {
   }
 }
 
-TEST_CASE("layers by group treat a sample alike in every batch, in training and evaluation") {
+TEST_CASE(
+    "layers by group give a sample the same output in every batch, in training and evaluation") {
   const std::string kind = GENERATE("groupnorm", "evonorm-s0", "range-evonorm");
   CAPTURE(kind);
   const Problem p({5, 16, 8, 8, 8});
@@ -330,7 +331,7 @@ TEST_CASE("range batch norm's running values are a tenth old, nine tenths new") 
 
   norm->eval();
   const at::NoGradGuard no_grad;
-  const at::Tensor x = p.x.slice(0, 0, 3).slice(2, 0, 7);  // nothing that 16 divides
+  const at::Tensor x = p.x.slice(0, 0, 3).slice(2, 0, 7);  // not divisible by 16
   const at::Tensor y = norm->forward(x);
   const at::Tensor expected = by_channel(p.weight) * (x - by_channel(buffers["running_mean"])) *
                                   by_channel(buffers["running_inverse"]) +
@@ -339,7 +340,7 @@ TEST_CASE("range batch norm's running values are a tenth old, nine tenths new") 
   CHECK(distance(numbers(buffers["running_mean"]), mean) < 1e-6);
 }
 
-TEST_CASE("not a number stays visible") {
+TEST_CASE("NaN stays visible") {
   const std::string kind = GENERATE(from_range(all_kinds()));
   CAPTURE(kind);
   Problem p({2, 16, 8, 8, 8});
@@ -352,7 +353,7 @@ TEST_CASE("not a number stays visible") {
   });
 }
 
-TEST_CASE("the exact sigmoid is right from one end to the other") {
+TEST_CASE("the exact sigmoid is correct over the whole range") {
   // With weight 1 and a known scale, y / x is the sigmoid.
   const at::Tensor z = at::linspace(-100, 100, 16 * 4096).view({1, 16, 64, 64});
   NormShape shape{1, 16, 64, 64, 1};
@@ -363,7 +364,7 @@ TEST_CASE("the exact sigmoid is right from one end to the other") {
   const NormOutput want = oracle("evonorm-s0", p, p.g);
   test::for_each_simd_target([&] {
     const std::vector<double> y = numbers(layer("evonorm-s0", p)->forward(p.x));
-    double worst = 0;  // as part of what the kernels promise, and the layer's own rounding
+    double worst = 0;  // relative to the kernels' bound plus the layer's rounding
     for (std::size_t i = 0; i < y.size(); ++i) {
       const double x = -100 + 200 * static_cast<double>(i) / static_cast<double>(y.size() - 1);
       const double bound = (1.2e-6 + 1e-7 * std::abs(x)) * std::abs(want.y[i]) + 1e-30;
@@ -383,7 +384,7 @@ std::string message(const NormalizationOptions& options, std::int64_t channels) 
   return "no error";
 }
 
-TEST_CASE("what a layer cannot normalize is a usage error that names it and a way out") {
+TEST_CASE("input that a layer cannot normalize is a usage error with advice") {
   using Catch::Matchers::Contains;
   CHECK_THAT(message({normalizations::evonorm_s0, 0}, 12), Contains("8 groups of 12 channels"));
   CHECK_THAT(message({normalizations::groupnorm, 5}, 16), Contains("model.norm_groups"));

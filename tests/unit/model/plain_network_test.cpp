@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VGG-11 and AlexNet through the torch-free interface.
+// VGG-11 and AlexNet, through the torch-free interface.
 
 #include <unistd.h>
 
@@ -97,7 +97,7 @@ TEST_CASE("AlexNet's parameters have the names of torchvision's features", "[pla
   CHECK(replica->layout()[10].shape == std::vector<std::int64_t>{7, 256});
 }
 
-TEST_CASE("plain networks: initial weights follow from the seed alone", "[plain]") {
+TEST_CASE("plain networks: initial weights depend only on the seed", "[plain]") {
   const std::string name = GENERATE("vgg11", "alexnet");
   const auto replica =
       make_replica({.model = ModelRow::all().at(name), .input = kCifar, .seed = 5, .rank = 0});
@@ -175,7 +175,7 @@ TEST_CASE("plain descent lets plain networks memorise a batch", "[plain]") {
   CHECK(last < 0.5 * first);
 }
 
-TEST_CASE("dropout is named by seed, batch and rank, and is off in evaluation", "[plain]") {
+TEST_CASE("dropout depends on seed, batch and rank, and is off in evaluation", "[plain]") {
   const ModelOptions options{.model = models::vgg11, .input = kCifar, .seed = 3, .rank = 1};
   const auto batch = random_batch(6, kCifar);
   const auto losses = two_losses(options, batch);
@@ -185,16 +185,16 @@ TEST_CASE("dropout is named by seed, batch and rank, and is off in evaluation", 
   other.rank = 2;
   CHECK(two_losses(other, batch)[0] != losses[0]);
 
-  // Running statistics do not move in evaluation, so that only dropout could change the loss.
+  // Evaluation does not change running statistics, so only dropout could change the loss.
   const auto replica = make_replica(options);
   const auto sibling = make_replica(other);
   CHECK(replica->evaluate(batch).loss_sum == replica->evaluate(batch).loss_sum);
   CHECK(replica->evaluate(batch).loss_sum == sibling->evaluate(batch).loss_sum);
-  // Evaluation draws nothing: the batches of training keep their names.
+  // Evaluation uses no random numbers, so training batches keep their keys.
   CHECK(replica->forward_backward(batch, {}) == losses[0]);
 }
 
-TEST_CASE("plain networks: weights come back bit by bit", "[plain]") {
+TEST_CASE("plain networks: weights are restored bit by bit", "[plain]") {
   const std::string name = GENERATE("vgg11", "alexnet");
   const auto path = std::filesystem::temp_directory_path() /
                     ("eqt_plain." + std::to_string(getpid()) + name + ".pt");
@@ -222,7 +222,7 @@ TEST_CASE("plain networks take images of other sizes", "[plain]") {
   CHECK(replica->evaluate(random_batch(3, shape, 4)).count == 3);
 }
 
-TEST_CASE("what a plain network has not got is refused", "[plain]") {
+TEST_CASE("options that a plain network does not have are refused", "[plain]") {
   CHECK_THAT(
       refusal(
           {.model = models::alexnet, .input = kCifar, .normalization = normalizations::evonorm_s0}),
@@ -240,7 +240,7 @@ TEST_CASE("plain networks: multiply-adds per image from their shapes", "[plain]"
   const auto work = multiply_adds(replica->layout(), 32);
   const double all = std::accumulate(work.begin(), work.end(), 0.0);
   CAPTURE(name);
-  CHECK(all / 1e6 == Approx(mega).epsilon(0.004));  // what norms and biases add
+  CHECK(all / 1e6 == Approx(mega).epsilon(0.004));  // norms and biases
   CHECK(make_emulated_replica(make_replica(published_options(*ModelRow::all().at(name))), {})
             ->layout()
             .size() == replica->layout().size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas through their torch-free interface.
+// Replicas, through the torch-free interface.
 
 #include "model/replica.hpp"
 
@@ -96,7 +96,7 @@ TEST_CASE("the layout has no gaps and follows the forward pass with torchvision'
   CHECK(layout[0].shape == std::vector<std::int64_t>{64, 3, 3, 3});
 }
 
-TEST_CASE("initial weights: He's fan-out variance, unit scales, and nothing but the seed") {
+TEST_CASE("initial weights: He's fan-out variance, unit scales, depending only on the seed") {
   const auto replica = make_replica({.model = models::resnet20, .input = kCifar, .seed = 5});
   const auto parameters = replica->parameters();
   for (const TensorSlice& slice : replica->layout()) {
@@ -196,7 +196,7 @@ TEST_CASE("a kernel's gradient is orthogonal to it: the norm that follows undoes
   }
 }
 
-TEST_CASE("evaluation adds over batches of any size and leaves the gradient alone") {
+TEST_CASE("evaluation adds over batches of any size and does not change the gradient") {
   const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
   const auto whole = random_batch(12, kCifar);
   replica->forward_backward(whole, {});
@@ -275,8 +275,8 @@ TEST_CASE("a network learns the synthetic images with every normalization") {
   CHECK(std::isfinite(replica->evaluate(batch).loss_sum));
 }
 
-TEST_CASE("what replaces the activation leaves no ReLU behind: outputs of blocks go below zero") {
-  // With bias far below zero a ReLU anywhere would cut the way from the input to the logits.
+TEST_CASE("layers that replace the activation leave no ReLU: outputs of blocks can be negative") {
+  // With a very negative bias a ReLU anywhere would make the logits independent of the input.
   const auto kind =
       GENERATE(Entry(normalizations::evonorm_s0), Entry(normalizations::range_evonorm),
                Entry(normalizations::batchnorm));
@@ -293,7 +293,7 @@ TEST_CASE("what replaces the activation leaves no ReLU behind: outputs of blocks
   CHECK(passes == !(kind == normalizations::batchnorm));
 }
 
-TEST_CASE("what a listener throws arrives as it was thrown, and the replica still works") {
+TEST_CASE("a listener's exception is thrown unchanged, and the replica still works") {
   const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
   const auto batch = random_batch(4, kCifar);
   int calls = 0;
@@ -307,7 +307,7 @@ TEST_CASE("what a listener throws arrives as it was thrown, and the replica stil
   CHECK(std::isfinite(replica->forward_backward(batch, {})));
 }
 
-TEST_CASE("what no network can be built from is a usage error with a way out") {
+TEST_CASE("options from which no network can be built are a usage error with advice") {
   const auto message = [](const ModelOptions& options) -> std::string {
     try {
       make_replica(options);
@@ -331,7 +331,7 @@ TEST_CASE("what no network can be built from is a usage error with a way out") {
              Contains("projection"));
 }
 
-TEST_CASE("a batch that is not what the network was built for is refused") {
+TEST_CASE("a batch of another shape is refused") {
   const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
   auto batch = random_batch(4, kCifar);
   batch.labels[2] = 10;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight files: round trip, and every way in which a file can be wrong.
+// Weight files: round trip, and every kind of malformed file.
 
 #include <unistd.h>
 
@@ -62,7 +62,7 @@ std::string message_of(Kind kind, const Action& action) {
   return "no error";
 }
 
-TEST_CASE("weights come back bit by bit, buffers included") {
+TEST_CASE("weights are restored bit by bit, with buffers") {
   const Folder folder;
   const auto batch = random_batch(8, kCifar);
   const auto normalization =
@@ -70,16 +70,16 @@ TEST_CASE("weights come back bit by bit, buffers included") {
                Entry(normalizations::range_batchnorm));
   const auto one = resnet20(1, Shortcut::projection, normalization);
   const auto other = resnet20(2, Shortcut::projection, normalization);
-  one->forward_backward(batch, {});  // moves the running statistics
+  one->forward_backward(batch, {});  // changes the running statistics
   one->save_weights(folder.file("model.pt"));
-  CHECK(folder.count() == 1);  // no temporary file stays
+  CHECK(folder.count() == 1);  // no temporary file is left
   other->load_weights(folder.file("model.pt"));
   CHECK(copy(other->parameters()) == copy(one->parameters()));
   CHECK(copy(other->buffers()) == copy(one->buffers()));
   CHECK(other->evaluate(batch).loss_sum == one->evaluate(batch).loss_sum);
 }
 
-TEST_CASE("a file that does not fit is refused with a name, and nothing is loaded") {
+TEST_CASE("a file that does not match is refused with a tensor's name, and nothing is loaded") {
   const Folder folder;
   const auto path = folder.file("model.pt");
   const auto replica = resnet20(1);
@@ -101,7 +101,7 @@ TEST_CASE("a file that does not fit is refused with a name, and nothing is loade
   CHECK(copy(replica->parameters()) == before);
 }
 
-TEST_CASE("a file that is missing, cut or garbage is refused in one sentence") {
+TEST_CASE("a file that is missing, cut or malformed is refused in one sentence") {
   const Folder folder;
   const auto path = folder.file("model.pt");
   const auto replica = resnet20(1);

@@ -25,12 +25,12 @@ ScheduleOptions options_of(Kind kind) {
 
 }  // namespace
 
-TEST_CASE("a constant rate stays", "[schedule]") {
+TEST_CASE("a constant rate does not change", "[schedule]") {
   const auto schedule = make_schedule(options_of(Kind::constant));
   for (const StepId step : {0u, 1u, 99u, 1000u}) REQUIRE(schedule->rate(step) == 0.4f);
 }
 
-TEST_CASE("warm-up rises linearly from a share to the whole rate", "[schedule]") {
+TEST_CASE("warm-up rises linearly to the whole rate", "[schedule]") {
   auto options = options_of(Kind::constant);
   options.warmup_epochs = 0.5;  // 5 steps
   const auto schedule = make_schedule(options);
@@ -84,7 +84,7 @@ TEST_CASE("a cosine begins where the warm-up ends", "[schedule]") {
   REQUIRE(schedule->rate(20) == Approx(0.4));
   REQUIRE(schedule->rate(60) == Approx(0.2));  // half of the 80 steps left
   REQUIRE(schedule->rate(100) == 0);
-  options.warmup_epochs = 20;  // longer than the run: only the warm-up is seen
+  options.warmup_epochs = 20;  // longer than the run: there is only warm-up
   REQUIRE(make_schedule(options)->rate(99) == Approx(0.2));
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("Nesterov's step looks ahead", "[sgd]") {
   REQUIRE(p[0] == Approx(0.525));
 }
 
-TEST_CASE("where the gradient carries momentum, only weight decay gathers it", "[sgd]") {
+TEST_CASE("where the gradient includes momentum, only weight decay is accumulated", "[sgd]") {
   const bool nesterov = GENERATE(false, true);
   const std::size_t count = 103;
   // Out of order, touching, empty, and one at the very end.
@@ -123,7 +123,7 @@ TEST_CASE("SGD without momentum keeps no state", "[sgd]") {
   REQUIRE(test::state_of(*make_sgd(10, {0.9f, false, 0.1f, {}}), Across::same).size() == 10);
 }
 
-TEST_CASE("SGD refuses what makes no sense", "[sgd]") {
+TEST_CASE("SGD refuses invalid options", "[sgd]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const SgdOptions& bad :
        {SgdOptions{-0.1f, false, 0, {}}, SgdOptions{1, false, 0, {}}, SgdOptions{nan, false, 0, {}},

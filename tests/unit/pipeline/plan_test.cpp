@@ -12,7 +12,7 @@ using namespace eqt;
 using namespace eqt::pipeline;
 using eqt::test::layout_of;
 
-TEST_CASE("fusion buckets tile the gradient from its end to its begin", "[plan]") {
+TEST_CASE("fusion buckets cover the gradient from its end to its beginning", "[plan]") {
   const Layout layout = layout_of({{64, 64}, {64}, {100, 100}, {1}, {3000, 7}, {10}});
   const auto none = codec::make_compressor("none");
   for (const Granularity granularity : {Granularity::layer, Granularity::model}) {
@@ -63,7 +63,7 @@ TEST_CASE("buckets are split at segments of the codec, and only of codecs that c
   }
 }
 
-TEST_CASE("small and one-dimensional tensors travel raw", "[plan]") {
+TEST_CASE("small and one-dimensional tensors are sent raw", "[plan]") {
   const Layout layout = layout_of({{32, 32}, {31, 33}, {5000}, {2, 512}});
   const auto qsgd = codec::make_compressor("qsgd", {.bucket_size = 512});
   const auto plan = plan_buckets(layout, *qsgd, {.skip_below = 1024});
@@ -74,7 +74,7 @@ TEST_CASE("small and one-dimensional tensors travel raw", "[plan]") {
   }
 }
 
-TEST_CASE("a whole-model top-k stays one segment", "[plan]") {
+TEST_CASE("a whole-model top-k is one segment", "[plan]") {
   const Layout layout = layout_of({{300, 300}, {300}});
   const auto topk = codec::make_compressor("topk");
   const auto plan =

@@ -21,7 +21,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("gnuplot draws every kind, and runs nothing that a name says", "[report]") {
+TEST_CASE("gnuplot draws every kind of plot, and does not execute names", "[report]") {
   if (!metrics::plot_available()) {
     std::cout << "[eqt-skip] gnuplot is not installed\n";
     return;

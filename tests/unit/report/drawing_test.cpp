@@ -30,13 +30,13 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("curves have means, bands of a deviation and gaps", "[report]") {
+TEST_CASE("curves have means, bands of one deviation and gaps", "[report]") {
   const std::vector<Run> runs = test::made_runs("qsgd");
   const Drawings drawings = drawings_of(groups_of(runs));
   // float32: 4 and 4.1, mean 4.05, deviation 0.1 / sqrt(2) = 0.0707106781.
   CHECK(has(named(drawings, "loss-epochs").script, "\n1 4.05 3.97928932 4.12071068\n"));
   CHECK(has(named(drawings, "loss-epochs").script, "\n2 NaN NaN NaN\n"));
-  // Epochs without evaluation are left out, so that the line goes on.
+  // Epochs without evaluation are left out, so that the line is not interrupted.
   CHECK(has(named(drawings, "accuracy-epochs").script, "\n1 20.5 "));
   CHECK_FALSE(has(named(drawings, "accuracy-epochs").script, "\n2 "));
   // 2 MB an epoch are 1 MB for each of two ranks; 5 s an epoch.
@@ -71,7 +71,9 @@ TEST_CASE("bars stack the phases of a step", "[report]") {
   CHECK(has(named(drawings, "classes-1").description, "up to 67 %"));  // 20 of 30
 }
 
-TEST_CASE("more classes than pixels share bars, so that a plot's work is bounded", "[report]") {
+TEST_CASE(
+    "if there are more classes than pixels, they share bars, so that a plot's work is bounded",
+    "[report]") {
   std::vector<Run> runs = test::made_runs("qsgd");
   // 5000 classes of one sample each: 250 bars of 20.
   for (Run& run : runs) run.class_histogram = {std::vector<std::uint64_t>(5000, 1)};
@@ -90,7 +92,7 @@ TEST_CASE("more classes than pixels share bars, so that a plot's work is bounded
   CHECK(has(named(more, "classes-1").script, " 250 251\n"));
 }
 
-TEST_CASE("what cannot be drawn is not spoken of, what could have been is", "[report]") {
+TEST_CASE("only plots that would have been possible are named as missing", "[report]") {
   std::vector<Run> runs = test::made_runs("qsgd");
   const Drawings drawings = drawings_of(groups_of(runs));
   CHECK(std::ranges::find(drawings.all, "consensus-epochs", &Drawing::name) == drawings.all.end());
@@ -104,7 +106,7 @@ TEST_CASE("what cannot be drawn is not spoken of, what could have been is", "[re
   CHECK(drawings_of(groups_of(runs)).left_out.empty());
 }
 
-TEST_CASE("a front of one is no plot", "[report]") {
+TEST_CASE("a front of one group is not plotted", "[report]") {
   std::vector<Run> runs = test::made_runs("qsgd");
   runs.resize(2);  // of one compressor
   const Drawings drawings = drawings_of(groups_of(runs));
@@ -127,7 +129,8 @@ TEST_CASE("a compressor has one colour in every report", "[report]") {
   CHECK(styles_of(some_groups)[0].colour == colour_of("none"));
   CHECK(styles_of(other_groups)[0].colour == colour_of("none"));
   CHECK(styles_of(some_groups)[1].colour == colour_of("qsgd"));
-  // Groups of one compressor: told apart by dashes and shapes, or by colours if there is no other.
+  // Groups of one compressor differ in dashes and shapes, or in colours if there is no other
+  // compressor.
   std::vector<Run> alike = test::made_runs("qsgd");
   for (Run& run : alike) run.settings["ranks"] = run.seed;
   const std::vector<Style> styles = styles_of(groups_of(alike));
@@ -166,7 +169,7 @@ double contrast(std::string_view a, std::string_view b) {
 
 TEST_CASE("every colour of every plot has a contrast of 3 to 1 on a light and a dark page",
           "[report]") {
-  CHECK(contrast("#000000", "#ffffff") == Approx(21.0));  // the guidelines' own extreme
+  CHECK(contrast("#000000", "#ffffff") == Approx(21.0));  // the largest possible contrast
   CHECK(std::string(kPageStyle).find("--paper: #fff;") != std::string::npos);
   CHECK(std::string(kPageStyle).find(kDarkPage) != std::string::npos);
   std::vector<Run> runs = test::made_runs("qsgd");

@@ -44,7 +44,7 @@ TEST_CASE("runs that differ only in seed, name and places are one group", "[repo
   CHECK(labels_of(groups) == Labels{"float32", "qsgd"});
 }
 
-TEST_CASE("labels name a key only where it tells groups apart", "[report]") {
+TEST_CASE("labels name a key only if it distinguishes groups", "[report]") {
   const std::vector<Run> runs = {
       run_with("1", {{"compressor.name", "elastiquant"}, {"compressor.bits", "4"}}),
       run_with("1", {{"compressor.name", "elastiquant"}, {"compressor.bits", "8"}}),
@@ -53,24 +53,24 @@ TEST_CASE("labels name a key only where it tells groups apart", "[report]") {
         Labels{"elastiquant, bits 4", "elastiquant, bits 8", "float32"});
 }
 
-TEST_CASE("ranks and link rates tell groups apart", "[report]") {
+TEST_CASE("ranks and link rates distinguish groups", "[report]") {
   const std::vector<Run> runs = {run_with("1", {{"ranks", "2"}, {"link.rate", "1gbit"}}),
                                  run_with("1", {{"ranks", "4"}, {"link.rate", "1gbit"}}),
                                  run_with("1", {{"ranks", "4"}, {"link.rate", "100mbit"}})};
   CHECK(labels_of(groups_of(runs)) == Labels{"ranks 2", "ranks 4, 100mbit", "ranks 4, 1gbit"});
 }
 
-TEST_CASE("a key that an older program does not write keeps no runs apart", "[report]") {
+TEST_CASE("a key that an older program does not write does not separate runs", "[report]") {
   const std::vector<Run> same = {run_with("1", {{"ranks", "2"}}),
                                  run_with("2", {{"ranks", "2"}, {"train.new", "0"}})};
   CHECK(groups_of(same).size() == 1);
-  // Where those that have it differ, who has none is a third.
+  // If runs with the key differ, those without it are a third group.
   std::vector<Run> differ = same;
   differ.push_back(run_with("3", {{"ranks", "2"}, {"train.new", "1"}}));
   CHECK(groups_of(differ).size() == 3);
 }
 
-TEST_CASE("unfinished runs are no part of a finished group's mean", "[report]") {
+TEST_CASE("unfinished runs are not in the mean of a finished group", "[report]") {
   std::vector<Run> runs = {run_with("1", {{"compressor.name", "qsgd"}}),
                            run_with("2", {{"compressor.name", "qsgd"}}, false)};
   runs[1].planned_epochs = 5;
@@ -81,7 +81,7 @@ TEST_CASE("unfinished runs are no part of a finished group's mean", "[report]") 
   CHECK(warnings_of(groups).at(0).find("unfinished") != std::string::npos);
 }
 
-TEST_CASE("a seed that comes twice is said to be no second seed", "[report]") {
+TEST_CASE("a repeated seed gives a warning", "[report]") {
   const std::vector<Run> runs = {run_with("1", {}), run_with("1", {})};
   const std::vector<std::string> warnings = warnings_of(groups_of(runs));
   REQUIRE(warnings.size() == 1);
@@ -103,7 +103,7 @@ TEST_CASE("different data sets are not mixed", "[report]") {
   }
 }
 
-TEST_CASE("the Pareto front is of those that nobody beats in both", "[report]") {
+TEST_CASE("the Pareto front has the groups that no other beats in both", "[report]") {
   // (bytes, accuracy): the second is beaten by the first, the fourth has equal bytes and less.
   const std::vector<std::pair<std::uint64_t, Figure>> points = {{100, 0.7},  {200, 0.6}, {300, 0.8},
                                                                 {300, 0.75}, {50, 0.1},  {10, {}}};
@@ -114,12 +114,12 @@ TEST_CASE("the Pareto front is of those that nobody beats in both", "[report]") 
     run.outcome.test_accuracy = accuracy;
     runs.push_back(run);
   }
-  // Groups stand in the order of their labels, "0" to "5" here.
+  // Groups are in the order of their labels, here "0" to "5".
   const Standing on{true, true}, beaten{false, true};
   CHECK(pareto_front(groups_of(runs)) == std::vector<Standing>{on, beaten, on, beaten, on, beaten});
 }
 
-TEST_CASE("who is on the Pareto front is uncertain where deviations overlap", "[report]") {
+TEST_CASE("the Pareto front is uncertain where deviations overlap", "[report]") {
   // Accuracies of two seeds at equal bytes: 0.70 and 0.80 (mean 0.75, deviation 0.071), 0.74 and
   // 0.78 (0.76, 0.028), 0.10 and 0.12; and with twice the bytes 0.95 and 0.96, far above all.
   const std::vector<std::pair<std::uint64_t, std::pair<double, double>>> points = {

@@ -11,7 +11,7 @@ using namespace eqt::report;
 
 namespace {
 
-// As gnuplot 5.4 writes it, shortened.
+// Output of gnuplot 5.4, shortened.
 const std::string kSvg = R"svg(<?xml version="1.0" encoding="utf-8"  standalone="no"?>
 <svg 
  width="640" height="420"
@@ -49,7 +49,8 @@ Page small_page() {
 
 }  // namespace
 
-TEST_CASE("a drawing in a page has names of its own, words and no white paper", "[report]") {
+TEST_CASE("a drawing in a page has unique names, a description and no white background",
+          "[report]") {
   const std::string svg = inline_svg(kSvg, "p3-", "a < b", "more");
   CHECK(svg.find("viewBox=\"0 0 640 420\" role=\"img\" aria-labelledby=\"p3-title p3-desc\"") !=
         std::string::npos);
@@ -63,7 +64,7 @@ TEST_CASE("a drawing in a page has names of its own, words and no white paper", 
   CHECK(svg.find("gnuplot_plot_1") == std::string::npos);
 }
 
-TEST_CASE("a drawing's file says what it shows", "[report]") {
+TEST_CASE("a drawing's file has a title and a description", "[report]") {
   const std::string svg = described_svg(kSvg, "a < b", "more");
   CHECK(svg.starts_with("<?xml"));
   CHECK(svg.find("<title>a &lt; b</title>\n<desc>more</desc>") != std::string::npos);
@@ -71,13 +72,13 @@ TEST_CASE("a drawing's file says what it shows", "[report]") {
   CHECK(test::unbalanced_tag(svg.substr(svg.find("<svg"))) == "");
 }
 
-TEST_CASE("a drawing that is none is a bug, not a page", "[report]") {
+TEST_CASE("a malformed drawing is a bug", "[report]") {
   CHECK_THROWS_AS(inline_svg("<svg", "p", "", ""), Error);
   CHECK_THROWS_AS(inline_svg("", "p", "", ""), Error);
   CHECK_THROWS_AS(inline_svg("<svg><script></script></svg>", "p", "", ""), Error);
 }
 
-TEST_CASE("a page is balanced, needs nothing from elsewhere and runs no script", "[report]") {
+TEST_CASE("a page has balanced tags, needs no other file and runs no script", "[report]") {
   const std::string html = as_html(small_page());
   CHECK(test::unbalanced_tag(html) == "");
   CHECK(test::repeated_id(html) == "");
@@ -87,7 +88,7 @@ TEST_CASE("a page is balanced, needs nothing from elsewhere and runs no script",
   CHECK(html.find("&lt;img alt=x&gt;") != std::string::npos);
 }
 
-TEST_CASE("a page can be read on a telephone, in the dark and by a screen reader", "[report]") {
+TEST_CASE("a page is readable on a telephone, in dark mode and by a screen reader", "[report]") {
   const std::string html = as_html(small_page());
   CHECK(html.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
   CHECK(html.find("name=\"viewport\" content=\"width=device-width, initial-scale=1\"") !=
@@ -98,14 +99,14 @@ TEST_CASE("a page can be read on a telephone, in the dark and by a screen reader
   CHECK(test::count_of(html, "role=\"img\"") == 2);
   CHECK(test::count_of(html, "<th>") == 0);
   CHECK(test::count_of(html, "<h1>") == 1);
-  // Plots shrink to the width; where tables do not, a sentence says that they scroll.
+  // Plots shrink to the width; for tables, which do not, a sentence says that they scroll.
   CHECK(html.find("min-width: 30rem") == std::string::npos);
   CHECK(html.find("figure svg { display: block; width: 100%; height: auto; }") !=
         std::string::npos);
   CHECK(html.find("<p class=\"hint\">") != std::string::npos);
 }
 
-TEST_CASE("there is no heading of plots where there are none", "[report]") {
+TEST_CASE("without plots there is no heading for them", "[report]") {
   Page page = small_page();
   CHECK(as_html(page).find(">Plots</h2>") != std::string::npos);
   page.pictures.clear();

@@ -44,7 +44,7 @@ std::string cell(const Table& table, const std::vector<std::string>& row, const 
 
 }  // namespace
 
-TEST_CASE("published tables are whole and add up as far as they are printed to", "[report]") {
+TEST_CASE("published tables are complete and add up to the printed digits", "[report]") {
   const PublishedTable& scalability = published_table("scalability");
   CHECK(scalability.rows.size() == 24);
   CHECK(scalability.source.find("table 3") != std::string::npos);
@@ -61,7 +61,7 @@ TEST_CASE("published tables are whole and add up as far as they are printed to",
   CHECK_THROWS_AS(published_table("nothing"), Error);
 }
 
-TEST_CASE("a published file with a short row or a word for a number is a bug", "[report]") {
+TEST_CASE("a published file with a short row or a word instead of a number is a bug", "[report]") {
   CHECK_THROWS_AS(parse_published("a,b\n1\n"), Error);
   const PublishedTable table = parse_published("# source: x\n# data: y\na,b\n1,\n");
   CHECK(table.source == "x");
@@ -71,7 +71,7 @@ TEST_CASE("a published file with a short row or a word for a number is a bug", "
   CHECK_THROWS_AS(published_number(parse_published("a\nx\n").rows[0], "a"), Error);
 }
 
-TEST_CASE("configs' names become those of papers", "[report]") {
+TEST_CASE("names of configs are converted to those of papers", "[report]") {
   CHECK(paper_network("resnet110") == "ResNet-110");
   CHECK(paper_network("vgg11") == "VGG-11");
   CHECK(paper_network("other") == "other");
@@ -123,7 +123,7 @@ TEST_CASE("accuracy: the published value of the nearest number of boards", "[rep
   const Table table = accuracy_table(groups_of(runs));
   const std::vector<std::string> known = {"ResNet-18", "CIFAR-10", "DGC", "0.02 CR"};
   CHECK(cell(table, known, "test_accuracy") == "90.00");
-  // Printed for 2 boards: 91.25, for 6: 88.87; equally near, and the first one stands.
+  // Printed for 2 boards: 91.25, for 6: 88.87; equally near, and the first one is used.
   CHECK(cell(table, known, "published_percent") == "91.25");
   CHECK(cell(table, known, "published_boards") == "2");
   CHECK(cell(table, {"ResNet-18", "CIFAR-10", "DGC", "0.01 CR"}, "published_percent") == "-");
@@ -160,7 +160,7 @@ TEST_CASE("decentralised: methods in columns, rows by graph, share and skew", "[
   CHECK(cell(table, row, "sent_bytes_per_node") == "1");
 }
 
-TEST_CASE("each table brings its source and its conditions", "[report]") {
+TEST_CASE("each table has its source and its conditions", "[report]") {
   const std::vector<Run> runs = {board_run("none", 2, 1)};
   const std::vector<Table> tables = published_tables({"scalability"}, groups_of(runs));
   REQUIRE(tables.size() == 2);

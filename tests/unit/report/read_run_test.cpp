@@ -66,7 +66,7 @@ TEST_CASE("a finished run is read with config, epochs and summary", "[report]") 
   CHECK(run.remarks.empty());
 }
 
-TEST_CASE("an unfinished run stands where its last epoch left it", "[report]") {
+TEST_CASE("an unfinished run has the figures of its last epoch", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made{.finished = false};
   made.losses = {3.0, 2.0, 1.5};
@@ -79,7 +79,7 @@ TEST_CASE("an unfinished run stands where its last epoch left it", "[report]") {
   CHECK(run.planned_epochs == 5);
   CHECK(run.outcome.epochs == 3);
   CHECK(run.outcome.train_loss == 1.5);
-  CHECK(run.outcome.test_accuracy == 0.3);  // the last that was evaluated
+  CHECK(run.outcome.test_accuracy == 0.3);  // of the last evaluation
   CHECK(run.outcome.sent_bytes == 12000000);
   CHECK(run.outcome.compression_ratio == 2.0);
   CHECK(run.outcome.mean_quantization_variance == 0.0625);
@@ -87,7 +87,7 @@ TEST_CASE("an unfinished run stands where its last epoch left it", "[report]") {
   CHECK(remarks_on(run, "cut off"));
 }
 
-TEST_CASE("a run in its first epoch shows the steps that there are", "[report]") {
+TEST_CASE("a run in its first epoch shows its steps", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made{.finished = false};
   made.losses = nlohmann::json::array();
@@ -108,7 +108,7 @@ TEST_CASE("a run in its first epoch shows the steps that there are", "[report]")
   CHECK(run.outcome.step_seconds.total == Approx(6));
 }
 
-TEST_CASE("figures that are not finite are gaps, and said to be", "[report]") {
+TEST_CASE("figures that are not finite are gaps, with a remark", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made;
   made.losses = {2.0, nullptr};
@@ -129,7 +129,7 @@ TEST_CASE("figures that are not finite are gaps, and said to be", "[report]") {
   CHECK(remarks_on(again, "2 figures are NaN or infinite"));
 }
 
-TEST_CASE("replicas that differ are remarked on", "[report]") {
+TEST_CASE("replicas that differ give a remark", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made;
   made.summary = {{"replicas_identical", false}};
@@ -150,7 +150,7 @@ TEST_CASE("another schema is refused", "[report]") {
   CHECK(says(error_of([&] { read_run(folder.path()); }), "found none"));
 }
 
-TEST_CASE("records that are none are refused with file and line", "[report]") {
+TEST_CASE("malformed records are refused with file and line", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path(), {});
   const std::string records = folder.path() + "/metrics.jsonl";
@@ -175,7 +175,7 @@ TEST_CASE("records that are none are refused with file and line", "[report]") {
   CHECK(says(error_of([&] { read_run(folder.path()); }), "record of the run first"));
 }
 
-TEST_CASE("a document of endless depth is no way to break the stack", "[report]") {
+TEST_CASE("a document of any depth does not overflow the stack", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path(), {});
   std::string deep;
@@ -188,7 +188,7 @@ TEST_CASE("a document of endless depth is no way to break the stack", "[report]"
   CHECK(error_of([&] { read_run(folder.path()); }).kind() == Kind::data);
 }
 
-TEST_CASE("documents that are damaged are refused by name", "[report]") {
+TEST_CASE("damaged documents are refused with their name", "[report]") {
   const test::TemporaryFolder folder;
   for (const char* file : {"config.json", "summary.json"}) {
     test::make_run(folder.path(), {});
@@ -217,7 +217,8 @@ TEST_CASE("texts from a folder have no control characters left", "[report]") {
   CHECK(run.name.find('\n') == std::string::npos);
 }
 
-TEST_CASE("run folders are found below, each once, reports and checkpoints are none", "[report]") {
+TEST_CASE("run folders are found in subfolders, each once; reports and checkpoints are none",
+          "[report]") {
   const test::TemporaryFolder folder;
   const fs::path root = folder.path();
   test::make_run(root / "sweep" / "b", {});
@@ -238,7 +239,7 @@ TEST_CASE("a path that is no folder, or has no run, is refused", "[report]") {
   CHECK(error_of([&] { run_folders({folder.path()}); }).kind() == Kind::data);
 }
 
-TEST_CASE("what is no file is not waited for", "[report]") {
+TEST_CASE("reading does not block on anything but regular files", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path(), {.finished = false});
   REQUIRE(mkfifo((folder.path() + "/summary.json").c_str(), 0600) == 0);

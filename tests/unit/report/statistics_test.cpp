@@ -10,7 +10,7 @@
 
 using namespace eqt::report;
 
-TEST_CASE("mean and sample deviation are those worked by hand", "[report]") {
+TEST_CASE("mean and sample deviation equal those computed by hand", "[report]") {
   // Sum 40, mean 5; squares around it 9+1+1+1+0+0+4+16 = 32; sqrt(32 / 7).
   const std::vector<Figure> eight = {2, 4, 4, 4, 5, 5, 7, 9};
   const Spread spread = spread_of(eight);
@@ -50,7 +50,7 @@ TEST_CASE("the standard error is the deviation over the root of the runs", "[rep
   CHECK_FALSE(Spread{1, 1, 0, {}}.standard_error());
 }
 
-TEST_CASE("Welch's test is that of two worked examples", "[report]") {
+TEST_CASE("Welch's test agrees with two published examples", "[report]") {
   // Expected: SciPy 1.17.1, ttest_ind(equal_var=False).
   const std::vector<Figure> a = {27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1,
                                  21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4};
@@ -99,7 +99,7 @@ TEST_CASE("Student's distribution has the quantiles of its tables", "[report]") 
   CHECK(student_two_sided(-2, 3) == student_two_sided(2, 3));
 }
 
-TEST_CASE("the incomplete beta function is that of another program", "[report]") {
+TEST_CASE("the incomplete beta function agrees with another program", "[report]") {
   // Expected: mpmath 1.3, betainc(regularized=True) with 30 digits.
   CHECK(incomplete_beta(0.3, 2, 5) == Approx(0.579825).epsilon(1e-13));
   CHECK(incomplete_beta(0.9, 1.25, 0.5) == Approx(0.64127717552729496).epsilon(1e-13));

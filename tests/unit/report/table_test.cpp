@@ -113,7 +113,7 @@ TEST_CASE("numbers show their digits", "[report]") {
   CHECK(spread_cell({0, 3, 0, {}}, {2}).text == "-");
 }
 
-TEST_CASE("columns of numbers that nobody has go, columns of words stay", "[report]") {
+TEST_CASE("empty columns of numbers are removed, columns of words are not", "[report]") {
   Table table{"t", "", {{"a", "a"}, {"b", "b", Type::number}, {"c", "c", Type::number}}, {}, {}};
   table.rows = {{text_cell(""), number_cell({}, {0}), number_cell(1.0, {0})},
                 {text_cell(""), number_cell({}, {0}), number_cell({}, {0})}};

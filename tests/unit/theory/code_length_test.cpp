@@ -45,7 +45,7 @@ TEST_CASE("omega's hull lies above every length and has the known corners") {
   CHECK(hull(65536) == Approx(28));
 }
 
-TEST_CASE("entropy and Huffman of shares that are worked by hand") {
+TEST_CASE("entropy and Huffman lengths of shares, computed by hand") {
   const std::vector<double> dyadic = {0.5, 0.25, 0.125, 0.125}, lone = {0, 1, 0};
   CHECK(entropy_of(dyadic) == Approx(1.75));
   CHECK(huffman_bits_of(dyadic) == Approx(1.75));
@@ -67,7 +67,7 @@ TEST_CASE("a bucket whose indices are certain has a certain length") {
   CHECK(bits.fixed == 32 + 2 * 4);
 }
 
-TEST_CASE("zeros take the norm alone") {
+TEST_CASE("zeros take only the norm") {
   const ExpectedBits bits = expected_bits(uniform(7, 64), std::vector<float>(64));
   CHECK(bits.fixed == kNormBits);
   CHECK(bits.sparse == kNormBits);

@@ -70,7 +70,7 @@ TEST_CASE("steps_to finds the first whole step at or below the target") {
   CHECK(convex_guarantee(kProblem, 0, steps - 1).bound > target);
 }
 
-TEST_CASE("no bound grows with steps, and none shrinks with the compressor's variance") {
+TEST_CASE("no bound increases with steps or decreases with the compressor's variance") {
   const Mixing ring{0.8, 1.33};
   const auto bounds = [&](double variance, double steps) {
     return std::vector<double>{
@@ -91,7 +91,7 @@ TEST_CASE("no bound grows with steps, and none shrinks with the compressor's var
   }
 }
 
-TEST_CASE("exact gossip on a complete graph costs no more than its own consensus term") {
+TEST_CASE("exact gossip on a complete graph has only its consensus term") {
   // rho = 0, no heterogeneity: 2 D / (h T) + L h sigma^2 / n + 2 L^2 h^2 sigma^2.
   const Mixing complete{0, 1};
   const Guarantee found = gossip_guarantee(kProblem, complete, 0, 0, 1e6);
@@ -103,7 +103,7 @@ TEST_CASE("exact gossip on a complete graph costs no more than its own consensus
   }
 }
 
-TEST_CASE("DCD-PSGD's condition on a ring of 8 admits 8 bits and not 4") {
+TEST_CASE("DCD-PSGD's condition on a ring of 8 allows 8 bits but not 4") {
   // The gap of the ring with weights 1/3 is 0.1953, mu is 4/3.
   const Mixing ring{1 - 0.195262145876, 4.0 / 3};
   CHECK(published_gossip_variance(ring) == Approx(0.0054).epsilon(0.01));

@@ -18,7 +18,7 @@ constexpr int kBatch = eqt::theory::kPublishedEnergyBatch;
 
 }  // namespace
 
-TEST_CASE("networks have the parameters that are known of them") {
+TEST_CASE("networks have their published numbers of parameters") {
   // He et al. 2016 with shortcuts by convolution; VGG-11 with bias and batch normalisation.
   CHECK(residual_network(3).parameters == 272474);
   CHECK(residual_network(8).parameters == 758554);
@@ -27,7 +27,7 @@ TEST_CASE("networks have the parameters that are known of them") {
   CHECK(vgg11().parameters == 9493770);
 }
 
-TEST_CASE("multiply-adds of one image are those that are known") {
+TEST_CASE("multiply-adds of one image are the published ones") {
   const auto products = [](const NetworkShape& shape) {
     return count_operations(shape, 1, Phase::inference, RangeNorm::batch, Precision::float32,
                             Accounting::physical)
@@ -61,7 +61,7 @@ TEST_CASE("all 24 published energies are reproduced: to 0.1 %, or to the digits 
   CHECK(printed == 2);
 }
 
-TEST_CASE("20 of 24 published memory figures follow from their formula, four are slips") {
+TEST_CASE("20 of 24 published memory figures follow from their formula, four are misprints") {
   int same = 0, slips = 0;
   for (const PublishedCost& cost : eqt::theory::published_costs()) {
     for (const Precision precision : {Precision::float32, Precision::int8}) {
@@ -72,7 +72,7 @@ TEST_CASE("20 of 24 published memory figures follow from their formula, four are
       same += is_same;
       slips += !is_same;
       INFO(cost.model << ' ' << published << " MiB, computed " << found);
-      // Slips: ResNet-20 in 8 bits of training, VGG-11 in 8 bits of inference.
+      // Misprints: ResNet-20 in 8 bits of training, VGG-11 in 8 bits of inference.
       const bool slip =
           precision == Precision::int8 &&
           (cost.phase == Phase::training ? cost.model == "resnet20" : cost.model == "vgg11");
@@ -126,7 +126,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("peak memory grows with batch, copies and precision as it must") {
+TEST_CASE("peak memory grows with batch, copies and precision") {
   const NetworkShape shape = residual_network(3);
   const double flat = 4.0 * 272474 / kMebibyte;
   const auto memory = [&](int batch, Precision precision, int copies) {

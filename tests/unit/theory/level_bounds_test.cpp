@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level tables: what codecs really round to, and how near the worst vectors come to the bounds.
+// Level tables of codecs, and the distance of the worst vectors from the bounds.
 
 #include "theory/level_bounds.hpp"
 
@@ -19,7 +19,7 @@ using codec::Norm;
 
 }  // namespace
 
-TEST_CASE("a codec's table is the family's, in float32") {
+TEST_CASE("a codec's table is that of the family, in float32") {
   const auto qsgd = levels_of(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 512}));
   REQUIRE(qsgd);
   REQUIRE(qsgd->size() == 8);
@@ -62,7 +62,7 @@ TEST_CASE("the worst vector reaches the bound: exactly under the maximum norm, n
           INFO(n << " levels, " << d << " values: " << v.ratio << " of " << worst);
           REQUIRE(v.heads + v.bodies == d);
           CHECK(v.ratio <= worst * (1 + 1e-9));
-          // What is missing under L2 comes from whole counts of few values.
+          // Under L2 the difference is due to integer counts of few values.
           CHECK(v.ratio >= worst * (norm == Norm::max ? 1 - 1e-7 : d >= 512 ? 0.97 : 0.8));
           const auto squares = static_cast<double>(v.heads) * v.head * v.head +
                                static_cast<double>(v.bodies) * v.body * v.body;
@@ -83,7 +83,7 @@ TEST_CASE("natural compression between powers of two, worked by hand") {
   CHECK(natural_variance(std::vector<float>{4.0f / 3}) == Approx(0.125));
 }
 
-TEST_CASE("sources draw the same for the same seed, and what their names say") {
+TEST_CASE("sources draw the same values for the same seed, from their distributions") {
   for (const Source& source : sources()) {
     INFO(source.name);
     const auto values = draw(source.name, 20000, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables' accounting by hand, on small layouts.
+// The tables' accounting, computed by hand for small layouts.
 
 #include "theory/paper_volume.hpp"
 
@@ -21,7 +21,7 @@ Layout layout_of(std::initializer_list<std::size_t> counts) {
 
 }  // namespace
 
-TEST_CASE("the tables count four bytes a parameter and push-sum's weight", "[paper]") {
+TEST_CASE("the tables count four bytes per parameter and push-sum's weight", "[paper]") {
   CHECK(paper_bytes_per_step(layout_of({1}), {}) == 8);
   CHECK(paper_bytes_per_step(layout_of({700, 300}), {}) == 4004);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published volumes from the layouts of the networks that they were counted of.
+// The published volumes, computed from the layouts of their networks.
 
 #include <cmath>
 #include <map>
@@ -30,7 +30,7 @@ double gigabytes(const std::string& name, std::optional<double> density, std::ui
          static_cast<double>(per_epoch * kPublishedEpochs) / kGigabyte;
 }
 
-/// Whether `value` is printed as `printed` with as many digits.
+/// True if `value`, rounded to the digits of `printed`, is `printed`.
 bool prints_as(double value, double printed, int digits) {
   const double unit = std::pow(10.0, std::floor(std::log10(printed)) - digits + 1);
   return std::abs(value - printed) <= 0.5001 * unit;
@@ -79,7 +79,7 @@ TEST_CASE("kept values are those of the published networks", "[paper]") {
   CHECK(paper_kept_values(layout_of("vgg11"), 0.01) == 94'955);
 }
 
-TEST_CASE("the table of published volumes says which rows hold", "[paper]") {
+TEST_CASE("the table of published volumes marks the rows that are not reproduced", "[paper]") {
   for (const PublishedVolume& row : published_volumes()) {
     CAPTURE(row.model, row.ranks, row.density.value_or(1), row.steps_per_epoch);
     const double ours = gigabytes(std::string(row.model), row.density, row.steps_per_epoch);

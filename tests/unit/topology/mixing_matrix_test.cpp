@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mixing matrix accepts and refuses, and what it says about itself.
+// A mixing matrix: valid and invalid entries, and its properties.
 
 #include "topology/mixing_matrix.hpp"
 
@@ -37,7 +37,7 @@ std::string refused(int ranks, std::vector<Entry> entries) {
 
 }  // namespace
 
-TEST_CASE("entries come back by place, by row and by column", "[topology]") {
+TEST_CASE("entries are found by index, by row and by column", "[topology]") {
   const MixingMatrix w = lopsided();
   CHECK(w.ranks() == 3);
   CHECK(w.edge_count() == 4);
@@ -54,7 +54,7 @@ TEST_CASE("entries come back by place, by row and by column", "[topology]") {
         std::vector<double>{0.5, 1.0 / 3, 0.25, 0.5, 1.0 / 3, 0, 0, 1.0 / 3, 0.75});
 }
 
-TEST_CASE("a mixing matrix knows which sums are 1", "[topology]") {
+TEST_CASE("a mixing matrix reports which sums are 1", "[topology]") {
   const MixingMatrix columns = lopsided();
   CHECK(columns.is_column_stochastic());
   CHECK_FALSE(columns.is_row_stochastic());
@@ -74,7 +74,7 @@ TEST_CASE("a mixing matrix knows which sums are 1", "[topology]") {
   CHECK_FALSE(shift.is_symmetric());
 }
 
-TEST_CASE("connected and primitive are told apart", "[topology]") {
+TEST_CASE("connected and primitive matrices are distinguished", "[topology]") {
   CHECK(lopsided().is_primitive());
   const MixingMatrix shift(3, {{0, 1, 1}, {1, 2, 1}, {2, 0, 1}});
   CHECK(shift.is_strongly_connected());
@@ -94,15 +94,15 @@ TEST_CASE("an edge of weight 0 is none", "[topology]") {
   CHECK_FALSE(w.is_strongly_connected());
 }
 
-TEST_CASE("a matrix that loses or makes mass is refused", "[topology]") {
+TEST_CASE("a matrix whose sums are not 1 is refused", "[topology]") {
   says(refused(2, {{0, 0, 0.5}, {0, 1, 0.4}, {1, 1, 1}}), "sum to 1");
   says(refused(2, {{0, 0, 0.5}, {0, 1, 0.5 + 3e-12}, {1, 1, 1}}), "sum to 1");
-  // Rounding is no mistake.
+  // Rounding errors are accepted.
   CHECK(MixingMatrix(2, {{0, 0, 0.5}, {0, 1, 0.5 + 1e-15}, {1, 1, 1}}).is_column_stochastic());
   says(refused(1, {}), "sum to 1");
 }
 
-TEST_CASE("entries out of place are refused", "[topology]") {
+TEST_CASE("entries out of range are refused", "[topology]") {
   says(refused(0, {}), "at least 1 rank");
   says(refused(2, {{0, 2, 1}, {1, 1, 1}}), "from 0 to 2");
   says(refused(2, {{-1, 0, 1}, {1, 1, 1}}), "from -1 to 0");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each graph has the neighbours and weights of its definition; what cannot be is refused with a
-// choice that can.
+// Each graph has the neighbours and weights of its definition; an invalid one is refused with
+// advice.
 
 #include "topology/topology.hpp"
 
@@ -137,20 +137,20 @@ TEST_CASE("the user's own graph", "[topology]") {
   CHECK_FALSE(push->at(0).is_doubly_stochastic());
 }
 
-TEST_CASE("given weights leave the rest with the rank", "[topology]") {
+TEST_CASE("with given weights the rank keeps the rest", "[topology]") {
   const auto both = graph_of({.ranks = 3, .edges = {{0, 1, 0.25}, {1, 2, 0.5}}});
   CHECK(both->at(0).weight(0, 1) == 0.25);
   CHECK(both->at(0).weight(1, 0) == 0.25);
   CHECK(both->at(0).self_weight(1) == 0.25);
   CHECK(both->at(0).is_symmetric());
-  // Ten edges of 0.1 are 1 but for rounding: nothing is left, and that is none of a mistake.
+  // Ten edges of 0.1 sum to 1 up to rounding: the rest is 0, which is no error.
   Graph tenths{.ranks = 11, .directed = true, .edges = {}};
   for (eqt::Rank to = 1; to <= 10; ++to) tenths.edges.push_back({0, to, 0.1});
   for (eqt::Rank from = 1; from <= 10; ++from) tenths.edges.push_back({from, 0, 0.5});
   CHECK(graph_of(tenths)->at(0).self_weight(0) <= kSumTolerance);
 }
 
-TEST_CASE("lattices that do not exist say which do", "[topology]") {
+TEST_CASE("for lattices that do not exist, the error names some that do", "[topology]") {
   for (const GraphKind kind : {GraphKind::torus, GraphKind::mesh}) {
     says(refused(kind, 7), "start 6 or 8 ranks");
     says(refused(kind, 2), "start 4 ranks");
@@ -190,7 +190,7 @@ TEST_CASE("graphs that cannot reach consensus are refused", "[topology]") {
        "period 2");
 }
 
-TEST_CASE("edges out of place are refused", "[topology]") {
+TEST_CASE("invalid edges are refused", "[topology]") {
   says(refused({.ranks = 2, .edges = {{0, 2}}}), "from 0 to 2");
   says(refused({.ranks = 2, .edges = {{-1, 0}}}), "from -1 to 0");
   says(refused({.ranks = 2, .edges = {{0, 1}, {1, 1}}}), "1 to itself");
@@ -225,7 +225,7 @@ TEST_CASE("a cycle is connected if its matrices are together", "[topology]") {
   const auto matched = make_cycle("pairs", {pair(0, 1), pair(1, 2)});
   CHECK(matched->period() == 2);
   says(refusal([&] { make_cycle("pairs", {pair(0, 1), pair(0, 1)}); }), "rank 2");
-  // Swapping twice is standing still, although each matrix alone is connected.
+  // Two swaps are the identity, although each matrix alone is connected.
   const auto swap = [] { return MixingMatrix(2, {{0, 1, 1}, {1, 0, 1}}); };
   says(refusal([&] { make_cycle("swaps", {swap(), swap()}); }), "rank 1");
 }

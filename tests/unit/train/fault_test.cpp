@@ -11,7 +11,7 @@ using namespace eqt;
 using namespace eqt::train;
 using Phase = Fault::Phase;
 
-TEST_CASE("a fault is injected at its rank and step only", "[fault]") {
+TEST_CASE("a fault happens only on its rank and in its step", "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault raise = parse_fault("throw:rank=1,step=3");
   CHECK_FALSE(raise.inject(Phase::step, 0, 3, parameters));
@@ -22,7 +22,7 @@ TEST_CASE("a fault is injected at its rank and step only", "[fault]") {
   CHECK(std::isnan(parameters[0]));
 }
 
-TEST_CASE("a fault of an evaluation or a checkpoint is injected at the first after its step",
+TEST_CASE("a fault of an evaluation or a checkpoint happens in the first one after its step",
           "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault evaluation = parse_fault("throw:rank=1,step=3,phase=evaluation");
@@ -33,13 +33,13 @@ TEST_CASE("a fault of an evaluation or a checkpoint is injected at the first aft
   CHECK(checkpoint.inject(Phase::checkpoint, 2, 8, parameters));
   CHECK(std::isnan(parameters[0]));
   const Fault end = parse_fault("throw:rank=0,step=2,phase=end");
-  CHECK_THROWS_AS(end.inject(Phase::end, 0, 4, {}), Error);  // whenever training ends
+  CHECK_THROWS_AS(end.inject(Phase::end, 0, 4, {}), Error);  // at the end of training, in any step
   CHECK_FALSE(end.inject(Phase::step, 0, 2, {}));
   CHECK_THROWS_AS(parse_fault("throw:rank=1,step=0,phase=start").inject(Phase::start, 1, 0, {}),
                   Error);
 }
 
-TEST_CASE("a fault in a bucket is injected there and nowhere else", "[fault]") {
+TEST_CASE("a fault in a bucket happens only there", "[fault]") {
   std::vector<float> parameters = {1, 2};
   const Fault raise = parse_fault("throw:rank=1,step=3,bucket=2");
   CHECK_FALSE(raise.inject(Phase::step, 1, 3, parameters));
@@ -64,7 +64,7 @@ TEST_CASE("every act has its name", "[fault]") {
   CHECK(parse_fault("truncate-message:rank=0,step=1").act == Fault::Act::truncate);
 }
 
-TEST_CASE("a fault that cannot be read is a usage error", "[fault]") {
+TEST_CASE("a malformed fault is a usage error", "[fault]") {
   for (const char* text : {"",
                            "throw",
                            "throw:",

@@ -72,7 +72,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("workers share parameters and nothing else", "[workers]") {
+TEST_CASE("workers share only parameters", "[workers]") {
   Fixture fixture;
   for (const Rank w : {0, 1, 2, 0}) fixture.take_step(w);
   const std::array<float, 3> tens = {12, 12, 13};  // 10 + 1 + 1, 10 + 2, 10 + 3
@@ -87,7 +87,7 @@ TEST_CASE("workers share parameters and nothing else", "[workers]") {
   }
 }
 
-TEST_CASE("workers have batches of their own shards", "[workers]") {
+TEST_CASE("workers have batches from their own shards", "[workers]") {
   Fixture fixture;
   for (Rank w = 0; w < 3; ++w) {
     fixture.workers->select(w);
@@ -105,7 +105,7 @@ TEST_CASE("workers have batches of their own shards", "[workers]") {
   CHECK(fixture.workers->next_batch().images == expected.images);
 }
 
-TEST_CASE("running statistics are averaged for all, and back", "[workers]") {
+TEST_CASE("running statistics are averaged for all workers, and restored", "[workers]") {
   Fixture fixture;
   for (const Rank w : {0, 1, 2}) fixture.take_step(w);
   fixture.workers->select(0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch.save writes, and everything else: tests/e2e/weights_interop.py has Python's own files.
+// Files of torch.save and malformed files, made by hand; tests/e2e/weights_interop.py has files
+// from Python.
 
 #include "weights/state_dict.hpp"
 
@@ -22,7 +23,7 @@ weights::StateDict read(const std::string& file) {
   return weights::StateDict({bytes.begin(), bytes.end()}, "test.pt");
 }
 
-/// The sentence that refuses this file; "" if it is taken.
+/// The error for this file; "" if it is accepted.
 std::string refusal(const std::string& file) {
   try {
     (void)read(file);
@@ -79,7 +80,7 @@ const std::string kTensor = pickled(PickledTensor{});
 
 }  // namespace
 
-TEST_CASE("tensors are read row by row, however they lie", "[weights]") {
+TEST_CASE("tensors are read row by row, with any strides", "[weights]") {
   using Values = std::vector<float>;
   CHECK(values_of({}, 6) == Values{0, 1, 2, 3, 4, 5});
   CHECK(values_of({.sizes = {3, 2}, .strides = {1, 3}}, 6) == Values{0, 3, 1, 4, 2, 5});
@@ -93,7 +94,7 @@ TEST_CASE("tensors are read row by row, however they lie", "[weights]") {
   CHECK(values_of({.elements = 0, .offset = 9, .sizes = {3, 0}, .strides = {1, 1}}, 0).empty());
 }
 
-TEST_CASE("every usual type is told apart", "[weights]") {
+TEST_CASE("every usual type is recognised", "[weights]") {
   using weights::ElementType;
   const std::array<std::pair<const char*, ElementType>, 10> types = {
       {{"HalfStorage", ElementType::float16},
@@ -116,7 +117,7 @@ TEST_CASE("every usual type is told apart", "[weights]") {
   }
 }
 
-TEST_CASE("a dict of tensors is found where people put it", "[weights]") {
+TEST_CASE("a dict of tensors is found under the usual names", "[weights]") {
   const std::string tensors = pickled("a") + kTensor + pickled("b") + kTensor;
   const std::string plain = pickled_dict({tensors});
   CHECK(names_of(plain) == "a b ");
@@ -209,8 +210,8 @@ TEST_CASE("pickles that would take all memory, stack or time are refused", "[wei
   says(refusal_of_pickle(pickle(std::string(5000000, '}'))), "more than");
   says(refusal_of_pickle(pickle("Nq\1" + many(2000000, "h\1"))), "more than");
   says(refusal_of_pickle(pickle("Nr\xff\xff\xff\x7f")),
-       "found None");  // a place in the memo, no table
-  // One long list, given again and again.
+       "found None");  // an index of the memo, no table
+  // One long list, used many times.
   const std::string pairs = "](" + many(100000, "](NNe") + "eq\1";
   says(refusal_of_pickle(pickle(pairs + kOrderedDict + "q\2" + many(1000, "h\2h\1\x85R"))),
        "more than");
@@ -220,7 +221,7 @@ TEST_CASE("pickles that would take all memory, stack or time are refused", "[wei
   says(refusal_of_pickle(pickle("}q\1" + pickled("model") + "h\1s")), "\"model\" with a dict");
 }
 
-TEST_CASE("the format before torch 1.6 is read, and refused where it is damaged", "[weights]") {
+TEST_CASE("the format before torch 1.6 is read, and refused if it is damaged", "[weights]") {
   const std::string head = "\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.";
   const std::string machine = pickle(pickled_dict({pickled("little_endian"), "\x88"}));
   const std::string value = pickle(pickled_dict({pickled("w"), kTensor}));

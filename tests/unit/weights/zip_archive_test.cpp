@@ -17,7 +17,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-/// The sentence that refuses these bytes, or a record of them; "" if all are taken.
+/// The error for these bytes or one of their records; "" if all are accepted.
 std::string refusal(const std::string& bytes) {
   const std::string path = "test.zip";
   try {
@@ -60,7 +60,8 @@ TEST_CASE("stored records are found by name", "[zip_archive]") {
   CHECK(refusal(zip_bytes({{"empty", ""}})).empty());
 }
 
-TEST_CASE("a record that could grow, overlap or lie elsewhere is refused", "[zip_archive]") {
+TEST_CASE("a record that is compressed, overlaps another or is out of place is refused",
+          "[zip_archive]") {
   const auto in_both = [](std::size_t of_header, std::size_t of_entry, const std::string& bytes) {
     return with(with(kTwo, of_header, bytes), kEntry + of_entry, bytes);
   };
@@ -78,7 +79,8 @@ TEST_CASE("a record that could grow, overlap or lie elsewhere is refused", "[zip
   says(refusal(zip_bytes({{"a", "1"}, {"a", "2"}})), "two records");
 }
 
-TEST_CASE("records that share their bytes are refused where they would grow", "[zip_archive]") {
+TEST_CASE("records that share bytes are refused if they are larger than the file",
+          "[zip_archive]") {
   // The bytes of a are a record b: 1031 and 1000 bytes in a file of little more than 1100.
   const std::string inner = zip_bytes({{"b", std::string(1000, 'x')}});
   const std::size_t inner_entry = inner.find("PK\1\2");
@@ -94,9 +96,10 @@ TEST_CASE("records that share their bytes are refused where they would grow", "[
   says(refusal(zip_bytes({{"a", std::string(100, 'x')}, {"a", "y"}})), "two records");
 }
 
-TEST_CASE("lengths and places of 64 bits are read", "[zip_archive]") {
+TEST_CASE("lengths and positions of 64 bits are read", "[zip_archive]") {
   constexpr std::uint64_t kIn64 = 0xFFFFFFFF;
-  // 4.5.3: what is 0xFFFFFFFF in the entry stands in the extra field, the length in memory first.
+  // 4.5.3: if a field of the entry is 0xFFFFFFFF, the value is in the extra field, the uncompressed
+  // length first.
   const auto archive = [&](const std::string& extra) {
     const std::string one = zip_bytes({{"a", "12345"}});
     const std::size_t entry = one.find("PK\1\2"), end = one.rfind("PK\5\6");
@@ -112,7 +115,7 @@ TEST_CASE("lengths and places of 64 bits are read", "[zip_archive]") {
   CHECK(!refusal(archive(field + number_bytes(5, 8))).empty());
   CHECK(!refusal(archive("")).empty());
 
-  // 4.3.14 and 4.3.15: a directory of 64 bits in front of the end.
+  // 4.3.14 and 4.3.15: a directory of 64 bits before the end.
   const auto long_directory = [&](std::uint64_t begin, std::uint64_t entries, std::uint64_t place) {
     const std::string end64 = "PK\6\6" + number_bytes(44, 8) + number_bytes(0, 12) +
                               number_bytes(entries, 8) + number_bytes(entries, 8) +
@@ -128,7 +131,7 @@ TEST_CASE("lengths and places of 64 bits are read", "[zip_archive]") {
   CHECK(!refusal(long_directory(kEntry, 2, kEnd + 1)).empty());
 }
 
-TEST_CASE("what is cut or no archive is refused", "[zip_archive]") {
+TEST_CASE("a truncated file, or one that is no archive, is refused", "[zip_archive]") {
   says(refusal(""), "no whole zip archive");
   says(refusal("not an archive at all, however long it may be"), "no whole zip archive");
   for (std::size_t cut = 1; cut < kTwo.size(); ++cut) {
