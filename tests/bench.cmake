@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Figures, not pass or fail: run by hand or with ctest -L bench, never by scripts/test.sh.
+# Measurements without pass or fail: run by hand or with ctest -L bench, never by scripts/test.sh.
 
 find_package(benchmark QUIET)
 if(benchmark_FOUND)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compressors in shared objects: the example, and one plugin for each way to break the contract.
+# Compressors in shared objects: the example, and one plugin for each violation of the interface.
 
 function(eqt_plugin name source)
   add_library(${name} MODULE EXCLUDE_FROM_ALL ${source})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The whole program, as users run it. Each script is one test; e2e/lib.sh holds their words.
+# The whole program, as users run it. Each script is one test; e2e/lib.sh has their functions.
 
 function(eqt_e2e_test script timeout)  # further arguments are the script's
   string(JOIN "." name ${script} ${ARGN})
@@ -58,19 +58,19 @@ eqt_e2e_test(sweep 120)
 eqt_e2e_test(netlab 120)
 eqt_e2e_test(without_threads 120)
 
-# Two tests run at the same time, since most of them mostly wait for starts. Not those that
-# measure, have deadlines of seconds, or share a name outside their folder.
+# Two tests run at the same time, because most of them mainly wait for programs to start. Not those
+# that measure, have deadlines of seconds, or use a name outside their folder.
 foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
         elastic netlab chaos signals divergence fails_fast collective_failures gossip_failures)
   set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
 endforeach()
 
-# Most of a minute each with the machine to themselves: what they show has shorter tests, too.
+# These take most of a minute each, alone on the machine; shorter tests cover the same.
 foreach(name IN ITEMS asynchronous bench_collectives elastic)
   set_tests_properties(e2e.${name} PROPERTIES LABELS "e2e;long")
 endforeach()
 
-if(NOT EQT_SANITIZE)  # a sanitizer wants to be loaded first
+if(NOT EQT_SANITIZE)  # a sanitizer must be loaded first
   add_library(mpi_without_threads MODULE support/mpi_without_threads.cpp)
   target_link_libraries(mpi_without_threads PRIVATE MPI::MPI_CXX)
   set_property(TEST e2e.without_threads APPEND PROPERTY

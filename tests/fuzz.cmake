@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Decoders against bytes that no encoder made. One table of them, support/decoder_table.cpp, serves
-# the damaged messages here, the fuzzer, the hashes of encoded bytes and the speed rows.
+# Tests of decoders with malformed bytes. The table support/decoder_table.cpp is used by the damaged
+# messages here, the fuzzer, the hashes of encoded bytes and the speed rows.
 
 eqt_test_library(eqt_decoders SOURCES support/decoder_table.cpp support/hostile_bytes.cpp
   LINK eqt_codec)
@@ -22,7 +22,7 @@ add_dependencies(test_programs codec_bytes)
 add_test(NAME codec_bytes COMMAND codec_bytes)
 set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 600)
 
-# The fuzzer is a build of its own, with Clang: preset fuzz. The test makes it and runs it.
+# The fuzzer needs a separate build with Clang: preset fuzz. The test makes it and runs it.
 if(EQT_FUZZ)
   add_executable(codec_fuzz fuzz/codec_fuzz.cpp)
   target_link_libraries(codec_fuzz PRIVATE eqt_decoders eqt_options)

@@ -13,8 +13,8 @@ set_tests_properties(lint.includes lint.include_rules lint.format lint.markdown
   lint.markdown_rules lint.licence lint.licence_rules PROPERTIES
   LABELS lint TIMEOUT 60 SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 
-# Each header of src/ alone in a source file, but for those that a source of their name includes
-# before all else, which checks the same, and those that include LibTorch, which takes many seconds.
+# Compiles each header of src/ alone, except headers that a source of the same name includes first,
+# which is the same check, and headers that include LibTorch, which take many seconds.
 function(eqt_lone_headers)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
        ${PROJECT_SOURCE_DIR}/src/*.hpp)

@@ -3,12 +3,12 @@ eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
   SOURCES unit/model/emulated_replica_test.cpp unit/model/norm_kernels_test.cpp
           unit/model/plain_network_test.cpp unit/model/replica_test.cpp
           unit/model/weights_test.cpp)
-# Apart, because it looks behind the torch-free interface.
+# Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch eqt_hwy
   SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp
           unit/model/normalization_test.cpp support/norm_oracle.cpp)
 
-# Python's LibTorch as the other side: Debian's python3-torch, which another python3 on PATH may hide.
+# Compared with Python's LibTorch: Debian's python3-torch, which another python3 in PATH may hide.
 find_program(EQT_TORCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 if(EQT_TORCH_PYTHON)
   add_executable(weights_tool e2e/weights_tool.cpp)

@@ -33,7 +33,7 @@ eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
   unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
-# Each case is a process that ends: slow only because deadlines are.
+# Each case is a process that ends by its deadline, which takes time.
 eqt_test(watchdog_unit LABEL unit LINK eqt_comm SOURCES unit/comm/watchdog_test.cpp)
 
 eqt_mpi_test(partial_sums RANKS 1 2 3 4 5 7 8 LINK eqt_collective

@@ -2,7 +2,7 @@
 eqt_test(optim_unit LABEL unit LINK eqt_optim
   SOURCES unit/optim/sgd_test.cpp unit/optim/schedule_test.cpp)
 
-# Apart, because only this one waits for LibTorch's headers.
+# Separate, because only this one includes LibTorch's headers.
 if(TARGET eqt_torch)
   eqt_test(optim_torch LABEL unit LINK eqt_optim eqt_torch SOURCES unit/optim/sgd_torch_test.cpp)
 endif()

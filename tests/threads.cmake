@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests of what starts threads, for the preset tsan: label and target `threads`.
+# Tests that start threads, for the preset tsan: label and target `threads`.
 
 set(threaded codec_parallel data_unit watchdog_unit comm_unit train_unit pairs_unit report_draw
              comm engine trainer health_check damage folder_checkpointer asynchronous_gossip)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What checkpoints cost: the pause of a save beside the steps between two, and the time of a step
-# while the file is written beside the time of others.
+# The cost of checkpoints: the pause of a save compared with the steps between two saves, and the
+# time of a step during writing compared with other steps.
 #
 #   tests/bench/checkpoint_pause.sh [MODEL [BATCH_SIZE [EVERY [SAVES]]]]     resnet18 8 50 4, 2 ranks
 #

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every collective with every compressor that it takes: STEPS steps on RANKS ranks with gradients of
-# ResNet-20's layout (no network is run), and whether all replicas are identical at the end. Prints a
-# table of milliseconds a step; exit code 1 if any pair failed or replicas differ.
+# Every collective with every compressor that works with it: STEPS steps on RANKS ranks with
+# gradients of ResNet-20's layout (no network is run), and whether all replicas are identical at the
+# end. Prints a table of milliseconds per step; exit code 1 if any pair failed or replicas differ.
 #
 # usage: tests/bench/collective_matrix.sh [RANKS [STEPS]]        8 and 20 by default
-# EQT_PROGRAM names another executable than build/release/equant-train. Root under Open MPI needs
+# EQT_PROGRAM is the executable, if not build/release/equant-train. Root under Open MPI needs
 # OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -39,7 +39,7 @@ for compressor in "${compressors[@]}"; do
     sets=(--set "compressor.name=$compressor" --set "synchronization.collective=$collective" --set "train.steps=$steps"
       --set train.emulate_compute=0)
     [[ $compressor != dgc ]] || sets+=(--set compressor.warmup_epochs=0)
-    # What the config refuses is no pair; its sentence and exit code 2 are tested elsewhere.
+    # Pairs that the config refuses are skipped; their error and exit code 2 are tested elsewhere.
     if ! "$program" check --config "$work/config.json" "${sets[@]}" >/dev/null 2>&1; then
       printf ' - |'
       continue

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# equant-train against PyTorch DDP + Gloo: same model, same batch, 2 ranks with one thread each, DDP
-# with channels_last, rounds interleaved so that both see the same machine. Prints each round, then
-# medians and their ratio.
+# equant-train compared with PyTorch DDP + Gloo: same model, same batch, 2 ranks with one thread
+# each, DDP with channels_last, rounds interleaved so that both have the same conditions. Prints
+# each round, then medians and their ratio.
 #
 # usage: tests/bench/compare_ddp.sh CONFIG [ROUNDS [STEPS]]
 # PROGRAM, PYTHON and MPIRUN in the environment replace the defaults. Root under Open MPI needs

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our codecs against the same work in torch operations, one thread each, in turns.
+"""Our codecs compared with the same work in torch operations, one thread each, alternating.
 
-QSGD in torch: bucketed L2 norm, stochastic rounding to 7 levels, one int8 a value; its decode-and-add.
+QSGD in torch: bucketed L2 norm, stochastic rounding to 7 levels, one int8 per value; its decode-and-add.
 Top-k: torch.topk of the magnitudes and a gather; its index_add_. fp16: tensor.half(); its float().
 Prints GB/s of float32 gradient, the median of all rounds, and ours / torch. compare_torch.sh runs it.
 
@@ -92,7 +92,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    count = max(1, options.values // BUCKET) * BUCKET  # torch's view wants whole buckets
+    count = max(1, options.values // BUCKET) * BUCKET  # torch's view needs whole buckets
     values = torch.randn(count) * 1e-3
 
     print(f"{count:,} values, {options.rounds} rounds in turns, torch {torch.__version__}, one thread")

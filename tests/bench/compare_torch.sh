@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Our codecs against torch operations that do the same, in one run: see compare_torch.py.
+# Our codecs compared with torch operations that do the same: see compare_torch.py.
 #
 # usage: tests/bench/compare_torch.sh [--values N] [--rounds N]
 # EQT_PROGRAM and PYTHON in the environment replace the defaults.

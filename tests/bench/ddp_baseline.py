@@ -3,7 +3,7 @@
 """Images per second of PyTorch's DistributedDataParallel on Gloo: the trainer to compare with.
 
 Plain torch.nn modules, SGD with momentum 0.9, random 32x32 images in memory, one thread per rank.
-Prints one JSON line. compare_ddp.sh runs it beside equant-train.
+Prints one JSON line. compare_ddp.sh runs it alternating with equant-train.
 
 usage: ddp_baseline.py [--model resnet20|resnet18] [--ranks 2] [--batch 64] [--steps 30]
                        [--warmup 5] [--classes 10] [--channels-last] [--join]

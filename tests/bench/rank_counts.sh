@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Accuracy of a run that goes on from 4 ranks on 2 and from these on 3, beside runs that keep 4 and 3.
+# Accuracy of a run that continues from 4 ranks on 2 and then on 3, compared with runs that keep 4
+# or 3.
 #
 #   tests/bench/rank_counts.sh [SEEDS [EPOCHS [FIRST]]]     3 seeds from 1 on; 2 epochs of each number of ranks
 #
@@ -18,7 +19,7 @@ keys=(--set data.name=fashion-mnist --set data.augment=true --set data.limit_tra
 go() {
   local arm=$1 ranks=$2 epochs=$3 seed=$4
   shift 4
-  # The batch of all ranks stays, so that arms take the same steps.
+  # The global batch is the same, so that all arms take the same steps.
   train "$ranks" "$arm-$seed" "${keys[@]}" --set "seed=$seed" --set "train.epochs=$epochs" \
     --set "train.batch_size=$((48 / ranks))" "$@"
   expect_code 0 "$arm, seed $seed"

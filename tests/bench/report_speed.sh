@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# How long a report takes: makes run folders (25 compressors x 4 seeds x 30 epochs of 150 steps, as large as
-# those of real runs) and reports them three times.
+# Time of a report: makes run folders (25 compressors x 4 seeds x 30 epochs of 150 steps, as large
+# as those of real runs) and reports them three times.
 #
 #   tests/bench/report_speed.sh [RUNS]        RUNS: how many folders [100]
 set -euo pipefail

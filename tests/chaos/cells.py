@@ -36,13 +36,13 @@ def environment(place, **more):
     """Of a job whose files are in `place`."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-            # In a shared folder, a job that ends removes what another just made.
+            # In a shared folder, a job that ends removes files that another has just made.
             "OMPI_MCA_orte_tmpdir_base": os.path.join(place, "mpi"),
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
 
 
 class Job:
-    """One start, its folder, and the processes that carry its tag."""
+    """One start, its folder, and the processes with its tag."""
 
     def __init__(self, program, place, config=None):
         self.program, self.place, self.content = program, place, config or CONFIG
@@ -108,7 +108,7 @@ class Job:
         return self.until(lambda: os.path.exists(self.mark))
 
     def until_ranks(self, ranks=2):
-        """Waits until so many ranks handle signals."""
+        """Waits until that many ranks handle signals."""
         return self.until(lambda: sum(catches(process, signal.SIGUSR1)
                                       for _, process in self.processes("equant-train")) >= ranks)
 
@@ -171,10 +171,10 @@ def catches(process, number):
 
 
 class Cell:
-    """A row of the table, named by its fault, its place, and what it affects.
+    """A row of the table, named by its fault, its phase and its target.
 
-    A kind of cells has `play(program, folder)`: (seconds after the fault, exit code, the best
-    sentence, what is wrong).
+    A kind of cells has `play(program, folder)`: (seconds after the fault, exit code, the best message, what
+    is wrong).
     """
 
     def __init__(self, name):

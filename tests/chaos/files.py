@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of matrix.py for files: what is in a run folder, what is planted there, and what others do to it.
+"""Cells of matrix.py for files: the contents of a run folder, files of others in it, and changes by others.
 
-Each plays one or two jobs of two ranks and judges by itself: exit codes, sentences, and every byte
-that was not the program's.
+Each runs one or two jobs of two ranks and checks exit codes, messages, and every byte of files that are not
+the program's.
 """
 
 import json
@@ -52,7 +52,7 @@ class Play:
         return os.path.join(self.out, *names)
 
     def aside(self, name, text="theirs"):
-        """A stranger's file beside the run folder."""
+        """A file of another program next to the run folder."""
         path = os.path.join(self.place, name)
         self.write(path, text)
         return path
@@ -132,7 +132,7 @@ class Play:
             os.remove(os.path.join(out, name))
 
 
-# What a stranger, or another job, has put into the folder.
+# Files of other programs or jobs in the folder.
 
 def stranger_without_overwrite(play):
     strange = [play.inside("checkpoints", name) for name in ("notes.txt", "best.pt", "step-00000099/rank-0-of-2.eqt")]
@@ -177,7 +177,7 @@ def stale_lock(play):
     play.must(0)
 
 
-# What is done to the folder while a job runs.
+# Changes to the folder while a job runs.
 
 def disturbed(disturb, *arguments):
     def cell(play):
@@ -192,11 +192,11 @@ def disturbed(disturb, *arguments):
 
 
 def remove_folder(play):
-    while os.path.exists(play.out):  # a checkpoint may be on its way into it
+    while os.path.exists(play.out):  # a checkpoint may just be written into it
         shutil.rmtree(play.out, ignore_errors=True)
 
 
-# What is planted.
+# Prepared files.
 
 def linked(name, code, sentence="", *arguments):
     def cell(play):
@@ -239,7 +239,7 @@ def folder_as_result(*arguments):
     return cell
 
 
-# What --resume finds.
+# Folders for --resume.
 
 def labels_changed(play):
     data = os.path.join(play.place, "data")
@@ -274,7 +274,7 @@ def foreign_file(step, manifest):
             os.remove(os.path.join(os.path.dirname(play.file_of(step, 0)), "manifest.json"))
         shutil.copy(play.file_of(step, 1, other), play.file_of(step, 1))
         play.train(["--resume"])
-        if step == 4:  # the set before is good
+        if step == 4:  # the set before is undamaged
             play.must(0, r"rank-1-of-2\.eqt: expected the file that manifest\.json names")
             play.check(play.hash() == whole, "the resumed run ended elsewhere")
         elif manifest:

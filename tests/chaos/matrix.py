@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix of faults: each cell starts a job, breaks one rank, and looks how the job ends.
+"""A matrix of faults: each cell starts a job, injects a fault into one rank, and checks how the job ends.
 
     tests/chaos/matrix.py [--program FILE] [--only REGEX] [--small] [--jobs N] [--table FILE]
 
@@ -39,7 +39,7 @@ GOSSIP = {
     "deep-squeeze": ["compressor.name=qsgd"], "ad-psgd": ["compressor.name=int8"],
     "local-sgd": ["compressor.name=qsgd", "synchronization.local_steps=2"],
 }
-# Phases other than steps pass through the same code whatever the algorithm: these stand for all.
+# Phases other than steps use the same code for all algorithms, so these suffice.
 EVERY_PHASE = ["mpi-allreduce", "scatter-reduce", "ring", "d-psgd", "choco-sgd", "ad-psgd",
                "local-sgd"]
 STARTS = ["scatter-reduce", "d-psgd", "ad-psgd"]
@@ -55,7 +55,7 @@ OPERATIONS = re.compile(
     r"comparison|opening|loss|gradient|model|frame|payload|message", re.I)
 
 CODES = {
-    # mpirun reports the death itself, unless a rank that waited was quicker.
+    # mpirun reports the death, unless a waiting rank was faster.
     "kill": {137, 7},
     "stop": {7},
     "throw": {70},
@@ -74,7 +74,7 @@ class Cell(common.Cell):
         self.rank = 1
 
     def fault(self):
-        # In the middle of a step, with other buckets under way, where messages are concerned.
+        # Faults in messages happen within a step, while other buckets are exchanged.
         text = f"{self.act}:rank={self.rank},step={0 if self.phase in ('launch', 'start') else 2}"
         if self.phase != "step":
             text += f",phase={self.phase}"
@@ -86,7 +86,7 @@ class Cell(common.Cell):
         steps_per_epoch = 4
         found = [f"data.limit_train={2 * steps_per_epoch * self.ranks}"]
         if self.algorithm in COLLECTIVES:
-            # PowerSGD brings its own collective.
+            # PowerSGD has its own collective.
             collective = "auto" if self.algorithm == "power-sgd" else self.algorithm
             found += [f"synchronization.collective={collective}",
                       f"compressor.name={COLLECTIVES[self.algorithm]}"]
@@ -111,7 +111,7 @@ class Cell(common.Cell):
             wrong.append("the fault never happened")
         wrong += common.wrong_code(code, CODES[self.act])
         lines = common.sentences(said)
-        # Before MPI starts ranks know nothing of each other: only mpirun says which one died.
+        # Before MPI starts ranks have no contact: only mpirun reports which one died.
         whom = r"rank \d" if self.phase == "launch" and self.act != "throw" else rf"rank {self.rank}\b"
         named = [line for line in lines if re.search(whom, line) and OPERATIONS.search(line)]
         if not named:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # eqt_test(NAME LABEL SOURCES ... LINK ... [ARGS ...]): one Catch2 program, one CTest entry.
-# eqt_test_library(NAME SOURCES ... LINK ...): what several tests share.
+# eqt_test_library(NAME SOURCES ... LINK ...): code that several tests share.
 # eqt_mpi_test(NAME RANKS 1 2 3 4 SOURCES ... LINK ...): one Catch2 program with the MPI runner, one
 # CTest entry per rank count, named NAME.Nranks.
-# Target test_programs: what tests run, without the program itself, benchmarks and fuzzers.
+# Target test_programs: all test programs, without benchmarks and fuzzers.
 
 add_custom_target(test_programs)
 
@@ -11,8 +11,9 @@ add_library(eqt_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp)
 target_link_libraries(eqt_test_main PUBLIC Catch2::Catch2)
 target_compile_features(eqt_test_main PUBLIC cxx_std_20)
 
-# Sanitized programs are slow, and MPI is built without sanitizers: it looks like racing, and what its
-# plugins leak has no name once they are unloaded, so leaks are found in tests of one process alone.
+# Sanitized programs are slow, and MPI is built without sanitizers: it causes false reports of
+# races, and leaks of its plugins have no symbols after unloading, so leaks are searched only in
+# tests of one process.
 set(EQT_TEST_SLOWDOWN 1)
 set(EQT_SANITIZER_ENVIRONMENT "")
 set(EQT_MPI_SANITIZER_ENVIRONMENT "")
@@ -25,7 +26,8 @@ elseif(CMAKE_CROSSCOMPILING)  # an emulator runs them
   set(EQT_TEST_SLOWDOWN 10)
 endif()
 
-# The tests' own code waits for its compiler longer than it runs; what it calls is built as ever.
+# Compiling the tests' own code takes longer than running it, so it is not optimized; the libraries
+# are.
 set(EQT_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
 
 function(eqt_test name)
@@ -45,9 +47,9 @@ function(eqt_test name)
     ENVIRONMENT "OMP_NUM_THREADS=1;${EQT_SANITIZER_ENVIRONMENT}" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endfunction()
 
-# Open MPI wants to be asked before it runs as root or with more ranks than cores, and in a folder that
-# jobs share for its files, one that ends removes what another just made. Other MPIs ignore the
-# environment.
+# Settings that Open MPI needs to run as root or with more ranks than cores. Each job has its own
+# folder for MPI's files, because a job that ends removes files of others from a shared one. Other
+# MPIs ignore them.
 set(EQT_MPI_ENVIRONMENT
   "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Theory as a command: every question answers in text and JSON, figures are the known ones, and what
-# no theorem covers is refused by the condition's name.
+# The verb analyze: every question has text and JSON output, known values are reproduced, and
+# questions outside a theorem's conditions are refused with the condition.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 mkdir -p "$WORK/bin"  # a PATH without gnuplot
@@ -46,7 +46,7 @@ for row in rows:
     assert abs(row["measured"] - row["exact"]) < 5 * row["measured_standard_error"] + 1e-6, row
 PY
 
-# A gradient file as NumPy writes it: one tensor; with a layout, small tensors are sent exactly.
+# A gradient file of NumPy is one tensor; with a layout, small tensors are sent exactly.
 if python3 -c 'import numpy' 2>/dev/null; then
   python3 - "$WORK" <<'PY'
 import json, numpy, sys
@@ -125,7 +125,7 @@ PY
 program analyze convergence decentralised "${problem[@]}" --bits 8
 expect_code 0 "analyze convergence decentralised"
 
-# Outside a theorem's conditions: exit code 2 and which one.
+# Outside a theorem's conditions: exit code 2, and the error names the condition.
 refused() {
   local words=$1
   shift
@@ -153,7 +153,7 @@ expect_failure 2 'by-tensor' "drawn values by tensor"
 program analyze worst-case --plot picture.pdf
 expect_failure 2 'svg' "a plot that nobody can draw"
 
-# No gnuplot: the table comes, then the sentence.
+# Without gnuplot: the table, then the error.
 run env PATH="$WORK/bin" "$EQT_PROGRAM" analyze worst-case --bits 4 --plot picture.svg
 expect_failure 74 'gnuplot-nox' "a plot without gnuplot"
 grep -q 'ElastiQuant' "$OUT" || wrong "a plot without gnuplot: expected the table, found none"

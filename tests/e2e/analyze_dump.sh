@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Theory against training: the variance that a run records lies where the analysis of its own dumped
-# gradient says, and its messages within their bounds.
+# Theory compared with training: the variance that a run records agrees with the analysis of its
+# dumped gradient, and its messages are within their bounds.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program schema

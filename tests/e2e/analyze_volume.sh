@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The bytes of a run that is not made: as published tables count them, and as they would be sent.
+# The bytes of a hypothetical run: as published tables count them, and as they would be sent.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program analyze volume --model vgg11 --normalization evonorm-s0 --ranks 16 --edges 4 --json
@@ -14,7 +14,7 @@ assert volume["paper"]["bytes_per_step"] == 4 * (9496522 + 1), volume
 assert round(volume["paper"]["gigabytes"], 1) == 744.5, volume
 sent = volume["sent"]
 assert sent["payload_bytes_per_step"] == 4 * 4 * 9496522, volume
-# Beside a frame's 32 bytes, 4 for the length of each compressed tensor's piece, over four edges.
+# Besides a frame's 32 bytes, 4 for the length of each compressed tensor's piece, over four edges.
 lengths, rest = divmod(sent["header_bytes_per_step"] - 32 * sent["frames_per_step"], 4 * 4)
 assert rest == 0 and 0 < lengths <= sent["frames_per_step"] // 4 + volume["tensors"], volume
 assert sent["bytes_per_step"] == sent["payload_bytes_per_step"] + sent["header_bytes_per_step"]

@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 pairs=(--set synchronization.algorithm=ad-psgd)
 boards=(--set train.emulate_compute=0.02 --set train.steps=50)
 
-# Two epochs of a real network, and records that say how far the ranks were apart.
+# Two epochs of a real network, with the distances of the ranks' models in the records.
 train 4 real "${pairs[@]}" --set train.steps=8 --set compressor.name=int8
 expect_code 0 "a ring of four"
 [[ $CODE -eq 0 ]] || finish
@@ -43,7 +43,7 @@ train 2 levels "${pairs[@]}" --set compressor.name=alq --set train.steps=2
 expect_code 0 "levels that could adapt"
 grep -q 'levels stay as they start' "$RUN/metrics.jsonl" || wrong "nothing says that levels do not adapt"
 
-# A slow board takes fewer of the steps; the job takes no more time than its share asks for.
+# A slow board takes fewer steps; the job does not wait for it.
 train 4 uneven "${pairs[@]}" "${boards[@]}" --set 'train.emulate_compute=[0.02, 0.02, 0.02, 0.1]'
 expect_code 0 "a slow board"
 python3 - "$RUN/metrics.jsonl" <<'PY' || wrong "a slow board takes as many steps as the others"
@@ -54,7 +54,7 @@ least, rank, most = map(int, found[0].groups())
 assert rank == 3 and 2 * least < most and least >= 1, notes
 PY
 
-# refused REGEX WHAT ARGUMENTS: exit 2 with a sentence that says what works.
+# refused REGEX WHAT ARGUMENTS: exit 2 with an error that names a valid choice.
 refused() {
   train 3 refused "${pairs[@]}" "${@:3}"
   expect_failure 2 "$1" "$2"

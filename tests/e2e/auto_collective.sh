@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# synchronization.collective "auto": what it chooses among, says and leaves behind.
+# synchronization.collective "auto": its candidates, its note and the choice in config.json.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # note: the text of the run's note before the first step, or nothing.
@@ -20,15 +20,15 @@ expect_equal "$(chosen)" "$(summary collective)" "the collective of summary and 
 [[ $(note) == *"takes the collective $(chosen)"* ]] || wrong "expected a note on the choice, found \"$(note)\""
 hash=$(summary parameter_hash)
 
-# The folder's config repeats the run, with nothing left to choose.
+# The folder's config, which has the choice, repeats the run.
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 3 -- --config "$RUN/config.json" --out "$WORK/again"
 RUN=$WORK/again
 expect_code 0 "the run again"
 expect_equal "$hash" "$(summary parameter_hash)" "parameter_hash of the repeated run"
 expect_equal "" "$(note)" "the note of a run that names its collective"
 
-# Float32 repeats itself on three ranks, whatever else the machine has to do: the mean that MPI makes has other
-# bits, so no clock may choose.
+# Float32 runs repeat exactly on three ranks on a busy machine. MPI's own mean has other bits, so
+# the choice may not depend on measurements.
 train 3 float32
 expect_code 0 "float32 on three ranks"
 expect_equal dense "$(chosen)" "the collective of float32 on one host"
@@ -41,7 +41,7 @@ expect_code 0 "float32 on a busy machine"
 expect_equal "$said" "$(note)" "the note of the same run on a busy machine"
 expect_equal "$hash" "$(summary parameter_hash)" "parameter_hash of the same run on a busy machine"
 
-# Three hosts, and two hosts of two ranks: what crosses the network decides.
+# Three hosts, and two hosts of two ranks: the bytes between hosts decide.
 netlab=$EQT_ROOT/scripts/netlab.sh
 if "$netlab" --check >"$WORK/check" 2>&1; then
   for setting in "3 1 dense" "4 2 hierarchical"; do
@@ -58,7 +58,7 @@ if "$netlab" --check >"$WORK/check" 2>&1; then
   done
 fi
 
-# Two ranks gain nothing by quantising twice, and powersgd has a collective of its own.
+# For two ranks quantising twice is not faster, and powersgd has its own collective.
 train 2 pair --set compressor.name=qsgd
 expect_equal allgather "$(summary collective)" "the collective of two ranks"
 train 2 factors --set compressor.name=powersgd

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Wrong configs, data and folders end every rank with the right code and one sentence that helps.
+# Wrong configs, data and folders end every rank with the right code and one helpful sentence.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # refuse CODE REGEX WHAT [ARGUMENTS]: a run on 2 ranks that must not start.
@@ -32,7 +32,7 @@ head -c 1000 /dev/zero >"$WORK/short/data_batch_1.bin"
 refuse 3 'data_batch_1\.bin.*1000|1000.*data_batch_1\.bin|data_batch_2\.bin|test_batch\.bin' \
   "truncated data file" --set data.name=cifar10 --set "data.path=$WORK/short"
 
-# What a key may not be: nested without end, of any length, two things at once, no text.
+# Invalid keys: nested too deeply, too long, repeated, no text.
 refuse_config 'levels of nesting' "--set nested without end" \
   --set "schedule.milestones=$(printf '[%.0s' {1..5000})$(printf ']%.0s' {1..5000})"
 refuse_config 'twice' "a key twice in --set" --set 'schedule.milestones={"a": 1, "a": 2}'
@@ -43,7 +43,7 @@ refuse_config 'seed' "a seed below 0" --set seed=-1
 refuse_config 'name' "a name that leaves its folder" --set name=../escaped
 refuse_config 'data\.path' "a path that is not UTF-8" --set "data.path=$(printf 'a\377')"
 
-# Names that a shell would act on are names.
+# Names are not interpreted by a shell.
 awkward="$WORK/a b;'\$(touch escaped)\`touch escaped\`\"&|*"
 train 1 "$(basename "$awkward")" --set train.steps=1
 expect_code 0 "a run folder with a name for shells"
@@ -67,7 +67,7 @@ echo '{"trian": {"epochs": 1}}' >"$WORK/section.json"
 config "$WORK/section.json"
 expect_failure 2 'train' "misspelt section"
 
-# A run that was refused leaves nothing that prevents the next one.
+# A run that was refused does not prevent the next one.
 for attempt in first second; do
   train 1 again --set data.name=cifar10 --set "data.path=$WORK/nowhere"
   expect_failure 3 "$WORK/nowhere" "the $attempt of two runs without data"

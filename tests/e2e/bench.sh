@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench codecs: what it prints, and what it refuses.
+# bench codecs: output and refusals.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program bench codecs --values 16384 --json
@@ -21,7 +21,7 @@ for name, row in rows.items():
 assert rows["none"]["bits_per_value"] == 32 and rows["none"]["variance"] == 0
 assert rows["none"]["bits"] is None and rows["none"]["bucket_size"] is None
 assert rows["fp16"]["bits_per_value"] == 16
-qsgd = rows["qsgd"]  # 32 buckets: 4 bits a value and a norm each
+qsgd = rows["qsgd"]  # 32 buckets: 4 bits per value and a norm each
 assert qsgd["bits_per_value"] == 4 + 32 / 512, qsgd
 assert (qsgd["bits"], qsgd["bucket_size"], qsgd["coding"]) == (4, 512, "fixed"), qsgd
 PY

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench collectives: what it prints, what it counts, and what it refuses.
+# bench collectives: output, counted bytes and refusals.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # bench RANKS [ARGUMENTS]
@@ -29,7 +29,7 @@ for row in rows:
         assert row["wire_bytes"] == row["formula_bytes"], row
         sums = row["wire_bytes"] - 4 * row["values"]
         assert 8 <= sums <= 32 * 8 and sums % 8 == 0, row
-    # Only what MPI sends by itself is a formula, and one host has no wire.
+    # Only the bytes of MPI's own collectives are estimated, and one host has no wire.
     assert row["estimated_bytes"] == (row["wire_bytes"] if row["collective"] == "mpi-allreduce" else 0), row
     assert row["interface_bytes"] is None, row
 PY
@@ -61,8 +61,8 @@ import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 assert rows and all(row["compressor"] == sys.argv[2] for row in rows), rows
 for row in rows:
-    # Entropy codes of a mean are not quite as long as those of one rank's values, nor are indices of a
-    # part; the formula of integer leaves headers out.
+    # Entropy codes of a mean, and indices of a part, have slightly other lengths than those of one
+    # rank's values; the formula of integer does not count headers.
     exact = sys.argv[2] != "e-elastiquant" and row["collective"] not in ("sparse", "integer")
     slack = 0 if exact else 0.03
     assert abs(row["wire_bytes"] - row["formula_bytes"]) <= slack * row["wire_bytes"], row
@@ -79,8 +79,8 @@ expect_equal 2 "$(grep -cE '^(auto|allgather)' "$OUT")" "rows of the table"
 bench 2 --values 1 --collective dense
 expect_code 0 "bench collectives of one value"
 
-# Between hosts the kernel's own counters say what was sent: within half a percent of what is counted, or
-# for MPI's own allreduce by formula.
+# Between hosts the kernel's counters agree within half a percent with the counted bytes, or, for
+# MPI's allreduce, with the formula.
 netlab=$EQT_ROOT/scripts/netlab.sh
 # on_wires RANKS PER_HOST COMPRESSOR ARGUMENTS...
 on_wires() {

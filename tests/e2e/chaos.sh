@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A few cells of tests/chaos/matrix.py, which people run as a whole.
+# A few cells of tests/chaos/matrix.py, which is run completely by hand.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 code=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Another project finds the installed codecs and compresses an array with them.
+# Another CMake project finds the installed codecs and compresses an array with them.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 : "${EQT_BUILD_DIR:?must name the build tree}"
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# In the middle of a step, while buckets are under way, one rank of three dies, stalls or falls out
-# of step. With every collective the others end within the time limit, and say in which operation of
-# which step they waited for which rank, or whose message was wrong.
+# Within a step, while buckets are exchanged, one rank of three dies, stalls or gets out of step.
+# With every collective the others end within the time limit, and name the operation, the step and
+# the rank that they waited for, or the sender of a wrong message.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# The compressors that show a collective's own messages; all others travel without compression.
+# Compressors for the collectives that need one; all others run without compression.
 compressor_of() {
   case $1 in
     allgather | scatter-reduce | ring | recursive-doubling) echo qsgd ;;
@@ -15,7 +15,7 @@ compressor_of() {
   esac
 }
 
-# The program's sentences name its operations after the collective, but for MPI's own.
+# Operations in error messages have the name of the collective, except MPI's own.
 operation_of() {
   case $1 in
     mpi-allreduce) echo 'dense allreduce' ;;
@@ -23,7 +23,7 @@ operation_of() {
   esac
 }
 
-# MPI's own allreduce neither says which rank it waits for nor can tell one step from another.
+# MPI's own allreduce does not know which rank it waits for, and cannot distinguish steps.
 awaited_by() {
   case $1 in
     mpi-allreduce) echo '' ;;
@@ -43,7 +43,7 @@ for collective in $collectives; do
   done
   wait
 
-  # mpirun sees the death itself and ends the others.
+  # mpirun notices the death and ends the others.
   collect_fault kill "$collective"
   [[ $CODE -eq 137 || $CODE -eq 7 ]] || wrong "$WHAT: expected exit code 137 or 7, found $CODE"
   expect_text "step 2: .*$operation.*$awaited" "$WHAT"
@@ -52,8 +52,8 @@ for collective in $collectives; do
   expect_code 7 "$WHAT"
   expect_text "step 2: .*$operation.*$awaited" "$WHAT"
 
-  # A wrong step in a frame is refused; bare values are waited for, because their step is part of
-  # where they are expected.
+  # A wrong step in a frame is refused. For bare values the ranks wait until the deadline, because
+  # the step is a part of the channel.
   [[ -n $awaited ]] || continue
   collect_fault slip "$collective"
   [[ $CODE -eq 5 || $CODE -eq 7 ]] || wrong "$WHAT: expected exit code 5 or 7, found $CODE"

@@ -13,8 +13,8 @@ for ranks in 2 3; do
 done
 [[ $FAILURES -eq 0 ]] || finish
 
-# The first loss is before any exchange; later ones see it. Float rounding grows in three steps, but
-# a wrong mean (a sum, a rank left out) would change the losses in their first digits.
+# The first loss is before any exchange; later ones depend on it. Float rounding grows in three
+# steps, but a wrong mean (a sum, a rank left out) would change the losses in their first digits.
 python3 - "$WORK" <<'PY' || wrong "the collectives do not agree"
 import json, sys
 def losses(name):

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a run of gossip leaves behind: every node and the mean model evaluated, bytes by edge, as published
-# tables count them too, rounds after the last step, and the mean model in model.pt.
+# Results of a gossip run: evaluation of every node and the mean model, bytes by edge and as
+# published tables count them, rounds after the last step, and the mean model in model.pt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 gossip=(--set synchronization.algorithm=d-psgd)
 ring=(--set synchronization.topology.directed=true)
 
-# records_hold PYTHON WHAT: assertions over the last run's epochs e, notes and summary s.
+# records_hold PYTHON WHAT: assertions about the last run's epochs e, notes and summary s.
 records_hold() {
   python3 - "$RUN" "$1" <<'PY' || wrong "$2"
 import json, sys
@@ -19,7 +19,7 @@ PY
 }
 
 # 128 samples for 4 ranks in batches of 16: 2 steps an epoch. Every step and round sends 4 bytes a
-# parameter to one neighbour, beside frames of a few dozen bytes.
+# parameter to one neighbour, and frames of a few dozen bytes.
 short=(--set data.limit_train=128 --set train.steps=0 --set train.epochs=2)
 train 4 ring "${gossip[@]}" "${ring[@]}" "${short[@]}" --set synchronization.final_rounds=3
 expect_code 0 "a run of gossip"
@@ -60,7 +60,7 @@ expect_code 0 "a run without final rounds"
 expect_number "$(summary consensus_distance)" ">" "$with_rounds" "consensus distance without final rounds"
 expect_different "$rounds_hash" "$(summary parameter_hash)" "hash with and without final rounds"
 
-# The hash of what model.pt holds, by a run that reads it and learns nothing.
+# The hash of model.pt, by a run that reads it with learning rate 0.
 hash_of_file() {
   train 1 "read_$(basename "$1")" --set "model.weights=$1/model.pt" --set synchronization.algorithm=none \
     --set train.steps=1 --set data.limit_train=16 --set optimizer.learning_rate=0
@@ -68,7 +68,7 @@ hash_of_file() {
   HASH=$(summary parameter_hash)
 }
 
-# Of gossip: the mean, not rank 0's own model, whose hash the summary has.
+# With gossip it is the mean, not rank 0's own model, whose hash is in the summary.
 hash_of_file "$WORK/no_rounds"
 expect_different "$(value "$WORK/no_rounds/summary.json" parameter_hash)" "$HASH" "rank 0's model and model.pt of gossip"
 train 2 alone --set synchronization.algorithm=none --set train.steps=2
@@ -79,7 +79,7 @@ assert s["consensus_distance"] > 0, s' "records of ranks that train alone"
 hash_of_file "$WORK/alone"
 expect_equal "$(value "$WORK/alone/summary.json" parameter_hash)" "$HASH" "rank 0's model and model.pt of ranks alone"
 
-# Compressed: topk is counted as tables do, other compressors are in none.
+# Compressed: topk is counted as in the tables, which have no other compressors.
 train 2 sparse --set synchronization.algorithm=choco-sgd --set compressor.name=topk --set compressor.density=0.1 \
   --set train.steps=2
 expect_code 0 "CHOCO with topk"
@@ -90,7 +90,7 @@ assert sum(x["bytes"] for x in s["sent_bytes_by_edge"]) == s["sent_bytes"], s' "
 train 2 levels --set synchronization.algorithm=choco-sgd --set compressor.name=qsgd --set train.steps=1
 records_hold 'assert s["paper_sent_bytes_per_node"] is None and s["sent_bytes_by_edge"], s' "qsgd is in no table"
 
-# With allreduce nothing of that is known, and nothing changes.
+# With allreduce there are no such figures.
 train 2 equal --set train.steps=1
 records_hold '
 new = ["node_test_accuracy", "node_test_accuracy_mean", "node_test_accuracy_min", "consensus_distance",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What is not finite is found at once, with its step, rank and tensor; with train.on_divergence
-# rollback all ranks go back to the newest checkpoint and end well.
+# Values that are not finite are found at once, with step, rank and tensor; with train.on_divergence
+# rollback all ranks return to the newest checkpoint and finish.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # poisoned FAULT [ARGUMENTS]: a run on 2 ranks in which a parameter becomes NaN.
@@ -42,13 +42,13 @@ assert len(losses) == 3 and all(loss == loss for loss in losses), losses
 PY
 done
 
-# Without a checkpoint of its own a run goes back to its beginning, and not for ever.
+# Without a checkpoint a run returns to its beginning, a limited number of times.
 train 2 hopeless --set train.steps=40 --set optimizer.learning_rate=1e30 "${rollback[@]}"
 expect_failure 4 'the run went back 5 times before' "a rate that no rollback helps"
 train 2 refused "${rollback[@]}" --set synchronization.algorithm=ad-psgd
 expect_failure 2 'train.on_divergence "stop"' "a rollback of ranks without a common step"
 
-# Paranoid ranks compare their replicas after each step, and find nothing.
+# With train.paranoid ranks compare their replicas after each step, and find no difference.
 train 3 paranoid --set train.paranoid=true --set train.steps=8
 expect_code 0 "train.paranoid"
 python3 - "$RUN/metrics.jsonl" <<'PY' || wrong "records of replicas"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# doctor: what it prints alone and under mpirun, as text and as JSON, and what it refuses.
+# doctor: its output alone and under mpirun, as text and as JSON, and refusals.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program doctor
@@ -38,7 +38,7 @@ ids = {warning["id"] for warning in found["warnings"]}
 assert ids & {"too-many-threads", "oversubscribed"}, ids
 PY
 
-# Debian keeps Netlib's BLAS beside an optimised one, under the same name.
+# Debian has Netlib's BLAS and an optimised one under the same name.
 reference=$(find /usr/lib/*/blas -name libblas.so.3 2>/dev/null | head -n 1)
 if [[ -n $reference ]]; then
   LD_LIBRARY_PATH=$(dirname "$reference") program doctor

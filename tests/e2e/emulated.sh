@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Emulated boards: no data set, no network, real layouts and messages, and every record says so.
+# Emulated boards: no data set, no network, real layouts and messages, and every record is marked.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 emulated=(--set train.steps=10 --set data.name=cifar10 --set "data.path=$WORK/nowhere")
@@ -50,14 +50,14 @@ expect_equal "$first" "$(summary parameter_hash)" "overlap off"
 board other-seed --set train.emulate_compute=0 --set seed=2 --set compressor.name=elastiquant
 expect_different "$first" "$(summary parameter_hash)" "another seed"
 
-# A board that waits for a slower one waits for the network, whichever thread moves the bytes.
+# Waiting for a slower board counts as waiting for the network, with and without overlap.
 for collective in dense mpi-allreduce; do
   board "waits-$collective" --set 'train.emulate_compute=[0, 0.05, 0.05]' --set compressor.name=none \
     --set synchronization.overlap=false --set "synchronization.collective=$collective"
   expect_number "$(summary epoch_seconds.transfer)" ">=" 0.4 "$collective: ten waits of 0.05 s"
 done
 
-# A real run says nothing of the kind.
+# Records of a real run are not marked.
 train 1 real --set train.steps=1
 expect_code 0 "a real run"
 ! grep -q emulated "$RUN/summary.json" || wrong "a real run calls itself emulated"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One rank fails, stalls or diverges; all stop within 10 seconds with one sentence that says which.
+# One rank fails, stalls or diverges; all stop within 10 seconds with one sentence that names it.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # fault SPECIFICATION [ARGUMENTS]: a run on 3 ranks with a fault injected.
@@ -30,7 +30,7 @@ fault stall:rank=1,step=3 --set synchronization.timeout_seconds=2 --set compress
 expect_code 7 "rank 1 stalls while gradients are sent in the background"
 expect_text 'dense|allgather|scatter' "the sentence about a background stall"
 
-# A real divergence: the first update throws the parameters out of float's range.
+# A real divergence: after the first update the parameters overflow.
 train 2 diverged --set optimizer.learning_rate=1e30 --set train.steps=20
 expect_code 4 "a learning rate of 1e30"
 expect_text 'step [0-9]+' "the sentence about divergence"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# In the middle of a step of gossip, while buckets are under way, one rank of three dies, stalls or
-# falls out of step. Its neighbours end within the time limit, and say in which operation of which
-# step they waited for which rank, or whose message was wrong.
+# Within a gossip step, while buckets are exchanged, one rank of three dies, stalls or gets out of
+# step. Its neighbours end within the time limit, and name the operation, the step and the rank that
+# they waited for, or the sender of a wrong message.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# What the program's sentences call the mixing of an algorithm.
+# The name of an algorithm's mixing in error messages.
 operation_of() {
   case $1 in
     choco-sgd) echo 'choco' ;;
@@ -18,7 +18,7 @@ operation_of() {
 check() {
   local operation
   operation=$(operation_of "$1")
-  # mpirun sees the death itself and ends the others.
+  # mpirun notices the death and ends the others.
   collect_fault kill "$1"
   [[ $CODE -eq 137 || $CODE -eq 7 ]] || wrong "$WHAT: expected exit code 137 or 7, found $CODE"
   expect_text "step 2: .*$operation.*waiting for rank [0-2]" "$WHAT"
@@ -44,7 +44,7 @@ for pair in "d-psgd choco-sgd" "deep-squeeze sgp"; do
   for algorithm in $pair; do check "$algorithm"; done
 done
 
-# Push-sum's weights take one step where AdaGossip's values take each their own.
+# Push-sum's weights have one consensus step, AdaGossip's values one each.
 train 3 adaptive --set synchronization.algorithm=quant-sgp --set synchronization.adaptive_step=true \
   --set synchronization.topology.kind=star --set synchronization.topology.weights=uniform
 expect_failure 2 'synchronization.adaptive_step: expected weights whose rows and columns' \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Decentralised runs that cannot work: exit 2, the condition that is not met, and a choice that works.
+# Decentralised runs that cannot work: exit 2, the violated condition, and a valid choice.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 S=synchronization
@@ -26,7 +26,7 @@ refuse() {
   [[ ! -e $RUN/summary.json ]] || wrong "$what: a refused run wrote a summary"
   rm -rf "$RUN"
 }
-# accept RANKS WHAT ARGUMENTS: its neighbour that works.
+# accept RANKS WHAT ARGUMENTS: a similar run that works.
 accept() {
   local ranks=$1 what=$2
   shift 2
@@ -34,7 +34,7 @@ accept() {
   expect_code 0 "$what"
 }
 
-# Keys that would do nothing.
+# Keys without effect.
 refuse_config "$S\.consensus_step .*allreduce" "a consensus step without gossip" \
   --set=$S.consensus_step=0.5
 refuse_config "$S\.order .*combine-then-adapt.*local-sgd" "an order without gossip" \
@@ -113,7 +113,7 @@ refuse 4 'd2.*above -1/3.*-0\.3333.*odd number' "d2 where an eigenvalue is -1/3"
 refuse 4 'd2.*above -1/3.*-0\.6.*star' "d2 on a torus" "$(gossip d2)" "${PLAIN[@]}" "$(kind torus)"
 accept 3 "d2 on an odd ring" "$(gossip d2)" "${PLAIN[@]}"
 
-# A consensus step far above what contracts: a warning with the value, and the run goes on.
+# A consensus step that is far too large: a warning with the value, and the run continues.
 accept 2 "a large consensus step" "$(gossip choco-sgd)" --set=compressor.name=topk \
   --set=$S.consensus_step=1
 note=$(grep '"type":"note"' "$RUN/metrics.jsonl" || true)

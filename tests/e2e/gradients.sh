@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Dumped gradients are exactly what the rank itself computed, whatever is done with them afterwards.
+# Dumped gradients are exactly the rank's own, with any algorithm, compressor and overlap.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || skip "python3-torch is not installed"
 plain=(--set optimizer.momentum=0 --set optimizer.weight_decay=0)
@@ -32,8 +32,8 @@ for tensor in layout["tensors"]:
 assert end == len(gradient)
 PY
 
-# Rank 0's own gradient of the first step, whether or not it is averaged, compressed or sent while
-# backward still runs; and dumping changes nothing. Gossip keeps its shards, so all runs do.
+# Rank 0's own gradient of the first step does not depend on averaging, compression or overlap, and
+# dumping does not change a run. Gossip keeps its shards, so all runs do.
 shards=(--set data.partition.reshuffle=false)
 train 2 dense "${shards[@]}" --set train.steps=4 --set output.dump_gradients=1
 hash=$(summary parameter_hash)

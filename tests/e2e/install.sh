@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The installed tree works from anywhere: program, configs and licence, with real data.
+# The installed tree works in any folder: program, configs and licence, with real data.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 : "${EQT_BUILD_DIR:?must name the build tree}"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Training with compressed gradients learns: ten classes of drawn images, far above chance (0.1).
+# Training with compressed gradients learns: ten classes of synthetic images, far above chance
+# (0.1).
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 train 2 learns --set data.limit_train=1536 --set data.limit_test=512 --set train.steps=0 \

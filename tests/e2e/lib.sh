@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Words of the end-to-end tests. Source it with the executable in EQT_PROGRAM (CTest sets it).
-# Each test is one script; it prints what it checks, and every check names what it found.
+# Functions of the end-to-end tests. Source it with the executable in EQT_PROGRAM (CTest sets it).
+# Each test is one script; it prints what it checks, and every failed check prints what it found.
 # shellcheck shell=bash
 # shellcheck disable=SC2034  # the results of train and run are read by the tests
 
@@ -13,7 +13,7 @@ trap 'rm -rf "$WORK"' EXIT
 cd "$WORK"
 FAILURES=0
 
-# A few steps of the smallest network on drawn images: seconds a run, no files needed.
+# A few steps of the smallest network on synthetic images: a few seconds per run, no files needed.
 cat >"$WORK/tiny.json" <<'JSON'
 {
   "name": "tiny",
@@ -48,8 +48,8 @@ finish() {
 }
 
 # run COMMAND...: sets CODE, SECONDS_TAKEN and writes the files OUT and ERR; never ends the test.
-# Open MPI's own files are below $WORK: in a folder that jobs share, one that ends removes what
-# another has just made.
+# Open MPI's own files are in $WORK, because in a shared folder a job that ends removes files of
+# others.
 run() {
   local start
   OUT=$WORK/stdout ERR=$WORK/stderr CODE=0
@@ -79,8 +79,8 @@ expect_text() {
   grep -qiE -- "$1" "$ERR" || wrong "$2: expected stderr to match \"$1\""
 }
 
-# expect_one_sentence WHAT: an error is reported once, without a stack trace. What ranks say because
-# mpirun ended them is not the error.
+# expect_one_sentence WHAT: an error is reported once, without a stack trace. Messages of ranks that
+# mpirun ended do not count.
 expect_one_sentence() {
   local lines
   lines=$(grep -v 'was ended by SIGTERM' "$ERR" | grep -cv '^[[:space:]]*$' || true)
@@ -124,7 +124,7 @@ expect_number() {
     wrong "$4: expected a number $2 $3, found $1"
 }
 
-# refuse_config REGEX WHAT [ARGUMENTS]: wrong whatever the number of ranks, so `check` says it.
+# refuse_config REGEX WHAT [ARGUMENTS]: wrong for any number of ranks, so `check` is used.
 refuse_config() {
   local text=$1 what=$2
   shift 2
@@ -132,8 +132,8 @@ refuse_config() {
   expect_failure 2 "$text" "$what"
 }
 
-# start_fault ACT NAME KEY=VALUE...: of three ranks that train with these settings, rank 1 fails in the
-# second bucket of step 2. In the background, in a folder of its own: most of the time is waiting.
+# start_fault ACT NAME KEY=VALUE...: of three ranks that train with these settings, rank 1 fails in
+# the second bucket of step 2. Runs in the background, in its own folder, because it mostly waits.
 start_fault() {
   local act=$1 name=$2 setting settings=()
   shift 2
@@ -151,14 +151,14 @@ start_fault() {
   ) &
 }
 
-# collect_fault ACT NAME: what holds for every such failure; leaves what run leaves, and WHAT.
+# collect_fault ACT NAME: checks every such failure; sets the same variables as run, and WHAT.
 collect_fault() {
   local folder=$WORK/$1-$2 left
   WHAT="$2, rank 1: $1"
   OUT=$folder/stdout ERR=$folder/stderr
   read -r CODE SECONDS_TAKEN <"$folder/outcome"
   [[ $CODE -ne 0 ]] || wrong "$WHAT: expected a failure, found exit code 0"
-  # Mostly starting; what counts is that the sentences come at all, which a hang would not do.
+  # Most of the time is starting. The test is that the messages are printed at all.
   expect_within 60 "$WHAT"
   [[ ! -e $folder/fault/summary.json ]] || wrong "$WHAT: a failed run wrote a summary"
   ! grep -qE 'terminate called|Signal:|Backtrace|#0 ' "$ERR" || wrong "$WHAT: stderr shows a stack trace"

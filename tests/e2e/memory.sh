@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The memory that a run announces: never exceeded by more than a tenth, nor out of all proportion, and
-# refused before the start where the host has less. Files that promise more than they hold take none.
+# The estimated memory of a run: never exceeded by more than a tenth, not far too large, and refused
+# before the start if the host has less. Files that claim more than they have cause no allocation.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# estimate [ARGUMENTS]: leaves what `check` prints in ANNOUNCED [MiB].
+# estimate [ARGUMENTS]: sets ANNOUNCED to the figure of `check` [MiB].
 estimate() {
   program check --config "$WORK/tiny.json" "$@"
   expect_code 0 "check $*"
   ANNOUNCED=$(sed -n 's/^memory: about \([0-9]*\) MiB for each of 2 ranks: .*/\1/p' "$ERR")
 }
 
-# measure WHAT [ARGUMENTS]: two ranks for two steps beside their estimate.
+# measure WHAT [ARGUMENTS]: two ranks for two steps, compared with their estimate.
 measure() {
   local what=$1 announced peak recorded
   shift
@@ -40,7 +40,7 @@ train 2 refused --set model.name=resnet50 --set train.batch_size=65536
 expect_failure 2 'free memory for 2 ranks, [0-9]+ MiB each.*found [0-9]+ MiB' "more memory than there is"
 [[ ! -e $RUN/summary.json ]] || wrong "a refused run wrote a summary"
 
-# A gibibyte of zeros in a megabyte of gzip, where 47 MB of images belong.
+# A gibibyte of zeros in a megabyte of gzip, instead of 47 MB of images.
 python3 - "$WORK/bomb" <<'PY'
 import gzip, os, sys
 os.mkdir(sys.argv[1])

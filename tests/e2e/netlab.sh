@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The laboratory: hosts are separate, links carry and count what was sent at no more than their
-# rate, exit codes are passed on, and nothing is left, however it ends.
+# netlab.sh: hosts are separate, links are limited to their rate and count their bytes, exit codes
+# are returned, and nothing is left after any end.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 netlab=$EQT_ROOT/scripts/netlab.sh
 "$netlab" --check >"$WORK/check" 2>&1 || skip "$(cat "$WORK/check")"
@@ -32,8 +32,8 @@ def connected():
     raise SystemExit("rank 0 does not listen")
 PY
 
-# Rank 1 sends 2 MB to rank 0 through links of 80 and 16 Mb/s: 1 s at the slower one. Hosts share
-# a clock, so that the first bytes can say when they left.
+# Rank 1 sends 2 MB to rank 0 through links of 80 and 16 Mb/s: 1 s at the slower one. Hosts share a
+# clock, so that the first bytes can contain the time of sending.
 cat >"$WORK/transfer.py" <<'PY'
 import os, socket, struct, sys, time
 from pair import connected
@@ -54,7 +54,7 @@ run "$netlab" --ranks 3 --rate 80mbit --rate-of 1=16mbit --no-mpi \
 expect_code 0 "a transfer between two hosts"
 read -r got seconds <"$OUT"
 expect_equal 2000000 "$got" "bytes that arrived"
-# On the wire 66 bytes come to every 1448, and a burst of 4 KiB passes at once: 1.04 s.
+# On the wire 66 bytes are added to every 1448, and a burst of 4 KiB passes at once: 1.04 s.
 expect_number "$seconds" '>=' 1.04 "seconds that 2 MB take at 16 Mb/s"
 expect_equal "0 3 0 board0,1 3 0 board1,2 3 0 board2" "$(sort "$ERR" | paste -sd,)" \
   "ranks and hosts"
@@ -70,15 +70,15 @@ expect_number "$(counter 0 received_wire_bytes)" '<=' 2200000 "received by board
 expect_equal "$(counter 1 sent_bytes)" "$(counter 0 received_bytes)" "board1 to board0"
 expect_equal 0 "$(counter 2 sent_bytes)" "bytes sent by a host with nothing to say"
 
-# Physics: one message after a rest arrives no sooner than its bytes, less the burst, take at the
-# link's rate. A larger burst would pass a message of its size at once.
+# A message on an idle link takes at least the time of its bytes, less the burst, at the link's
+# rate. A larger burst would pass a message of its size at once.
 cat >"$WORK/messages.py" <<'PY'
 import os, socket, struct, time
 from pair import connected
 rank, sizes, found = int(os.environ["RANK"]), [1 << power for power in range(10, 21)], []
 peer = connected()
 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-for repeat in range(2):  # a young connection is slow
+for repeat in range(2):  # a new connection is slow
     for size in sizes:
         if rank == 1:
             peer.sendall(struct.pack("d", time.monotonic()) + bytes(size - 8))
@@ -104,8 +104,8 @@ expect_equal "none is too fast" "$(<"$OUT")" "messages at 100 Mb/s against the t
 RATE=1e9 BURST=32768 run "$netlab" --rate 1gbit --no-mpi -- python3 "$WORK/messages.py"
 expect_equal "none is too fast" "$(<"$OUT")" "messages at 1 Gb/s against the time of their bytes on the wire"
 
-# Under mpirun: 3 ranks on two hosts. The exit code has a run of its own: a rank that fails ends the
-# others, and what these had yet to print is lost.
+# Under mpirun: 3 ranks on two hosts. The exit code is tested in a separate run: a rank that fails
+# ends the others, and their output is lost.
 # shellcheck disable=SC2016  # the ranks expand it
 run "$netlab" --ranks 3 --ranks-per-host 2 --rate unlimited --mca orte_tag_output 0 -- \
   sh -c 'echo "$OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_SIZE $(hostname)"'
@@ -123,7 +123,7 @@ run "$netlab" --timeout 1 --no-mpi -- sleep 62
 expect_code 124 "--timeout"
 expect_text 'timeout' "--timeout"
 
-# However it ends: by Ctrl-C, by a deadline's TERM, or killed without a word.
+# All kinds of ends: Ctrl-C, SIGTERM of a deadline, SIGKILL.
 for case in INT:130 TERM:143 KILL:137; do
   mark=63.$$.${case#*:}
   env --default-signal=INT "$netlab" --ranks 2 -- sh -c ": $mark; sleep 63; :" \

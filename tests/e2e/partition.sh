@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Skewed data: the run record says what each rank trained on, it adds up, and it can be drawn.
+# Skewed data: the run record has the classes of each rank, they add up, and they can be plotted.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 plot=$EQT_ROOT/scripts/plot_partition.sh
 skew=(--set data.partition.kind=skew --set data.partition.skew=0.8)
 
-# The labels of 256 drawn images take turns: six classes of 26 and four of 25. Of each, 20 are kept in
-# order: 200, of which two ranks want int(102.4) each, beside int(25.6) at random. The sorted list runs
-# out: 102 + 25 samples and 98 + 25, and 6 are left over. The smaller shard has 7 batches of 16.
+# The labels of 256 synthetic images alternate: six classes of 26 and four of 25. 20 of each are in
+# the sorted list: 200, of which two ranks take int(102.4) each, and int(25.6) at random. The sorted
+# list is too short: 102 + 25 samples and 98 + 25, and 6 are not used. The smaller shard has 7
+# batches of 16.
 train 2 skewed "${skew[@]}" --set train.steps=0 --set output.progress=lines
 expect_code 0 "a run with skew 0.8"
 [[ $CODE -eq 0 ]] || finish
@@ -27,7 +28,7 @@ PY
 expect_equal 7 "$(summary steps)" "steps of the smaller shard"
 grep -q 'partition skew 0.8: 6 samples left over' "$ERR" || wrong "the console does not name the partition"
 grep -q 'rank 1 .* 123 samples  class' "$ERR" || wrong "the console does not show rank 1"
-# A terminal has no time stamp, a log is wider by one.
+# A terminal has no time stamp; the lines of a log are longer by one.
 awk '{ sub(/^[0-9-]+ [0-9:]+  /, "") } /^(partition|rank) / { seen = 1; if (length > 80) exit 1 } END { if (!seen) exit 1 }' "$ERR" ||
   wrong "a line is wider than 80 columns"
 hash=$(summary parameter_hash)
@@ -54,13 +55,13 @@ assert [sum(counts) for counts in zip(*run["class_histogram"])] == [26] * 6 + [2
 PY
 ! grep -q 'rank 0' "$ERR" || wrong "IID: the console speaks of the partition"
 
-# Fixed shards are other batches from the first step on, and no less whole.
+# Fixed shards have other batches from the first step on, and also cover the set.
 hash=$(summary parameter_hash)
 train 2 fixed --set data.partition.reshuffle=false
 expect_code 0 "fixed shards"
 [[ $(summary parameter_hash) != "$hash" ]] || wrong "data.partition.reshuffle changes nothing"
 
-# Wrong from the start.
+# Invalid configs.
 program check --config "$WORK/tiny.json" "${skew[@]}" --set data.partition.reshuffle=true
 expect_failure 2 'data\.partition\.reshuffle.*skew' "skewed shards that are dealt anew"
 program check --config "$WORK/tiny.json" --set data.partition.skew=0.8
@@ -72,7 +73,7 @@ expect_failure 2 'train\.batch_size.*123.*skew.*124' "a batch larger than the sm
 train 4 refused --set data.partition.kind=dirichlet --set data.limit_train=3 --set train.batch_size=1
 expect_failure 2 'data\.limit_train' "more ranks than samples"
 
-# The plot. A stand-in for gnuplot shows what it is asked to draw.
+# The plot. A replacement for gnuplot prints its input.
 mkdir "$WORK/without" "$WORK/stand-in"
 for name in bash python3 dirname basename env awk mktemp rm cat tail; do
   ln -s "$(command -v $name)" "$WORK/without/$name"

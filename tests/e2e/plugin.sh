@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A compressor in a shared object of the user's own: listed, checked, trained with, recorded; refused
-# where ranks differ or where it breaks its contract.
+# A user's compressor in a shared object: listed, checked, used in training, recorded; refused if
+# ranks differ or if it violates the interface.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 plugins=$EQT_BUILD_DIR/tests/plugins

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a person sees during a run: a bar on a terminal, in its width; plain lines with the time in a
-# file; nothing with --quiet.
+# The output during a run: a bar on a terminal, in its width; plain lines with the time in a file;
+# nothing with --quiet.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 short=(--config "$WORK/tiny.json")
 
 # A command in a pseudo-terminal whose width changes each time some bars were drawn. Prints, as JSON,
-# what was shown in each width, and what a terminal that breaks lines anew for a new width shows in the end.
+# the output for each width, and the final screen of a terminal that breaks lines again for a new
+# width.
 cat >"$WORK/terminal.py" <<'PY'
 import fcntl, json, os, pty, re, select, struct, sys, termios
 widths = [int(width) for width in sys.argv[1].split(",")]
@@ -53,7 +54,7 @@ print(json.dumps({"shown": [[width, text.decode()] for width, text in zip(widths
 sys.exit(code)
 PY
 
-# bars WIDTHS LABEL COMMAND...: checks what every terminal must show.
+# bars WIDTHS LABEL COMMAND...: checks the output on a terminal.
 bars() {
   local widths=$1 label=$2
   shift 2
@@ -80,7 +81,7 @@ screen = "\n".join(told["screen"])
 table = screen[screen.index("run                tiny"):].splitlines()
 assert all(len(line) <= min(80, told["shown"][0][0]) for line in table), table  # the width at the start
 assert "parameter hash" in screen
-for line in told["screen"]:  # what is said stands in words, later lines indented
+for line in told["screen"]:  # messages break between words, later lines are indented
     assert not line or re.match(r"\d\d:\d\d:\d\d  |          |[a-z]|$", line), line
 PY
 }
@@ -89,14 +90,14 @@ bars 70,45,130,50,200 "one rank" "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar" 
 # mpirun gives ranks pipes: the terminal is found through the script or through mpirun itself.
 bars 100,60 "run_local.sh" "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- "${short[@]}" --out "$WORK/bar2" "${many[@]}"
 bars 50,90 "mpirun" "$(command -v mpirun)" --oversubscribe -np 2 "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar3" "${many[@]}"
-# What mpirun's own standard error does not show is for no terminal.
+# If mpirun's standard error is no terminal, there is no bar.
 run python3 "$WORK/terminal.py" 80 /bin/bash -c '"$@" 2>log' bash "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- \
   "${short[@]}" --out "$WORK/bar4" --set output.progress=auto
 expect_code 0 "a run with standard error in a file"
 ! grep -q '\[[#-]' "$OUT" || wrong "a bar is drawn though standard error is a file"
 grep -q "epoch 1/[0-9]* done" log || wrong "the file has no lines of progress"
-# In a file or a pipe: lines with day and time, no control character, even if a bar was wished for and
-# a name has one.
+# In a file or a pipe: lines with date and time, no control character, even if a bar was requested
+# and a name contains one.
 for style in auto bar; do
   run "$EQT_PROGRAM" "${short[@]}" --out "$WORK/log-$style" --set "output.progress=$style"
   expect_code 0 "a run into files, progress $style"
@@ -107,7 +108,7 @@ for style in auto bar; do
   grep -q "parameter hash" "$OUT" || wrong "$style: expected the table on standard output"
 done
 
-# A user who forgets mpirun is told what to type; one who starts a single rank on purpose is not.
+# Without mpirun a note says how to start ranks; with mpirun -np 1 it does not.
 grep -q 'one rank, so nothing is sent; .*mpirun -np 2' "$WORK/log-auto/metrics.jsonl" || wrong "one rank without mpirun is not told"
 expect_text 'one rank, so nothing is sent; .*run_local.sh --ranks 2' "a run without mpirun"
 run "$EQT_PROGRAM" "${short[@]}" --out "$WORK/alone" --set synchronization.algorithm=none

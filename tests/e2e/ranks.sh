@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 for ranks in 1 2 3 4; do
-  # 3 ranks: 64 values do not fall into equal chunks anywhere.
+  # 3 ranks: 64 values cannot be divided into equal chunks.
   train "$ranks" "ranks$ranks" --set compressor.name=qsgd --set train.steps=3 \
     --set synchronization.collective=scatter-reduce
   expect_code 0 "$ranks ranks"

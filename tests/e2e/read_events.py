@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a run folder's event files back and compares them with its records.
 
-    read_events.py FOLDER            with a reader of its own
+    read_events.py FOLDER            with its own reader
     read_events.py --real FOLDER     with TensorBoard's (exit code 77: there is none)
 
-Both see what a user sees: where a run went on, steps after its checkpoint count once. Prints how many
+Both show what a user sees: in a resumed run, steps after its checkpoint count once. Prints how many
 scalars, histograms, images and texts there are; an exception names what differs.
 """
 import collections
@@ -70,7 +70,7 @@ def fields(message):
 
 
 class Found:
-    """What a run has to show: {tag: [(step, value)]} by kind."""
+    """The expected contents: {tag: [(step, value)]} by kind."""
 
     def __init__(self):
         self.scalars, self.histograms, self.images, self.texts = (collections.defaultdict(list) for _ in range(4))

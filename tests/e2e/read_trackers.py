@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that scripts/export_runs.sh handed over what a run folder has.
+"""Checks that scripts/export_runs.sh exported everything in a run folder.
 
     read_trackers.py write-stand-in FOLDER        modules mlflow and wandb that write what they are handed
     read_trackers.py stand-in FOLDER HANDED...    what those wrote, a file each

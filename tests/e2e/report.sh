@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Reports: means over seeds that another program computes as well, a page that is whole and needs nothing
-# from elsewhere, and a sentence for every folder that cannot be reported.
+# Reports: means over seeds, compared with another program's, a complete page that needs no other
+# file, and an error for every folder that cannot be reported.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 boards=(--set train.emulate_compute=0.001 --set train.steps=3 --quiet)
@@ -10,7 +10,7 @@ expect_code 0 "an emulated run"
 [[ $CODE -eq 0 ]] || finish
 train 2 sweep/none-2 "${boards[@]}" --set seed=2 --set compressor.name=none
 sweep=$WORK/sweep
-# What a folder says of itself is not to be trusted: this one's compressor has a hostile name.
+# Text from folders is not trusted: this compressor's name contains markup.
 cp -r "$sweep/none-1" "$sweep/hostile"
 python3 - "$sweep/hostile/config.json" <<'PY'
 import json, sys
@@ -102,7 +102,7 @@ expect_code 0 "report --json"
 python3 -m json.tool <"$OUT" >/dev/null || wrong "report --json: not JSON"
 [[ -s $WORK/elsewhere/report.html ]] || wrong "report --out writes somewhere else"
 
-# A table in LaTeX: compiled where there is a TeX, otherwise looked at.
+# A table in LaTeX: compiled if TeX is installed, otherwise only checked.
 program report "$sweep" --format latex --out "$WORK/latex"
 expect_code 0 "report --format latex"
 grep -q '^\\begin{tabular}{l' "$OUT" || wrong "report --format latex prints no tabular"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The same config and seed give the same parameters, with and without overlap, and from the config
-# that a run leaves behind.
+# The same config and seed give the same parameters, with and without overlap, and from the
+# config.json of a run.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # hash_of FOLDER ARGUMENTS: the parameter hash of a run on 2 ranks.
@@ -35,7 +35,7 @@ run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- \
 expect_code 0 "a run from config.json"
 [[ $CODE -ne 0 ]] || expect_equal "$first" "$(summary parameter_hash)" "a run from config.json"
 
-# quickstart.sh names a folder of its own and hands on what the user adds.
+# quickstart.sh has its own folder and passes arguments on.
 train 1 first-out --set train.steps=1 --out "$WORK/last-out"
 expect_code 0 "--out given twice"
 [[ -e $WORK/last-out/summary.json && ! -e $WORK/first-out ]] || wrong "the last --out does not win"

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Files that cannot be written, or a folder that cannot be made, end a run with code 74 and a
-# reason: full disks, limits, read-only folders, an output that nobody reads. No result is lost
-# silently.
+# reason: full disks, limits, read-only folders, a closed pipe. No result is lost silently.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export EQT_ROOT WORK
 
-# What a verb prints.
+# Output of a verb.
 run bash -c 'exec "$EQT_PROGRAM" schema >/dev/full'
 expect_failure 74 'standard output' "a schema on a full disk"
 run bash -c 'exec "$EQT_PROGRAM" list >&-'
@@ -19,7 +18,7 @@ run bash -c '"$EQT_PROGRAM" schema | true; exit "${PIPESTATUS[0]}"'
 run bash -c 'ulimit -f 4 && exec "$EQT_PROGRAM" schema >"$WORK/limited"'
 expect_failure 74 'standard output' "a schema beyond the limit of a file"
 
-# Memory that is not there.
+# Too little memory.
 run bash -c 'ulimit -v 1000000 && exec "$EQT_PROGRAM" bench codecs --compressor none --values 268435456'
 expect_failure 2 'out of memory.*--values' "more values than memory"
 

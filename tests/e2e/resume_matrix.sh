@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What --resume goes on from is all that there was: for every algorithm, compressor and collective
-# with a memory, a run that is cut off in the middle of an epoch and resumed ends with the
-# parameters, bytes and losses of one that was not.
+# Checkpoints are complete: for every algorithm, compressor and collective with a memory, a run that
+# is interrupted within an epoch and resumed ends with the parameters, bytes and losses of an
+# uninterrupted run.
 #
 #   resume_matrix.sh compressors|algorithms [quarter]
 #
-# With "quarter" every fourth cell runs; which fourth follows from the commit, so that four commits in
-# a row are likely to see most of the matrix. It says which cells ran and which did not.
+# With "quarter" every fourth cell runs, chosen by the commit, so that four commits probably cover
+# most of the matrix. It prints which cells ran and which did not.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CUT=5 END=10
 
@@ -17,7 +17,7 @@ if [[ ${2:-} == quarter ]]; then
   QUARTER=$((16#${COMMIT:0:8} % 4))
 fi
 
-# next_cell NAME: whether the cell that comes next in the matrix is to run.
+# next_cell NAME: true if the next cell of the matrix is to run.
 next_cell() {
   CELL=$((CELL + 1))
   if [[ -n $QUARTER && $((CELL % 4)) -ne $QUARTER ]]; then
@@ -27,8 +27,8 @@ next_cell() {
   RAN+=("$1")
 }
 
-# without_seconds FOLDER: its records and summary, less times, memory, notes and what a start of the
-# program sends beside synchronization, one key a line.
+# without_seconds FOLDER: its records and summary without times, memory, notes and the bytes of a
+# start, one key per line.
 without_seconds() {
   python3 - "$1" <<'PY'
 import json, pathlib, sys
@@ -45,12 +45,12 @@ show(json.loads((folder / "summary.json").read_text()))
 PY
 }
 
-# cut_off FOLDER: what a job leaves that dies just after step CUT, the records of later steps included.
+# cut_off FOLDER: the folder of a job that died just after step CUT, with records of later steps.
 cut_off() {
   rm -rf "$1"/checkpoints/step-*"$END" "$1/summary.json" "$1/model.pt"
 }
 
-# both NAME RANKS ARGUMENTS: the run as it is, and the same cut off and resumed.
+# both NAME RANKS ARGUMENTS: the run, and the same interrupted and resumed.
 both() {
   local name=$1 ranks=$2
   shift 2
@@ -81,7 +81,7 @@ same() {
 case ${1:-} in
 compressors)
   for compressor in $("$EQT_PROGRAM" list compressors | cut -d ' ' -f 1); do
-    # These three come below, with settings that make their memories matter.
+    # These three are below, with settings with which their memory matters.
     case $compressor in dgc | alq | amq) continue ;; esac
     same "$compressor" 2 --set "compressor.name=$compressor"
   done
@@ -123,10 +123,10 @@ algorithms)
   same quasi-global 3 --set synchronization.algorithm=d-psgd --set optimizer.momentum_kind=quasi-global
   same gossip-levels 3 --set synchronization.algorithm=d-psgd --set compressor.name=alq \
     --set compressor.adapt_every=3
-  # Its exchanges depend on timing: it goes on and learns.
+  # Its exchanges depend on timing: only checks that it continues and learns.
   if next_cell ad-psgd; then
     both ad-psgd 2 --set synchronization.algorithm=ad-psgd
-    # An epoch has two ranks' steps together; each may take a few more before it hears of the end.
+    # An epoch has two ranks' steps together; each may take a few more before it is told of the end.
     expect_number "$(summary steps)" ">=" "$END" "ad-psgd: steps of the mean rank"
     expect_number "$(summary steps)" "<" $((END + CUT)) "ad-psgd: steps of the mean rank"
     expect_number "$(summary train_loss)" "<" 2.4 "ad-psgd: train_loss"

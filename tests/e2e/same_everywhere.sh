@@ -8,7 +8,7 @@ mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no
 
 steps=(--set train.emulate_compute=0 --set train.steps=2)
 
-# two CONFIG ARGUMENTS... : CONFIG ARGUMENTS...: rank 0 and 1 with arguments of their own.
+# two CONFIG ARGUMENTS... : CONFIG ARGUMENTS...: rank 0 and 1 with different arguments.
 two() {
   local first=() more=()
   while [[ $1 != : ]]; do first+=("$1"); shift; done
@@ -20,7 +20,7 @@ two() {
     -np 1 "$EQT_PROGRAM" --config "${more[@]}" "${steps[@]}"
 }
 
-# refused REGEX WHAT: no rank trained, and the sentence matches.
+# refused REGEX WHAT: no rank trained, and the error matches.
 refused() {
   expect_failure 2 "$1" "$2"
   [[ ! -e $RUN/summary.json ]] || wrong "$2: a refused run wrote a summary"
@@ -35,7 +35,7 @@ two tiny.json --set seed=3 --set output.progress=lines : tiny.json --set optimiz
 refused 'rank 1.*seed 1 instead of 3, optimizer\.momentum 0\.0 instead of 0\.9, output\.progress "off" instead of "lines"' \
   "keys of both ranks"
 
-# A file of its own counts; a name that only rank 0 can read does not.
+# Different files are refused; a name that only rank 0 can read is not.
 sed 's/"batch_size": 16/"batch_size": 17/' tiny.json >other.json
 cp tiny.json copy.json
 two tiny.json : other.json
@@ -44,7 +44,7 @@ two tiny.json : copy.json
 expect_code 0 "a copy of the file"
 two tiny.json : "$WORK/absent.json"
 expect_code 0 "a file that only rank 0 has"
-# Skewed shards come from the labels: with other files on one host, a sample would be used twice.
+# Skewed shards depend on the labels: with other files on one host, a sample would be used twice.
 for host in here there; do
   mkdir "$WORK/$host"
   for file in data_batch_{1..5} test_batch; do truncate -s 30730000 "$WORK/$host/$file.bin"; done

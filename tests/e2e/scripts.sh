@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The scripts around the program: exit codes and deadlines are passed on; a sweep makes a table,
-# survives a run that fails, and resumes.
+# continues after a failed run, and can be resumed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 launch=$EQT_ROOT/scripts/run_local.sh
 sweep=$EQT_ROOT/scripts/sweep.sh
 
-# A stand-in for the program: each rank leaves with the code it is asked for.
+# A replacement for the program: each rank exits with the given code.
 cat >"$WORK/stand-in" <<'SH'
 #!/bin/sh
 case $1 in
@@ -33,8 +33,8 @@ expect_failure 2 'ranks' "a rank count that is no number"
 run "$launch" --program "$WORK/stand-in" --bind core --ranks 999 --threads 7 -- --show
 expect_failure 2 'need 6993 cores' "more cores than there are"
 
-# Several hosts: what is wrong with one is reported before Open MPI is started, which would print a
-# page about it.
+# Several hosts: problems are reported before Open MPI is started, which would print a page about
+# them.
 hosts=$EQT_ROOT/scripts/run_hosts.sh
 refused_hosts() {
   local code=$1 text=$2
@@ -91,7 +91,7 @@ expect_failure 2 'another' "a sweep with other arguments into the same folder"
 
 # A file of rows: each with its ranks and settings, seeds averaged.
 printf '%s\n' '# name ranks config settings' \
-  'alone 1 tiny.json synchronization.algorithm=none  # nobody to talk to' \
+  'alone 1 tiny.json synchronization.algorithm=none  # no exchange' \
   'local 2 tiny.json synchronization.algorithm=local-sgd synchronization.local_steps=2' \
   >"$WORK/two.rows"
 rows=(--out "$WORK/rows" --rows "$WORK/two.rows")

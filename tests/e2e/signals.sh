@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SIGTERM and SIGINT, to the script that starts the job, to mpirun and to one rank only: all ranks
-# end after the same step with exit code 75 and their state saved, and --resume ends as if nothing
-# had been. A second signal ends at once.
+# end after the same step with exit code 75 and their state saved, and --resume ends like an
+# uninterrupted run. A second signal ends at once.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# Long enough to be stopped in the middle, short steps; the same as a whole for comparison.
+# Long enough to be stopped, with short steps; and the same run uninterrupted for comparison.
 settings=(--set train.steps=60 --set train.epochs=60 --set data.limit_train=128
   --set train.evaluate_every=4 --set threads_per_rank=1)
 
-# job FOLDER STARTER...: starts a run in the background, waits for its first steps, and leaves JOB.
+# job FOLDER STARTER...: starts a run in the background, waits for its first steps, and sets JOB.
 job() {
   RUN=$WORK/$1 OUT=$WORK/$1.out ERR=$WORK/$1.err
   shift
@@ -41,7 +41,7 @@ ended() {
   SECONDS_TAKEN=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
 }
 
-# stopped WHAT: what holds for every run that was told to stop.
+# stopped WHAT: checks every run that was told to stop.
 stopped() {
   ended
   expect_code 75 "$1"
@@ -83,14 +83,14 @@ job pairs "${mpirun[@]}"
 kill -TERM "$(rank_process 1)"
 stopped "SIGTERM to one rank that averages in pairs"
 
-# mpirun makes SIGTERM an end: whatever the ranks achieve until then, nothing hangs.
+# mpirun ends the job after SIGTERM: the ranks may or may not save their state, but nothing hangs.
 job plain "${mpirun[@]}"
 kill -TERM "$JOB"
 ended
 [[ $CODE -ne 0 ]] || wrong "SIGTERM to mpirun: expected a failure, found exit code 0"
 expect_within 20 "SIGTERM to mpirun"
 
-# Twice: at once, whatever it was doing.
+# Two signals: it ends at once.
 settings+=(--set train.emulate_compute=8 --set synchronization.algorithm=allreduce)
 RUN=$WORK/twice OUT=$WORK/twice.out ERR=$WORK/twice.err
 "${mpirun[@]}" --config "$WORK/tiny.json" --out "$RUN" "${settings[@]}" >"$OUT" 2>"$ERR" </dev/null &

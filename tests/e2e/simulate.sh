@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One process that plays N ranks in turn ends with the parameters of N ranks, goes on from its own
-# checkpoints, says in every record what it is, and refuses what it cannot play.
+# One process that simulates N ranks ends with the parameters of N ranks, continues from its own
+# checkpoints, marks every record, and refuses what it cannot simulate.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 small=(--set train.batch_size=4 --set data.limit_test=12 --set train.steps=3)
@@ -48,7 +48,8 @@ assert records[0]["ranks"] == 3, records[0]
 assert any("mpirun -np 3" in r.get("text", "") for r in records if r["type"] == "note")
 PY
 
-# auto is what can be played, and config.json says so to the ranks that repeat it.
+# auto chooses a collective that can be simulated, and config.json has it for ranks that repeat the
+# run.
 simulate 2 auto "${small[@]}" --set compressor.name=topk
 expect_equal allgather "$(value "$RUN/config.json" synchronization.collective)" "auto when played"
 hash=$(summary parameter_hash)
@@ -56,7 +57,7 @@ RUN=$WORK/repeated
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config "$WORK/auto/config.json" --out "$RUN"
 expect_equal "$hash" "$(summary parameter_hash)" "ranks from the config.json of a played run"
 
-# Residuals, running statistics and batches of every worker survive.
+# Residuals, running statistics and batches of every worker are restored.
 long=("${small[@]}" --set compressor.name=topk --set train.steps=6 --set checkpoint.every_steps=2)
 simulate 3 whole "${long[@]}"
 cp "$RUN/model.pt" "$WORK/model.pt"

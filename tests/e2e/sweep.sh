@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep in JSON: what is wrong with it is said in one sentence, it is estimated first, makes a table,
-# skips what is finished, goes on from checkpoints, and plays ranks in one process where it says so.
+# A sweep in JSON: errors are one sentence, its time is estimated, it makes a table, skips finished
+# runs, continues from checkpoints, and can simulate ranks in one process.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 sweep=$EQT_ROOT/scripts/sweep.sh
 
@@ -47,7 +47,7 @@ run "$sweep" "$WORK/bad.json" --out "$WORK/none"
 expect_failure 2 'refused.*train\.stepz.*train\.steps' "a key that the program does not know"
 [[ ! -e $WORK/none ]] || wrong "a refused sweep leaves a folder"
 
-# One value stands for a list of one.
+# A single value is a list of one.
 cat >"$WORK/lone.json" <<'JSON'
 {"$schema": "any.json", "configs": [{"name": "a", "config": "tiny.json", "ranks": 3}, {"name": "b", "config": "tiny.json"}],
  "seeds": 4, "only": "a", "short": {"ranks": 2, "seeds": 5}}
@@ -57,7 +57,7 @@ expect_equal 'to run: a seed=4 on 3 ranks' "$(grep '^to run: ' "$OUT")" "a sweep
 run "$sweep" "$WORK/lone.json" --out "$WORK/lone" --dry-run --short
 expect_equal 'to run: a seed=5 on 2 ranks' "$(grep '^to run: ' "$OUT")" "a short sweep without lists"
 
-# The grid: rows with settings of their own, a list as a value, ranks, seeds.
+# The grid: rows with their own settings, a list as a value, ranks, seeds.
 cat >"$WORK/grid.json" <<'JSON'
 {"configs": ["tiny.json", {"name": "topk", "config": "tiny.json", "ranks": [3],
                            "set": {"compressor.name": "topk"}}],
@@ -73,7 +73,7 @@ expect_equal 2 "$(grep -c 'batch_size=4 seed=7' "$OUT")" "runs of the short grid
 run "$sweep" "$WORK/grid.json" --out "$WORK/grid" --dry-run --only topk --seed 9 --ranks 2
 expect_equal 2 "$(grep -c 'topk .*seed=9 on 2 ranks' "$OUT")" "runs that the command line chose"
 
-# Two runs: one under MPI, the same ranks played by one process.
+# Two runs: one under MPI, and the same ranks simulated in one process.
 cat >"$WORK/two.json" <<'JSON'
 {"configs": [{"name": "ranks", "config": "tiny.json"},
              {"name": "played", "config": "tiny.json", "simulate": true}],
@@ -107,13 +107,13 @@ grep -q 'from the checkpoint of step 4' "$WORK/two/played/metrics.jsonl" ||
   wrong "the run that was cut off does not go on from its checkpoint"
 expect_equal "$hash" "$(value "$WORK/two/played/summary.json" parameter_hash)" "parameters of a run that went on"
 
-# What is estimated is not run. Six steps of one process take the place of MPI's here.
+# An estimate does not run the sweep. Here six steps of one process are tried instead of MPI.
 run "$sweep" "$WORK/two.json" --out "$WORK/estimated" --estimate --only played
 expect_code 0 "an estimate"
 grep -qE 'played .*: [0-9.]+ s a step' "$OUT" || wrong "--estimate does not say what a step takes"
 [[ ! -e $WORK/estimated ]] || wrong "--estimate leaves a folder"
 
-# The schema knows the keys that sweep_file.py takes, and takes every committed sweep.
+# The schema has the keys of sweep_file.py, and every committed sweep is valid.
 cat >"$WORK/schema.py" <<'PY'
 import json, pathlib, sys
 root = pathlib.Path(sys.argv[1])
@@ -148,7 +148,7 @@ for good in ({"configs": ["a.json"], "ranks": 2, "link": "10mbit"}, {"rows": "a.
 PY
 python3 "$WORK/schema.py" "$EQT_ROOT" || wrong "the schema of sweeps"
 
-# Every committed sweep can be read, whole and short.
+# Every committed sweep can be read, in full and short.
 for file in "$EQT_ROOT"/configs/sweeps/*.json; do
   for size in "" --short; do
     run "$sweep" "$file" --out "$WORK/committed" --dry-run $size

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Event files hold what the records hold, whoever reads them, and each step once, even in a run that
-# was killed and went on.
+# Event files have the same figures as the records, with any reader, and each step once, even in a
+# run that was killed and resumed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 reader=$EQT_ROOT/tests/e2e/read_events.py
 python=${EQT_TENSORBOARD_PYTHON:-python3}
 two_epochs=(--set train.steps=0 --set train.epochs=2)
 real=1
 
-# read_back FOLDER WHAT: with our own reader and, where it is at hand, with TensorBoard's; both print
+# read_back FOLDER WHAT: with our own reader and, if it is installed, with TensorBoard's; both print
 # the same counts.
 read_back() {
   local own theirs code=0
@@ -30,7 +30,7 @@ expect_equal 1 "$(event_files whole)" "event files of a run"
 read_back whole "two epochs"
 python3 "$reader" "$RUN" | grep -q "level usage: True" || wrong "expected a histogram of level usage"
 
-# Killed behind its newest checkpoint: the steps between count once.
+# Killed after its newest checkpoint: the repeated steps count once.
 export EQT_FAULT=kill:rank=1,step=13
 train 2 killed "${two_epochs[@]}" --set checkpoint.every_steps=6 --set synchronization.algorithm=d-psgd
 unset EQT_FAULT
@@ -40,7 +40,7 @@ expect_code 0 "a run that goes on"
 expect_equal 2 "$(event_files killed)" "event files of a run that went on"
 read_back killed "a run that went on"
 
-# Another run in the same folder leaves nothing of the first.
+# Another run in the same folder removes the files of the first.
 train 1 whole "${two_epochs[@]}"
 expect_failure 2 "holds another run's" "a folder with results"
 train 1 whole "${two_epochs[@]}" --overwrite
@@ -51,8 +51,8 @@ read_back whole "an overwritten run"
 train 1 without --set output.tensorboard=false
 expect_code 0 "a run without events"
 expect_equal 0 "$(event_files without)" "event files of a run without"
-# The same run for MLflow and Weights & Biases: handed to stand-ins that write what they get, and to the
-# packages themselves where they are at hand.
+# The same run for MLflow and Weights & Biases: exported to replacements that write their input, and
+# to the packages themselves if they are installed.
 trackers=$EQT_ROOT/tests/e2e/read_trackers.py
 python3 "$trackers" write-stand-in "$WORK/stand-in"
 tracker_python=${EQT_TRACKER_PYTHON:-python3}
@@ -78,7 +78,11 @@ for tracker in mlflow wandb; do
   }
   run "$EQT_ROOT/scripts/export_runs.sh" --to $tracker "$WORK/whole"
   expect_code 0 "export_runs.sh --to $tracker, the package itself"
-  [[ $tracker == wandb ]] || run "$EQT_ROOT/scripts/export_runs.sh" --to mlflow "$WORK/whole"  # twice is once
+  [[ $tracker == wandb ]] || run "$EQT_ROOT/scripts/export_runs.sh" --to mlflow "$WORK/whole"  # exporting
+                                                                                               # twice
+                                                                                               # makes
+                                                                                               # one
+                                                                                               # run
   "$tracker_python" "$trackers" $tracker "$WORK/whole" "$WORK/offline" 2>"$ERR" ||
     wrong "$tracker holds something else than the records"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What `analyze topology` says, and graphs that it must refuse.
+# Output of `analyze topology`, and graphs that it must refuse.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # refuse REGEX WHAT ARGUMENTS: exit 2 with one sentence.
@@ -20,7 +20,7 @@ names = [entry["name"] for entry in json.load(open(sys.argv[1]))]
 assert names == "ring torus exponential one-peer-exponential complete star mesh graph".split(), names
 PY
 
-# Spectral gaps as numpy finds them from the definitions, and means by closed forms.
+# Spectral gaps computed by numpy from the definitions, and means by closed forms.
 program analyze topology
 expect_code 0 "analyze topology"
 python3 - "$OUT" <<'PY' || wrong "analyze topology: not the gaps of the graphs' definitions"
@@ -93,7 +93,7 @@ expect_failure 2 'topology' "analyze without what"
 program analyze volumes
 expect_failure 2 'topology.*volumes' "analyze of something else"
 
-# Configs say the same before they run.
+# Configs give the same errors before a run.
 program check --config tiny.json --set synchronization.topology.kind=torus \
   --set synchronization.topology.directed=true
 expect_failure 2 'synchronization\.topology\.directed' "check of a directed torus"

@@ -53,7 +53,7 @@ fi
 program completion
 expect_code 0 "completion"
 cp "$OUT" "$WORK/completion.bash"
-# offered WORD...: what bash offers for the last word.
+# offered WORD...: bash's completions for the last word.
 offered() {
   bash -c 'source "$1"; shift; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _equant_train
     printf "%s\n" "${COMPREPLY[@]}"' - "$WORK/completion.bash" "$@"
@@ -72,7 +72,7 @@ expect_equal '"tiny"' "\"$(value "$WORK/resolved.json" name)\"" "check shows the
 program check --config "$WORK/resolved.json"
 expect_code 0 "check of a resolved config"
 cmp -s "$OUT" "$WORK/resolved.json" || wrong "the resolved config of a resolved config differs"
-# What a compressor's choice implies: sqrt(512) / 7 - 1 for QSGD's own buckets, 4 bits.
+# The variance bound of a compressor: sqrt(512) / 7 - 1 for QSGD's default buckets, 4 bits.
 program check --config "$WORK/tiny.json" --set compressor.name=qsgd
 expect_code 0 "check of a compressor"
 expect_equal 512 "$(value "$OUT" compressor.bucket_size)" "the bucket of QSGD's paper"
@@ -107,7 +107,7 @@ for file in "$EQT_ROOT"/configs/*.json "$EQT_ROOT"/configs/*/*.json; do
   expect_code 0 "check of ${file#"$EQT_ROOT"/}"
 done
 
-# Every verb refuses what it does not know: the word, and what was probably meant.
+# Every verb refuses unknown words, with the word and a similar one.
 cat >"$WORK/walk.py" <<'PY'
 import re, subprocess, sys
 program, wrong = sys.argv[1], 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Weights move both ways between a run and Python.
+# Weights are exchanged in both directions between a run and Python.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
 
@@ -8,8 +8,8 @@ train 1 trained --set train.steps=2
 expect_code 0 "a run that leaves model.pt"
 [[ $CODE -eq 0 ]] || finish
 
-# model.pt holds as many parameters as the summary says; conv1.weight is set to a value of its own
-# and handed back.
+# model.pt has the number of parameters of the summary; conv1.weight is changed and read by another
+# run.
 /usr/bin/python3 - "$RUN" "$WORK/changed.pt" <<'PY' || wrong "Python cannot use model.pt"
 import json, sys, torch
 folder, changed = sys.argv[1:]
@@ -28,7 +28,7 @@ weights[key] = torch.arange(432, dtype=torch.float32).reshape(16, 3, 3, 3) / 432
 torch.save(weights, changed)
 PY
 
-# A learning rate of 0 leaves the weights as they were read.
+# With a learning rate of 0 the weights do not change.
 train 1 reread --set train.steps=1 --set optimizer.learning_rate=0 --set "model.weights=$WORK/changed.pt"
 expect_code 0 "a run from Python's weights"
 [[ $CODE -ne 0 ]] || /usr/bin/python3 - "$RUN/model.pt" "$WORK/changed.pt" <<'PY' || wrong "weights changed on the way"
@@ -45,7 +45,7 @@ for key in given:
         assert torch.equal(found[key], given[key]), key
 PY
 
-# What a run leaves is enough to find its accuracy again, on pictures that training frames.
+# The files of a run suffice to compute its accuracy, with pictures that need a frame.
 mnist=/usr/share/datasets/fashion-mnist
 if [[ -r $mnist/t10k-images-idx3-ubyte.gz ]]; then
   train 1 grey --set data.name=fashion-mnist --set data.limit_train=1024 --set data.limit_test=200 \
@@ -61,7 +61,8 @@ echo "not a pickle" >"$WORK/garbage.pt"
 train 1 garbage --set train.steps=1 --set "model.weights=$WORK/garbage.pt"
 expect_failure 3 'garbage\.pt' "weights that are no weights"
 
-# Archives that promise more than they hold: records deflated, lengths beyond the file, a cut.
+# Archives that claim more than they have: compressed records, lengths beyond the file, a truncated
+# file.
 /usr/bin/python3 - "$WORK" <<'PY'
 import struct, sys, zipfile
 work = sys.argv[1]

@@ -243,7 +243,7 @@ def check_forms(folder, network):
     adam.step()
     state = network.state_dict()
     wrapped = {"module." + name: tensor for name, tensor in state.items()}
-    # No tensor lies row by row, and all lie somewhere in one storage.
+    # No tensor is contiguous, and all share one storage.
     pool = torch.cat([tensor.flatten().float() for tensor in state.values()])
     views, begin = {}, 0
     for name, tensor in state.items():

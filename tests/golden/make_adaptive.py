@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes adaptive.json: numbers and payloads of adapted, mu-law and general levels.
 
-A second implementation, slow and plain: distribution functions by math.erf and bisection, every
-closed form checked here against a sum over a fine grid. Payloads come from make_levels.py.
+A second, simple implementation: distribution functions by math.erf and bisection, every closed form compared
+with a sum over a fine grid. Payloads come from make_levels.py.
 """
 import json
 import math
@@ -24,7 +24,7 @@ def bell(z):
 
 
 class Mixture:
-    """Normals (weight, mean, deviation), each cut to [0, 1]."""
+    """Normals (weight, mean, deviation), each truncated to [0, 1]."""
 
     def __init__(self, parts):
         total = sum(w for w, _, _ in parts)
@@ -134,7 +134,7 @@ def mixtures():
 
 
 def statistics():
-    """Magnitudes gathered by quarter octaves, each a normal around its mean."""
+    """Magnitudes in bins of a quarter octave, each a normal around its mean."""
     values = make_levels.inputs()["mixed"] + [1e-3 * ((i * 29) % 17 - 8) for i in range(70)]
     values = [make_levels.f32(x) for x in values]
     for norm in ("l2", "max"):

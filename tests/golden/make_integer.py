@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes integer.json: the messages of the integer collective, computed from FORMAT.md alone.
 
-A second implementation of the format, slow and plain, with exact fractions where a rounding decides.
+A second, simple implementation of the format, with exact fractions where rounding matters.
 Run it in this folder after a change of a message: python3 make_integer.py
 """
 import json

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes levels.json: payloads of the level codecs, computed from src/codec/FORMAT.md alone.
 
-A second implementation of the format, slow and plain: the test compares the program's bytes with
-it. Run it only when a format version changes.
+A second, simple implementation of the format: the test compares the program's bytes with it. Run it only when
+a format version changes.
 """
 import fractions
 import json
@@ -227,7 +227,7 @@ def rans(indices, v, n):
         start = [sum(f[:k]) for k in range(m)]
         for i in range(d - 1, -1, -1):
             k, x = indices[i], states[i % 32]
-            # A state that would leave its range gives its lower bytes to the stream first.
+            # If a state would leave its range, its lower bytes are first written to the stream.
             while (x // f[k] << precision) + start[k] + x % f[k] >= 2**24:
                 stream.append(x % 256)
                 x //= 256
@@ -284,7 +284,7 @@ def inputs():
     noise = [sum((i * 2654435761 + k * 40503 >> k) % 251 - 125 for k in (3, 7, 11, 13)) / 128
              for i in range(1100)]
     spikes = [x * (24 if i % 61 == 7 else 0.01) for i, x in enumerate(noise)]
-    long = [((i * 733) % 1999 - 999) / 512 for i in range(530)]  # whole blocks and a rest
+    long = [((i * 733) % 1999 - 999) / 512 for i in range(530)]  # whole blocks and a remainder
     return {"mixed": mixed, "peak": peak, "special": special, "long": long, "noise": noise,
             "spikes": spikes}
 

@@ -44,7 +44,7 @@ def start(columns, rank):
 
 
 def join(basis, v):
-    """v made orthonormal to the basis, or None."""
+    """v orthonormalised to the basis, or None."""
     before = math.sqrt(sixteen_sums(v, v, F64))
     for _ in range(2):
         if before == 0:
@@ -105,7 +105,7 @@ def powersgd(values, rows, rank):
 
 
 def entrywise(values, density):
-    """By sorting, not by repetition as the encoder does."""
+    """By sorting, unlike the encoder, which iterates."""
     ordered = sorted((abs(float(v)) for v in values), reverse=True)
     budget, rest = density * len(values), math.fsum(ordered)
     if rest == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random words of src/core/random.hpp in another language, for the scripts beside this one."""
+"""Random words of src/core/random.hpp in another language, for the scripts in this folder."""
 
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1
 

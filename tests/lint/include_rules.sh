@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The include check must see a breach: each of these small trees has one, and the last has none.
+# The include check must find violations: each of these small trees has one, except the last.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# expect CODE ROOM LINE: a tree whose file in ROOM holds LINE gives exit code CODE.
+# expect CODE ROOM LINE: a tree whose file in ROOM has LINE gives exit code CODE.
 expect() {
   local code=$1 room=$2 line=$3 found=0
   rm -rf "$work/src"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The Markdown check must see a breach: each of these files has one, and the last ones have none.
+# The Markdown check must find violations: each of these files has one, except the last ones.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# expect CODE TEXT: a file that holds TEXT, beside other.md, gives exit code CODE.
+# expect CODE TEXT: a file with TEXT, in the folder of other.md, gives exit code CODE.
 expect() {
   local code=$1 text=$2 found=0
   printf '%b\n' "$text" >"$work/probe.md"

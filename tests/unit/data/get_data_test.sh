@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/get_data.sh without a network: curl and wget are stand-ins.
+# scripts/get_data.sh without a network: curl and wget are replaced.
 # usage: get_data_test.sh PATH_OF_GET_DATA_SH
 set -euo pipefail
 
@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin"
 export PATH="$folder/bin:$PATH"
 
-# downloader BODY: what curl does from now on; $out is the file it is to write.
+# downloader BODY: replaces curl; $out is the file that it should write.
 downloader() {
   cat >"$folder/bin/curl" <<END
 #!/usr/bin/env bash
@@ -24,7 +24,7 @@ END
   chmod +x "$folder/bin/curl"
 }
 
-# expect CODE ARGUMENTS...: runs the script; what it says is in $said afterwards.
+# expect CODE ARGUMENTS...: runs the script; its output is then in $said.
 expect() {
   local want="$1" got=0
   shift
@@ -35,7 +35,7 @@ expect() {
   fi
 }
 
-# said_part TEXT: the last run said this.
+# said_part TEXT: the last output contains this.
 said_part() {
   if [[ "$said" != *"$1"* ]]; then
     printf 'expected "%s" in:\n%s\n' "$1" "$said"
@@ -76,7 +76,7 @@ done
 truncate -s 30729999 "$full/data_batch_3.bin"
 expect 3 cifar10 "$folder/full"
 
-# No network: one sentence with address, checksum and place; nothing half-made stays.
+# No network: one sentence with address, checksum and path; no incomplete file is left.
 # shellcheck disable=SC2016  # the stand-in expands it
 downloader 'echo partial >"$out"; exit 6'
 for set in cifar10:c32a1d4ab5d03f1284b67883e8d87530:cifar-10-binary.tar.gz \
