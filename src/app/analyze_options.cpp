@@ -15,12 +15,13 @@ namespace eqt::app {
 namespace {
 
 constexpr std::size_t kMaxValues = std::size_t{1} << 28;
-constexpr std::size_t kMaxBucket = std::size_t{1} << 24;  // exact lengths of longer ones take hours
+constexpr std::size_t kMaxBucket = std::size_t{1} << 24;  // exact lengths take hours for longer
+                                                          // ones
 constexpr int kMaxDraws = 1'000'000;
-// Eigenvalues of more take minutes.
+// Eigenvalues for more ranks take minutes.
 constexpr int kMaxAnalyzedRanks = 1024;
 
-/// The names that a config key takes.
+/// The names that a config key accepts.
 CLI::Validator names_of(const std::string& key) {
   std::vector<std::string> names;
   for (const config::Choice& choice : config::config_choices(key)) names.push_back(choice.name);
@@ -50,7 +51,7 @@ void add_output(CLI::App& verb, analyze::AnalyzeOutput& output, bool plots = tru
         ->check(plot_path());
 }
 
-/// An option that stands for --set compressor.KEY=V.
+/// An option that is short for --set compressor.KEY=V.
 void add_setting(CLI::App& verb, analyze::CompressorQuestion& question, const std::string& option,
                  const std::string& key, const std::string& about) {
   verb.add_option_function<std::string>(
@@ -198,7 +199,7 @@ void add_memory(CLI::App& verb, analyze::AnalyzeMemoryCommand& memory) {
       ->check(CLI::Range(1, kMaxBatch));
   verb.add_option("--copies", memory.copies, "Models that the algorithm remembers [2, CHOCO]")
       ->type_name("N")
-      ->excludes(paper)  // which counts as papers do
+      ->excludes(paper)  // which counts as in papers
       ->check(CLI::Range(0, 100));
   add_output(verb, memory.output);
 }
@@ -252,7 +253,7 @@ void add_volume(CLI::App& verb, analyze::AnalyzeVolumeCommand& volume) {
 
 }  // namespace
 
-/// A command per verb; the verb that was parsed is the question.
+/// A command per verb; the parsed verb chooses one.
 struct AnalyzeOptions::State {
   CLI::App* analyze = nullptr;
   std::string names;  // of the verbs, for the message

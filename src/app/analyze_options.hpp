@@ -14,13 +14,13 @@ class App;
 
 namespace eqt::app {
 
-/// Adds `analyze` to a program's options and says, once they are parsed, what was asked.
+/// Adds `analyze` to a program's options. After parsing, command() returns the command.
 class AnalyzeOptions {
  public:
   explicit AnalyzeOptions(CLI::App& program);
   ~AnalyzeOptions();
 
-  /// Whether `analyze` is on the command line.
+  /// True if `analyze` is on the command line.
   bool parsed() const;
   /// @pre parsed()
   /// @throws Error{usage} without one of its verbs

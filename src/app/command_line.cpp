@@ -17,7 +17,7 @@ namespace {
 // A float32 gradient of 1 GiB; a compressor's own buffers are several times that.
 constexpr std::size_t kMaxBenchValues = std::size_t{1} << 28;
 
-/// For the help and so that the option is known: load_plugins() has read it.
+/// Only for the help and the parser, because load_plugins() has already read it.
 void add_plugin_option(CLI::App& app) {
   app.add_option_function<std::vector<std::string>>(
          "--plugin", [](const std::vector<std::string>&) {},
@@ -100,7 +100,7 @@ void add_list_options(CLI::App& app, ListCommand& list) {
 
 constexpr int kMaxCheckedRanks = 65536;
 
-// Each has a thread that loads its batches.
+// Each worker has a thread that loads its batches.
 constexpr int kMaxSimulatedWorkers = 1024;
 
 void add_train_options(CLI::App& app, TrainCommand& train) {
@@ -153,8 +153,7 @@ void add_report_options(CLI::App& app, report::Request& request) {
       ->excludes(json);
 }
 
-/// Whether there is something to do; if not, help was asked for.
-/// @throws Error{usage}
+/// False if help was requested. @throws Error{usage}
 bool parsed(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);

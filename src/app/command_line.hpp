@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: one command, its options, nothing resolved yet.
+// The command line: one command and its options, not resolved yet.
 
 #pragma once
 
@@ -24,7 +24,7 @@ struct TrainCommand {
   bool overwrite = false;
   bool resume = false;
   bool quiet = false;
-  int simulate = 0;  // workers that one process plays in turn; 0 = none
+  int simulate = 0;  // number of simulated ranks; 0 = none
 };
 
 struct CheckCommand {
@@ -54,7 +54,8 @@ using Command =
                  bench::BenchCollectivesCommand, analyze::AnalyzeCommand, doctor::DoctorCommand,
                  ReportCommand, PrintCommand>;
 
-/// Loads what --plugin names. Before parse_command_line(), whose options list compressors.
+/// Loads the plugins of --plugin. Call it before parse_command_line(), whose options list
+/// compressors.
 /// @throws Error{usage}
 void load_plugins(int argc, char** argv);
 

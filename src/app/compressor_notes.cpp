@@ -12,12 +12,13 @@
 namespace eqt::app {
 namespace {
 
-// A step moves every value by the learning rate; that of stochastic gradient descent is far more.
+// A step changes every value by the learning rate; the rates of stochastic gradient descent are far
+// larger.
 constexpr double kLargestSignRate = 0.01;
 
 struct VarianceBound {
-  std::optional<double> variance;  // the largest bound of a tensor's; nothing: one has none
-  std::size_t tensors = 0;         // that are compressed
+  std::optional<double> variance;  // the largest over tensors; empty if one has no bound
+  std::size_t tensors = 0;         // compressed ones
 };
 
 VarianceBound bound_of(const config::RunConfig& config, const Layout& layout,
@@ -38,7 +39,7 @@ VarianceBound bound_of(const config::RunConfig& config, const Layout& layout,
   return bounds;
 }
 
-/// Nothing: what is not sent is lost.
+/// Empty: what is not sent is lost.
 std::optional<std::string> memory_of(const config::RunConfig& config,
                                      const codec::Properties& properties) {
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a compressor's settings guarantee, before anything is trained with them.
+// Guarantees of a compressor's settings, printed before training.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace eqt::app {
 
 /// A line about the largest error of a message over the network's tensors, relative to the
-/// gradient's square, and warnings where training may suffer. Empty for lossless compressors.
+/// gradient's square, and warnings. Empty for lossless compressors.
 /// @param layout of the network
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// output.dump_gradients: a rank's own gradient as a file, every so many steps.
+// output.dump_gradients: writes a rank's own gradient to a file every few steps.
 
 #pragma once
 
@@ -21,8 +21,8 @@ struct GradientDumpOptions {
 };
 
 /// Writes the gradient of every `every`th step (metrics/gradient_file.hpp) when the step is done.
-/// Copies it as backward completes it, for ranks average in place.
-/// @throws Error{output} when the folder cannot be made; later whatever cannot be written
+/// Copies each slice when backward has completed it, because ranks average in place.
+/// @throws Error{output} if the folder cannot be made; later, if a file cannot be written
 std::unique_ptr<train::GradientObserver> make_gradient_dump(model::Replica& replica,
                                                             const GradientDumpOptions& options);
 

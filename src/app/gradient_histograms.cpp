@@ -14,7 +14,7 @@
 namespace eqt::app {
 namespace {
 
-/// Whether messages carry codes of the gradient, tensor by tensor.
+/// True if messages contain codes of the gradient, tensor by tensor.
 bool sends_codes_of_tensors(const config::RunConfig& config) {
   return config.synchronization.algorithm->averages_gradients &&
          config.compressor.granularity == codec::Granularity::layer;
@@ -65,14 +65,14 @@ class GradientHistograms final : public train::GradientObserver {
   }
 
  private:
-  /// Once, even if the run goes back to its beginning.
+  /// Only once, even if the run returns to its beginning.
   void show_samples(const train::ObservedStep& step, const data::Batch& batch) {
     if (shown_ || step.done > 1 || batch.size() == 0) return;
     sink_.write(sample_grid(batch));
     shown_ = true;
   }
 
-  /// Those of the run's codec may have adapted.
+  /// The run's codec may have adapted its levels.
   void adopt_levels() {
     codec::AdaptiveLevelCodec* const own = codec_->adaptive_levels();
     if (own != nullptr) own->set_levels(compressor_.level_rounding()->levels());
@@ -87,7 +87,7 @@ class GradientHistograms final : public train::GradientObserver {
   model::Replica& replica_;
   const codec::Compressor& compressor_;
   metrics::Sink& sink_;
-  const std::unique_ptr<codec::Compressor> codec_;  // without the threads of the run's
+  const std::unique_ptr<codec::Compressor> codec_;  // without threads
   const bool counts_codes_;
   bool shown_ = false;  // the samples
   train::ObservedStep step_;

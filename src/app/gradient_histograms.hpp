@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What TensorBoard shows besides the records: histograms of gradients and of level usage at the end
-// of each epoch, and the samples of the first step.
+// Additional data for TensorBoard: histograms of gradients and of level usage at the end of each
+// epoch, and the samples of the first step.
 
 #pragma once
 
@@ -18,10 +18,10 @@
 namespace eqt::app {
 
 /// Histograms "gradient/all" and "gradient/TENSOR" for tensors that are compressed (others are
-/// small), of rank 0's own gradient; and "level_usage", the codes -n to n of that gradient, where
+/// small), of rank 0's own gradient; and "level_usage", the codes -n to n of that gradient, if
 /// ranks average gradients with a level codec tensor by tensor: with the random numbers of the
-/// step, but without what error feedback adds or a shared scale changes.
-/// @param compressor of the run: its levels count as they are then
+/// step, but without error feedback and shared scales.
+/// @param compressor of the run, whose current levels are used
 std::unique_ptr<train::GradientObserver> make_gradient_histograms(
     const config::RunConfig& config, model::Replica& replica, const codec::Compressor& compressor,
     metrics::Sink& sink);
@@ -30,8 +30,8 @@ std::unique_ptr<train::GradientObserver> make_gradient_histograms(
 /// @param counts 2n + 1 of them
 metrics::HistogramRecord code_histogram(StepId step, std::span<const std::uint64_t> counts);
 
-/// Shows each step to those of both that ask for it; either may be null, and if both are, so is
-/// what is returned.
+/// Passes each step to those of both that ask for it. Either may be null; if both are, the result
+/// is null.
 std::unique_ptr<train::GradientObserver> make_both_observers(
     std::unique_ptr<train::GradientObserver> first,
     std::unique_ptr<train::GradientObserver> second);

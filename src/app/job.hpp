@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job between its command line and its run.
+// A training job before its run is built.
 
 #pragma once
 
@@ -17,12 +17,12 @@
 
 namespace eqt::app {
 
-/// What a job has before anything is built.
+/// What is known of a job before its run is built.
 struct Job {
   const TrainCommand& command;
   const comm::Session& session;
   comm::Communicator& comm;
-  config::RunConfig config;  // with --resume that of the saved run, as far as it must stay
+  config::RunConfig config;  // with --resume, keys that must not change are those of the saved run
   std::optional<train::Fault> fault;
   std::string path;                   // of the run folder
   std::unique_ptr<RunFolder> folder;  // on rank 0

@@ -12,9 +12,9 @@
 namespace eqt::app {
 namespace {
 
-constexpr double kStartTimeoutSeconds = 300;  // where the config cannot be read yet
+constexpr double kStartTimeoutSeconds = 300;  // if the config cannot be read yet
 
-/// The config's deadline, or that of --set if another rank reads the file.
+/// The deadline of the config, or of --set if another rank reads the file.
 double timeout_of(const TrainCommand& command, const std::optional<std::string>& text) {
   try {
     return config::parse_config(text.value_or("{}"), command.config_path, command.sets)
@@ -24,7 +24,7 @@ double timeout_of(const TrainCommand& command, const std::optional<std::string>&
   }
 }
 
-/// What a rank was told to run: rank 0's file, unless it was given another one that it can read.
+/// The config of this rank: rank 0's file, unless the rank was given another one that it can read.
 config::RunConfig config_of_this_rank(const TrainCommand& command, const OwnConfig& own,
                                       const std::string& first_path,
                                       const std::string& first_text) {
@@ -39,7 +39,7 @@ OwnConfig read_own_config(const TrainCommand& command) {
   watchdog.heartbeat("reading of the config");
   OwnConfig own;
   std::error_code none;
-  // Whatever is read from a pipe is gone, and only rank 0 has the job's standard input.
+  // A pipe can be read only once, and only rank 0 has the job's standard input.
   const bool first = comm::launched_rank() <= 0;
   try {
     if (first || std::filesystem::is_regular_file(command.config_path, none))

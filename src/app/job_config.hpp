@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The config of a job: read once, by rank 0, so that it may come from a pipe; all ranks run from
-// its bytes.
+// The config of a job: rank 0 reads it once, so that it may be a pipe, and all ranks use these
+// bytes.
 
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace eqt::app {
 
-/// What this rank knows of the config before MPI starts.
+/// This rank's knowledge of the config before MPI starts.
 struct OwnConfig {
-  std::optional<std::string> text;  // rank 0's; of other ranks only where it is a regular file
-  std::optional<Error> error;       // why rank 0 could not read it; told when all can hear it
-  double timeout_seconds = 0;       // for starting: what the text says, or 300
+  std::optional<std::string> text;  // rank 0's; on other ranks only if it is a regular file
+  std::optional<Error> error;       // why rank 0 could not read it; reported after MPI has started
+  double timeout_seconds = 0;       // for starting: that of the text, or 300
 };
 
 /// Reads the file under a deadline. Not collective, before MPI starts.

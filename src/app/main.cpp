@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// equant-train: parse the command line, then do the one thing it names.
+// equant-train: parses the command line and runs its command.
 
 #include <fmt/core.h>
 
@@ -24,14 +24,14 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-/// Writing to a closed pipe, or beyond a limit of the system, must fail with a reason instead of
+/// Writing to a closed pipe, or beyond a limit of the system, must fail with an error instead of
 /// ending the process silently.
 void take_write_errors() {
   (void)std::signal(SIGPIPE, SIG_IGN);
   (void)std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// What is in buffers until the end can also be lost.
+/// Writing buffered output at the end can fail, too.
 int flushed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   eqt::fail(eqt::Kind::output,
@@ -39,8 +39,8 @@ int flushed(int code) {
             "redirected to and the space left");
 }
 
-/// The error of the exception that is being handled. fmt reports failed printing as a system_error
-/// like others; the state of the stream tells it apart.
+/// The error of the exception that is being handled. fmt reports failed printing as a system_error;
+/// the state of the stream distinguishes it from others.
 eqt::comm::Failure failure_of_this_process() {
   try {
     throw;

@@ -35,7 +35,7 @@ constexpr ExitCode kExitCodes[] = {
      "stopped by a signal; a checkpoint was saved, and --resume goes on"},
 };
 
-/// Text in which roff finds no command of its own.
+/// Text escaped for roff.
 std::string plain(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -118,7 +118,7 @@ void collect_verbs(const CLI::App& app, std::vector<std::string>& verbs) {
 }
 
 /// Reads the line so far: the verbs in `path`, and KEY and VALUE of --set KEY=VALUE, which bash
-/// takes apart at "=".
+/// splits at "=".
 constexpr const char* kReadLine = R"(  if [[ $before == = ]]; then
     key=${COMP_WORDS[COMP_CWORD-2]} value=$word
   elif [[ $word == = ]]; then
@@ -148,7 +148,7 @@ constexpr const char* kOfferWords = R"(  esac
 complete -o default -F _equant_train equant-train
 )";
 
-/// A `case` for each key that takes names.
+/// A `case` for each key that accepts names.
 std::string key_cases() {
   std::string cases;
   for (const config::Field& field : config::fields()) {

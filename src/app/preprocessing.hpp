@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what a network expects of its input to a file beside its weights.
+// Describes how a network's input is prepared, for a file next to its weights.
 
 #pragma once
 

@@ -17,7 +17,7 @@ namespace {
 
 setup::SavedPosition position_in(comm::Communicator& comm, const checkpoint::SavedSet& set) {
   const auto data = checkpoint::numbers_of(comm, set, train::kSavedPosition, 3);
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // far above any run, far below overflow
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // larger than any run, without overflow
   const bool possible =
       data[0] < kMost && data[1] < data[2] && data[2] < kMost / 2 + 1 && set.step() < kMost;
   if (!possible) {
@@ -29,7 +29,8 @@ setup::SavedPosition position_in(comm::Communicator& comm, const checkpoint::Sav
   return {.step = set.step(), .epoch = data[0], .batch = data[1], .batches = data[2]};
 }
 
-/// The memory of workers is the state of one process, that of ranks of several.
+/// Workers' memory is saved in one process's state, ranks' memory in several, so the two cannot be
+/// converted.
 void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& set, int simulate) {
   const auto numbers = checkpoint::find_numbers(comm, set, train::kSavedWorkers, 1);
   const std::uint64_t saved = numbers ? numbers->front() : 0;

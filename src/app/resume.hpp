@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --resume finds, and whether this run may continue from it.
+// The checkpoint for --resume, and checks that this run may continue from it.
 
 #pragma once
 
@@ -17,20 +17,20 @@ namespace eqt::app {
 struct Resume {
   train::Resumption resumption;
   setup::SavedPosition position;
-  config::RunConfig config;  // the run's, with the collective that the saved one had settled on
-  std::string note;          // which keys are others than they were; may be empty
+  config::RunConfig config;  // the run's, with the collective of the saved run
+  std::string note;          // keys that have changed; may be empty
 };
 
 /// Compares the config that saved a state with the one that is to continue from it. `now` with
 /// collective "auto" takes `collective`, which the saved run used, so that nothing is chosen again.
-/// @return one line about keys that differ and may do so; may be empty
-/// @throws Error{usage} naming each key that changes what the state means
+/// @return one line about keys that have changed and may; may be empty
+/// @throws Error{usage} naming each changed key that affects the meaning of the state
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
                                   bool same_ranks, config::RunConfig& now);
 
-/// The newest state below `run_folder` that is good (checkpoint::open_newest). Collective.
-/// @param simulate workers that this process plays; a state of another number is refused
-/// @return nothing: there is none
+/// The newest valid state in `run_folder` (checkpoint::open_newest). Collective.
+/// @param simulate number of simulated ranks; a state of another number is refused
+/// @return empty if there is none
 /// @throws Error{data}, Error{usage} on all ranks
 std::optional<Resume> find_resume(const config::RunConfig& config, const std::string& run_folder,
                                   int simulate, comm::Communicator& comm);

@@ -24,14 +24,14 @@ namespace fs = std::filesystem;
 constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt", "preprocessing.json"};
 constexpr std::string_view kEvents = "events.out.tfevents.";
 
-/// Whether a run wrote it: the folder may hold files of its owner.
+/// True if a run wrote it; the folder may contain other files.
 bool is_gradient(const fs::path& path) {
   const std::string name = path.filename().string();
   return name.starts_with("step") && name.find(".rank") != std::string::npos &&
          (path.extension() == ".npy" || path.extension() == ".json");
 }
 
-/// The results that runs leave in `folder`, except checkpoints: files, and links with their names.
+/// The results of runs in `folder`, except checkpoints: files, and links with their names.
 /// @throws Error{output} if a folder has the name of one
 std::vector<fs::path> results_in(const std::string& folder) {
   std::vector<fs::path> found;
@@ -70,7 +70,8 @@ FolderLock::FolderLock(const std::string& folder) : path_(folder + "/.lock") {
     descriptor_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (descriptor_ < 0) cannot("open");
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
-      // Whoever had it may have removed it since it was opened: then others cannot see this lock.
+      // The previous owner may have removed the file after it was opened; then the lock has no
+      // effect.
       if (metrics::is_open_at(descriptor_, path_)) return;
       ::close(descriptor_);
       continue;
@@ -85,7 +86,7 @@ FolderLock::FolderLock(const std::string& folder) : path_(folder + "/.lock") {
 }
 
 FolderLock::~FolderLock() {
-  // The lock of another job, if the folder was removed and made again.
+  // Not if the folder was removed and made again: then the lock file belongs to another job.
   if (metrics::is_open_at(descriptor_, path_)) ::unlink(path_.c_str());
   ::close(descriptor_);
 }
@@ -108,7 +109,7 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path), re
 
 void RunFolder::begin() {
   if (results_ != Results::replace) return;
-  // If a run fails from here on, no summary of an older run may be left beside its records.
+  // From here on no summary of an older run may be left, even if this run fails.
   for (const fs::path& result : results_in(path_)) {
     std::error_code error;
     fs::remove(result, error);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder that a run writes to: claimed before training, never taken from another run.
+// The folder that a run writes to. It is locked before training, and another run's folder is never
+// used.
 
 #pragma once
 
@@ -28,19 +29,19 @@ class FolderLock {
   int descriptor_;
 };
 
-/// Holds the folder from construction to destruction.
+/// Keeps the folder locked from construction to destruction.
 class RunFolder {
  public:
   /// Creates `path` if needed and locks it. Nothing is removed yet.
-  /// @throws Error{usage} when it is in use, or holds results that are neither to be replaced nor
-  /// to be kept; Error{output} when it cannot be written, or a folder has the name of a result.
+  /// @throws Error{usage} when it is in use, or has results and these are to be refused;
+  /// Error{output} when it cannot be written, or a folder has the name of a result.
   RunFolder(const std::string& path, Results results);
 
-  /// Removes what is to be replaced: when the run begins, so that one that is refused before leaves
-  /// the older run as it was. @throws Error{output}
+  /// Removes the results that are to be replaced. Called when the run begins, so that a run that is
+  /// refused before does not change the older one. @throws Error{output}
   void begin();
   const std::string& path() const { return path_; }
-  /// Whether a run wrote its summary here. @throws Error{output} if that cannot be found out
+  /// True if a run wrote its summary here. @throws Error{output} if that cannot be determined
   bool holds_finished_run() const;
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 

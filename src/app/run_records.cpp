@@ -15,7 +15,7 @@
 namespace eqt::app {
 namespace {
 
-// An emulated step may be this much late, for want of a core to wake up on.
+// An emulated step may be this much longer, because no core is free when it ends.
 constexpr double kLateSeconds = 0.001;
 constexpr double kLateShare = 1.02;
 
@@ -40,7 +40,7 @@ double slowest_rank(const config::PerRank& emulate_compute) {
   return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
 }
 
-/// What a reader of an emulated run should know beside its figures.
+/// Notes about an emulated run.
 void note_emulation(const config::RunConfig& config, const metrics::Summary& summary,
                     metrics::Sink& sink) {
   sink.write(metrics::NoteRecord{
@@ -55,7 +55,7 @@ void note_emulation(const config::RunConfig& config, const metrics::Summary& sum
                           taken, asked)});
 }
 
-/// How to repeat with ranks what one process played, and what it cannot tell.
+/// A note about a simulated run: how ranks would repeat it, and what its figures mean.
 std::string note_on_simulation(const config::RunConfig& config, const setup::Run& run) {
   const int ranks = run.data.simulation->count();
   const std::string collective = run.collective_name();

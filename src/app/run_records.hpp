@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run writes beside its steps: who takes the records, the first and the last of them.
+// The sinks of a run, and its first and last records.
 
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace eqt::app {
 
-/// Records are written by rank 0; the others' sink takes nothing.
+/// Rank 0 writes the records; the sink of other ranks drops them.
 std::unique_ptr<metrics::Sink> make_sink(const Job& job);
 
-/// Rank 0's config and first records: what runs, and what a reader should know of it.
+/// Writes the config and the first records on rank 0: the run, and notes about it.
 /// @param memory_bytes the estimate for a rank
 void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_bytes,
                  metrics::Sink& sink);
 
-/// Rank 0's results: the network, if there was one, then the summary, after which the run counts as
-/// finished.
+/// Writes the results on rank 0: the network, if there was one, then the summary, which marks the
+/// run as finished.
 void write_end(const Job& job, const setup::Run& run, const metrics::Summary& summary,
                metrics::Sink& sink);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first images of a batch side by side, as the network gets to see them.
+// The first images of a batch in a grid, as the network's input.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace eqt::app {
 
-/// Up to 8 x 8 images in reading order, a white pixel apart; each channel stretched so that its
-/// smallest value in the batch is black and its largest white, which undoes the normalisation where
-/// images use the whole range.
+/// Up to 8 x 8 images in reading order, with a white pixel between them. Each channel is scaled so
+/// that its smallest value in the batch is black and its largest white, which undoes the
+/// normalisation if images use the whole range.
 /// @pre batch.size() > 0; 1 or 3 channels
 metrics::ImageRecord sample_grid(const data::Batch& batch);
 

@@ -33,9 +33,10 @@
 namespace eqt::app {
 namespace {
 
-constexpr double kInitShare = 1.4;  // of a deadline for MPI_Init, where hosts load programs first
+constexpr double kInitShare = 1.4;  // of a deadline, for MPI_Init, because hosts first load the
+                                    // program
 
-/// Faults of a process that is on its way into MPI.
+/// Faults before MPI starts.
 void inject_fault_at_launch() {
   const char* text = std::getenv("EQT_FAULT");
   if (text == nullptr) return;
@@ -48,7 +49,7 @@ void inject_fault_at_launch() {
   }
 }
 
-/// @param messages becomes the transport's hook if there is a fault
+/// @param messages is installed as the transport's hook if there is a fault
 std::optional<train::Fault> fault_from_environment(comm::Communicator& comm,
                                                    train::MessageFaults& messages) {
   std::optional<train::Fault> fault;
@@ -67,7 +68,7 @@ Results results_policy(const TrainCommand& command) {
   return command.overwrite ? Results::replace : Results::refuse;
 }
 
-/// What ranks must have in common on their command lines before the config is known.
+/// The parts of the command line that must be equal on all ranks before the config is known.
 config::Facts command_facts(const TrainCommand& command) {
   const auto given = [](bool is) { return is ? "given" : "not given"; };
   config::Facts facts = {
@@ -83,7 +84,7 @@ config::Facts command_facts(const TrainCommand& command) {
   return facts;
 }
 
-/// Checkpoints are the only results that ranks other than the first may find in their own folders.
+/// On other ranks than rank 0, only checkpoints may be in the run folder.
 void require_no_checkpoints(const TrainCommand& command, const std::string& path,
                             comm::Communicator& comm) {
   comm.agree_after([&] {
@@ -95,16 +96,16 @@ void require_no_checkpoints(const TrainCommand& command, const std::string& path
   });
 }
 
-/// Nothing can refuse the run any more: what it replaces goes.
+/// From here on the run cannot be refused, so the results that it replaces are removed.
 void remove_replaced(const std::string& path, bool resumes, RunFolder* folder,
                      comm::Communicator& comm) {
   comm.agree_after([&] {
     if (folder != nullptr) folder->begin();
     if (!resumes) checkpoint::StateFolder(path).remove_all();
-  });  // ranks may share the folder: none writes before all have removed
+  });  // ranks may share the folder, so none writes before all have removed
 }
 
-/// A number that identifies this start of the job: rank 0's clock, scrambled.
+/// A number that identifies this start of the job: a hash of rank 0's clock.
 std::uint64_t draw_start(comm::Communicator& comm) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   std::uint64_t start = mix64(static_cast<std::uint64_t>(now));
@@ -112,7 +113,7 @@ std::uint64_t draw_start(comm::Communicator& comm) {
   return start;
 }
 
-/// Also for a run that saves nothing on its own: it does if a signal stops it.
+/// Also for a run without checkpoints, which saves one if a signal stops it.
 std::unique_ptr<train::Checkpointer> make_checkpointer(
     const config::RunConfig& config, const setup::Run& run, const std::string& path,
     comm::Communicator& comm, metrics::Sink& sink, std::optional<Resume>& resume) {
@@ -129,7 +130,7 @@ std::unique_ptr<train::Checkpointer> make_checkpointer(
       std::move(resumption));
 }
 
-/// A run that has nothing left to do. The same on all ranks.
+/// True if the run has no steps left. The same on all ranks.
 bool is_finished(const std::optional<Resume>& resume, const setup::Run& run,
                  const RunFolder* folder, comm::Communicator& comm) {
   if (!resume || resume->position.step < run.plan.total_steps) return false;
@@ -137,7 +138,7 @@ bool is_finished(const std::optional<Resume>& resume, const setup::Run& run,
   return comm.allgather(finished)[0] != 0;
 }
 
-/// @throws Error{usage} on all ranks if a run is finished and left nothing to continue from
+/// @throws Error{usage} on all ranks if a run is finished and has no checkpoint
 void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
   comm.agree_after([&] {
     if (folder == nullptr || !folder->holds_finished_run()) return;
@@ -148,7 +149,7 @@ void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
   });
 }
 
-/// Of rank 0, which has the records; null: nobody looks.
+/// On rank 0, which has the records; null: no observer.
 std::unique_ptr<train::GradientObserver> make_observer(const config::RunConfig& config,
                                                        const setup::Run& run,
                                                        const RunFolder* folder,
@@ -166,7 +167,7 @@ std::unique_ptr<train::GradientObserver> make_observer(const config::RunConfig& 
   return make_both_observers(std::move(dump), std::move(histograms));
 }
 
-/// The run folder and what it holds. Collective.
+/// Opens the run folder and the sinks. Collective.
 void open_folder(Job& job) {
   const TrainCommand& command = job.command;
   comm::Communicator& comm = job.comm;
@@ -187,7 +188,7 @@ void open_folder(Job& job) {
   require_no_checkpoints(command, job.path, comm);
 }
 
-/// Trains and writes what was asked for, from the first record to the last. Collective.
+/// Trains and writes all records and results. Collective.
 void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   comm::Communicator& comm = job.comm;
   comm.heartbeat("opening of the records");
@@ -233,7 +234,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
 }
 
 int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
-  train::MessageFaults message_faults;  // before what holds a pointer to it
+  train::MessageFaults message_faults;  // declared before objects that point to it
   comm::Communicator comm(session, own.timeout_seconds);
   comm.heartbeat("comparison of ranks");
   setup::require_same_command(command_facts(command), comm);
@@ -271,7 +272,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
     return 0;
   }
   remove_replaced(job.path, job.resume.has_value(), job.folder.get(), comm);
-  // From here on there is something to wait for: records, then steps.
+  // From here on a signal waits until records are written, later until the step ends.
   comm::note_signals(comm::OnSignal::finish_step);
   train_and_record(job, *run, memory_bytes);
   return 0;

@@ -51,7 +51,7 @@ std::vector<std::string> verb_names(const CLI::App& app) {
   return names;
 }
 
-/// The config keys that the verb's --set takes; none without --set.
+/// The config keys that the verb's --set accepts; none without --set.
 std::vector<std::string> settable_keys(const Verb& verb) {
   std::vector<std::string> keys;
   if (verb.app->get_option_no_throw("--set") == nullptr) return keys;
@@ -63,7 +63,7 @@ std::vector<std::string> settable_keys(const Verb& verb) {
   return keys;
 }
 
-/// The key that "epochs", "train.epochs" or "compressor" (its name) means.
+/// The key for "epochs", "train.epochs" or "compressor" (compressor.name).
 std::optional<std::string> key_named(const std::string& name,
                                      const std::vector<std::string>& keys) {
   for (const std::string& wanted : {name, "." + name, name + ".name"})
@@ -72,7 +72,7 @@ std::optional<std::string> key_named(const std::string& name,
   return {};
 }
 
-/// "--set train.epochs=3" for the option "--epochs" and the value "3", if --set takes such a key.
+/// "--set train.epochs=3" for the option "--epochs" and the value "3".
 std::string set_of(const std::string& key, const std::string& value) {
   return fmt::format("--set {}={}", key, value.empty() ? "VALUE" : value);
 }
@@ -129,7 +129,7 @@ bool looks_like_config(const std::string& word) {
                        : fmt::format("try {} --help", verb.words));
 }
 
-/// Options of the program are not allowed after a verb, and a verb has its own.
+/// Options before a verb would be ignored, because a verb has its own.
 void refuse_options_in_front(const CLI::App& program, const Verb& verb) {
   if (verb.app == &program) return;
   for (const CLI::Option* option : program.get_options()) {

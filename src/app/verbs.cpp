@@ -28,7 +28,7 @@ struct Category {
   std::vector<config::Choice> names;
 };
 
-/// The config's table knows every name.
+/// The names are from the config's table.
 std::vector<Category> all_categories() {
   return {{"models", config::config_choices("model.name")},
           {"datasets", config::config_choices("data.name")},
@@ -97,7 +97,7 @@ void warn(const std::string& found) {
   comm::print_warning(found + "; a run on this machine would be refused");
 }
 
-/// Files may lie on other machines than the one that checks, so what is absent is no error.
+/// Files may be on other machines than the one that checks, so missing files are no error.
 void warn_of_files(const config::RunConfig& config) {
   if (!config.train.is_emulated() && config.data.name->needs_files) {
     try {
@@ -140,7 +140,8 @@ void run_check(const CheckCommand& command) {
 
 std::string read_config_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  // One byte more than allowed tells that it is too large: a device or a pipe may never end.
+  // Reads one byte more than allowed to detect a file that is too large; a device or a pipe may
+  // never end.
   std::string text(config::kMaxDocumentBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {

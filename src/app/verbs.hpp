@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's answers when it does not train.
+// The verbs that do not train.
 
 #pragma once
 
@@ -14,7 +14,7 @@ namespace eqt::app {
 std::string version_text();
 
 std::vector<std::string> list_categories();
-/// Prints names with a line about each, or JSON.
+/// Prints names with one line about each, or JSON.
 void run_list(const ListCommand& command);
 void run_schema();
 /// Prints the resolved config. @throws Error{usage}

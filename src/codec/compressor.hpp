@@ -37,7 +37,7 @@ struct Properties {
   // Runs of this many values are encoded independently, so that cutting a slice at a multiple of it
   // changes no decoded value [values]. 0: a slice cannot be cut.
   std::size_t granule = 1;
-  // True if cutting changes no byte, either: the payload of a slice is the payloads of its pieces,
+  // True if cutting changes no byte, either: the payload of a slice is the payloads of its parts,
   // one after the other, each encoded with its own first_index. max_payload_bytes() is additive,
   // too. Besides first_index, encode() then reads only the key of EncodeContext.
   bool concatenates = false;

@@ -90,8 +90,7 @@ class Parallel final : public Compressor {
   std::size_t least_values_;
   mutable std::mutex busy_;
   mutable WorkerThreads workers_;
-  mutable std::vector<Workspace>
-      workspaces_;  // by thread; the first is for pieces, not for the caller
+  mutable std::vector<Workspace> workspaces_;  // by thread; the first is for kRangePayloads
   mutable std::vector<Range> ranges_;
 };
 

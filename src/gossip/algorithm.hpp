@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks exchange and when: one row for each algorithm that configs can name, those that
-// average over all ranks included.
+// What ranks exchange and when: one row for each algorithm, including those that average over all
+// ranks.
 
 #pragma once
 
@@ -33,37 +33,38 @@ std::span<const Named<Order>> names_of(Order);
 enum class MomentumKind { local, quasi_global };
 std::span<const Named<MomentumKind>> names_of(MomentumKind);
 
-/// Adding an algorithm: its row beside its code, and a line in algorithms.def.
+/// To add an algorithm, write its row in the file of its code, and a line in algorithms.def.
 struct AlgorithmRow {
   std::string_view name, about;
-  /// Keys of a config's section that it reads and some other algorithm does not.
+  /// Config keys that it reads and some other algorithms do not.
   std::span<const std::string_view> keys = {};
 
-  // All ranks average by a collective, with a memory of what was not sent: gradients in every step,
-  // or what several steps made of the models.
+  // All ranks average by a collective, with error feedback: gradients in every step, or the changes
+  // of models over several steps.
   bool averages_gradients = false;
   bool averages_models = false;
   bool averages() const noexcept { return averages_gradients || averages_models; }
   bool exchanges() const noexcept { return averages() || mixes; }
 
-  // Models are mixed with neighbours', by this mixer or, without one, in pairs beside the steps.
+  // Models are mixed with those of neighbours, by this mixer or, without one, in pairs
+  // asynchronously.
   bool mixes = false;
-  bool asynchronous = false;   // in pairs; the number of steps differs by rank
-  bool push_sum = false;       // works on weights that only sum to 1 by column
-  bool public_copies = false;  // keeps what neighbours know, so the graph must not change
-  bool quasi_global = false;   // may take quasi-global momentum for a direction
-  std::string_view without_equal_sums = {};  // takes its place where rows of weights differ from 1
-  std::string_view on_changing_graph = {};   // takes its place where it needs a static graph
-  // What a rank keeps beside model and momentum, in models: of those that mix, for one, the mean
-  // model of evaluation and what neighbours send.
+  bool asynchronous = false;   // in pairs; ranks take different numbers of steps
+  bool push_sum = false;       // works if only the columns of weights sum to 1
+  bool public_copies = false;  // has copies of neighbours' models, so the graph must not change
+  bool quasi_global = false;   // works with quasi-global momentum
+  std::string_view without_equal_sums = {};  // the algorithm to use instead if rows do not sum to 1
+  std::string_view on_changing_graph = {};   // the algorithm to use instead if the graph changes
+  // Memory of a rank besides model and momentum, in models: for algorithms that mix, this includes
+  // the mean model of the evaluation and the neighbours' messages.
   unsigned models_remembered = 0;
 
   std::unique_ptr<Mixer> (*make_mixer)(const MixerParts& parts, std::size_t count,
                                        const MixerOptions& options) = nullptr;
-  /// Its own use of gradients, without momentum; null: the optimizer's or quasi-global momentum.
+  /// Its own direction, without momentum; null: the optimizer's or quasi-global momentum.
   std::unique_ptr<Direction> (*make_direction)(std::size_t count, float weight_decay) = nullptr;
-  bool mixes_direction = false;  // neighbours mix the direction, too: two messages a step
-  /// Conditions of its own on the graph; null: none.
+  bool mixes_direction = false;  // the direction is mixed, too: two messages per step
+  /// Checks its own conditions on the graph; null: none.
   /// @throws Error{usage}
   void (*check_topology)(const topology::Topology& topology) = nullptr;
   /// The default gamma for a compressor of this contraction; null: 1.

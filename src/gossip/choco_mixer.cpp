@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CHOCO-Gossip: compressed differences from what the neighbours know already.
+// CHOCO-Gossip: sends compressed differences from public copies of the models.
 //
 // m = frame bytes of d values, k out-neighbours.
-// Rounds   1; 2 in a step that exchanges the public copies anew
+// Rounds   1; 2 in a step that exchanges the public copies
 // Sent     m * k bytes per rank; 4d * k more in such a step
 // Decode   d * (in-neighbours + 1) values
 // State    xh, s: 2d floats; one more for AdaGossip
@@ -12,7 +12,7 @@
 //          algorithm 1
 // Deviates weights are applied by the receiver; AdaGossip's bias correction counts mixing steps;
 //          public copies start at the model that all ranks start with, not at 0: with top-k at 1 %
-//          a hundred steps would pass before neighbours knew what everyone knows
+//          it would take a hundred steps to send that model
 
 #include <algorithm>
 #include <array>

@@ -12,7 +12,7 @@ namespace eqt::gossip {
 namespace {
 
 constexpr std::size_t kMostValues = std::size_t{1} << 22;
-constexpr double kNextToNothing = 0.95;  // delta from which a codec counts as lossless
+constexpr double kNextToNothing = 0.95;  // from this delta on a codec is treated as lossless
 
 double product(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
@@ -20,7 +20,7 @@ double product(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-/// Values v, and what a message of them leaves: the rest r = v - q.
+/// Inner products of values v and the error r = v - q of their message.
 struct Products {
   double values = 0;  // |v|^2
   double rest = 0;    // |r|^2
@@ -75,7 +75,7 @@ Products measure(const codec::Compressor& compressor, std::span<const pipeline::
   return sums;
 }
 
-/// <q, v> / |q|^2, the best thing to multiply q by; 1 unless it is clearly less.
+/// <q, v> / |q|^2, the best factor for q; 1 unless it is clearly smaller.
 double best_scale(const Products& sums) {
   constexpr double kClearly = 0.99;
   const double square = sums.values - 2 * sums.both + sums.rest;

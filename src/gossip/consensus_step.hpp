@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far to go towards the neighbours.
+// The damping of messages and the default consensus step.
 
 #pragma once
 
@@ -25,16 +25,16 @@ struct Quality {
 Quality measure_quality(const codec::Compressor& compressor,
                         std::span<const pipeline::FusionBucket> plan, std::uint64_t seed);
 
-/// The default gamma of CHOCO: 1 for codecs that lose next to nothing, else of the contraction
-/// delta:
+/// The default gamma of CHOCO: 1 for codecs with a very small error, else a function of the
+/// contraction delta:
 /// - codecs that leave out the same values until they grow (the largest, signs): 0.6 delta^1.4,
-///   which passes through the values that are best for pure averaging on rings and tori of 8 to 16
-///   ranks (0.02 for the largest 1 % of the values, 0.18 for 10 %, 0.3 for signs). What is left
-///   after some messages is harder for them than the Gaussian values that delta is measured on.
-/// - random codecs, whose error is another in every message: delta (1 + delta^3) / 2, which passes
-///   through what was best for pure averaging on directed rings of 4, 8 and 16 with Gaussian errors
-///   (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8 for delta 0.1, 0.2, 0.38, 0.56, 0.71, 0.83, 0.91). On
-///   rings of 8 twice as much still contracted, if below 1; four times as much did not.
+///   which fits the best values for pure averaging on rings and tori of 8 to 16 ranks (0.02 for the
+///   largest 1 % of the values, 0.18 for 10 %, 0.3 for signs). The remaining differences after some
+///   messages are harder to compress than the Gaussian values on which delta is measured.
+/// - random codecs, whose error differs in every message: delta (1 + delta^3) / 2, which fits the
+///   best values for pure averaging on directed rings of 4, 8 and 16 with Gaussian errors (0.05,
+///   0.1, 0.2, 0.35, 0.5, 0.65, 0.8 for delta 0.1, 0.2, 0.38, 0.56, 0.71, 0.83, 0.91). On rings of
+///   8 twice as much still contracted, if below 1; four times as much did not.
 /// - signs over weights that are not symmetric: a quarter. On a directed ring of 8 gamma = 0.16
 ///   still contracted, 0.32 did not.
 /// With these every compressor contracts on both rings of 8 (tests/property/gossip).

@@ -81,7 +81,7 @@ class D2 final : public Direction {
   std::string_view name() const noexcept override { return "D2"; }
 
   void direct(std::span<const float> model, std::span<float> gradient) override {
-    // The first step finds zeros and is plain SGD.
+    // D is 0 in the first step, which is plain SGD.
     change_.add_to(model, gradient, movement_.span());
     std::copy_n(movement_.span().begin(), gradient.size(), gradient.begin());
   }
@@ -89,8 +89,8 @@ class D2 final : public Direction {
   void observe(std::span<const float> before, std::span<const float> after, float rate) override {
     const auto movement = movement_.span();
     if (!(rate > 0)) {
-      // Without a D that keeps the mean direction equal to the mean gradient, it starts again as
-      // plain SGD.
+      // D is not known then, so it starts again as plain SGD, and the mean direction is the mean
+      // gradient.
       std::ranges::fill(movement, 0.0f);
       change_.forget();
       return;
@@ -101,7 +101,7 @@ class D2 final : public Direction {
     }
   }
 
-  /// Other ranks start again, as plain SGD.
+  /// Another number of ranks starts again, as plain SGD.
   void visit_state(StateVisitor& visitor) override {
     change_.visit_state(visitor);
     visitor.values("movement", movement_.span(), Across::fresh);
@@ -126,7 +126,7 @@ class GradientTracking final : public Direction {
 
   void observe(std::span<const float>, std::span<const float>, float) override {}
   std::span<float> mixed() override { return tracked_.span(); }
-  /// Other ranks start again: their estimates have to sum to their last gradients.
+  /// Another number of ranks starts again, because the estimates must sum to the last gradients.
   void visit_state(StateVisitor& visitor) override {
     change_.visit_state(visitor);
     visitor.values("tracked", tracked_.span(), Across::fresh);
@@ -171,7 +171,7 @@ void require_d2_weights(const topology::Topology& topology) {
          "synchronization.algorithm d2: expected symmetric weights that do not change, found the "
          "{}; take {}",
          topology.name(), kInstead);
-  // Rings of an even number of ranks have -1/3 itself, on either side of it by rounding.
+  // Rings of an even number of ranks have the eigenvalue -1/3, up to rounding.
   constexpr double kRounding = 1e-9;
   const double smallest = topology::smallest_eigenvalue(topology.at(0));
   if (smallest > -1.0 / 3 + kRounding) return;

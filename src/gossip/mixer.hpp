@@ -25,24 +25,24 @@ namespace eqt::gossip {
 
 using pipeline::FusionBucket;
 
-/// Is given what is encoded: a bucket whose segments count from its begin, and its values.
+/// Called with the values to be encoded and their bucket, whose segments are relative to its begin.
 using Observer = std::function<void(const FusionBucket&, std::span<const float>)>;
 
 /// The parameters of a call besides the values.
 struct MixContext {
   std::uint64_t run_seed = 0;
   StepId step = 0;
-  float consensus_step = 1;            // gamma: how far towards the neighbours, in (0, 1]
-  float damping = 1;                   // what public copies and errors multiply messages by
+  float consensus_step = 1;            // gamma, in (0, 1]
+  float damping = 1;                   // factor of messages in public copies and errors
   std::optional<double> density;       // of sparse compressors in this step
   std::size_t slot = 0;                // scratch memory to use, below pipeline::kMostSlots
-  std::uint32_t round = 0;             // tells messages of one step apart, if a step mixes twice
+  std::uint32_t round = 0;             // distinguishes messages of a step that mixes twice
   bool measure = false;                // fill MixResult::message
-  const Observer* observer = nullptr;  // of compressed messages; null: nobody
+  const Observer* observer = nullptr;  // of compressed messages; null: none
 };
 
-/// Squares of norms, summed over the buckets of a step: what compression did to this rank's
-/// messages. Zero where nothing was measured.
+/// Squared norms, summed over the buckets of a step: the error of this rank's messages. Zero if it
+/// was not measured.
 struct MessageError {
   double error = 0;  // |decoded - exact|^2
   double exact = 0;  // |exact|^2
@@ -50,34 +50,34 @@ struct MessageError {
 
 /// The results of mixing besides the values.
 struct MixResult {
-  Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
+  Traffic traffic;  // without bytes, messages and transfer_seconds, which the engine counts
   MessageError message;
 };
 
-/// One way to mix, with what a rank remembers for it.
+/// One kind of mixing, with its memory.
 ///
-/// With W the step's mixing matrix (columns that sum to 1) the mean of the values over ranks stays
-/// what it was, whatever the compressor does.
+/// If the columns of the step's mixing matrix W sum to 1, the mean of the values over ranks does
+/// not change, with any compressor.
 class Mixer {
  public:
   virtual ~Mixer() = default;
   virtual std::string_view name() const noexcept = 0;
 
-  /// To be called before the first mix. All ranks have this `model`, so it need not be sent.
+  /// Called before the first mix. All ranks have this `model`, so it is not sent.
   /// @param context of the first step
   virtual void start(const MixContext& /*context*/, std::span<const float> /*model*/) {}
 
-  /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages travel, so
-  /// that several buckets can be under way, each with a slot of its own. All arguments stay in
-  /// place until the task is done. Collective among neighbours.
+  /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages are
+  /// exchanged, so that several buckets can be processed at the same time, each with its own slot.
+  /// All arguments must exist until the task is done. Collective among neighbours.
   virtual Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
                    MixResult& result) = 0;
 
-  /// How many buckets may be under way at once.
+  /// How many buckets may be processed at the same time.
   virtual std::size_t slots() const noexcept { return pipeline::kMostSlots; }
 
   /// Visits public copies and errors. If the number of ranks changes, all ranks start() again with
-  /// one model, so neighbours have missed nothing.
+  /// the same model.
   virtual void visit_state(StateVisitor&) {}
 };
 
@@ -89,20 +89,20 @@ struct MixerParts {
   std::span<const FusionBucket> plan;
 };
 
-/// What configs say to mixers; each reads what it knows.
+/// Options of mixers; each reads those that it has.
 struct MixerOptions {
-  /// CHOCO: AdaGossip (Aketi et al. 2024): gamma falls where a value's corrections have been large;
-  /// element by element, so the mean is kept only approximately.
+  /// CHOCO: AdaGossip (Aketi et al. 2024): gamma is smaller for values with large corrections.
+  /// Because it differs by value, the mean is kept only approximately.
   bool adaptive_step = false;
-  /// AdaGossip's largest step, taken while corrections are below gamma in size; the paper's is 1.
+  /// AdaGossip's largest step, used while corrections are smaller than gamma; the paper's is 1.
   /// With lossy compressors 1 does not contract: corrections grow until they reach gamma.
   float most_adaptive_step = 1;
-  /// CHOCO: every so many steps neighbours send their public copies once as float32 and add them up
-  /// anew: rounding errors of the running sums end there. 0 = never.
+  /// CHOCO: steps between exchanges of the public copies as float32, from which the running sums
+  /// are computed again, without accumulated rounding errors. 0 = never.
   StepId resync_every = 0;
 };
 
-// All mixers are made alike; `count` is the number of the model's values.
+// All make_ functions have the same parameters; `count` is the number of the model's values.
 
 /// x_i += gamma (sum_j W_ij q_j - (1 - W_ii) q_i) with q = Q(x): the gossip of D-PSGD (Lian et al.,
 /// NeurIPS 2017) and, on numerators, of SGP (Assran et al., ICML 2019). Without compression and
@@ -123,8 +123,8 @@ std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t cou
 
 /// DeepSqueeze (Tang et al. 2019): v = x + e, q = Q(v), e = v - q and
 ///   x_i += gamma (sum_j W_ij q_j - (1 - W_ii) q_i)
-/// with what a message left out in the next one. With push-sum it is Sparse-Push's (Aketi et al.
-/// 2021).
+/// so that the next message includes the error of this one. With push-sum it is Sparse-Push's
+/// (Aketi et al. 2021).
 std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count,
                                           const MixerOptions& options = {});
 

@@ -13,10 +13,10 @@
 namespace eqt::gossip {
 namespace {
 
-/// In the index of a message of a step's second round.
+/// Position of the round in a message's index.
 constexpr std::uint32_t kRoundShift = 28;
 
-/// The factor that the receiver applies to a message: the same number at both ends of the edge.
+/// The factor that the receiver applies to a message; both ends of an edge compute the same number.
 float weight_of(const topology::Neighbour& edge, float scale) {
   return scale * static_cast<float>(edge.weight);
 }
@@ -27,9 +27,9 @@ double sum_of_weights(std::span<const topology::Neighbour> edges, float scale) {
   return sum;
 }
 
-/// The messages of the rounds of one step use different random numbers. Only PowerSGD starts from
-/// the same factor in every step of a run. What one step leaves out is orthogonal to that start, so
-/// the next step would find nothing of it.
+/// The messages of the rounds of one step use different random numbers. PowerSGD would start from
+/// the same factor in every step. The error of a step is orthogonal to that start, so the next step
+/// would not find it.
 std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& context) {
   const std::uint64_t seed =
       context.round == 0 ? context.run_seed : context.run_seed ^ mix64(context.round);
@@ -86,7 +86,7 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
   const auto segments = segments_of(bucket);
   if (context.observer != nullptr) (*context.observer)(from_zero_.at(bucket.index), values);
   slot.scales.clear();
-  // No common scale: no two neighbours of a graph have the same neighbours.
+  // There is no common scale, because neighbours have different neighbours.
   if (parts_.compressor.properties().shared_scale) {
     for (const codec::Segment& s : segments) {
       slot.scales.push_back(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's message to its out-neighbours and theirs to it. Private to the room.
+// A rank's messages to and from its neighbours. Private to the room.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace eqt::gossip {
 
-/// Encodes one message per bucket, sends it to every out-neighbour of the step's graph and adds
-/// what arrives, in the order of ranks. Values are those of a bucket, from 0.
+/// Encodes one message per bucket, sends it to every out-neighbour of the step's graph and adds the
+/// received messages in the order of ranks. Values are those of a bucket, from 0.
 class NeighbourMessages {
  public:
   NeighbourMessages(const MixerParts& parts, std::string_view name);
@@ -22,10 +22,10 @@ class NeighbourMessages {
   /// Encodes `values` (bucket.count()); the message stays in the slot.
   void encode(const FusionBucket& bucket, const MixContext& context, std::span<const float> values,
               MixResult& result);
-  /// co_await it: the slot's message goes out, the neighbours' come in.
+  /// co_await it: sends the slot's message and receives those of the neighbours.
   comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const MixContext& context,
                                     const char* operation);
-  /// values += scale * what the slot's own message carries.
+  /// values += scale * the decoded message of the slot.
   void add_own(const FusionBucket& bucket, const MixContext& context, float scale,
                std::span<float> values, MixResult& result);
   /// values += scale * sum_j W_ij q_j over the in-neighbours.
@@ -33,9 +33,9 @@ class NeighbourMessages {
   void add_neighbours(const FusionBucket& bucket, const MixContext& context, float scale,
                       std::span<float> values, MixResult& result);
 
-  /// scale * (1 - W_ii) of the step, as the sum of what the out-neighbours multiply this rank's
-  /// message by: rounded weights whose columns did not sum to 1 would move the mean over ranks by
-  /// the same part of itself in every step.
+  /// scale * (1 - W_ii) of the step, as the sum of the factors that the out-neighbours apply to
+  /// this rank's message. If columns of rounded weights did not sum to 1, every step would change
+  /// the mean over ranks by the same factor.
   double out_weight(const MixContext& context, float scale) const;
   /// scale * sum_j W_ij of the step over the in-neighbours, rounded like the weights themselves.
   double in_weight(const MixContext& context, float scale) const;
@@ -48,8 +48,8 @@ class NeighbourMessages {
     std::vector<std::vector<std::byte>> buffers;  // by in-neighbour
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
-    std::vector<float> scales;      // this rank's own, where the codec wants shared ones
-    std::vector<float> difference;  // between values and what the message carries, if measured
+    std::vector<float> scales;      // this rank's own, if the codec has shared ones
+    std::vector<float> difference;  // between values and the decoded message, if measured
   };
 
   const topology::MixingMatrix& graph(const MixContext& context) const {
@@ -65,9 +65,10 @@ class NeighbourMessages {
 
   MixerParts parts_;
   const std::string_view name_;
-  std::vector<FusionBucket> from_zero_;  // the plan's; segments count from their bucket's begin
+  std::vector<FusionBucket> from_zero_;  // the plan's; segments are relative to their bucket's
+                                         // begin
   std::size_t most_bytes_ = 0, most_in_ = 0, most_out_ = 0;
-  Workspace workspace_;  // never held across a pause
+  Workspace workspace_;  // not used across a pause
   std::array<Slot, pipeline::kMostSlots> slots_;
 };
 

@@ -18,7 +18,7 @@ constexpr std::size_t kVersionAt = 4, kKindAt = 5, kZeroAt = 6, kRanksAt = 8, kZ
                       kExchangeAt = 16, kStepsAt = 24;
 constexpr std::size_t kStepBytes = 8;
 
-// More than any run takes: a damaged number must not end an epoch.
+// More than any run has, because a damaged number must not end an epoch.
 constexpr StepId kMostSteps = StepId{1} << 50;
 
 void expect(const char* what, std::uint64_t expected, std::uint64_t found) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The note that goes with a pair's models: who asks, and how far all ranks are.
+// The note that is sent with a pair's models: which rank asks, and the steps of all ranks.
 //
 // Little-endian. Bytes 0-3 "EQTP", 4 version 1, 5 kind, 6-7 zero, 8-11 ranks n, 12-15 zero, 16-23
 // number of the exchange, then n times 8 bytes: completed steps by rank, as far as the sender
@@ -17,14 +17,14 @@
 namespace eqt::gossip {
 
 enum class NoteKind : std::uint8_t {
-  ask = 1,     // my model follows, send yours
-  answer = 2,  // mine follows too
-  leave = 3,   // I ask no more in this epoch
+  ask = 1,     // the sender's model follows; the receiver answers
+  answer = 2,  // the answer's model follows
+  leave = 3,   // the sender asks no more in this epoch
 };
 
 struct PairNote {
   NoteKind kind = NoteKind::ask;
-  std::uint64_t exchange = 0;  // how many of this pair came before
+  std::uint64_t exchange = 0;  // number of earlier exchanges of this pair
   std::vector<StepId> steps = {};
 };
 

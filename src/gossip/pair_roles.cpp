@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kWorks = "an undirected ring, torus or mesh with even sides, or a star";
 
-/// Which side asks.
+/// The side of the active ranks.
 int active_side(const topology::Topology& topology) {
   const topology::MixingMatrix& graph = topology.at(0);
   if (!topology.is_static() || !topology::is_undirected(graph)) {

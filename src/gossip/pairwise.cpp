@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Averaging in pairs: models themselves travel, both ways at once.
+// Averaging in pairs: two ranks send each other their models at the same time.
 //
 // m = frame bytes of d values.
 // Rounds   1 per exchange
@@ -10,10 +10,10 @@
 //
 // Source   X. Lian, W. Zhang, C. Zhang, J. Liu (AD-PSGD), ICML 2018, arXiv:1710.06952,
 //          algorithm 1; the exchange of two snapshots as in M. Assran's BilatPushPull
-// Deviates the average is added as a difference, so that updates which land between snapshot and
-//          average are kept; with compression both use the two decoded messages, so that the sum
-//          of both models stays; partners take turns instead of being drawn, so that the time
-//          between two exchanges of a pair has a bound
+// Deviates the average is added as a difference, so that updates between snapshot and average are
+// kept; with compression both use the two decoded messages, so that the sum of both models does not
+// change; partners alternate instead of being random, so that the time between two exchanges of a
+// pair is bounded
 
 #include "gossip/pairwise.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two ranks move their models towards each other.
+// Averaging of two ranks' models.
 
 #pragma once
 
@@ -27,22 +27,22 @@ struct PairwiseParts {
 
 struct PairwiseOptions {
   std::uint64_t run_seed = 1;
-  float consensus_step = 1;  // gamma: 1 meets in the middle
+  float consensus_step = 1;  // gamma; 1 gives the mean
 };
 
 /// The engine's work of one exchange: with q = Q(x) of both ranks
 ///   x_a += gamma (q_b - q_a) / 2,  x_b += gamma (q_a - q_b) / 2
-/// so the sum of both models does not change, whatever the compressor leaves out and whatever
-/// updates come in between. Both ranks run it at about the same time; no other rank takes part.
+/// so the sum of both models does not change, with any compressor and any updates at the same time.
+/// Both ranks run it at about the same time; no other rank is involved.
 class PairwiseAveraging final : public pipeline::Work {
  public:
   PairwiseAveraging(const PairwiseParts& parts, const PairwiseOptions& options);
 
   /// Sets the exchange that the engine runs next.
-  /// @param number how many exchanges of this pair came before, equal on both ranks
-  /// @param asking the active rank of the two
+  /// @param number number of earlier exchanges of this pair, equal on both ranks
+  /// @param asking the active one of the two ranks
   void prepare(Rank partner, std::uint64_t number, Rank asking, bool measure);
-  /// Of the last run: all of Traffic except bytes and messages.
+  /// The result of the last run: all of Traffic except bytes and messages.
   const MixResult& result() const noexcept { return result_; }
 
   std::size_t slots() const noexcept override { return pipeline::kMostSlots; }
@@ -50,13 +50,13 @@ class PairwiseAveraging final : public pipeline::Work {
   void wait_ready(const FusionBucket&) override {}
   Task start(const FusionBucket& bucket, std::size_t slot) override;
   void done(const FusionBucket&, std::size_t) override {}
-  void waited(double) override {}  // on a thread that has nothing else to do
+  void waited(double) override {}  // the thread has no other work
 
  private:
   struct Slot {
-    std::vector<float> values;            // this rank's, as they travel
-    std::vector<float> change;            // what the exchange adds to them
-    std::vector<float> scales;            // this rank's own, where the codec wants shared ones
+    std::vector<float> values;            // this rank's, to be sent
+    std::vector<float> change;            // change by the exchange
+    std::vector<float> scales;            // this rank's own, if the codec has shared ones
     std::vector<std::byte> mine, theirs;  // room for a message
     std::array<comm::Outgoing, 1> outgoing;
     std::array<comm::Incoming, 1> incoming;
@@ -72,12 +72,12 @@ class PairwiseAveraging final : public pipeline::Work {
   const PairwiseParts parts_;
   const PairwiseOptions options_;
   const bool lossless_;
-  std::vector<std::vector<codec::Segment>> segments_;  // by bucket, counted from its begin
+  std::vector<std::vector<codec::Segment>> segments_;  // by bucket, relative to its begin
   std::array<Slot, pipeline::kMostSlots> slots_;
-  Workspace workspace_;  // never held across a pause
+  Workspace workspace_;  // not used across a pause
   Rank partner_ = 0;
   std::uint64_t number_ = 0;
-  StepId name_ = 0;  // of the exchange, unlike any other's of this job
+  StepId name_ = 0;  // of the exchange, unique in this job
   bool measure_ = false;
   MixResult result_;
 };

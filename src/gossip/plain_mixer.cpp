@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain gossip: models themselves travel.
+// Plain gossip: sends the models themselves.
 //
 // m = frame bytes of d values, k out-neighbours.
 // Rounds   1
@@ -10,8 +10,8 @@
 //
 // Source   X. Lian et al. (D-PSGD), NeurIPS 2017, arXiv:1705.09056, algorithm 1;
 //          M. Assran et al. (SGP), ICML 2019, arXiv:1811.10792, algorithm 1, on numerators
-// Deviates weights are applied by the receiver, so that they may differ from edge to edge; SGP's
-//          sender multiplies. The sums are the same.
+// Deviates weights are applied by the receiver, so that they may differ by edge; in SGP the sender
+// multiplies. The sums are the same.
 
 #include "gossip/algorithm.hpp"
 #include "gossip/neighbour_messages.hpp"

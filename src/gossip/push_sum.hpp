@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Push-sum: the mean on graphs whose weights only sum to 1 by column.
+// Push-sum: computes the mean if only the columns of the weights sum to 1.
 
 #pragma once
 
@@ -24,16 +24,17 @@ class PushSum {
   PushSum(const topology::Topology& topology, Rank rank, std::size_t count);
 
   double weight() const { return weights_[static_cast<std::size_t>(rank_)]; }
-  /// Of all ranks; they sum to their number.
+  /// The weights of all ranks; they sum to the number of ranks.
   std::span<const double> weights() const { return weights_; }
 
-  /// Turns the model z', which a local update made of z, into the numerator x + (z' - z).
+  /// Converts the model z', the result of a local update of z, to the numerator x + (z' - z).
   void to_numerator(std::span<float> model) const;
-  /// After the numerators were mixed in `step`: mixes the weights, w += gamma (W w - w), and turns
-  /// the numerator into the model. The same gamma as for the numerators, or the model is biased.
+  /// After the numerators were mixed in `step`: mixes the weights, w += gamma (W w - w), and
+  /// converts the numerator to the model. With another gamma than for the numerators the model
+  /// would be biased.
   void to_model(StepId step, float consensus_step, std::span<float> numerator);
 
-  /// Other ranks begin with weights of 1, at the weighted mean.
+  /// Another number of ranks starts with weights of 1, at the weighted mean.
   void visit_state(StateVisitor& visitor);
 
  private:
@@ -41,10 +42,10 @@ class PushSum {
 
   const topology::Topology& topology_;
   const Rank rank_;
-  bool trivial_;                        // every matrix is doubly stochastic: all weights stay 1
+  bool trivial_;                        // every matrix is doubly stochastic: all weights are 1
   std::vector<double> weights_, next_;  // by rank
   FlatBuffer numerator_;                // of the last mix; empty while trivial
-  bool mixed_ = false;                  // numerator_ holds one
+  bool mixed_ = false;                  // numerator_ is set
 };
 
 }  // namespace eqt::gossip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's model between the thread that trains it and the thread that averages it.
+// A rank's model, shared by the thread that trains it and the thread that averages it.
 
 #pragma once
 
@@ -12,28 +12,28 @@
 
 namespace eqt::gossip {
 
-/// Both threads add their changes, so updates and averages that come at the same time are both
-/// kept. It is locked bucket by bucket, for one copy or sum at a time.
+/// Both threads add their changes, so updates and averages at the same time are both kept. Each
+/// copy or sum of a bucket takes the lock.
 class SharedModel {
  public:
   SharedModel(std::span<const pipeline::FusionBucket> plan, std::size_t count);
 
   /// The model is `values` from now on.
   void reset(std::span<const float> values);
-  /// The bucket's values as they are now. @param values bucket.count()
+  /// Copies the bucket's current values. @param values bucket.count()
   void read(const pipeline::FusionBucket& bucket, std::span<float> values) const;
   /// model += change, in a bucket.
   void add(const pipeline::FusionBucket& bucket, std::span<const float> change);
-  /// Adds what the trainer did to `parameters` since its last call (or the reset), and leaves the
-  /// model in them. If nothing else was added since, the model becomes `parameters`, bit for bit.
+  /// Adds the trainer's changes of `parameters` since the last call (or the reset), and copies the
+  /// model into them. If nothing else was added since, the model becomes `parameters`, bit for bit.
   void synchronize(std::span<float> parameters);
 
  private:
   const std::span<const pipeline::FusionBucket> plan_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   FlatBuffer model_;
   FlatBuffer last_synchronized_;  // the model as of the last call
-  std::vector<char> changed_;     // by bucket: whether add() was there since
+  std::vector<char> changed_;     // by bucket: add() was called since
 };
 
 }  // namespace eqt::gossip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSqueeze: models travel compressed, and what a message left out is in the next one.
+// DeepSqueeze: sends compressed models, each with the error of the last message added.
 //
 // m = frame bytes of d values, k out-neighbours.
 // Rounds   1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a step by room, and bits per value: horizontal bars, one per group.
+// Seconds of a step by phase, and bits per value: horizontal bars, one per group.
 
 #include <fmt/format.h>
 

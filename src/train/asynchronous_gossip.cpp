@@ -59,7 +59,7 @@ class AsynchronousGossip final : public Synchronizer {
   std::uint64_t steps_of_all_ranks() override { return progress_.steps_of_all(); }
   StepId own_steps() override { return progress_.own_steps(); }
 
-  /// Other ranks begin as if all had taken the mean rank's steps, and their pairs are new.
+  /// Another number of ranks starts as if all had taken the mean rank's steps, with new pairs.
   void visit_state(StateVisitor& visitor) override {
     std::vector<StepId> steps(static_cast<std::size_t>(p_.comm.size()));
     progress_.steps(steps);
@@ -84,7 +84,7 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
  private:
-  /// From now on: what comes before begin() belongs to the step, too.
+  /// Starts the step's deadline here, because what happens before begin() is part of the step.
   void watch_step() {
     watchdog_.set_step(step_);
     watchdog_.arm("a step between averages", p_.comm.rank());
@@ -114,8 +114,8 @@ class AsynchronousGossip final : public Synchronizer {
     return {taken.traffic, taken.variance, {}};
   }
 
-  /// To be called when no rank sends any more: makes the counts equal on all ranks. @return a note
-  /// about the epoch
+  /// Called when no rank sends any more: makes the counts equal on all ranks. @return a note about
+  /// the epoch
   std::string agree_on_steps() {
     const std::vector<StepId> steps = p_.comm.allgather(progress_.own_steps());
     progress_.set_steps(steps);
@@ -132,7 +132,7 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
   const AsynchronousGossipParts p_;
-  comm::Watchdog watchdog_;  // of this rank's steps; waiting for others has the communicator's
+  comm::Watchdog watchdog_;  // for this rank's steps; waits for others use the communicator's
   PairwiseProgress progress_;
   PairwiseExchange exchange_;
   bool exchanging_ = false;

@@ -26,12 +26,12 @@ struct AsynchronousGossipParts {
 };
 
 /// For Plan::asynchronous. The trainer works on a copy of the model. Its update is added to the
-/// model at the end of a step, and the next step begins with what the model is then (AD-PSGD, Lian
-/// et al., ICML 2018). Meanwhile a communication thread averages, from the first step of an epoch
-/// to end_epoch(), and makes all MPI calls.
+/// model at the end of a step, and the next step begins with the model at that time (AD-PSGD, Lian
+/// et al., ICML 2018). From the first step of an epoch to end_epoch() a communication thread
+/// averages and makes all MPI calls.
 ///
-/// A rank whose step takes longer than the deadline ends the job, and so does one that does not
-/// answer a partner within it.
+/// A rank whose step takes longer than the deadline ends the job, and so does a rank that does not
+/// answer a partner in time.
 std::unique_ptr<Synchronizer> make_asynchronous_gossip(const AsynchronousGossipParts& parts,
                                                        const PairwiseExchangeOptions& options);
 

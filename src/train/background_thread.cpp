@@ -17,7 +17,7 @@ BackgroundThread::~BackgroundThread() {
     running = running_;
   }
   changed_.notify_all();
-  // Only an error leaves a job under way; it may wait for a peer that never comes.
+  // A job still runs here only after an error; it may wait for a peer that will not answer.
   if (running) give_up_();
   thread_.join();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One job at a time on a separate thread, during the work of its owner.
+// Runs one job at a time on a separate thread, while its owner continues.
 
 #pragma once
 
@@ -16,25 +16,25 @@ namespace eqt::train {
 
 class BackgroundThread {
  public:
-  /// @param job what start() starts; may throw
-  /// @param give_up makes a running job end soon; called only when shutting down after an error
+  /// @param job run by start(); may throw
+  /// @param give_up makes a running job end soon; called only at shutdown after an error
   BackgroundThread(std::function<void()> job, std::function<void()> give_up);
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
-  /// @pre no job is under way
+  /// @pre no job is running
   void start();
-  /// Waits for the job; throws what it threw.
+  /// Waits for the job and throws its exception.
   void finish();
-  /// On the job's thread: how much of `seconds` that end now the owner spent in finish().
+  /// On the job's thread: how much of the last `seconds` the owner has waited in finish().
   double exposed(double seconds);
 
  private:
   void run();
 
   const std::function<void()> job_, give_up_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool running_ = false;
   bool stop_ = false;

@@ -18,11 +18,11 @@ class Checkpointer {
 
   virtual ~Checkpointer() = default;
 
-  /// Sets the function that visits the whole state of a rank; to be called before anything else.
+  /// Sets the function that visits the whole state of a rank. Call it first.
   virtual void attach(Visit visit) = 0;
 
-  /// Begins to save the state after `done` steps, and returns when it is copied. Waits for the save
-  /// before. A failed save gives a note and does not affect older ones.
+  /// Starts saving the state after `done` steps, and returns when it is copied. Waits for the
+  /// previous save. A failed save gives a note and does not affect older ones.
   virtual void save(StepId done) = 0;
 
   /// Saves the state after `done` steps (unless that was saved already) and waits until all ranks'
@@ -34,8 +34,8 @@ class Checkpointer {
   /// @throws Error{output} on all ranks if there were saves and not one of them is complete
   virtual void finish() = 0;
 
-  /// Overwrites the state by the newest complete one. @return the steps it had done; empty: there
-  /// is none, and the state is unchanged
+  /// Restores the newest complete state. @return its completed steps; empty if there is none, and
+  /// then the state is unchanged
   /// @throws Error{data} if its files are damaged
   virtual std::optional<StepId> restore_newest() = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens when a value is not finite: the run ends, or goes back to an earlier state.
+// Values that are not finite: the run ends, or returns to an earlier state.
 
 #pragma once
 
@@ -13,15 +13,15 @@
 namespace eqt::train {
 
 /// "layer1.0.conv1.weight holds nan at index 3": the first value of `values` that is NaN or
-/// infinite; nothing if all are finite.
-/// @param begin where `values` begin in the buffer that `layout` describes
+/// infinite; empty if all are finite.
+/// @param begin index of the first of `values` in the buffer that `layout` describes
 std::optional<std::string> name_non_finite(const Layout& layout, std::span<const float> values,
                                            std::size_t begin = 0);
 
-/// Where a rank's threads report it. Thread-safe.
+/// Collects the reports of a rank's threads. Thread-safe.
 class Divergence {
  public:
-  /// @param recovers a later rollback makes good what was found
+  /// @param recovers the run will be rolled back
   explicit Divergence(bool recovers) : recovers_(recovers) {}
 
   bool recovers() const noexcept { return recovers_; }
@@ -38,9 +38,9 @@ class Divergence {
 };
 
 /// Reports the first value that is not finite as "step 3: WHAT of conv1.weight holds nan at index 0
-/// on rank 1; try ...". If the run recovers, all such values become 0, so that they do no more
-/// damage until it goes back.
-/// @param divergence null: the same as one that does not recover
+/// on rank 1; try ...". If the run recovers, all such values become 0, so that they have no further
+/// effect until the rollback.
+/// @param divergence null: as if it did not recover
 void require_finite(const Layout& layout, std::span<float> values, std::size_t begin,
                     std::string_view what, StepId step, Rank rank, Divergence* divergence);
 

@@ -29,7 +29,7 @@ std::vector<metrics::EdgeRecord> gather_edges(comm::Communicator& comm,
   if (sent.empty()) return edges;
   const auto ranks = static_cast<std::size_t>(comm.size());
   EQT_CHECK(sent.size() == ranks, "bytes to {} of {} ranks", sent.size(), ranks);
-  // Doubles hold integers up to 2^53 exactly: nine petabytes.
+  // Doubles are exact for integers up to 2^53, nine petabytes.
   std::vector<double> table(ranks * ranks);
   std::ranges::copy(sent, table.begin() + comm.rank() * static_cast<std::ptrdiff_t>(ranks));
   comm.allreduce_sum(table);

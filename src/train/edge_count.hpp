@@ -14,17 +14,18 @@
 
 namespace eqt::train {
 
-/// Bytes by receiver of what passes point to point between open() and close(), added up over all
-/// such times. Not thread-safe: neither call while another thread uses the communicator.
+/// Sums the point-to-point bytes by receiver between open() and close(). Not thread-safe: neither
+/// may be called while another thread uses the communicator.
 class EdgeCount {
  public:
   explicit EdgeCount(comm::Communicator& comm);
   void open();
-  /// Adds what passed since open() to `traffic`, MPI's collectives included, which have no edges.
+  /// Adds the bytes since open() to `traffic`, including those of MPI's collectives, which have no
+  /// edges.
   void close(Traffic& traffic);
   /// By receiver.
   std::span<const std::uint64_t> sent() const { return sent_; }
-  /// Other ranks count from 0: their edges are others.
+  /// Another number of ranks counts from 0, because its edges are different.
   void visit_state(StateVisitor& visitor) { visitor.numbers("sent", sent_, Across::fresh); }
 
  private:
@@ -33,7 +34,7 @@ class EdgeCount {
   comm::ByteCount bytes_before_;
 };
 
-/// The edges of all ranks that carried something, by sender, then receiver; the same on every rank.
+/// The edges of all ranks with traffic, by sender, then receiver; the same on every rank.
 /// Collective.
 /// @param sent this rank's bytes by receiver; empty, on all ranks, gives no edges
 std::vector<metrics::EdgeRecord> gather_edges(comm::Communicator& comm,

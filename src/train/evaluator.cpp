@@ -78,8 +78,8 @@ Assessment Evaluator::assess(bool on_test_set, double weight) {
   return result;
 }
 
-/// Batch-norm statistics differ between ranks; the evaluated network has their mean. They follow
-/// their batches linearly, so averaging now or later gives the same.
+/// Batch-norm statistics differ between ranks; the evaluated network has their mean. They are
+/// linear in the batches, so averaging now or later gives the same.
 void Evaluator::assess_equal(Assessment& result) {
   const auto buffers = replica_.buffers();
   const int ranks = workers_ != nullptr ? workers_->count() : comm_.size();
@@ -89,7 +89,7 @@ void Evaluator::assess_equal(Assessment& result) {
   }
   result.model = sum_over_ranks(workers_ != nullptr ? evaluate_shares() : evaluate(share()));
   if (!abandoned_) return;
-  // As if it had never begun: a run that resumes here evaluates again.
+  // Undoes the average: a run that resumes here evaluates again.
   if (result.averaged_buffers > 0) undo_average(buffers);
   abandon(result);
 }
@@ -106,7 +106,7 @@ void Evaluator::undo_average(std::span<float> buffers) {
   std::ranges::copy(own_buffers_.span(), buffers.begin());
 }
 
-/// Of all workers, in batches as ranks would make them.
+/// All workers' shares, in the batches that ranks would use.
 model::Evaluation Evaluator::evaluate_shares() {
   model::Evaluation sums;
   for (Rank w = 0; w < workers_->count(); ++w)
@@ -184,8 +184,8 @@ data::Range Evaluator::share() const {
   return data::even_share(test_set_->size(), comm_.rank(), comm_.size());
 }
 
-/// For this rank: its share with one model or, if replicas differ, all with its own model and the
-/// share with the mean model.
+/// For this rank: its share if replicas are equal; otherwise all with its own model and its share
+/// with the mean model.
 std::size_t Evaluator::samples_of_assessment() const {
   if (replicas_ == Replicas::equal) return share().end - share().begin;
   if (replicas_ == Replicas::alone) return test_set_->size();

@@ -26,7 +26,7 @@ namespace {
 using Act = Fault::Act;
 using Phase = Fault::Phase;
 
-/// Where an act is possible.
+/// The phases in which an act is possible.
 enum class Place { anywhere, models, buckets, messages, checkpoints };
 
 struct NamedAct {
@@ -58,7 +58,7 @@ constexpr std::array<NamedPhase, 6> kPhases = {{{"launch", Phase::launch},
                                                 {"checkpoint", Phase::checkpoint},
                                                 {"end", Phase::end}}};
 
-/// For tests that measure how long the job takes to end: the file's time is that of the fault.
+/// For tests that measure the time from the fault to the end: the file's time is that of the fault.
 void leave_mark() {
   const char* const path = std::getenv("EQT_FAULT_MARK");
   if (path != nullptr) std::ofstream{path} << "injected\n";
@@ -111,7 +111,7 @@ void act_alone(const Fault& fault, StepId step) {
   }
 }
 
-/// Evaluations and checkpoints follow few steps; being slow lasts.
+/// Evaluations and checkpoints happen after few steps only; `slow` is permanent.
 bool is_due(const Fault& fault, StepId step) {
   const bool from_then_on = fault.phase == Phase::evaluation || fault.phase == Phase::checkpoint ||
                             fault.phase == Phase::end || fault.act == Act::slow;
@@ -128,7 +128,7 @@ bool is_due(const Fault& fault, StepId step) {
        fmt::join(acts, ", "), fmt::join(phases, ", "), text);
 }
 
-/// The text before `end`, which is taken off as well; all of it if there is no `end`.
+/// Removes and returns the text before `end`, and removes `end`; all of it if there is no `end`.
 std::string_view take_until(char end, std::string_view& text) {
   const std::size_t at = text.find(end);
   const std::string_view part = text.substr(0, at);
@@ -178,13 +178,13 @@ bool MessageFaults::sends(Rank) { return !dropping_; }
 std::optional<std::vector<std::byte>> MessageFaults::replacement(
     std::span<const std::byte> fragment, Rank to) {
   const Next next = next_;
-  // What MPI moves by itself can be changed, not cut.
+  // Messages of MPI's own collectives can be changed but not truncated.
   const bool waits = next == Next::truncate && to == kAllRanks;
   if (next == Next::whole || waits || fragment.empty()) return std::nullopt;
   next_ = Next::whole;
   std::vector<std::byte> other(fragment.begin(), fragment.end());
   if (next == Next::truncate) other.pop_back();
-  // Far behind the headers, where only a sum over all bytes can tell.
+  // Far after the headers, where only a checksum over all bytes detects it.
   if (next == Next::flip) other[other.size() / 4 * 3] ^= std::byte{0x10};
   return other;
 }

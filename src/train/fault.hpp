@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults on request, so that tests can prove how the job fails. Asked for by EQT_FAULT only.
+// Injected faults, so that tests can check how a job fails. Requested only by EQT_FAULT.
 //
 //   ACT:rank=R,step=S[,phase=P][,bucket=B]
 
@@ -18,7 +18,7 @@
 
 namespace eqt::train {
 
-/// Damages messages when a fault asks for it: one thread asks, another sends.
+/// Damages messages for a fault. One thread requests it, another sends.
 class MessageFaults final : public comm::SendHook {
  public:
   void flip_next() noexcept { next_ = Next::flip; }          // a bit of the next message
@@ -38,40 +38,41 @@ class MessageFaults final : public comm::SendHook {
 struct Fault {
   enum class Act {
     raise,               // "throw" Error{bug}
-    stall,               // sleep for good
+    stall,               // sleep forever
     stop,                // this process, by SIGSTOP
     kill,                // this process, by SIGKILL
-    slow,                // a second longer, from then on each time
-    nan,                 // poison a parameter
-    slip,                // take a fusion bucket for the next step's
+    slow,                // one second longer, every time from then on
+    nan,                 // set a parameter to NaN
+    slip,                // treat a fusion bucket as that of the next step
     flip,                // a bit of the next message
     truncate,            // "truncate-message", the next one, by a byte
     drop,                // every message from then on
-    truncate_checkpoint  // cut this rank's newest file in half and die, as where power fails
+    truncate_checkpoint  // cut this rank's newest file in half and die, as in a power failure
   };
   enum class Phase {
     launch,      // before MPI starts
-    start,       // when all know the config; nothing is built yet
-    step,        // begins
-    evaluation,  // the first after so many steps
+    start,       // after the config was exchanged, before the run is built
+    step,        // at its beginning
+    evaluation,  // the first after that many steps
     checkpoint,  // likewise
-    end          // when all steps are done: before the weights and the summary are written
+    end          // after all steps, before weights and summary are written
   };
   Act act = Act::raise;
   Rank rank = 0;
   StepId step = 0;
   Phase phase = Phase::step;
-  // Injected as this fusion bucket's mean begins, others being under way, not as the step does.
+  // Happens when this fusion bucket's mean begins, while others are exchanged, not at the beginning
+  // of the step.
   std::optional<std::uint32_t> bucket = {};
   MessageFaults* messages = nullptr;  // the hook that flips, truncates or drops them
   std::string run_folder = {};        // whose checkpoints are truncated
 
-  /// As a phase begins: acts if rank, phase and step are the named ones and no bucket is named.
+  /// Called when a phase begins: acts if rank, phase and step match and no bucket is named.
   /// @param step the step that begins, or those completed before an evaluation or a checkpoint
-  /// @return whether it has acted, if it returns
+  /// @return true if it has acted
   bool inject(Phase phase, Rank rank, StepId step, std::span<float> parameters) const;
   /// The same at the start of a bucket's mean.
-  /// @return the step that the rank takes it for
+  /// @return the step that the rank uses for the bucket
   StepId inject_in_bucket(Rank rank, StepId step, std::uint32_t bucket) const;
 };
 

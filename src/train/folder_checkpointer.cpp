@@ -88,7 +88,7 @@ class FolderCheckpointer final : public Checkpointer {
     return Resumption{std::move(*set), std::move(findings)};
   }
 
-  /// Nothing that is not older than the restored set may come back.
+  /// Removes all sets that are not older than the restored one.
   void forget_others(const Resumption& found) {
     complete_ = found.findings.older;
     complete_.push_back(found.set.step());
@@ -97,7 +97,7 @@ class FolderCheckpointer final : public Checkpointer {
     for (const StepId step : obsolete_) folder_.remove(step);
     obsolete_ = found.findings.older_fragments;
     retire();
-    comm_.allgather(0);  // in a common folder no rank writes before all have removed
+    comm_.allgather(0);  // in a common folder no rank may write before all have removed
   }
 
   void tell(const Resumption& found) {
@@ -108,7 +108,7 @@ class FolderCheckpointer final : public Checkpointer {
     for (const std::string& sentence : found.findings.sentences) warn(found.set.step(), sentence);
   }
 
-  /// The part of a save that a step waits for: a copy of everything.
+  /// The part of a save for which a step waits: copying the state.
   void copy(StepId done) {
     checkpoint::SizingVisitor sizes(places_);
     visit_(sizes);
@@ -144,7 +144,7 @@ class FolderCheckpointer final : public Checkpointer {
     }
   }
 
-  /// The save before is on all ranks' disks, or is known not to be. Collective.
+  /// Finds out whether the previous save is on the disks of all ranks. Collective.
   void finish_pending() {
     if (!pending_) return;
     writer_.finish();
@@ -161,13 +161,13 @@ class FolderCheckpointer final : public Checkpointer {
     for (std::size_t rank = 0; rank < sizes.size(); ++rank)
       manifest_.push_back({static_cast<Rank>(rank), sizes[rank], hashes[rank]});
     manifest_head_ = head;
-    // Once per host: the ranks of one have the same disk.
+    // Once per host, because its ranks have the same disk.
     if (comm_.ranks_on_this_host().front() != comm_.rank()) manifest_.clear();
     complete_.push_back(head.step);
     retire();
   }
 
-  /// The oldest of more than `keep` go.
+  /// Removes the oldest sets if there are more than `keep`.
   void retire() {
     while (complete_.size() > options_.keep) {
       obsolete_.push_back(complete_.front());
@@ -186,13 +186,13 @@ class FolderCheckpointer final : public Checkpointer {
                                                failure_, complete_.back()));
   }
 
-  /// Manifest and removals, which else wait for the next save. Collective.
+  /// Writes the manifest and removes sets, which otherwise waits for the next save. Collective.
   void tidy_up() {
     writer_.start();
     writer_.finish();
     obsolete_.clear();
     manifest_.clear();
-    comm_.allgather(0);  // after that every rank finds the files of the others
+    comm_.allgather(0);  // from then on every rank sees the files of the others
   }
 
   void note(StepId step, const std::string& text) {
@@ -218,13 +218,13 @@ class FolderCheckpointer final : public Checkpointer {
   std::size_t saves_ = 0;
   double pause_seconds_ = 0, longest_pause_ = 0;
 
-  // The writer's while it runs.
+  // Used by the writer while it runs.
   std::optional<FileHead> pending_;  // what is being written
   checkpoint::StateImage image_;
   std::uint64_t file_bytes_ = 0;
   std::optional<Error> error_;
   FileHead manifest_head_;
-  std::vector<ManifestEntry> manifest_;  // of the set before; empty: it has one
+  std::vector<ManifestEntry> manifest_;  // of the set before; empty if it is written
   std::vector<StepId> obsolete_;         // to be removed
   BackgroundThread writer_;              // last: its thread uses all of the above
 };

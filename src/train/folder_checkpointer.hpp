@@ -17,12 +17,12 @@
 
 namespace eqt::train {
 
-/// Section names of what a run needs to know before it can be built.
+/// Names of the sections that are read before the run is built.
 inline constexpr const char* kSavedConfig = "config";          // text
 inline constexpr const char* kSavedCollective = "collective";  // text
 inline constexpr const char* kSavedData = "data";              // text
 inline constexpr const char* kSavedPosition = "run/epoch, batch, batches";
-inline constexpr const char* kSavedWorkers = "workers/count";  // of a simulation alone
+inline constexpr const char* kSavedWorkers = "workers/count";  // only of simulations
 
 struct FolderCheckpointerOptions {
   std::string run_folder;
@@ -40,10 +40,10 @@ struct Resumption {
   checkpoint::Findings findings;
 };
 
-/// A set counts as complete once all ranks have told each other so, when the next save begins or
-/// the run ends; older sets than the newest `keep` go then. So the disk holds up to keep + 1, and a
-/// job that dies while it saves finds the set before.
-/// Writes notes to `sink` on rank 0. Collective.
+/// A set is complete when all ranks have reported their files, at the beginning of the next save or
+/// at the end of the run; then only the newest `keep` sets are kept. So there are up to keep + 1
+/// sets on the disk, and after a crash during a save the set before is there. Writes notes to
+/// `sink` on rank 0. Collective.
 std::unique_ptr<Checkpointer> make_folder_checkpointer(comm::Communicator& comm,
                                                        metrics::Sink& sink,
                                                        const FolderCheckpointerOptions& options,

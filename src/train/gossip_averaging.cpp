@@ -20,12 +20,12 @@ using pipeline::FusionBucket;
 /// The engine's work on a model: mixing every bucket of a buffer in place.
 class MixWork final : public pipeline::Work {
  public:
-  /// @param buckets how many the plan has
+  /// @param buckets their number in the plan
   MixWork(gossip::Mixer& mixer, Rank rank, std::size_t buckets, const std::optional<Fault>& fault)
       : mixer_(mixer), rank_(rank), fault_(fault), errors_(buckets) {}
 
-  /// @param background the job that this is part of: only waits that its owner shares count; null:
-  /// all do
+  /// @param background the job that this is part of, so that only waits of its owner count; null:
+  /// all waits count
   void prepare(const gossip::MixContext& context, std::span<float> values,
                BackgroundThread* background) {
     context_ = context;
@@ -54,7 +54,7 @@ class MixWork final : public pipeline::Work {
     traffic.transfer_seconds += background_ != nullptr ? background_->exposed(seconds) : seconds;
   }
 
-  /// Of all buckets, added in the plan's order, since the order in which they are done depends on
+  /// Summed over all buckets in the plan's order, because the order in which they finish depends on
   /// timing.
   gossip::MessageError message_error() const {
     gossip::MessageError sum;
@@ -158,8 +158,8 @@ class GossipAveraging final : public Synchronizer {
     return result;
   }
 
-  /// After the parameters: if other ranks resume a run, these are equal on all of them, and public
-  /// copies begin with them.
+  /// Visited after the parameters: if another number of ranks resumes, these are equal on all
+  /// ranks, and public copies start with them.
   void visit_state(StateVisitor& visitor) override {
     if (visitor.restores()) start();
     visit_in(visitor, "mixer", p_.mixer);
@@ -174,7 +174,7 @@ class GossipAveraging final : public Synchronizer {
   std::span<const std::uint64_t> sent_bytes_by_peer() const override { return edges_.sent(); }
 
  private:
-  /// After the last message: the next step's are encoded with what all ranks saw.
+  /// After the last message: adapts the compressor for the next step to the values of all ranks.
   void adapt(SyncResult& result) {
     const Stopwatch transfer;
     result.note = options_.adaptation->adapt(context_.step);
@@ -219,7 +219,8 @@ class GossipAveraging final : public Synchronizer {
     engine_.run(*direction_work_);
   }
 
-  /// The update, which was made to the model that the step began with, is added to the mix.
+  /// Adds the update, which was computed from the model at the beginning of the step, to the mixed
+  /// model.
   void combine_before_update() {
     if (background_) {
       background_->finish();
@@ -234,8 +235,8 @@ class GossipAveraging final : public Synchronizer {
 
   const GossipParts p_;
   const GossipAveragingOptions options_;
-  FlatBuffer before_;  // the step's first model, where something needs it
-  FlatBuffer mixed_;   // combine first: its mix
+  FlatBuffer before_;  // the model at the beginning of the step, if needed
+  FlatBuffer mixed_;   // combine first: the mixed model
   gossip::MixContext context_;
   EdgeCount edges_;
   pipeline::Engine engine_;

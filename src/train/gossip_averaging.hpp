@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decentralised training: after its own update a rank mixes its model with its neighbours'.
+// Decentralised training: after its own update a rank mixes its model with those of its neighbours.
 
 #pragma once
 
@@ -25,22 +25,22 @@ struct GossipAveragingOptions {
   std::uint64_t run_seed = 1;
   float consensus_step = 1;  // gamma
   float damping = 1;         // see gossip::MixContext
-  /// Combine, then adapt: the model at the beginning of the step is sent, and the update is added
-  /// to the result of mixing. Messages may travel while the gradient is computed. Otherwise adapt,
-  /// then combine: the updated model is sent.
+  /// Combine, then adapt: the model at the beginning of the step is sent, possibly while the
+  /// gradient is computed, and the update is added to the result of mixing. Otherwise adapt, then
+  /// combine: the updated model is sent.
   bool combine_first = false;
   /// With combine_first: on a communication thread, during computing.
   bool overlap = true;
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
-  std::optional<Fault> fault = {};  // injected as its bucket's mix begins
-  /// Adapts the compressor to what is encoded; null: nothing does. Collective of all ranks in the
-  /// few steps that adapt.
+  std::optional<Fault> fault = {};  // happens when its bucket's mix begins
+  /// Adapts the compressor to the encoded values; null: no adaptation. Collective in the few steps
+  /// that adapt.
   collective::Adaptation* adaptation = nullptr;
 };
 
-/// The parts of gossip; everything outlives the synchronizer.
+/// The parts of gossip; all must outlive the synchronizer.
 struct GossipParts {
   comm::Communicator& comm;
   gossip::Mixer& mixer;
@@ -52,7 +52,7 @@ struct GossipParts {
 };
 
 /// x_half = update(x); x = mix(x_half), or with combine_first x = mix(x) + (x_half - x).
-/// @pre a direction that is mixed itself goes with adapt, then combine
+/// @pre without combine_first if the direction itself is mixed
 std::unique_ptr<Synchronizer> make_gossip_averaging(const GossipParts& parts,
                                                     const GossipAveragingOptions& options);
 

@@ -2,8 +2,8 @@
 // Each fusion bucket waits until backward has produced all its slices, then passes through
 //   check finite -> compensate -> collective mean (encode, send, receive, decode) -> check finite
 //   -> remember.
-// Buckets set out in the plan's order on every rank, whatever order the slices came in, and several
-// are under way at once (pipeline/engine.hpp).
+// Buckets start in the plan's order on every rank, for any order of the slices, and several are
+// processed at the same time (pipeline/engine.hpp).
 
 #include "train/gradient_averaging.hpp"
 
@@ -141,7 +141,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     if (stop_) fail(Kind::bug, "the synchronization was given up because of another error");
   }
 
-  /// On the thread that communicates, like everything below.
+  /// On the communication thread, like everything below.
   void before(const FusionBucket& bucket, collective::MeanContext& context) override {
     const Stopwatch prepare;
     if (options_.fault) {
@@ -191,9 +191,9 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   Traffic traffic_;
   comm::ByteCount bytes_before_;
 
-  std::mutex mutex_;  // guards what follows; the rest passes over with the job
+  std::mutex mutex_;  // guards the members below; others are used by one thread at a time
   std::condition_variable changed_;
-  std::vector<std::size_t> pending_;  // slices that a bucket still waits for
+  std::vector<std::size_t> pending_;  // by bucket: slices that are not ready
   bool stop_ = false;
   std::optional<BackgroundThread> background_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient averaging that hides behind the backward pass.
+// Gradient averaging, overlapped with the backward pass.
 
 #pragma once
 
@@ -23,20 +23,19 @@ namespace eqt::train {
 
 struct GradientAveragingOptions {
   std::uint64_t run_seed = 1;
-  /// Buckets leave on a communication thread while backward runs; false: all leave in finish(), in
-  /// the same order and with the same result.
+  /// Buckets are sent on a communication thread during backward; false: in finish(), in the same
+  /// order and with the same result.
   bool overlap = true;
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
-  /// Adapts the compressor to the gradients; null: nothing does.
+  /// Adapts the compressor to the gradients; null: no adaptation.
   collective::Adaptation* adaptation = nullptr;
-  std::optional<Fault> fault = {};  // injected as its bucket's mean begins
-  Divergence* divergence =
-      nullptr;  // hears of gradients that are not finite; null: they are errors
+  std::optional<Fault> fault = {};   // happens when its bucket's mean begins
+  Divergence* divergence = nullptr;  // gets gradients that are not finite; null: they are errors
 };
 
-/// Keeps references to everything it is given. `memory` may be null.
+/// Keeps references to all arguments. `memory` may be null.
 std::unique_ptr<Synchronizer> make_gradient_averaging(
     comm::Communicator& comm, collective::Collective& collective,
     collective::GradientMemory* memory, std::vector<pipeline::FusionBucket> plan,

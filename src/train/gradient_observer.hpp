@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observers of a rank's own gradient before it is sent.
+// Observes a rank's own gradient before it is sent.
 
 #pragma once
 
@@ -15,17 +15,17 @@ namespace eqt::train {
 struct ObservedStep {
   StepId done = 0;          // completed steps of this rank, this one included
   std::uint64_t epoch = 0;  // from 1
-  bool ends_epoch = false;  // by this rank's count
+  bool ends_epoch = false;  // for this rank
 };
 
 /// Called on the thread that trains: begin, then, if that returned true, slice_ready once for each
-/// slice of the layout while the slice's gradient is exactly what backward left, before it is
-/// announced to the synchronizer, and finish after the step's record.
+/// slice of the layout with the gradient of backward, before it is announced to the synchronizer,
+/// and finish after the step's record.
 class GradientObserver {
  public:
   virtual ~GradientObserver() = default;
   /// @param batch of the step; empty in an emulated run
-  /// @return whether the gradient of this step is to be shown
+  /// @return true to observe the gradient of this step
   virtual bool begin(const ObservedStep& step, const data::Batch& batch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
   virtual void finish() = 0;

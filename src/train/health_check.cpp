@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kSeconds = 0.5;  // between two reports
 constexpr double kMostSteps = 1000;
-constexpr StepId kIdleIntervals = 4;  // intervals until ranks meet for the report's sake
+constexpr StepId kIdleIntervals = 4;  // intervals after which ranks exchange the report in any step
 
-/// A rank or nothing, coded so that the maximum over ranks tells whether there is one.
+/// A rank or none, coded as a number, so that the maximum over ranks shows whether there is one.
 double number_of(bool any, Rank rank) { return any ? rank + 1.0 : 0.0; }
 
 std::optional<Rank> rank_of(double number) {
@@ -56,7 +56,7 @@ void HealthCheck::send(const HealthReport& report) {
   words_[kDiverged] = number_of(report.diverged, comm_.rank());
   if (comm_.rank() == 0) words_[kInterval] = next_interval();
   if (report.hash) {
-    // Halves are exact in a double; x and -x have opposite maxima only if all x are equal.
+    // Halves of the hash are exact in a double. max(x) = -max(-x) only if all x are equal.
     words_[kHigh] = static_cast<double>(*report.hash >> 32);
     words_[kLow] = static_cast<double>(*report.hash & 0xFFFFFFFFu);
     words_[kMinusHigh] = -words_[kHigh];

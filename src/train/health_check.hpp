@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The health checks that ranks exchange during training: that the run is to stop, that a rank has
-// found a value that is not finite, and whether replicas are equal.
+// The health checks that ranks exchange during training: whether a rank was told to stop, whether a
+// rank has found a value that is not finite, and whether replicas are equal.
 
 #pragma once
 
@@ -15,36 +15,35 @@ namespace eqt::train {
 
 /// The report of one rank.
 struct HealthReport {
-  bool stop = false;                  // it was told to stop
-  bool diverged = false;              // it has met a value that is not finite
-  std::optional<std::uint64_t> hash;  // of its parameters, if replicas shall be compared
+  bool stop = false;                  // the rank was told to stop
+  bool diverged = false;              // the rank has found a value that is not finite
+  std::optional<std::uint64_t> hash;  // of its parameters, if replicas are to be compared
 };
 
 /// The reports of all ranks together; the same on every rank.
 struct HealthStatus {
   std::optional<Rank> stop;      // a rank that was told to stop
-  std::optional<Rank> diverged;  // a rank that has met a value that is not finite
+  std::optional<Rank> diverged;  // a rank that has found a value that is not finite
   bool replicas_differ = false;
   bool clear() const { return !stop && !diverged && !replicas_differ; }
 };
 
 /// Eight numbers per rank are exchanged about twice a second, while the next step is computed: the
 /// result arrives a step after the report, and no rank waits for it. Rank 0 decides how many steps
-/// are between two exchanges, and sends that number with them, so that all ranks count alike.
+/// are between two exchanges, and sends that number with them, so that all ranks use the same.
 class HealthCheck {
  public:
-  /// @param every_step a report after each step, for what must not wait
+  /// @param every_step report after each step
   HealthCheck(comm::Communicator& comm, bool every_step);
 
-  /// Whether the coming call of after_step() sends a report if `meets`. The same on every rank.
+  /// True if the next call of after_step() sends a report if `meets`. The same on every rank.
   bool is_due(bool meets) const noexcept;
   /// After every step. Collective.
-  /// @param meets whether ranks met in this step, the same on all; where they do not for long, they
-  /// do here
-  /// @return of the report before, if there was one under way
+  /// @param meets whether ranks exchanged messages in this step, the same on all; if they have not
+  /// for long, they do here
+  /// @return the verdict of the previous report, if one was pending
   HealthStatus after_step(double step_seconds, bool meets, const HealthReport& report);
-  /// Of all ranks at this moment, at the price of a wait; what is under way comes to its end.
-  /// Collective.
+  /// The verdict of all ranks now, which waits for them; completes a pending report. Collective.
   HealthStatus now(const HealthReport& report);
 
  private:
@@ -67,9 +66,9 @@ class HealthCheck {
   const bool every_step_;
   std::array<double, kWords> words_{};
   bool under_way_ = false;
-  StepId interval_ = 1;  // steps from one report to the next
-  StepId since_ = 0;     // steps after the last
-  double seconds_ = 0;   // which they took
+  StepId interval_ = 1;  // steps between reports
+  StepId since_ = 0;     // steps since the last
+  double seconds_ = 0;   // of these steps
 };
 
 }  // namespace eqt::train

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Local SGD and post-local SGD.
 //
-// Rounds   those of a gradient's mean, in one step of H
+// Rounds those of a gradient's mean, in every H-th step
 // Sent     as much as for a gradient's mean
-// State    1 model: what all ranks had after the last average; besides, what the mean remembers.
-//          The difference is sent from the gradient's buffer, which is free after an update.
+// State    1 model, the last average, and the memory of the mean. The difference is sent from the
+//          gradient's buffer, which is free after an update.
 // Source   S. Stich, ICLR 2019, arXiv:1805.09767; T. Lin et al., ICLR 2020, arXiv:1808.07217
 // Deviates ranks average at the end of the run, but not at the end of an epoch
 

@@ -13,11 +13,11 @@
 
 namespace eqt::train {
 
-/// Which steps end with models averaged.
+/// The steps that end with averaging the models.
 struct LocalSgdPlan {
-  StepId local_steps = 1;  // H: every so many steps, and after the last step of the run
-  /// Post-local SGD (T. Lin et al., ICLR 2020, arXiv:1808.07217): each of the first so many steps,
-  /// every H afterwards.
+  StepId local_steps = 1;  // H: steps between averages; also after the last step of the run
+  /// Post-local SGD (T. Lin et al., ICLR 2020, arXiv:1808.07217): averages in each of this many
+  /// first steps, and in every H-th afterwards.
   StepId dense_steps = 0;
   StepId total_steps = 1;
 
@@ -38,19 +38,19 @@ struct LocalSgdParts {
   gossip::Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
   const Layout& layout;              // of both
-  Divergence* divergence = nullptr;  // hears of models that are not finite; null: they are errors
+  Divergence* divergence = nullptr;  // gets models that are not finite; null: they are errors
 };
 
-/// Local SGD (S. Stich, ICLR 2019, arXiv:1805.09767): every H steps x = r - mean(r - x), r the
-/// model that all ranks had after the last average; r - x is what is compressed, with whatever
-/// memory `mean` has. Until then parameters differ between ranks. Momentum stays local.
+/// Local SGD (S. Stich, ICLR 2019, arXiv:1805.09767): every H steps x = r - mean(r - x), where r is
+/// the last average; r - x is compressed, with the memory of `mean`. Between averages parameters
+/// differ between ranks. Momentum is local.
 ///
 /// With H = 1 and no compression it is synchronous SGD up to rounding, momentum and weight decay
 /// included: both are linear in gradients and models, so the mean of the ranks' updates is the
 /// update by the mean gradient.
 ///
-/// Quasi-global momentum learns from the step between two averages, divided by the sum of its
-/// learning rates (T. Lin et al., ICML 2021, appendix: several local steps). Equal on all ranks.
+/// Quasi-global momentum uses the movement between two averages, divided by the sum of the learning
+/// rates (T. Lin et al., ICML 2021, appendix: several local steps). It is equal on all ranks.
 std::unique_ptr<Synchronizer> make_local_sgd(LocalSgdParts parts, const LocalSgdPlan& plan);
 
 }  // namespace eqt::train

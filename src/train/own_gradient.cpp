@@ -27,7 +27,7 @@ void VarianceProbe::after(const FusionBucket& bucket, const Contribution& contri
 
 std::optional<double> VarianceProbe::result() const {
   if (!measuring_) return {};
-  // In the plan's order, not in the order of arrival.
+  // Summed in the plan's order, not in the order in which buckets finish.
   Squares sum;
   for (const Squares& bucket : squares_) {
     sum.error += bucket.error;
@@ -62,7 +62,7 @@ void OwnGradient::begin(StepId step) {
 
 void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& context) {
   require_finite(bucket, "the gradient");
-  // In one pass over memory, unless the compensated gradient itself is needed.
+  // One pass over memory, unless the compensated gradient itself is needed.
   if (fused()) {
     context.residual = options_.memory->residual();
   } else if (options_.memory != nullptr) {

@@ -18,8 +18,8 @@
 
 namespace eqt::train {
 
-/// Relative squared error of what this rank has encoded, summed over the buckets of a step. Values
-/// that it never encodes count in neither square.
+/// Relative squared error of the values that this rank has encoded, summed over the buckets of a
+/// step. Values that it does not encode are in neither square.
 class VarianceProbe {
  public:
   VarianceProbe(std::size_t count, std::size_t buckets) : exact_(count), squares_(buckets) {}
@@ -28,7 +28,7 @@ class VarianceProbe {
   bool measuring() const noexcept { return measuring_; }
   void before(const pipeline::FusionBucket& bucket, std::span<const float> gradient);
   void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
-  /// Nothing if nothing was measured, or the gradient is zero.
+  /// Empty if nothing was measured, or the gradient is zero.
   std::optional<double> result() const;
 
  private:
@@ -46,31 +46,32 @@ class VarianceProbe {
 
 struct OwnGradientOptions {
   std::uint64_t run_seed = 0;
-  Rank rank = 0;                                 // for the sentences of errors
-  bool takes_residual = false;                   // the collective does, if there is one
+  Rank rank = 0;                                 // for error messages
+  bool takes_residual = false;                   // the collective updates the residual
   bool lossy = false;                            // measure the variance every few steps
   collective::GradientMemory* memory = nullptr;  // may be null
   collective::Adaptation* adaptation = nullptr;  // likewise
-  Divergence* divergence = nullptr;              // likewise: what is not finite is an error
+  Divergence* divergence = nullptr;              // may be null: values that are not finite are an
+                                                 // error
 };
 
-/// Looks for values that are not finite, adds what was not sent before, shows the result to what
-/// adapts and what measures, and keeps what was not sent now.
+/// Checks that values are finite, adds the residual, passes the result to the adaptation and the
+/// variance probe, and keeps the new residual.
 class OwnGradient {
  public:
-  /// Keeps references to all it is given. @param buckets how many the plan has
+  /// Keeps references to all arguments. @param buckets their number in the plan
   OwnGradient(const Layout& layout, std::span<float> gradient, std::size_t buckets,
               const OwnGradientOptions& options);
 
   void begin(StepId step);
-  /// Just before the bucket's mean: turns the gradient, or the context, into what is to be sent.
+  /// Before the bucket's mean: prepares the gradient, or the context, for sending.
   void before(const pipeline::FusionBucket& bucket, collective::MeanContext& context);
-  /// When the mean is there.
+  /// After the bucket's mean.
   void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
   std::optional<double> variance() const { return probe_.result(); }
-  /// When the means of all buckets are in the gradient's place; nothing if nothing is measured.
+  /// After the means of all buckets; empty if nothing is measured.
   std::optional<MeanSketch> sketch() const;
-  /// Adds this rank's part of what is to be averaged.
+  /// Adds this rank's part of the sketch.
   void add_sketch_to(MeanSketch& all) const;
   bool adapting() const noexcept { return adapting_; }
 
@@ -78,7 +79,7 @@ class OwnGradient {
   void require_finite(const pipeline::FusionBucket& bucket, std::string_view what) const;
 
  private:
-  /// Whether the collective does the memory's bookkeeping while it encodes.
+  /// True if the collective updates the memory while it encodes.
   bool fused() const;
 
   const Layout& layout_;

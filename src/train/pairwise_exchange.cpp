@@ -102,7 +102,7 @@ void PairwiseExchange::answer_all() {
   }
 }
 
-/// All ranks whose note is there, each once.
+/// Answers all ranks whose note has arrived, each once.
 bool PairwiseExchange::answer_asked() {
   bool any = false;
   for (Link& link : links_) {
@@ -181,7 +181,7 @@ Traffic PairwiseExchange::bytes_since() {
   return traffic;
 }
 
-/// A partner's steps and exchanges each have a deadline, and it asks its partners in turn.
+/// Each of a partner's steps and exchanges has a deadline, and it asks its partners in turn.
 void PairwiseExchange::check_silence() const {
   if (options_.timeout_seconds <= 0) return;
   for (const Link& link : links_) {

@@ -25,10 +25,10 @@ struct PairwiseExchangeOptions {
   gossip::PairRole role;
   bool lossy = false;          // measure the quantization variance every few exchanges
   double timeout_seconds = 0;  // 0 = none
-  std::optional<Fault> fault;  // with a bucket: injected before the first exchange after its step
+  std::optional<Fault> fault;  // with a bucket: happens before the first exchange after its step
 };
 
-/// Asks or answers for an epoch. All MPI of the rank happens in here while run() lasts.
+/// Asks or answers for an epoch. All of the rank's MPI calls are made here during run().
 class PairwiseExchange {
  public:
   PairwiseExchange(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
@@ -38,21 +38,21 @@ class PairwiseExchange {
   PairwiseExchange(const PairwiseExchange&) = delete;
   PairwiseExchange& operator=(const PairwiseExchange&) = delete;
 
-  /// Active: asks each partner in turn, as often as the trainer wants, and at the end tells all
-  /// that it has ended. Passive: answers until its trainer and all its partners have ended the
-  /// epoch.
-  /// @throws Error{timeout} naming a partner that should have asked and has not, Error{wire}
+  /// Active: asks each partner in turn, once per request of the trainer, and at the end tells all
+  /// partners that it has finished. Passive: answers until its trainer and all its partners have
+  /// finished the epoch.
+  /// @throws Error{timeout} naming a partner that has not asked in time, Error{wire}
   void run();
-  /// By receiver, up to the last run.
+  /// Bytes by receiver, up to the last run.
   std::span<const std::uint64_t> sent_bytes_by_peer() const { return edges_.sent(); }
-  /// While nothing runs.
+  /// Not during run().
   void visit_state(StateVisitor& visitor);
 
  private:
   struct Link {
     gossip::Partner partner;
     std::uint64_t exchanges = 0;  // of this pair so far
-    bool left = false;            // asks no more in this epoch
+    bool left = false;            // has finished asking in this epoch
     Stopwatch since_heard{};      // since it last asked
     std::vector<std::byte> note_in{}, note_out{};
     comm::Incoming incoming{};
@@ -82,9 +82,9 @@ class PairwiseExchange {
   std::vector<Link> links_;  // never resized: exchanges point into it
   std::size_t turn_ = 0;
   std::uint64_t exchanges_ = 0;
-  EdgeCount edges_;        // open while run() lasts, since the progress last since_heard of bytes
-  gossip::PairNote note_;  // last read
-  std::vector<StepId> known_;  // last told
+  EdgeCount edges_;            // open during run(); bytes since the progress was last updated
+  gossip::PairNote note_;      // the last read
+  std::vector<StepId> known_;  // the last sent
 };
 
 }  // namespace eqt::train

@@ -12,11 +12,12 @@
 namespace eqt::train {
 namespace {
 
-// A passive rank may be ahead of slow partners by as many steps, enough for one that is eight times
-// as fast as those that ask it, but no more: on a slow network it would train by itself.
+// A passive rank may take this many steps without an exchange. That suffices for a rank that is
+// eight times as fast as its partners; with more, on a slow network, it would train alone.
 constexpr StepId kMostAlone = 16;
 
-// A passive rank looks for questions this often: far below a step, far above a look's cost.
+// The interval at which a passive rank polls: much shorter than a step, much longer than polling
+// takes.
 constexpr std::chrono::microseconds kBriefWait{300};
 
 }  // namespace

@@ -17,8 +17,8 @@
 
 namespace eqt::train {
 
-/// Steps of all ranks as far as this one knows; exchanges asked for and done, and their costs.
-/// Every call takes the lock for a moment; those that wait say so.
+/// Steps of all ranks as far as this rank knows, requested and completed exchanges, and their
+/// costs. Thread-safe. Calls do not wait unless their comment says so.
 class PairwiseProgress {
  public:
   /// The costs and errors of the exchanges since the last call of take().
@@ -29,41 +29,41 @@ class PairwiseProgress {
   /// This rank's exchanges of an epoch.
   struct Exchanges {
     std::uint64_t count = 0;
-    StepId longest = 0;  // steps of this rank between two of them, before the first, after the last
+    StepId longest = 0;  // most steps of this rank without an exchange
   };
 
   PairwiseProgress(Rank rank, std::size_t ranks, bool active, bool alone);
 
   // The trainer's side.
   void open_epoch();
-  /// An active rank asks for an exchange, and waits until the one before is done. A passive one
+  /// An active rank requests an exchange, and waits until the previous one is done. A passive one
   /// waits if it has taken many steps since its last exchange, so that others get its changes
-  /// before it continues. Neither waits when the epoch is known to end, or after an error.
+  /// first. Neither waits when the epoch is known to end, or after an error.
   void begin_step();
   void end_step();
   std::uint64_t steps_of_all() const;
   Taken take();
-  /// This rank's trainer has ended the epoch.
+  /// This rank's trainer has finished the epoch.
   void close_epoch();
   Exchanges exchanges() const;
-  /// Sets the steps that all ranks know of after an epoch.
+  /// Sets the steps of all ranks after an epoch.
   void set_steps(std::span<const StepId> steps);
 
   // The communication thread's side.
-  /// Waits until the trainer asks (true) or will not any more (false).
+  /// Waits for a request of the trainer (true) or the end of its requests (false).
   bool wait_for_ask();
   void merge(std::span<const StepId> steps);
-  /// Copies what is known of every rank's steps. @param steps one per rank
+  /// Copies the known steps of every rank. @param steps one per rank
   void steps(std::span<StepId> steps) const;
   StepId own_steps() const;
-  /// An exchange is done.
+  /// Records a completed exchange.
   void exchanged(const Traffic& traffic, const gossip::MessageError& message);
-  /// Adds costs that belong to no exchange.
+  /// Adds costs outside of exchanges.
   void spent(const Traffic& traffic);
-  /// A partner asks no more: the epoch ends, and it has said how far all ranks are.
+  /// A partner has finished: the epoch ends, and its note had the steps of all ranks.
   void partner_left();
   bool closed() const;
-  /// Waits a moment, or until something changes.
+  /// Waits for a short time, or until something changes.
   void wait_briefly();
 
   // Either side's.
@@ -75,10 +75,10 @@ class PairwiseProgress {
 
   const std::size_t rank_;
   const bool active_, alone_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<StepId> steps_;  // completed, by rank
-  StepId last_exchange_ = 0;   // own steps then
+  StepId last_exchange_ = 0;   // own steps at that time
   bool asked_ = false;
   bool closed_ = false;
   bool ending_ = false;

@@ -79,7 +79,7 @@ class PeriodicGossip final : public Synchronizer {
 
   const PeriodicGossipParts p_;
   const std::uint64_t local_steps_;
-  FlatBuffer before_;  // the round's first model; empty without a direction
+  FlatBuffer before_;  // the model at the beginning of the round; empty without a direction
   float rates_ = 0;    // sum of the round's learning rates
   StepId step_ = 0;
   std::uint64_t rounds_ = 0;  // completed

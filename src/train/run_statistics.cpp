@@ -12,7 +12,8 @@
 namespace eqt::train {
 namespace {
 
-// Step records need a small allreduce; one per this many seconds keeps progress lively and free.
+// Step records need a small allreduce; with one per this many seconds progress is current and the
+// time negligible.
 constexpr double kFlushSeconds = 1.0;
 constexpr StepId kStepsBeforeTiming = 4;
 constexpr double kMostUnflushed = 100;
@@ -67,13 +68,13 @@ void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& resu
   }
   unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values, result.skipped});
   if (result.mean_sketch) sketches_.push_back(*result.mean_sketch);
-  if (unflushed_.size() >= flush_every_) flush_steps();  // collective: all ranks count alike
+  if (unflushed_.size() >= flush_every_) flush_steps();  // collective: equal counts on all ranks
 }
 
 void RunStatistics::note_own_step(metrics::StepRecord record) {
   own_.steps += 1;
   own_.loss += record.loss;
-  // What the others sent in this epoch is not known yet; it is estimated as much as this rank sent.
+  // The other ranks' bytes of this epoch are not known yet; estimated as those of this rank.
   record.total_sent_bytes =
       static_cast<std::uint64_t>(run_.sent_bytes + epoch_.sent_bytes + ranks() * own_.sent_bytes);
   if (comm_.rank() == 0) sink_.write(record);
@@ -97,7 +98,7 @@ void RunStatistics::note_wait(const SyncResult& result, double seconds) {
   epoch_.variance_count += 1;
 }
 
-/// Adds up the steps that each rank counted for itself.
+/// Sums the steps that each rank has counted.
 void RunStatistics::add_up_ranks() {
   std::array<double, 6> sums = {static_cast<double>(own_.steps),
                                 own_.loss,
@@ -141,12 +142,12 @@ std::uint64_t RunStatistics::note_rounds(std::uint64_t rounds, const Traffic& tr
 /// The ring formula: every rank sends 2 * 4d * (n-1)/n bytes.
 double RunStatistics::ring_bytes(double values) const { return 8 * values * (ranks() - 1); }
 
-/// Of a step that skips nothing.
+/// The bytes of a step that synchronizes.
 double RunStatistics::dense_bytes_of_step() const {
   return options_.synchronizes ? ring_bytes(static_cast<double>(options_.values)) : 0;
 }
 
-/// Adds the ranks' step records up and writes them.
+/// Sums the ranks' step records and writes them.
 void RunStatistics::flush_steps() {
   if (unflushed_.empty()) return;
   constexpr std::size_t kColumns = 5;
@@ -211,7 +212,7 @@ void RunStatistics::choose_flush_interval(double step_seconds) {
   flush_every_ = static_cast<StepId>(std::clamp(steps, 2.0, kMostUnflushed));
 }
 
-/// The epoch's record of replicas that differ; keeps what the summary will say.
+/// The epoch's record of different replicas; keeps it for the summary.
 metrics::ReplicasRecord RunStatistics::note_assessment(const Assessment& assessment) {
   if (assessment.averaged_buffers > 0) note_dense_mean(assessment.averaged_buffers);
   metrics::ReplicasRecord record;
@@ -234,7 +235,7 @@ metrics::ReplicasRecord RunStatistics::note_assessment(const Assessment& assessm
   return record;
 }
 
-/// All that was noted is added up and written.
+/// Sums and writes all pending records.
 void RunStatistics::flush() {
   if (options_.asynchronous) {
     add_up_ranks();
@@ -275,7 +276,7 @@ void RunStatistics::close_epoch(std::uint64_t epoch, StepId done, const Assessme
 metrics::Summary RunStatistics::summary() {
   metrics::Summary summary;
   summary.ranks = ranks();
-  constexpr double kRounding = 1e-6;  // thirds of steps do not sum to whole ones
+  constexpr double kRounding = 1e-6;  // thirds of steps do not sum exactly
   summary.steps = static_cast<StepId>(run_.mean_steps + kRounding);
   summary.epochs = epochs_;
   summary.train_loss = train_loss_;
@@ -304,7 +305,7 @@ metrics::Summary RunStatistics::summary() {
   return summary;
 }
 
-/// Of workers nothing is sent. What a rollback has undone was sent all the same.
+/// Workers send nothing. Bytes before a rollback were sent, too.
 void RunStatistics::count_other_bytes(metrics::Summary& summary) {
   if (options_.workers > 0) return;
   const comm::ByteCount& own = comm_.byte_count();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The costs and results of a run so far, added up over steps and ranks.
+// The costs and results of a run, summed over steps and ranks.
 
 #pragma once
 
@@ -21,30 +21,29 @@ namespace eqt::train {
 struct RunStatisticsOptions {
   std::size_t batch_size = 64;  // per rank
   std::size_t values = 0;       // of the gradient
-  int workers = 0;              // that this process plays as if they were ranks; 0: none
+  int workers = 0;              // simulated by this process; 0: none
   bool synchronizes = true;     // ranks exchange the gradient in every step that skips nothing
   bool asynchronous = false;    // ranks take different numbers of steps
 };
 
-/// Each rank keeps one; calls marked collective add the ranks up, and rank 0's sink gets the
-/// records.
+/// Each rank has one. Collective calls sum over ranks, and rank 0's sink gets the records.
 class RunStatistics {
  public:
   RunStatistics(comm::Communicator& comm, metrics::Sink& sink, const RunStatisticsOptions& options);
 
-  /// Notes this rank's step; `record` lacks what the synchronization knows. Of workers its loss is
-  /// their sum. Collective from time to time, in the same steps on all ranks; asynchronous ranks
-  /// never communicate here, and records of steps are rank 0's alone.
+  /// Adds this rank's step; `record` is completed with `result`. With workers its loss is the sum
+  /// of theirs. Collective in some steps, the same on all ranks; asynchronous ranks never
+  /// communicate here, and step records are those of rank 0.
   void note_step(metrics::StepRecord record, const SyncResult& result);
 
-  /// Notes what a rank did and waited between its last step of an epoch and the epoch's end.
+  /// Adds a rank's costs between its last step of an epoch and the epoch's end.
   void note_wait(const SyncResult& result, double seconds);
 
-  /// Notes `count` values that all ranks averaged as float32 outside a step, by the ring formula.
+  /// Adds `count` values that all ranks averaged as float32 outside a step, by the ring formula.
   void note_dense_mean(std::size_t count);
 
-  /// Notes `rounds` synchronizations outside a step, which cost this rank `traffic`: their bytes
-  /// count, their seconds belong to no step. Returns what all ranks sent. Collective.
+  /// Adds `rounds` synchronizations outside a step with this rank's `traffic`: only their bytes
+  /// count. Returns the bytes of all ranks. Collective.
   std::uint64_t note_rounds(std::uint64_t rounds, const Traffic& traffic);
 
   /// Closes an epoch that ended with step `done`; without an assessment nothing was evaluated.
@@ -54,8 +53,8 @@ class RunStatistics {
   /// The summary of the closed epochs: all but names, parameters and hash. Collective.
   metrics::Summary summary();
 
-  /// All but how often steps are written. Writes what is not written yet, unless the visit
-  /// restores: then that is dropped. Collective.
+  /// Visits all state except the flush interval. Pending records are first written or, if the visit
+  /// restores, dropped. Collective.
   void visit_state(StateVisitor& visitor);
 
  private:
@@ -66,7 +65,7 @@ class RunStatistics {
   };
   /// Sums over steps and all ranks, except for seconds and variance, which are this rank's.
   struct Totals {
-    StepId steps = 0;       // added up over ranks
+    StepId steps = 0;       // summed over ranks
     double mean_steps = 0;  // of a rank
     double loss = 0;        // likewise
     metrics::PhaseSeconds seconds;
@@ -110,13 +109,14 @@ class RunStatistics {
   std::vector<double> reduction_;
   StepId flush_every_ = 1;
   Totals epoch_, run_;
-  double sent_before_start_ = 0;  // by all ranks of an earlier process, which a checkpoint knows of
-  Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not in it yet
+  double sent_before_start_ = 0;  // by all ranks before the checkpoint, from which the run
+                                  // continues
+  Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not yet added
   metrics::PhaseSeconds slowest_;  // summed over epochs
   std::uint64_t epochs_ = 0;
   double train_loss_ = 0;  // of the last epoch
   std::optional<double> accuracy_, best_accuracy_;
-  metrics::ReplicasRecord replicas_;  // as known last; evaluation_sent_bytes of the run
+  metrics::ReplicasRecord replicas_;  // the latest; evaluation_sent_bytes of the run
 };
 
 }  // namespace eqt::train

@@ -120,7 +120,7 @@ class SimulatedAveraging final : public Synchronizer {
   std::vector<OwnGradient> own_;  // by worker
   collective::MeanContext context_;
   Traffic traffic_;
-  std::size_t ready_ = 0;  // workers whose gradient was given in this step
+  std::size_t ready_ = 0;  // workers whose gradient is ready in this step
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient averaging among workers that one process plays one after the other.
+// Gradient averaging among simulated workers in one process.
 
 #pragma once
 
@@ -15,10 +15,9 @@
 
 namespace eqt::train {
 
-/// Does to each worker's gradient what GradientAveraging does on a rank, in the same order and with
-/// the same result. Keeps references to everything it is given. Of `options` overlap and fault mean
-/// nothing here.
-/// @param memories by worker; null where nothing is remembered
+/// Treats each worker's gradient like GradientAveraging does on a rank, in the same order and with
+/// the same result. Keeps references to all arguments. Ignores overlap and fault of `options`.
+/// @param memories by worker; null if there is no memory
 std::unique_ptr<Synchronizer> make_simulated_averaging(
     collective::WorkerMean& mean, std::vector<collective::GradientMemory*> memories,
     std::vector<pipeline::FusionBucket> plan, const Layout& layout, std::span<float> gradient,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The place in a step where ranks talk.
+// The interface by which ranks exchange data in a step.
 
 #pragma once
 
@@ -18,14 +18,13 @@
 
 namespace eqt::train {
 
-/// Measuring the quantization variance copies and decodes the own message again; in one step (or
-/// exchange) of eight that costs less than half a percent of a step.
+/// Measuring the quantization variance copies and decodes the rank's own message again; in every
+/// eighth step (or exchange) that takes less than half a percent of a step.
 inline constexpr StepId kVarianceEvery = 8;
 
 struct SyncResult {
   Traffic traffic = {};
-  /// |decoded - exact|^2 / |exact|^2 of everything that this rank encoded of its own values, if it
-  /// was measured in this step.
+  /// |decoded - exact|^2 / |exact|^2 of the rank's own encoded values, if measured in this step.
   std::optional<double> quantization_variance = {};
   /// Of the gradients and of their applied mean, in the same steps on all ranks.
   std::optional<MeanSketch> mean_sketch = {};
@@ -44,8 +43,8 @@ struct SyncResult {
 };
 
 /// Called by the trainer in every step: begin, then slice_ready once for each slice while backward
-/// runs, then finish: now the gradient is what the optimizer shall apply; and after_update when it
-/// has done so at learning rate `rate`: now the parameters are what the next step begins with.
+/// runs, then finish, after which the gradient is what the optimizer applies, and after_update,
+/// after the update at learning rate `rate`; then the parameters are those of the next step.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
@@ -53,14 +52,14 @@ class Synchronizer {
   virtual void start() {}
   virtual void begin(StepId step, std::uint64_t epoch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
-  /// When one process plays workers in turn, it replaces slice_ready(): the gradient is the next
-  /// worker's, and may be overwritten then. Once for each between begin() and finish().
+  /// For simulated workers, instead of slice_ready(): the gradient is the next worker's, and may be
+  /// overwritten afterwards. Called once per worker between begin() and finish().
   /// @pre the algorithm can be simulated
   virtual void worker_ready() { fail(Kind::bug, "this synchronizer knows no workers"); }
   virtual SyncResult finish() = 0;
   virtual SyncResult after_update(float /*rate*/) { return {}; }
-  /// Between steps: mixes models once more, without a gradient and an update. `step` numbers the
-  /// round as if it were one.
+  /// Between steps: mixes models without a gradient and an update. `step` is the number of the
+  /// round.
   /// @pre the algorithm mixes models
   virtual SyncResult mix_only(StepId step, std::uint64_t /*epoch*/) {
     fail(Kind::bug, "round {}: this synchronizer does not mix models without an update", step);
@@ -68,21 +67,22 @@ class Synchronizer {
   /// The weight of this rank's model in the mean of all models; the weights of all ranks sum to
   /// their number. Mixing preserves the mean with these weights.
   virtual double weight() const { return 1; }
-  /// Sent so far by the calls above, by receiver; empty: there are no edges, ranks average.
+  /// Bytes sent so far by the calls above, by receiver; empty if ranks average and there are no
+  /// edges.
   virtual std::span<const std::uint64_t> sent_bytes_by_peer() const { return {}; }
 
-  // Of Plan::asynchronous, where ranks keep no common step.
+  // Only for Plan::asynchronous, where ranks have no common step.
 
   /// Steps that all ranks together have completed since the start, as far as this one knows; never
-  /// fewer than it returned before.
+  /// decreases.
   virtual std::uint64_t steps_of_all_ranks() { return 0; }
-  /// Waits until no rank sends any more. Then every rank knows the same steps_of_all_ranks(), and
+  /// Waits until no rank sends any more. Then steps_of_all_ranks() is the same on all ranks, and
   /// collectives are allowed until the next begin(). Collective.
   virtual SyncResult end_epoch() { return {}; }
   /// Steps that this rank has completed, with the same restriction.
   virtual StepId own_steps() { return 0; }
 
-  /// Everything that ranks remember for talking to each other. Between steps, or after end_epoch().
+  /// Visits the memory of synchronization. Between steps, or after end_epoch().
   virtual void visit_state(StateVisitor&) {}
 };
 

@@ -49,7 +49,8 @@ metrics::Summary Trainer::run() {
   } else {
     run_in_step();
   }
-  // A signal has no step left to stop after: it waits for what is still written.
+  // There is no step left after which a signal could stop the run, so it waits until results are
+  // written.
   if (comm::meaning_of_signals() == comm::OnSignal::finish_step)
     comm::note_signals(comm::OnSignal::finish_writing);
   p_.comm.heartbeat("writing of the last checkpoint", true);
@@ -83,7 +84,7 @@ void Trainer::run_in_step() {
   }
 }
 
-/// Fast ranks take more of an epoch's steps than slow ones, but each takes one.
+/// Fast ranks take more of an epoch's steps than slow ones, but each rank takes at least one.
 void Trainer::run_asynchronously() {
   while (done_ < plan_.total_steps || epoch_open_) {
     if (!epoch_open_) {
@@ -125,7 +126,7 @@ void Trainer::begin() {
   go_to(*done);
 }
 
-/// Goes on after `done` steps, with the state as it was then.
+/// Continues after `done` steps, with the restored state.
 void Trainer::go_to(StepId done) {
   done_ = done;
   own_ = plan_.asynchronous ? p_.synchronizer.own_steps() : done;
@@ -153,8 +154,8 @@ void Trainer::visit_state(StateVisitor& visitor) {
                         : plan_.synchronizes ? Across::mean
                                              : Across::own;
   visitor.enter("run");
-  // A run that resumes with other ranks finds here its position in the data and the weights of
-  // models.
+  // Position in the data and weight of the model, for a run that resumes with another number of
+  // ranks.
   std::array<std::uint64_t, 3> data = {plan_.position(done_) / plan_.steps_per_epoch,
                                        plan_.position(done_) % plan_.steps_per_epoch,
                                        plan_.steps_per_epoch};
@@ -224,14 +225,14 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   return {.seconds = record.seconds.total, .met = !result.skipped};
 }
 
-/// As this rank counts, since it evaluates its own model.
+/// With this rank's own step numbers, because it evaluates its own model.
 ObservedStep Trainer::observed_step(const StepNumbers& step) const {
   return {.done = step.own + 1,
           .epoch = plan_.epoch_of(step.common) + 1,
           .ends_epoch = plan_.ends_epoch(step.own + 1)};
 }
 
-/// Loss and gradient of this rank's next batch. @return whether it is observed
+/// Computes loss and gradient of this rank's next batch. @return true if it is observed
 bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
                                metrics::StepRecord& record) {
   const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
@@ -240,7 +241,8 @@ bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
   const bool observed = p_.observer != nullptr && p_.observer->begin(observed_step(step), batch);
   const Stopwatch compute;
   comm::Communicator& comm = p_.comm;
-  comm.end_heartbeat();  // asynchronous ranks may wait for a partner here, each with a deadline
+  comm.end_heartbeat();  // asynchronous ranks may wait for a partner here, which has its own
+                         // deadline
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   comm.heartbeat("forward and backward pass");
   record.loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
@@ -253,8 +255,8 @@ bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
   return observed;
 }
 
-/// Of all workers: the losses' sum, and gradients handed over one by one. What rank 0 would show is
-/// worker 0's. @return whether that is observed
+/// The same for all workers: sums the losses and passes the gradients on one by one. Worker 0's
+/// gradient is observed, like rank 0's. @return true if it is
 bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record) {
   comm::Communicator& comm = p_.comm;
   bool observed = false;
@@ -284,7 +286,7 @@ bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRec
   return observed;
 }
 
-/// The steps that a step's record counts: the mean rank's, including those that have begun.
+/// The steps in a step's record: those of the mean rank, including steps that have begun.
 StepId Trainer::completed(const StepNumbers& step) {
   if (!plan_.asynchronous) return step.own + 1;
   const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
@@ -292,7 +294,7 @@ StepId Trainer::completed(const StepNumbers& step) {
   return std::min(begun, plan_.next_pause(step.common));
 }
 
-/// False: all ranks have gone back to an earlier step.
+/// Returns false if all ranks have gone back to an earlier step.
 bool Trainer::finish_epoch() {
   p_.comm.end_heartbeat();
   if (!plan_.asynchronous && !check_health_now()) return false;
@@ -316,7 +318,7 @@ bool Trainer::finish_epoch() {
   return true;
 }
 
-/// The models come closer to each other, and nothing is learnt.
+/// Rounds of gossip without training, to bring the models closer.
 void Trainer::run_final_rounds() {
   if (plan_.final_rounds == 0) return;
   const Stopwatch clock;

@@ -29,7 +29,7 @@
 
 namespace eqt::train {
 
-/// The parts of a run; everything outlives the trainer.
+/// The parts of a run; all must outlive the trainer.
 struct Parts {
   comm::Communicator& comm;
   model::Replica& replica;
@@ -40,10 +40,10 @@ struct Parts {
   Synchronizer& synchronizer;
   metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
-  Divergence* divergence = nullptr;      // null: what is not finite ends the run
-  GradientObserver* observer = nullptr;  // null: nothing observes this rank's gradient
-  // That this process plays in turn, as if they were ranks, with batches of their own; the only
-  // rank then, and `batches` is null. Null: the rank is one itself.
+  Divergence* divergence = nullptr;      // null: a value that is not finite ends the run
+  GradientObserver* observer = nullptr;  // null: no observer
+  // Simulated ranks of this process, each with its own batches; then there is one real rank, and
+  // `batches` is null. Null: no simulation.
   Workers* workers = nullptr;
 };
 
@@ -52,27 +52,27 @@ struct Plan {
   StepId steps_per_epoch = 1;
   std::size_t batch_size = 64;       // per rank
   std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
-  bool synchronizes = true;          // ranks exchange something in every step
+  bool synchronizes = true;          // ranks exchange data in every step
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
-  bool ends_equal = false;           // or makes them so in the last step
-  std::uint64_t final_rounds = 0;    // of mixing alone after the last step
-  bool asynchronous = false;         // ranks share an epoch's steps, the fast ones take more
-  bool emulated = false;             // the replica needs no batches, has no loss, learns nothing
-  /// The run's position in the data, in steps, minus the steps that it took: not 0 after a run was
-  /// resumed with another number of ranks or batch size, which divide an epoch differently.
+  bool ends_equal = false;           // or makes them identical in the last step
+  std::uint64_t final_rounds = 0;    // of mixing after the last step
+  bool asynchronous = false;         // fast ranks take more of an epoch's steps
+  bool emulated = false;             // the replica has no batches and no loss
+  /// Position in the data, in steps, minus the steps taken. Not 0 after a run was resumed with
+  /// another number of ranks or batch size, because epochs then have another number of steps.
   std::int64_t shift = 0;
-  bool resumes = false;                       // from what Parts::checkpointer restores
+  bool resumes = false;                       // from the state that Parts::checkpointer restores
   StepId checkpoint_every_steps = 0;          // 0 = never by steps
   std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
-  bool paranoid = false;       // replicas that must be equal are compared after each step
-  double rollback_factor = 1;  // of the learning rate, each time that the run goes back
+  bool paranoid = false;       // compares replicas that must be equal after each step
+  double rollback_factor = 1;  // of the learning rate, for each rollback
   std::optional<Fault> fault;
 
-  /// Steps of this partition that lead to the run's position after `step` steps.
+  /// The position in the data after `step` steps, in steps of the current partition.
   StepId position(StepId step) const {
     return static_cast<StepId>(static_cast<std::int64_t>(step) + shift);
   }
-  /// Whether the state after `done` steps is saved.
+  /// True if the state after `done` steps is saved.
   bool saves_after(StepId done) const {
     if (checkpoint_every_steps == 0 && checkpoint_every_epochs == 0) return false;
     if (done == total_steps) return true;
@@ -80,7 +80,7 @@ struct Plan {
     return checkpoint_every_epochs > 0 && ends_epoch(done) &&
            (epoch_of(done - 1) + 1) % checkpoint_every_epochs == 0;
   }
-  /// Steps completed when the epoch of `step` has ended.
+  /// Completed steps at the end of the epoch of `step`.
   StepId end_of_epoch(StepId step) const {
     const StepId end = (epoch_of(step) + 1) * steps_per_epoch;  // a position
     return std::min(total_steps, step + (end - position(step)));
@@ -89,7 +89,7 @@ struct Plan {
   bool ends_epoch(StepId done) const {
     return position(done) % steps_per_epoch == 0 || done == total_steps;
   }
-  /// The first step count at which, after `done` steps, all ranks stop to save or to end an epoch.
+  /// The next number of completed steps, after `done`, at which all ranks save or end an epoch.
   StepId next_pause(StepId done) const {
     StepId pause = end_of_epoch(done);
     if (checkpoint_every_steps > 0)
@@ -102,31 +102,31 @@ struct Plan {
   }
 };
 
-/// A run that diverges more often is not helped by smaller steps.
+/// If a run diverges more often, smaller steps do not help.
 inline constexpr std::uint64_t kMostRollbacks = 5;
 
 class Trainer {
  public:
   Trainer(const Parts& parts, const Plan& plan);
-  /// Trains from rank 0's initial weights. Returns the summary without names; the same on all
-  /// ranks. Collective.
+  /// Trains from rank 0's initial weights. Returns the summary, without names, which is the same on
+  /// all ranks. Collective.
   metrics::Summary run();
-  /// Where ranks mix models that differ: each replica becomes the mean of all, buffers included.
+  /// For algorithms that mix models: each replica becomes the mean of all, with buffers.
   /// Collective.
   void adopt_mean_model();
-  /// Everything that this rank carries from step to step.
+  /// Visits the whole state of this rank.
   void visit_state(StateVisitor& visitor);
 
  private:
-  /// A step of this rank among those of all.
+  /// The numbers of a step.
   struct StepNumbers {
     StepId own;     // completed by this rank before
-    StepId common;  // by the mean rank, as far as this one knows; equal unless asynchronous
+    StepId common;  // completed by the mean rank, as far as known; equal unless asynchronous
   };
 
   struct StepOutcome {
     double seconds;
-    bool met;  // ranks exchanged something
+    bool met;  // ranks exchanged messages
   };
 
   void begin();
@@ -167,13 +167,13 @@ class Trainer {
   double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
   std::uint64_t rollbacks_ = 0;  // so far
   bool fault_injected_ = false;  // at least once
-  bool epoch_open_ = false;      // its steps are done, but it was not evaluated yet
+  bool epoch_open_ = false;      // its steps are done, but it is not evaluated yet
   bool final_rounds_done_ = false;
   Stopwatch wall_;
-  double wall_before_ = 0;  // of the runs that this one continues [seconds]
+  double wall_before_ = 0;  // of earlier starts of this run [seconds]
   StepId done_ = 0;         // completed steps
-  StepId own_ = 0;          // likewise by this rank; others only if asynchronous
-  data::Batch no_batch_;    // what an emulated replica gets
+  StepId own_ = 0;          // completed by this rank; different only if asynchronous
+  data::Batch no_batch_;    // for an emulated replica
 };
 
 }  // namespace eqt::train

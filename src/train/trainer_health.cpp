@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trainer does besides training: it ends together with all ranks, goes back when one has
-// diverged, and checks parameters and replicas.
+// The trainer's checks: it stops together with all ranks, rolls back if a rank has diverged, and
+// checks parameters and replicas.
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -15,12 +15,12 @@
 namespace eqt::train {
 
 void Trainer::inject_fault(Fault::Phase phase, StepId step) {
-  // A value is damaged only once: a run that went back must find it intact.
+  // A value is damaged only once, so that the fault does not happen again after a rollback.
   if (!plan_.fault || (fault_injected_ && plan_.fault->act == Fault::Act::nan)) return;
   fault_injected_ |= plan_.fault->inject(phase, p_.comm.rank(), step, p_.replica.parameters());
 }
 
-/// This rank's report after a step; the hash only if it is sent.
+/// This rank's report after a step, with the hash only if it is sent.
 HealthReport Trainer::report(bool with_hash) {
   HealthReport own;
   own.stop = p_.comm.stop_asked();
@@ -29,7 +29,7 @@ HealthReport Trainer::report(bool with_hash) {
   return own;
 }
 
-/// False: all ranks have gone back to an earlier step.
+/// Returns false if all ranks have gone back to an earlier step.
 bool Trainer::check_health_after_step(const StepOutcome& outcome) {
   const HealthReport own = report(health_check_.is_due(outcome.met));
   return act_on(health_check_.after_step(outcome.seconds, outcome.met, own));
@@ -47,7 +47,7 @@ bool Trainer::act_on(const HealthStatus& status) {
   return true;
 }
 
-/// The run ends on all ranks, after the same step.
+/// Ends the run on all ranks, after the same step.
 void Trainer::stop(Rank told) {
   p_.comm.heartbeat("checkpoint", true);
   std::string saved = "nothing is saved, for there is no place for it";
@@ -63,7 +63,7 @@ void Trainer::stop(Rank told) {
                   told, done_, plan_.total_steps, saved));
 }
 
-/// @throws Error{bug} on all ranks unless all hold the same parameters
+/// @throws Error{bug} on all ranks unless all have the same parameters
 void Trainer::compare_replicas() {
   const auto hashes = p_.comm.allgather(parameter_hash());
   const auto other = std::ranges::find_if(hashes, [&](auto hash) { return hash != hashes[0]; });
@@ -97,7 +97,7 @@ void Trainer::require_finite_loss(StepId step, double loss, Rank rank) {
   p_.divergence->found(sentence);
 }
 
-/// The same on all ranks, which know whose model it was only by looking at their own.
+/// Fails on all ranks. Each checks its own model to find the rank whose model is not finite.
 void Trainer::require_finite_assessment(const Assessment& assessment) {
   if (!assessment.model || std::isfinite(assessment.model->loss_sum)) return;
   p_.comm.agree_after([this] {
@@ -114,7 +114,7 @@ void Trainer::require_finite_assessment(const Assessment& assessment) {
           done_, assessment.model->loss_sum));
 }
 
-/// Back to the newest checkpoint, from where smaller steps may avoid the failure.
+/// Returns to the newest checkpoint; smaller steps from there may avoid the failure.
 void Trainer::roll_back(Rank diverged) {
   const std::string why = p_.comm.broadcast(p_.divergence->sentence(), diverged);
   const StepId from = done_;

@@ -10,7 +10,7 @@
 
 namespace eqt::train {
 
-/// Takes what is not the same on all ranks out of a replica, or puts it back.
+/// Copies the state that each rank has for itself from a replica, or back.
 class Workers::Keeper final : public StateVisitor {
  public:
   Keeper(Own& own, bool restores) : own_(own), restores_(restores) {
@@ -49,7 +49,7 @@ class Workers::Keeper final : public StateVisitor {
 
   Own& own_;
   const bool restores_;
-  std::size_t values_ = 0, reals_ = 0, numbers_ = 0;  // put back so far
+  std::size_t values_ = 0, reals_ = 0, numbers_ = 0;  // copied back so far
 };
 
 Workers::Workers(model::Replica& replica, std::vector<data::BatchLoader*> batches)

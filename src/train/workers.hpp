@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that one process plays one after the other, each as if it were a rank.
+// Simulated ranks, which one process executes one after another.
 
 #pragma once
 
@@ -13,19 +13,20 @@
 
 namespace eqt::train {
 
-/// All of them share the parameters of one replica. What each rank has for itself, running
-/// statistics and the names of its random numbers, is exchanged when another worker uses the
-/// replica, and so are its batches. Between steps worker 0 uses it, as rank 0 reports for a job.
+/// All of them share the parameters of one replica. The state that each rank has for itself,
+/// running statistics and keys of random numbers, is exchanged when another worker uses the
+/// replica, and so are the batches. Between steps worker 0 uses it, because rank 0 reports for a
+/// job.
 class Workers {
  public:
-  /// Keeps references. All begin with what the replica has.
+  /// Keeps references. All workers start with the replica's state.
   /// @param batches by worker, at least one
   Workers(model::Replica& replica, std::vector<data::BatchLoader*> batches);
 
   int count() const noexcept { return static_cast<int>(batches_.size()); }
-  /// The replica is this worker's from now on.
+  /// From now on this worker uses the replica.
   void select(Rank worker);
-  /// Of the worker that uses the replica; valid until its next one.
+  /// The next batch of the worker that uses the replica; valid until its next call.
   const data::Batch& next_batch();
   /// All workers continue with batch number `batch` of `epoch`.
   void seek(std::uint64_t epoch, std::size_t batch);
@@ -36,7 +37,7 @@ class Workers {
   /// Undoes the last average_buffers().
   void restore_buffers();
 
-  /// The state of the workers that do not use the replica now. @pre worker 0 uses the replica
+  /// Visits the state of the workers that do not use the replica. @pre worker 0 uses the replica
   /// @throws Error{data} if the restored state is that of another number of workers
   void visit_state(StateVisitor& visitor);
 
