@@ -1,54 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack -G DEB` in the build folder: equant-train and libequant-codec-dev.
+# `cpack -G DEB` in the build folder: packages equant-train and libequant-codec-dev.
+
+# The maintainers' name is that of CITATION.cff. They have no address, so whoever builds packages for
+# others gives one, as for Debian's own tools, in the environment: DEBEMAIL, and DEBFULLNAME.
+file(STRINGS ${PROJECT_SOURCE_DIR}/CITATION.cff eqt_authors REGEX "^  - name: ")
+string(REGEX REPLACE "^  - name: " "" eqt_maintainer "${eqt_authors}")
+if(DEFINED ENV{DEBFULLNAME})
+  set(eqt_maintainer $ENV{DEBFULLNAME})
+endif()
+set(eqt_address $ENV{DEBEMAIL})
+if(eqt_address)
+  set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${eqt_maintainer} <${eqt_address}>")
+else()
+  set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${eqt_maintainer}")
+endif()
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_CONTACT "The equant-train maintainers <maintainers@equant-train.invalid>")
-set(CPACK_PACKAGE_VENDOR "The equant-train maintainers")
+set(CPACK_PACKAGE_CONTACT "${CPACK_DEBIAN_PACKAGE_MAINTAINER}")
+set(CPACK_PACKAGE_VENDOR "${eqt_maintainer}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_COMPONENTS_ALL develop)
-set(CPACK_DEBIAN_ARCHITECTURE ${CMAKE_LIBRARY_ARCHITECTURE})
-if(CMAKE_CROSSCOMPILING AND CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+if(CMAKE_CROSSCOMPILING AND CMAKE_LIBRARY_ARCHITECTURE STREQUAL aarch64-linux-gnu)
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
 endif()
 
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_NAME libequant-codec-dev)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SHLIBDEPS OFF)
-set(CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS
-  "libfmt-dev, libhwy-dev, libxxhash-dev, pkg-config")
+set(CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS "libfmt-dev, libhwy-dev, libxxhash-dev, pkg-config")
+set(CPACK_DEBIAN_DEVELOP_PACKAGE_SUGGESTS "cmake")
 set(CPACK_DEBIAN_DEVELOP_DESCRIPTION "gradient compressors for distributed training, development files
- Quantizers and sparsifiers of equant-train (ElastiQuant, QSGD, TernGrad, top-k,
- signSGD, PowerSGD and others) as eqt::codec for C++ projects that use CMake.")
+Quantizers and sparsifiers for gradients and other arrays of float32:
+ElastiQuant, QSGD, NUQSGD, TernGrad, natural compression, top-k, Deep Gradient
+Compression, signSGD, PowerSGD and others, with entropy codes and frames.
+
+This package has the static library, headers for C++20 and CMake's target
+eqt::codec, an example that uses them, and the header for compressors that
+equant-train loads as plugins.")
 
 if(NOT EQT_ONLY_PORTABLE)
   list(APPEND CPACK_COMPONENTS_ALL program)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME equant-train)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
-  # LibTorch runs with any BLAS, but the reference one is several times slower.
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS
-    "openmpi-bin, libopenblas0-pthread | libblas3")
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "dataset-fashion-mnist")
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "gnuplot-nox, iproute2, python3")
+  # Libraries are found by dpkg-shlibdeps. LibTorch runs with any BLAS, but the reference one, which it
+  # would install by itself, is several times slower.
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "openmpi-bin, libopenblas0-pthread | libblas.so.3")
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "dataset-fashion-mnist, gnuplot-nox, python3")
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS
+    "curl | wget, iproute2, libequant-codec-dev, openssh-client")
   set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "train neural networks over slow networks with compressed gradients
- Trains networks on all ranks of an MPI job. Between the machines each gradient
- value takes a few bits instead of 32; compressors, collectives and gossip
- algorithms are chosen by config keys.")
+Trains image classifiers on all ranks of an MPI job, on boards, machines on
+Wi-Fi or rented hosts without a fast interconnect. Between the machines each
+gradient value takes a few bits instead of 32.
+
+A JSON config chooses among many compressors, several collectives and, for
+networks without a fast path between all hosts, gossip with neighbours and
+local SGD. Every run records its accuracy, bytes sent, bits per value and
+where the time went; a run that is stopped can be resumed bit for bit.
+
+Other verbs of the program measure hosts and links, time the compressors and
+collectives, compute what theory says of them, and turn finished runs into
+tables, plots and a page.")
 endif()
 
-# What Debian wants in every package.
-foreach(part IN ITEMS develop=libequant-codec-dev program=equant-train)
-  string(REGEX MATCH "^(.*)=(.*)$" part ${part})
-  if(CMAKE_MATCH_1 IN_LIST CPACK_COMPONENTS_ALL)
-    install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
-      DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CMAKE_MATCH_2} COMPONENT ${CMAKE_MATCH_1})
-  endif()
-endforeach()
+# What only Debian's packages have is written when their files lie in place.
+string(TIMESTAMP eqt_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+set(eqt_package_version ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/debian/finish.cmake.in ${PROJECT_BINARY_DIR}/debian-finish.cmake @ONLY)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/debian-finish.cmake)
 
 include(CPack)
+
+# Both packages, without the tests that cpack by itself would wait for.
+add_custom_target(debian_packages
+  COMMAND ${CMAKE_CPACK_COMMAND} -G DEB --config ${PROJECT_BINARY_DIR}/CPackConfig.cmake
+  WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
+add_dependencies(debian_packages eqt_codec)
+if(NOT EQT_ONLY_PORTABLE)
+  add_dependencies(debian_packages equant-train manual)
+endif()

@@ -2,8 +2,10 @@
 # What `cmake --install` and `cpack -G DEB` put where. Two parts, a Debian package each:
 #
 #   program   equant-train with its scripts, configs, documents, manual page and completion
-#   develop   eqt::codec: headers and library for C++ and CMake
+#   develop   eqt::codec: headers and library for C++ and CMake; the header for plugins; examples
 #
+# Scripts, configs and documents keep their places below share/equant-train, so that the links between
+# them and the commands in them hold there, too.
 # Without MPI and LibTorch (EQT_ONLY_PORTABLE) there is no program, and the other one is made.
 
 include(CMakePackageConfigHelpers)
@@ -26,18 +28,31 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/eqt-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/eqt-config.cmake ${PROJECT_BINARY_DIR}/eqt-config-version.cmake
   DESTINATION ${eqt_package} COMPONENT develop)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/equant DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT develop)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec-dev COMPONENT develop)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec-dev COMPONENT develop)
 
 if(NOT EQT_ONLY_PORTABLE)
   install(TARGETS equant-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs ${PROJECT_SOURCE_DIR}/docs
     DESTINATION ${eqt_share} COMPONENT program PATTERN "__pycache__" EXCLUDE)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts DESTINATION ${eqt_share} COMPONENT program
-    USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE
-    # These build or check the sources.
-    PATTERN "quickstart.sh" EXCLUDE PATTERN "test.sh" EXCLUDE PATTERN "test_arm64.sh" EXCLUDE
-    PATTERN "fuzz.sh" EXCLUDE PATTERN "soak.sh" EXCLUDE PATTERN "check_*.sh" EXCLUDE)
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
-    ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${eqt_share} COMPONENT program)
+  file(GLOB_RECURSE documents RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/*.md)
+  list(APPEND documents CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE README.md tests/README.md third_party/README.md)
+  foreach(document IN LISTS documents)
+    cmake_path(GET document PARENT_PATH folder)
+    install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${eqt_share}/${folder} COMPONENT program)
+  endforeach()
+
+  # Not those that build or check the sources.
+  set(eqt_scripts bench_codecs bench_collectives bench_scaling export_runs get_data netlab plot_partition
+    run_elastic run_hosts run_local sweep)
+  list(TRANSFORM eqt_scripts REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/scripts/\\1.sh")
+  install(PROGRAMS ${eqt_scripts} DESTINATION ${eqt_share}/scripts COMPONENT program)
+  install(FILES ${PROJECT_SOURCE_DIR}/scripts/README.md DESTINATION ${eqt_share}/scripts COMPONENT program)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/lib DESTINATION ${eqt_share}/scripts COMPONENT program
+    PATTERN "__pycache__" EXCLUDE PATTERN "packages.sh" EXCLUDE PATTERN "training_table.py" EXCLUDE)
 
   # The program knows its own options and config keys.
   add_custom_command(OUTPUT equant-train.1 equant-train.bash

@@ -36,7 +36,7 @@ declare -A options=(
 read_all_options "$@"
 [[ -n $out ]] || fail 2 "--out FILE is missing; see --help."
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
-[[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."
+[[ -x $program ]] || fail 2 "expected the program at $program: $EQT_PROGRAM_REMEDY, or set EQT_PROGRAM."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

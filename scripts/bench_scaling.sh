@@ -41,7 +41,7 @@ declare -A options=(
 read_all_options "$@"
 for n in ${boards//,/ }; do natural --boards "$n"; done
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
-[[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."
+[[ -x $program ]] || fail 2 "expected the program at $program: $EQT_PROGRAM_REMEDY, or set EQT_PROGRAM."
 python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

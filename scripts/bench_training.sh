@@ -57,7 +57,7 @@ for row in ${rows//,/ }; do
     fail 2 "--rows needs MODEL:BATCH@RATE such as resnet18:16@100mbit, found \"$row\"."
 done
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
-[[ -x $program ]] || fail 2 "expected the program at $program: build it (cmake --build build/release) or set EQT_PROGRAM."
+[[ -x $program ]] || fail 2 "expected the program at $program: $EQT_PROGRAM_REMEDY, or set EQT_PROGRAM."
 python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

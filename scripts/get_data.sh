@@ -3,14 +3,22 @@
 # Puts the files of a data set in place and prints the folder to set data.path to.
 set -euo pipefail
 
+# Where scripts are installed, users cannot write beside them.
+root="$(realpath -m -- "$(dirname "${BASH_SOURCE[0]}")/..")"
+if [ -e "$root/CMakeLists.txt" ]; then
+  default_dir="$root/data"
+else
+  default_dir="${XDG_DATA_HOME:-${HOME:-.}/.local/share}/equant-train/data"
+fi
+
 usage() {
-  cat <<'END'
-usage: scripts/get_data.sh SET [DIR]
+  cat <<END
+usage: $0 SET [DIR]
 
 SET  fashion-mnist   Debian's package dataset-fashion-mnist, elsewhere a download (30 MB)
      cifar10         download from cs.toronto.edu (162 MB), checked, unpacked
      cifar100        the same (161 MB)
-DIR  where to put the files (default: data/ beside scripts/)
+DIR  where to put the files (default: $default_dir)
 
 Prints the folder to set data.path to on its last line. Does nothing when the files are complete.
 Without a network, put the archive that the error names into DIR and run the same command again.
@@ -158,7 +166,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ]; then
 fi
 dir_given=yes
 [ $# -eq 2 ] || dir_given=no
-dir="$(realpath -m -- "${2:-$(dirname "${BASH_SOURCE[0]}")/../data}")"
+dir="$(realpath -m -- "${2:-$default_dir}")"
 
 case "$1" in
   fashion-mnist) get_fashion ;;

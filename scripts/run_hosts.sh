@@ -84,7 +84,7 @@ for host in "${hosts[@]%%:*}"; do
   on "$host" true >/dev/null 2>&1 ||
     fail 6 "host $host does not answer to \"$shell $host true\" within $answer s; check its name, that it is up, and that it lets you in without a password."
   on "$host" test -x "$program" >/dev/null 2>&1 ||
-    fail 2 "host $host has no executable $program; build or copy it there, or name it with --program."
+    fail 2 "host $host has no executable $program; build, install or copy it there, or name it with --program."
   if [[ $bind == core ]]; then
     has=$(on "$host" nproc 2>/dev/null || echo 0)
     [[ $has -ge $threads ]] || fail 2 "host $host has $has cores, fewer than a rank's --threads $threads; use fewer, or --bind none."

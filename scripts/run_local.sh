@@ -37,8 +37,8 @@ read_options "$@"
 program_arguments
 set -- "${rest[@]}"
 [[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."
-[[ -x $program ]] || fail 2 "$program is not an executable: build it with scripts/quickstart.sh or" \
-  "\"cmake --preset release && cmake --build --preset release\", or name it with --program."
+[[ -x $program ]] || fail 2 "$program is not an executable: $EQT_PROGRAM_REMEDY, or name it with" \
+  "--program."
 command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
 
 state=""

@@ -45,23 +45,17 @@ if(EQT_TESTS)
   eqt_need(Catch2 catch2)
 endif()
 
-find_path(XXHASH_INCLUDE_DIR xxhash.h)
-find_library(XXHASH_LIBRARY xxhash)
-if(NOT XXHASH_INCLUDE_DIR OR NOT XXHASH_LIBRARY)
-  message(FATAL_ERROR "xxHash was not found: install Debian's libxxhash-dev.")
-endif()
+pkg_check_modules(xxhash QUIET IMPORTED_TARGET libxxhash)
+eqt_need(xxhash libxxhash-dev)
 add_library(eqt_xxhash INTERFACE)
-target_include_directories(eqt_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
-target_link_libraries(eqt_xxhash INTERFACE ${XXHASH_LIBRARY})
+target_link_libraries(eqt_xxhash INTERFACE PkgConfig::xxhash)
 # Debian's library for x86 carries the functions that pick an instruction set at run time.
 include(CheckCXXSourceCompiles)
-set(CMAKE_REQUIRED_INCLUDES ${XXHASH_INCLUDE_DIR})
-set(CMAKE_REQUIRED_LIBRARIES ${XXHASH_LIBRARY})
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::xxhash)
 check_cxx_source_compiles(
   "#include <xxh_x86dispatch.h>
    int main() { return static_cast<int>(XXH3_64bits_withSeed_dispatch(\"\", 0, 0)); }"
   EQT_XXHASH_DISPATCH)
-unset(CMAKE_REQUIRED_INCLUDES)
 unset(CMAKE_REQUIRED_LIBRARIES)
 if(EQT_XXHASH_DISPATCH)
   target_compile_definitions(eqt_xxhash INTERFACE EQT_XXHASH_DISPATCH=1)
@@ -84,6 +78,10 @@ eqt_need(CLI11 libcli11-dev)
 
 find_package(MPI QUIET COMPONENTS CXX)
 eqt_need(MPI "libopenmpi-dev and openmpi-bin")
+# Debian's Open MPI is linked in a folder of its own and loaded from the system's: no search path for it.
+if(CMAKE_LIBRARY_ARCHITECTURE)
+  list(APPEND CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/lib)
+endif()
 
 find_package(Torch 1.13 QUIET)
 eqt_need(Torch libtorch-dev)

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# Functions that the scripts share. Source it; it runs nothing. shellcheck shell=bash
+# Functions that the scripts share. Source it; it runs nothing.
+# shellcheck shell=bash
 
 EQT_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-# The program: of the build tree in a checkout, or installed in PREFIX/bin, with
-# PREFIX/share/equant-train.
+# The program, and what to do where it is missing. In a checkout it is in the build tree; scripts that are
+# installed in PREFIX/share/equant-train find it in PREFIX/bin.
 EQT_DEFAULT_PROGRAM=$EQT_ROOT/build/release/equant-train
-[[ -d $EQT_ROOT/src ]] || EQT_DEFAULT_PROGRAM=$(dirname "$(dirname "$EQT_ROOT")")/bin/equant-train
+EQT_PROGRAM_REMEDY="build it with scripts/quickstart.sh or \"cmake --preset release && cmake --build --preset release\""
+EQT_INSTALLED=false
+if [[ ! -e $EQT_ROOT/CMakeLists.txt ]]; then
+  EQT_INSTALLED=true
+  EQT_DEFAULT_PROGRAM=$(dirname "$(dirname "$EQT_ROOT")")/bin/equant-train
+  EQT_PROGRAM_REMEDY="install equant-train again"
+fi
 
 say() { printf '%s\n' "== $*"; }
 
@@ -18,7 +25,16 @@ fail() {
 }
 
 # usage: prints the comment at the beginning of the running script, its help text.
-usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 && !/SPDX-License/ { sub(/^# ?/, ""); print }' "$0"; }
+usage() {
+  awk 'NR > 1 && !/^#/ { exit } NR > 1 && !/SPDX-License/ { sub(/^# ?/, ""); print }' "$0" | installed_paths
+}
+
+# installed_paths: passes a text on; where scripts are installed, with the paths that its files have there.
+installed_paths() {
+  if ! $EQT_INSTALLED; then cat; return; fi
+  sed -E -e "s#(^|[^/[:alnum:]])(scripts|configs|docs)/#\\1$EQT_ROOT/\\2/#g" \
+    -e "s#build/release/equant-train#$EQT_DEFAULT_PROGRAM#g"
+}
 
 # value_of OPTION COUNT: exits with an error if OPTION is the last of COUNT arguments.
 value_of() { [[ $2 -ge 2 ]] || fail 2 "$1 needs a value; see --help."; }

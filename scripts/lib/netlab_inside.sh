@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The inside of scripts/netlab.sh, which sources it as the first process of fresh mount, network
 # and process namespaces and has set the variables that its options name. This network namespace is
-# the switch; every host has its own network namespace and host name. shellcheck shell=bash
+# the switch; every host has its own network namespace and host name.
+# shellcheck shell=bash
 # shellcheck disable=SC2154  # ranks, per_host, hosts, host_rates, host_bursts, ... come from netlab.sh
 
 state=/dev/shm/netlab

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Debian packages for building, running and testing. Source it after common.sh, then call
-# install_packages with some of the lists. shellcheck shell=bash
+# install_packages with some of the lists.
+# shellcheck shell=bash
 # shellcheck disable=SC2034  # the lists are read by the scripts that source this file
 
 # libopenblas0-pthread: LibTorch runs with any BLAS, but the reference one is several times slower.

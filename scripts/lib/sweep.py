@@ -17,7 +17,7 @@ import sweep_estimate
 from arguments import refuse_unknown
 from sweep_file import Row, SweepError, SweepFile, fitting, read_rows
 from sweep_keys import check_keys
-from sweep_run import PROGRAM, ROOT, Run
+from sweep_run import INSTALLED, PROGRAM, ROOT, Run
 from sweep_tables import write_tables
 
 EPILOG = """\
@@ -54,6 +54,13 @@ def fail(code, sentence):
     sys.exit(code)
 
 
+def here(text):
+    """The text, with the paths that its files have where scripts are installed."""
+    if not INSTALLED:
+        return text
+    return re.sub(r"(?<![/\w])(scripts|configs)/", lambda found: f"{ROOT}/{found[0]}", text)
+
+
 def natural(text):
     if not re.fullmatch(r"[1-9][0-9]*", text):
         raise argparse.ArgumentTypeError(f'expected a whole number of at least 1, found "{text}"')
@@ -70,7 +77,7 @@ def chosen_rows(options):
 
 def parse_arguments(words):
     parser = argparse.ArgumentParser(
-        prog="scripts/sweep.sh", description=__doc__.splitlines()[0], epilog=EPILOG,
+        prog=here("scripts/sweep.sh"), description=__doc__.splitlines()[0], epilog=here(EPILOG),
         usage="%(prog)s --out DIR (SWEEP.json | --config FILE | --rows FILE) [options] "
               "[-- equant-train arguments]",
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
@@ -161,14 +168,14 @@ def all_runs(options, sweep):
 def check_ready(runs):
     """Exits with a message if something that the runs need is missing."""
     if not os.access(PROGRAM, os.X_OK):
-        fail(2, f"{PROGRAM} is not an executable: build it with scripts/quickstart.sh, or name it in "
-                "EQT_PROGRAM.")
+        remedy = "install equant-train again" if INSTALLED else "build it with scripts/quickstart.sh"
+        fail(2, f"{PROGRAM} is not an executable: {remedy}, or name it in EQT_PROGRAM.")
     if not any(run.link for run in runs):
         return
     lab = subprocess.run([str(ROOT / "scripts/netlab.sh"), "--check"], capture_output=True, text=True,
                          check=False)
     if lab.returncode != 0:
-        fail(1, f"links of limited rate need scripts/netlab.sh: {lab.stderr.strip()}")
+        fail(1, f"links of limited rate need {here('scripts/netlab.sh')}: {lab.stderr.strip()}")
 
 
 def say_estimate(runs, todo, options):

@@ -13,8 +13,9 @@ from sweep_tables import FIGURES, ROOMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In a checkout the program of the build tree; for installed scripts the one in PREFIX/bin.
-DEFAULT_PROGRAM = (ROOT / "build/release/equant-train" if (ROOT / "src").is_dir()
-                   else ROOT.parent.parent / "bin/equant-train")
+INSTALLED = not (ROOT / "CMakeLists.txt").exists()
+DEFAULT_PROGRAM = (ROOT.parent.parent / "bin/equant-train" if INSTALLED
+                   else ROOT / "build/release/equant-train")
 PROGRAM = os.environ.get("EQT_PROGRAM") or str(DEFAULT_PROGRAM)
 
 

@@ -10,6 +10,7 @@
 #include "codec/plugin.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
+#include "core/shipped.hpp"
 
 namespace eqt::app {
 namespace {
@@ -182,9 +183,8 @@ void load_plugins(int argc, char** argv) {
 Command parse_command_line(int argc, char** argv) {
   CLI::App app("Trains a network on every MPI rank and averages compressed gradients.",
                "equant-train");
-  app.footer(
-      "Train: mpirun -np N equant-train --config FILE   Keys: configs/KEYS.md, equant-train "
-      "schema");
+  app.footer("Train: mpirun -np N equant-train --config FILE   Keys: " +
+             shipped("configs/KEYS.md") + ", equant-train schema");
   app.require_subcommand(0, 1);
 
   TrainCommand train;

@@ -181,6 +181,11 @@ std::string manual_page(const CLI::App& program) {
   page += ".SH EXIT STATUS\n";
   for (const ExitCode& code : kExitCodes)
     page += fmt::format(".TP\n.B {}\n{}\n", code.code, plain(code.meaning));
+  page +=
+      ".SH FILES\n.TP\n.I share/equant\\-train\n"
+      "Beside the folder bin of the program: its configs, scripts and documents.\n"
+      ".TP\n.I $HOME/.local/share/equant\\-train/data\n"
+      "The data sets that its script get_data.sh has downloaded.\n";
   return page + ".SH SEE ALSO\n.BR mpirun (1)\n";
 }
 

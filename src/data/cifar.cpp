@@ -9,6 +9,7 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/shipped.hpp"
 #include "data/catalogue.hpp"
 #include "data/files.hpp"
 #include "data/formats.hpp"
@@ -53,8 +54,8 @@ void interleave(const std::uint8_t* planes, std::uint8_t* pixels) {
 }
 
 std::string cifar_remedy(const DatasetRow& set) {
-  return fmt::format("run scripts/get_data.sh {} and set data.path to the folder it names",
-                     set.name);
+  return fmt::format("run {} {} and set data.path to the folder it names",
+                     shipped("scripts/get_data.sh"), set.name);
 }
 
 /// The folder of a set for which there is no Debian package.

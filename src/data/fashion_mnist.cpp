@@ -3,6 +3,9 @@
 //
 // Source   H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747; class names from table 2
 
+#include <fmt/format.h>
+
+#include "core/shipped.hpp"
 #include "data/catalogue.hpp"
 #include "data/files.hpp"
 #include "data/formats.hpp"
@@ -13,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDebianFolder = "/usr/share/datasets/fashion-mnist";
-constexpr std::string_view kRemedy =
-    "install Debian's dataset-fashion-mnist or run scripts/get_data.sh fashion-mnist";
 
 constexpr std::array<std::string_view, 10> kFashionClasses = {
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
@@ -22,15 +23,17 @@ constexpr std::array<std::string_view, 10> kFashionClasses = {
 
 LabelledSets read_fashion_mnist(const DatasetOptions& options) {
   const DatasetFacts& facts = sets::fashion_mnist.facts;
+  const std::string remedy = fmt::format("install Debian's dataset-fashion-mnist or run {} {}",
+                                         shipped("scripts/get_data.sh"), sets::fashion_mnist.name);
   const fs::path given = options.path.empty() ? fs::path(kDebianFolder) : fs::path(options.path);
-  const fs::path folder = find_folder(given, "FashionMNIST/raw", kRemedy);
+  const fs::path folder = find_folder(given, "FashionMNIST/raw", remedy);
   const auto read = [&](const std::string& prefix, std::size_t count) {
     const auto find = [&](const std::string& name) {
-      return find_file(folder, {name + ".gz", name}, kRemedy);
+      return find_file(folder, {name + ".gz", name}, remedy);
     };
     const fs::path images = find(prefix + "-images-idx3-ubyte");
     const fs::path labels = find(prefix + "-labels-idx1-ubyte");
-    return read_idx(images, labels, count, facts.shape, facts.classes, kRemedy);
+    return read_idx(images, labels, count, facts.shape, facts.classes, remedy);
   };
   return {read("train", facts.train), read("t10k", facts.test)};
 }

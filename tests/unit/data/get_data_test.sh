@@ -72,6 +72,24 @@ for _ in 1 2; do
   fi
 done
 
+# Installed scripts keep their files in the user's own folder; in a checkout they lie in data/.
+installed="$folder/prefix/share/equant-train"
+mkdir -p "$installed/scripts" "$folder/home/.local/share"
+cp "$script" "$installed/scripts"
+ln -s "$folder/full" "$folder/home/.local/share/equant-train"
+mkdir "$folder/full/data"
+ln -s ../cifar-10-batches-bin "$folder/full/data/cifar-10-batches-bin"
+said="$(env -u XDG_DATA_HOME HOME="$folder/home" bash "$installed/scripts/get_data.sh" cifar10 2>&1)"
+said_part "$folder/full/data/cifar-10-batches-bin"
+said="$(XDG_DATA_HOME="$folder/home/.local/share" bash "$installed/scripts/get_data.sh" cifar10 2>&1)"
+said_part "$folder/full/data/cifar-10-batches-bin"
+touch "$installed/CMakeLists.txt"
+mv "$folder/full/data" "$installed/data"
+rm "$installed/data/cifar-10-batches-bin"
+cp -r --sparse=always "$full" "$installed/data"
+said="$(HOME="$folder/home" bash "$installed/scripts/get_data.sh" cifar10 2>&1)"
+said_part "$installed/data/cifar-10-batches-bin"
+
 # One byte short is not complete.
 truncate -s 30729999 "$full/data_batch_3.bin"
 expect 3 cifar10 "$folder/full"
