@@ -36,6 +36,7 @@ declare -A rooms=(
   [doctor]="core codec comm model setup"
   [analyze]="core codec theory pipeline topology model report config setup bench"
   [app]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze"
+  [c_interface]="core codec config"
 )
 
 # Library -> rooms that may include it. All rooms may include system headers and the standard
@@ -50,10 +51,11 @@ declare -A libraries=(
   [libpng]="metrics"
   [isal]="metrics"
   [plugin]="codec"
+  [interface]="c_interface"
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
-  [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze app"
+  [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
 )
 
 # library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and
@@ -68,7 +70,8 @@ library_of() {
     zip.h) echo libzip ;;
     png.h) echo libpng ;;
     isa-l/*) echo isal ;;
-    equant/*) echo plugin ;;
+    equant/compressor_plugin.h) echo plugin ;;
+    equant/codec.h) echo interface ;;
     hwy/*) echo highway ;;
     xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;

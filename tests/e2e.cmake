@@ -53,10 +53,16 @@ eqt_e2e_test(weights 60)
 eqt_e2e_test(plugin 120)
 eqt_e2e_test(install 60)
 eqt_e2e_test(codec_package 120)
+eqt_e2e_test(ddp_hook 240)
 eqt_e2e_test(scripts 120)
 eqt_e2e_test(sweep 120)
 eqt_e2e_test(netlab 120)
 eqt_e2e_test(without_threads 120)
+
+if(TARGET equant_codec)
+  set_tests_properties(e2e.ddp_hook PROPERTIES FIXTURES_REQUIRED c_interface)
+  set_property(TEST e2e.ddp_hook APPEND PROPERTY ENVIRONMENT "EQUANT_CODEC_LIBRARY=$<TARGET_FILE:equant_codec>")
+endif()
 
 # Two tests run at the same time, because most of them mainly wait for programs to start. Not those
 # that measure, have deadlines of seconds, or use a name outside their folder.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/verbs.hpp"
-#include "config/field.hpp"
+#include "config/fields.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/restoring_visitor.hpp"
-#include "config/field.hpp"
+#include "config/fields.hpp"
 #include "core/error.hpp"
 
 namespace eqt::app {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "config/document.hpp"
-#include "config/field.hpp"
+#include "config/fields.hpp"
 #include "config/nearest.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"

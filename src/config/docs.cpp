@@ -8,7 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "config/field.hpp"
+#include "config/fields.hpp"
 #include "metrics/console_text.hpp"
 
 namespace eqt::config {

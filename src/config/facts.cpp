@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "config/field.hpp"
+#include "config/fields.hpp"
 #include "core/error.hpp"
 
 namespace eqt::config {

@@ -12,17 +12,17 @@
 namespace eqt::config {
 namespace {
 
-std::vector<std::string> names_of(const Field& field) {
+std::vector<std::string> names_of(const KeyFacts& field) {
   std::vector<std::string> names;
   for (const Choice& choice : field.choices()) names.push_back(choice.name);
   return names;
 }
 
-std::string or_null(const Field& field, std::string text) {
+std::string or_null(const KeyFacts& field, std::string text) {
   return field.nullable ? text + " or null" : text;
 }
 
-std::string with_range(const Field& field, std::string_view noun) {
+std::string with_range(const KeyFacts& field, std::string_view noun) {
   if (!field.range) return std::string(noun);
   const bool one_sided = std::isinf(field.range->max);
   return fmt::format("{} {}{}", noun, one_sided ? "of " : "in ", range_text(field));
@@ -57,7 +57,7 @@ bool obeys(TextRule rule, const std::string& text) {
   return false;
 }
 
-void check_name(const Field& field, const std::string& name, const std::string& where) {
+void check_name(const KeyFacts& field, const std::string& name, const std::string& where) {
   const std::vector<std::string> names = names_of(field);
   if (std::find(names.begin(), names.end(), name) != names.end()) return;
   if (names.size() == 1)
@@ -74,7 +74,7 @@ bool is_number_list(const Json& value) {
          std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
 }
 
-bool right_type(const Field& field, const Json& value) {
+bool right_type(const KeyFacts& field, const Json& value) {
   switch (field.type) {
     case FieldType::text:
       return value.is_string() || (field.nullable && value.is_null());
@@ -94,27 +94,12 @@ bool right_type(const Field& field, const Json& value) {
   return false;
 }
 
-bool in_range(const Field& field, const Json& value) {
+bool in_range(const KeyFacts& field, const Json& value) {
   if (!field.range) return true;
   if (value.is_array())
     return std::all_of(value.begin(), value.end(),
                        [&](const Json& item) { return in_range(field, item); });
   return !value.is_number() || field.range->contains(value.get<double>());
-}
-
-FieldType type_of(const Member& member) {
-  struct Types {
-    FieldType operator()(std::string*) const { return FieldType::text; }
-    FieldType operator()(bool*) const { return FieldType::boolean; }
-    FieldType operator()(int*) const { return FieldType::integer; }
-    FieldType operator()(std::uint64_t*) const { return FieldType::integer; }
-    FieldType operator()(double*) const { return FieldType::number; }
-    FieldType operator()(std::vector<double>*) const { return FieldType::number_list; }
-    FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
-    FieldType operator()(PerRank*) const { return FieldType::per_rank; }
-    FieldType operator()(const NamedMember&) const { return FieldType::text; }
-  };
-  return std::visit(Types{}, member);
 }
 
 /// A member's value as JSON.
@@ -163,28 +148,26 @@ struct FromJson {
 
 }  // namespace
 
-Field bind(std::string key, OnResume on_resume, Member (*member)(RunConfig&)) {
-  RunConfig any;
-  Field field;
-  field.key = std::move(key);
-  field.on_resume = on_resume;
-  field.type = type_of(member(any));
-  if (const Member found = member(any); const auto* named = std::get_if<NamedMember>(&found))
-    field.named = named->type;
-  field.member = member;
-  return field;
+FieldType type_of(const Member& member) {
+  struct Types {
+    FieldType operator()(std::string*) const { return FieldType::text; }
+    FieldType operator()(bool*) const { return FieldType::boolean; }
+    FieldType operator()(int*) const { return FieldType::integer; }
+    FieldType operator()(std::uint64_t*) const { return FieldType::integer; }
+    FieldType operator()(double*) const { return FieldType::number; }
+    FieldType operator()(std::vector<double>*) const { return FieldType::number_list; }
+    FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
+    FieldType operator()(PerRank*) const { return FieldType::per_rank; }
+    FieldType operator()(const NamedMember&) const { return FieldType::text; }
+  };
+  return std::visit(Types{}, member);
 }
 
-Json Field::read(const RunConfig& config) const {
-  // The visitor takes pointers to const values, so nothing is written.
-  return std::visit(ToJson{}, member(const_cast<RunConfig&>(config)));
-}
+Json read_member(const Member& member) { return std::visit(ToJson{}, member); }
 
-void Field::write(RunConfig& config, const Json& value) const {
-  std::visit(FromJson{value}, member(config));
-}
+void write_member(const Member& member, const Json& value) { std::visit(FromJson{value}, member); }
 
-std::string range_text(const Field& field) {
+std::string range_text(const KeyFacts& field) {
   if (!field.range) return "";
   const Range& r = *field.range;
   if (std::isinf(r.max))
@@ -193,7 +176,7 @@ std::string range_text(const Field& field) {
                      r.max_excluded ? ')' : ']');
 }
 
-std::string expectation(const Field& field) {
+std::string expectation(const KeyFacts& field) {
   switch (field.type) {
     case FieldType::boolean:
       return "true or false";
@@ -218,32 +201,13 @@ std::string expectation(const Field& field) {
   return or_null(field, "a string");
 }
 
-void check_value(const Field& field, const Json& value, const std::string& where) {
+void check_value(const KeyFacts& field, const Json& value, const std::string& where) {
   const bool bad_text = value.is_string() && field.type == FieldType::text &&
                         !obeys(field.text_rule, value.get_ref<const std::string&>());
   if (!right_type(field, value) || !in_range(field, value) || bad_text)
     fail(Kind::usage, "{} in {}: expected {}, found {}", field.key, where, expectation(field),
          shown(value));
   if (!names_of(field).empty()) check_name(field, value.get<std::string>(), where);
-}
-
-const Field* find_field(std::string_view key) {
-  for (const Field& field : fields())
-    if (field.key == key) return &field;
-  return nullptr;
-}
-
-bool is_section(std::string_view key) {
-  return std::any_of(sections().begin(), sections().end(),
-                     [&](const Choice& section) { return section.name == key; });
-}
-
-std::vector<Choice> config_choices(std::string_view key) {
-  const Field* field = find_field(key);
-  EQT_CHECK(field != nullptr, "no key {}", key);
-  std::vector<Choice> choices = field->choices();
-  EQT_CHECK(!choices.empty(), "no names for {}", key);
-  return choices;
 }
 
 }  // namespace eqt::config

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One config key: its JSON key, type, range or names, unit, meaning and the RunConfig member
+// One config key: its JSON key, type, range or names, unit, meaning and the member of a config
 // behind.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +16,7 @@
 #include <vector>
 
 #include "config/document.hpp"
-#include "config/run_config.hpp"
+#include "config/key_types.hpp"
 #include "core/catalogue.hpp"
 #include "core/error.hpp"
 
@@ -50,7 +52,7 @@ struct NamedMember {
   const NamedType* type;
 };
 
-/// Where a RunConfig keeps a value.
+/// Where a config keeps a value.
 using Member = std::variant<std::string*, bool*, int*, std::uint64_t*, double*,
                             std::vector<double>*, std::optional<double>*, PerRank*, NamedMember>;
 
@@ -94,7 +96,7 @@ const NamedType* named_type(const Enum*) {
 
 }  // namespace detail
 
-/// Where `value`, a member of a RunConfig, is kept.
+/// Where `value`, a member of a config, is kept.
 template <typename Value>
 Member member_at(Value& value) {
   if constexpr (requires { detail::named_type(&value); })
@@ -114,7 +116,8 @@ struct Range {
   }
 };
 
-struct Field {
+/// What is known of a key wherever its value is kept.
+struct KeyFacts {
   std::string key;  // dotted: "optimizer.learning_rate"
   FieldType type = FieldType::text;
   OnResume on_resume = OnResume::must_stay;
@@ -122,65 +125,90 @@ struct Field {
   std::string unit;           // "" = none
   std::vector<Choice> texts;  // of a member that is a string: those allowed; empty = any
   TextRule text_rule = TextRule::any;
-  std::optional<Range> range;  // of the number, or of each of a list
-  bool nullable = false;       // text: null stands for ""
-  Member (*member)(RunConfig&) = nullptr;
+  std::optional<Range> range;        // of the number, or of each of a list
+  bool nullable = false;             // text: null stands for ""
   const NamedType* named = nullptr;  // of a NamedMember
 
   /// The names that a text may have, as they are now: plugins add some; empty = any text.
   std::vector<Choice> choices() const { return named != nullptr ? named->choices() : texts; }
-  Json read(const RunConfig& config) const;
+};
+
+/// A member's value as JSON.
+Json read_member(const Member& member);
+
+/// @pre check_value passed for the member's key
+void write_member(const Member& member, const Json& value);
+
+/// A key of a Config: RunConfig, or a section of it.
+template <typename Config>
+struct FieldOf : KeyFacts {
+  std::function<Member(Config&)> member;
+
+  Json read(const Config& config) const {
+    return read_member(member(const_cast<Config&>(config)));  // which writes nothing
+  }
   /// @pre check_value passed
-  void write(RunConfig& config, const Json& value) const;
+  void write(Config& config, const Json& value) const { write_member(member(config), value); }
 
   // How the table is written: EQT_FIELD(train.epochs).says("...").in("epochs").from(0, 10).
-  Field says(std::string text) && {
+  FieldOf says(std::string text) && {
     about = std::move(text);
     return std::move(*this);
   }
-  Field in(std::string name) && {
+  FieldOf in(std::string name) && {
     unit = std::move(name);
     return std::move(*this);
   }
-  Field one_of(std::vector<Choice> names) && {
+  FieldOf one_of(std::vector<Choice> names) && {
     texts = std::move(names);
     return std::move(*this);
   }
-  Field within(Range allowed) && {
+  FieldOf within(Range allowed) && {
     range = allowed;
     return std::move(*this);
   }
-  Field from(double min, double max) && { return std::move(*this).within({min, max}); }
-  Field text_is(TextRule rule) && {
+  FieldOf from(double min, double max) && { return std::move(*this).within({min, max}); }
+  FieldOf text_is(TextRule rule) && {
     text_rule = rule;
     return std::move(*this);
   }
-  Field or_null() && {
+  FieldOf or_null() && {
     nullable = true;
     return std::move(*this);
   }
 };
 
 /// @throws Error{usage} unless `field` accepts `value`; `where` names its source.
-void check_value(const Field& field, const Json& value, const std::string& where);
+void check_value(const KeyFacts& field, const Json& value, const std::string& where);
 
 /// "an integer in [1, 8]", "a number in (0, 1]", "\"auto\" or a number in (0, 20]", ...
-std::string expectation(const Field& field);
+std::string expectation(const KeyFacts& field);
 
 /// "[1, 8]", "(0, 1]", "at least 0"; "" without a range.
-std::string range_text(const Field& field);
+std::string range_text(const KeyFacts& field);
 
-/// Every key, in the order of the documentation.
-const std::vector<Field>& fields();
+/// The type of a member's key.
+FieldType type_of(const Member& member);
 
-/// nullptr if there is no such key.
-const Field* find_field(std::string_view key);
+/// The field of the member that `member` points to in any Config.
+template <typename Config>
+FieldOf<Config> bind(std::string key, OnResume on_resume, Member (*member)(Config&)) {
+  Config any;
+  const Member found = member(any);
+  FieldOf<Config> field;
+  field.key = std::move(key);
+  field.on_resume = on_resume;
+  field.type = type_of(found);
+  if (const auto* named = std::get_if<NamedMember>(&found)) field.named = named->type;
+  field.member = member;
+  return field;
+}
 
-/// "model", "data", "data.partition", ...: each with one line about it, in the order of fields().
-const std::vector<Choice>& sections();
-bool is_section(std::string_view key);
-
-/// The field of the member that `member` points to in any RunConfig.
-Field bind(std::string key, OnResume on_resume, Member (*member)(RunConfig&));
+// Bounds that several keys have.
+// Larger than any run, small enough for every integer type and for a JSON reader's double.
+inline constexpr double kMany = 1e12;
+// Below the largest float32, so that a rate may be made as wrong as someone likes to see it
+// diverge.
+inline constexpr double kHuge = 1e38;
 
 }  // namespace eqt::config

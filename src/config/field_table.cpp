@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table: one line or two for each config key. Everything that is known about a key is here and
-// nowhere else; its default is RunConfig's.
+// The table: one line or two for each config key. Everything that is known about a key is here, for
+// the section compressor in compressor_keys.cpp, and nowhere else; its default is RunConfig's.
 
-#include "config/field.hpp"
+#include <algorithm>
+
+#include "config/compressor_keys.hpp"
+#include "config/fields.hpp"
 
 namespace eqt::config {
 namespace {
 
-// Larger than any run, small enough for every integer type and for a JSON reader's double.
-constexpr double kMany = 1e12;
-// Below the largest float32, so that a rate may be made as wrong as someone likes to see it
-// diverge.
-constexpr double kHuge = 1e38;
-
 // The key is the member's own path, so the two cannot disagree. Every key says what it means for a
 // run that resumes from a checkpoint.
-#define EQT_FIELD(path, on_resume) \
-  bind(#path, OnResume::on_resume, [](RunConfig& config) { return member_at(config.path); })
+#define EQT_FIELD(path, on_resume)            \
+  bind<RunConfig>(#path, OnResume::on_resume, \
+                  [](RunConfig& config) { return member_at(config.path); })
 
 constexpr Named<OnDivergence> kOnDivergence[] = {
     {OnDivergence::stop, "stop", "end with exit 4, and say where the value is"},
@@ -232,73 +230,16 @@ std::vector<Field> synchronization_fields() {
   };
 }
 
-std::vector<Field> compressor_fields() {
-  return {
-      EQT_FIELD(compressor.name, must_stay).says("how gradients are compressed"),
-      EQT_FIELD(compressor.bits, must_stay)
-          .from(2, 8)
-          .in("bits")
-          .says("level compressors: bits per value, sign included"),
-      EQT_FIELD(compressor.bucket_size, must_stay)
-          .from(1, 16777216)
-          .in("values")
-          .says("int8 and level compressors: values that share one norm; unless given, the "
-                "compressor's own: 512 for qsgd, qsgd-v and the elastiquant families with norm "
-                "max, 8192 for the others"),
-      EQT_FIELD(compressor.norm, must_stay)
-          .says("elastiquant families: scale of a bucket (qsgd-v has max, the other level "
-                "compressors l2)"),
-      EQT_FIELD(compressor.coding, must_stay)
-          .says("level compressors: how levels become bits; e-elastiquant: \"auto\" when unset"),
-      EQT_FIELD(compressor.levels, must_stay)
-          .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
-      EQT_FIELD(compressor.elasticity, must_stay)
-          .within({0, 1e9, true, false})
-          .says(
-              "elastiquant families: theta of sinh and adaptive, at most 20; p < 1 of exponential; "
-              "mu of mulaw; \"auto\" = the optimum"),
-      EQT_FIELD(compressor.table, must_stay)
-          .within({0, 1, true, false})
-          .says("levels \"general\": the n levels, increasing to 1"),
-      EQT_FIELD(compressor.adapt_every, must_stay)
-          .from(0, kMany)
-          .in("steps")
-          .says("alq, amq, levels \"adaptive\": levels are fitted to the gradients of steps that "
-                "this divides; 0 = after steps 0, 100, 2000 and each 10000th"),
-      EQT_FIELD(compressor.density, must_stay)
-          .within({0, 1, true, false})
-          .says("topk, dgc, threshold, randomk: fraction of the values that is sent; atomo of "
-                "entrywise atoms: on average"),
-      EQT_FIELD(compressor.value_bits, must_stay)
-          .from(16, 32)
-          .in("bits")
-          .says("topk, dgc, threshold, randomk: 32, or 16, per value that is sent"),
-      EQT_FIELD(compressor.threshold, must_stay)
-          .from(0, kHuge)
-          .says("threshold: magnitudes above it are sent; 0 = about as many as the density says"),
-      EQT_FIELD(compressor.unbiased, must_stay)
-          .says("randomk: scale by 1 / density instead of keeping what was not sent"),
-      EQT_FIELD(compressor.rank, must_stay)
-          .from(1, 32)
-          .says("powersgd: rank of the factors; atomo of spectral atoms: triples sent on average"),
-      EQT_FIELD(compressor.atoms, must_stay).says("atomo: what is sent or left out as one"),
-      EQT_FIELD(compressor.clip, must_stay)
-          .from(0, 1000)
-          .in("standard deviations")
-          .says("terngrad: gradients are clipped here first; 0 = never"),
-      EQT_FIELD(compressor.warmup_epochs, must_stay)
-          .from(0, 1e6)
-          .in("epochs")
-          .says("dgc: the density falls to its value over this many epochs; 0 = at once"),
-      EQT_FIELD(compressor.clip_norm, must_stay)
-          .from(0, kHuge)
-          .says("dgc: threshold for the norm of the gradient, shared out among ranks; 0 = never"),
-      EQT_FIELD(compressor.skip_below, must_stay)
-          .from(0, kMany)
-          .in("values")
-          .says("smaller tensors and one-dimensional ones travel as float32"),
-      EQT_FIELD(compressor.granularity, must_stay).says("what is compressed as one vector"),
-  };
+/// The section's own table, as keys of the whole config.
+std::vector<Field> fields_of_compressor() {
+  std::vector<Field> fields;
+  for (const FieldOf<CompressorConfig>& own : compressor_fields()) {
+    Field field;
+    static_cast<KeyFacts&>(field) = own;
+    field.member = [member = own.member](RunConfig& config) { return member(config.compressor); };
+    fields.push_back(std::move(field));
+  }
+  return fields;
 }
 
 std::vector<Field> checkpoint_fields() {
@@ -344,7 +285,7 @@ const std::vector<Field>& fields() {
   static const std::vector<Field> table = [] {
     std::vector<Field> all;
     for (auto* section : {general_fields, model_fields, data_fields, train_fields, optimizer_fields,
-                          schedule_fields, synchronization_fields, compressor_fields,
+                          schedule_fields, synchronization_fields, fields_of_compressor,
                           checkpoint_fields, output_fields})
       for (Field& field : section()) all.push_back(std::move(field));
     return all;
@@ -367,6 +308,25 @@ const std::vector<Choice>& sections() {
       {"output", "what is shown and written"},
   };
   return table;
+}
+
+const Field* find_field(std::string_view key) {
+  for (const Field& field : fields())
+    if (field.key == key) return &field;
+  return nullptr;
+}
+
+bool is_section(std::string_view key) {
+  return std::any_of(sections().begin(), sections().end(),
+                     [&](const Choice& section) { return section.name == key; });
+}
+
+std::vector<Choice> config_choices(std::string_view key) {
+  const Field* field = find_field(key);
+  EQT_CHECK(field != nullptr, "no key {}", key);
+  std::vector<Choice> choices = field->choices();
+  EQT_CHECK(!choices.empty(), "no names for {}", key);
+  return choices;
 }
 
 }  // namespace eqt::config

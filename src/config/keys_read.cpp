@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/field.hpp"
+#include "config/fields.hpp"
 
 namespace eqt::config {
 

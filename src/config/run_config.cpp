@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "config/checks.hpp"
-#include "config/field.hpp"
+#include "config/fields.hpp"
 #include "config/nearest.hpp"
 #include "core/error.hpp"
 
@@ -110,11 +110,8 @@ void read_set(const std::string& set, GivenByKey& given) {
 
 /// What depends on other keys where nobody gave it.
 void resolve(const GivenByKey& given, RunConfig& config) {
-  RunConfig own = config;
-  if (const auto choose = config.compressor.name->choose_defaults) choose(own.compressor);
-  for (const Field& field : fields())
-    if (field.key.starts_with("compressor.") && !given.contains(field.key))
-      field.write(config, field.read(own));
+  choose_compressor_defaults([&](std::string_view key) { return given.contains(key); },
+                             config.compressor);
   // Studies of gossip are about what ranks own; where all share a model, the data is everyone's.
   if (!given.contains("data.partition.reshuffle"))
     config.data.partition.reshuffle =

@@ -7,15 +7,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "codec/catalogue.hpp"
 #include "collective/catalogue.hpp"
+#include "config/compressor_keys.hpp"
+#include "config/key_types.hpp"
 #include "core/catalogue.hpp"
 #include "data/catalogue.hpp"
 #include "data/partition_plan.hpp"
@@ -26,9 +26,6 @@
 #include "topology/topology.hpp"
 
 namespace eqt::config {
-
-/// Nothing, a number for all ranks, or one for each rank.
-using PerRank = std::variant<std::monostate, double, std::vector<double>>;
 
 /// What happens when a loss, a gradient or a parameter is not finite.
 enum class OnDivergence { stop, rollback };
@@ -134,18 +131,8 @@ struct RunConfig {
     bool operator==(const Synchronization&) const = default;
   } synchronization;
 
-  struct Compressor : codec::CompressorOptions {
-    Entry<codec::CompressorRow> name = codec::kNone;
-    std::uint64_t adapt_every = 0;  // [steps], 0 = 0, 100, 2000 and each 10000th
-    double warmup_epochs = 4;       // dgc: epochs in which density falls to its value
-    double clip_norm = 0;           // dgc: local gradient clipping threshold, 0 = off
-    std::size_t skip_below = 1024;  // [values]
-
-    /// @throws Error{usage} as codec::make_compressor()
-    std::unique_ptr<codec::Compressor> make() const { return codec::make_compressor(*name, *this); }
-
-    bool operator==(const Compressor&) const = default;
-  } compressor;
+  using Compressor = CompressorConfig;
+  Compressor compressor;
 
   struct Checkpoint {
     std::uint64_t every_epochs = 0;  // 0 = off
@@ -165,12 +152,6 @@ struct RunConfig {
   } output;
 
   bool operator==(const RunConfig&) const = default;
-};
-
-/// A name that a key accepts, and one line about it.
-struct Choice {
-  std::string name;
-  std::string about;
 };
 
 /// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string; a key of type

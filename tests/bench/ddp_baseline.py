@@ -6,7 +6,10 @@ Plain torch.nn modules, SGD with momentum 0.9, random 32x32 images in memory, on
 Prints one JSON line. compare_ddp.sh runs it alternating with equant-train.
 
 usage: ddp_baseline.py [--model resnet20|resnet18] [--ranks 2] [--batch 64] [--steps 30]
-                       [--warmup 5] [--classes 10] [--channels-last] [--join]
+                       [--warmup 5] [--classes 10] [--channels-last] [--hook NAME] [--join]
+
+--hook fp16 is PyTorch's own communication hook; another name is a compressor for that of
+docs/examples/ddp_hook.py.
 
 With --join this process is one of the ranks, as RANK, MASTER_ADDR and MASTER_PORT say; otherwise it
 starts all of them on this machine.
@@ -16,6 +19,7 @@ import argparse
 import json
 import os
 import socket
+import sys
 import time
 
 import torch
@@ -23,6 +27,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 
 class BasicBlock(nn.Module):
@@ -82,6 +87,16 @@ def build(model, classes=10):
     return ResNet(*MODELS[model], classes)
 
 
+def register_hook(model, name):
+    if name == "fp16":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif name:
+        here = os.path.dirname(os.path.abspath(__file__))
+        sys.path.append(os.path.join(here, "../../docs/examples"))
+        from ddp_hook import CodecHook
+        model.register_comm_hook(CodecHook(name), CodecHook.run)
+
+
 def train(rank, options, port, report):
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -93,6 +108,7 @@ def train(rank, options, port, report):
     model = nn.parallel.DistributedDataParallel(
         build(options.model, options.classes).to(memory_format=layout),
         gradient_as_bucket_view=True)
+    register_hook(model, options.hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(options.batch, 3, 32, 32).contiguous(memory_format=layout)
     labels = torch.randint(0, options.classes, (options.batch,))
@@ -136,6 +152,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--hook", default="")
     parser.add_argument("--join", action="store_true")
     options = parser.parse_args()
 

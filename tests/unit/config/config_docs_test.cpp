@@ -7,7 +7,7 @@
 #include <regex>
 #include <sstream>
 
-#include "config/field.hpp"
+#include "config/fields.hpp"
 #include "config_support.hpp"
 
 using namespace eqt::config;

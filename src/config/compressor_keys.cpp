@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of the section `compressor`: one line or two for each key. Everything that is known
+// about a key is here and nowhere else; its default is CompressorConfig's.
+
+#include "config/compressor_keys.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "config/document.hpp"
+#include "config/field.hpp"
+#include "config/nearest.hpp"
+#include "core/error.hpp"
+
+namespace eqt::config {
+namespace {
+
+using CompressorField = FieldOf<CompressorConfig>;
+
+constexpr std::string_view kSection = "compressor.";
+
+// The key is the member's own name, so the two cannot disagree.
+#define EQT_FIELD(name_, on_resume_)                                 \
+  bind<CompressorConfig>("compressor." #name_, OnResume::on_resume_, \
+                         [](CompressorConfig& config) { return member_at(config.name_); })
+
+std::vector<CompressorField> make_fields() {
+  return {
+      EQT_FIELD(name, must_stay).says("how gradients are compressed"),
+      EQT_FIELD(bits, must_stay)
+          .from(2, 8)
+          .in("bits")
+          .says("level compressors: bits per value, sign included"),
+      EQT_FIELD(bucket_size, must_stay)
+          .from(1, 16777216)
+          .in("values")
+          .says("int8 and level compressors: values that share one norm; unless given, the "
+                "compressor's own: 512 for qsgd, qsgd-v and the elastiquant families with norm "
+                "max, 8192 for the others"),
+      EQT_FIELD(norm, must_stay)
+          .says("elastiquant families: scale of a bucket (qsgd-v has max, the other level "
+                "compressors l2)"),
+      EQT_FIELD(coding, must_stay)
+          .says("level compressors: how levels become bits; e-elastiquant: \"auto\" when unset"),
+      EQT_FIELD(levels, must_stay)
+          .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
+      EQT_FIELD(elasticity, must_stay)
+          .within({0, 1e9, true, false})
+          .says(
+              "elastiquant families: theta of sinh and adaptive, at most 20; p < 1 of exponential; "
+              "mu of mulaw; \"auto\" = the optimum"),
+      EQT_FIELD(table, must_stay)
+          .within({0, 1, true, false})
+          .says("levels \"general\": the n levels, increasing to 1"),
+      EQT_FIELD(adapt_every, must_stay)
+          .from(0, kMany)
+          .in("steps")
+          .says("alq, amq, levels \"adaptive\": levels are fitted to the gradients of steps that "
+                "this divides; 0 = after steps 0, 100, 2000 and each 10000th"),
+      EQT_FIELD(density, must_stay)
+          .within({0, 1, true, false})
+          .says("topk, dgc, threshold, randomk: fraction of the values that is sent; atomo of "
+                "entrywise atoms: on average"),
+      EQT_FIELD(value_bits, must_stay)
+          .from(16, 32)
+          .in("bits")
+          .says("topk, dgc, threshold, randomk: 32, or 16, per value that is sent"),
+      EQT_FIELD(threshold, must_stay)
+          .from(0, kHuge)
+          .says("threshold: magnitudes above it are sent; 0 = about as many as the density says"),
+      EQT_FIELD(unbiased, must_stay)
+          .says("randomk: scale by 1 / density instead of keeping what was not sent"),
+      EQT_FIELD(rank, must_stay)
+          .from(1, 32)
+          .says("powersgd: rank of the factors; atomo of spectral atoms: triples sent on average"),
+      EQT_FIELD(atoms, must_stay).says("atomo: what is sent or left out as one"),
+      EQT_FIELD(clip, must_stay)
+          .from(0, 1000)
+          .in("standard deviations")
+          .says("terngrad: gradients are clipped here first; 0 = never"),
+      EQT_FIELD(warmup_epochs, must_stay)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("dgc: the density falls to its value over this many epochs; 0 = at once"),
+      EQT_FIELD(clip_norm, must_stay)
+          .from(0, kHuge)
+          .says("dgc: threshold for the norm of the gradient, shared out among ranks; 0 = never"),
+      EQT_FIELD(skip_below, must_stay)
+          .from(0, kMany)
+          .in("values")
+          .says("smaller tensors and one-dimensional ones travel as float32"),
+      EQT_FIELD(granularity, must_stay).says("what is compressed as one vector"),
+  };
+}
+
+#undef EQT_FIELD
+
+/// The field of a key that is named within the section; nullptr if there is none.
+const CompressorField* find_in_section(std::string_view name) {
+  for (const CompressorField& field : compressor_fields())
+    if (std::string_view(field.key).substr(kSection.size()) == name) return &field;
+  return nullptr;
+}
+
+[[noreturn]] void unknown_key(const std::string& name, const std::string& origin) {
+  std::vector<std::string> names;
+  for (const CompressorField& field : compressor_fields())
+    names.push_back(field.key.substr(kSection.size()));
+  const std::string* const near = close_key(name, names);
+  fail(Kind::usage, "unknown key {} in {}; {}all keys are: {}", shown_text(name), origin,
+       near != nullptr ? fmt::format("the nearest is \"{}\", and ", *near) : "",
+       fmt::join(names, ", "));
+}
+
+}  // namespace
+
+const std::vector<CompressorField>& compressor_fields() {
+  static const std::vector<CompressorField> table = make_fields();
+  return table;
+}
+
+void choose_compressor_defaults(const std::function<bool(std::string_view)>& is_given,
+                                CompressorConfig& compressor) {
+  CompressorConfig own = compressor;
+  if (const auto choose = compressor.name->choose_defaults) choose(own);
+  for (const CompressorField& field : compressor_fields())
+    if (!is_given(field.key)) field.write(compressor, field.read(own));
+}
+
+CompressorConfig parse_compressor(const std::string& name, const std::string& json_text,
+                                  const std::string& origin) {
+  const Json document = parse_document(json_text, origin, "compressor");
+  CompressorConfig compressor;
+  std::set<std::string, std::less<>> given;
+  const auto take = [&](const CompressorField& field, const Json& value) {
+    check_value(field, value, origin);
+    field.write(compressor, value);
+    given.insert(field.key);
+  };
+  take(*find_in_section("name"), Json(name));
+  for (const auto& [key, value] : document.items()) {
+    const CompressorField* const field = find_in_section(key);
+    if (field == nullptr) unknown_key(key, origin);
+    if (key == "name" && value != name)
+      fail(Kind::usage, "{}: expected the name \"{}\" or none in the options, found {}", origin,
+           name, shown(value));
+    take(*field, value);
+  }
+  choose_compressor_defaults([&](std::string_view key) { return given.contains(key); }, compressor);
+  if (const std::string why = codec::why_not(*compressor.name, compressor); !why.empty())
+    fail(Kind::usage, "{}: {}", origin, why);
+  return compressor;
+}
+
+}  // namespace eqt::config

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of keys that have no type of their own elsewhere.
+
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace eqt::config {
+
+/// A name that a key accepts, and one line about it.
+struct Choice {
+  std::string name;
+  std::string about;
+};
+
+/// Nothing, a number for all ranks, or one for each rank.
+using PerRank = std::variant<std::monostate, double, std::vector<double>>;
+
+}  // namespace eqt::config

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Seconds per step of PyTorch's DistributedDataParallel behind slow links, every rank on a host of its own
+# (scripts/netlab.sh): without a hook, with PyTorch's fp16_compress_hook, and with docs/examples/ddp_hook.py.
+#
+#   tests/bench/ddp_hook.sh [options]
+#
+#   --model NAME     resnet18 (11 million parameters) or resnet20 [resnet18]
+#   --batch N        images a rank and step [16]
+#   --ranks N        [2]
+#   --rate RATE      of the links, as for netlab.sh [100mbit]
+#   --hooks LIST     comma-separated: none, fp16, or a compressor [none,fp16,e-elastiquant]
+#   --steps S        measured steps of a run, after 2 that are not [4]
+#   --rounds R       every hook is measured R times, in turns [1]
+#   --help           this text
+#
+# A figure is the median of rank 0's steps. Images are drawn; one thread computes per rank.
+# EQUANT_CODEC_LIBRARY names the library if it is not in build/release; PYTHON replaces /usr/bin/python3.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
+
+model=resnet18
+batch=16
+ranks=2
+rate=100mbit
+hooks=none,fp16,e-elastiquant
+steps=4
+rounds=1
+declare -A options=(
+  [--model]="text model" [--batch]="natural batch" [--ranks]="natural ranks" [--rate]="text rate"
+  [--hooks]="text hooks" [--steps]="natural steps" [--rounds]="natural rounds"
+)
+read_all_options "$@"
+python=${PYTHON:-/usr/bin/python3}
+"$python" -c 'import torch' 2>/dev/null || { echo "[eqt-skip] python3-torch is not installed"; exit 0; }
+"$EQT_ROOT/scripts/netlab.sh" --check >/dev/null 2>&1 || { echo "[eqt-skip] no network namespaces here"; exit 0; }
+export EQUANT_CODEC_LIBRARY=${EQUANT_CODEC_LIBRARY:-$EQT_ROOT/build/release/libequant_codec.so}
+[[ -e $EQUANT_CODEC_LIBRARY ]] ||
+  fail 2 "expected the library at $EQUANT_CODEC_LIBRARY: build it (cmake --build build/release --target equant_codec)."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for ((round = 1; round <= rounds; ++round)); do
+  for hook in ${hooks//,/ }; do
+    OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 "$EQT_ROOT/scripts/netlab.sh" --no-mpi --ranks "$ranks" --rate "$rate" \
+      -- "$python" "$EQT_ROOT/tests/bench/ddp_baseline.py" --model "$model" --batch "$batch" --ranks "$ranks" \
+      --warmup 2 --steps "$steps" --channels-last --join --hook "${hook/#none/}" >"$work/out" 2>"$work/log" || {
+      tail -n 5 "$work/log" >&2
+      fail 1 "training with the hook \"$hook\" failed; its last words stand above."
+    }
+    grep '^{' "$work/out" | sed "s/^/$hook /" >>"$work/steps"
+  done
+done
+
+echo "$model, batch $batch, $ranks ranks, links of $rate, $((steps * rounds)) steps"
+"$python" - "$work/steps" <<'PYTHON'
+import json, statistics, sys
+seconds = {}
+for line in open(sys.argv[1]):
+    hook, record = line.split(" ", 1)
+    seconds.setdefault(hook, []).extend(json.loads(record)["step_seconds"])
+medians = {hook: statistics.median(steps) for hook, steps in seconds.items()}
+best = min(medians.values())
+for hook, median in medians.items():
+    print(f"{hook:16} {median:8.3f} s per step, {max(medians.values()) / median:5.2f} times as fast as the slowest, "
+          f"{median / best:5.2f} times as long as the fastest")
+PYTHON
