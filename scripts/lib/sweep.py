@@ -37,7 +37,7 @@ will take, from runs that are finished or else from a few measured steps of each
 has "equant-train report" make tables and plots. --set comes on top, --seed, --ranks, --threads and
 --timeout take the place of what it says.
 
-A file of rows has a line "NAME RANKS CONFIG [KEY=VALUE]..." for each, the config beside the file;
+A file of rows has a line "NAME RANKS CONFIG [KEY=VALUE]..." for each, the config relative to the file;
 # begins a comment. --set and --seed come on top of it; --ranks takes the place of its ranks.
 
 Each run has a folder and a .log in --out. A run whose folder has a summary.json is finished and is

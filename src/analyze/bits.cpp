@@ -114,7 +114,7 @@ Row row_of(const Subject& subject, const DumpedGradient& gradient, const ValuesQ
   if (lengths.values == 0)
     fail(Kind::usage,
          "analyze bits: expected a gradient with tensors that {} compresses, found only small ones "
-         "that travel as float32; lower --set compressor.skip_below",
+         "that are sent as float32; lower --set compressor.skip_below",
          subject.config.compressor.name->name);
   const auto per_value = [&](double bits) { return bits / static_cast<double>(lengths.values); };
   const theory::ExpectedBits& bits = lengths.expected;

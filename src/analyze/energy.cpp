@@ -204,11 +204,9 @@ void print_step_energy(const std::vector<Row>& rows, int batch) {
 
 void print_paper_memory(const std::vector<Row>& rows, int batch) {
   fmt::print(
-      "MiB for a batch of {}: twice the outputs of all layers, the input and five copies of the\n"
-      "parameters; int8: a quarter of all but the copies; inference: the parameters. Where "
-      "\"same\" says\n"
-      "no, the table has a slip: its own formula gives the other figure.\n"
-      "\n",
+      "MiB for a batch of {}: twice the outputs of all layers, the input and five copies of "
+      "the\nparameters; int8: a quarter of all but the copies; inference: the parameters. Where "
+      "\"same\" says\nno, the table has a misprint: its own formula gives the other figure.\n\n",
       batch);
   std::vector<Column> columns = name_columns();
   columns.insert(columns.end(), {{"float32", "float32", 5},

@@ -143,8 +143,8 @@ void check(const AnalyzeVarianceCommand& command, const DumpedGradient& gradient
   if (!command.by_tensor) return;
   if (!gradient.has_layout)
     fail(Kind::usage,
-         "analyze variance: expected a --gradient with its layout beside it for --by-tensor, found "
-         "{}; leave --by-tensor out",
+         "analyze variance: expected a --gradient with a layout file for --by-tensor, found {}; "
+         "leave --by-tensor out",
          command.values.file.empty() ? "drawn values" : "no layout");
   for (const std::string& set : command.compressors.sets)
     if (set == "compressor.granularity=model")

@@ -190,7 +190,7 @@ void print_table_head(bool paper_only) {
       theory::kPublishedEpochs, theory::kPublishedBatch, kTableNormalization,
       paper_only ? ""
                  : "\nSent: this program's frames over all edges, none or topk with\ndefault "
-                   "settings, under which small tensors travel as float32.",
+                   "settings, under which small tensors are sent as float32.",
       "model", "ranks", "graph", "density", "steps", "paper", "printed",
       paper_only ? "" : fmt::format(" {:>6} {:>9}", "edges", "sent"));
 }

@@ -45,9 +45,9 @@ CLI::Validator plot_path() {
 }
 
 void add_output(CLI::App& verb, analyze::AnalyzeOutput& output, bool plots = true) {
-  verb.add_flag("--json", output.json, "One JSON object a line");
+  verb.add_flag("--json", output.json, "Print one JSON object per line");
   if (plots)
-    verb.add_option("--plot", output.plot, "Draw it, too: a .svg or .png, by gnuplot")
+    verb.add_option("--plot", output.plot, "Also plot the results with gnuplot, as .svg or .png")
         ->check(plot_path());
 }
 
@@ -64,18 +64,19 @@ void add_setting(CLI::App& verb, analyze::CompressorQuestion& question, const st
 }
 
 void add_compressors(CLI::App& verb, analyze::CompressorQuestion& question) {
-  verb.add_option("--compressor", question.names, "Only this one; may be given again [the usual]")
+  verb.add_option("--compressor", question.names, "Only this compressor; repeatable [a usual set]")
       ->type_name("NAME")
       ->expected(1)
       ->take_all();
-  verb.add_option("--set", question.sets, "Set a key of compressor; later wins")
+  verb.add_option("--set", question.sets, "Set a key of compressor; the last value counts")
       ->type_name("compressor.KEY=V")
       ->expected(1)
       ->take_all();
-  add_setting(verb, question, "--bits", "bits", "Of a value, sign included [4]");
+  add_setting(verb, question, "--bits", "bits", "Bits per value, sign included [4]");
   add_setting(verb, question, "--bucket", "bucket_size",
-              "Values that share a norm [the compressor's own]");
-  add_setting(verb, question, "--norm", "norm", "Of a bucket: l2 or max, where it is free [l2]");
+              "Values that share a norm [the compressor's default]");
+  add_setting(verb, question, "--norm", "norm",
+              "Norm of a bucket: l2 or max, if the compressor has a choice [l2]");
   add_setting(verb, question, "--coding", "coding", "fixed, elias, huffman, rans or auto [fixed]");
 }
 
@@ -83,15 +84,16 @@ void add_values(CLI::App& verb, analyze::ValuesQuestion& question) {
   CLI::Option* source =
       verb.add_option("--source", question.source, "Distribution of the values [normal]")
           ->check(source_names());
-  CLI::Option* values = verb.add_option("--values", question.values, "How many [65536]")
+  CLI::Option* values = verb.add_option("--values", question.values, "Number of values [65536]")
                             ->type_name("N")
                             ->check(CLI::Range(std::size_t{1}, kMaxValues));
-  verb.add_option("--seed", question.seed, "Of the values and of Monte-Carlo [1]")->type_name("S");
-  verb.add_option("--draws", question.draws, "Of Monte-Carlo [20]")
+  verb.add_option("--seed", question.seed, "Seed of the values and of Monte-Carlo [1]")
+      ->type_name("S");
+  verb.add_option("--draws", question.draws, "Monte-Carlo draws [20]")
       ->type_name("K")
       ->check(CLI::Range(2, kMaxDraws));
   verb.add_option("--gradient", question.file,
-                  "The values of this .npy file, as output.dump_gradients writes it")
+                  "Read the values from a .npy file, as output.dump_gradients writes it")
       ->type_name("FILE")
       ->excludes(source)
       ->excludes(values);
@@ -105,7 +107,7 @@ void add_levels(CLI::App& verb, analyze::AnalyzeLevelsCommand& levels) {
 void add_variance(CLI::App& verb, analyze::AnalyzeVarianceCommand& variance) {
   add_compressors(verb, variance.compressors);
   add_values(verb, variance.values);
-  verb.add_flag("--by-tensor", variance.by_tensor, "A row for each tensor of the gradient");
+  verb.add_flag("--by-tensor", variance.by_tensor, "One row per tensor of the gradient");
   add_output(verb, variance.output);
 }
 
@@ -116,12 +118,12 @@ void add_bits(CLI::App& verb, analyze::AnalyzeBitsCommand& bits) {
 }
 
 void add_worst_case(CLI::App& verb, analyze::AnalyzeWorstCaseCommand& worst) {
-  verb.add_option("--bits", worst.bits, "May be given again [2 3 4 5 6 8]")
+  verb.add_option("--bits", worst.bits, "Bits per value; repeatable [2 3 4 5 6 8]")
       ->type_name("B")
       ->expected(1)
       ->take_all()
       ->check(CLI::Range(2, 8));
-  verb.add_option("--bucket", worst.buckets, "May be given again [512 8192]")
+  verb.add_option("--bucket", worst.buckets, "Bucket size; repeatable [512 8192]")
       ->type_name("D")
       ->expected(1)
       ->take_all()
@@ -141,33 +143,36 @@ void refuse_unless(CLI::App& verb, const std::string& setting, std::vector<Optio
       if (verb.count(one.option) > 0 &&
           std::ranges::find(one.settings, setting) == one.settings.end())
         fail(Kind::usage,
-             "analyze convergence: expected {} with {} only, found it with {}; leave it out",
+             "analyze convergence: expected {} only with {}, found it with {}; leave it out",
              one.option, fmt::join(one.settings, " and "), setting);
   });
 }
 
 void add_convergence(CLI::App& verb, analyze::AnalyzeConvergenceCommand& question) {
-  verb.add_option("setting", question.setting, "What is known of the loss [nonconvex]")
+  verb.add_option("setting", question.setting, "Assumptions about the loss [nonconvex]")
       ->check(
           CLI::IsMember({"convex", "nonconvex", "momentum", "convex-momentum", "decentralised"}));
   const auto number = [&](const char* name, double& value, const char* about) {
     verb.add_option(name, value, about)->type_name("X");
   };
   number("--smoothness", question.problem.smoothness, "L: gradients differ by at most L |x - y|");
-  number("--radius", question.problem.radius, "R: distance of the start from the minimum, at most");
-  number("--excess", question.problem.excess, "f(start) - minimum, at most");
-  number("--noise", question.problem.noise, "sigma^2: E|g - gradient|^2 of a rank, at most [0]");
-  number("--second-moment", question.problem.second_moment, "B: E|g|^2 of a rank, at most");
-  number("--gradient-bound", question.problem.gradient, "G: |gradient|, at most");
+  number("--radius", question.problem.radius,
+         "R: upper bound of the distance from the start to the minimum");
+  number("--excess", question.problem.excess, "Upper bound of f(start) - minimum");
+  number("--noise", question.problem.noise,
+         "sigma^2: upper bound of a rank's E|g - gradient|^2 [0]");
+  number("--second-moment", question.problem.second_moment, "B: upper bound of a rank's E|g|^2");
+  number("--gradient-bound", question.problem.gradient, "G: upper bound of |gradient|");
   number("--heterogeneity", question.heterogeneity,
-         "mean of |rank's gradient - gradient|^2, at most [0]");
-  number("--momentum", question.momentum, "of momentum and convex-momentum [0.9]");
-  number("--target", question.target, "of f - minimum if convex, else of the mean of |gradient|^2");
-  verb.add_flag("--nesterov", question.nesterov, "Nesterov's form of convex-momentum");
-  verb.add_option("--ranks", question.problem.ranks, "M [1]")
+         "Upper bound of the mean of |rank's gradient - gradient|^2 [0]");
+  number("--momentum", question.momentum, "Momentum, for momentum and convex-momentum [0.9]");
+  number("--target", question.target,
+         "Target for f - minimum if convex, else for the mean of |gradient|^2");
+  verb.add_flag("--nesterov", question.nesterov, "Nesterov's momentum, for convex-momentum");
+  verb.add_option("--ranks", question.problem.ranks, "M: ranks [1]")
       ->type_name("M")
       ->check(CLI::Range(1, kMaxAnalyzedRanks));
-  verb.add_option("--topology", question.topology, "Of decentralised [ring]")
+  verb.add_option("--topology", question.topology, "Graph, for decentralised [ring]")
       ->check(names_of("synchronization.topology.kind"));
   verb.add_option("--values", question.values, "Parameters of the model [1000000]")
       ->type_name("N")
@@ -184,7 +189,7 @@ void add_convergence(CLI::App& verb, analyze::AnalyzeConvergenceCommand& questio
 constexpr int kMaxBatch = 1'000'000;
 
 void add_energy(CLI::App& verb, analyze::AnalyzeEnergyCommand& energy) {
-  verb.add_flag("--paper", energy.paper, "The published accounting, beside the published figures");
+  verb.add_flag("--paper", energy.paper, "Count as published, next to the published figures");
   verb.add_option("--batch-size", energy.batch_size, "Images [32]")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxBatch));
@@ -192,8 +197,8 @@ void add_energy(CLI::App& verb, analyze::AnalyzeEnergyCommand& energy) {
 }
 
 void add_memory(CLI::App& verb, analyze::AnalyzeMemoryCommand& memory) {
-  CLI::Option* paper = verb.add_flag("--paper", memory.paper,
-                                     "The published accounting, beside the published figures");
+  CLI::Option* paper =
+      verb.add_flag("--paper", memory.paper, "Count as published, next to the published figures");
   verb.add_option("--batch-size", memory.batch_size, "Images [32]")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxBatch));
@@ -205,29 +210,29 @@ void add_memory(CLI::App& verb, analyze::AnalyzeMemoryCommand& memory) {
 }
 
 void add_topology(CLI::App& verb, analyze::AnalyzeTopologyCommand& topology) {
-  verb.add_option("--kind", topology.kinds, "Only this one; may be given again [all]")
+  verb.add_option("--kind", topology.kinds, "Only this kind; repeatable [all]")
       ->type_name("KIND")
       ->expected(1)
       ->take_all()
       ->check(names_of("synchronization.topology.kind"));
-  verb.add_option("--ranks", topology.ranks, "May be given again [4 8 16 32 64]")
+  verb.add_option("--ranks", topology.ranks, "Ranks; repeatable [4 8 16 32 64]")
       ->type_name("N")
       ->expected(1)
       ->take_all()
       ->check(CLI::Range(1, kMaxAnalyzedRanks));
-  verb.add_flag("--directed", topology.directed, "The ring: to the next rank only");
+  verb.add_flag("--directed", topology.directed, "Ring: send to the next rank only");
   verb.add_option("--weights", topology.weights, "Rule of the mixing matrix [auto]")
       ->check(names_of("synchronization.topology.weights"));
-  verb.add_option("--rows", topology.rows, "Torus and mesh [as square as possible]")
+  verb.add_option("--rows", topology.rows, "Rows of a torus or mesh [as square as possible]")
       ->type_name("R")
       ->check(CLI::Range(1, kMaxAnalyzedRanks));
-  verb.add_option("--file", topology.file, "The graph in this JSON file")->type_name("FILE");
+  verb.add_option("--file", topology.file, "Read the graph from a JSON file")->type_name("FILE");
   add_output(verb, topology.output);
 }
 
 void add_volume(CLI::App& verb, analyze::AnalyzeVolumeCommand& volume) {
   CLI::Option* model =
-      verb.add_option("--model", volume.model, "The network, as published [a table of papers]")
+      verb.add_option("--model", volume.model, "Network, as published [a table of papers]")
           ->type_name("NAME");
   const auto about_a_run = [&](const char* name, auto& value, const char* about, auto least,
                                auto most) {
@@ -237,17 +242,17 @@ void add_volume(CLI::App& verb, analyze::AnalyzeVolumeCommand& volume) {
         ->needs(model);
   };
   constexpr std::size_t kOne = 1, kMany = 1'000'000'000, kMostRanks = 65536;
-  verb.add_option("--normalization", volume.normalization, "Its layers [batchnorm]")
+  verb.add_option("--normalization", volume.normalization, "Normalization layers [batchnorm]")
       ->type_name("NAME")
       ->needs(model);
   about_a_run("--ranks", volume.ranks, "Nodes [8]", kOne, kMostRanks);
-  about_a_run("--samples", volume.samples, "Of the training set [50000]", kOne, kMany);
+  about_a_run("--samples", volume.samples, "Samples of the training set [50000]", kOne, kMany);
   about_a_run("--batch-size", volume.batch_size, "Samples per node and step [32]", kOne, kMany);
   about_a_run("--epochs", volume.epochs, "Passes over the training set [200]", kOne, kMany);
-  about_a_run("--density", volume.density, "Share of the values that is sent [all, float32]", 0.0,
-              1.0);
+  about_a_run("--density", volume.density, "Fraction of the values that is sent [all, as float32]",
+              0.0, 1.0);
   about_a_run("--edges", volume.edges, "Neighbours that a node sends to [1]", kOne, kMostRanks);
-  verb.add_flag("--paper", volume.paper, "Only as papers count");
+  verb.add_flag("--paper", volume.paper, "Count only as papers do");
   add_output(verb, volume.output, false);
 }
 
@@ -271,9 +276,10 @@ struct AnalyzeOptions::State {
 
 AnalyzeOptions::AnalyzeOptions(CLI::App& program) : state_(std::make_unique<State>()) {
   State& state = *state_;
-  state.analyze = program.add_subcommand("analyze", "What theory says, and how near it comes");
+  state.analyze = program.add_subcommand(
+      "analyze", "Compute what theory predicts, and compare it with measurements");
   state.analyze->require_subcommand(0, 1);
-  state.add("levels", "Level tables: bounds, the worst vector and what it reaches, best tables",
+  state.add("levels", "Level tables: bounds, the worst vector and its variance, best tables",
             add_levels);
   state.add("variance", "Relative variance: exact, Monte-Carlo through the codec, and bounds",
             add_variance);
@@ -285,9 +291,9 @@ AnalyzeOptions::AnalyzeOptions(CLI::App& program) : state_(std::make_unique<Stat
             add_convergence);
   state.add("energy", "Energy of a training step or an inference, by counting operations",
             add_energy);
-  state.add("memory", "Memory of the same", add_memory);
+  state.add("memory", "Memory of a training step or an inference", add_memory);
   state.add("topology",
-            "Per graph: spectral gap, contraction, degree; without options the usual table",
+            "Per graph: spectral gap, contraction, degree; without options a standard table",
             add_topology);
   state.add("volume", "Bytes that a node sends in a run, as papers count them and on the wire",
             add_volume);
@@ -300,9 +306,7 @@ bool AnalyzeOptions::parsed() const { return state_->analyze->parsed(); }
 analyze::AnalyzeCommand AnalyzeOptions::command() const {
   for (const auto& [verb, question] : state_->verbs)
     if (verb->parsed()) return question();
-  fail(Kind::usage,
-       "analyze: expected what to analyze, one of {}, found nothing; try equant-train analyze "
-       "--help",
+  fail(Kind::usage, "analyze: expected one of {}, found nothing; try equant-train analyze --help",
        state_->names);
 }
 

@@ -22,7 +22,7 @@ constexpr std::size_t kMaxBenchValues = std::size_t{1} << 28;
 void add_plugin_option(CLI::App& app) {
   app.add_option_function<std::vector<std::string>>(
          "--plugin", [](const std::vector<std::string>&) {},
-         "Shared object with a compressor of your own; may be given again")
+         "Shared object with your own compressor; repeatable")
       ->type_name("FILE")
       ->expected(1)
       ->take_all();
@@ -31,7 +31,7 @@ void add_plugin_option(CLI::App& app) {
 void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets) {
   add_plugin_option(app);
   app.add_option("--config", path, "Config file (JSON)")->type_name("FILE");
-  app.add_option("--set", sets, "Override a config key; later wins")
+  app.add_option("--set", sets, "Override a config key; the last value counts")
       ->type_name("KEY=JSON")
       ->expected(1)
       ->take_all();
@@ -45,15 +45,15 @@ void add_bench_options(CLI::App& app, bench::BenchCommand& bench) {
   codecs->add_option("--values", bench.values, "Size of the gradient [25557032]")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxBenchValues));
-  codecs->add_option("--compressor", bench.compressors, "Only this one; may be given again [all]")
+  codecs->add_option("--compressor", bench.compressors, "Only this compressor; repeatable [all]")
       ->type_name("NAME")
       ->expected(1)
       ->take_all();
-  codecs->add_option("--set", bench.sets, "Override a key of compressor; later wins")
+  codecs->add_option("--set", bench.sets, "Override a key of compressor; the last value counts")
       ->type_name("compressor.KEY=V")
       ->expected(1)
       ->take_all();
-  codecs->add_flag("--json", bench.json, "One JSON object a line");
+  codecs->add_flag("--json", bench.json, "Print one JSON object per line");
 }
 
 CLI::App* add_bench_collectives(CLI::App& app, bench::BenchCollectivesCommand& bench) {
@@ -63,34 +63,34 @@ CLI::App* add_bench_collectives(CLI::App& app, bench::BenchCollectivesCommand& b
   add_plugin_option(*collectives);
   collectives
       ->add_option("--values", bench.values,
-                   "Size of the gradient; may be given again [272474 1050000 11173962]")
+                   "Size of the gradient; repeatable [272474 1050000 11173962]")
       ->type_name("N")
       ->expected(1)
       ->take_all()
       ->check(CLI::Range(std::size_t{1}, kMaxBenchValues));
   collectives
       ->add_option("--collective", bench.collectives,
-                   "Only this one; may be given again [all that take the compressor]")
+                   "Only this collective; repeatable [all that work with the compressor]")
       ->type_name("NAME")
       ->expected(1)
       ->take_all();
   collectives
-      ->add_option("--set", bench.sets, "Set a key of compressor or synchronization; later wins")
+      ->add_option("--set", bench.sets,
+                   "Set a key of compressor or synchronization; the last value counts")
       ->type_name("KEY=V")
       ->expected(1)
       ->take_all();
   collectives->add_option("--seconds", bench.seconds, "Time for each row [3]")
       ->type_name("S")
       ->check(CLI::Range(0.0, 3600.0));
-  collectives->add_flag("--json", bench.json, "One JSON object a line");
+  collectives->add_flag("--json", bench.json, "Print one JSON object per line");
   return collectives;
 }
 
 void require_bench_verb(const CLI::App& bench) {
   if (bench.get_subcommands().empty())
     fail(Kind::usage,
-         "bench: expected what to measure, codecs or collectives, found nothing; try equant-train "
-         "bench --help");
+         "bench: expected codecs or collectives, found nothing; try equant-train bench --help");
 }
 
 void add_list_options(CLI::App& app, ListCommand& list) {
@@ -106,15 +106,15 @@ constexpr int kMaxSimulatedWorkers = 1024;
 
 void add_train_options(CLI::App& app, TrainCommand& train) {
   add_config_options(app, train.config_path, train.sets);
-  app.add_option("--out", train.out, "Run folder [runs/NAME]; the last one wins")
+  app.add_option("--out", train.out, "Run folder [runs/NAME]; the last one counts")
       ->type_name("DIR")
       ->take_last();
-  app.add_flag("--overwrite", train.overwrite, "Replace the results that the run folder holds");
-  app.add_flag("--resume", train.resume, "Go on from the newest checkpoint in the run folder")
+  app.add_flag("--overwrite", train.overwrite, "Replace the results in the run folder");
+  app.add_flag("--resume", train.resume, "Continue from the newest checkpoint in the run folder")
       ->excludes("--overwrite");
   app.add_flag("--quiet", train.quiet, "No progress and no final table");
   app.add_option("--simulate", train.simulate,
-                 "Without mpirun: one process plays N ranks in turn, with the same result")
+                 "Without mpirun: one process computes what N ranks would, with the same result")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxSimulatedWorkers));
 }
@@ -130,25 +130,26 @@ void add_doctor_options(CLI::App& app, doctor::DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
       ->check(CLI::Range(0.1, 600.0));
-  app.add_option("--threads", doctor.threads, "Judge by this threads_per_rank [cores / ranks]")
+  app.add_option("--threads", doctor.threads, "Assume this threads_per_rank [cores / ranks]")
       ->type_name("T")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", doctor.json, "One JSON document");
 }
 
 void add_report_options(CLI::App& app, report::Request& request) {
-  app.add_option("DIR", request.folders, "Run folders, or folders that hold some, as sweeps make")
+  app.add_option("DIR", request.folders,
+                 "Run folders, or folders of run folders, as sweeps make them")
       ->type_name("")
       ->required();
   app.add_option("--out", request.out, "Folder of the report [DIR/report, of the first DIR]")
       ->type_name("FOLDER");
   app.add_option("--table", request.tables,
-                 "A published table with our runs beside it; may be given again")
+                 "A published table with our runs next to it; repeatable")
       ->expected(1)
       ->take_all()
       ->check(CLI::IsMember(report::table_names()));
   CLI::Option* json = app.add_flag("--json", request.json, "One JSON document on stdout");
-  app.add_option("--format", request.format, "Notation of the tables on stdout")
+  app.add_option("--format", request.format, "Format of the tables on stdout")
       ->capture_default_str()
       ->check(CLI::IsMember(report::answer_formats()))
       ->excludes(json);

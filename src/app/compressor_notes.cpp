@@ -60,7 +60,7 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
   if (bounds.tensors == 0)
     return {
         fmt::format("compressor: {}: every tensor is below compressor.skip_below {} or has one "
-                    "dimension, and travels as float32",
+                    "dimension, and is sent as float32",
                     name, config.compressor.skip_below)};
   const std::optional<std::string> memory = memory_of(config, properties);
   const std::string variance = bounds.variance ? fmt::format("at most {:.3g}", *bounds.variance)
@@ -72,9 +72,8 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
   if (bounds.variance && *bounds.variance > 1 && !memory)
     notes.push_back(fmt::format(
         "warning: compressor {}: expected a variance bound of at most 1 without error feedback, "
-        "found {:.3g}: a message may be further from the gradient than no message is; try more "
-        "compressor.bits, a smaller compressor.bucket_size, or elastiquant, whose bound at equal "
-        "bits is lower",
+        "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "
+        "smaller compressor.bucket_size, or elastiquant, whose bound at equal bits is lower",
         name, *bounds.variance));
   if (properties.votes && config.optimizer.learning_rate > kLargestSignRate)
     notes.push_back(fmt::format(

@@ -35,7 +35,7 @@ void take_write_errors() {
 int flushed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   eqt::fail(eqt::Kind::output,
-            "expected standard output to take the result, but it did not; check what it is "
+            "expected to write the result to standard output, but writing failed; check what it is "
             "redirected to and the space left");
 }
 
@@ -47,8 +47,8 @@ eqt::comm::Failure failure_of_this_process() {
   } catch (const std::system_error& error) {
     if (std::ferror(stdout) == 0) return eqt::comm::current_failure();
     return {eqt::Kind::output,
-            fmt::format("expected standard output to take the result, but {}; check what it is "
-                        "redirected to and the space left",
+            fmt::format("expected to write the result to standard output, found: {}; "
+                        "check what it is redirected to and the space left",
                         error.what())};
   } catch (...) {
     return eqt::comm::current_failure();

@@ -24,7 +24,7 @@ struct ExitCode {
 constexpr ExitCode kExitCodes[] = {
     {0, "success"},
     {static_cast<int>(Kind::usage), "the command line or the config is wrong"},
-    {static_cast<int>(Kind::data), "a file of data or weights is missing or wrong"},
+    {static_cast<int>(Kind::data), "a data or weights file is missing or malformed"},
     {static_cast<int>(Kind::diverged), "training diverged: a value is infinite or not a number"},
     {static_cast<int>(Kind::wire), "a message of another rank was malformed"},
     {static_cast<int>(Kind::mpi), "MPI failed"},
@@ -32,7 +32,7 @@ constexpr ExitCode kExitCodes[] = {
     {static_cast<int>(Kind::bug), "an error in the program itself"},
     {static_cast<int>(Kind::output), "results could not be written"},
     {static_cast<int>(Kind::interrupted),
-     "stopped by a signal; a checkpoint was saved, and --resume goes on"},
+     "stopped by a signal; a checkpoint was saved, and --resume continues"},
 };
 
 /// Text escaped for roff.
@@ -175,8 +175,7 @@ std::string manual_page(const CLI::App& program) {
   add_options(program, page);
   page += ".SH VERBS\n";
   add_verbs(program, "", page);
-  page +=
-      ".SH CONFIG KEYS\nA config is a JSON file; a dot stands for an object inside an object.\n";
+  page += ".SH CONFIG KEYS\nA config is a JSON file; a dot means an object inside an object.\n";
   add_keys(page);
   page += ".SH EXIT STATUS\n";
   for (const ExitCode& code : kExitCodes)

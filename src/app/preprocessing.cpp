@@ -24,11 +24,10 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
   json["input_shape"] = {shape.channels, shape.height + frame.top + frame.bottom,
                          shape.width + frame.left + frame.right};
   json["class_names"] = data.class_names;
-  json["steps"] = {
-      "x = picture / scale, as floats of (channels, height, width)",
-      "x = (x - mean) / deviation, by channel",
-      "framing: rows and columns of `value` around x. They come after normalisation, so "
-      "the frame is as bright as the mean, not black"};
+  json["steps"] = {"x = picture / scale, as floats of (channels, height, width)",
+                   "x = (x - mean) / deviation, by channel",
+                   "framing: rows and columns of `value` around x. It is added after "
+                   "normalisation, so the frame is as bright as the mean, not black"};
   return json.dump(2) + "\n";
 }
 

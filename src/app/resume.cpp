@@ -21,10 +21,10 @@ setup::SavedPosition position_in(comm::Communicator& comm, const checkpoint::Sav
   const bool possible =
       data[0] < kMost && data[1] < data[2] && data[2] < kMost / 2 + 1 && set.step() < kMost;
   if (!possible) {
-    throw comm::AgreedError(
-        Kind::data, fmt::format("checkpoint of step {}: expected a batch below the number of an "
-                                "epoch's, found batch {} of {} in epoch {}",
-                                set.step(), data[1], data[2], data[0]));
+    throw comm::AgreedError(Kind::data,
+                            fmt::format("checkpoint of step {}: expected a batch number below the "
+                                        "batches of an epoch, found batch {} of {} in epoch {}",
+                                        set.step(), data[1], data[2], data[0]));
   }
   return {.step = set.step(), .epoch = data[0], .batch = data[1], .batches = data[2]};
 }
@@ -40,8 +40,8 @@ void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& 
   };
   throw comm::AgreedError(
       Kind::usage,
-      fmt::format("--resume: expected {}, as the checkpoint of step {} was saved, "
-                  "found {}; start it as it was, or anew with another --out",
+      fmt::format("--resume: expected {}, as the checkpoint of step {} was saved, found {}; use "
+                  "the same option, or start a new run with another --out",
                   told(saved), set.step(), told(static_cast<std::uint64_t>(simulate))));
 }
 
@@ -68,10 +68,10 @@ std::string settle_resumed_config(const config::RunConfig& saved, const std::str
   if (!refused.empty()) {
     fail(Kind::usage,
          "--resume: expected the config of the checkpoint where it changes what the saved state "
-         "means, found {}; set back what differs, or start anew with another --out",
+         "means, found {}; restore these values, or start a new run with another --out",
          refused);
   }
-  return changed.empty() ? "" : "the run goes on with " + changed;
+  return changed.empty() ? "" : "the run continues with " + changed;
 }
 
 std::optional<Resume> find_resume(const config::RunConfig& config, const std::string& run_folder,
@@ -104,7 +104,7 @@ void require_saved_data(const checkpoint::SavedSet& set, const config::Facts& no
     if (!found.empty())
       fail(Kind::data,
            "--resume: expected the data that the checkpoint of step {} was trained on, found {}; "
-           "set data.path to the same files, or start anew with another --out",
+           "set data.path to the same files, or start a new run with another --out",
            set.step(), found);
   });
 }

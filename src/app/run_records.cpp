@@ -20,8 +20,8 @@ constexpr double kLateSeconds = 0.001;
 constexpr double kLateShare = 1.02;
 
 constexpr const char* kNoThreads =
-    "this MPI library admits no calls from a second thread, so messages wait until computing is "
-    "done; one with MPI_THREAD_SERIALIZED hides them";
+    "this MPI library allows no calls from a second thread, so messages are sent after the "
+    "backward pass; a library with MPI_THREAD_SERIALIZED sends them during it";
 
 std::string one_rank() {
   return "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command "
@@ -30,9 +30,8 @@ std::string one_rank() {
 }
 
 constexpr const char* kHiddenProcessor =
-    "this system hides /proc/cpuinfo, so LibTorch computes with its plainest kernels: slower, and "
-    "the "
-    "last bits differ from a run that sees its processor";
+    "this system hides /proc/cpuinfo, so LibTorch uses its slowest kernels; the last bits differ "
+    "from a run that can read it";
 
 /// [seconds per step]
 double slowest_rank(const config::PerRank& emulate_compute) {
@@ -60,12 +59,12 @@ std::string note_on_simulation(const config::RunConfig& config, const setup::Run
   const int ranks = run.data.simulation->count();
   const std::string collective = run.collective_name();
   return fmt::format(
-      "simulated: one process plays {} ranks in turn, by {}{}, as mpirun -np {} with the same "
-      "config and threads_per_rank {} would; bytes are those of all ranks, seconds of this process",
+      "simulated: one process computes for {} ranks in turn, with collective {}{}, as mpirun -np "
+      "{} with the same config and threads_per_rank {} would; bytes are those of all ranks, "
+      "seconds those of this process",
       ranks, collective,
-      config.synchronization.collective == collective::kAutomatic ? ", which auto stands for here"
-                                                                  : "",
-      ranks, run.model.threads);
+      config.synchronization.collective == collective::kAutomatic ? " (chosen by auto)" : "", ranks,
+      run.model.threads);
 }
 
 /// What a reader of the records should know before the first step.
@@ -84,8 +83,8 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
       synchronization.algorithm->exchanges())
     notes.push_back(one_rank());
   if (job.command.resume && !job.resume)
-    notes.push_back(
-        fmt::format("--resume: {} has no complete checkpoint: the run begins anew", job.path));
+    notes.push_back(fmt::format(
+        "--resume: {} has no complete checkpoint: the run starts from the beginning", job.path));
   return notes;
 }
 

@@ -143,8 +143,9 @@ void require_unfinished(const RunFolder* folder, comm::Communicator& comm) {
   comm.agree_after([&] {
     if (folder == nullptr || !folder->holds_finished_run()) return;
     fail(Kind::usage,
-         "--resume: expected a checkpoint in {}, found a finished run without one; start anew with "
-         "another --out or --overwrite, and set checkpoint.every_epochs to be able to go on",
+         "--resume: expected a checkpoint in {}, found a finished run without one; start a new run "
+         "with another --out or --overwrite, and set checkpoint.every_epochs to be able to resume "
+         "it",
          folder->path());
   });
 }
@@ -265,10 +266,9 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   if (job.resume) require_saved_data(job.resume->resumption.set, run->data.facts, comm);
   if (is_finished(job.resume, *run, job.folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
-      comm::print_warning(
-          fmt::format("the run in {} is finished after {} steps; raise train.epochs "
-                      "or train.steps to go on",
-                      job.path, job.resume->position.step));
+      comm::print_warning(fmt::format(
+          "the run in {} is finished after {} steps; raise train.epochs or train.steps to continue",
+          job.path, job.resume->position.step));
     return 0;
   }
   remove_replaced(job.path, job.resume.has_value(), job.folder.get(), comm);

@@ -136,9 +136,9 @@ void refuse_options_in_front(const CLI::App& program, const Verb& verb) {
     if (option->count() == 0) continue;
     const std::string name = option->get_name();
     if (verb.app->get_option_no_throw(name) != nullptr)
-      fail(Kind::usage, "{}: expected {} behind the verb, found it in front; write {} {} ...",
+      fail(Kind::usage, "{}: expected {} after the verb, found it before; write {} {} ...",
            verb.words, name, verb.words, name);
-    fail(Kind::usage, "{}: expected no {} in front of the verb, found one; its options are {}",
+    fail(Kind::usage, "{}: expected no {} before the verb, found one; its options are {}",
          verb.words, name, fmt::join(option_names(*verb.app), ", "));
   }
 }

@@ -97,8 +97,9 @@ void print_json(const Row& row, const CollectiveFigures& figures) {
 void print_head(const config::RunConfig& config, const comm::Communicator& comm) {
   fmt::print(
       "{} ranks, compressor {}; milliseconds of the slowest rank, bytes that a rank sends (mean),\n"
-      "counted (~ estimated: MPI sends them itself) and by formula; MPI: blocking MPI_Allreduce of "
-      "the\nfloat32 values, in turn with ours; ratio: MPI's median / ours, above 1 is faster.\n\n"
+      "counted (~ estimated: MPI sends them itself) and by formula; MPI: blocking MPI_Allreduce\n"
+      "of float32, alternating with ours; ratio: MPI's median / ours, above 1 is faster.\n"
+      "\n"
       "{:<18} {:>9}  {:>9} {:>9}  {:>11} {:>11}  {:>9} {:>6}\n",
       comm.size(), config.compressor.name->name, "collective", "values", "median", "p95", "sent",
       "formula", "MPI", "ratio");

@@ -61,7 +61,7 @@ Manifest read_manifest(std::string_view text, std::string_view origin) {
   if (good && rest == kEnd) return manifest;
   fail(Kind::data,
        "{}: expected the list of a checkpoint's files, found other text at byte {}; remove it if "
-       "the files beside it are good, they prove themselves",
+       "the checkpoint's files are undamaged, which can be checked without it",
        origin, text.size() - rest.size());
 }
 

@@ -120,11 +120,10 @@ class SetFinder {
       if (auto set = try_open(name, *candidate, false)) return set;
     }
     if (damaged_ == 0) return {};
-    throw comm::AgreedError(
-        Kind::data,
-        fmt::format("{}: expected a complete checkpoint, found only damaged ones ({}); start anew "
-                    "with --overwrite",
-                    folder_.path(), fmt::join(findings_.sentences, "; ")));
+    throw comm::AgreedError(Kind::data,
+                            fmt::format("{}: expected a complete checkpoint, found only damaged "
+                                        "ones ({}); start again with --overwrite",
+                                        folder_.path(), fmt::join(findings_.sentences, "; ")));
   }
 
  private:

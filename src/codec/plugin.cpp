@@ -269,7 +269,7 @@ const Api& open_plugin(const std::string& path, const CrashMessage& crash) {
   if (api == nullptr) fail(Kind::usage, "--plugin: {} in {} returns nothing", kEntry, path);
   if (api->version != EQUANT_PLUGIN_VERSION) {
     fail(Kind::usage,
-         "--plugin: expected a plugin of version {}, found {} in {}; compile it anew with this "
+         "--plugin: expected a plugin of version {}, found {} in {}; compile it again with this "
          "program's equant/compressor_plugin.h",
          EQUANT_PLUGIN_VERSION, api->version, path);
   }

@@ -178,7 +178,7 @@ std::unique_ptr<Collective> make_hierarchical(comm::Communicator& comm,
                                               std::span<const FusionBucket> plan,
                                               const HierarchicalOptions& options);
 
-/// Partial sums travel round a ring, encoded anew at each hop; the sums' messages go round it once
+/// Partial sums travel round a ring, encoded again at each hop; the sums' messages go round it once
 /// more, unchanged.
 /// @throws Error{usage} for compressors that need whole slices or whose sums cannot be encoded
 std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,

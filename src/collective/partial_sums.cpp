@@ -58,13 +58,13 @@ void SumCoder::set_to_sum(const Hop& hop, std::span<const std::span<const std::b
 
 std::string_view why_no_partial_sums(const codec::Compressor& compressor) {
   const codec::Properties properties = compressor.properties();
-  if (properties.votes)
-    return "encodes partial sums anew, where votes are counted once, at the end";
-  if (properties.shared_scale) return "encodes partial sums anew, where all ranks share a scale";
+  if (properties.votes) return "encodes partial sums again, but votes are counted once, at the end";
+  if (properties.shared_scale)
+    return "encodes partial sums again, but all ranks must share a scale";
   if (properties.forgets_sent)
-    return "encodes partial sums anew, where the memory forgets what was sent once";
+    return "encodes partial sums again, but the memory drops a value once it was sent";
   if (properties.scales_up)
-    return "encodes partial sums anew, which compressor.unbiased scales up once more in each round";
+    return "encodes partial sums again, and compressor.unbiased would scale them up in each round";
   return {};
 }
 

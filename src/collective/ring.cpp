@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: partial sums of n chunks travel round a ring of ranks, each encoded anew at every hop; the
+// Ring: partial sums of n chunks travel round a ring of ranks, each encoded again at every hop; the
 // finished sums' messages travel round once more, unchanged.
 //
 // m = frame bytes of d values, n ranks.
@@ -227,7 +227,7 @@ std::optional<CollectiveCost> ring_cost(const Volume& v) {
 
 const CollectiveRow kRing = {
     .name = "ring",
-    .about = "partial sums go round a ring of ranks, encoded anew at each hop",
+    .about = "partial sums go round a ring of ranks, encoded again at each hop",
     .why_not = why_no_ring,
     .cost = ring_cost,
     .make = [](const CollectiveParts& parts) {

@@ -385,7 +385,7 @@ std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
 const CollectiveRow kSparse = {
     .name = "sparse",
     .about =
-        "each rank adds the survivors of its values, then all gather the largest sums; "
+        "each rank adds the values of its part that were sent, then all gather the largest sums; "
         "only for topk, threshold, randomk and dgc",
     .why_not = [](const codec::Compressor& c) -> std::string_view {
       return c.properties().sparse ? ""

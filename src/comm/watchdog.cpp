@@ -118,8 +118,8 @@ void Watchdog::notice_sleep(double slept) {
   heartbeat_ns_.store(now, std::memory_order_relaxed);
   // This is not an error: a reader of "timeout" might end a job that works again.
   print_warning(
-      fmt::format("{} for {:.1f} s, by SIGSTOP or by a machine that slept or was overloaded, and "
-                  "goes on now",
+      fmt::format("{} for {:.1f} s, by SIGSTOP or because the machine slept or was overloaded, and "
+                  "continues now",
                   where("this rank was stopped"), slept));
 }
 

@@ -37,14 +37,14 @@ std::vector<CompressorField> make_fields() {
       EQT_FIELD(bucket_size, must_stay)
           .from(1, 16777216)
           .in("values")
-          .says("int8 and level compressors: values that share one norm; unless given, the "
-                "compressor's own: 512 for qsgd, qsgd-v and the elastiquant families with norm "
-                "max, 8192 for the others"),
+          .says("int8 and level compressors: values that share one norm; by default 512 for qsgd, "
+                "qsgd-v and the elastiquant families with norm max, 8192 for the others"),
       EQT_FIELD(norm, must_stay)
           .says("elastiquant families: scale of a bucket (qsgd-v has max, the other level "
                 "compressors l2)"),
       EQT_FIELD(coding, must_stay)
-          .says("level compressors: how levels become bits; e-elastiquant: \"auto\" when unset"),
+          .says("level compressors: how level indices become bits; e-elastiquant: \"auto\" when "
+                "unset"),
       EQT_FIELD(levels, must_stay)
           .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
       EQT_FIELD(elasticity, must_stay)
@@ -58,8 +58,8 @@ std::vector<CompressorField> make_fields() {
       EQT_FIELD(adapt_every, must_stay)
           .from(0, kMany)
           .in("steps")
-          .says("alq, amq, levels \"adaptive\": levels are fitted to the gradients of steps that "
-                "this divides; 0 = after steps 0, 100, 2000 and each 10000th"),
+          .says("alq, amq, levels \"adaptive\": steps between fits of the levels to the gradients; "
+                "0 = after steps 0, 100, 2000 and each 10000th"),
       EQT_FIELD(density, must_stay)
           .within({0, 1, true, false})
           .says("topk, dgc, threshold, randomk: fraction of the values that is sent; atomo of "
@@ -67,31 +67,33 @@ std::vector<CompressorField> make_fields() {
       EQT_FIELD(value_bits, must_stay)
           .from(16, 32)
           .in("bits")
-          .says("topk, dgc, threshold, randomk: 32, or 16, per value that is sent"),
+          .says("topk, dgc, threshold, randomk: bits of each value that is sent, 16 or 32"),
       EQT_FIELD(threshold, must_stay)
           .from(0, kHuge)
           .says("threshold: magnitudes above it are sent; 0 = about as many as the density says"),
       EQT_FIELD(unbiased, must_stay)
-          .says("randomk: scale by 1 / density instead of keeping what was not sent"),
+          .says("randomk: scale by 1 / density instead of using error feedback"),
       EQT_FIELD(rank, must_stay)
           .from(1, 32)
           .says("powersgd: rank of the factors; atomo of spectral atoms: triples sent on average"),
-      EQT_FIELD(atoms, must_stay).says("atomo: what is sent or left out as one"),
+      EQT_FIELD(atoms, must_stay).says("atomo: what is sampled"),
       EQT_FIELD(clip, must_stay)
           .from(0, 1000)
           .in("standard deviations")
-          .says("terngrad: gradients are clipped here first; 0 = never"),
+          .says("terngrad: gradients are first clipped at this many standard deviations; 0 = no "
+                "clipping"),
       EQT_FIELD(warmup_epochs, must_stay)
           .from(0, 1e6)
           .in("epochs")
           .says("dgc: the density falls to its value over this many epochs; 0 = at once"),
       EQT_FIELD(clip_norm, must_stay)
           .from(0, kHuge)
-          .says("dgc: threshold for the norm of the gradient, shared out among ranks; 0 = never"),
+          .says("dgc: clipping threshold for the norm of all ranks' gradient; each rank clips its "
+                "own at this / sqrt(ranks); 0 = no clipping"),
       EQT_FIELD(skip_below, must_stay)
           .from(0, kMany)
           .in("values")
-          .says("smaller tensors and one-dimensional ones travel as float32"),
+          .says("smaller tensors and one-dimensional ones are sent as float32"),
       EQT_FIELD(granularity, must_stay).says("what is compressed as one vector"),
   };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table: one line or two for each config key. Everything that is known about a key is here, for
-// the section compressor in compressor_keys.cpp, and nowhere else; its default is RunConfig's.
+// The table of config keys: range, unit and description of each; those of the section compressor are in
+// compressor_keys.cpp. The defaults are RunConfig's.
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ constexpr Named<ErrorFeedback> kErrorFeedback[] = {
     {ErrorFeedback::automatic, "auto",
      "ef14 for biased compressors (int8, topk, randomk, threshold, ef-signsgd, onebit, powersgd); "
      "none for unbiased ones, for casts (fp16, bf16), whose error is a small part of each value, "
-     "and for dgc and signsgd, which remember by themselves"},
+     "and for dgc and signsgd, which have a memory of their own"},
     {ErrorFeedback::none, "none", "what is not sent is lost"},
     {ErrorFeedback::ef14, "ef14",
      "what is not sent is added to the next gradient (Seide et al. 2014)"}};
@@ -56,8 +56,8 @@ std::vector<Field> model_fields() {
       EQT_FIELD(model.norm_groups, must_stay)
           .from(0, 1024)
           .in("groups")
-          .says("groups of channels that groupnorm and the EvoNorms measure; 0 = as published, 2 "
-                "for groupnorm and 8 for the EvoNorms"),
+          .says("number of channel groups of groupnorm and the EvoNorms; 0 = as published, 2 for "
+                "groupnorm and 8 for the EvoNorms"),
       EQT_FIELD(model.precision, must_stay)
           .one_of({{"fp32", "float32 everywhere"}})
           .says("arithmetic of the network"),
@@ -84,22 +84,23 @@ std::vector<Field> data_fields() {
       EQT_FIELD(data.partition.kind, must_stay).says("how the training set is divided among ranks"),
       EQT_FIELD(data.partition.skew, must_stay)
           .from(0, 1)
-          .says("skew: part of each class that goes to ranks by class; 0 = all at random"),
+          .says(
+              "skew: fraction of each class that is assigned to ranks by class; 0 = all at random"),
       EQT_FIELD(data.partition.alpha, must_stay)
           .within({0, 1e9, true, false})
           .says("dirichlet: concentration of a class's shares; 10 is mild skew, 0.1 strong"),
       EQT_FIELD(data.partition.reshuffle, must_stay)
-          .says("iid: each epoch permutes the whole set and deals it to the ranks anew; unless "
-                "given, true with allreduce and local-sgd, false with other algorithms and kinds, "
+          .says("iid: permute the whole set in each epoch and divide it among the ranks again; by "
+                "default true with allreduce and local-sgd, false with other algorithms and kinds, "
                 "where a rank keeps its shard"),
       EQT_FIELD(data.limit_train, must_stay)
           .from(0, kMany)
           .in("samples")
-          .says("use only the first this many training samples; 0 = all"),
+          .says("number of training samples to use, from the first on; 0 = all"),
       EQT_FIELD(data.limit_test, must_stay)
           .from(0, kMany)
           .in("samples")
-          .says("use only the first this many test samples; 0 = all"),
+          .says("number of test samples to use, from the first on; 0 = all"),
   };
 }
 
@@ -120,14 +121,15 @@ std::vector<Field> train_fields() {
       EQT_FIELD(train.evaluate_every, may_change)
           .from(0, 1e6)
           .in("epochs")
-          .says("evaluate the test set after every this many epochs; 0 = only at the end"),
+          .says("epochs between evaluations of the test set; 0 = only at the end"),
       EQT_FIELD(train.on_divergence, may_change)
           .says("when a loss, a gradient or a parameter is not finite"),
       EQT_FIELD(train.rollback_factor, may_change)
           .from(0.001, 1)
           .says("rollback: the learning rate is multiplied by this each time"),
       EQT_FIELD(train.paranoid, may_change)
-          .says("compare the replicas that shall be equal after each step, not each epoch"),
+          .says(
+              "compare the replicas that must be equal after each step, not only after each epoch"),
       EQT_FIELD(train.emulate_compute, must_stay)
           .from(0, 3600)
           .in("seconds")
@@ -181,29 +183,30 @@ std::vector<Field> synchronization_fields() {
       EQT_FIELD(synchronization.bucket_mib, may_change)
           .within({0, 1024, true, false})
           .in("MiB")
-          .says("gradients are exchanged in groups of about this size"),
+          .says("size of a fusion bucket: about this much of the gradient is exchanged together"),
       EQT_FIELD(synchronization.error_feedback, must_stay)
           .says("memory of what compression left out"),
       EQT_FIELD(synchronization.local_steps, must_stay)
           .from(1, kMany)
           .in("steps")
-          .says("local-sgd, gossip: steps that a rank takes, the last of which averages or mixes"),
+          .says("local-sgd, gossip: steps per round; the last step of a round averages or mixes"),
       EQT_FIELD(synchronization.post_local_epochs, must_stay)
           .from(0, kMany)
           .in("epochs")
-          .says("local-sgd: models are averaged in every step of the first epochs (post-local)"),
+          .says("local-sgd: in this many first epochs models are averaged in every step "
+                "(post-local SGD)"),
       EQT_FIELD(synchronization.consensus_step, may_change)
           .within({0, 1, true, false})
-          .says("gossip: how far a model moves towards its neighbours'; \"auto\" = by what the "
-                "compressor loses"),
+          .says("gossip: how far a model moves towards its neighbours'; \"auto\" = computed from "
+                "the compressor's error"),
       EQT_FIELD(synchronization.order, must_stay).says("gossip: what comes first in a step"),
       EQT_FIELD(synchronization.adaptive_step, must_stay)
           .says("choco-sgd, quant-sgp: AdaGossip, a consensus step for every value"),
       EQT_FIELD(synchronization.resync_every, may_change)
           .from(0, kMany)
           .in("steps")
-          .says(
-              "choco-sgd, quant-sgp: exchange public copies as float32 every so often; 0 = never"),
+          .says("choco-sgd, quant-sgp: steps between exchanges of the public copies as float32; 0 "
+                "= never"),
       EQT_FIELD(synchronization.final_rounds, may_change)
           .from(0, kMany)
           .in("rounds")
@@ -213,11 +216,10 @@ std::vector<Field> synchronization_fields() {
           .in("seconds")
           .says("a collective that takes longer ends the run with exit 7; 0 = never"),
       EQT_FIELD(synchronization.topology.kind, may_change_with_ranks)
-          .says("who exchanges with whom in the algorithms that talk to neighbours only"),
+          .says("which ranks are neighbours, for algorithms that exchange with neighbours only"),
       EQT_FIELD(synchronization.topology.directed, may_change_with_ranks)
-          .says(
-              "ring: send to the next rank only; the exponential kinds are always directed, and a "
-              "graph's file says it"),
+          .says("ring: send to the next rank only; the exponential kinds are always directed; the "
+                "file of kind graph says whether it is"),
       EQT_FIELD(synchronization.topology.weights, may_change_with_ranks).says("the mixing matrix"),
       EQT_FIELD(synchronization.topology.rows, may_change_with_ranks)
           .from(0, 4096)
@@ -247,16 +249,17 @@ std::vector<Field> checkpoint_fields() {
       EQT_FIELD(checkpoint.every_epochs, may_change)
           .from(0, 1e6)
           .in("epochs")
-          .says("save every rank's state after every this many epochs, and at the end; 0 = not by "
-                "epochs"),
+          .says("epochs between saves of every rank's state; it is also saved at the end; 0 = not "
+                "by epochs"),
       EQT_FIELD(checkpoint.every_steps, may_change)
           .from(0, kMany)
           .in("steps")
-          .says("save it after every this many steps, and at the end; 0 = not by steps"),
+          .says("steps between saves of every rank's state; it is also saved at the end; 0 = not "
+                "by steps"),
       EQT_FIELD(checkpoint.keep, may_change)
           .from(1, 1000)
           .in("checkpoints")
-          .says("how many complete checkpoints stay; the disk needs room for one more"),
+          .says("number of complete checkpoints to keep; the disk needs room for one more"),
   };
 }
 
@@ -270,7 +273,7 @@ std::vector<Field> output_fields() {
       EQT_FIELD(output.dump_gradients, may_change)
           .from(0, kMany)
           .in("steps")
-          .says("after every this many steps, rank 0's own gradient as a NumPy file; 0 = never"),
+          .says("steps between dumps of rank 0's own gradient as a NumPy file; 0 = never"),
   };
 }
 
@@ -296,15 +299,15 @@ const std::vector<Field>& fields() {
 const std::vector<Choice>& sections() {
   static const std::vector<Choice> table = {
       {"model", "the network"},
-      {"data", "what it learns from"},
+      {"data", "training and test data"},
       {"data.partition", "how the training set is divided"},
-      {"train", "how long and how much"},
+      {"train", "duration, batch size and evaluation"},
       {"optimizer", "the parameter update"},
       {"schedule", "the learning rate over time"},
       {"synchronization", "what ranks exchange and how"},
       {"synchronization.topology", "who exchanges with whom"},
       {"compressor", "how gradients are compressed; a compressor ignores the keys of others"},
-      {"checkpoint", "when a run's state is saved, for --resume"},
+      {"checkpoint", "when the state for --resume is saved"},
       {"output", "what is shown and written"},
   };
   return table;

@@ -88,7 +88,7 @@ void check_asynchronous(const RunConfig& config, const std::string& origin) {
   if (!s.overlap)
     fail(Kind::usage,
          "{}: expected synchronization.overlap true for synchronization.algorithm \"{}\", whose "
-         "pairs average beside the steps, found false; leave it out",
+         "pairs average during the steps, found false; leave it out",
          origin, s.algorithm->name);
   if (s.topology.weights != topology::Weights::automatic)
     fail(Kind::usage,

@@ -7,9 +7,9 @@ namespace {
 constexpr std::string_view kLocalSgdKeys[] = {"local_steps", "post_local_epochs"};
 
 constexpr Named<Order> kOrders[] = {
-    {Order::adapt_then_combine, "adapt-then-combine", "updated models travel"},
+    {Order::adapt_then_combine, "adapt-then-combine", "updated models are sent"},
     {Order::combine_then_adapt, "combine-then-adapt",
-     "the models that a step begins with travel while it computes"}};
+     "models are sent as they are at the beginning of the step, while gradients are computed"}};
 
 constexpr Named<MomentumKind> kMomentumKinds[] = {
     {MomentumKind::local, "local", "each rank accumulates the gradients that it applies"},

@@ -103,7 +103,7 @@ class ChocoMixer final : public Mixer {
     messages_.add_neighbours(bucket, context, context.damping, sums, result);
     if (resyncs_after(context.step)) {
       copies_->encode(bucket, renewed(context), copy, result);
-      co_await copies_->exchange(bucket, context, "CHOCO: public copies anew");
+      co_await copies_->exchange(bucket, context, "CHOCO: exchange of public copies");
       std::fill(sums.begin(), sums.end(), 0.0f);
       copies_->add_neighbours(bucket, renewed(context), 1, sums, result);
     }

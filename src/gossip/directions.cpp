@@ -195,7 +195,7 @@ const AlgorithmRow kD2 = {.name = "d2",
 
 const AlgorithmRow kGradientTracking = {
     .name = "gradient-tracking",
-    .about = "d-psgd along a mixed estimate of the mean gradient",
+    .about = "d-psgd with an estimate of the mean gradient, which is mixed, too",
     .keys = kDirectionKeys,
     .mixes = true,
     .without_equal_sums = "sgp",

@@ -67,15 +67,16 @@ constexpr std::string_view kSqueezeKeys[] = {"consensus_step", "order", "local_s
 
 }  // namespace
 
-const AlgorithmRow kDeepSqueeze = {.name = "deep-squeeze",
-                                   .about = "compressed models with the error of the last message",
-                                   .keys = kSqueezeKeys,
-                                   .mixes = true,
-                                   .quasi_global = true,
-                                   .without_equal_sums = "sparse-push",
-                                   .models_remembered = 3,
-                                   .make_mixer = make_squeeze_mixer,
-                                   .default_step = squeeze_step};
+const AlgorithmRow kDeepSqueeze = {
+    .name = "deep-squeeze",
+    .about = "compressed models, each with the error of the last message added",
+    .keys = kSqueezeKeys,
+    .mixes = true,
+    .quasi_global = true,
+    .without_equal_sums = "sparse-push",
+    .models_remembered = 3,
+    .make_mixer = make_squeeze_mixer,
+    .default_step = squeeze_step};
 
 const AlgorithmRow kSparsePush = {.name = "sparse-push",
                                   .about = "deep-squeeze with push-sum",

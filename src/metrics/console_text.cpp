@@ -339,7 +339,8 @@ std::string summary_table(const RunRecord& run, const Summary& summary, std::siz
     rows.insert(rows.begin(), {"EMULATED", "no network was run: ranks waited and drew gradients"});
   }
   if (run.simulated) {
-    rows.insert(rows.begin(), {"SIMULATED", "one process played all ranks: seconds are its own"});
+    rows.insert(rows.begin(),
+                {"SIMULATED", "one process computed for all ranks: seconds are its own"});
   }
   const std::size_t room = columns - kLabelColumns;
   for (const Row& row : rows) {

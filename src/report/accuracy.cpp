@@ -65,23 +65,22 @@ std::vector<Cell> cells_of(const Row& row) {
 }  // namespace
 
 Table accuracy_table(const std::vector<Group>& groups) {
-  Table table{
-      "accuracy",
-      "Test accuracy, ours and published",
-      {{"network", "network"},
-       {"data", "data"},
-       {"scheme", "scheme"},
-       {"tuning", "tune"},
-       {"ranks", "boards", Type::number},
-       {"seeds", "seeds", Type::number},
-       {"test_accuracy", "ours [%]", Type::spread},
-       {"published_percent", "published [%]", Type::number},
-       {"published_boards", "its boards", Type::number},
-       {"note", "note"},
-       {"run", "run"}},
-      {},
-      {"A published value stands beside the same network, data and scheme, the one with the "
-       "nearest number of boards; without one there is none."}};
+  Table table{"accuracy",
+              "Test accuracy, ours and published",
+              {{"network", "network"},
+               {"data", "data"},
+               {"scheme", "scheme"},
+               {"tuning", "tune"},
+               {"ranks", "boards", Type::number},
+               {"seeds", "seeds", Type::number},
+               {"test_accuracy", "ours [%]", Type::spread},
+               {"published_percent", "published [%]", Type::number},
+               {"published_boards", "its boards", Type::number},
+               {"note", "note"},
+               {"run", "run"}},
+              {},
+              {"A published value is that of the same network, data and scheme with the nearest "
+               "number of boards, if there is one."}};
   std::vector<Row> rows;
   for (const Group& group : groups) {
     const Run& run = group.first();

@@ -223,10 +223,9 @@ void draw_curves(const std::vector<Group>& groups, Drawings& drawings) {
   for (const Height& height : {kTestLoss, kVariance, kMeanVariance, kConsensus})
     draw(groups, kEpochs, height, drawings);
   if (groups.size() > kMostCurves)
-    drawings.left_out.push_back(
-        fmt::format("Lines and points are those of the first {} of {} rows: more cannot be told "
-                    "apart.",
-                    kMostCurves, groups.size()));
+    drawings.left_out.push_back(fmt::format(
+        "Lines and points are those of the first {} of {} rows: more could not be distinguished.",
+        kMostCurves, groups.size()));
 }
 
 }  // namespace eqt::report

@@ -151,9 +151,9 @@ Table decentralised_table(const std::vector<Group>& groups) {
                {"paper_sent_bytes_per_node", "as papers count [GB]", Type::number},
                {"published_gigabytes", "published data [GB]", Type::number}},
               {},
-              {"Left out: values that are not sent, of quantizers bits. A published value stands "
-               "beside the same network, graph, share left out and skew, the one with the nearest "
-               "number of nodes. Accuracy is the mean model's on the whole test set."}};
+              {"Left out: values that are not sent; for quantizers, bits. A published value is "
+               "that of the same network, graph, share left out and skew with the nearest number "
+               "of nodes. Accuracy is that of the mean model on the whole test set."}};
   const std::vector<Row> rows = rows_of(groups);
   const std::vector<std::string> methods = methods_of(rows);
   for (const std::string& method : methods) {

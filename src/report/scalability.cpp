@@ -117,30 +117,30 @@ std::vector<Cell> cells_of(const Row& row, const Row* before, const std::vector<
 }  // namespace
 
 Table scalability_table(const std::vector<Group>& groups) {
-  Table table{"scalability",
-              "Scalability: seconds of a step here, minutes of an epoch as published",
-              {{"network", "network"},
-               {"scheme", "scheme"},
-               {"boards", "boards", Type::number},
-               {"compute_seconds", "Cp [s]", Type::spread},
-               {"encode_seconds", "En [s]", Type::spread},
-               {"decode_seconds", "De [s]", Type::spread},
-               {"transfer_seconds", "Tx [s]", Type::spread},
-               {"total_seconds", "T [s]", Type::spread},
-               {"change_seconds", "Sp [s]", Type::number},
-               {"total_against_sgd", "T / T of SGD", Type::number},
-               {"published_compute_minutes", "published Cp [min]", Type::number},
-               {"published_encode_minutes", "En [min]", Type::number},
-               {"published_transfer_minutes", "Tx [min]", Type::number},
-               {"published_total_minutes", "T [min]", Type::number},
-               {"published_change_minutes", "Sp [min]", Type::number},
-               {"published_total_against_sgd", "T / T of SGD", Type::number}},
-              {},
-              {"Cp computing, En encoding, De decoding (published: part of another column), Tx "
-               "waiting for the network, T all of it, Sp what more boards changed in T (negative: "
-               "faster). Seconds are of the slowest rank in each phase, T also holds data and "
-               "update. Published values stand beside the same network, scheme and number of "
-               "boards."}};
+  Table table{
+      "scalability",
+      "Scalability: seconds of a step here, minutes of an epoch as published",
+      {{"network", "network"},
+       {"scheme", "scheme"},
+       {"boards", "boards", Type::number},
+       {"compute_seconds", "Cp [s]", Type::spread},
+       {"encode_seconds", "En [s]", Type::spread},
+       {"decode_seconds", "De [s]", Type::spread},
+       {"transfer_seconds", "Tx [s]", Type::spread},
+       {"total_seconds", "T [s]", Type::spread},
+       {"change_seconds", "Sp [s]", Type::number},
+       {"total_against_sgd", "T / T of SGD", Type::number},
+       {"published_compute_minutes", "published Cp [min]", Type::number},
+       {"published_encode_minutes", "En [min]", Type::number},
+       {"published_transfer_minutes", "Tx [min]", Type::number},
+       {"published_total_minutes", "T [min]", Type::number},
+       {"published_change_minutes", "Sp [min]", Type::number},
+       {"published_total_against_sgd", "T / T of SGD", Type::number}},
+      {},
+      {"Cp computing, En encoding, De decoding (published: part of another column), Tx waiting for "
+       "the network, T in total, Sp the change of T with more boards (negative: faster). Seconds "
+       "are those of the slowest rank in each phase; T includes data and update. Published values "
+       "are those of the same network, scheme and number of boards."}};
   const std::vector<Row> rows = rows_of(groups);
   for (std::size_t i = 0; i < rows.size(); ++i)
     table.rows.push_back(cells_of(rows[i], i == 0 ? nullptr : &rows[i - 1], rows));

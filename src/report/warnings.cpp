@@ -84,8 +84,8 @@ std::vector<std::string> warnings_of(const std::vector<Group>& groups) {
   if (count_of(groups, [](const Run& run) { return run.simulated ? "yes" : "no"; }) > 1 ||
       groups.front().first().simulated)
     warnings.push_back(
-        "Simulated runs: one process played all ranks, so seconds are its own and no byte "
-        "travelled.");
+        "Simulated runs: one process computed for all ranks, so seconds are its own and no byte "
+        "was sent.");
   const auto differ = [&](const char* what, const TextOf& of, const char* so) {
     const std::size_t count = count_of(groups, of);
     if (count > 1)

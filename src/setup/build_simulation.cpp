@@ -28,8 +28,8 @@ void require_simulable(const config::RunConfig& config, int workers,
                        const comm::Communicator& comm) {
   if (comm.size() > 1)
     fail(Kind::usage,
-         "--simulate {}: expected one process, which plays all ranks, found {}; start it without "
-         "mpirun, or leave --simulate out",
+         "--simulate {}: expected one process, which computes for all ranks, found {}; start it "
+         "without mpirun, or leave --simulate out",
          workers, comm.size());
   if (!config.synchronization.algorithm->averages_gradients)
     fail(Kind::usage,

@@ -64,7 +64,7 @@ constexpr GraphKindRow kKinds[] = {
      .direction = Direction::as_asked},
     {.value = GraphKind::torus,
      .name = "torus",
-     .about = "rows x columns with wrap, four neighbours each",
+     .about = "rows x columns with wrap-around, four neighbours each",
      .links = torus},
     {.value = GraphKind::exponential,
      .name = "exponential",
@@ -87,7 +87,7 @@ constexpr GraphKindRow kKinds[] = {
      .usual = Weights::metropolis},
     {.value = GraphKind::mesh,
      .name = "mesh",
-     .about = "rows x columns without wrap",
+     .about = "rows x columns without wrap-around",
      .links = mesh,
      .usual = Weights::metropolis},
     {.value = GraphKind::graph,
@@ -100,10 +100,10 @@ constexpr GraphKindRow kKinds[] = {
 constexpr Named<Weights> kWeights[] = {
     {Weights::automatic, "auto",
      "uniform; star, mesh and undirected graphs: metropolis; edges with weights: given"},
-    {Weights::uniform, "uniform", "a rank shares out equally to its neighbours and itself"},
+    {Weights::uniform, "uniform", "the same weight for each neighbour and the rank itself"},
     {Weights::metropolis, "metropolis",
-     "1 / (1 + the larger number of neighbours), the rest stays; undirected only"},
-    {Weights::given, "given", "those of the edges in the file, the rest stays"},
+     "1 / (1 + the larger number of neighbours), the rest for the rank itself; undirected only"},
+    {Weights::given, "given", "those of the edges in the file, the rest for the rank itself"},
 };
 
 }  // namespace

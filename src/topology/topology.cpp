@@ -42,8 +42,8 @@ void check_consensus(const std::string& name, const std::vector<MixingMatrix>& m
          name, why);
   if (const int period = cycle_period(edges); period != 1)
     fail(Kind::usage,
-         "topology {}: expected a rank that keeps some of its own, found that values go round "
-         "for ever with period {}; give away less than 1 somewhere",
+         "topology {}: expected a rank that keeps a part of its value, found that values circulate "
+         "with period {}; use weights below 1 on some edge",
          name, period);
 }
 

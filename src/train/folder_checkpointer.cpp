@@ -101,7 +101,7 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
   void tell(const Resumption& found) {
-    std::string text = fmt::format("goes on from the checkpoint of step {}", found.set.step());
+    std::string text = fmt::format("continues from the checkpoint of step {}", found.set.step());
     if (found.set.ranks() != comm_.size())
       text += fmt::format(", which {} ranks saved, on {}", found.set.ranks(), comm_.size());
     note(found.set.step(), text);
@@ -181,9 +181,10 @@ class FolderCheckpointer final : public Checkpointer {
     failure_ = fmt::format("the checkpoint of step {} was not written on rank {}: {}", step, rank,
                            sentence);
     if (std::exchange(warned_, true)) return;
-    warn(step, complete_.empty() ? fmt::format("{}; training goes on without one", failure_)
-                                 : fmt::format("{}; training goes on, and that of step {} stays",
-                                               failure_, complete_.back()));
+    warn(step, complete_.empty()
+                   ? fmt::format("{}; training continues without a checkpoint", failure_)
+                   : fmt::format("{}; training continues, and the checkpoint of step {} stays",
+                                 failure_, complete_.back()));
   }
 
   /// Writes the manifest and removes sets, which otherwise waits for the next save. Collective.

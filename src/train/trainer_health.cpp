@@ -50,10 +50,10 @@ bool Trainer::act_on(const HealthStatus& status) {
 /// Ends the run on all ranks, after the same step.
 void Trainer::stop(Rank told) {
   p_.comm.heartbeat("checkpoint", true);
-  std::string saved = "nothing is saved, for there is no place for it";
+  std::string saved = "nothing was saved, because the run has no checkpoint folder";
   if (p_.checkpointer != nullptr) {
     p_.checkpointer->save_and_wait(done_);
-    saved = "its state is saved, and --resume goes on from there";
+    saved = "its state is saved, and --resume continues from there";
   }
   p_.comm.end_heartbeat();
   throw comm::AgreedError(
@@ -69,11 +69,10 @@ void Trainer::compare_replicas() {
   const auto other = std::ranges::find_if(hashes, [&](auto hash) { return hash != hashes[0]; });
   if (other == hashes.end()) return;
   throw comm::AgreedError(
-      Kind::bug,
-      fmt::format("after step {}: expected the same parameters on all ranks, found hash {:016x} on "
-                  "rank 0 and {:016x} on rank {}; look for faulty memory there, and go on with "
-                  "--resume from a checkpoint before",
-                  done_, hashes[0], *other, other - hashes.begin()));
+      Kind::bug, fmt::format("after step {}: expected the same parameters on all ranks, found hash "
+                             "{:016x} on rank 0 and {:016x} on rank {}; check the memory of that "
+                             "machine, and continue with --resume from an earlier checkpoint",
+                             done_, hashes[0], *other, other - hashes.begin()));
 }
 
 /// After the update: the loss was finite, but the new parameters may not be.

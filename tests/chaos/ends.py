@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of matrix.py outside of steps: starts, ends, and the surroundings of a job.
+"""Cells of matrix.py outside of steps: starts, ends, and the environment of a job.
 
-Each plays a whole job and judges it by itself: how long it took after the fault, its exit code, what
-it said, and that no process is left.
+Each runs a whole job and checks it: the time after the fault, the exit code, the output, and that no process
+is left.
 """
 
 import json
@@ -57,7 +57,7 @@ def pipe(job, name="config.pipe"):
     return path
 
 
-# Before training: a signal ends the job at once, whatever it waits for.
+# Before training: a signal ends the job at once, even while it waits.
 
 def stopped_while_reading(number):
     def play(job):
@@ -88,7 +88,7 @@ def interrupted_script(job):
     job.signal(signal.SIGTERM)
 
 
-# What can be read only once, and what cannot be written.
+# Inputs that can be read only once, and outputs that cannot be written.
 
 def config_from_pipe(job):
     path = pipe(job)
@@ -205,7 +205,7 @@ def stopped_by(number):
 
 
 def out_of_time(job):
-    """The system's own SIGXCPU, each second from the limit on."""
+    """The system sends SIGXCPU each second from the limit on."""
     line = 'ulimit -St 8 && exec "$@"'
     job.start(job.mpirun("bash", "-c", line, "bash", job.program, *job.arguments(*LONG)))
     job.until(lambda: cpu_seconds(job.process_of(0)) >= 8)
@@ -223,7 +223,7 @@ def cpu_seconds(process):
 
 
 def paused(job):
-    """A rank sleeps for 3.5 of 5 seconds and continues: run_elastic.sh must leave the job alone."""
+    """A rank sleeps for 3.5 of 5 seconds and continues: run_elastic.sh must not end the job."""
     job.start(job.script("run_elastic.sh", "--hosts", "localhost:2", "--shell", "sh -c true", "--patience",
                          "1", "--mca", "rmaps_base_oversubscribe", "1", job.config, "--out", job.out,
                          "--set", "train.steps=60", "--set", "train.epochs=60"),
@@ -240,7 +240,7 @@ def one_start(job):
 
 
 def cut_off(job):
-    """A host's cable is pulled under a plain mpirun."""
+    """A host is cut off under a plain mpirun."""
     job.start(job.script("netlab.sh", "--ranks", "3", "--rate", "100mbit", "--cut", "2=8", "--",
                          job.program, *job.arguments(*LONG)))
     job.until(lambda: time.time() - job.fault_time > 8)
@@ -291,7 +291,7 @@ def cells():
              stopped_in("stall:rank=0,step=0,phase=end", signal.SIGTERM, 0)),
         Cell("sigusr2", "step", "mpirun", {75}, stop + ".* its state is saved", stopped_by(signal.SIGUSR2), saved),
         Cell("sigxcpu", "step", "limit", {75}, stop + ".* its state is saved", out_of_time, saved),
-        Cell("pause", "step", "run_elastic", {0}, "goes on now", paused, one_start, 30),
+        Cell("pause", "step", "run_elastic", {0}, "continues now", paused, one_start, 30),
     ]
     left_out = {}
     disks = [Cell("freeze", when, f"{ranks}-ranks", {7}, "has been stuck|made no progress", frozen(ranks, when))

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Kills a job again and again, at random steps and at random moments, and resumes it each time.
 #
-#   tests/chaos/kill_resume.sh [KILLS [RANKS]]      50 kills of 2 ranks; about 3 s a kill
+#   tests/chaos/kill_resume.sh [KILLS [RANKS]]      50 kills of 2 ranks; about 3 s per kill
 #
-# Every other kill is a SIGKILL of all ranks at once after a random time, which may fall into a save;
-# the others one rank's at a random step. Ends with 0 if every start went on from a good checkpoint
-# and the last one ended with the parameters of a run that was never killed. Prints how many steps
-# were lost at most, and a line per kill with --verbose after the numbers.
+# Every other kill is a SIGKILL of all ranks after a random time, possibly during a save; the others
+# kill one rank at a random step. Exit code 0 if every start continued from a valid checkpoint and
+# the last one ended with the parameters of a run that was never killed. Prints the most steps that
+# were lost, and a line per kill with --verbose after the numbers.
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 kills=${1:-50} ranks=${2:-2} verbose=${3:-}
 every=5
@@ -15,14 +15,14 @@ RANDOM=20240229
 keys=(--set "checkpoint.every_steps=$every" --set train.batch_size=8 --set data.limit_train=512
   --set compressor.name=topk --set compressor.density=0.05 --set synchronization.timeout_seconds=20)
 
-# last NAME: the last completed step that the records of a run tell of; 0: none.
+# last NAME: the last completed step in the records of a run; 0: none.
 last() {
   sed -n 's/^{"type":"step","step":\([0-9]*\),.*/\1/p' "$WORK/$1/metrics.jsonl" 2>/dev/null | tail -n 1 | grep . || echo 0
 }
 
-# resumed_from: the step that the latest start said it goes on from; 0: it began.
+# resumed_from: the step from which the last start continued; 0: it started from the beginning.
 resumed_from() {
-  sed -n 's/.*goes on from the checkpoint of step \([0-9]*\).*/\1/p' "$WORK/job/metrics.jsonl" 2>/dev/null | tail -n 1 | grep . || echo 0
+  sed -n 's/.*continues from the checkpoint of step \([0-9]*\).*/\1/p' "$WORK/job/metrics.jsonl" 2>/dev/null | tail -n 1 | grep . || echo 0
 }
 
 # start ARGUMENTS: the job in the background; its mpirun is JOB.
@@ -32,7 +32,7 @@ start() {
   JOB=$!
 }
 
-# kill_all: every rank at once, as soon as there are any; then mpirun ends.
+# kill_all: kills every rank as soon as there are any; then mpirun ends.
 kill_all() {
   local pids
   while kill -0 "$JOB" 2>/dev/null; do
@@ -63,7 +63,8 @@ for ((kill = 1; kill <= kills; ++kill)); do
     wrong "kill $kill ($how): $(grep -E "$refused" "$WORK/err" | head -n 1)"
   fi
   from=$(resumed_from) now=$(last job)
-  # A start that was killed before it went on has told nothing: the records are still the last one's.
+  # A start that was killed before it continued has written nothing: the records are those of the
+  # start before.
   told=$(stat -c %i "$WORK/job/metrics.jsonl" 2>/dev/null || echo none)
   if [[ $told != "$records" ]]; then
     records=$told

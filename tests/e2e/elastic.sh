@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Four hosts, one of which is cut off in the middle of a run: run_elastic.sh goes on with the other
-# three from the newest checkpoint, and the run ends well.
+# Four hosts, one of which is cut off during a run: run_elastic.sh continues with the other three
+# from the newest checkpoint, and the run finishes.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 netlab=$EQT_ROOT/scripts/netlab.sh
 "$netlab" --check >"$WORK/check" 2>&1 || skip "$(cat "$WORK/check")"
@@ -18,7 +18,7 @@ run "$EQT_ROOT/scripts/run_elastic.sh" --hosts localhost --shell "sh -c true" ti
 expect_code 2 "a mistake in the config"
 expect_equal 1 "$(grep -c '^== Start' "$OUT")" "starts with a mistake in the config"
 
-# Steps of a second, so that the cable is pulled in the middle.
+# Steps of a second, so that the host is cut off within the run.
 export EQT_FAULT=slow:rank=0,step=0
 cat >"$WORK/slow.json" <<'JSON'
 {
@@ -38,7 +38,7 @@ run "$netlab" --ranks 4 --rate 100mbit --once --cut 2=12 -- bash -c \
   '"$0" --hosts "$NETLAB_HOSTS" --answer 2 --patience 6 "$1" --out "$2"' \
   "$EQT_ROOT/scripts/run_elastic.sh" "$WORK/slow.json" "$RUN"
 expect_code 0 "a host that is cut off"
-expect_text 'goes on|made no progress|was ended' "what ranks say of the host that is cut off"
+expect_text 'continues|made no progress|was ended' "what ranks say of the host that is cut off"
 grep -q '^== Start 2 of at most 5: 3 ranks on board0:1,board1:1,board3:1' "$OUT" ||
   wrong "the second start: expected three hosts"
 [[ $CODE -ne 0 ]] || python3 - "$RUN" <<'PY' || wrong "records of a run that lost a host"

@@ -63,7 +63,7 @@ expect_code 0 "fixed shards"
 
 # Invalid configs.
 program check --config "$WORK/tiny.json" "${skew[@]}" --set data.partition.reshuffle=true
-expect_failure 2 'data\.partition\.reshuffle.*skew' "skewed shards that are dealt anew"
+expect_failure 2 'data\.partition\.reshuffle.*skew' "skewed shards that are reshuffled"
 program check --config "$WORK/tiny.json" --set data.partition.skew=0.8
 expect_failure 2 'data\.partition\.kind.*skew.*iid' "a skew without the kind"
 program check --config "$WORK/tiny.json" --set data.partition.kind=skewed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# --resume: what it finds, what it says, what it refuses, and what a killed job leaves.
+# --resume: checkpoints of killed jobs, notes, refusals.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 saves=(--set train.steps=12 --set checkpoint.every_steps=4)
 feedback=(--set compressor.name=topk --set compressor.density=0.05)
@@ -8,7 +8,7 @@ feedback=(--set compressor.name=topk --set compressor.density=0.05)
 # hash_of FOLDER
 hash_of() { value "$WORK/$1/summary.json" parameter_hash; }
 
-# cut_to FOLDER STEP: the newest checkpoint is that of STEP, and the run was not finished.
+# cut_to FOLDER STEP: as if the run had been killed with STEP as its newest checkpoint.
 cut_to() {
   local set
   for set in "$WORK/$1"/checkpoints/step-*; do
@@ -38,8 +38,8 @@ for step in 04 08 12; do
 done
 note_of whole "3 checkpoints of .* MB a rank paused training"
 
-# Killed twice. The set of step 4 is known to be complete when that of step 8 begins, which itself
-# may or may not be on the disks.
+# Killed twice. The set of step 4 is complete when that of step 8 begins, which may or may not be on
+# the disks.
 export EQT_FAULT=kill:rank=1,step=9
 train 2 killed "${saves[@]}" "${feedback[@]}"
 expect_different 0 "$CODE" "a killed run"
@@ -54,9 +54,9 @@ expect_text "rank-0-of-2.eqt: expected" "half a file"
 expect_equal "$whole" "$(hash_of killed)" "killed twice"
 expect_equal 12 "$(grep -c '"type":"step"' "$WORK/killed/metrics.jsonl")" "records of steps"
 expect_equal 1 "$(grep -c '"type":"run"' "$WORK/killed/metrics.jsonl")" "records of the run"
-note_of killed "goes on from the checkpoint of step [48]"
+note_of killed "continues from the checkpoint of step [48]"
 
-# A finished run has nothing to do, and more to do if it is asked for more.
+# A finished run has nothing to do, unless it gets more epochs.
 train 2 killed "${saves[@]}" "${feedback[@]}" --resume
 expect_code 0 "a finished run, resumed"
 expect_text "is finished after 12 steps; raise train.epochs or train.steps" "a finished run, resumed"
@@ -67,10 +67,10 @@ expect_equal 14 "$(summary steps)" "more steps"
 train 2 killed "${saves[@]}" "${feedback[@]}" --set train.steps=8 --resume
 expect_failure 2 "train.steps: expected at least the 14 steps" "fewer steps than were taken"
 
-# Nothing to continue from.
+# No checkpoint.
 train 2 nothing "${saves[@]}" --resume
 expect_code 0 "--resume in an empty folder"
-note_of nothing "has no complete checkpoint: the run begins anew"
+note_of nothing "has no complete checkpoint: the run starts from the beginning"
 train 1 never
 train 1 never --resume
 expect_failure 2 "found a finished run without one" "a finished run without checkpoints"
@@ -79,7 +79,7 @@ expect_failure 2 "try another --out, --resume or --overwrite" "a folder with res
 train 2 whole "${saves[@]}" --resume --overwrite
 expect_failure 2 "excludes" "--resume and --overwrite"
 
-# Keys that change what the state means are refused by name, all of them; other changes are
+# All changed keys that affect the meaning of the state are named and refused; other changes are
 # reported.
 copy_of whole changed
 cut_to changed 8
@@ -91,7 +91,7 @@ expect_code 0 "a config that may change"
 note_of changed "train.evaluate_every 0 instead of 1, optimizer.learning_rate 0.01 instead of 0.05"
 expect_equal 0.01 "$(value "$WORK/changed/config.json" optimizer.learning_rate)" "config.json"
 
-# A damaged file is named, and the set before is taken.
+# A damaged file is named, and the set before is used.
 copy_of whole damaged
 cut_to damaged 8
 file=$WORK/damaged/checkpoints/step-00000008/rank-1-of-2.eqt
@@ -99,14 +99,14 @@ printf 'x' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") / 2)) conv=notrunc
 train 2 damaged "${saves[@]}" "${feedback[@]}" --resume
 expect_code 0 "a damaged file"
 expect_text "rank-1-of-2.eqt: expected" "a damaged file"
-note_of damaged "goes on from the checkpoint of step 4"
+note_of damaged "continues from the checkpoint of step 4"
 expect_equal "$whole" "$(hash_of damaged)" "a damaged file"
 cut_to damaged 8
 truncate -s -1 "$WORK"/damaged/checkpoints/step-*/rank-?-of-2.eqt
 train 2 damaged "${saves[@]}" "${feedback[@]}" --resume
 expect_failure 3 "found only damaged ones .*rank-0-of-2.eqt" "only damaged files"
 
-# Boards that changed places: each rank finds the other's file in a folder of its own.
+# Boards that changed places: each rank has the other's file in its folder.
 mkdir "$WORK/apart"
 for rank in 0 1; do
   copy_of whole "apart/$rank"
@@ -132,7 +132,7 @@ unset EQT_FAULT
 expect_different 0 "$CODE" "4 ranks, killed"
 train 2 ranks "${epochs[@]}" --set train.epochs=2 --resume
 expect_code 0 "4 ranks, then 2"
-note_of ranks "goes on from the checkpoint of step [56], which 4 ranks saved, on 2"
+note_of ranks "continues from the checkpoint of step [56], which 4 ranks saved, on 2"
 expect_equal true "$(summary replicas_identical)" "4 ranks, then 2"
 expect_equal 2 "$(summary epochs)" "4 ranks, then 2: epochs"
 # Four steps of 4 ranks make an epoch, eight of 2 ranks: step 6 is its middle.
@@ -157,7 +157,7 @@ full_disk() {
 if full_disk 11m; then
   train 2 full "${saves[@]}" "${feedback[@]}"
   expect_code 0 "a disk with room for one set"
-  expect_text "step 8 was not written on rank .*No space left.* that of step 4 stays" "a full disk"
+  expect_text "step 8 was not written on rank .*No space left.* the checkpoint of step 4 stays" "a full disk"
   expect_equal step-00000004 "$(ls "$RUN/checkpoints")" "a full disk"
   [[ -s $RUN/summary.json && -s $RUN/model.pt ]] || wrong "a full disk: expected the run's results"
   umount -l "$WORK/full"

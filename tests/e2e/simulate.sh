@@ -19,7 +19,7 @@ same_as_job() {
   local ranks=$1 what=$2
   shift 2
   simulate "$ranks" "played-$what" "${small[@]}" "$@"
-  expect_code 0 "$what: ranks that are played"
+  expect_code 0 "$what: simulated ranks"
   train "$ranks" "job-$what" "${small[@]}" "$@"
   expect_code 0 "$what: ranks"
   cmp -s "$WORK/played-$what/preprocessing.json" "$WORK/job-$what/preprocessing.json" ||
@@ -51,11 +51,11 @@ PY
 # auto chooses a collective that can be simulated, and config.json has it for ranks that repeat the
 # run.
 simulate 2 auto "${small[@]}" --set compressor.name=topk
-expect_equal allgather "$(value "$RUN/config.json" synchronization.collective)" "auto when played"
+expect_equal allgather "$(value "$RUN/config.json" synchronization.collective)" "auto in a simulation"
 hash=$(summary parameter_hash)
 RUN=$WORK/repeated
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config "$WORK/auto/config.json" --out "$RUN"
-expect_equal "$hash" "$(summary parameter_hash)" "ranks from the config.json of a played run"
+expect_equal "$hash" "$(summary parameter_hash)" "ranks from the config.json of a simulation"
 
 # Residuals, running statistics and batches of every worker are restored.
 long=("${small[@]}" --set compressor.name=topk --set train.steps=6 --set checkpoint.every_steps=2)
@@ -70,8 +70,8 @@ for workers in 2 0; do
 done
 rm -r "$RUN"/summary.json "$RUN"/checkpoints/*6*
 simulate 3 whole "${long[@]}" --resume
-expect_code 0 "a played run that goes on"
-grep -q 'from the checkpoint of step 4' "$RUN/metrics.jsonl" || wrong "it did not go on from step 4"
+expect_code 0 "a resumed simulation"
+grep -q 'from the checkpoint of step 4' "$RUN/metrics.jsonl" || wrong "it did not continue from step 4"
 expect_equal "$hash" "$(summary parameter_hash)" "parameters of a run that went on"
 cmp -s "$WORK/model.pt" "$RUN/model.pt" || wrong "model.pt differs after a resume"
 program --config "$WORK/tiny.json" --out "$WORK/never" --simulate 0

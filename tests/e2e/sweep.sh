@@ -100,12 +100,12 @@ hash=$(value "$WORK/two/played/summary.json" parameter_hash)
 stamp=$(stat -c %Y "$WORK/two/ranks/summary.json")
 rm -r "$WORK"/two/played/summary.json "$WORK"/two/played/checkpoints/*8
 run "$sweep" "$WORK/two.json" --out "$WORK/two"
-expect_code 0 "a sweep that goes on"
+expect_code 0 "a resumed sweep"
 grep -q '^2 runs, 1 of them finished before' "$OUT" || wrong "the sweep runs a finished run again"
 expect_equal "$stamp" "$(stat -c %Y "$WORK/two/ranks/summary.json")" "time of a finished summary"
 grep -q 'from the checkpoint of step 4' "$WORK/two/played/metrics.jsonl" ||
-  wrong "the run that was cut off does not go on from its checkpoint"
-expect_equal "$hash" "$(value "$WORK/two/played/summary.json" parameter_hash)" "parameters of a run that went on"
+  wrong "the run that was cut off does not continue from its checkpoint"
+expect_equal "$hash" "$(value "$WORK/two/played/summary.json" parameter_hash)" "parameters of a resumed run"
 
 # An estimate does not run the sweep. Here six steps of one process are tried instead of MPI.
 run "$sweep" "$WORK/two.json" --out "$WORK/estimated" --estimate --only played

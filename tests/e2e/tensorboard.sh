@@ -36,7 +36,7 @@ train 2 killed "${two_epochs[@]}" --set checkpoint.every_steps=6 --set synchroni
 unset EQT_FAULT
 expect_different 0 "$CODE" "a killed run"
 train 2 killed "${two_epochs[@]}" --set checkpoint.every_steps=6 --set synchronization.algorithm=d-psgd --resume
-expect_code 0 "a run that goes on"
+expect_code 0 "a resumed run"
 expect_equal 2 "$(event_files killed)" "event files of a run that went on"
 read_back killed "a run that went on"
 

@@ -84,7 +84,7 @@ graph '{"ranks": 4, "edges": [[0, 1], [2, 3]]}' 'no edges lead from rank 0 to ra
 graph '{"ranks": 3, "edges": [[0, 1, 0.75], [1, 2, 0.5]]}' '1\.25 for rank 1' "weights above 1"
 graph '{"ranks": 3, "edges": [[0, 1, 0.5], [1, 2]]}' 'none.*from 1 to 2' "a missing weight"
 graph '{"ranks": 2, "edges": [[0, 1], [1, 0]]}' 'twice' "a double edge"
-graph '{"ranks": 2, "edges": [[0, 1, 1]]}' 'period 2' "ranks that swap for ever"
+graph '{"ranks": 2, "edges": [[0, 1, 1]]}' 'period 2' "ranks that swap forever"
 graph '{"ranks": 2, "edges": [[0, 1]' 'valid JSON' "half a file"
 graph '{"ranks": 2, "egdes": [[0, 1]]}' 'edges' "a misspelt key"
 

@@ -138,7 +138,7 @@ def walk(verb, has_verbs):
 
 for name in walk([], True):
     rest = {"report": ["."], "bench": ["codecs"], "analyze": ["levels"]}.get(name, [])
-    refused(["--quiet", name, *rest], "--quiet", "in front")
+    refused(["--quiet", name, *rest], "--quiet", "before")
 refused(["--epochs", "3"], "--set train.epochs=3")
 refused(["check", "--epochs=3"], "--set train.epochs=3")
 refused(["--batch-size", "8"], "--set train.batch_size=8")
@@ -154,7 +154,7 @@ refused(["bench", "codecs", "--bits", "3"], "--set compressor.bits=3")
 refused(["analyze", "levels", "--bist", "3"], "--bits")
 refused(["analyze", "levels", "codecs"], '"codecs"')
 refused(["list", "-x"], '"-x"')
-refused(["--config", "a.json", "check"], "--config", "in front")
+refused(["--config", "a.json", "check"], "--config", "before")
 refused(["schema", "models"], '"models"')
 refused(["analyze", "volume", "--plot", "a.svg"], "--plot")
 refused(["analyze", "memory", "--paper", "--copies", "3"], "--paper", "--copies")

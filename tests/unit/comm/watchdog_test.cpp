@@ -41,7 +41,7 @@ TEST_CASE("an operation that does not end ends the process", "[watchdog]") {
   CHECK(holds(end, "rank 3 is stopped"));
 }
 
-TEST_CASE("one that goes on does not", "[watchdog]") {
+TEST_CASE("one that continues does not", "[watchdog]") {
   const ChildEnd end = run_child([] {
     Watchdog watchdog(kTimeout, 0, 2);
     for (int i = 0; i < 15; ++i) {
@@ -137,7 +137,7 @@ TEST_CASE("a process that was stopped blames nobody", "[watchdog]") {
   CHECK(end.code == 0);
   // A launcher that reads "timeout" would end the job, though it is well again.
   CHECK(holds(end, "equant-train: warning: [rank 1/2] step 0: this rank was stopped"));
-  CHECK(holds(end, "goes on now"));
+  CHECK(holds(end, "continues now"));
   CHECK_FALSE(holds(end, "equant-train: timeout"));
 }
 

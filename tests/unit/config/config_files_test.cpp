@@ -42,7 +42,7 @@ TEST_CASE("every config file is valid and documented", "[config]") {
 
 TEST_CASE("configs/KEYS.md has the reference of this version", "[config]") {
   const bool holds = text_of(kConfigs / "KEYS.md").find(config_reference()) != std::string::npos;
-  INFO("replace its lists by the output of: app_unit '[print-reference]'");
+  INFO("replace its lists by the output of: config_unit '[print-reference]'");
   CHECK(holds);
 }
 
