@@ -15,6 +15,7 @@
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"
+#include "core/units.hpp"
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
 #include "model/replica.hpp"
@@ -113,7 +114,6 @@ void warn_of_files(const config::RunConfig& config) {
 }
 
 void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
-  constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
   const std::uint64_t needed = estimate.total() * static_cast<std::uint64_t>(ranks);
   const std::uint64_t found = comm::memory().available_bytes;
   if (found == 0 || needed <= found) return;

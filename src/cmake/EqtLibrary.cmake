@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED]): one static library
-# per room. LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only
+# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED] [UNITY]): one static
+# library per room. LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only
 # its sources use. A room that calls one it does not list fails to link. Headers of the standard library,
-# fmt and (in rooms that link it) nlohmann/json are precompiled, but for OWN_PRECOMPILED.
+# fmt and (in rooms that link it) nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles
+# several sources as one unit, for rooms of small sources whose speed does not matter: names in unnamed
+# namespaces must then differ between the sources of a room.
 
 add_library(eqt_options INTERFACE)
 target_compile_features(eqt_options INTERFACE cxx_std_20)
@@ -53,7 +55,7 @@ eqt_precompile(eqt_precompiled_json LINK fmt::fmt nlohmann_json::nlohmann_json
   HEADERS ${eqt_usual_headers} <nlohmann/json.hpp>)
 
 function(eqt_add_library room)
-  cmake_parse_arguments(ARG "OWN_PRECOMPILED" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_PRECOMPILED;UNITY" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(eqt_${room} STATIC ${ARG_SOURCES})
   set_target_properties(eqt_${room} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(eqt_${room} PUBLIC
@@ -65,5 +67,9 @@ function(eqt_add_library room)
     target_precompile_headers(eqt_${room} REUSE_FROM eqt_precompiled_json)
   elseif(NOT ARG_OWN_PRECOMPILED)
     target_precompile_headers(eqt_${room} REUSE_FROM eqt_precompiled)
+  endif()
+  # A build without precompiled headers shows what a source forgets to include, each on its own.
+  if(ARG_UNITY AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    set_target_properties(eqt_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
 endfunction()

@@ -57,7 +57,7 @@ auto inside(const Plugin& plugin, const char* function, const Call& call) {
 }
 
 Properties properties_of(const Api& api) {
-  const auto has = [&](equant_property property) { return (api.properties & property) != 0; };
+  const auto has = [&](std::uint64_t property) { return (api.properties & property) != 0; };
   return {.lossless = has(EQUANT_LOSSLESS),
           .unbiased = has(EQUANT_UNBIASED),
           .random = has(EQUANT_RANDOM),

@@ -106,7 +106,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   const codec::CompressorRow& row = *config.compressor.name;
   if (const std::string why = codec::why_not(row, config.compressor); !why.empty())
     fail(Kind::usage, "{}: {}", origin, why);
-  const auto compressor = config.compressor.make();
+  const auto compressor = row.make(row, config.compressor);
   const codec::Properties properties = compressor->properties();
   check_training(config, origin);
   check_partition(config, origin);

@@ -7,7 +7,7 @@
 
 namespace eqt {
 
-/// "0.1.0+abc1234": the version and, if it was built from a git checkout, the revision.
+/// "0.2.0+abc1234": the version and, if it was built from a git checkout, the revision.
 std::string version();
 
 }  // namespace eqt

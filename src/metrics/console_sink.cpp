@@ -208,8 +208,6 @@ class ConsoleSink : public Sink {
   double evaluation_begin_ = 0;  // on the console's clock
 };
 
-constexpr std::size_t kUsualColumns = 80;
-
 /// Columns of the terminal that the table is written to, at the start; for a file the usual number.
 std::size_t table_columns() {
   std::size_t columns = columns_of(STDOUT_FILENO);

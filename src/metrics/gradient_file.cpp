@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Increased when a key of the layout file changes its meaning or is removed.
-constexpr int kSchema = 1;
+constexpr int kGradientSchema = 1;
 
 static_assert(std::endian::native == std::endian::little, "values are written as they lie");
 
@@ -82,10 +82,10 @@ void write_gradient(const std::string& folder, const GradientRecord& record, con
   EQT_CHECK(values.size() == total_count(layout), "{} values for a layout of {}", values.size(),
             total_count(layout));
   const std::string stem = gradient_file_stem(record);
-  const Json about = {{"schema", kSchema},       {"file", stem + ".npy"},
-                      {"step", record.step},     {"epoch", record.epoch},
-                      {"rank", record.rank},     {"batch_size", record.batch_size},
-                      {"values", values.size()}, {"tensors", tensors_of(layout)}};
+  const Json about = {{"schema", kGradientSchema}, {"file", stem + ".npy"},
+                      {"step", record.step},       {"epoch", record.epoch},
+                      {"rank", record.rank},       {"batch_size", record.batch_size},
+                      {"values", values.size()},   {"tensors", tensors_of(layout)}};
   write_atomically(folder + "/" + stem + ".json", about.dump(1) + "\n");
   write_npy(folder + "/" + stem + ".npy", values);
 }

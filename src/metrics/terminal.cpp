@@ -18,8 +18,6 @@
 namespace eqt::metrics {
 namespace {
 
-constexpr std::size_t kUsualColumns = 80;
-
 /// Process names of Open MPI's and MPICH's mpirun, as the parent of a rank.
 constexpr std::array<std::string_view, 6> kLaunchers = {
     "mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "hydra_pmi_proxy"};

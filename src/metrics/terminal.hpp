@@ -9,6 +9,9 @@
 
 namespace eqt::metrics {
 
+/// Of a terminal that does not say how many it has, and of a file.
+inline constexpr std::size_t kUsualColumns = 80;
+
 /// A terminal of another process, for writing. Text that it cannot accept immediately is dropped,
 /// so a run never waits if someone has stopped the output.
 class Terminal {

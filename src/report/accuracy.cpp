@@ -10,21 +10,21 @@
 #include "report/paper_names.hpp"
 #include "report/paper_tables.hpp"
 #include "report/published.hpp"
+#include "report/quantities.hpp"
 
 namespace eqt::report {
 namespace {
 
 using Type = Column::Type;
-constexpr Digits kPercent{2};
 
-struct Row {
+struct AccuracyRow {
   const Group* group;
   std::string network, data, scheme, tuning;
 };
 
 /// The published row of the same network, data and scheme (for DGC also the same ratio) with the
 /// nearest number of boards.
-const PublishedRow* published_of(const Row& row) {
+const PublishedRow* published_of(const AccuracyRow& row) {
   const PublishedRow* nearest = nullptr;
   double distance = 0;
   for (const PublishedRow& published : published_table("accuracy").rows) {
@@ -42,7 +42,7 @@ const PublishedRow* published_of(const Row& row) {
   return nearest;
 }
 
-std::vector<Cell> cells_of(const Row& row) {
+std::vector<Cell> cells_of(const AccuracyRow& row) {
   const PublishedRow* published = published_of(row);
   const auto number = [&](const char* column) {
     return published != nullptr ? published_number(*published, column) : Figure();
@@ -54,8 +54,7 @@ std::vector<Cell> cells_of(const Row& row) {
           text_cell(row.tuning),
           number_cell(group.first().ranks, {0}),
           number_cell(static_cast<double>(group.runs.size()), {0}),
-          spread_cell(group.spread([](const Run& run) { return run.outcome.test_accuracy; }),
-                      kPercent, 100),
+          spread_cell(group.spread(test_accuracy), kPercent, 100),
           number_cell(number("accuracy"), kPercent),
           number_cell(number("boards"), {0}),
           text_cell(published != nullptr ? published->at("note") : ""),
@@ -81,16 +80,16 @@ Table accuracy_table(const std::vector<Group>& groups) {
               {},
               {"A published value is that of the same network, data and scheme with the nearest "
                "number of boards, if there is one."}};
-  std::vector<Row> rows;
+  std::vector<AccuracyRow> rows;
   for (const Group& group : groups) {
     const Run& run = group.first();
     rows.push_back({&group, paper_network(run.model), paper_data(run.dataset),
                     paper_scheme(run, "FP-SGD"), paper_tuning(run)});
   }
-  std::ranges::stable_sort(rows, {}, [](const Row& row) {
+  std::ranges::stable_sort(rows, {}, [](const AccuracyRow& row) {
     return std::tuple(row.network, row.data, row.scheme, row.tuning, row.group->first().ranks);
   });
-  for (const Row& row : rows) table.rows.push_back(cells_of(row));
+  for (const AccuracyRow& row : rows) table.rows.push_back(cells_of(row));
   return table;
 }
 

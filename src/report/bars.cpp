@@ -14,31 +14,31 @@ namespace {
 
 using metrics::PhaseSeconds;
 
-struct Phase {
+struct BarPhase {
   const char* name;
   double PhaseSeconds::*seconds;
 };
 
 // In an order that gives neighbours very different colours.
-constexpr std::array kPhases = {
-    Phase{"compute", &PhaseSeconds::compute},   Phase{"encode", &PhaseSeconds::encode},
-    Phase{"transfer", &PhaseSeconds::transfer}, Phase{"decode", &PhaseSeconds::decode},
-    Phase{"update", &PhaseSeconds::update},     Phase{"data", &PhaseSeconds::data},
+constexpr std::array kBarPhases = {
+    BarPhase{"compute", &PhaseSeconds::compute},   BarPhase{"encode", &PhaseSeconds::encode},
+    BarPhase{"transfer", &PhaseSeconds::transfer}, BarPhase{"decode", &PhaseSeconds::decode},
+    BarPhase{"update", &PhaseSeconds::update},     BarPhase{"data", &PhaseSeconds::data},
 };
 
-struct Row {
+struct PhaseBar {
   std::string label;
-  std::array<double, kPhases.size()> seconds{};
+  std::array<double, kBarPhases.size()> seconds{};
 };
 
-std::vector<Row> rows_of(const std::vector<Group>& groups) {
-  std::vector<Row> rows;
+std::vector<PhaseBar> phase_bars_of(const std::vector<Group>& groups) {
+  std::vector<PhaseBar> rows;
   for (const Group& group : groups) {
-    Row row{group.label};
+    PhaseBar row{group.label};
     double sum = 0;
-    for (std::size_t i = 0; i < kPhases.size(); ++i) {
+    for (std::size_t i = 0; i < kBarPhases.size(); ++i) {
       const Spread spread = group.spread(
-          [&](const Run& run) { return Figure(run.outcome.step_seconds.*kPhases[i].seconds); });
+          [&](const Run& run) { return Figure(run.outcome.step_seconds.*kBarPhases[i].seconds); });
       row.seconds[i] = spread.mean;
       sum += spread.mean;
     }
@@ -47,24 +47,24 @@ std::vector<Row> rows_of(const std::vector<Group>& groups) {
   return rows;
 }
 
-std::vector<std::string> labels_of(const std::vector<Row>& rows) {
+std::vector<std::string> labels_of(const std::vector<PhaseBar>& rows) {
   std::vector<std::string> labels;
-  for (const Row& row : rows) labels.push_back(row.label);
+  for (const PhaseBar& row : rows) labels.push_back(row.label);
   return labels;
 }
 
-std::string describe(const std::vector<Row>& rows) {
+std::string describe(const std::vector<PhaseBar>& rows) {
   std::string text;
-  for (const Row& row : rows) {
+  for (const PhaseBar& row : rows) {
     text += fmt::format("{}{}: ", text.empty() ? "" : "; ", row.label);
-    for (std::size_t i = 0; i < kPhases.size(); ++i)
-      text += fmt::format("{}{} {:.3g} s", i == 0 ? "" : ", ", kPhases[i].name, row.seconds[i]);
+    for (std::size_t i = 0; i < kBarPhases.size(); ++i)
+      text += fmt::format("{}{} {:.3g} s", i == 0 ? "" : ", ", kBarPhases[i].name, row.seconds[i]);
   }
   return text;
 }
 
 void draw_phases(const std::vector<Group>& groups, Drawings& drawings) {
-  const std::vector<Row> rows = rows_of(groups);
+  const std::vector<PhaseBar> rows = phase_bars_of(groups);
   if (rows.empty()) {
     drawings.left_out.push_back("No plot of time by phase: no run finished an epoch.");
     return;
@@ -79,11 +79,11 @@ void draw_phases(const std::vector<Group>& groups, Drawings& drawings) {
     data += "\n";
   }
   std::string bars;
-  for (std::size_t i = 0; i < kPhases.size(); ++i)
+  for (std::size_t i = 0; i < kBarPhases.size(); ++i)
     bars += fmt::format(
         "{}$d using {}:1:{}:{}:($1-0.36):($1+0.36) with boxxyerror fs solid noborder lc rgb '{}' "
         "title \"{}\"",
-        i == 0 ? "" : ", \\\n", i + 2, i + 2, i + 3, colour(i), kPhases[i].name);
+        i == 0 ? "" : ", \\\n", i + 2, i + 2, i + 3, colour(i), kBarPhases[i].name);
   drawings.all.push_back({"seconds-by-phase", title,
                           "Mean seconds of a step, of the slowest rank in each phase; transfer is "
                           "what is not hidden behind computing. " +

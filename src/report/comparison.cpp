@@ -13,8 +13,6 @@ namespace {
 
 using Type = Column::Type;
 
-Figure accuracy_of(const Run& run) { return run.outcome.test_accuracy; }
-
 std::string epochs_text(const Run& run) {
   const std::uint64_t epochs = run.outcome.epochs;
   if (run.finished || run.planned_epochs == 0) return fmt::format("{}", epochs);
@@ -90,7 +88,7 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
   };
   std::vector<Point> points;
   for (const Group& group : groups)
-    points.push_back({group.spread(bytes_per_rank), group.spread(accuracy_of)});
+    points.push_back({group.spread(bytes_per_rank), group.spread(test_accuracy)});
   const auto beats = [](const Place& a, const Place& b) {
     return a.bytes <= b.bytes && a.accuracy >= b.accuracy &&
            (a.bytes < b.bytes || a.accuracy > b.accuracy);

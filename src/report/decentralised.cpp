@@ -19,11 +19,11 @@ namespace eqt::report {
 namespace {
 
 using Type = Column::Type;
-constexpr Digits kPercent{2}, kGigabytes{-1, 4};
+constexpr Digits kGigabytes{-1, 4};
 constexpr double kGiga = 1e9;
 
 /// A row: the conditions; its cells are one group per method.
-struct Row {
+struct TrainingRow {
   std::string network, graph, compressor, variant;
   int nodes;
   double left_out, skew;
@@ -39,15 +39,15 @@ std::string method_of(const Run& run) {
   return run.algorithm + " " + run.setting("model.precision", "fp32");
 }
 
-Row row_of(const Run& run) {
-  Row row{paper_network(run.model),
-          paper_graph(run),
-          run.compressor,
-          "",
-          run.ranks,
-          paper_left_out(run),
-          0,
-          {}};
+TrainingRow row_of(const Run& run) {
+  TrainingRow row{paper_network(run.model),
+                  paper_graph(run),
+                  run.compressor,
+                  "",
+                  run.ranks,
+                  paper_left_out(run),
+                  0,
+                  {}};
   if (run.setting("data.partition.kind") == "skew")
     row.skew = std::strtod(run.setting("data.partition.skew", "0").c_str(), nullptr);
   row.variant = run.setting("model.normalization");
@@ -57,27 +57,27 @@ Row row_of(const Run& run) {
 }
 
 /// Groups that differ in settings that the layout does not show have separate rows.
-std::vector<Row> rows_of(const std::vector<Group>& groups) {
-  std::vector<Row> rows;
+std::vector<TrainingRow> training_rows_of(const std::vector<Group>& groups) {
+  std::vector<TrainingRow> rows;
   for (const Group& group : groups) {
-    const Row row = row_of(group.first());
+    const TrainingRow row = row_of(group.first());
     const std::string method = method_of(group.first());
-    const auto has_room = [&](const Row& other) {
+    const auto has_room = [&](const TrainingRow& other) {
       return other.key() == row.key() && !other.groups.contains(method);
     };
     auto found = std::ranges::find_if(rows, has_room);
     if (found == rows.end()) found = rows.insert(rows.end(), row);
     found->groups[method] = &group;
   }
-  std::ranges::stable_sort(rows, {}, [](const Row& row) { return row.key(); });
+  std::ranges::stable_sort(rows, {}, [](const TrainingRow& row) { return row.key(); });
   return rows;
 }
 
 /// Methods of the published table, then ours that are not in it.
-std::vector<std::string> methods_of(const std::vector<Row>& rows) {
+std::vector<std::string> methods_of(const std::vector<TrainingRow>& rows) {
   std::vector<std::string> methods = {"deep-squeeze fp32", "deep-squeeze int8", "choco-sgd fp32",
                                       "choco-sgd int8"};
-  for (const Row& row : rows)
+  for (const TrainingRow& row : rows)
     for (const auto& [method, group] : row.groups)
       if (std::ranges::find(methods, method) == methods.end()) methods.push_back(method);
   return methods;
@@ -85,7 +85,7 @@ std::vector<std::string> methods_of(const std::vector<Row>& rows) {
 
 /// The published row of the same network, graph, share left out and skew, with the nearest number
 /// of nodes. There, only whole values are left out.
-const PublishedRow* published_of(const Row& row) {
+const PublishedRow* published_of(const TrainingRow& row) {
   const PublishedRow* nearest = nullptr;
   double distance = 0;
   if (row.compressor != "none" && row.compressor != "topk") return nullptr;
@@ -109,7 +109,7 @@ Figure published_figure(const PublishedRow* row, const std::string& column) {
   return row != nullptr && row->contains(column) ? published_number(*row, column) : Figure();
 }
 
-std::vector<Cell> cells_of(const Row& row, const std::vector<std::string>& methods) {
+std::vector<Cell> cells_of(const TrainingRow& row, const std::vector<std::string>& methods) {
   const PublishedRow* published = published_of(row);
   const Group& any = *row.groups.begin()->second;
   const Figure counted = any.first().outcome.paper_sent_bytes_per_node;
@@ -125,10 +125,9 @@ std::vector<Cell> cells_of(const Row& row, const std::vector<std::string>& metho
                              number_cell(published_figure(published, "data_gb"), kGigabytes)};
   for (const std::string& method : methods) {
     const auto found = row.groups.find(method);
-    const auto accuracy = [](const Run& run) { return run.outcome.test_accuracy; };
     cells.push_back(found == row.groups.end()
                         ? text_cell("")
-                        : spread_cell(found->second->spread(accuracy), kPercent, 100));
+                        : spread_cell(found->second->spread(test_accuracy), kPercent, 100));
     cells.push_back(number_cell(published_figure(published, method), kPercent));
   }
   cells.push_back(number_cell(published_figure(published, "nodes"), {0}));
@@ -154,14 +153,14 @@ Table decentralised_table(const std::vector<Group>& groups) {
               {"Left out: values that are not sent; for quantizers, bits. A published value is "
                "that of the same network, graph, share left out and skew with the nearest number "
                "of nodes. Accuracy is that of the mean model on the whole test set."}};
-  const std::vector<Row> rows = rows_of(groups);
+  const std::vector<TrainingRow> rows = training_rows_of(groups);
   const std::vector<std::string> methods = methods_of(rows);
   for (const std::string& method : methods) {
     table.columns.push_back({method, method, Type::spread});
     table.columns.push_back({method + " published", method + ", published", Type::number});
   }
   table.columns.push_back({"published_nodes", "its nodes", Type::number});
-  for (const Row& row : rows) table.rows.push_back(cells_of(row, methods));
+  for (const TrainingRow& row : rows) table.rows.push_back(cells_of(row, methods));
   drop_empty_columns(table);
   return table;
 }

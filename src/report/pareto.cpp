@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMega = 1e6;
 
-struct Point {
+struct FrontPoint {
   std::string label;
   Style style;
   Spread bytes, accuracy;
@@ -25,14 +25,13 @@ struct Point {
   double megabytes() const { return bytes.mean / kMega; }
 };
 
-std::vector<Point> points_of(const std::vector<Group>& groups) {
+std::vector<FrontPoint> points_of(const std::vector<Group>& groups) {
   const std::vector<Standing> front = pareto_front(groups);
   const std::vector<Style> styles = styles_of(groups);
-  std::vector<Point> points;
+  std::vector<FrontPoint> points;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const Spread bytes = groups[i].spread(bytes_per_rank);
-    const Spread accuracy =
-        groups[i].spread([](const Run& run) { return run.outcome.test_accuracy; });
+    const Spread accuracy = groups[i].spread(test_accuracy);
     const bool shown = i < kMostCurves || front[i].on_front;
     if (bytes.known > 0 && accuracy.known > 0 && shown)
       points.push_back({groups[i].label, styles[i], bytes, accuracy, front[i]});
@@ -41,10 +40,10 @@ std::vector<Point> points_of(const std::vector<Group>& groups) {
 }
 
 /// The front's data, by bytes, and the plot's description.
-std::string front_of(std::vector<Point> points, std::string& text) {
-  std::ranges::sort(points, {}, &Point::megabytes);
+std::string front_of(std::vector<FrontPoint> points, std::string& text) {
+  std::ranges::sort(points, {}, &FrontPoint::megabytes);
   std::string data, uncertain;
-  for (const Point& p : points) {
+  for (const FrontPoint& p : points) {
     if (!p.standing.certain) uncertain += (uncertain.empty() ? "" : "; ") + p.label;
     if (!p.standing.on_front) continue;
     data += fmt::format("{:.9g} {:.9g}\n", p.megabytes(), 100 * p.accuracy.mean);
@@ -57,11 +56,11 @@ std::string front_of(std::vector<Point> points, std::string& text) {
 
 /// A point's data "x y deviation-of-x deviation-of-y", and how it is drawn: with bars if there are
 /// deviations.
-std::string data_of(const Point& p) {
+std::string data_of(const FrontPoint& p) {
   return fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", p.megabytes(), 100 * p.accuracy.mean,
                      p.bytes.deviation.value_or(0) / kMega, 100 * p.accuracy.deviation.value_or(0));
 }
-std::string_view bars_of(const Point& p) {
+std::string_view bars_of(const FrontPoint& p) {
   const bool of_bytes = p.bytes.deviation.value_or(0) > 0;
   if (of_bytes) return ":3:4 with xyerrorbars";
   return p.accuracy.deviation ? ":4 with yerrorbars" : " with points";
@@ -70,7 +69,7 @@ std::string_view bars_of(const Point& p) {
 }  // namespace
 
 void draw_pareto(const std::vector<Group>& groups, Drawings& drawings) {
-  const std::vector<Point> points = points_of(groups);
+  const std::vector<FrontPoint> points = points_of(groups);
   if (points.size() < 2) return;  // a front of one
   const std::string title = "Final test accuracy by bytes sent";
   std::string text, script = frame(title, "sent per rank [MB]", "test accuracy [%]");
@@ -80,7 +79,7 @@ void draw_pareto(const std::vector<Group>& groups, Drawings& drawings) {
   std::string plots = fmt::format(
       "plot $front using 1:2 with steps lw 2 lc rgb '{}' dt '-' title \"Pareto front\"", kNeutral);
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const Point& p = points[i];
+    const FrontPoint& p = points[i];
     megabytes.push_back(p.megabytes());
     labels.push_back(p.label);
     script += fmt::format("$p{} << end\n{}end\n", i, data_of(p));

@@ -11,11 +11,10 @@ Figure step_seconds(const Run& run) {
   return seconds > 0 ? finite(seconds) : Figure();
 }
 
-constexpr Digits kPercent{2}, kLoss{4}, kThree{-1, 3}, kFour{-1, 4};
+constexpr Digits kLoss{4}, kThree{-1, 3}, kFour{-1, 4};
 
 constexpr std::array kQuantities{
-    Quantity{"test_accuracy", "test accuracy [%]", kPercent, 100, true,
-             [](const Run& run) { return run.outcome.test_accuracy; }},
+    Quantity{"test_accuracy", "test accuracy [%]", kPercent, 100, true, test_accuracy},
     Quantity{"best_test_accuracy", "best [%]", kPercent, 100, false,
              [](const Run& run) { return run.outcome.best_test_accuracy; }},
     Quantity{"node_test_accuracy_mean", "nodes' mean [%]", kPercent, 100, false,
@@ -67,6 +66,8 @@ constexpr std::array kQuantities{
 };
 
 }  // namespace
+
+Figure test_accuracy(const Run& run) { return run.outcome.test_accuracy; }
 
 Figure bytes_per_rank(const Run& run) {
   if (run.epochs.empty() && !run.finished) return {};

@@ -25,4 +25,7 @@ std::span<const Quantity> quantities();
 /// Bytes that a rank sent on average.
 Figure bytes_per_rank(const Run& run);
 
+/// What the last evaluation of a run gave, from 0 to 1.
+Figure test_accuracy(const Run& run);
+
 }  // namespace eqt::report

@@ -8,22 +8,25 @@
 namespace eqt::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Increased when a key changes its meaning or is removed.
-constexpr int kSchema = 1;
+constexpr int kReportSchema = 1;
 
-Json json_of(const Figure& figure) { return figure ? Json(*figure) : Json(nullptr); }
+OrderedJson json_of(const Figure& figure) {
+  return figure ? OrderedJson(*figure) : OrderedJson(nullptr);
+}
 
-Json json_of(const Run& run) {
+OrderedJson json_of(const Run& run) {
   return {{"folder", run.folder},       {"seed", run.seed},
           {"finished", run.finished},   {"epochs", run.outcome.epochs},
           {"steps", run.outcome.steps}, {"parameter_hash", run.outcome.parameter_hash},
           {"remarks", run.remarks}};
 }
 
-Json json_of(const Group& group) {
-  Json settings = Json::object(), figures = Json::object(), runs = Json::array();
+OrderedJson json_of(const Group& group) {
+  OrderedJson settings = OrderedJson::object(), figures = OrderedJson::object(),
+              runs = OrderedJson::array();
   for (const auto& [key, value] : group.differences) settings[key] = value;
   for (const Quantity& q : quantities()) {
     const Spread spread = group.spread(q.of);
@@ -38,14 +41,14 @@ Json json_of(const Group& group) {
           {"settings", settings}, {"figures", figures},           {"runs", runs}};
 }
 
-Json json_of(const Table& table) {
-  Json rows = Json::array();
+OrderedJson json_of(const Table& table) {
+  OrderedJson rows = OrderedJson::array();
   for (const auto& cells : table.rows) {
-    Json row = Json::object();
+    OrderedJson row = OrderedJson::object();
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const Column& column = table.columns[i];
       row[column.key] =
-          column.type == Column::Type::text ? Json(cells[i].text) : json_of(cells[i].value);
+          column.type == Column::Type::text ? OrderedJson(cells[i].text) : json_of(cells[i].value);
       if (column.type != Column::Type::spread) continue;
       row[column.key + "_deviation"] = json_of(cells[i].deviation);
       row[column.key + "_standard_error"] = json_of(cells[i].standard_error);
@@ -61,7 +64,9 @@ Json json_of(const Table& table) {
 std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& published,
                     const std::vector<std::string>& plots,
                     const std::vector<std::string>& warnings) {
-  Json document = {{"schema", kSchema}, {"groups", Json::array()}, {"tables", Json::array()}};
+  OrderedJson document = {{"schema", kReportSchema},
+                          {"groups", OrderedJson::array()},
+                          {"tables", OrderedJson::array()}};
   for (const Group& group : groups) document["groups"].push_back(json_of(group));
   for (const Table& table : published) document["tables"].push_back(json_of(table));
   document["plots"] = plots;

@@ -19,7 +19,7 @@ using Type = Column::Type;
 constexpr Digits kSeconds{-1, 4}, kMinutes{2}, kRatio{2};
 constexpr const char* kBaseline = "SGD";
 
-struct Row {
+struct ClusterRow {
   const Group* group;
   std::string network, scheme, shown_scheme;
   int boards;
@@ -36,7 +36,7 @@ struct Row {
   }
 };
 
-const PublishedRow* published_of(const Row& row) {
+const PublishedRow* published_of(const ClusterRow& row) {
   for (const PublishedRow& published : published_table("scalability").rows)
     if (published.at("network") == row.network && published.at("scheme") == row.scheme &&
         published.at("boards") == fmt::format("{}", row.boards))
@@ -45,17 +45,17 @@ const PublishedRow* published_of(const Row& row) {
 }
 
 /// In the published order of schemes, then by boards. Rows that would look the same have a label.
-std::vector<Row> rows_of(const std::vector<Group>& groups) {
-  std::vector<Row> rows;
+std::vector<ClusterRow> cluster_rows_of(const std::vector<Group>& groups) {
+  std::vector<ClusterRow> rows;
   std::map<std::tuple<std::string, std::string, int>, int> alike;
   for (const Group& group : groups) {
     const Run& run = group.first();
-    Row row{&group, paper_network(run.model), paper_scheme(run, kBaseline), "", run.ranks};
+    ClusterRow row{&group, paper_network(run.model), paper_scheme(run, kBaseline), "", run.ranks};
     row.published = published_of(row);
     ++alike[{row.network, row.scheme, row.boards}];
     rows.push_back(row);
   }
-  for (Row& row : rows) {
+  for (ClusterRow& row : rows) {
     row.shown_scheme = row.scheme;
     if (alike[{row.network, row.scheme, row.boards}] > 1)
       row.shown_scheme += " (" + row.group->label + ")";
@@ -65,7 +65,7 @@ std::vector<Row> rows_of(const std::vector<Group>& groups) {
                                              "E-ElastiQuant"};
     return std::ranges::find(kOrder, scheme) - kOrder.begin();
   };
-  std::ranges::stable_sort(rows, [&](const Row& a, const Row& b) {
+  std::ranges::stable_sort(rows, [&](const ClusterRow& a, const ClusterRow& b) {
     return std::tuple(a.network, order(a.scheme), a.scheme, a.boards) <
            std::tuple(b.network, order(b.scheme), b.scheme, b.boards);
   });
@@ -73,7 +73,7 @@ std::vector<Row> rows_of(const std::vector<Group>& groups) {
 }
 
 /// The change of T with more boards, relative to the row before with the same scheme.
-Figure change_of(const Row& row, const Row* before) {
+Figure change_of(const ClusterRow& row, const ClusterRow* before) {
   if (before == nullptr || before->network != row.network || before->scheme != row.scheme ||
       before->boards >= row.boards || !row.total() || !before->total())
     return {};
@@ -81,8 +81,8 @@ Figure change_of(const Row& row, const Row* before) {
 }
 
 /// T as a share of float32's on the same number of boards.
-Figure against_baseline(const Row& row, const std::vector<Row>& rows) {
-  for (const Row& other : rows)
+Figure against_baseline(const ClusterRow& row, const std::vector<ClusterRow>& rows) {
+  for (const ClusterRow& other : rows)
     if (other.scheme == kBaseline && other.network == row.network && other.boards == row.boards &&
         row.total() && other.total())
       return *row.total() / *other.total();
@@ -97,7 +97,8 @@ Figure published_against_baseline(const PublishedRow& row) {
   return {};
 }
 
-std::vector<Cell> cells_of(const Row& row, const Row* before, const std::vector<Row>& rows) {
+std::vector<Cell> cells_of(const ClusterRow& row, const ClusterRow* before,
+                           const std::vector<ClusterRow>& rows) {
   std::vector<Cell> cells = {text_cell(row.network), text_cell(row.shown_scheme),
                              number_cell(row.boards, {0})};
   for (double PhaseSeconds::*room :
@@ -141,7 +142,7 @@ Table scalability_table(const std::vector<Group>& groups) {
        "the network, T in total, Sp the change of T with more boards (negative: faster). Seconds "
        "are those of the slowest rank in each phase; T includes data and update. Published values "
        "are those of the same network, scheme and number of boards."}};
-  const std::vector<Row> rows = rows_of(groups);
+  const std::vector<ClusterRow> rows = cluster_rows_of(groups);
   for (std::size_t i = 0; i < rows.size(); ++i)
     table.rows.push_back(cells_of(rows[i], i == 0 ? nullptr : &rows[i - 1], rows));
   return table;

@@ -6,32 +6,31 @@
 #include "report/baseline.hpp"
 #include "report/comparison.hpp"
 #include "report/measured.hpp"
+#include "report/quantities.hpp"
 #include "report/welch.hpp"
 
 namespace eqt::report {
 namespace {
 
 using Type = Column::Type;
-constexpr double kPercent = 100;
+constexpr double kToPercent = 100;
 constexpr double kLevel = 0.05;
-
-Figure accuracy_of(const Run& run) { return run.outcome.test_accuracy; }
 
 /// "-0.5 ± 0.7": with the standard error of the difference.
 Cell difference_cell(double difference, double error) {
-  return {measured_text(kPercent * difference, kPercent * error), difference};
+  return {measured_text(kToPercent * difference, kToPercent * error), difference};
 }
 
 std::vector<Cell> cells_of(const Group& group, const Group& baseline, const Welch& test) {
-  const Spread ours = group.spread(accuracy_of), theirs = baseline.spread(accuracy_of);
+  const Spread ours = group.spread(test_accuracy), theirs = baseline.spread(test_accuracy);
   return {text_cell(group.label),
           difference_cell(ours.mean - theirs.mean, test.error),
           number_cell(test.t, {2}),
           number_cell(test.degrees, {1}),
           number_cell(test.p, {-1, 2}),
-          spread_cell(ours, {2}, kPercent),
+          spread_cell(ours, {2}, kToPercent),
           number_cell(static_cast<double>(ours.known), {0}),
-          spread_cell(theirs, {2}, kPercent),
+          spread_cell(theirs, {2}, kToPercent),
           number_cell(static_cast<double>(theirs.known), {0}),
           text_cell(baseline.label)};
 }
@@ -56,7 +55,7 @@ Table significance_table(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     const Group* baseline = baseline_of(group, groups);
     if (baseline == nullptr) continue;
-    const auto test = welch_test(group.spread(accuracy_of), baseline->spread(accuracy_of));
+    const auto test = welch_test(group.spread(test_accuracy), baseline->spread(test_accuracy));
     if (test) table.rows.push_back(cells_of(group, *baseline, *test));
   }
   if (table.rows.empty()) return table;

@@ -37,6 +37,7 @@ struct Digits {
   int after_point = -1;  // -1: `significant` digits instead
   int significant = 3;
 };
+inline constexpr Digits kPercent{2};  // of accuracies and the like
 
 std::string number_text(double value, Digits digits);
 

@@ -18,26 +18,37 @@ using topology::Topology;
 /// Gamma far above the default: what contracts in pure averaging ends at two to five times it.
 constexpr double kFarAbove = 2.5;
 
+/// Whether the mixing matrix of every step of the topology's period has a property.
+bool in_every_step(const Topology& topology, bool (topology::MixingMatrix::*has)() const) {
+  for (StepId step = 0; step < topology.period(); ++step)
+    if (!(topology.at(step).*has)()) return false;
+  return true;
+}
+
+bool is_doubly_stochastic(const Topology& topology) {
+  return in_every_step(topology, &topology::MixingMatrix::is_doubly_stochastic);
+}
+
+bool is_symmetric(const Topology& topology) {
+  return in_every_step(topology, &topology::MixingMatrix::is_symmetric);
+}
+
 void require_doubly_stochastic(const gossip::AlgorithmRow& algorithm, const Topology& topology) {
-  for (StepId step = 0; step < topology.period(); ++step) {
-    if (topology.at(step).is_doubly_stochastic()) continue;
-    fail(Kind::usage,
-         "synchronization.algorithm {}: expected weights whose rows and columns sum to 1, found "
-         "rows that do not in the {}; take the algorithm {} or, on an undirected graph, "
-         "synchronization.topology.weights \"metropolis\"",
-         algorithm.name, topology.name(), algorithm.without_equal_sums);
-  }
+  if (is_doubly_stochastic(topology)) return;
+  fail(Kind::usage,
+       "synchronization.algorithm {}: expected weights whose rows and columns sum to 1, found rows "
+       "that do not in the {}; take the algorithm {} or, on an undirected graph, "
+       "synchronization.topology.weights \"metropolis\"",
+       algorithm.name, topology.name(), algorithm.without_equal_sums);
 }
 
 /// Push-sum's weights take one step where AdaGossip's values take each their own.
 void require_equal_steps(const Topology& topology) {
-  for (StepId step = 0; step < topology.period(); ++step) {
-    if (topology.at(step).is_doubly_stochastic()) continue;
-    fail(Kind::usage,
-         "synchronization.adaptive_step: expected weights whose rows and columns sum to 1, found "
-         "rows that do not in the {}; leave it out, or take another kind of graph",
-         topology.name());
-  }
+  if (is_doubly_stochastic(topology)) return;
+  fail(Kind::usage,
+       "synchronization.adaptive_step: expected weights whose rows and columns sum to 1, found "
+       "rows that do not in the {}; leave it out, or take another kind of graph",
+       topology.name());
 }
 
 void check_topology_fits(const config::RunConfig& config, const Topology& topology) {
@@ -52,12 +63,6 @@ void check_topology_fits(const config::RunConfig& config, const Topology& topolo
          "sum over its neighbours' public copies, found the {}; take a static "
          "synchronization.topology.kind or the algorithm {}",
          algorithm.name, topology.name(), algorithm.on_changing_graph);
-}
-
-bool is_symmetric(const Topology& topology) {
-  for (StepId step = 0; step < topology.period(); ++step)
-    if (!topology.at(step).is_symmetric()) return false;
-  return true;
 }
 
 /// The default gamma of an algorithm for a compressor of this contraction.

@@ -6,6 +6,7 @@
 #include "codec/parallel.hpp"
 #include "comm/host_facts.hpp"
 #include "config/feedback_checks.hpp"
+#include "core/units.hpp"
 
 namespace eqt::setup {
 
@@ -36,12 +37,11 @@ std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig&
 
 std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, const Layout& layout,
                                               const codec::Compressor& compressor) {
-  constexpr double kMib = 1024 * 1024;
   return pipeline::plan_buckets(
       layout, compressor,
       {.granularity = config.compressor.granularity,
        .skip_below = config.compressor.skip_below,
-       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * kMib),
+       .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * double{kMib}),
        .split_bytes = config.synchronization.collective->split_bytes});
 }
 

@@ -27,16 +27,21 @@ double emulated_seconds(const config::PerRank& seconds, const comm::Communicator
 
 }  // namespace
 
-ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm) {
-  const double seconds = emulated_seconds(config.train.emulate_compute, comm);
-  ModelParts parts;
-  parts.threads = threads_for(config, comm);
-  model::set_threads(1);
+model::ModelOptions published_network(const config::RunConfig& config) {
   model::ModelOptions options = model::published_options(*config.model.name);
   options.normalization = config.model.normalization;
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
   options.seed = config.seed;
+  return options;
+}
+
+ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm) {
+  const double seconds = emulated_seconds(config.train.emulate_compute, comm);
+  ModelParts parts;
+  parts.threads = threads_for(config, comm);
+  model::set_threads(1);
+  const model::ModelOptions options = published_network(config);
   parts.replica = model::make_emulated_replica(model::make_replica(options),
                                                {.step_seconds = seconds,
                                                 .image_side = options.input.height,
@@ -50,14 +55,11 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   ModelParts parts;
   parts.threads = threads_for(config, comm, simulate);
   model::set_threads(parts.threads);
-  parts.replica = model::make_replica({.model = config.model.name,
-                                       .input = data.sets.train->shape(),
-                                       .classes = data.sets.train->classes(),
-                                       .normalization = config.model.normalization,
-                                       .norm_groups = config.model.norm_groups,
-                                       .shortcut = config.model.shortcut,
-                                       .seed = config.seed,
-                                       .rank = comm.rank()});
+  model::ModelOptions options = published_network(config);
+  options.input = data.sets.train->shape();
+  options.classes = data.sets.train->classes();
+  options.rank = comm.rank();
+  parts.replica = model::make_replica(options);
   // The other ranks receive rank 0's parameters, so its node alone needs the file.
   if (!config.model.weights.empty() && comm.rank() == 0) {
     parts.replica->load_weights(config.model.weights);

@@ -22,6 +22,9 @@ struct ModelParts {
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
                        int simulate, const DataParts& data);
 
+/// The network of the config with the input and classes of the data set it was published for.
+model::ModelOptions published_network(const config::RunConfig& config);
+
 /// A board that is not there: no data set, and the layout of the network as it was published.
 /// @throws Error{usage} for a list of seconds that is not one per rank
 ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm);

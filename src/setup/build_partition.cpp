@@ -11,8 +11,8 @@
 namespace eqt::setup {
 namespace {
 
-data::PartitionPlan make_plan(const config::RunConfig& config, std::span<const int> labels,
-                              int classes, int ranks) {
+data::PartitionPlan plan_of_kind(const config::RunConfig& config, std::span<const int> labels,
+                                 int classes, int ranks) {
   const config::RunConfig::Data::Partition& partition = config.data.partition;
   return partition.kind->plan(labels, classes, ranks,
                               {.skew = partition.skew,
@@ -32,7 +32,7 @@ data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<co
          "fewer ranks or raise data.limit_train",
          ranks, samples);
   }
-  data::PartitionPlan plan = make_plan(config, labels, classes, ranks);
+  data::PartitionPlan plan = plan_of_kind(config, labels, classes, ranks);
   const std::size_t smallest = plan.smallest_shard();
   if (smallest == 0) {
     fail(Kind::usage,

@@ -12,9 +12,11 @@
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
+#include "core/units.hpp"
 #include "data/catalogue.hpp"
 #include "model/step_memory.hpp"
 #include "setup/build_messages.hpp"
+#include "setup/build_model.hpp"
 #include "setup/room_to_start.hpp"
 #include "train/evaluator.hpp"
 
@@ -22,7 +24,6 @@ namespace eqt::setup {
 namespace {
 
 constexpr std::uint64_t kFloat = sizeof(float);
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
 // Memory of a run besides what is counted: shared segments and buffers of Open MPI, which grow with
 // the ranks of the host, and the heap's own space between blocks.
@@ -43,11 +44,7 @@ std::uint64_t resident_bytes() {
 }
 
 model::NetworkMemory measure_network(const config::RunConfig& config) {
-  model::ModelOptions options = model::published_options(*config.model.name);
-  options.normalization = config.model.normalization;
-  options.norm_groups = config.model.norm_groups;
-  options.shortcut = config.model.shortcut;
-  options.seed = config.seed;
+  model::ModelOptions options = published_network(config);
   if (config.train.is_emulated()) return model::describe_network_memory(options);
   const data::DatasetFacts facts = config.data.name->facts;
   options.input = facts.shape;

@@ -14,11 +14,10 @@
 
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
+#include "core/units.hpp"
 
 namespace eqt::setup {
 namespace {
-
-constexpr std::size_t kMib = std::size_t{1} << 20;
 
 // The address space of each part, measured on x86-64 with 2 cores: LibTorch's tables when the
 // program is loaded, and a thread of OpenBLAS for each core; MPI, the heap and a few threads of a

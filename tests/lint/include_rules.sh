@@ -1,25 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The include check must find violations: each of these small trees has one, except the last.
-set -euo pipefail
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
+# shellcheck source=tests/lint/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # expect CODE ROOM LINE: a tree whose file in ROOM has LINE gives exit code CODE.
 expect() {
-  local code=$1 room=$2 line=$3 found=0
+  local code=$1 room=$2 line=$3
   rm -rf "$work/src"
   mkdir -p "$work/src/core" "$work/src/codec" "$work/src/$room"
   touch "$work/src/core/error.hpp" "$work/src/codec/frame.hpp"
   printf '%s\n' "$line" >"$work/src/$room/probe.cpp"
-  "$root/scripts/check_includes.sh" "$work/src" >"$work/out" 2>&1 || found=$?
-  if [[ $found -ne $code ]]; then
-    printf 'expected exit %s for "%s" in %s, found %s:\n' "$code" "$line" "$room" "$found"
-    cat "$work/out"
-    failures=$((failures + 1))
-  fi
+  expect_code "$code" "\"$line\" in $room" "$root/scripts/check_includes.sh" "$work/src"
 }
 
 expect 1 core '#include "codec/frame.hpp"'
@@ -42,4 +34,4 @@ expect 0 comm '#include <mpi.h>'
 expect 0 app '#include "codec/frame.hpp"'
 expect 0 core '#include <vector>'
 
-[[ $failures -eq 0 ]] && echo "the include check sees every breach"
+report "the include check sees every breach"

@@ -1,22 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The licence check must find a file without its line, and add the line in the right place.
-set -euo pipefail
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
+# shellcheck source=tests/lint/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # expect CODE WHAT ARGUMENTS...: the check of $work gives exit code CODE.
 expect() {
-  local code=$1 what=$2 found=0
+  local code=$1 what=$2
   shift 2
-  "$root/scripts/check_licence.sh" "$@" "$work" >"$work/out" 2>&1 || found=$?
-  if [[ $found -ne $code ]]; then
-    printf '%s: expected exit %s, found %s:\n' "$what" "$code" "$found"
-    cat "$work/out"
-    failures=$((failures + 1))
-  fi
+  expect_code "$code" "$what" "$root/scripts/check_licence.sh" "$@" "$work"
 }
 
 # expect_line FILE NUMBER TEXT: this is the file's line of that number.
@@ -41,4 +33,4 @@ expect_line probe.sh 1 '#!/bin/sh'
 expect_line probe.sh 2 "# $line"
 expect_line CMakeLists.txt 1 "# $line"
 
-[[ $failures -eq 0 ]] && echo "the licence check sees every file without its line"
+report "the licence check sees every file without its line"

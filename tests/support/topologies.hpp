@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Topologies for tests: each kind by name, and the message of one that must be refused.
+// Topologies for tests: each kind by name.
 
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "topology/topology.hpp"
 
 namespace eqt::test {
@@ -36,27 +34,6 @@ inline bool exists(const topology::Options& options, int ranks) {
   for (int side = 2; side * side <= ranks; ++side)
     if (ranks % side == 0) return true;
   return ranks == 1;
-}
-
-/// The message of the usage error that `work` must throw.
-template <typename Work>
-std::string refusal(Work&& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::usage);
-    return error.what();
-  }
-  FAIL_CHECK("accepted");
-  return "";
-}
-
-inline bool says(const std::string& sentence, const std::string& part) {
-  INFO(sentence);
-  INFO(part);
-  const bool found = sentence.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
 }
 
 }  // namespace eqt::test

@@ -93,7 +93,7 @@ Bytes with(Bytes payload, std::size_t at, T value) {
 void require_refused(const Compressor& codec, std::span<const std::byte> payload,
                      std::size_t count) {
   INFO(payload.size() << " bytes");
-  REQUIRE_FALSE(error_of(Kind::wire, [&] { (void)decode(codec, payload, count); }).empty());
+  REQUIRE_FALSE(refusal(Kind::wire, [&] { (void)decode(codec, payload, count); }).empty());
 }
 
 }  // namespace
@@ -332,7 +332,7 @@ TEST_CASE("values that are not finite are named", "[low_rank]") {
         values[431] = bad;
         INFO(name << " rows " << rows);
         const auto what =
-            error_of(Kind::diverged, [&] { (void)encode(*codec, values, context_of(rows)); });
+            refusal(Kind::diverged, [&] { (void)encode(*codec, values, context_of(rows)); });
         REQUIRE(contains(what, "431"));
       }
     }
@@ -343,7 +343,7 @@ TEST_CASE("factors beyond float32 are refused, never sent", "[low_rank]") {
   const std::vector<float> values(600, kMax);
   for (const auto& codec :
        {make_compressor("powersgd", {.rank = 2}), make_compressor("atomo", {.rank = 2})}) {
-    error_of(Kind::diverged, [&] { (void)encode(*codec, values, context_of(20)); });
+    refusal(Kind::diverged, [&] { (void)encode(*codec, values, context_of(20)); });
   }
 }
 

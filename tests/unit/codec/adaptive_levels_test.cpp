@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/level_cases.hpp"
+#include "support/refusal.hpp"
 
 using namespace eqt;
 using namespace eqt::codec;
@@ -42,13 +43,7 @@ Levels drawn_levels(int n, std::uint64_t seed) {
 }
 
 std::string usage_error(const CompressorOptions& options) {
-  try {
-    static_cast<void>(make_compressor("elastiquant", options));
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::usage);
-    return error.what();
-  }
-  return "no error";
+  return refusal(Kind::usage, [&] { make_compressor("elastiquant", options); });
 }
 
 }  // namespace

@@ -133,13 +133,13 @@ TEST_CASE("a finite value that overflows 16 bits is an error with advice", "[cas
   std::vector<float> values(100, 1.0f);
   values[57] = -70000.0f;
   const auto fp16 = make_compressor("fp16");
-  const std::string half = error_of(Kind::diverged, [&] { encode(*fp16, values); });
+  const std::string half = refusal(Kind::diverged, [&] { encode(*fp16, values); });
   REQUIRE(contains(half, "-70000 at index 57 of 100"));
   REQUIRE(contains(half, "compressor.name=bf16"));
   const auto bf16 = make_compressor("bf16");
   REQUIRE_NOTHROW(encode(*bf16, values));
   values[99] = std::numeric_limits<float>::max();
-  const std::string bfloat = error_of(Kind::diverged, [&] { encode(*bf16, values); });
+  const std::string bfloat = refusal(Kind::diverged, [&] { encode(*bf16, values); });
   REQUIRE(contains(bfloat, "index 99 of 100"));
   REQUIRE(contains(bfloat, "compressor.name=none"));
 }

@@ -17,6 +17,7 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 namespace eqt::codec::testing {
 
@@ -84,19 +85,7 @@ void on_every_target(Check check) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-/// The message of the Error{kind} that `action` throws; fails the test if it throws none.
-template <typename Action>
-std::string error_of(Kind kind, Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    INFO(error.what());
-    REQUIRE(error.kind() == kind);
-    return error.what();
-  }
-  FAIL("no error was thrown");
-  return {};
-}
+using test::refusal;
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

@@ -90,7 +90,7 @@ inline void check_values_not_finite(const Codecs& codecs, const std::vector<std:
           auto values = gaussian(count);
           values[i] = bad;
           const auto message =
-              error_of(Kind::diverged, [&] { encode(*codec, values, context(count, 0)); });
+              refusal(Kind::diverged, [&] { encode(*codec, values, context(count, 0)); });
           REQUIRE(contains(message, "index " + std::to_string(i)));
         }
       }

@@ -54,7 +54,7 @@ TEST_CASE("every flipped bit of the header is rejected, and the error names the 
     for (std::size_t bit = 8 * field.first; bit < 8 * field.end; ++bit) {
       Bytes frame = make_frame();
       frame[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
-      const std::string message = error_of(Kind::wire, [&] { open_frame(frame, kHeader); });
+      const std::string message = refusal(Kind::wire, [&] { open_frame(frame, kHeader); });
       INFO(message);
       REQUIRE(contains(message, std::string("expected ") + field.name + " "));
     }
@@ -65,14 +65,14 @@ TEST_CASE("every truncation and an extension of a frame are rejected", "[frame]"
   const Bytes frame = make_frame();
   for (std::size_t size = 0; size < frame.size(); ++size) {
     const Bytes cut(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size));
-    error_of(Kind::wire, [&] { open_frame(cut, kHeader); });
+    refusal(Kind::wire, [&] { open_frame(cut, kHeader); });
   }
   Bytes longer = frame;
   longer.push_back(std::byte{0});
-  REQUIRE(contains(error_of(Kind::wire, [&] { open_frame(longer, kHeader); }), "payload bytes"));
+  REQUIRE(contains(refusal(Kind::wire, [&] { open_frame(longer, kHeader); }), "payload bytes"));
 }
 
 TEST_CASE("a header is never written outside a short buffer", "[frame]") {
   Bytes frame(kFrameHeaderBytes - 1);
-  error_of(Kind::bug, [&] { write_header(kHeader, frame); });
+  refusal(Kind::bug, [&] { write_header(kHeader, frame); });
 }

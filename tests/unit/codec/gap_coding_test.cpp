@@ -141,7 +141,7 @@ TEST_CASE("the parameter is the best of three", "[gaps]") {
 
 TEST_CASE("malformed streams are refused, and the error names the defect", "[gaps]") {
   const auto wrong = [](const Coded& coded, std::size_t m, std::size_t count) {
-    return error_of(Kind::wire, [&] { read(coded.streams(m, count)); });
+    return refusal(Kind::wire, [&] { read(coded.streams(m, count)); });
   };
   const auto bytes = [](std::initializer_list<int> list) {
     Bytes out;

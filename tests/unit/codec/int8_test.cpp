@@ -96,19 +96,19 @@ TEST_CASE("int8 rejects invalid steps and integers", "[int8]") {
     for (const float step : {-1.0f, -0.0f, std::nanf(""), HUGE_VALF, 2.6794e36f}) {
       Bytes bad = good;
       store(bad.data() + (count - 1) / 10 * 14, step);
-      REQUIRE(contains(error_of(Kind::wire, [&] { decode(*codec, bad, count); }), "step"));
+      REQUIRE(contains(refusal(Kind::wire, [&] { decode(*codec, bad, count); }), "step"));
     }
     Bytes bad = good;
     bad.back() = std::byte{0x80};
     on_every_target([&] {
-      REQUIRE(contains(error_of(Kind::wire, [&] { decode(*codec, bad, count); }), "-128"));
+      REQUIRE(contains(refusal(Kind::wire, [&] { decode(*codec, bad, count); }), "-128"));
     });
     for (std::size_t size = 0; size < good.size() + 9; ++size) {
       if (size == good.size()) continue;
       Bytes other = good;
       other.resize(size);
-      error_of(Kind::wire, [&] { decode(*codec, other, count); });
+      refusal(Kind::wire, [&] { decode(*codec, other, count); });
     }
   }
-  error_of(Kind::usage, [] { int8(0); });
+  refusal(Kind::usage, [] { int8(0); });
 }

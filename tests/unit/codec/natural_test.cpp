@@ -141,7 +141,7 @@ TEST_CASE("natural sends 2^127 and refuses what could become infinite", "[natura
        {std::nextafter(0x1p127f, HUGE_VALF), -std::numeric_limits<float>::max()}) {
     auto values = gaussian(50);
     values[37] = bad;
-    const auto message = error_of(Kind::diverged, [&] { encode(*codec, values, draw(0)); });
+    const auto message = refusal(Kind::diverged, [&] { encode(*codec, values, draw(0)); });
     REQUIRE(contains(message, "index 37"));
   }
 }
@@ -154,16 +154,16 @@ TEST_CASE("natural rejects infinity, used padding and other lengths", "[natural]
       Bytes bad = good;
       bad[i] = std::byte{255};
       on_every_target([&] {
-        REQUIRE(contains(error_of(Kind::wire, [&] { decode(*codec, bad, count); }), "255"));
+        REQUIRE(contains(refusal(Kind::wire, [&] { decode(*codec, bad, count); }), "255"));
       });
     }
     for (std::size_t bit = count % 8; bit % 8 != 0; ++bit) {
       Bytes bad = good;
       bad.back() |= std::byte{1} << bit;
-      REQUIRE(contains(error_of(Kind::wire, [&] { decode(*codec, bad, count); }), "zeros"));
+      REQUIRE(contains(refusal(Kind::wire, [&] { decode(*codec, bad, count); }), "zeros"));
     }
     Bytes longer = good;
     longer.push_back(std::byte{0});
-    error_of(Kind::wire, [&] { decode(*codec, longer, count); });
+    refusal(Kind::wire, [&] { decode(*codec, longer, count); });
   }
 }

@@ -110,8 +110,8 @@ TEST_CASE("it is unbiased if scaled, and needs feedback if not", "[randomk]") {
   REQUIRE(make_compressor("randomk")->properties().needs_feedback);
   REQUIRE(make_compressor("randomk", {.unbiased = true})->properties().unbiased);
   REQUIRE_FALSE(make_compressor("randomk", {.unbiased = true})->properties().needs_feedback);
-  error_of(Kind::usage, [] { make_compressor("randomk", {.density = 0}); });
-  error_of(Kind::usage, [] { make_compressor("randomk", {.value_bits = 31}); });
+  refusal(Kind::usage, [] { make_compressor("randomk", {.density = 0}); });
+  refusal(Kind::usage, [] { make_compressor("randomk", {.value_bits = 31}); });
 }
 
 TEST_CASE("random-k agrees with the reference vectors", "[randomk][vectors]") {
@@ -140,8 +140,8 @@ TEST_CASE("a value that scaling makes infinite is refused", "[randomk]") {
   const std::vector<float> values(100, std::numeric_limits<float>::max());
   REQUIRE_NOTHROW(encode(*make_compressor("randomk"), values));
   REQUIRE(
-      contains(error_of(Kind::diverged,
-                        [&] { encode(*make_compressor("randomk", {.unbiased = true}), values); }),
+      contains(refusal(Kind::diverged,
+                       [&] { encode(*make_compressor("randomk", {.unbiased = true}), values); }),
                "unbiased"));
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("malformed random-k payloads are rejected, and the error names the def
   const auto codec = make_compressor("randomk", {.density = 0.1});
   const Bytes good = encode(*codec, gaussian(100), of_step(2));
   const auto message = [&](const Bytes& payload, std::size_t count) {
-    return error_of(Kind::wire, [&] { decode(*codec, payload, count); });
+    return refusal(Kind::wire, [&] { decode(*codec, payload, count); });
   };
   const auto flipped = [&](std::size_t at) {
     Bytes payload = good;
@@ -171,5 +171,5 @@ TEST_CASE("malformed random-k payloads are rejected, and the error names the def
   Bytes infinite = good;
   store(&infinite[17], std::numeric_limits<float>::infinity());
   REQUIRE(contains(message(infinite, 100), "finite"));
-  error_of(Kind::wire, [&] { decode(*codec, good, 0); });
+  refusal(Kind::wire, [&] { decode(*codec, good, 0); });
 }

@@ -247,32 +247,32 @@ TEST_CASE("sign codecs reject invalid lengths, padding, magnitudes and rows", "[
       for (std::size_t bit = count % 8; bit % 8 != 0; ++bit) {
         Bytes bad = good;
         bad.back() |= std::byte{1} << bit;
-        REQUIRE(contains(error_of(Kind::wire, [&] { decode(*codec, bad, count); }), "zeros"));
+        REQUIRE(contains(refusal(Kind::wire, [&] { decode(*codec, bad, count); }), "zeros"));
       }
       for (std::size_t size = 0; size < good.size() + 9; ++size) {
         if (size == good.size()) continue;
         Bytes bad = good;
         bad.resize(size);
-        error_of(Kind::wire, [&] { decode(*codec, bad, count); });
+        refusal(Kind::wire, [&] { decode(*codec, bad, count); });
       }
-      error_of(Kind::wire, [&] { decode(*codec, good, 0); });
+      refusal(Kind::wire, [&] { decode(*codec, good, 0); });
     }
     for (const float magnitude : {-1.0f, -0.0f, HUGE_VALF, std::nanf("")}) {
       Bytes bad = encode(*scaled, gaussian(count));
       store(bad.data(), magnitude);
-      REQUIRE(contains(error_of(Kind::wire, [&] { decode(*scaled, bad, count); }), "magnitude"));
+      REQUIRE(contains(refusal(Kind::wire, [&] { decode(*scaled, bad, count); }), "magnitude"));
     }
     const Bytes good = encode(*onebit, gaussian(count));
     for (const std::uint32_t rows : {0u, 2u, 3u, 11u, 25u, 100u, 0xFFFFFFFFu}) {
       Bytes bad = good;
       store(bad.data(), rows);
-      error_of(Kind::wire, [&] { decode(*onebit, bad, count); });
+      refusal(Kind::wire, [&] { decode(*onebit, bad, count); });
     }
     for (const std::size_t at : {4u, 8u}) {
       for (const float mean : {at == 4 ? 1.0f : -1.0f, HUGE_VALF, std::nanf("")}) {
         Bytes bad = good;
         store(bad.data() + at, mean);
-        REQUIRE(contains(error_of(Kind::wire, [&] { decode(*onebit, bad, count); }), "row 0"));
+        REQUIRE(contains(refusal(Kind::wire, [&] { decode(*onebit, bad, count); }), "row 0"));
       }
     }
   }

@@ -58,15 +58,15 @@ TEST_CASE("the step's density overrides the option's", "[sparse]") {
 
 TEST_CASE("densities outside (0, 1], other widths and thresholds are rejected", "[sparse]") {
   for (const double density : {0.0, -0.1, 1.01, std::nan("")}) {
-    error_of(Kind::usage, [&] { make_compressor("topk", {.density = density}); });
-    error_of(Kind::usage, [&] { make_compressor("threshold", {.density = density}); });
-    error_of(Kind::usage,
-             [&] { encode(*make_compressor("topk"), gaussian(10), with_density(density)); });
+    refusal(Kind::usage, [&] { make_compressor("topk", {.density = density}); });
+    refusal(Kind::usage, [&] { make_compressor("threshold", {.density = density}); });
+    refusal(Kind::usage,
+            [&] { encode(*make_compressor("topk"), gaussian(10), with_density(density)); });
   }
-  error_of(Kind::usage, [] { make_compressor("dgc", {.value_bits = 8}); });
-  error_of(Kind::usage, [] { make_compressor("threshold", {.value_bits = 24}); });
+  refusal(Kind::usage, [] { make_compressor("dgc", {.value_bits = 8}); });
+  refusal(Kind::usage, [] { make_compressor("threshold", {.value_bits = 24}); });
   for (const double threshold : {-1.0, std::nan(""), 1e39}) {
-    error_of(Kind::usage, [&] { make_compressor("threshold", {.threshold = threshold}); });
+    refusal(Kind::usage, [&] { make_compressor("threshold", {.threshold = threshold}); });
   }
 }
 
@@ -149,8 +149,8 @@ TEST_CASE("malformed sparse payloads are rejected, and the error names the defec
   const auto codec = make_compressor("topk");
   const auto message = [&](const Bytes& payload, std::size_t count) {
     std::vector<float> memory(count);
-    error_of(Kind::wire, [&] { zero_sent(payload, memory); });
-    return error_of(Kind::wire, [&] { decode(*codec, payload, count); });
+    refusal(Kind::wire, [&] { zero_sent(payload, memory); });
+    return refusal(Kind::wire, [&] { decode(*codec, payload, count); });
   };
   const auto changed = [](std::size_t at, int byte) {
     Bytes payload = two_of_ten();
@@ -168,5 +168,5 @@ TEST_CASE("malformed sparse payloads are rejected, and the error names the defec
   REQUIRE(contains(message(changed(5, 4), 10), "zero bits after 2 remainders"));
   REQUIRE(contains(message(changed(14, 0x23), 10), "2 gaps, found 3"));
   REQUIRE(contains(message(bytes_of(U32{1}, U8{0}, std::nanf(""), U8{1}), 10), "finite"));
-  error_of(Kind::wire, [&] { decode(*codec, bytes_of(U32{0}, U8{0}), 0); });
+  refusal(Kind::wire, [&] { decode(*codec, bytes_of(U32{0}, U8{0}), 0); });
 }

@@ -237,24 +237,24 @@ TEST_CASE("terngrad rejects an invalid code, padding or scale", "[terngrad]") {
     for (std::size_t i = 0; i < 4 * (good.size() - 4); ++i) {
       Bytes bad = good;
       bad[4 + i / 4] |= static_cast<std::byte>(3 << (2 * (i % 4)));
-      error_of(Kind::wire, [&] { decode(*codec, bad, count); });
+      refusal(Kind::wire, [&] { decode(*codec, bad, count); });
     }
     for (const float scale : {-1.0f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
       Bytes bad = good;
       store(bad.data(), scale);
-      REQUIRE(contains(error_of(Kind::wire, [&] { decode(*codec, bad, count); }), "scale"));
+      REQUIRE(contains(refusal(Kind::wire, [&] { decode(*codec, bad, count); }), "scale"));
     }
   }
 }
 
 TEST_CASE("terngrad's options and shared scale are checked", "[terngrad]") {
-  error_of(Kind::usage, [] { make_compressor("terngrad", {.clip = -1}); });
-  error_of(Kind::usage, [] { make_compressor("terngrad", {.clip = std::nan("")}); });
+  refusal(Kind::usage, [] { make_compressor("terngrad", {.clip = -1}); });
+  refusal(Kind::usage, [] { make_compressor("terngrad", {.clip = std::nan("")}); });
   const auto codec = make_compressor("terngrad");
   for (const float shared : {0.0f, -1.0f, std::nanf("")}) {
     auto context = draw(0);
     context.shared_scale = shared;
-    error_of(Kind::bug, [&] { encode(*codec, std::vector{1.0f, 2.0f}, context); });
+    refusal(Kind::bug, [&] { encode(*codec, std::vector{1.0f, 2.0f}, context); });
   }
 }
 

@@ -86,7 +86,7 @@ TEST_CASE("known halves", "[values]") {
 
 TEST_CASE("invalid values are refused", "[values]") {
   const auto wrong = [](Bytes bytes, int bits) {
-    return error_of(Kind::wire, [&] { check_values(bytes, bits); });
+    return refusal(Kind::wire, [&] { check_values(bytes, bits); });
   };
   Bytes words(12);
   store(words.data() + 8, std::numeric_limits<float>::infinity());
@@ -106,6 +106,6 @@ TEST_CASE("values have 32 or 16 bits", "[values]") {
   REQUIRE(checked_value_bits(16, "topk") == 16);
   REQUIRE(checked_value_bits(32, "topk") == 32);
   for (const int bits : {0, 8, 24, 64}) {
-    REQUIRE(contains(error_of(Kind::usage, [&] { checked_value_bits(bits, "topk"); }), "topk"));
+    REQUIRE(contains(refusal(Kind::usage, [&] { checked_value_bits(bits, "topk"); }), "topk"));
   }
 }

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "config/run_config.hpp"
-#include "core/error.hpp"
-#include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 namespace eqt::config::test {
 
@@ -19,14 +18,7 @@ inline RunConfig parse(const std::string& json, const std::vector<std::string>& 
 /// The message of the usage error that a config must give; fails the test if there is none.
 inline std::string rejection(const std::string& json, const std::vector<std::string>& sets = {}) {
   INFO(json);
-  try {
-    parse(json, sets);
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::usage);
-    return error.what();
-  }
-  FAIL("accepted");
-  return "";
+  return eqt::test::refusal(Kind::usage, [&] { parse(json, sets); });
 }
 
 }  // namespace eqt::config::test

@@ -27,14 +27,7 @@ std::unique_ptr<eqt::topology::Topology> build(const Sets& values, int ranks,
 }
 
 std::string refused(const Sets& values, int ranks, const std::string& text = {}) {
-  try {
-    build(values, ranks, text);
-  } catch (const eqt::Error& error) {
-    CHECK(error.kind() == eqt::Kind::usage);
-    return error.what();
-  }
-  FAIL_CHECK("accepted");
-  return "";
+  return eqt::test::refusal(eqt::Kind::usage, [&] { build(values, ranks, text); });
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST_CASE("in the first exchange no two ranks of a ring ask the same rank", "[pa
 TEST_CASE("graphs that pairs cannot average on are refused with a choice that works", "[pairs]") {
   const auto refusal = [](GraphKind kind, int ranks, bool directed = false) {
     const auto topology = test::make(kind, ranks, directed);
-    return test::refusal([&] { (void)assign_role(*topology, 0); });
+    return test::refusal(Kind::usage, [&] { (void)assign_role(*topology, 0); });
   };
   const std::string odd = refusal(GraphKind::ring, 5);
   test::says(odd, "bipartite");

@@ -18,6 +18,7 @@
 #include "metrics/sink.hpp"
 #include "records_support.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace eqt;
 using namespace eqt::metrics;
@@ -52,14 +53,7 @@ const std::set<std::string> kPhases = {"data",   "compute", "encode", "transfer"
 
 template <typename Act>
 std::string output_error(Act act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::output);
-    return error.what();
-  }
-  FAIL("no error");
-  return "";
+  return test::refusal(Kind::output, act);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "records_support.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace eqt;
 using namespace eqt::metrics;
@@ -68,10 +69,5 @@ TEST_CASE("a gradient has a layout file, with kernels channels-last", "[npy]") {
 
 TEST_CASE("a gradient that cannot be written is an output error", "[npy]") {
   const std::vector<float> values(32);
-  try {
-    write_gradient("/proc/no-such-folder", {}, kLayout, values);
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::output);
-  }
+  test::refusal(Kind::output, [&] { write_gradient("/proc/no-such-folder", {}, kLayout, values); });
 }

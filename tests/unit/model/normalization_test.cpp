@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/norm_oracle.hpp"
+#include "support/refusal.hpp"
 #include "support/simd_targets.hpp"
 
 namespace eqt::model {
@@ -375,13 +376,7 @@ TEST_CASE("the exact sigmoid is correct over the whole range") {
 }
 
 std::string message(const NormalizationOptions& options, std::int64_t channels) {
-  try {
-    make_normalization(options, channels);
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::usage);
-    return error.what();
-  }
-  return "no error";
+  return test::refusal(Kind::usage, [&] { make_normalization(options, channels); });
 }
 
 TEST_CASE("input that a layer cannot normalize is a usage error with advice") {
@@ -395,13 +390,11 @@ TEST_CASE("input that a layer cannot normalize is a usage error with advice") {
   const auto norm = make_normalization({NormalizationRow::all().at(kind), 0}, 16);
   norm->set_path("layer2.0.bn1");
   const auto side = GENERATE(1, 3);  // 1, 9 pixels: too few, no multiple
-  try {
-    norm->forward(at::randn({1, 16, side, side}));
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::usage);
-    CHECK_THAT(error.what(), Contains("layer2.0.bn1") && Contains("model.normalization"));
-  }
+  CHECK_THAT(test::refusal(Kind::usage,
+                           [&] {
+                             norm->forward(at::randn({1, 16, side, side}));
+                           }),
+             Contains("layer2.0.bn1") && Contains("model.normalization"));
 }
 
 }  // namespace

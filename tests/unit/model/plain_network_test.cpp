@@ -13,6 +13,7 @@
 #include "model/emulated_replica.hpp"
 #include "model/replica.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "unit/model/support.hpp"
 
 namespace eqt::model {
@@ -30,13 +31,7 @@ std::vector<std::string> names_of(const Replica& replica) {
 }
 
 std::string refusal(const ModelOptions& options) {
-  try {
-    make_replica(options);
-  } catch (const Error& error) {
-    CHECK(error.kind() == Kind::usage);
-    return error.what();
-  }
-  return "no error";
+  return test::refusal(Kind::usage, [&] { make_replica(options); });
 }
 
 /// Losses of two training batches without an update between them.

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "model/replica.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "unit/model/support.hpp"
 
 namespace eqt::model {
@@ -49,20 +50,7 @@ std::unique_ptr<Replica> resnet20(
 
 std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// The message of the Error of this kind that `action` must throw.
-template <class Action>
-std::string message_of(Kind kind, const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CHECK(error.kind() == kind);
-    CHECK(std::string(error.what()).find('\n') == std::string::npos);
-    return error.what();
-  }
-  return "no error";
-}
-
-TEST_CASE("weights are restored bit by bit, with buffers") {
+TEST_CASE("weights come back bit by bit, buffers included") {
   const Folder folder;
   const auto batch = random_batch(8, kCifar);
   const auto normalization =
@@ -84,7 +72,9 @@ TEST_CASE("a file that does not match is refused with a tensor's name, and nothi
   const auto path = folder.file("model.pt");
   const auto replica = resnet20(1);
   const auto before = copy(replica->parameters());
-  const auto refusal = [&] { return message_of(Kind::data, [&] { replica->load_weights(path); }); };
+  const auto refusal = [&] {
+    return test::refusal(Kind::data, [&] { replica->load_weights(path); });
+  };
 
   resnet20(2, Shortcut::padding)->save_weights(path);
   CHECK_THAT(refusal(), Contains("layer2.0.downsample.0.weight"));
@@ -105,7 +95,9 @@ TEST_CASE("a file that is missing, cut or malformed is refused in one sentence")
   const Folder folder;
   const auto path = folder.file("model.pt");
   const auto replica = resnet20(1);
-  const auto refusal = [&] { return message_of(Kind::data, [&] { replica->load_weights(path); }); };
+  const auto refusal = [&] {
+    return test::refusal(Kind::data, [&] { replica->load_weights(path); });
+  };
   CHECK_THAT(refusal(), Contains("No such file"));
 
   replica->save_weights(path);
@@ -127,7 +119,7 @@ TEST_CASE("a file that is missing, cut or malformed is refused in one sentence")
 TEST_CASE("a file that cannot be written is an output error") {
   const Folder folder;
   const auto replica = resnet20(1);
-  const auto message = message_of(
+  const auto message = test::refusal(
       Kind::output, [&] { replica->save_weights(folder.file("no such folder/model.pt")); });
   CHECK_THAT(message, Contains("no such folder/model.pt"));
 }

@@ -32,7 +32,7 @@ std::vector<Neighbour> list(std::span<const Neighbour> neighbours) {
 }
 
 std::string refused(int ranks, std::vector<Entry> entries) {
-  return refusal([&] { MixingMatrix(ranks, std::move(entries)); });
+  return refusal(eqt::Kind::usage, [&] { MixingMatrix(ranks, std::move(entries)); });
 }
 
 }  // namespace

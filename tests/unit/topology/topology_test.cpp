@@ -28,11 +28,11 @@ std::unique_ptr<Topology> graph_of(const Graph& graph, Weights weights = Weights
 }
 
 std::string refused(GraphKind kind, int ranks, int rows = 0) {
-  return refusal([&] { make(kind, ranks, false, Weights::automatic, rows); });
+  return refusal(eqt::Kind::usage, [&] { make(kind, ranks, false, Weights::automatic, rows); });
 }
 
 std::string refused(const Graph& graph, Weights weights = Weights::automatic) {
-  return refusal([&] { graph_of(graph, weights); });
+  return refusal(eqt::Kind::usage, [&] { graph_of(graph, weights); });
 }
 
 }  // namespace
@@ -166,9 +166,12 @@ TEST_CASE("for lattices that do not exist, the error names some that do", "[topo
 
 TEST_CASE("rules of weights that do not fit the graph are refused", "[topology]") {
   for (const GraphKind kind : {GraphKind::exponential, GraphKind::one_peer_exponential})
-    says(refusal([&] { make(kind, 4, false, Weights::metropolis); }), "metropolis");
-  says(refusal([&] { make(GraphKind::ring, 4, true, Weights::metropolis); }), "edges both ways");
-  says(refusal([&] { make(GraphKind::ring, 4, false, Weights::given); }), "\"given\"");
+    says(refusal(eqt::Kind::usage, [&] { make(kind, 4, false, Weights::metropolis); }),
+         "metropolis");
+  says(refusal(eqt::Kind::usage, [&] { make(GraphKind::ring, 4, true, Weights::metropolis); }),
+       "edges both ways");
+  says(refusal(eqt::Kind::usage, [&] { make(GraphKind::ring, 4, false, Weights::given); }),
+       "\"given\"");
   const Graph weighted{.ranks = 2, .edges = {{0, 1, 0.5}}};
   says(refused(weighted, Weights::uniform), "found \"uniform\"");
   says(refused(weighted, Weights::metropolis), "found \"metropolis\"");
@@ -204,7 +207,8 @@ TEST_CASE("invalid edges are refused", "[topology]") {
 
 TEST_CASE("a graph of another size than the job is refused", "[topology]") {
   const Graph pair{.ranks = 2, .edges = {{0, 1}}};
-  says(refusal([&] { make_topology({.kind = GraphKind::graph, .graph = pair}, 3); }),
+  says(refusal(eqt::Kind::usage,
+               [&] { make_topology({.kind = GraphKind::graph, .graph = pair}, 3); }),
        "start 2 ranks");
   says(refused(GraphKind::ring, 0), "at least 1 rank");
 }
@@ -213,7 +217,7 @@ TEST_CASE("a cycle needs every matrix to keep the sum", "[topology]") {
   std::vector<MixingMatrix> rows;
   rows.emplace_back(2, std::vector<Entry>{{0, 0, 0.5}, {1, 0, 0.5}, {1, 1, 1}});
   CHECK_FALSE(rows[0].is_column_stochastic());
-  says(refusal([&] { make_cycle("rows", std::move(rows)); }), "columns");
+  says(refusal(eqt::Kind::usage, [&] { make_cycle("rows", std::move(rows)); }), "columns");
 }
 
 TEST_CASE("a cycle is connected if its matrices are together", "[topology]") {
@@ -224,10 +228,10 @@ TEST_CASE("a cycle is connected if its matrices are together", "[topology]") {
   };
   const auto matched = make_cycle("pairs", {pair(0, 1), pair(1, 2)});
   CHECK(matched->period() == 2);
-  says(refusal([&] { make_cycle("pairs", {pair(0, 1), pair(0, 1)}); }), "rank 2");
-  // Two swaps are the identity, although each matrix alone is connected.
+  says(refusal(eqt::Kind::usage, [&] { make_cycle("pairs", {pair(0, 1), pair(0, 1)}); }), "rank 2");
+  // Swapping twice is standing still, although each matrix alone is connected.
   const auto swap = [] { return MixingMatrix(2, {{0, 1, 1}, {1, 0, 1}}); };
-  says(refusal([&] { make_cycle("swaps", {swap(), swap()}); }), "rank 1");
+  says(refusal(eqt::Kind::usage, [&] { make_cycle("swaps", {swap(), swap()}); }), "rank 1");
 }
 
 TEST_CASE("kinds and their names", "[topology]") {

@@ -11,10 +11,12 @@
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "support/torch_bytes.hpp"
 
 using namespace eqt;
 using namespace eqt::support;
+using test::says;
 
 namespace {
 
@@ -37,11 +39,6 @@ std::string refusal(const std::string& file) {
 }
 std::string refusal_of_pickle(const std::string& pickle) {
   return refusal(torch_archive(pickle, {std::string(24, '\0')}));
-}
-
-void says(const std::string& sentence, const std::string& part) {
-  INFO(sentence);
-  CHECK(sentence.find(part) != std::string::npos);
 }
 
 template <typename T>

@@ -5,11 +5,13 @@
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "support/zip_bytes.hpp"
 
 using namespace eqt;
 using support::number_bytes;
 using support::zip_bytes;
+using test::says;
 
 namespace {
 
@@ -29,11 +31,6 @@ std::string refusal(const std::string& bytes) {
     return error.what();
   }
   return "";
-}
-
-void says(const std::string& sentence, const std::string& part) {
-  INFO(sentence);
-  CHECK(sentence.find(part) != std::string::npos);
 }
 
 /// `text` with the bytes at `at` replaced.
