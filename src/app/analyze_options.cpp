@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "app/command_line.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "metrics/gnuplot.hpp"
@@ -64,6 +65,7 @@ void add_setting(CLI::App& verb, analyze::CompressorQuestion& question, const st
 }
 
 void add_compressors(CLI::App& verb, analyze::CompressorQuestion& question) {
+  add_plugin_option(verb);
   verb.add_option("--compressor", question.names, "Only this compressor; repeatable [a usual set]")
       ->type_name("NAME")
       ->expected(1)

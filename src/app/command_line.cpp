@@ -18,16 +18,6 @@ namespace {
 // A float32 gradient of 1 GiB; a compressor's own buffers are several times that.
 constexpr std::size_t kMaxBenchValues = std::size_t{1} << 28;
 
-/// Only for the help and the parser, because load_plugins() has already read it.
-void add_plugin_option(CLI::App& app) {
-  app.add_option_function<std::vector<std::string>>(
-         "--plugin", [](const std::vector<std::string>&) {},
-         "Shared object with your own compressor; repeatable")
-      ->type_name("FILE")
-      ->expected(1)
-      ->take_all();
-}
-
 void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets) {
   add_plugin_option(app);
   app.add_option("--config", path, "Config file (JSON)")->type_name("FILE");
@@ -169,7 +159,85 @@ bool parsed(CLI::App& app, int argc, char** argv) {
   return true;
 }
 
+/// The verbs with their options, and what was asked once they are parsed.
+class CommandLine {
+ public:
+  explicit CommandLine(CLI::App& app) : app_(app), analyze_options_(app) {
+    app.footer("Train: mpirun -np N equant-train --config FILE   Keys: " +
+               shipped("configs/KEYS.md") + ", equant-train schema");
+    app.require_subcommand(0, 1);
+    add_train_options(app, train_);
+    app.add_flag("--version", version_, "Print version and libraries");
+    add_check_options(*check_verb_, check_);
+    add_list_options(*list_verb_, list_);
+    add_plugin_option(*schema_verb_);
+    add_bench_options(*bench_verb_, bench_);
+    collectives_verb_ = add_bench_collectives(*bench_verb_, bench_collectives_);
+    add_doctor_options(*doctor_verb_, doctor_);
+    add_report_options(*report_verb_, report_.request);
+  }
+
+  /// @pre the options are parsed
+  /// @throws Error{usage} where a verb lacks what it needs
+  Command command() const {
+    if (version_) return PrintCommand{version_text()};
+    if (list_verb_->parsed()) return list_;
+    if (schema_verb_->parsed()) return SchemaCommand{};
+    if (manual_verb_->parsed()) return PrintCommand{manual_page(app_)};
+    if (completion_verb_->parsed()) return PrintCommand{bash_completion(app_)};
+    if (doctor_verb_->parsed()) return doctor_;
+    if (report_verb_->parsed()) return report_;
+    if (analyze_options_.parsed()) return analyze_options_.command();
+    if (bench_verb_->parsed()) {
+      require_bench_verb(*bench_verb_);
+      if (collectives_verb_->parsed()) return bench_collectives_;
+      return bench_;
+    }
+    const bool checks = check_verb_->parsed();
+    if ((checks ? check_.config_path : train_.config_path).empty())
+      fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");
+    if (checks) return check_;
+    return train_;
+  }
+
+ private:
+  // Help lists the verbs in this order.
+  CLI::App& app_;
+  CLI::App* check_verb_ = app_.add_subcommand("check", "Validate a config and print it resolved");
+  CLI::App* list_verb_ = app_.add_subcommand("list", "Names that configs may use");
+  CLI::App* schema_verb_ = app_.add_subcommand("schema", "JSON Schema of the config");
+  CLI::App* bench_verb_ =
+      app_.add_subcommand("bench", "Speed and error of compressors, collectives");
+  AnalyzeOptions analyze_options_;
+  CLI::App* doctor_verb_ = app_.add_subcommand(
+      "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
+  CLI::App* report_verb_ = app_.add_subcommand(
+      "report", "Tables, plots and one HTML page from run folders; seeds become mean ± deviation");
+  CLI::App* manual_verb_ = app_.add_subcommand("manual", "Print the manual page (roff)");
+  CLI::App* completion_verb_ =
+      app_.add_subcommand("completion", "Print the completion script for bash");
+  const CLI::App* collectives_verb_ = nullptr;
+
+  bool version_ = false;
+  TrainCommand train_;
+  CheckCommand check_;
+  ListCommand list_;
+  bench::BenchCommand bench_;
+  bench::BenchCollectivesCommand bench_collectives_;
+  doctor::DoctorCommand doctor_;
+  ReportCommand report_;
+};
+
 }  // namespace
+
+void add_plugin_option(CLI::App& app) {
+  app.add_option_function<std::vector<std::string>>(
+         "--plugin", [](const std::vector<std::string>&) {},
+         "Shared object with your own compressor; repeatable")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+}
 
 void load_plugins(int argc, char** argv) {
   constexpr std::string_view kOption = "--plugin", kWithValue = "--plugin=";
@@ -184,67 +252,9 @@ void load_plugins(int argc, char** argv) {
 Command parse_command_line(int argc, char** argv) {
   CLI::App app("Trains a network on every MPI rank and averages compressed gradients.",
                "equant-train");
-  app.footer("Train: mpirun -np N equant-train --config FILE   Keys: " +
-             shipped("configs/KEYS.md") + ", equant-train schema");
-  app.require_subcommand(0, 1);
-
-  TrainCommand train;
-  bool version = false;
-  add_train_options(app, train);
-  app.add_flag("--version", version, "Print version and libraries");
-
-  CheckCommand check;
-  CLI::App* check_app = app.add_subcommand("check", "Validate a config and print it resolved");
-  add_check_options(*check_app, check);
-
-  ListCommand list;
-  CLI::App* list_app = app.add_subcommand("list", "Names that configs may use");
-  add_list_options(*list_app, list);
-
-  CLI::App* schema_app = app.add_subcommand("schema", "JSON Schema of the config");
-  add_plugin_option(*schema_app);
-
-  bench::BenchCommand bench;
-  CLI::App* bench_app = app.add_subcommand("bench", "Speed and error of compressors, collectives");
-  add_bench_options(*bench_app, bench);
-  bench::BenchCollectivesCommand bench_collectives;
-  const CLI::App* collectives_app = add_bench_collectives(*bench_app, bench_collectives);
-
-  AnalyzeOptions analyze(app);
-
-  doctor::DoctorCommand doctor;
-  CLI::App* doctor_app = app.add_subcommand(
-      "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
-  add_doctor_options(*doctor_app, doctor);
-
-  ReportCommand report;
-  CLI::App* report_app = app.add_subcommand(
-      "report", "Tables, plots and one HTML page from run folders; seeds become mean ± deviation");
-  add_report_options(*report_app, report.request);
-
-  const CLI::App* manual_app = app.add_subcommand("manual", "Print the manual page (roff)");
-  const CLI::App* completion_app =
-      app.add_subcommand("completion", "Print the completion script for bash");
-
+  CommandLine line(app);
   if (!parsed(app, argc, argv)) return PrintCommand{app.help()};
-  if (version) return PrintCommand{version_text()};
-  if (list_app->parsed()) return list;
-  if (schema_app->parsed()) return SchemaCommand{};
-  if (manual_app->parsed()) return PrintCommand{manual_page(app)};
-  if (completion_app->parsed()) return PrintCommand{bash_completion(app)};
-  if (doctor_app->parsed()) return doctor;
-  if (report_app->parsed()) return report;
-  if (bench_app->parsed()) {
-    require_bench_verb(*bench_app);
-    if (collectives_app->parsed()) return bench_collectives;
-    return bench;
-  }
-  if (analyze.parsed()) return analyze.command();
-  const bool checks = check_app->parsed();
-  if ((checks ? check.config_path : train.config_path).empty())
-    fail(Kind::usage, "command line: expected --config FILE; try equant-train --help");
-  if (checks) return check;
-  return train;
+  return line.command();
 }
 
 }  // namespace eqt::app

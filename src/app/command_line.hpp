@@ -15,6 +15,10 @@
 #include "doctor/doctor.hpp"
 #include "report/report.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace eqt::app {
 
 struct TrainCommand {
@@ -58,6 +62,10 @@ using Command =
 /// compressors.
 /// @throws Error{usage}
 void load_plugins(int argc, char** argv);
+
+/// Adds --plugin to a verb, only for the help and the parser, because load_plugins() has already
+/// read it.
+void add_plugin_option(CLI::App& app);
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);

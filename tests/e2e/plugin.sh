@@ -21,6 +21,10 @@ program bench codecs "${mine[@]}" --compressor mean-sign --values 10000 --json
 expect_code 0 "bench"
 expect_equal mean-sign "$(value "$OUT" compressor)" "bench: the compressor"
 
+program analyze variance "${mine[@]}" --compressor mean-sign --values 4096 --json
+expect_code 0 "analyze"
+expect_equal mean-sign "$(value "$OUT" compressor)" "analyze: the compressor"
+
 command -v mpirun >/dev/null || { finish; exit; }
 compressed=("${mine[@]}" --set compressor.name=mean-sign --set synchronization.collective=allgather)
 train 2 first "${compressed[@]}"
