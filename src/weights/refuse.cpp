@@ -7,8 +7,8 @@ namespace eqt::weights {
 
 void refuse_file(const std::string& path, const std::string& reason) {
   fail(Kind::data,
-       "expected a dict of tensors, as torch.save writes it, in the weights file {}, but {}; in "
-       "Python, write it with torch.save(model.state_dict(), path)",
+       "expected a dict of tensors, as torch.save or safetensors write it, in the weights file {}, "
+       "but {}; in Python, write it with torch.save(model.state_dict(), path)",
        path, reason);
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "weights/refuse.hpp"
+#include "weights/safetensors.hpp"
 #include "weights/torch_file.hpp"
 
 namespace eqt::weights {
@@ -99,7 +100,6 @@ std::vector<Tensor> tensors_of(const TorchFile& file, const std::string& path) {
     if (tensors.size() == kMostTensors) refuse(path, "found more than {} tensors", kMostTensors);
     tensors.push_back(make_tensor(file, key.text, value, path));
   }
-  for (const std::string_view prefix : {"module.", "_orig_mod.", "module."}) strip(tensors, prefix);
   return tensors;
 }
 
@@ -136,9 +136,24 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
   }
 }
 
-StateDict::StateDict(std::vector<std::byte> file, const std::string& path)
-    : file_(std::make_shared<const TorchFile>(std::move(file), path)),
-      tensors_(tensors_of(*file_, path)) {}
+StateDict::StateDict(std::vector<std::byte> file, const std::string& path) {
+  if (is_safetensors(file)) {
+    struct Held {
+      std::vector<std::byte> bytes;
+      Safetensors parts;
+    };
+    auto held = std::make_shared<Held>(Held{std::move(file), {}});
+    held->parts = read_safetensors(held->bytes, path);
+    tensors_ = std::move(held->parts.tensors);
+    file_ = std::move(held);
+  } else {
+    auto held = std::make_shared<const TorchFile>(std::move(file), path);
+    tensors_ = tensors_of(*held, path);
+    file_ = std::move(held);
+  }
+  for (const std::string_view prefix : {"module.", "_orig_mod.", "module."})
+    strip(tensors_, prefix);
+}
 
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes) {
   std::error_code error;

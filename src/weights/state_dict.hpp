@@ -15,8 +15,6 @@
 
 namespace eqt::weights {
 
-class TorchFile;  // of weights/torch_file.hpp
-
 struct Tensor {
   std::string_view name;
   ElementType type = {};
@@ -32,7 +30,7 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out);
 /// A name from a file, made safe for a terminal: ASCII and short.
 std::string printable(std::string_view text);
 
-/// A file that torch.save wrote: a dict of tensors, a state dict with its metadata, or a dict that
+/// A safetensors file, or one that torch.save wrote: a dict of tensors, a state dict with its metadata, or a dict that
 /// has one under `state_dict`, `model_state_dict` or `model`; as a zip archive or in the format
 /// before torch 1.6. A prefix `module.` or `_orig_mod.` that all names have, from
 /// DistributedDataParallel or torch.compile, is left out.
@@ -46,7 +44,7 @@ class StateDict {
   std::span<const Tensor> tensors() const { return tensors_; }
 
  private:
-  std::shared_ptr<const TorchFile> file_;
+  std::shared_ptr<const void> file_;  // what the tensors refer to
   std::vector<Tensor> tensors_;
 };
 

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The safetensors format: tensors by name behind a header in JSON. Private to this room.
+//
+// Source   Hugging Face, safetensors, "Format": 8 bytes with the header's length N, little-endian; N
+//          bytes of JSON, one object {NAME: {"dtype", "shape", "data_offsets": [begin, end]}, ...} with
+//          optional texts under "__metadata__"; then the tensors' bytes, little-endian, row by row.
+//          Offsets count from the end of the header. Tensors cover those bytes without a hole.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weights/state_dict.hpp"
+
+namespace eqt::weights {
+
+/// Whether a file begins as this format does, which none of torch.save's does.
+bool is_safetensors(std::span<const std::byte> file);
+
+struct Safetensors {
+  std::vector<std::string> names;  // what the tensors' names refer to
+  std::vector<Tensor> tensors;     // in the order of their bytes
+};
+
+/// Keeps references into `file`.
+/// @param path for sentences
+/// @throws Error{data} for what the format does not allow: a header that is too long or no such
+/// JSON, names that occur twice, types that are unknown here, lengths that do not fit the shape, tensors
+/// that overlap, lie outside the file or leave bytes between them
+Safetensors read_safetensors(std::span<const std::byte> file, const std::string& path);
+
+}  // namespace eqt::weights
