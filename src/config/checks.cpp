@@ -17,6 +17,25 @@
 namespace eqt::config {
 namespace {
 
+void check_optimizer(const RunConfig& config, const codec::Properties& compressor,
+                     const std::string& origin) {
+  const optim::OptimizerKind kind = config.optimizer.name;
+  check_keys_read(config, "optimizer.name", row_of(kind), names_of(kind), origin);
+  if (kind == optim::OptimizerKind::sgd) return;
+  if (compressor.forgets_sent || compressor.votes)
+    fail(Kind::usage,
+         "{}: expected optimizer.name \"sgd\" for the compressor {}, which has a momentum of its "
+         "own, "
+         "found \"{}\"; set optimizer.name to \"sgd\" or take another compressor",
+         origin, config.compressor.name->name, name_of(kind));
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (algorithm.make_direction != nullptr)
+    fail(Kind::usage,
+         "{}: expected optimizer.name \"sgd\" for synchronization.algorithm \"{}\", which corrects "
+         "plain gradients, found \"{}\"; set optimizer.name to \"sgd\" or take another algorithm",
+         origin, algorithm.name, name_of(kind));
+}
+
 void check_training(const RunConfig& config, const std::string& origin) {
   if (config.train.epochs == 0 && config.train.steps == 0)
     fail(Kind::usage,
@@ -109,6 +128,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   const auto compressor = row.make(row, config.compressor);
   const codec::Properties properties = compressor->properties();
   check_training(config, origin);
+  check_optimizer(config, properties, origin);
   check_partition(config, origin);
   check_emulation(config, properties, origin);
   check_schedule(config, origin);

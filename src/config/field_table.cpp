@@ -140,20 +140,28 @@ std::vector<Field> train_fields() {
 
 std::vector<Field> optimizer_fields() {
   return {
-      EQT_FIELD(optimizer.name, must_stay)
-          .one_of({{"sgd", "stochastic gradient descent with momentum"}})
-          .says("the parameter update"),
+      EQT_FIELD(optimizer.name, must_stay).says("the parameter update"),
       EQT_FIELD(optimizer.learning_rate, may_change)
           .from(0, kHuge)
           .says("learning rate after warm-up"),
       EQT_FIELD(optimizer.momentum, must_stay)
           .within({0, 1, false, true})
-          .says("momentum; 0 = none"),
-      EQT_FIELD(optimizer.nesterov, must_stay).says("Nesterov's momentum"),
+          .says("sgd: momentum; 0 = none"),
+      EQT_FIELD(optimizer.nesterov, must_stay).says("sgd: Nesterov's momentum"),
       EQT_FIELD(optimizer.weight_decay, may_change)
           .from(0, kHuge)
-          .says("L2 penalty on every parameter"),
-      EQT_FIELD(optimizer.momentum_kind, must_stay).says("what momentum accumulates"),
+          .says(
+              "L2 penalty on every parameter; adamw: decay that does not pass through the moments"),
+      EQT_FIELD(optimizer.momentum_kind, must_stay).says("sgd: what momentum accumulates"),
+      EQT_FIELD(optimizer.beta1, must_stay)
+          .within({0, 1, false, true})
+          .says("adamw: decay of the mean of the gradient"),
+      EQT_FIELD(optimizer.beta2, must_stay)
+          .within({0, 1, false, true})
+          .says("adamw: decay of the mean of the gradient's square"),
+      EQT_FIELD(optimizer.epsilon, must_stay)
+          .within({0, 1, true, false})
+          .says("adamw: added to the root of the mean square"),
   };
 }
 

@@ -22,6 +22,7 @@
 #include "gossip/algorithm.hpp"
 #include "metrics/sink.hpp"
 #include "model/catalogue.hpp"
+#include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "topology/topology.hpp"
 
@@ -85,11 +86,12 @@ struct RunConfig {
   } train;
 
   struct Optimizer {
-    std::string name = "sgd";
+    optim::OptimizerKind name = optim::OptimizerKind::sgd;
     double learning_rate = 0.1;
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 1e-4;
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
     gossip::MomentumKind momentum_kind = gossip::MomentumKind::local;
 
     bool operator==(const Optimizer&) const = default;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/layout.hpp"
@@ -22,6 +24,18 @@ class Optimizer {
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;
 };
 
+enum class OptimizerKind : std::uint8_t { sgd, adamw };
+
+/// A kind of optimizer. To add one, add an enumerator above and a row in optimizer.cpp.
+struct OptimizerRow {
+  OptimizerKind value;
+  std::string_view name, about;
+  std::span<const std::string_view> keys;  // of the config's section, read by no other kind
+  std::size_t moments;                     // values that it keeps for each parameter, at most
+};
+/// In the order of the documentation.
+std::span<const OptimizerRow> names_of(OptimizerKind);
+
 /// SGD as torch.optim.SGD with dampening 0: g += wd p; m = mu m + g; p -= rate (g + mu m | m).
 struct SgdOptions {
   float momentum = 0.9f;
@@ -35,5 +49,17 @@ struct SgdOptions {
 
 /// @throws Error{usage} when a coefficient is out of range or Nesterov's step has no momentum
 std::unique_ptr<Optimizer> make_sgd(std::size_t count, const SgdOptions& options);
+
+/// AdamW as torch.optim.AdamW without amsgrad: means of the gradient and of its square, corrected
+/// for their start at 0, and weight decay that does not pass through them.
+struct AdamWOptions {
+  double beta1 = 0.9;    // of the mean of the gradient
+  double beta2 = 0.999;  // of the mean of its square
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+};
+
+/// @throws Error{usage} when a coefficient is out of range
+std::unique_ptr<Optimizer> make_adamw(std::size_t count, const AdamWOptions& options);
 
 }  // namespace eqt::optim

@@ -82,20 +82,29 @@ std::vector<TensorSlice> momentum_corrected(const config::RunConfig& config,
   return corrected;
 }
 
-UpdateParts build_update(const config::RunConfig& config, const Run& run) {
+std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& config, const Run& run) {
+  const std::size_t count = run.model.replica->parameters().size();
+  if (config.optimizer.name == optim::OptimizerKind::adamw)
+    return optim::make_adamw(count, {.beta1 = config.optimizer.beta1,
+                                     .beta2 = config.optimizer.beta2,
+                                     .epsilon = config.optimizer.epsilon,
+                                     .weight_decay = config.optimizer.weight_decay});
   // A direction brings its own momentum and weight decay.
   const bool plain = run.sync.direction != nullptr ||
                      (run.sync.gossip != nullptr && run.sync.gossip->direction != nullptr);
   // Signum's momentum comes before the vote, and its weight decay is in none.
   const codec::Properties compressor = run.messages.compressor->properties();
-  const bool votes = compressor.votes;
-  UpdateParts parts;
-  parts.optimizer = optim::make_sgd(
-      run.model.replica->parameters().size(),
-      {.momentum = plain || votes ? 0.0f : static_cast<float>(config.optimizer.momentum),
+  return optim::make_sgd(
+      count,
+      {.momentum = plain || compressor.votes ? 0.0f : static_cast<float>(config.optimizer.momentum),
        .nesterov = !plain && config.optimizer.nesterov,
        .weight_decay = plain ? 0.0f : static_cast<float>(config.optimizer.weight_decay),
        .momentum_corrected = momentum_corrected(config, compressor, run.model.replica->layout())});
+}
+
+UpdateParts build_update(const config::RunConfig& config, const Run& run) {
+  UpdateParts parts;
+  parts.optimizer = build_optimizer(config, run);
   parts.schedule = optim::make_schedule({.kind = config.schedule.kind,
                                          .learning_rate = config.optimizer.learning_rate,
                                          .milestones = config.schedule.milestones,

@@ -123,7 +123,9 @@ MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int t
   estimate.program = resident_bytes();
   estimate.model = 2 * flat + network.buffer_values * kFloat;
   const bool votes = compressor->properties().votes;  // their momentum is the algorithm's memory
-  estimate.optimizer = config.optimizer.momentum != 0 && !votes ? flat : 0;
+  const bool moments = config.optimizer.name != optim::OptimizerKind::sgd ||
+                       (config.optimizer.momentum != 0 && !votes);
+  estimate.optimizer = moments ? row_of(config.optimizer.name).moments * flat : 0;
   estimate.memories = models_remembered(config, ranks, *compressor) * flat;
   if (config.output.dump_gradients > 0) estimate.memories += flat;
   estimate.messages = message_bytes(config, ranks, network.layout, *compressor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The update is that of torch::optim::SGD.
+// The updates are those of torch::optim.
 
 #include <torch/torch.h>
 
@@ -61,4 +61,27 @@ TEST_CASE("SGD agrees with torch::optim::SGD", "[sgd][torch]") {
   }
   REQUIRE(furthest < 50 * 0x1p-21f);
   REQUIRE(moved > 0.5f);
+}
+
+TEST_CASE("AdamW agrees with torch::optim::AdamW", "[adamw][torch]") {
+  const double weight_decay = GENERATE(0.0, 0.01);
+  auto ours = noise(1);
+  auto theirs = torch::from_blob(ours.data(), {kCount}).clone().requires_grad_();
+  torch::optim::AdamW reference({theirs},
+                                torch::optim::AdamWOptions(1e-3).weight_decay(weight_decay));
+  const auto adamw = optim::make_adamw(kCount, {.weight_decay = weight_decay});
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    auto gradient = noise(100 + step);
+    theirs.mutable_grad() = torch::from_blob(gradient.data(), {kCount}).clone();
+    reference.step();
+    adamw->step(ours, gradient, 1e-3f);
+  }
+  const auto expected = theirs.detach();
+  const float* values = expected.data_ptr<float>();
+  float furthest = 0;
+  for (std::size_t i = 0; i < kCount; ++i)
+    furthest = std::max(furthest, std::abs(ours[i] - values[i]));
+  INFO("largest difference " << furthest);
+  // A step of 1e-3 rounds parameters below 2, whose half unit in the last place is 2^-24.
+  CHECK(furthest <= 100 * std::ldexp(1.0f, -24));
 }
