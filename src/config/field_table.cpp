@@ -117,7 +117,11 @@ std::vector<Field> train_fields() {
       EQT_FIELD(train.batch_size, may_change)
           .from(1, 65536)
           .in("samples")
-          .says("samples per rank and step"),
+          .says("samples per rank and batch"),
+      EQT_FIELD(train.accumulate, may_change)
+          .from(1, 65536)
+          .in("batches")
+          .says("batches whose mean gradient makes a step"),
       EQT_FIELD(train.evaluate_every, may_change)
           .from(0, 1e6)
           .in("epochs")
@@ -152,6 +156,11 @@ std::vector<Field> optimizer_fields() {
           .from(0, kHuge)
           .says(
               "L2 penalty on every parameter; adamw: decay that does not pass through the moments"),
+      EQT_FIELD(optimizer.clip_norm, may_change)
+          .from(0, kHuge)
+          .says(
+              "largest L2 norm of the gradient that the optimizer applies: the mean over ranks, or "
+              "the rank's own where there is none; 0 = any"),
       EQT_FIELD(optimizer.momentum_kind, must_stay).says("sgd: what momentum accumulates"),
       EQT_FIELD(optimizer.beta1, must_stay)
           .within({0, 1, false, true})

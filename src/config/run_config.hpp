@@ -74,12 +74,15 @@ struct RunConfig {
     std::uint64_t epochs = 1;
     std::uint64_t steps = 0;           // 0 = by epochs
     std::size_t batch_size = 64;       // per rank
+    std::size_t accumulate = 1;        // batches per step
     std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
     PerRank emulate_compute;           // [seconds per step]; nothing = the network is run
     OnDivergence on_divergence = OnDivergence::stop;
     double rollback_factor = 0.5;  // of the learning rate
     bool paranoid = false;
 
+    /// Of a rank.
+    std::size_t samples_per_step() const { return batch_size * accumulate; }
     bool is_emulated() const { return !std::holds_alternative<std::monostate>(emulate_compute); }
 
     bool operator==(const Train&) const = default;
@@ -91,6 +94,7 @@ struct RunConfig {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 1e-4;
+    double clip_norm = 0;  // 0 = off
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
     gossip::MomentumKind momentum_kind = gossip::MomentumKind::local;
 

@@ -12,10 +12,11 @@ namespace {
 
 void build_batches(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
                    data::PartitionPlan plan, DataParts& parts) {
-  const data::BatchLoader::Options options = {.batch_size = config.train.batch_size,
-                                              .batches_per_epoch = parts.steps_per_epoch,
-                                              .augment = config.data.augment,
-                                              .seed = config.seed};
+  const data::BatchLoader::Options options = {
+      .batch_size = config.train.batch_size,
+      .batches_per_epoch = parts.steps_per_epoch * config.train.accumulate,
+      .augment = config.data.augment,
+      .seed = config.seed};
   const std::size_t samples = parts.sets.train->size();
   if (simulate > 0) {
     std::vector<std::unique_ptr<data::Partition>> partitions;
@@ -44,7 +45,7 @@ DataParts build_data(const config::RunConfig& config, const comm::Communicator& 
   data::PartitionPlan plan = plan_partition(config, labels, classes, ranks);
   parts.partition_record = describe_partition(config.data.partition, plan, labels, classes);
   parts.shards_fingerprint = plan.fingerprint();
-  parts.steps_per_epoch = plan.smallest_shard() / config.train.batch_size;
+  parts.steps_per_epoch = plan.smallest_shard() / config.train.samples_per_step();
   build_batches(config, comm, simulate, std::move(plan), parts);
   return parts;
 }

@@ -41,11 +41,13 @@ data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<co
          "or raise data.limit_train",
          config.data.partition.kind->name, samples, classes, ranks);
   }
-  if (config.train.batch_size > smallest) {
+  if (config.train.samples_per_step() > smallest) {
     fail(Kind::usage,
-         "train.batch_size: expected at most {} (the samples of a rank: {} over {} ranks, "
+         "train.batch_size times train.accumulate: expected at most {} (the samples of a rank: {} "
+         "over {} ranks, "
          "data.partition.kind \"{}\"), found {}",
-         smallest, samples, ranks, config.data.partition.kind->name, config.train.batch_size);
+         smallest, samples, ranks, config.data.partition.kind->name,
+         config.train.samples_per_step());
   }
   return plan;
 }

@@ -46,7 +46,9 @@ train::Plan make_train_plan(const config::RunConfig& config, StepId steps_per_ep
   plan.emulated = config.train.is_emulated();
   plan.steps_per_epoch = steps_per_epoch;
   plan.total_steps = steps_of(config, steps_per_epoch);
-  plan.batch_size = config.train.batch_size;
+  plan.batch_size = config.train.samples_per_step();
+  plan.accumulate = config.train.accumulate;
+  plan.clip_norm = config.optimizer.clip_norm;
   if (!plan.emulated) plan.evaluate_every = config.train.evaluate_every;
   plan.synchronizes = algorithm.exchanges();
   plan.replicas_equal = algorithm.averages_gradients;
@@ -216,7 +218,8 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   for (const codec::LoadedPlugin& plugin : codec::loaded_plugins())
     record.plugins.push_back({plugin.name, plugin.path, plugin.hash});
   record.config_json = config::resolved_json(settled_config(config, run));
-  record.images_per_step = config.train.batch_size * static_cast<std::uint64_t>(record.ranks);
+  record.images_per_step =
+      config.train.samples_per_step() * static_cast<std::uint64_t>(record.ranks);
   return record;
 }
 

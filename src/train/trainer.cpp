@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "comm/signals.hpp"
 #include "core/error.hpp"
+#include "core/square_norm.hpp"
 #include "train/edge_count.hpp"
 
 namespace eqt::train {
@@ -31,8 +33,9 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                    .synchronizes = plan.synchronizes,
                    .asynchronous = plan.asynchronous}),
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers),
-      health_check_(parts.comm, plan.paranoid ||
-                                    (parts.divergence != nullptr && parts.divergence->recovers())) {
+      health_check_(parts.comm,
+                    plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())),
+      accumulation_(parts.replica, plan.accumulate) {
   if (parts.comm.rank() == 0) {
     evaluator_.on_progress([this](std::size_t done, std::size_t samples) {
       p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
@@ -132,7 +135,7 @@ void Trainer::go_to(StepId done) {
   own_ = plan_.asynchronous ? p_.synchronizer.own_steps() : done;
   const StepId position = plan_.position(own_);
   const std::uint64_t epoch = position / plan_.steps_per_epoch;
-  const auto batch = static_cast<std::size_t>(position % plan_.steps_per_epoch);
+  const auto batch = static_cast<std::size_t>(position % plan_.steps_per_epoch) * plan_.accumulate;
   if (p_.workers != nullptr) p_.workers->seek(epoch, batch);
   if (p_.batches != nullptr) p_.batches->seek(epoch, batch);
 }
@@ -208,6 +211,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   comm.heartbeat("update");
   const auto rate =
       static_cast<float>(rate_factor_ * p_.schedule.rate(plan_.position(step.common)));
+  clip_gradient();
   p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
   if (p_.divergence != nullptr && p_.divergence->recovers()) require_finite_model(step.own);
   record.seconds.update = update.seconds();
@@ -235,22 +239,30 @@ ObservedStep Trainer::observed_step(const StepNumbers& step) const {
 /// Computes loss and gradient of this rank's next batch. @return true if it is observed
 bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
                                metrics::StepRecord& record) {
-  const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
-  record.seconds.data = total.seconds();
+  comm::Communicator& comm = p_.comm;
+  const auto next_batch = [&]() -> const data::Batch& {
+    const Stopwatch wait;
+    const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
+    record.seconds.data += wait.seconds();
+    comm.heartbeat("forward and backward pass");
+    return batch;
+  };
+  const double sum = accumulation_.run_first(next_batch);
+  const data::Batch& batch = next_batch();
+  record.seconds.compute = total.seconds() - record.seconds.data;
 
   const bool observed = p_.observer != nullptr && p_.observer->begin(observed_step(step), batch);
   const Stopwatch compute;
-  comm::Communicator& comm = p_.comm;
   comm.end_heartbeat();  // asynchronous ranks may wait for a partner here, which has its own
                          // deadline
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   comm.heartbeat("forward and backward pass");
-  record.loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
+  record.loss = accumulation_.run_last(sum, batch, [&](std::size_t slice) {
     if (observed) p_.observer->slice_ready(slice);
     p_.synchronizer.slice_ready(slice);
     comm.heartbeat("backward pass");
   });
-  record.seconds.compute = compute.seconds();
+  record.seconds.compute += compute.seconds();
   require_finite_loss(step.own, record.loss, comm.rank());
   return observed;
 }
@@ -262,21 +274,27 @@ bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRec
   bool observed = false;
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   for (Rank worker = 0; worker < p_.workers->count(); ++worker) {
-    const Stopwatch data;
+    const Stopwatch whole;
+    const double data_before = record.seconds.data;
     comm.heartbeat("loading of a batch");
     p_.workers->select(worker);
-    const data::Batch& batch = p_.workers->next_batch();
-    record.seconds.data += data.seconds();
+    const auto next_batch = [&]() -> const data::Batch& {
+      const Stopwatch wait;
+      const data::Batch& batch = p_.workers->next_batch();
+      record.seconds.data += wait.seconds();
+      comm.heartbeat("forward and backward pass");
+      return batch;
+    };
+    const double sum = accumulation_.run_first(next_batch);
+    const data::Batch& batch = next_batch();
 
     const bool shown = worker == 0 && p_.observer != nullptr;
     if (shown) observed = p_.observer->begin(observed_step(step), batch);
-    const Stopwatch compute;
-    comm.heartbeat("forward and backward pass");
-    const double loss = p_.replica.forward_backward(batch, [&](std::size_t slice) {
+    const double loss = accumulation_.run_last(sum, batch, [&](std::size_t slice) {
       if (shown && observed) p_.observer->slice_ready(slice);
       comm.heartbeat("backward pass");
     });
-    record.seconds.compute += compute.seconds();
+    record.seconds.compute += whole.seconds() - (record.seconds.data - data_before);
     require_finite_loss(step.own, loss, worker);
     record.loss += loss;
     comm.heartbeat("compression of a worker's gradient");
@@ -284,6 +302,17 @@ bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRec
   }
   p_.workers->select(0);
   return observed;
+}
+
+/// Scales the gradient down to the norm that the plan allows (R. Pascanu et al., ICML 2013,
+/// arXiv:1211.5063, algorithm 1), as torch.nn.utils.clip_grad_norm_ does.
+void Trainer::clip_gradient() {
+  if (plan_.clip_norm <= 0) return;
+  constexpr double kAside = 1e-6;  // of torch
+  const std::span<float> gradient = p_.replica.gradient();
+  const double scale = plan_.clip_norm / (std::sqrt(square_norm(gradient)) + kAside);
+  if (scale >= 1) return;
+  for (float& value : gradient) value *= static_cast<float>(scale);
 }
 
 /// The steps in a step's record: those of the mean rank, including steps that have begun.

@@ -17,6 +17,7 @@
 #include "model/replica.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "train/accumulation.hpp"
 #include "train/checkpointer.hpp"
 #include "train/divergence.hpp"
 #include "train/evaluator.hpp"
@@ -50,7 +51,9 @@ struct Parts {
 struct Plan {
   StepId total_steps = 1;
   StepId steps_per_epoch = 1;
-  std::size_t batch_size = 64;       // per rank
+  std::size_t batch_size = 64;       // samples per rank and step
+  std::size_t accumulate = 1;        // batches per step
+  double clip_norm = 0;              // of the gradient that is applied; 0 = none
   std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
   bool synchronizes = true;          // ranks exchange data in every step
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
@@ -141,6 +144,7 @@ class Trainer {
   bool compute_gradient(const StepNumbers& step, const Stopwatch& total,
                         metrics::StepRecord& record);
   bool compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record);
+  void clip_gradient();
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
   void run_final_rounds();
@@ -164,6 +168,7 @@ class Trainer {
   RunStatistics statistics_;
   Evaluator evaluator_;
   HealthCheck health_check_;
+  Accumulation accumulation_;
   double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
   std::uint64_t rollbacks_ = 0;  // so far
   bool fault_injected_ = false;  // at least once

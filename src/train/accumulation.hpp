@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradient accumulation: the mean gradient of several batches in one step.
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::train {
+
+/// Adds up the gradients of the batches of a step, so that a step may see more samples than fit
+/// into memory at once. Equal to one batch of all samples but for rounding, where the loss is a
+/// mean over samples; layers with statistics of a batch, such as batch normalization, see each
+/// batch alone.
+class Accumulation {
+ public:
+  /// Keeps a reference. @param batches of a step, at least 1; with 1 it costs nothing
+  Accumulation(model::Replica& replica, std::size_t batches);
+
+  /// Runs all batches of the step but the last one, from `next`. @return their losses' sum
+  double run_first(const std::function<const data::Batch&()>& next);
+
+  /// Runs the last one. The replica's gradient becomes the mean over the step, each slice before
+  /// it is announced.
+  /// @param sum of run_first()
+  /// @return the mean loss over the step
+  double run_last(double sum, const data::Batch& batch, const model::SliceReady& on_ready);
+
+ private:
+  model::Replica& replica_;
+  const std::size_t batches_;
+  std::vector<float> sum_;  // (d) of the gradients so far; empty with one batch
+};
+
+}  // namespace eqt::train
