@@ -7,9 +7,10 @@
 
 namespace eqt::app {
 
-std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data) {
+std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
+                               const model::ModelRow& model) {
   const data::ImageShape shape = data.test->shape();
-  const model::Frame frame = model::frame_of(shape);
+  const model::Frame frame = model::frame_of(model, shape);
   nlohmann::ordered_json json;
   json["dataset"] = dataset;
   json["shape"] = {shape.channels, shape.height, shape.width};

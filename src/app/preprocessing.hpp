@@ -7,13 +7,15 @@
 #include <string_view>
 
 #include "data/dataset.hpp"
+#include "model/catalogue.hpp"
 
 namespace eqt::app {
 
-/// preprocessing.json: how a picture of the set, bytes from 0 to 255, becomes the network's input.
+/// preprocessing.json: how a picture of the set, bytes from 0 to 255, becomes this network's input.
 /// A JSON object: `shape` of the picture and `input_shape` of the input (channels, height, width),
 /// `scale`, `mean` and `deviation` by channel, `framing` in pixels with its value after
 /// normalisation, `class_names` by label, `steps` in words.
-std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data);
+std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
+                               const model::ModelRow& model);
 
 }  // namespace eqt::app

@@ -124,8 +124,9 @@ void write_end(const Job& job, const setup::Run& run, const metrics::Summary& su
   if (run.plan.emulated) {
     note_emulation(job.config, summary, sink);
   } else {
-    metrics::write_atomically(job.folder->file("preprocessing.json"),
-                              preprocessing_json(job.config.data.name->name, run.data.sets));
+    metrics::write_atomically(
+        job.folder->file("preprocessing.json"),
+        preprocessing_json(job.config.data.name->name, run.data.sets, *job.config.model.name));
     run.model.replica->save_weights(job.folder->file("model.pt"));
   }
   job.comm.heartbeat("writing of the summary", true);

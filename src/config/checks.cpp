@@ -36,6 +36,19 @@ void check_optimizer(const RunConfig& config, const codec::Properties& compresso
          origin, algorithm.name, name_of(kind));
 }
 
+void check_model(const RunConfig& config, const std::string& origin) {
+  const model::ModelRow& row = *config.model.name;
+  if (row.users_own == !config.model.path.empty()) return;
+  if (row.users_own)
+    fail(Kind::usage,
+         "{}: expected model.path with model.name \"{}\", found none; set it to the network's file",
+         origin, row.name);
+  fail(Kind::usage,
+       "{}: expected model.path null with model.name \"{}\", whose network is part of the program, "
+       "found \"{}\"; leave it out, or set model.name to \"{}\"",
+       origin, row.name, config.model.path, model::models::torchscript.name);
+}
+
 void check_training(const RunConfig& config, const std::string& origin) {
   if (config.train.epochs == 0 && config.train.steps == 0)
     fail(Kind::usage,
@@ -127,6 +140,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
     fail(Kind::usage, "{}: {}", origin, why);
   const auto compressor = row.make(row, config.compressor);
   const codec::Properties properties = compressor->properties();
+  check_model(config, origin);
   check_training(config, origin);
   check_optimizer(config, properties, origin);
   check_partition(config, origin);

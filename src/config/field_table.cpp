@@ -63,11 +63,16 @@ std::vector<Field> model_fields() {
           .says("arithmetic of the network"),
       EQT_FIELD(model.shortcut, must_stay)
           .says("shortcuts of the CIFAR ResNets where the shape changes"),
+      EQT_FIELD(model.path, may_change)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("torchscript: the module's file, as torch.jit.script or trace saves it, the same "
+                "on every host"),
       EQT_FIELD(model.weights, may_change)
           .text_is(TextRule::path)
           .or_null()
           .says("file with initial weights in torchvision's names: a state dict, or a dict with "
-                "one, as torch.save writes it; null = random"),
+                "one, as torch.save writes it, or safetensors; null = random"),
   };
 }
 

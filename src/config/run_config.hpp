@@ -48,6 +48,7 @@ struct RunConfig {
     int norm_groups = 0;  // 0 = the published number
     std::string precision = "fp32";
     eqt::model::Shortcut shortcut = eqt::model::Shortcut::projection;
+    std::string path;     // of a network of the user's own; "" = none
     std::string weights;  // "" = none
 
     bool operator==(const Model&) const = default;
@@ -94,7 +95,7 @@ struct RunConfig {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 1e-4;
-    double clip_norm = 0;  // 0 = off
+    double clip_norm = 0;                               // 0 = off
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
     gossip::MomentumKind momentum_kind = gossip::MomentumKind::local;
 

@@ -9,6 +9,19 @@
 #include "model/network.hpp"
 
 namespace eqt::model {
+namespace {
+
+template <class Dict>
+NamedTensors named(const Dict& dict) {
+  NamedTensors tensors;
+  for (const auto& item : dict) tensors.emplace_back(item.key(), item.value());
+  return tensors;
+}
+
+}  // namespace
+
+NamedTensors Network::parameters_by_name() const { return named(named_parameters()); }
+NamedTensors Network::buffers_by_name() const { return named(named_buffers()); }
 
 ConvolutionImpl::ConvolutionImpl(const ConvolutionShape& shape, at::Generator random)
     : stride_(shape.stride), padding_(shape.padding) {

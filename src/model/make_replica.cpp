@@ -66,7 +66,8 @@ ModelOptions published_options(const ModelRow& model) {
   return {.model = model, .input = model.published.images, .classes = model.published.classes};
 }
 
-Frame frame_of(const data::ImageShape& images) {
+Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
+  if (model.users_own) return {};
   const int rows = std::max(0, kLeastSide - images.height);
   const int columns = std::max(0, kLeastSide - images.width);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
@@ -76,12 +77,14 @@ std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
   check_input(options);
   check_options(options);
   return guarded("building a network", [&] {
-    auto replica = make_torch_replica(make_network(options), {.images = options.input,
-                                                              .frame = frame_of(options.input),
-                                                              .classes = options.classes,
-                                                              .seed = options.seed,
-                                                              .rank = options.rank});
-    if (options.normalization->needs_chunks) try_image(*replica, options.input);
+    auto replica =
+        make_torch_replica(make_network(options), {.images = options.input,
+                                                   .frame = frame_of(*options.model, options.input),
+                                                   .classes = options.classes,
+                                                   .seed = options.seed,
+                                                   .rank = options.rank});
+    if (options.normalization->needs_chunks || options.model->users_own)
+      try_image(*replica, options.input);
     return replica;
   });
 }

@@ -13,6 +13,7 @@
 #include "core/random.hpp"
 #include "model/normalization.hpp"
 #include "model/replica.hpp"
+#include "model/weights.hpp"
 
 namespace eqt::model {
 
@@ -23,6 +24,9 @@ class Network : public torch::nn::Module {
   /// Sets the key of the next training batch's random numbers (dropout). Networks without random
   /// numbers ignore it.
   virtual void draw_from(const RandomKey& /*key*/) {}
+  /// Handles of the tensors that are trained, and of running statistics, by their paths.
+  virtual NamedTensors parameters_by_name() const;
+  virtual NamedTensors buffers_by_name() const;
 };
 
 struct ConvolutionShape {

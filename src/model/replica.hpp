@@ -62,8 +62,10 @@ struct ModelOptions {
   Entry<NormalizationRow> normalization = normalizations::batchnorm;
   int norm_groups = 0;  // 0 = the published number
   Shortcut shortcut = Shortcut::projection;
-  std::uint64_t seed = 1;  // of the initial weights and of dropout
-  Rank rank = 0;           // for dropout only
+  std::string path = {};                           // of a network of the user's own, for messages
+  std::shared_ptr<const std::string> script = {};  // the bytes of its file
+  std::uint64_t seed = 1;                          // of the initial weights and of dropout
+  Rank rank = 0;                                   // for dropout only
 };
 
 /// The network as its authors trained it: ImageNet's images and classes, or CIFAR-10's for the
@@ -75,8 +77,9 @@ struct Frame {
   int top = 0, bottom = 0, left = 0, right = 0;  // [pixels]
   bool operator==(const Frame&) const = default;
 };
-/// The frame that makes a side below 32 pixels one of 32; empty for larger ones.
-Frame frame_of(const data::ImageShape& images);
+/// The frame that makes a side below 32 pixels one of 32; empty for larger ones, and for networks of
+/// the user's own.
+Frame frame_of(const ModelRow& model, const data::ImageShape& images);
 
 /// Small images get the frame of frame_of().
 /// @throws Error{usage} for an input or options that the network cannot take.

@@ -55,13 +55,6 @@ void move_into(const FlatBuffer& buffer, const Layout& layout, const NamedTensor
   }
 }
 
-template <class Dict>
-NamedTensors named(const Dict& dict) {
-  NamedTensors tensors;
-  for (const auto& item : dict) tensors.emplace_back(item.key(), item.value());
-  return tensors;
-}
-
 NamedTensors of_type(const NamedTensors& tensors, at::ScalarType type) {
   NamedTensors chosen;
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(chosen),
@@ -127,8 +120,8 @@ class TorchReplica final : public Replica {
   TorchReplica(std::shared_ptr<Network> network, const ReplicaInput& input)
       : network_(std::move(network)),
         input_(input),
-        parameter_tensors_(named(network_->named_parameters())),
-        buffer_tensors_(named(network_->named_buffers())),
+        parameter_tensors_(network_->parameters_by_name()),
+        buffer_tensors_(network_->buffers_by_name()),
         layout_(lay_out(parameter_tensors_)),
         buffer_layout_(lay_out(of_type(buffer_tensors_, at::kFloat))),
         parameters_(total_count(layout_)),

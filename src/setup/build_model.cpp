@@ -2,9 +2,16 @@
 #include "setup/build_model.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <system_error>
 #include <variant>
 #include <vector>
 
+#include "core/checksum.hpp"
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "setup/build_messages.hpp"
@@ -25,6 +32,28 @@ double emulated_seconds(const config::PerRank& seconds, const comm::Communicator
   return list[static_cast<std::size_t>(comm.rank())];
 }
 
+/// A network of the user's own. LibTorch holds it in memory as well.
+std::string read_file(const std::string& path) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{8} << 30;
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error)
+    fail(Kind::data, "expected a TorchScript module at {}, but {}; check model.path", path,
+         error.message());
+  if (size > kMostBytes)
+    fail(Kind::data,
+         "expected a TorchScript module of at most {} bytes at {}, found {}; check model.path",
+         kMostBytes, path, size);
+  std::string bytes(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
+    fail(Kind::data,
+         "expected a readable TorchScript module at {}, but it cannot be read; check its "
+         "permissions",
+         path);
+  return bytes;
+}
+
 }  // namespace
 
 model::ModelOptions published_network(const config::RunConfig& config) {
@@ -33,6 +62,10 @@ model::ModelOptions published_network(const config::RunConfig& config) {
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
   options.seed = config.seed;
+  if (config.model.name->users_own) {
+    options.path = config.model.path;
+    options.script = std::make_shared<const std::string>(read_file(config.model.path));
+  }
   return options;
 }
 
@@ -60,6 +93,8 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   options.classes = data.sets.train->classes();
   options.rank = comm.rank();
   parts.replica = model::make_replica(options);
+  if (options.script != nullptr)
+    parts.file_hash = checksum(std::as_bytes(std::span(*options.script)), 0);
   // The other ranks receive rank 0's parameters, so its node alone needs the file.
   if (!config.model.weights.empty() && comm.rank() == 0) {
     parts.replica->load_weights(config.model.weights);

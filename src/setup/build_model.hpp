@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "comm/communicator.hpp"
@@ -14,7 +15,8 @@ namespace eqt::setup {
 
 struct ModelParts {
   std::unique_ptr<model::Replica> replica;
-  int threads = 1;  // that compute
+  int threads = 1;              // that compute
+  std::uint64_t file_hash = 0;  // of a network of the user's own
 };
 
 /// The network for the data's pictures and classes; workers of a simulation share it.
@@ -22,7 +24,9 @@ struct ModelParts {
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
                        int simulate, const DataParts& data);
 
-/// The network of the config with the input and classes of the data set it was published for.
+/// The network of the config with the input and classes of the data set it was published for. Reads
+/// the file of a network of the user's own.
+/// @throws Error{data} if that cannot be read
 model::ModelOptions published_network(const config::RunConfig& config);
 
 /// A board that is not there: no data set, and the layout of the network as it was published.

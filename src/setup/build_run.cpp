@@ -140,6 +140,15 @@ void compare_data(comm::Communicator& comm, DataParts& data) {
   require_same_shards(data.shards_fingerprint, comm);
 }
 
+/// Two versions of a network of the user's own would fail later, in sentences about messages.
+/// @throws Error{data} on all ranks where they hold others. Collective.
+void compare_networks(const config::RunConfig& config, const ModelParts& model,
+                      comm::Communicator& comm) {
+  if (!config.model.name->users_own) return;
+  require_same_facts({{"model.path", fmt::format("a file of hash {:016x}", model.file_hash)}},
+                     "the network", "give every host the same file", comm);
+}
+
 }  // namespace
 
 std::string Run::collective_name() const {
@@ -167,6 +176,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
     run->plan.fault = fault;
   });
   compare_data(comm, run->data);
+  compare_networks(config, run->model, comm);
   comm.heartbeat("building of the synchronization");
   run->messages = build_messages(config, run->model.replica->layout(), run->model.threads,
                                  run->data.simulation != nullptr, comm);

@@ -368,7 +368,7 @@ TEST_CASE("a table that cannot be written is an output error", "[console]") {
   Fake fake;
   fake.table.setstate(std::ios::badbit);
   const auto sink = fake.sink(ProgressStyle::off, false);
-  test::refusal(Kind::output, [&] { sink->write(summary()); });
+  eqt::test::refusal(Kind::output, [&] { sink->write(summary()); });
 }
 
 TEST_CASE("durations, sizes and cut texts", "[console]") {

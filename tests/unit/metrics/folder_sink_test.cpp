@@ -53,7 +53,7 @@ const std::set<std::string> kPhases = {"data",   "compute", "encode", "transfer"
 
 template <typename Act>
 std::string output_error(Act act) {
-  return test::refusal(Kind::output, act);
+  return eqt::test::refusal(Kind::output, act);
 }
 
 }  // namespace

@@ -69,5 +69,6 @@ TEST_CASE("a gradient has a layout file, with kernels channels-last", "[npy]") {
 
 TEST_CASE("a gradient that cannot be written is an output error", "[npy]") {
   const std::vector<float> values(32);
-  test::refusal(Kind::output, [&] { write_gradient("/proc/no-such-folder", {}, kLayout, values); });
+  eqt::test::refusal(Kind::output,
+                     [&] { write_gradient("/proc/no-such-folder", {}, kLayout, values); });
 }

@@ -347,8 +347,9 @@ TEST_CASE("a batch of another shape is refused") {
 TEST_CASE("every listed model can be built, and the description is one line") {
   for (const Entry<ModelRow> model : ModelRow::all()) {
     CAPTURE(model->name);
-    CHECK(total_count(make_replica({.model = model, .input = kCifar})->layout()) > 0);
     CHECK_FALSE(model->about.empty());
+    if (model->users_own) continue;
+    CHECK(total_count(make_replica({.model = model, .input = kCifar})->layout()) > 0);
   }
   CHECK(torch_description().find('\n') == std::string::npos);
   CHECK(torch_description().starts_with("LibTorch "));

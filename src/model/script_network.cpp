@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network of the user's own, as torch.jit.script or torch.jit.trace save it.
+//
+// Format   TorchScript archives: LibTorch, torch/csrc/jit/serialization; written in Python by
+//          torch.jit.script(net).save(path) or torch.jit.trace(net, example).save(path)
+
+#include <ATen/Context.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <unordered_set>
+
+#include "core/error.hpp"
+#include "model/network.hpp"
+#include "model/torch_errors.hpp"
+
+namespace eqt::model {
+namespace {
+
+/// The line of a message of LibTorch that says what is wrong: the last one, behind the traceback.
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of(" \n");
+  if (end == std::string::npos) return "no message";
+  const std::size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
+}
+
+[[noreturn]] void refuse_file(const std::string& path, const std::string& reason) {
+  fail(Kind::data,
+       "expected a TorchScript module in model.path {}, but {}; in Python, write it with "
+       "torch.jit.script(net).save(path) or torch.jit.trace(net, example).save(path)",
+       path, reason);
+}
+
+class ScriptNetwork final : public Network {
+ public:
+  ScriptNetwork(torch::jit::Module module, std::string path, std::int64_t classes)
+      : module_(std::move(module)), path_(std::move(path)), classes_(classes) {
+    require_trainable();
+  }
+
+  NamedTensors parameters_by_name() const override {
+    NamedTensors all;
+    std::unordered_set<const at::TensorImpl*> seen;  // modules may share a parameter
+    for (const auto& item : module_.named_parameters())
+      if (seen.insert(item.value.unsafeGetTensorImpl()).second)
+        all.emplace_back(item.name, item.value);
+    return all;
+  }
+  NamedTensors buffers_by_name() const override {
+    NamedTensors all;
+    for (const auto& item : module_.named_buffers()) all.emplace_back(item.name, item.value);
+    return all;
+  }
+  void train(bool on) override { module_.train(on); }
+  void draw_from(const RandomKey& key) override {
+    // The module's own operations draw from LibTorch's default generator.
+    const RandomStream stream(key);
+    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+    generator.set_current_seed(std::uint64_t{stream.bits(0)} << 32 | stream.bits(1));
+  }
+
+  at::Tensor forward(const at::Tensor& images) override {
+    const at::IValue output = run(images);
+    if (!output.isTensor()) {
+      fail(Kind::data,
+           "expected the network of model.path {} to return a tensor, found {}; return the logits "
+           "alone",
+           path_, output.tagKind());
+    }
+    at::Tensor logits = output.toTensor();
+    const bool fits = at::isFloatingType(logits.scalar_type()) && logits.dim() == 2 &&
+                      logits.size(0) == images.size(0) && logits.size(1) == classes_;
+    if (!fits) {
+      fail(Kind::data,
+           "expected the network of model.path {} to return floats of shape [{}, {}], a logit for "
+           "each sample and class, found {} of shape {}",
+           path_, images.size(0), classes_, c10::toString(logits.scalar_type()),
+           c10::str(logits.sizes()));
+    }
+    return logits;
+  }
+
+ private:
+  at::IValue run(const at::Tensor& images) {
+    try {
+      return module_.forward({images});
+    } catch (const std::exception& error) {  // of LibTorch, or raised by the module's own code
+      const std::string line = last_line(error.what());
+      if (lacks_memory(error.what())) throw std::bad_alloc();
+      fail(Kind::data, "the network of model.path {} failed on images of shape {}: {}", path_,
+           c10::str(images.sizes()), line);
+    }
+  }
+
+  void require_trainable() const {
+    const NamedTensors parameters = parameters_by_name();
+    if (parameters.empty())
+      refuse_file(path_, "it has no parameters; a frozen module (torch.jit.freeze) has none");
+    for (const auto& [name, tensor] : parameters) {
+      if (tensor.scalar_type() != at::kFloat)
+        refuse_file(path_, fmt::format("its parameter {} is of type {} instead of float32", name,
+                                       c10::toString(tensor.scalar_type())));
+      if (!tensor.requires_grad())
+        refuse_file(path_,
+                    "its parameter " + name +
+                        " is frozen (requires_grad is False), and only whole networks can be "
+                        "trained; call net.requires_grad_(True) before you save it");
+      if (tensor.storage_offset() != 0 ||
+          tensor.storage().nbytes() != tensor.numel() * sizeof(float))
+        refuse_file(path_, "its parameter " + name + " is a part of another tensor");
+    }
+    for (const auto& [name, tensor] : buffers_by_name()) {
+      const bool counts = tensor.scalar_type() == at::kLong && tensor.numel() == 1;
+      if (tensor.scalar_type() != at::kFloat && !counts)
+        refuse_file(path_, fmt::format("its buffer {} is of type {} instead of float32 or a single "
+                                       "int64",
+                                       name, c10::toString(tensor.scalar_type())));
+    }
+  }
+
+  torch::jit::Module module_;
+  const std::string path_;
+  const std::int64_t classes_;
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_torchscript(const ModelOptions& options) {
+  EQT_CHECK(options.script != nullptr, "a TorchScript network without its file's bytes");
+  // The profiling executor changes its plan, and with it the last bits, after the first runs.
+  torch::jit::setGraphExecutorOptimize(false);
+  try {
+    std::istringstream file(*options.script);
+    return std::make_shared<ScriptNetwork>(torch::jit::load(file, at::kCPU), options.path,
+                                           options.classes);
+  } catch (const c10::Error& error) {
+    if (lacks_memory(first_line(error))) throw std::bad_alloc();
+    refuse_file(options.path, "LibTorch cannot read it: " + first_line(error));
+  }
+}
+
+}  // namespace eqt::model

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Networks that Python wrote as TorchScript train, compress, gossip and resume like the program's own.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
+
+# A network that the program does not have: a convolution, a GRU over the rows, dropout, and a layer
+# with running statistics; once more with another last layer; and a module that raises.
+# In a file, since torch.jit.script reads the source.
+cat >"$WORK/networks.py" <<'PY'
+import sys, torch
+from torch import nn
+class Rows(nn.Module):
+    def __init__(self, classes: int):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.rows = nn.GRU(8 * 16, 24, batch_first=True)
+        self.drop = nn.Dropout(0.1)
+        self.last = nn.Linear(24, classes)
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        x = x.permute(0, 2, 1, 3).flatten(2)
+        x, _ = self.rows(x)
+        return self.last(self.drop(x[:, -1]))
+class Raises(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3))
+    def forward(self, x):
+        if x.size(2) != 224:
+            raise RuntimeError("wanted 224 pixels")
+        return x.flatten(1)
+torch.manual_seed(1)
+work = sys.argv[1]
+torch.jit.script(Rows(10)).save(work + "/rows.pt")
+torch.jit.script(Rows(9)).save(work + "/nine.pt")
+torch.jit.script(Raises()).save(work + "/raises.pt")
+torch.jit.trace(nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), torch.zeros(2, 3, 32, 32)).save(work + "/linear.pt")
+PY
+/usr/bin/python3 "$WORK/networks.py" "$WORK"
+own=(--set model.name=torchscript --set "model.path=$WORK/rows.pt")
+
+program check --config tiny.json "${own[@]}"
+expect_code 0 "check"
+train 2 plain "${own[@]}" --set train.steps=8
+expect_code 0 "two ranks"
+expect_equal true "$(value "$RUN/summary.json" replicas_identical)" "two ranks: replicas"
+whole=$(value "$RUN/summary.json" parameter_hash)
+/usr/bin/python3 - "$RUN" <<'PY' || wrong "model.pt has the module's names"
+import json, sys, torch
+weights = dict(torch.load(sys.argv[1] + "/model.pt", map_location="cpu"))
+assert weights["rows.weight_ih_l0"].shape == (72, 128), weights.keys()
+assert "norm.running_mean" in weights and "last.bias" in weights
+framing = json.load(open(sys.argv[1] + "/preprocessing.json"))["framing"]
+assert framing["top"] == 0 == framing["left"], framing
+PY
+
+# The same bits after a stop, with dropout's random numbers and running statistics.
+train 2 resumed "${own[@]}" --set train.steps=4 --set checkpoint.every_steps=4
+expect_code 0 "the first half"
+train 2 resumed "${own[@]}" --set train.steps=8 --set checkpoint.every_steps=4 --resume
+expect_code 0 "resumed"
+expect_equal "$whole" "$(value "$RUN/summary.json" parameter_hash)" "resumed: the parameters"
+train 1 simulated "${own[@]}" --set train.steps=8 --simulate 2
+expect_code 0 "simulated"
+expect_equal "$whole" "$(value "$RUN/summary.json" parameter_hash)" "simulated: the parameters"
+
+for compressor in e-elastiquant dgc powersgd; do
+  train 2 "$compressor" "${own[@]}" --set "compressor.name=$compressor" --set compressor.skip_below=64
+  expect_code 0 "$compressor"
+  expect_equal true "$(value "$RUN/summary.json" replicas_identical)" "$compressor: replicas"
+done
+train 2 choco "${own[@]}" --set synchronization.algorithm=choco-sgd --set compressor.name=qsgd --set compressor.bits=8
+expect_code 0 "choco-sgd"
+train 1 traced --set model.name=torchscript --set "model.path=$WORK/linear.pt" --set optimizer.name=adamw \
+  --set optimizer.learning_rate=0.001 --set train.accumulate=2 --set optimizer.clip_norm=1
+expect_code 0 "a traced module with AdamW, accumulation and clipping"
+
+# What cannot be trained.
+program check --config tiny.json --set model.name=torchscript
+expect_failure 2 'expected model.path' "no file"
+program check --config tiny.json --set "model.path=$WORK/rows.pt"
+expect_failure 2 'expected model.path null' "a file without torchscript"
+program check --config tiny.json --set model.name=torchscript --set model.path=absent.pt
+expect_failure 3 'absent.pt' "a file that is not there"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/nine.pt"
+expect_failure 3 'a logit for each sample and class' "a class too few"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/raises.pt"
+expect_failure 3 'wanted 224 pixels' "a module that raises"
+program check --config tiny.json --set model.name=torchscript --set model.path=tiny.json
+expect_failure 3 'cannot read it' "no module"
+cp "$WORK/rows.pt" "$WORK/moved.pt"
+train 1 moved --set model.name=torchscript --set "model.path=$WORK/moved.pt" --set optimizer.momentum=0.5 --set optimizer.name=adamw
+expect_failure 2 'optimizer.momentum' "a key that AdamW does not read"
+finish

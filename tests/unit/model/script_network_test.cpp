@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks from TorchScript files train like the program's own; files that cannot are refused.
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/torch.h>
+
+#include <set>
+#include <sstream>
+
+#include "model/replica.hpp"
+#undef CHECK  // LibTorch's logging has a macro of the same name as Catch2's
+#include "support/refusal.hpp"
+#include "unit/model/support.hpp"
+
+namespace eqt::model {
+namespace {
+
+constexpr data::ImageShape kShape{1, 4, 5};
+constexpr std::int64_t kHidden = 7, kClasses = 3;
+
+/// relu(x A' + a) B' + b, with dropout if `dropout` > 0.
+torch::jit::Module mlp(const std::string& forward = {}) {
+  torch::manual_seed(1);
+  torch::jit::Module module("mlp");
+  module.register_parameter("hidden_weight", (torch::randn({kHidden, 20}) * 0.2).requires_grad_(),
+                            false);
+  module.register_parameter("hidden_bias", torch::zeros({kHidden}).requires_grad_(), false);
+  module.register_parameter("out_weight",
+                            (torch::randn({kClasses, kHidden}) * 0.4).requires_grad_(), false);
+  module.register_parameter("out_bias", torch::zeros({kClasses}).requires_grad_(), false);
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.define(forward.empty() ? R"(
+def forward(self, x):
+    h = torch.relu(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t()))
+    return torch.addmm(self.out_bias, h, self.out_weight.t())
+)"
+                                : forward);
+  return module;
+}
+
+ModelOptions options_of(const torch::jit::Module& module) {
+  std::ostringstream file;
+  module.save(file);
+  return {.model = models::torchscript,
+          .input = kShape,
+          .classes = kClasses,
+          .path = "net.pt",
+          .script = std::make_shared<const std::string>(file.str())};
+}
+
+std::string refusal(const ModelOptions& options) {
+  const std::string sentence = test::refusal(Kind::data, [&] { make_replica(options); });
+  test::says(sentence, "net.pt");
+  return sentence;
+}
+
+data::Batch batch_of(std::size_t size) {
+  data::Batch batch = random_batch(size, kShape);
+  for (std::int64_t& label : batch.labels) label %= kClasses;
+  return batch;
+}
+
+TEST_CASE("parameters keep their names, and gradients are autograd's", "[script]") {
+  torch::jit::Module module = mlp();
+  const auto replica = make_replica(options_of(module));
+  std::vector<std::string> names;
+  for (const TensorSlice& slice : replica->layout()) names.push_back(slice.name);
+  CHECK(names ==
+        std::vector<std::string>{"hidden_weight", "hidden_bias", "out_weight", "out_bias"});
+
+  const data::Batch batch = batch_of(6);
+  std::vector<std::size_t> announced;
+  const double loss =
+      replica->forward_backward(batch, [&](std::size_t slice) { announced.push_back(slice); });
+  CHECK(announced.size() == 4);
+  CHECK(std::set<std::size_t>(announced.begin(), announced.end()).size() == 4);
+
+  // The channel comes last in a batch; with one channel that is the same order.
+  const auto images = torch::from_blob(const_cast<float*>(batch.images.data()), {6, 20});
+  const auto labels =
+      torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {6}, torch::kLong);
+  std::vector<torch::Tensor> leaves;
+  for (const auto& item : module.named_parameters())
+    leaves.push_back(item.value.detach().clone().requires_grad_());
+  const auto hidden = torch::relu(torch::addmm(leaves[1], images, leaves[0].t()));
+  const auto expected =
+      torch::cross_entropy_loss(torch::addmm(leaves[3], hidden, leaves[2].t()), labels);
+  expected.backward();
+  CHECK(loss == Approx(expected.item<double>()));
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const TensorSlice& slice = replica->layout()[i];
+    const auto ours = torch::from_blob(replica->gradient().data() + slice.offset,
+                                       {static_cast<std::int64_t>(slice.count)});
+    INFO(slice.name);
+    CHECK(torch::allclose(ours, leaves[i].grad().flatten(), 1e-5, 1e-7));
+  }
+}
+
+TEST_CASE("the flat buffer is what the module computes with", "[script]") {
+  const auto replica = make_replica(options_of(mlp()));
+  const data::Batch batch = batch_of(32);
+  const double before = replica->forward_backward(batch, {});
+  for (int step = 0; step < 60; ++step) {
+    replica->forward_backward(batch, {});
+    for (std::size_t i = 0; i < replica->parameters().size(); ++i)
+      replica->parameters()[i] -= 0.5f * replica->gradient()[i];
+  }
+  CHECK(replica->forward_backward(batch, {}) < 0.7 * before);
+  std::ranges::fill(replica->parameters(), 0.0f);
+  CHECK(replica->evaluate(batch).loss_sum / 32 == Approx(std::log(3.0)));
+}
+
+TEST_CASE("random numbers of a module follow the replica's seed and rank", "[script]") {
+  torch::jit::Module module = mlp(R"(
+def forward(self, x):
+    h = torch.relu(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t()))
+    h = torch.dropout(h, 0.5, self.training)
+    return torch.addmm(self.out_bias, h, self.out_weight.t())
+)");
+  const ModelOptions plain = options_of(module);
+  const auto losses = [&](std::uint64_t seed, Rank rank) {
+    ModelOptions options = plain;
+    options.seed = seed;
+    options.rank = rank;
+    const auto replica = make_replica(options);
+    const data::Batch batch = batch_of(16);
+    const double first = replica->forward_backward(batch, {});
+    return std::pair(first, replica->forward_backward(batch, {}));
+  };
+  const auto reference = losses(1, 0);
+  CHECK(reference.first != reference.second);
+  CHECK(losses(1, 0) == reference);
+  CHECK(losses(2, 0) != reference);
+  CHECK(losses(1, 1) != reference);
+}
+
+TEST_CASE("a parameter that two submodules share is one slice", "[script]") {
+  torch::jit::Module module = mlp();
+  module.register_parameter("again", module.attr("out_bias").toTensor(), false);
+  CHECK(make_replica(options_of(module))->layout().size() == 4);
+}
+
+TEST_CASE("what cannot be trained is refused", "[script]") {
+  ModelOptions garbage = options_of(mlp());
+  garbage.script = std::make_shared<const std::string>("not an archive");
+  test::says(refusal(garbage), "cannot read it");
+  ModelOptions cut = options_of(mlp());
+  cut.script = std::make_shared<const std::string>(cut.script->substr(0, cut.script->size() / 2));
+  test::says(refusal(cut), "cannot read it");
+
+  torch::jit::Module empty("empty");
+  empty.define("def forward(self, x):\n    return x.flatten(1)\n");
+  test::says(refusal(options_of(empty)), "no parameters");
+
+  torch::jit::Module half = mlp();
+  half.register_parameter("half", torch::zeros({2}, torch::kHalf), false);
+  test::says(refusal(options_of(half)), "half");
+  torch::jit::Module table = mlp();
+  table.register_buffer("table", torch::zeros({4}, torch::kInt));
+  test::says(refusal(options_of(table)), "table");
+  torch::jit::Module frozen = mlp();
+  frozen.register_parameter("frozen", torch::zeros({2}), false);
+  test::says(refusal(options_of(frozen)), "frozen is frozen");
+
+  test::says(refusal(options_of(mlp("def forward(self, x):\n    return [self.out_bias]\n"))),
+             "to return a tensor");
+  test::says(refusal(options_of(mlp("def forward(self, x):\n    return self.out_bias\n"))),
+             "[1, 3]");
+  test::says(refusal(options_of(mlp("def forward(self, x):\n    return x.flatten(1)\n"))),
+             "[1, 20]");
+  test::says(
+      refusal(options_of(mlp("def forward(self, x):\n    return torch.mm(x[0][0], x[0][0])\n"))),
+      "failed on images of shape [1, 1, 4, 5]");
+  test::says(refusal(options_of(
+                 mlp("def forward(self, x):\n    assert x.size(2) == 224, \"wanted 224 pixels\"\n"
+                     "    return x\n"))),
+             "wanted 224 pixels");
+}
+
+}  // namespace
+}  // namespace eqt::model
