@@ -225,8 +225,8 @@ void verify_linear(const std::string& name, std::span<const float> decoded,
 
 /// Error feedback as the collectives run it: encode g + e, leave e = what was not sent.
 double feedback_seconds(Message& message, std::span<const float> values) {
-  const FlatBuffer room(values.size());
-  const auto residual = room.span();
+  const FlatBuffer buffer(values.size());
+  const auto residual = buffer.span();
   return median_seconds([&] { std::ranges::fill(residual, 0.0f); },
                         [&] { message.encode(values, residual); });
 }
@@ -303,8 +303,8 @@ CodecFigures measure_codec(const codec::Compressor& compressor, std::span<const 
   CodecFigures figures;
   figures.rows = message.segments().front().rows;
   const double encode = median_seconds([&] { message.encode(values); });
-  const FlatBuffer room(values.size());
-  const auto sum = room.span();
+  const FlatBuffer buffer(values.size());
+  const auto sum = buffer.span();
   message.decode_add(message.bytes(), 1.0f, sum);
   figures.variance = relative_error(sum, values);
   const double decode = median_seconds([&] { message.decode_add(message.bytes(), 1.0f, sum); });

@@ -85,14 +85,14 @@ std::string label_part(const std::string& key, const std::string& value) {
   if (value == kAbsent) return "";
   if (key == "compressor.name") return compressor_words(value);
   if (key == "synchronization.algorithm" && value == "none") return "no communication";
-  constexpr std::array<std::string_view, 7> kSpeakForThemselves = {"simulated",
-                                                                   "model.name",
-                                                                   "synchronization.algorithm",
-                                                                   "synchronization.collective",
-                                                                   "model.normalization",
-                                                                   "model.precision",
-                                                                   kState};
-  if (std::ranges::find(kSpeakForThemselves, key) != kSpeakForThemselves.end()) return value;
+  constexpr std::array<std::string_view, 7> kValuesAlone = {"simulated",
+                                                            "model.name",
+                                                            "synchronization.algorithm",
+                                                            "synchronization.collective",
+                                                            "model.normalization",
+                                                            "model.precision",
+                                                            kState};
+  if (std::ranges::find(kValuesAlone, key) != kValuesAlone.end()) return value;
   if (key == "link.rate") return value;
   if (key == "optimizer.momentum_kind") return value == "local" ? "" : value + " momentum";
   return fmt::format("{} {}", key.substr(key.rfind('.') + 1), value);

@@ -9,7 +9,7 @@ namespace {
 
 using metrics::PhaseSeconds;
 
-constexpr std::array kRooms = {
+constexpr std::array kPhases = {
     &PhaseSeconds::data,   &PhaseSeconds::compute, &PhaseSeconds::encode, &PhaseSeconds::transfer,
     &PhaseSeconds::decode, &PhaseSeconds::update,  &PhaseSeconds::total};
 
@@ -18,7 +18,7 @@ PhaseSeconds step_seconds_of(const Run& run) {
   PhaseSeconds sums;
   for (const Epoch& epoch : run.epochs) sums += epoch.seconds;
   const double steps = run.epochs.empty() ? 0 : static_cast<double>(run.epochs.back().step);
-  for (double PhaseSeconds::*room : kRooms) sums.*room = steps > 0 ? sums.*room / steps : 0;
+  for (double PhaseSeconds::*phase : kPhases) sums.*phase = steps > 0 ? sums.*phase / steps : 0;
   return sums;
 }
 

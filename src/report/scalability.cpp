@@ -25,9 +25,9 @@ struct ClusterRow {
   int boards;
   const PublishedRow* published = nullptr;
 
-  Spread seconds(double PhaseSeconds::*room) const {
+  Spread seconds(double PhaseSeconds::*phase) const {
     return group->spread([&](const Run& run) {
-      return Figure(run.outcome.steps > 0 ? Figure(run.outcome.step_seconds.*room) : Figure());
+      return Figure(run.outcome.steps > 0 ? Figure(run.outcome.step_seconds.*phase) : Figure());
     });
   }
   Figure total() const {
@@ -101,10 +101,10 @@ std::vector<Cell> cells_of(const ClusterRow& row, const ClusterRow* before,
                            const std::vector<ClusterRow>& rows) {
   std::vector<Cell> cells = {text_cell(row.network), text_cell(row.shown_scheme),
                              number_cell(row.boards, {0})};
-  for (double PhaseSeconds::*room :
+  for (double PhaseSeconds::*phase :
        {&PhaseSeconds::compute, &PhaseSeconds::encode, &PhaseSeconds::decode,
         &PhaseSeconds::transfer, &PhaseSeconds::total})
-    cells.push_back(spread_cell(row.seconds(room), kSeconds));
+    cells.push_back(spread_cell(row.seconds(phase), kSeconds));
   cells.push_back(number_cell(change_of(row, before), kSeconds));
   cells.push_back(number_cell(against_baseline(row, rows), kRatio));
   for (const char* column : {"compute", "encode", "transmit", "total", "change"})
