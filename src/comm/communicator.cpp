@@ -38,8 +38,8 @@ struct Communicator::State {
   std::unique_ptr<Watchdog> watchdog;
   std::unique_ptr<Transfers> transfers;
   std::atomic<bool> cancelled{false};
-  MPI_Comm notes = MPI_COMM_NULL;       // on which ranks are told that the run is to stop
-  std::atomic<bool> stop_known{false};  // and all others were told
+  MPI_Comm notes = MPI_COMM_NULL;       // for messages that say that the run is to stop
+  std::atomic<bool> stop_known{false};  // this rank knows, and has sent it to all others
   MPI_Request maximum = MPI_REQUEST_NULL;
   std::vector<LocalPeer> local_peers;
 
@@ -56,7 +56,7 @@ struct Communicator::State {
     return static_cast<std::uint64_t>(lowest);
   }
 
-  /// Numbers the hosts and lists the ranks of this one.
+  /// Numbers the hosts and lists the ranks on this host.
   /// @param marks one per rank: equal where ranks share a host
   template <typename Mark>
   void number_hosts(std::span<const Mark> marks) {
@@ -154,7 +154,7 @@ Communicator::Communicator(const Session& session, double timeout_seconds,
   for (MPI_Comm* comm : {&s.comm, &s.notes}) {
     const Watchdog::Guard guard(*s.watchdog, "MPI_Comm_dup");
     check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
-    // Under the default handler the codes that check() tests would never be returned.
+    // The default handler ends the process, so check() would never see an error code.
     check(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   set_timeout(timeout_seconds);

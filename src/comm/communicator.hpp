@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks of the job: checked MPI calls with deadlines, counted bytes and waits that leave the
-// core free.
+// All ranks of the job: checked MPI calls with deadlines, byte counts, and waits that leave the
+// core to others.
 
 #pragma once
 
@@ -24,8 +24,8 @@ namespace eqt::comm {
 /// A duplicate of MPI_COMM_WORLD. Every call is collective unless said otherwise. One thread at a
 /// time.
 ///
-/// Waiting polls with MPI_Test and sleeps longer and longer, so that a rank that waits leaves its
-/// core to the ranks that compute.
+/// A wait polls with MPI_Test and sleeps longer and longer in between, so that a waiting rank
+/// leaves its core to the ranks that compute.
 class Communicator {
  public:
   /// @param timeout_seconds deadline of each operation; 0 = none
@@ -55,33 +55,32 @@ class Communicator {
   void heartbeat(const char* activity, bool waits_too = false) noexcept;
   void end_heartbeat() noexcept;
 
-  /// Whether a signal asked any rank to stop, as far as this one has heard. The first rank that
-  /// knows tells the others, who hear it when they ask here. Not collective; while nobody else
-  /// calls MPI on this rank.
+  /// True if this rank knows of a signal that asked any rank to stop. The first rank that gets such
+  /// a signal sends a message to all others, which receive it when they call this function. Not
+  /// collective. No other thread of this rank may call MPI at the same time.
   bool stop_asked();
-  /// The last result of stop_asked(), or whether this rank itself was signalled. Callable from any
+  /// The last result of stop_asked(), or true if this rank itself got a signal. Callable from any
   /// thread.
   bool knows_of_stop() const noexcept;
 
-  /// @throws Error{wire} on a rank where the bytes do not fit their checksum
+  /// @throws Error{wire} on a rank where the bytes do not match their checksum
   void broadcast(std::span<std::byte> bytes, Rank root);
   /// The text of rank `root` on every rank, at most kMaxTextBytes.
   static constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
   std::string broadcast(const std::string& text, Rank root);
 
-  /// These reductions are MPI's own: no checksum can protect the sums that it computes on the way.
-  /// The one of floats is for gradients: one call of MPI_Allreduce, which keeps a core busy while
-  /// it waits and which cancel() does not end. The others are for a few numbers, and sleep while
-  /// they wait.
+  /// These reductions are done by MPI, so no checksum protects the sums. The one of floats is for
+  /// gradients: one call of MPI_Allreduce, which keeps a core busy while it waits and which
+  /// cancel() does not end. The others are for a few numbers and sleep while they wait.
   void allreduce_sum(std::span<float> values);
   void allreduce_sum(std::span<double> values);
   void allreduce_max(std::span<float> values);
   void allreduce_max(std::span<double> values);
-  /// An allreduce_max that continues during other work: `values` belong to it until finish_max().
-  /// One at a time.
+  /// Starts an allreduce_max that continues during other work. `values` must stay in place and must
+  /// not be used until finish_max(). One at a time.
   void start_max(std::span<double> values);
   void finish_max();
-  /// @throws Error{wire} on a rank where a value does not fit its checksum
+  /// @throws Error{wire} on a rank where a value does not match its checksum
   std::vector<std::uint64_t> allgather(std::uint64_t value);
   /// Every rank's text, by rank; lengths may differ.
   std::vector<std::string> allgather(const std::string& text);
@@ -98,7 +97,8 @@ class Communicator {
   /// For exchanges that do not block. Not collective.
   Transfers& transfers() noexcept;
 
-  /// For tests only: sees what this rank sends in all but reductions. See Transfers.
+  /// For tests only: the hook sees everything that this rank sends except in reductions. See
+  /// Transfers.
   void set_send_hook(SendHook* hook) noexcept;
 
   /// If any rank has an error, all ranks throw the error of the lowest such rank as AgreedError.
@@ -118,7 +118,7 @@ class Communicator {
   /// Throws Error{bug} on all ranks unless `value` is the same everywhere.
   void require_same(std::uint64_t value, std::string_view what);
 
-  /// Makes present and later waits of this rank throw, so that a thread inside one can be joined.
+  /// Makes current and later waits of this rank throw, so that a thread inside one can be joined.
   /// Only for shutting down after an error. Not collective, callable from any thread.
   void cancel() noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of a rank that receives bytes other than those that were sent. Private to the room.
+// The error of a rank that receives damaged bytes. Private to the room.
 
 #pragma once
 

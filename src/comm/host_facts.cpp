@@ -53,7 +53,8 @@ std::vector<std::string> control_group_texts(const std::string& file) {
 }  // namespace
 
 std::vector<InterfaceCount> interface_counts() {
-  // /sys/class/net shows the namespace in which /sys was mounted; this always shows our own.
+  // /sys/class/net shows the namespace in which /sys was mounted. /proc/self/net/dev always shows
+  // that of this process.
   return parse_interface_counts(text_of("/proc/self/net/dev"));
 }
 

@@ -44,10 +44,10 @@ int online_cores();
 /// Threads for a rank that shares this host: its part of the cores, or the cores that it is bound
 /// to if these are fewer; at least 1.
 int fair_threads(int ranks_on_this_host);
-/// How many cores' worth of time the control group allows; 0 = no limit.
+/// CPU time per second that the control group allows [cores]; 0 = no limit.
 double core_quota();
 std::string host_name();
-/// One value per running kernel; containers and network namespaces of a machine have the same.
+/// Identifies the running kernel: the same in all containers and network namespaces of a machine.
 std::string machine_id();
 
 }  // namespace eqt::comm

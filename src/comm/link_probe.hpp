@@ -14,7 +14,7 @@ namespace eqt::comm {
 struct ProbeOptions {
   double budget_seconds = 2;     // for all rounds together; a slow link may need a little more
   double timeout_seconds = 300;  // then the process ends with exit code 7; 0 = never
-  /// Called on both ranks of a pair before and after its measurement, for reading other counters.
+  /// Called on both ranks of a pair before and after its measurement, e.g. to read other counters.
   std::function<void(Rank peer)> before_pair = {}, after_pair = {};
 };
 

@@ -65,13 +65,13 @@ class PollBackoff {
           std::clamp<Clock::duration>(std::max(waited, usual_) / 4, kShortest, kLongest));
     }
   }
-  /// Something has moved: the present wait, if any, is over.
+  /// Something has moved: the current wait, if any, is over.
   void moved() {
     const auto waited = waiting_ ? Clock::now() - since_ : Clock::duration::zero();
     usual_ = std::max(waited, usual_ / 2);
     waiting_ = false;
   }
-  /// The next pause is the first one of another wait.
+  /// The next pause starts a new wait.
   void reset() { waiting_ = false; }
 
  private:

@@ -19,7 +19,7 @@ std::string thread_level() {
   return level >= MPI_THREAD_FUNNELED ? "funneled" : "single";
 }
 
-/// The name of the present value of an enumerated control variable; "" if there is no such
+/// The name of the current value of an enumerated control variable; "" if there is no such
 /// variable.
 std::string enumerated_value(const char* variable) {
   int index = 0;

@@ -65,9 +65,9 @@ std::size_t stream_for(double bytes_per_second, double seconds) {
   return std::clamp(wanted, least, kLargestStream);
 }
 
-/// Between two checks: nothing; a yield now and then (on a host with more ranks than cores the peer
-/// may wait for this one); and after a millisecond, when they no longer affect the result, short
-/// sleeps.
+/// The pause between two checks: none, or now and then a yield, because on a host with more ranks
+/// than cores the peer may wait for this rank's core. After a millisecond short sleeps follow,
+/// which then no longer affect the result.
 class ProbeBackoff {
  public:
   void pause() {
@@ -94,7 +94,7 @@ void poll(std::span<MPI_Request> requests) {
   }
 }
 
-/// The number of bytes that had arrived at a time.
+/// The number of bytes that had arrived at some moment.
 struct Sample {
   double seconds;
   std::size_t bytes;
@@ -110,9 +110,8 @@ double slope(std::vector<Sample> samples, const Sample& whole) {
   const auto is_late = [](const Sample& sample) { return !sample.prompt; };
   const auto late = std::count_if(samples.begin(), samples.end(), is_late);
   const double average = static_cast<double>(whole.bytes) / std::max(whole.seconds, kLeastSpan);
-  // On a fast link something is always waiting, but also for a receiver that hardly got its core.
-  // The latter may find a whole short stream in the buffers on the way, and then its slope says
-  // nothing.
+  // Data is always waiting on a fast link, but also if the receiver hardly got its core. In the
+  // second case a whole short stream may already be in the buffers, and its slope says nothing.
   if (2 * static_cast<std::size_t>(late) < samples.size()) {
     std::erase_if(samples, is_late);
   } else if (whole.bytes < kLargestBuffers) {

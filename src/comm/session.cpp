@@ -83,8 +83,7 @@ Session::Session(int* argc, char*** argv, double timeout_seconds) {
   set_timeout(timeout_seconds);
   const Watchdog::Guard guard(*watchdog_, "MPI_Init");
   int provided = MPI_THREAD_SINGLE;
-  // MULTIPLE, because an abort by the main thread may happen during a call of the communication
-  // thread.
+  // MULTIPLE, because the main thread may abort during a call of the communication thread.
   if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
     fail(Kind::mpi,
          "MPI could not be started; try `mpirun -np 1 hostname` to check the installation");

@@ -45,8 +45,8 @@ class Session {
   mutable std::unique_ptr<Watchdog> watchdog_;
 };
 
-/// This process's rank and the job's size, which mpirun tells before MPI starts; kNobody and 0
-/// without mpirun.
+/// This process's rank and the job's size, from the environment variables of mpirun, so also before
+/// MPI starts; kNobody and 0 without mpirun.
 int launched_rank() noexcept;
 int launched_size() noexcept;
 
@@ -55,17 +55,17 @@ struct Failure {
   Kind kind;
   std::string sentence;
 };
-/// The failure of the exception that is being handled: an Error's own; a message of its own for
-/// memory, threads and files that the system refuses; Error{bug} for any other.
+/// The failure of the exception that is being handled: that of an Error; a separate message if the
+/// system refuses memory, threads or files; Error{bug} for any other exception.
 Failure current_failure();
 
-/// Runs `body` and returns its result. An AgreedError is printed by rank 0, and its exit code
-/// returned. Any other exception is printed with rank and host, and the world is aborted with the
-/// exit code of current_failure(). The only catch in a training run.
+/// Runs `body` and returns its result. Rank 0 prints an AgreedError, and its exit code is returned.
+/// Any other exception is printed with rank and host, and the world is aborted with the exit code
+/// of current_failure(). This is the only catch in a training run.
 int run_guarded(const Session& session, const std::function<int()>& body);
 
-/// Ends the job with the kind's exit code: by MPI_Abort, or this process only, if MPI_Abort waits
-/// for something that is stuck or MPI does not run. Callable from any thread.
+/// Ends the job with the kind's exit code by MPI_Abort. Ends only this process if MPI does not run
+/// or MPI_Abort itself gets stuck. Callable from any thread.
 [[noreturn]] void abort_world(Kind kind);
 
 /// "Open MPI v4.1.4, ..." in one line.

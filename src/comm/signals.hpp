@@ -13,8 +13,7 @@ enum class OnSignal {
   end,           // the watchdog says what the rank waited for, then the signal has its usual effect
   stop_at_once,  // there is nothing to save yet: a sentence, then exit code 75
   finish_step,  // the run ends after a step that all ranks agree on; see Communicator::stop_asked()
-  finish_writing  // the run is over but for its last files; the watchdog waits half a minute for
-                  // them
+  finish_writing  // only the last files are left to write; the watchdog waits 30 s for them
 };
 
 struct Signal {
@@ -30,7 +29,7 @@ struct Signal {
 /// it again to change the effect of the first signal.
 void note_signals(OnSignal meaning);
 
-/// For the end of the run, when a signal could no longer do anything useful.
+/// For the end of the run, when there is nothing left to stop.
 void ignore_signals() noexcept;
 
 /// Whether note_signals() was called.

@@ -25,8 +25,8 @@ Transfers::State::State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
   open.reserve(kExpected);
   ready.reserve(kExpected);
   for (Peer& peer : peers) peer.queued.reserve(kExpected);
-  // How many are under way at once depends on timing: none shall be the first of its kind in a
-  // late step.
+  // The number of open messages depends on timing. Space for this many is made at the start, so
+  // that no late step has to allocate.
   constexpr std::size_t kStreamsOfPeer = 16;
   while (streams.size() < kStreamsOfPeer * peers.size()) add_stream();
 }
@@ -54,8 +54,7 @@ void Transfers::State::start(Exchange& exchange) {
   }
   open.push_back(&exchange);
   arm();
-  // Receives first: a message that finds its buffer waiting is not copied through MPI's own
-  // buffers.
+  // Receives are posted first: then MPI writes a message into its buffer directly.
   for (std::size_t i = 0; i < exchange.incoming.size(); ++i) {
     exchange.incoming[i].bytes = 0;
     const std::uint32_t stream = take_stream(exchange, i);
@@ -106,7 +105,7 @@ void Transfers::State::send_fragments(Peer& to) {
     sent_to[static_cast<std::size_t>(out.to)] += bytes;
     if (to.within_host) count.sent_on_host_bytes += bytes;
     ++count.messages;
-    // A fragment of full length promises another, if only an empty one.
+    // After a fragment of full length another one follows, which may be empty.
     if (bytes < most || to.rule.fragment_bytes == 0) {
       stream.last_taken = true;
       to.queued.erase(to.queued.begin());

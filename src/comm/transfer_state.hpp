@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank's messages on their way look like to MPI. Private to the room.
+// The MPI requests of a rank's open messages. Private to the room.
 
 #pragma once
 
@@ -15,18 +15,18 @@
 
 namespace eqt::comm {
 
-/// The part of a message that MPI has not taken yet.
+/// A message that is being sent or received in fragments.
 struct Stream {
   Exchange* exchange = nullptr;
   std::size_t index = 0;        // in the exchange's outgoing or incoming
-  std::size_t moved = 0;        // bytes that MPI has taken or brought
-  std::uint32_t in_flight = 0;  // fragments in MPI's hands
+  std::size_t moved = 0;        // bytes given to MPI or received from it
+  std::uint32_t in_flight = 0;  // fragments that MPI holds
   bool last_taken = false;      // no further fragment follows
-  std::uint64_t checksum = 0;   // of the bytes moved so far
+  std::uint64_t checksum = 0;   // of the bytes so far
   std::uint64_t theirs = 0;     // as received
 };
 
-/// A fragment in MPI's hands.
+/// A fragment that MPI holds.
 struct Fragment {
   std::uint32_t stream = 0;  // in the table of streams
   bool sending = false;
@@ -41,16 +41,16 @@ struct Transfers::State {
   std::vector<std::uint64_t> sent_to;  // point-to-point bytes, by receiver
   std::atomic<bool> cancelled{false};
   PollBackoff backoff;
-  std::deque<Stream> streams;  // some unused; MPI holds pointers into them
+  std::deque<Stream> streams;  // some unused; MPI has pointers into them
   std::vector<std::uint32_t> unused;
   struct Peer {
     FragmentRule rule;
     bool within_host = false;
-    int in_flight = 0;                  // fragments on their way to this peer
-    std::vector<std::uint32_t> queued;  // streams that MPI has not taken whole, most urgent first
+    int in_flight = 0;                  // fragments that MPI is sending to this peer
+    std::vector<std::uint32_t> queued;  // streams with fragments left to send, most urgent first
   };
   std::vector<Peer> peers;
-  std::vector<MPI_Request> requests;  // beside `fragments`
+  std::vector<MPI_Request> requests;  // one per element of `fragments`
   std::vector<Fragment> fragments;
   std::vector<int> finished;
   std::vector<MPI_Status> statuses;
@@ -58,7 +58,7 @@ struct Transfers::State {
   std::vector<std::coroutine_handle<>> ready;
   std::size_t next_ready = 0;
   SendHook* hook = nullptr;
-  std::deque<std::vector<std::byte>> replaced;  // what it gave, which MPI may still read
+  std::deque<std::vector<std::byte>> replaced;  // by the hook; MPI may still read them
 
   State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks);
   void add_stream();
@@ -67,18 +67,18 @@ struct Transfers::State {
   std::uint32_t take_stream(Exchange& exchange, std::size_t index);
   void start(Exchange& exchange);
 
-  /// Behind all that is as urgent.
+  /// Adds the stream behind those of the same urgency.
   void queue(Peer& to, std::uint32_t stream);
 
-  /// A message that went astray fits no checksum.
+  /// Includes sender and channel, so that a misdirected message does not match its checksum.
   static std::uint64_t first_seed(const Exchange& exchange, Rank sender);
   int tag(const Exchange& exchange) const;
   void send_fragments(Peer& to);
 
-  /// Takes the checksum of `bytes` while they are on their way through the caches anyway.
+  /// Also updates the checksum, since `bytes` pass through the caches now anyway.
   void send_fragment(std::uint32_t at, std::span<const std::byte> bytes);
 
-  /// It needs no place among the fragments in flight: it is as short as their headers.
+  /// Does not count as a fragment in flight: it is as short as a fragment's headers.
   void send_checksum(std::uint32_t at);
   void send(std::uint32_t at, std::span<const std::byte> bytes, bool is_checksum);
   void receive_fragment(std::uint32_t at);
@@ -93,13 +93,13 @@ struct Transfers::State {
   void sent(const Fragment& fragment);
   void received(const Fragment& fragment, const MPI_Status& status);
 
-  /// A message's bytes are there, and so is its checksum.
+  /// Called when a message and its checksum have arrived; compares them.
   void close(std::uint32_t at, std::size_t checksum_bytes);
   void end(std::uint32_t at);
   void finish(Exchange& exchange);
   void remove_finished();
 
-  /// The deadline starts anew whenever something moves.
+  /// Restarts the deadline. Called whenever something has moved.
   void arm();
   bool awaits_this_host() const;
   int silent_peer(const Exchange& exchange) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on their way: many exchanges at once, in both directions, without blocking.
+// Non-blocking messages: many exchanges at once, in both directions.
 
 #pragma once
 
@@ -30,16 +30,16 @@ struct Incoming {
   std::size_t bytes = 0;  // received, set when the exchange is done
 };
 
-/// Bytes that this rank handed to MPI and took from it so far, without the headers that MPI and TCP
-/// add. Point-to-point messages count exactly, with their checksums. What MPI's own collectives
-/// send is not to be seen from outside and counts by formula, right as the sum over ranks: an
+/// Bytes that this rank has given to MPI and received from it, without the headers of MPI and TCP.
+/// Point-to-point messages are counted exactly, with their checksums. What MPI's own collectives
+/// send cannot be seen from outside and is counted by a formula whose sum over ranks is right: an
 /// allreduce as a ring, a broadcast of b bytes as (n-1) b sent by its root, an allgather of b bytes
-/// a rank as (n-1) b sent by each.
+/// per rank as (n-1) b sent by each.
 struct ByteCount {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t messages = 0;  // fragments sent
-  // Of sent_bytes: point-to-point to ranks of the same host, which no network carries.
+  // The part of sent_bytes that went point-to-point to ranks of the same host, over no network.
   std::uint64_t sent_on_host_bytes = 0;
   std::uint64_t sent_checksum_bytes = 0;      // of sent_bytes
   std::uint64_t received_checksum_bytes = 0;  // of received_bytes
@@ -49,40 +49,40 @@ struct ByteCount {
 /// Where a message belongs and how urgent it is.
 struct Route {
   std::uint32_t channel = 0;   // below kChannels; messages of different channels never mix
-  std::uint32_t priority = 0;  // what is sent first when several messages wait for one peer: least
+  std::uint32_t priority = 0;  // the smallest is sent first when several messages wait for one peer
 };
 
-/// How messages to one peer are cut and how many fragments MPI holds at a time.
+/// The length of fragments to a peer, and how many MPI holds at a time.
 struct FragmentRule {
   std::size_t fragment_bytes = 0;  // 0: never cut
   int in_flight = 1;               // fragments at a time
 };
 
-/// Messages to some peers and from some, under way together. The owner keeps it, the buffers and
-/// both lists in place until done().
+/// Messages to and from some peers that are sent and received together. The owner keeps this
+/// object, the buffers and both lists in place until done().
 struct Exchange {
   std::span<const Outgoing> outgoing;
   std::span<Incoming> incoming;
   Route route;
   const char* operation = "";        // a string literal, named when the deadline passes
-  bool at_any_time = false;          // nobody was asked for it: it has no deadline
+  bool at_any_time = false;          // the peer may send at any time: no deadline
   std::coroutine_handle<> waiter{};  // if set, handed out by Transfers::take_ready() when done
   std::size_t open = 0;              // messages not complete; set by Transfers
   bool done() const { return open == 0; }
 };
 
-/// For tests that damage what travels. Called by the thread that sends.
+/// For tests that damage messages. Called by the thread that sends.
 class SendHook {
  public:
-  /// Bytes that MPI moves by itself, to all ranks at once.
+  /// As a receiver: an operation of MPI that sends to all ranks at once.
   static constexpr Rank kAllRanks = -1;
 
   virtual ~SendHook() = default;
-  /// Whether a message with bytes goes out at all. If not, this rank goes on as if it had.
+  /// False: a message that is not empty is not sent, but this rank continues as if it were.
   virtual bool sends(Rank to) = 0;
   /// Sees each fragment of a message after its checksum was taken.
-  /// @return what to send in its place, not longer, and as long where it goes to kAllRanks;
-  /// nothing: the fragment as it is
+  /// @return the bytes to send instead, not longer, and of equal length for kAllRanks; empty: send
+  /// the fragment unchanged
   virtual std::optional<std::vector<std::byte>> replacement(std::span<const std::byte> fragment,
                                                             Rank to) = 0;
 };
@@ -90,49 +90,49 @@ class SendHook {
 /// All point-to-point traffic of a rank. One thread at a time.
 ///
 /// Every message is followed by a checksum of its bytes, sender and channel. A message that does
-/// not fit its checksum or its buffer is Error{wire}, which names sender, operation and step; no
-/// exchange is done() before all its messages fit.
+/// not match its checksum or does not fit into its buffer is Error{wire}, which names sender,
+/// operation and step. No exchange is done() before all its messages were checked.
 ///
-/// Large messages between hosts are cut into fragments, of which few are in MPI's hands at a time:
-/// both directions stay busy, and an urgent message overtakes the rest of a long one. A message
-/// ends with the first fragment that is shorter than the rule's, if only by being empty.
+/// Large messages between hosts are cut into fragments, of which MPI holds only a few at a time.
+/// This keeps both directions busy and lets an urgent message overtake the rest of a long one. A
+/// message ends with the first fragment that is shorter than the rule's length; it may be empty.
 ///
-/// The deadline counts from the moment at which something last moved, while an exchange is under
-/// way that is not marked at_any_time.
+/// While there is an unfinished exchange that is not marked at_any_time, the deadline counts from
+/// the last moment at which something moved.
 class Transfers {
  public:
   static constexpr std::uint32_t kChannels = 32000;
 
-  /// What the communicator lends: `comm` is an MPI_Comm*.
+  /// @param comm an MPI_Comm* that the communicator owns
   Transfers(void* comm, Watchdog& watchdog, int rank, int size);
   ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  /// Takes the place of the constructor's; nothing may be under way.
+  /// Replaces the constructor's watchdog. @pre no exchange is unfinished
   void set_watchdog(Watchdog& watchdog);
-  /// The same rule must hold at both ends of a pair. Bytes to a peer within the host are counted
-  /// apart, and waiting for it is eager.
+  /// Both ends of a pair must have the same rule. Bytes to a peer within the host are counted
+  /// separately, and a wait for such a peer polls more often.
   void set_fragment_rule(Rank peer, FragmentRule rule, bool within_host);
 
-  /// For tests only. Keeps the pointer; null, as from the start: nothing is damaged.
+  /// For tests only. Keeps the pointer; null (the default): messages stay as they are.
   void set_send_hook(SendHook* hook) noexcept;
 
   /// Starts sending and receiving.
-  /// @pre no exchange of the same channel is under way with one of the same peers
+  /// @pre no unfinished exchange of the same channel has a peer in common with this one
   void start(Exchange& exchange);
-  /// Looks once; true if anything moved. @throws Error{wire}, as all that waits
+  /// Tests all requests once; true if anything moved. @throws Error{wire}, as all waits do
   bool progress();
   /// The next task whose exchange is done, or null.
   std::coroutine_handle<> take_ready();
-  /// Patiently until `exchange` is done. Others may end meanwhile.
+  /// Waits, with growing pauses, until `exchange` is done. Other exchanges continue meanwhile.
   void wait(const Exchange& exchange);
-  /// One patient look: progress(), or a pause that grows while nothing moves.
+  /// One progress(), then a pause if nothing moved; pauses grow.
   void progress_or_pause();
   /// The next pause is a short one again.
   void reset_backoff() noexcept;
 
-  /// What co_await on(...) needs: pauses the task until the exchange is done.
+  /// Suspends the task until the exchange is done.
   class [[nodiscard]] Awaiter {
    public:
     Awaiter(Transfers& transfers, const Exchange& exchange)
@@ -152,26 +152,25 @@ class Transfers {
     Transfers& transfers_;
     Exchange exchange_;
   };
-  /// co_await transfers.exchange(...): goes on when all has arrived and all buffers are free. The
-  /// lists must stay in place until then.
+  /// co_await transfers.exchange(...) resumes when all messages have arrived and all buffers are
+  /// free. The lists must stay in place until then.
   Awaiter exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming, Route route,
                    const char* operation) {
     return Awaiter(*this, Exchange{outgoing, incoming, route, operation});
   }
 
   const ByteCount& byte_count() const noexcept;
-  /// Of byte_count().sent_bytes: point-to-point, by receiver.
+  /// The point-to-point part of byte_count().sent_bytes, by receiver.
   std::span<const std::uint64_t> sent_bytes_by_peer() const noexcept;
-  /// For traffic that MPI moved by itself, by formula.
+  /// Adds the bytes of MPI's own collectives, computed by formula.
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
-  /// For messages that its owner sends and receives outside of exchanges.
+  /// Adds messages that the communicator sends and receives outside of exchanges.
   void count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes);
-  /// What the hook sends in place of bytes that MPI moves by itself; nothing: the bytes as they
-  /// are.
+  /// The hook's replacement for the bytes of one of MPI's own collectives; empty: unchanged.
   std::optional<std::vector<std::byte>> replacement_for_mpi(std::span<const std::byte> bytes);
-  /// Gives up what is under way, so that its buffers may go. For the way out after an error only.
+  /// Gives up all unfinished exchanges, so that their buffers may be freed. Only after an error.
   void abandon() noexcept;
-  /// Makes present and later waits throw. Callable from any thread.
+  /// Makes current and later waits throw. Callable from any thread.
   void cancel() noexcept;
 
  private:

@@ -16,12 +16,12 @@ namespace eqt::comm {
 namespace {
 
 constexpr const char* kKey = "(synchronization.timeout_seconds sets the limit)";
-constexpr double kShortestSleep = 1;     // [seconds] a busy machine does not count
+constexpr double kShortestSleep = 1;     // [seconds] shorter gaps may come from a busy machine
 constexpr double kHeartbeatShare = 0.9;  // of the deadline: before those of peers end
-constexpr double kLastWriting = 30;      // [seconds] that a signal leaves for the last files
+constexpr double kLastWriting = 30;      // [seconds] for the last files after a signal
 
-/// The rest of the time between mpirun's SIGTERM and its SIGKILL, in which a rank can say why it
-/// ends.
+/// Time in which a rank can say why it ends: half of the time between mpirun's SIGTERM and its
+/// SIGKILL.
 double last_words_seconds() {
   const char* const text = std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
   constexpr double kDay = 86400;
@@ -41,8 +41,8 @@ std::int64_t now_ns() {
 
 const char* last_activity() noexcept { return g_last_activity.load(std::memory_order_relaxed); }
 
-// It is armed and disarmed thousands of times per second, so it uses only a few relaxed stores and
-// one clock.
+// The watchdog is armed and disarmed thousands of times per second, so arm() only does a few
+// relaxed stores and reads the clock once.
 void Watchdog::arm(const char* operation, int peer) noexcept {
   const std::int64_t now = now_ns();
   started_ns_.store(now, std::memory_order_relaxed);
@@ -116,7 +116,7 @@ void Watchdog::notice_sleep(double slept) {
   started_ns_.store(now, std::memory_order_relaxed);
   moved_ns_.store(now, std::memory_order_relaxed);
   heartbeat_ns_.store(now, std::memory_order_relaxed);
-  // This is not an error: a reader of "timeout" might end a job that works again.
+  // A warning, not an error: after "timeout" a user might end a job that works again.
   print_warning(
       fmt::format("{} for {:.1f} s, by SIGSTOP or because the machine slept or was overloaded, and "
                   "continues now",
@@ -151,8 +151,8 @@ void Watchdog::check_heartbeat() {
                   where(activity), silent, kKey));
 }
 
-/// A first signal that is to end the run after a step is handled by the trainer, unless it comes
-/// from mpirun, which will kill the rank in a moment, and nothing moves any more.
+/// The trainer handles a first signal that shall end the run after a step. If it comes from mpirun
+/// and nothing moves any more, the watchdog does, since mpirun is about to kill the rank.
 void Watchdog::check_signals() {
   const auto signal = first_signal();
   if (!signal) return;
@@ -166,7 +166,8 @@ void Watchdog::check_signals() {
     if (std::min(still, signal->seconds_ago) < last_words_seconds()) return;
   }
   const std::string found = inquiry_ ? inquiry_() : "";
-  // Outside MPI this rank waited for nobody: it speaks only if it knows who died.
+  // Outside MPI this rank waited for no other rank: it prints a message only if it knows which rank
+  // died.
   const char* activity = operation == nullptr && !found.empty()
                              ? activity_.load(std::memory_order_acquire)
                              : operation;
@@ -179,8 +180,8 @@ void Watchdog::check_signals() {
   end_by(signal->number);
 }
 
-/// All steps are done, so there is no next step to stop after: the signal leaves time for the last
-/// files, as long as a file system that still works may need.
+/// All steps are done, so there is no step to stop after. The last files get as much time as a
+/// working file system may need.
 void Watchdog::check_last_writing(const Signal& signal) {
   const char* activity = activity_.load(std::memory_order_acquire);
   const double patience = std::min(kLastWriting, kHeartbeatShare * timeout_seconds_ / 2);
@@ -194,7 +195,7 @@ void Watchdog::check_last_writing(const Signal& signal) {
 
 void Watchdog::end(const std::string& sentence, Kind kind) const {
   print_error(kind, sentence);
-  // mpirun learns of an exit only when all threads have ended.
+  // mpirun sees an exit only when all threads have ended.
   if (has_unkillable_thread()) abort_world(kind);
   // Not exit(): its handlers would run while a thread is stuck inside MPI.
   std::_Exit(static_cast<int>(kind));

@@ -16,19 +16,19 @@
 
 namespace eqt::comm {
 
-/// The last activity that any watchdog of this process was told of, for messages.
+/// The last activity that was reported to any watchdog of this process, for messages.
 const char* last_activity() noexcept;
 
 /// A thread that ends the process (exit code 7) in two cases: an armed operation takes longer than
-/// its deadline, even if the waiting thread is stuck inside MPI; or the thread that made the
-/// watchdog does not report for that long that its own work continues. If mpirun ends this rank
-/// because another one died, it says what the rank waited for.
+/// its deadline, even if the waiting thread is stuck inside MPI; or the thread that created the
+/// watchdog sends no heartbeat for that long. If mpirun ends this rank because another one died,
+/// the watchdog prints what the rank waited for.
 class Watchdog {
  public:
   static constexpr int kNobody = -1;
 
   /// @param timeout_seconds per operation; 0 = never
-  /// @param rank kNobody: not known yet
+  /// @param rank kNobody if not yet known
   Watchdog(double timeout_seconds, int rank, int size);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -38,26 +38,26 @@ class Watchdog {
   void set_step(std::uint64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
   std::uint64_t step() const noexcept { return step_.load(std::memory_order_relaxed); }
 
-  /// What else is known about peers that do not answer. Called when the deadline has passed, on the
-  /// watchdog's thread, which waits for it. "" = nothing.
+  /// Sets a function that says what else is known about peers that do not answer; "" = nothing. The
+  /// watchdog's thread calls it when the deadline has passed, and waits for it.
   void set_inquiry(std::function<std::string()> inquiry);
 
   /// Starts the deadline, again if it was running.
   /// @param operation a string literal
-  /// @param peer the rank whose message is awaited, if there is one; this rank itself: no other
-  /// rank is to blame
+  /// @param peer the rank whose message is awaited, if any; this rank itself if no other rank is
+  /// involved
   void arm(const char* operation, int peer = kNobody) noexcept;
   void disarm() noexcept;
 
-  // The heartbeat of the thread that made the watchdog. Its deadline is a tenth shorter than its
-  // peers', so that a rank that is stuck outside MPI says so before they give up.
+  // The heartbeat of the thread that created the watchdog. Its deadline is a tenth shorter than
+  // that of a wait, so that a rank that is stuck outside MPI says so before its peers give up.
 
-  /// From now on that thread computes: `activity`, a string literal, within the deadline. Its
-  /// waiting in MPI does not count, nor, if it `waits_too`, another thread's.
+  /// From now on the thread does `activity`, a string literal, and must report again within the
+  /// deadline. Its waits in MPI do not count, nor with `waits_too` those of another thread.
   void heartbeat(const char* activity, bool waits_too = false) noexcept;
-  /// From now on it may take any time.
+  /// From now on the thread may take any time.
   void end_heartbeat() noexcept;
-  /// What it does at this moment; null: nothing that is timed.
+  /// The current activity; null: none that has a deadline.
   const char* activity() const noexcept { return activity_.load(std::memory_order_acquire); }
 
   /// Armed from construction to destruction. At most one at a time.
