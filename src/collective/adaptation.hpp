@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks learn from their gradients together, and change together between two steps.
+// Adaptation of the compressor to the gradients of all ranks, the same on all ranks.
 
 #pragma once
 
@@ -24,17 +24,17 @@ class Adaptation {
  public:
   virtual ~Adaptation() = default;
 
-  /// Whether the gradients of this step are observed. Pure: the same on every rank.
+  /// True if the gradients of this step are observed. Pure: the same on every rank.
   virtual bool observes(StepId step) const noexcept = 0;
   /// Observes a fusion bucket's local gradient before it is encoded. Not collective.
   virtual void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
-  /// When one process plays workers in turn: the next gradient is another worker's.
+  /// For one process that plays workers in turn: the next gradient belongs to another worker.
   virtual void end_worker() = 0;
-  /// To be called after the last message of an observed step: the next step is encoded with what
-  /// all ranks observed. Collective; nothing else may encode, decode or communicate at that time.
-  /// @return rank 0: one line about the change, if there was one
+  /// Adapts the compressor to what all ranks observed. To be called after the last message of an
+  /// observed step. Collective; nothing else may encode, decode or communicate at that time.
+  /// @return on rank 0 one line about the change, if there was one
   virtual std::optional<std::string> adapt(StepId step) = 0;
-  /// What one adapt() sends among this many ranks, in total: only bytes are set.
+  /// What all of this many ranks together send in one adapt(); only the bytes are set.
   virtual Traffic traffic_among(int ranks) const = 0;
 
   /// @throws Error{data} if the restored state is impossible for this config

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allgather mean: everyone's message goes to everyone, who decodes all of them in rank order.
+// Allgather mean: each rank sends its message to all others; each decodes all messages in rank
+// order.
 //
 // m = frame bytes of d values, n ranks.
 // Rounds   1
@@ -74,7 +75,7 @@ class Allgather final : public Collective {
     Frame frame;
   };
 
-  /// One mean that is under way.
+  /// One unfinished mean.
   struct Call {
     const FusionBucket& bucket;
     const MeanContext& context;
@@ -138,7 +139,7 @@ class Allgather final : public Collective {
     return buffer.first(bytes);
   }
 
-  /// The same messages in the same order on every rank.
+  /// Every rank decodes the same messages in the same order.
   void decode_all(const Call& call, std::span<const std::byte> mine) {
     const Stopwatch decode;
     auto& frames = call.slot.frames;
@@ -155,7 +156,7 @@ class Allgather final : public Collective {
     call.traffic.decode_seconds += decode.seconds();
   }
 
-  /// After a message was refused: throws with the rank that sent it.
+  /// After a message was refused: throws an error that names its sender.
   void name_sender(const Call& call) {
     const StepId step = call.context.step;
     for (std::size_t from = 0; from < group_.size(); ++from) {

@@ -8,7 +8,8 @@
 namespace eqt::collective {
 namespace {
 
-/// Sign codecs' own rule: -1 below zero, else +1. A NaN stays one, for whoever looks for it.
+/// The rule of the sign codecs: -1 below zero, else +1. A NaN stays NaN, so that the trainer's
+/// check finds it.
 void take_signs(std::span<float> mean) {
   for (float& value : mean) {
     if (value < 0) value = -1;

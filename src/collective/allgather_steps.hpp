@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of allgather on one rank, without sending, for both ranks and workers. Private to the
-// room.
+// The steps of allgather on one rank, without sending. Used by ranks and by simulated workers.
+// Private to the room.
 
 #pragma once
 
@@ -26,8 +26,9 @@ struct BucketMessages {
   float share = 1;  // the mean is this times their sum
 };
 
-/// Replaces the bucket's part of `values` by the mean of all messages, added in their order, for
-/// float addition is not associative and replicas must stay equal; votes are counted.
+/// Replaces the bucket's part of `values` by the mean of all messages; votes are counted. Messages
+/// are added in their order, because float addition is not associative and replicas must stay
+/// equal.
 /// @throws Error{wire} on any malformed message
 void mean_of_messages(const codec::Compressor& compressor, const BucketMessages& messages,
                       Workspace& workspace, std::span<float> values);

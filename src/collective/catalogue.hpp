@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective by its name: one row each, which stands beside its code.
+// Every collective by its name. Each has one row, in the file of its code.
 
 #pragma once
 
@@ -36,10 +36,10 @@ struct CollectiveRow {
   /// Whether `auto` considers it for ranks on so many hosts (0: of different numbers of ranks);
   /// null: always, if it has a cost.
   bool (*is_candidate)(int ranks, int hosts) = nullptr;
-  /// Does not communicate.
-  /// @throws Error{usage} for a compressor that it cannot carry
+  /// Makes the collective. Does not communicate.
+  /// @throws Error{usage} for a compressor whose messages it cannot average
   std::unique_ptr<Collective> (*make)(const CollectiveParts& parts) = nullptr;
-  /// One process that plays all ranks, bit for bit; null: it cannot.
+  /// The same mean, bit for bit, in one process that plays all ranks; null: not available.
   std::unique_ptr<WorkerMean> (*make_for_workers)(const codec::Compressor& compressor,
                                                   std::span<const pipeline::FusionBucket> plan,
                                                   int workers) = nullptr;
@@ -52,15 +52,15 @@ struct CollectiveRow {
 #define EQT_COLLECTIVE(row) extern const CollectiveRow row;
 #include "collective/collectives.def"
 #undef EQT_COLLECTIVE
-/// Of the compressor powersgd alone, which `auto` takes for it; configs do not name it.
+/// The collective of the compressor powersgd, which `auto` chooses for it. Configs cannot name it.
 extern const CollectiveRow kPowerSgd;
 
-/// Why the collective cannot carry this compressor, as CollectiveRow::why_not says it, and for
-/// compressors whose mean needs a collective of its own. Empty: it can.
+/// Why the collective cannot average what this compressor encodes: CollectiveRow::why_not, or that
+/// the compressor needs a special collective. Empty: it can.
 std::string_view why_not(const CollectiveRow& row, const codec::Compressor& compressor);
 
-/// Reasons that several collectives have, as CollectiveRow::why_not says them: a partial sum cannot
-/// be encoded once more; segments of a tensor cannot be encoded each by itself.
+/// Values for CollectiveRow::why_not that several collectives share: a partial sum cannot be
+/// encoded again; segments of a tensor cannot be encoded separately.
 std::string_view why_no_partial_sums(const codec::Compressor& compressor);
 std::string_view why_no_segments(const codec::Compressor& compressor);
 
@@ -68,7 +68,7 @@ std::string_view why_no_segments(const codec::Compressor& compressor);
 std::string refusal(const CollectiveRow& row, const codec::Compressor& compressor,
                     std::string_view why);
 
-/// @throws Error{usage} where why_not() has a reason
+/// @throws Error{usage} if why_not() gives a reason
 void require_carries(const CollectiveRow& row, const codec::Compressor& compressor);
 
 }  // namespace eqt::collective

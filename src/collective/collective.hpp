@@ -32,7 +32,7 @@ struct Frame {
   std::uint32_t hop = 0;  // of collectives that encode partial sums, part of the message's index
 };
 
-/// What messages contributed that no compressor can decode on its own.
+/// Contributed values that a compressor alone cannot decode.
 class Contributed {
  public:
   virtual ~Contributed() = default;
@@ -40,13 +40,13 @@ class Contributed {
   virtual void subtract_from(std::span<float> flat) const = 0;
 };
 
-/// The part of this rank in one mean: its own messages as all ranks decode them, the ranges that it
-/// contributed without encoding, those for which a common approximation of the mean is used, and
-/// messages of the collective's own. If all of these are empty, everything was exact. Valid until
-/// the slot's next mean, and as long as the buffer that was averaged does not change.
+/// What this rank contributed to one mean: its messages as all ranks decode them, the ranges that
+/// it contributed without encoding, the ranges for which all ranks use a common approximation of
+/// the mean, and messages in a format of the collective. If all of these are empty, everything was
+/// exact. Valid until the slot's next mean, and as long as the averaged buffer does not change.
 ///
-/// If its messages carry sums over several ranks, the others contributed these values exactly, and
-/// the whole error belongs to this rank.
+/// If the messages contain sums over several ranks, the others contributed these values exactly,
+/// and the whole error belongs to this rank.
 struct Contribution {
   const codec::Compressor* compressor = nullptr;  // of `frames`
   StepId step = 0;
@@ -57,14 +57,14 @@ struct Contribution {
   std::span<const codec::Segment> approximated = {};
   const Contributed* own = nullptr;  // covers the whole bucket
   std::span<const float> sums =
-      {};  // of several ranks' values in the segments `summed`, one by one
+      {};  // sums of several ranks' values, for the segments in `summed`, one after the other
   std::span<const codec::Segment> summed = {};
 
   bool everything_exact() const {
     return compressor == nullptr && approximated.empty() && own == nullptr;
   }
-  /// flat = the values that this rank's messages encode: the sums if they carry sums, 0 for values
-  /// that were never encoded, such as the chunk that this rank reduces itself.
+  /// flat = the values that this rank encoded: the sums if its messages contain sums, and 0 for
+  /// values that were not encoded, such as the chunk that this rank reduces itself.
   void keep_encoded(std::span<float> flat, const FusionBucket& bucket) const;
   /// flat -= what was contributed, for every value of the bucket. This turns the exact values into
   /// the error of this rank's own compression.
@@ -81,7 +81,7 @@ struct MeanContext {
   std::span<float> residual = {};  // see Collective::takes_residual(); empty otherwise
   std::size_t slot = 0;            // scratch memory to use, below Collective::slots()
 
-  /// What a message of this mean is encoded with, its residual included.
+  /// The context with which a message of this mean is encoded, with its residual.
   /// @param rank names the random stream
   codec::MessageContext message(std::uint32_t rank, std::uint32_t index) const {
     return {.run_seed = run_seed,
@@ -98,15 +98,15 @@ struct MeanContext {
 struct MeanResult {
   Contribution contribution;
   Traffic traffic;  // all but bytes, messages and transfer_seconds, which the engine counts
-  double blocked_seconds = 0;  // waited inside a call of the MPI library, out of the engine's sight
+  double blocked_seconds = 0;  // waited inside the MPI library, which the engine cannot measure
 };
 
 /// The ranks that average with each other.
 struct Group {
   std::vector<Rank> ranks;    // ascending, this rank among them
-  std::size_t me = 0;         // this rank's place there: names its random stream
+  std::size_t me = 0;         // this rank's index in `ranks`, which selects its random stream
   float share = 1;            // the mean is this times the sum
-  bool of_host_sums = false;  // each brings the sum of its host; for the sentences of errors
+  bool of_host_sums = false;  // each contributes the sum of its host; for error messages
   std::size_t size() const { return ranks.size(); }
 };
 /// All ranks.
@@ -120,29 +120,30 @@ class Collective {
   virtual const CollectiveRow& row() const noexcept = 0;
   std::string_view name() const noexcept { return row().name; }
 
-  /// Replaces the bucket's part of the flat buffer `values` by its mean over ranks: identical bits
-  /// on every rank. Pauses while messages travel, so that several buckets' means can be under way,
-  /// each with a slot of its own; all arguments stay in place until the task is done. Collective.
+  /// Replaces the bucket's part of the flat buffer `values` by its mean over ranks, with identical
+  /// bits on every rank. The task suspends while it waits for messages, so the means of several
+  /// buckets can run at the same time, each with a different slot. All arguments must stay in place
+  /// until the task is done. Collective.
   virtual Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
                     MeanResult& result) = 0;
 
-  /// How many means may be under way at once; 1: one after the other, in the plan's order.
+  /// How many means may run at the same time; 1: one after the other, in the plan's order.
   virtual std::size_t slots() const noexcept { return kMostSlots; }
 
-  /// Whether mean() can do error feedback while it encodes: with MeanContext::residual it averages
-  /// values + residual and leaves in it what was not sent.
+  /// True if mean() can do error feedback while it encodes: it then averages values +
+  /// MeanContext::residual and writes the part that was not sent to the residual.
   virtual bool takes_residual() const noexcept { return false; }
 
-  /// The reducer's residual, PowerSGD's Q.
+  /// State such as the reducer's residual or PowerSGD's Q.
   virtual void visit_state(StateVisitor&) {}
 };
 
-/// Exact mean of float32 values by a full-duplex pipeline of our own.
+/// Exact mean of float32 values by this program's full-duplex pipeline.
 std::unique_ptr<Collective> make_dense(comm::Communicator& comm);
-/// The same by the MPI library: the reference for all others, in tests and in measurements.
+/// The same by MPI_Allreduce: the reference for all others in tests and measurements.
 std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm);
 
-/// All ranks send a message to each other, and decode the same bytes in rank order.
+/// Each rank sends its message to all others, and all decode the same bytes in rank order.
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            const codec::Compressor& compressor,
                                            std::span<const FusionBucket> plan);
@@ -171,15 +172,15 @@ struct HierarchicalOptions {
   bool reducer_feedback = false;  // as ScatterReduceOptions
 };
 /// Exact sums of float32 within each host; between hosts, compressed messages of these sums. On one
-/// host the mean is exact. Where ranks have hosts of their own it is allgather or scatter-reduce.
+/// host the mean is exact. With one rank per host it is the same as allgather or scatter-reduce.
 /// @throws Error{usage} for compressors that remember or vote: dgc, signsgd, powersgd
 std::unique_ptr<Collective> make_hierarchical(comm::Communicator& comm,
                                               const codec::Compressor& compressor,
                                               std::span<const FusionBucket> plan,
                                               const HierarchicalOptions& options);
 
-/// Partial sums travel round a ring, encoded again at each hop; the sums' messages go round it once
-/// more, unchanged.
+/// Partial sums are passed round a ring and encoded again at each hop. The messages with the
+/// complete sums are then passed round once more, unchanged.
 /// @throws Error{usage} for compressors that need whole slices or whose sums cannot be encoded
 std::unique_ptr<Collective> make_ring(comm::Communicator& comm, const codec::Compressor& compressor,
                                       std::span<const FusionBucket> plan);
@@ -192,10 +193,10 @@ std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
                                                     std::span<const FusionBucket> plan);
 
 struct SparseOptions {
-  bool reducer_feedback = false;  // owners send back the largest sums and keep the others
+  bool reducer_feedback = false;  // owners send only the largest sums and keep the others
 };
 /// All ranks send each survivor to its owner, which sums them and sends the largest sums to all: as
-/// many values as a rank sent on average, and up to 5 % more. Without reducer_feedback: all sums
+/// many values as a rank sent on average, or up to 5 % more. Without reducer_feedback: all sums
 /// that are not zero.
 /// @throws Error{usage} for compressors that are not sparse
 std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
@@ -203,8 +204,8 @@ std::unique_ptr<Collective> make_sparse(comm::Communicator& comm,
                                         std::span<const FusionBucket> plan,
                                         const SparseOptions& options);
 
-/// The owner of each range adds codes of scales that all ranks share as integers, and sends the
-/// sums to all: values are quantised once and decoded once.
+/// All ranks quantise with shared scales. The owner of each range adds the codes as integers and
+/// sends the sums to all, so values are quantised once and decoded once.
 /// @throws Error{usage} for compressors without such codes, and for more ranks than 16 bits can sum
 std::unique_ptr<Collective> make_integer(comm::Communicator& comm,
                                          const codec::Compressor& compressor,
@@ -214,28 +215,28 @@ struct PowerSgdOptions {
   std::size_t rank = 2;        // 1 ... 32
   std::uint64_t run_seed = 0;  // of the first step's Q, with the slice
 };
-/// The mean's projection on a subspace that follows the gradient from step to step. Matrices whose
+/// The mean, projected onto a subspace that follows the gradient from step to step. Matrices whose
 /// factors would not be smaller, and everything that the plan sends raw, are averaged exactly.
 std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
                                            std::span<const FusionBucket> plan,
                                            const PowerSgdOptions& options);
 
-/// What collectives are made from. All but the numbers outlives them.
+/// What collectives are made from. Everything referred to outlives them.
 struct CollectiveParts {
   comm::Communicator& comm;
   const codec::Compressor& compressor;
   std::span<const FusionBucket> plan;
   bool reducer_feedback = false;   // owners of sums keep what they do not send, if they can
-  PowerSgdOptions power_sgd = {};  // of that collective alone
+  PowerSgdOptions power_sgd = {};  // only for that collective
 };
 
-/// Whether scatter-reduce among `ranks` sends so much less than allgather that its second round
-/// and its second quantisation are worth it. Pure.
+/// True if scatter-reduce among `ranks` sends so much less than allgather that its second round and
+/// second quantisation are worth it. Pure.
 bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t ranks);
 
-/// The collective that `auto` stands for where nothing was measured, and takes where nothing is
-/// clearly faster: the one that sends fewer bytes, unless they are so few that the second round
-/// costs more. Pure: the same on every rank.
+/// The collective that `auto` chooses without a cost model, or if none is clearly faster: the one
+/// that sends fewer bytes, unless there are so few bytes that the second round costs more. Pure:
+/// the same on every rank.
 const CollectiveRow& choose_collective(const codec::Compressor& compressor, std::size_t values,
                                        int ranks);
 

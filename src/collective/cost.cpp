@@ -98,7 +98,7 @@ double bytes_per_value(const codec::Compressor& compressor) {
 
 bool scatter_pays(const codec::Compressor& compressor, std::size_t values, std::size_t ranks) {
   if (ranks <= 2 || pipeline::needs_whole_slices(compressor)) return false;
-  // What the second round costs in waiting, as bytes that a 1 Gb/s link carries meanwhile (0.5 ms).
+  // The waiting time of the second round (0.5 ms), as bytes that a 1 Gb/s link carries meanwhile.
   constexpr double kRoundBytes = 64 * 1024;
   const double message = bytes_per_value(compressor) * static_cast<double>(values);
   const auto n = static_cast<double>(ranks);

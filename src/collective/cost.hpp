@@ -15,16 +15,16 @@
 
 namespace eqt::collective {
 
-/// What one synchronization has to move. If ranks differ, their mean.
+/// The data of one synchronization; the mean over ranks if they differ.
 struct Volume {
   int ranks = 1;             // n
   int hosts = 1;             // H, of n/H ranks each; 0: of different numbers
   double values = 0;         // d
   double message_bytes = 0;  // m: d values as messages of the compressor, frames included;
-                             // power-sgd: both factors and what travels exactly
+                             // power-sgd: both factors and the values that are sent exactly
   double scales = 0;         // float32 that all ranks agree on before they encode (terngrad)
   // integer: scales shared per bucket of values, bits of a code and of a sum of n codes, and values
-  // that travel as float32. 0 bits: the compressor has no codes to add.
+  // that are sent as float32. 0 bits: the compressor has no codes to add.
   double shared_scales = 0;
   int code_bits = 0, sum_bits = 0;
   double raw_values = 0;
@@ -32,33 +32,33 @@ struct Volume {
       false;  // hierarchical: between hosts as scatter-reduce, not as allgather
 };
 
-/// Of this plan, with `message_bytes` expected of Gaussian-like values.
+/// The volume of this plan, with the `message_bytes` that are expected for Gaussian-like values.
 Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
                  int ranks, int hosts);
 
-/// The cost for a rank; the mean over ranks if they differ by a range. Bytes are exact if the
-/// length of a message depends only on its number of values. If it depends on the values (entropy
-/// coding), the message of a mean may be longer or shorter than that of a gradient, which m is.
+/// The cost for a rank; the mean over ranks if they differ. Bytes are exact if the length of a
+/// message depends only on its number of values. If it depends on the values (entropy coding), the
+/// message of a mean may be longer or shorter than that of a gradient, which m is.
 struct CollectiveCost {
-  int rounds = 0;             // messages that wait for one another
-  double sent_bytes = 0;      // payload and frame headers, without what TCP or MPI add
+  int rounds = 0;             // of messages, each of which depends on the one before
+  double sent_bytes = 0;      // payload and frame headers, without those of TCP and MPI
   double encoded_values = 0;  // by the compressor
   double decoded_values = 0;
   double added_values = 0;  // float32 additions outside the compressor
   // The part of sent_bytes that goes to other hosts; unset: in proportion to the peers there.
   std::optional<double> between_hosts_bytes = {};
-  int quantisations = 0;  // of a value on its way into the result
+  int quantisations = 0;  // of each value, one after the other
 
   bool operator==(const CollectiveCost&) const = default;
 };
 
-/// The cost of a collective; nothing for `auto`, and where the volume leaves it undefined.
+/// The cost of a collective; empty for `auto`, or if it is not defined for this volume.
 /// @pre volume.ranks >= 1
 std::optional<CollectiveCost> collective_cost(const CollectiveRow& collective,
                                               const Volume& volume);
 
-/// The cost of a mean whose chunks go to owners, and the owners' sums to everyone, each as a
-/// message.
+/// The cost of a mean in which chunks are sent to owners as messages, and the owners' sums to all
+/// ranks.
 /// @param added_values float32 additions of an owner
 /// @pre volume.ranks > 1
 CollectiveCost owners_cost(const Volume& volume, double added_values = 0);
@@ -66,7 +66,7 @@ CollectiveCost owners_cost(const Volume& volume, double added_values = 0);
 /// The speeds of a job's machine; if ranks or links differ, the slowest. A speed of 0 bytes/s means
 /// that there are no such links.
 struct Machine {
-  int ranks = 1, hosts = 1;                                        // as many ranks on each host
+  int ranks = 1, hosts = 1;                                        // equal ranks per host
   double encode_seconds = 0, decode_seconds = 0, add_seconds = 0;  // per value, on one rank
   struct Wire {
     double latency_seconds = 0;
@@ -80,8 +80,8 @@ double between_hosts_bytes(const CollectiveCost& cost, const Machine& machine);
 /// Seconds of one synchronization whose `buckets` pass through the engine, `slots` of them at a
 /// time:
 ///   max(cpu, wire) + min(cpu, wire) / buckets + rounds * latency * ceil(buckets / slots).
-/// Ranks of a host share its link; what stays within a host is copied by the cores and counts as
-/// their work.
+/// Ranks of a host share its link; bytes that stay within a host are copied by the cores and count
+/// as their work.
 double predict_seconds(const CollectiveCost& cost, const Machine& machine, std::size_t buckets,
                        std::size_t slots);
 
@@ -90,16 +90,16 @@ struct Candidate {
   std::string name;
   double seconds = 0;
 };
-/// The first of `candidates`, which stand in the order of preference, that takes at most 1 + `tie`
-/// times as long as the fastest.
+/// The first of `candidates`, given in the order of preference, that takes at most 1 + `tie` times
+/// as long as the fastest.
 /// @pre not empty
 std::size_t choose_first_fast(std::span<const Candidate> candidates, double tie);
 
-/// Payload bytes per value of Gaussian-like values, measured once: codecs need not know their own
-/// mean length.
+/// Payload bytes per value for Gaussian-like values. Measured once, so codecs need not know the
+/// mean length of their messages.
 double bytes_per_value(const codec::Compressor& compressor);
 
-/// Bytes of a step's messages on one rank, from the lengths of Gaussian-like values' payloads.
+/// Bytes of a step's messages on one rank, estimated with Gaussian-like values.
 double expected_message_bytes(const codec::Compressor& compressor,
                               std::span<const pipeline::FusionBucket> plan);
 

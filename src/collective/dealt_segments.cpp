@@ -25,7 +25,7 @@ std::vector<DealtSegments> deal_segments(std::span<const pipeline::FusionBucket>
   std::vector<DealtSegments> deals;
   deals.reserve(plan.size());
   std::size_t turn = 0;
-  // The length at which the plan cuts, so that a cut falls between two segments.
+  // The plan cuts at multiples of the same length, so a cut is always between two segments.
   const std::size_t length = pipeline::segment_length(compressor);
   for (const pipeline::FusionBucket& bucket : plan) {
     DealtSegments dealt(ranks);

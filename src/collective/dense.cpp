@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense mean: float32 values, exactly, by a full-duplex pipeline of our own or by MPI_Allreduce.
+// Dense mean: exact float32 values, by this program's full-duplex pipeline or by MPI_Allreduce.
 //
 // Rounds   2; 1 for two ranks     (MPI_Allreduce: 2(n-1), ring model)
 // Sent     2 * 4d * (n-1)/n       bytes per rank
@@ -40,7 +40,7 @@ class Dense final : public Collective {
 };
 
 /// One blocking MPI_Allreduce per bucket, in place: what most programs do, and the reference for
-/// all others. MPI keeps the thread, and a core, until the sum is there.
+/// all others. MPI keeps the thread and a core busy until the sum is complete.
 class MpiAllreduce final : public Collective {
  public:
   explicit MpiAllreduce(comm::Communicator& comm) : comm_(comm) {}
@@ -90,7 +90,8 @@ std::optional<CollectiveCost> dense_cost(const Volume& v) {
   const double n = v.ranks;
   return CollectiveCost{.rounds = v.ranks <= 2 ? 1 : 2,
                         .sent_bytes = 2 * 4 * v.values * (n - 1) / n,
-                        // Two ranks add everything both; more of them add one n-th, n - 1 times.
+                        // Two ranks both add all values; of more ranks, each adds n - 1 times one
+                        // n-th of them.
                         .added_values = v.ranks == 2 ? v.values : v.values * (n - 1) / n};
 }
 
@@ -126,7 +127,8 @@ const CollectiveRow kMpiAllreduce = {
           require_carries(kMpiAllreduce, parts.compressor);
           return make_mpi_allreduce(parts.comm);
         },
-    // MPI takes a whole fusion bucket at once; cut only so that its deadline is that of a part.
+    // MPI can take a whole fusion bucket at once. It is only cut so that the deadline is for a part
+    // of it.
     .split_bytes = std::size_t{64} << 20};
 
 }  // namespace eqt::collective

@@ -18,12 +18,12 @@
 // Lossy    as often as the collective between hosts, whose parties are the H sums; on one host
 // never
 //
-// Runs of the model are dealt to lanes by their place in it (lanes.hpp), and a sum draws from the
-// random stream of its host's number, so that neither buckets nor lanes change a bit of what
-// allgather gives. With a rank per host the values and the bytes are those of allgather.
+// Segments of the model are assigned to lanes by their place in it (lanes.hpp), and a sum draws
+// from the random stream of its host's number, so neither buckets nor lanes change a bit of the
+// mean. With one rank per host the values and the bytes are those of allgather.
 //
-// The rank that encodes a sum keeps the whole error of it (Contribution::sums): its host mates gave
-// theirs exactly. So residuals still sum to what was not applied.
+// The rank that encodes a sum keeps its whole error (Contribution::sums), since the other ranks of
+// the host contributed exactly. So residuals still sum to what was not applied.
 
 #include <algorithm>
 #include <array>
@@ -65,7 +65,8 @@ class Hierarchical final : public Collective {
   }
 
   const CollectiveRow& row() const noexcept override { return kHierarchical; }
-  /// On every rank, lane or not: ranks that show different parts could not go on as others.
+  /// Also on ranks without a lane: the state must have the same parts on all ranks, since a rank
+  /// may resume from another one's.
   void visit_state(StateVisitor& visitor) override {
     if (!reducer_feedback_) return;
     if (scatters_) return between_hosts_->visit_state(visitor);
@@ -101,9 +102,9 @@ class Hierarchical final : public Collective {
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
     MeanResult result;                   // of the mean between hosts
-    std::vector<Frame> frames;           // its messages, of segments in the flat buffer
+    std::vector<Frame> frames;           // its messages, as segments of the flat buffer
     std::vector<codec::Segment> framed;  // these segments
-    std::vector<codec::Segment> exact;   // what my messages do not carry
+    std::vector<codec::Segment> exact;   // what my messages do not contain
   };
 
   void average_between_hosts(std::span<const FusionBucket> plan, std::size_t values,
@@ -147,7 +148,7 @@ class Hierarchical final : public Collective {
 
   bool is_my_lane(std::size_t lane) const { return lane_ && *lane_ == lane; }
 
-  /// The values of a lane while they travel as one message.
+  /// The values of a lane as one contiguous message.
   static std::span<float> message_of(const LaneSegments& lane, std::size_t number,
                                      std::span<float> values, Slot& slot) {
     return lane.contiguous() ? values.subspan(lane.segments.front().begin, lane.count)
@@ -190,7 +191,7 @@ class Hierarchical final : public Collective {
     for (const comm::Incoming& in : slot.incoming) require_bytes(in, in.buffer.size(), operation);
   }
 
-  /// The host's sum, twice: `mean` will be overwritten by the mean over hosts.
+  /// Writes the host's sum to `sum` and to `mean`, which the mean over hosts will overwrite.
   void add_in_rank_order(const LaneSegments& lane, std::span<const float> values, Slot& slot,
                          Traffic& traffic) const {
     const Stopwatch decode;
@@ -229,7 +230,7 @@ class Hierarchical final : public Collective {
     }
   }
 
-  /// The messages between hosts, told in places of the flat buffer.
+  /// The messages between hosts, with their places in the flat buffer.
   void contribute(const FusionBucket& bucket, Slot& slot, Contribution& contribution) {
     const Contribution& between = slot.result.contribution;
     contribution = between;
@@ -293,7 +294,7 @@ class Hierarchical final : public Collective {
               Traffic& traffic) const {
     const Stopwatch decode;
     for (std::size_t j = 0; j < lanes.size(); ++j) {
-      if (lanes[j].contiguous() && !is_my_lane(j)) continue;  // arrived where it belongs
+      if (lanes[j].contiguous() && !is_my_lane(j)) continue;  // was received in place
       const float* from = is_my_lane(j) ? slot.mean.data() : slot.packed[j].data();
       for (const codec::Segment& segment : lanes[j].segments) {
         std::copy_n(from, segment.count, values.data() + segment.begin);
@@ -364,7 +365,8 @@ const CollectiveRow kHierarchical = {
     .about = "float32 within a host, messages of the sums between hosts",
     .why_not = why_no_host_sums,
     .cost = hierarchical_cost,
-    // On one host it compresses nothing; with a rank on each it is what it consists of.
+    // On one host it compresses nothing; with one rank per host it is the same as allgather or
+    // scatter-reduce.
     .is_candidate = [](int ranks, int hosts) { return hosts > 1 && hosts != ranks; },
     .make =
         [](const CollectiveParts& parts) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer: all ranks agree on a scale per bucket, quantise against it, and the owner of a segment
-// adds codes as integers. Nothing is decoded before everyone has the sums.
+// adds codes as integers. Nothing is decoded before all ranks have the sums.
 //
 // Source   scaler sharing as in TernGrad (Wen et al. 2017); integer sums as in SwitchML (Sapio et
 //          al. 2021) and IntSGD (Mishchenko et al. 2022), here without a switch or an allreduce
@@ -9,12 +9,12 @@
 // Rounds   3; 2 for two ranks, which send each other all codes and both add them
 // Sent     4 (d/B) (n-1) + (d/8) (b + w) (n-1)/n bytes per rank (headers and the last segments
 //          aside); two ranks 4 d/B + d b / 8
-// Decode   d values per rank, whatever n; adding d codes costs a fraction of it
+// Decode   d values per rank for any n; adding d codes costs a fraction of that
 // Lossy    once, and unbiased where the codec is: independent errors of n ranks average out
 //
-// Segments are multiples of the codec's buckets and dealt to ranks in turn over the whole model, as
-// in scatter_reduce.cpp; where a scale belongs to a whole tensor, its segments share it. Integer
-// sums do not depend on order, so neither owners nor fusion buckets change a bit.
+// Segments are multiples of the codec's buckets and assigned to ranks in turn over the whole model,
+// as in scatter_reduce.cpp. If a scale belongs to a whole tensor, its segments share it. Integer
+// sums do not depend on the order, so neither owners nor fusion buckets change a bit.
 
 #include <algorithm>
 #include <array>
@@ -82,7 +82,7 @@ class Integer final : public Collective {
  private:
   struct Slot;
 
-  /// This rank's own codes, decoded only if needed.
+  /// This rank's codes, decoded only if needed.
   class OwnCodes final : public Contributed {
    public:
     OwnCodes() = default;
@@ -112,7 +112,7 @@ class Integer final : public Collective {
     OwnCodes own;
   };
 
-  /// Whether there are two ranks, which both add everything.
+  /// True for two ranks, which both add all codes.
   bool pair() const noexcept { return ranks_ == 2; }
   /// My codes for an owner; both owners of a pair get the same ones.
   std::size_t codes_for(std::size_t owner) const noexcept { return pair() ? me_ : owner; }
@@ -135,8 +135,8 @@ class Integer final : public Collective {
     return slot;
   }
 
-  /// Deals from the last value of the model to the first: fusion buckets travel in that order, so
-  /// the owner of a segment does not depend on where they are cut.
+  /// Assigns segments to owners from the last value of the model to the first. Fusion buckets are
+  /// sent in that order, so the owner of a segment does not depend on where they are cut.
   void deal_segments(std::span<const FusionBucket> plan) {
     std::size_t turn = 0;
     for (const FusionBucket& bucket : plan) {
@@ -173,7 +173,7 @@ class Integer final : public Collective {
     }
   }
 
-  /// With a residual: adds the values to it, and scales are those of the sums.
+  /// With a residual: adds the values to it and proposes the scales of the sums.
   void propose_scales(const FusionBucket& bucket, const Chunks& chunks, const MeanContext& context,
                       std::span<const float> values, Slot& slot, Traffic& traffic) const {
     const Stopwatch encode;

@@ -8,7 +8,8 @@
 namespace eqt::collective {
 namespace {
 
-/// Gives each value to a lane, from the last value to the first, as buckets travel.
+/// Assigns each value to a lane, from the last value to the first, the order in which buckets are
+/// sent.
 class Dealer {
  public:
   Dealer(const codec::Compressor& compressor, std::size_t lanes)
@@ -31,7 +32,7 @@ class Dealer {
   }
 
  private:
-  /// For tensors that stay whole, whose sizes differ by orders of magnitude.
+  /// For tensors that are not cut, whose sizes differ by orders of magnitude.
   std::size_t least_loaded(std::size_t count) {
     const auto least = std::min_element(loads_.begin(), loads_.end());
     *least += count;
@@ -55,7 +56,7 @@ class Dealer {
     }
   }
 
-  /// Joins it to the range after it if possible.
+  /// Merges it with the range after it if possible.
   static void give(const codec::Segment& part, LaneSegments& lane) {
     lane.count += part.count;
     if (!lane.segments.empty()) {

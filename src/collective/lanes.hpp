@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes: the ranks of a host share the work of averaging with other hosts. Private to the room.
+// Lanes: the ranks of a host share the averaging with other hosts. Private to the room.
 
 #pragma once
 
@@ -25,18 +25,18 @@ struct LaneSegments {
   }
 };
 
-/// How many lanes there are: the ranks of the smallest host. Lane j of a host is its j-th rank;
-/// further ranks have none.
+/// The number of lanes: that of ranks on the smallest host. Lane j of a host is its j-th rank;
+/// further ranks have no lane.
 std::size_t lane_count(const comm::Communicator& comm);
 
 /// This rank's lane, if it has one.
 std::optional<std::size_t> lane_of_this_rank(const comm::Communicator& comm);
 
-/// The ranks of one lane, one rank per host in the order of hosts. Their share makes the mean over
-/// all ranks of the job. @pre this rank is in the lane
+/// The ranks of one lane, one rank per host in the order of hosts. Group::share is such that the
+/// mean is over all ranks of the job. @pre this rank is in the lane
 Group lane_group(const comm::Communicator& comm, std::size_t lane);
 
-/// Deals every fusion bucket to the lanes, [bucket][lane]. Which lane has a value depends on its
+/// Assigns every fusion bucket to the lanes, [bucket][lane]. The lane of a value depends on its
 /// place in the model and on the compressor, not on where fusion buckets are cut.
 std::vector<std::vector<LaneSegments>> deal_lanes(std::span<const FusionBucket> plan,
                                                   const codec::Compressor& compressor,

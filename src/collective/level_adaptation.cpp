@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapted levels: the gradients' statistics to rank 0, one broadcast of the table.
+// Adapted levels: ranks send the gradients' statistics to rank 0, which broadcasts the table.
 //
 // Rounds   2, in the steps that adapt
 // Sent     257 doubles by each rank but 0, and a broadcast of n + 2 doubles
-// Equal    rank 0 alone adds up and computes the levels: another C library cannot make tables
-//          differ. It adds in rank order, so no MPI library's order counts either, and workers of
-//          one process come to the same sums
+// Equal    only rank 0 adds and computes the levels, so tables do not differ with the C library. It
+//          adds in rank order, so the sums do not depend on the MPI library and are the same for
+//          workers of one process
 
 #include <fmt/ranges.h>
 
@@ -124,7 +124,8 @@ class LevelAdaptation final : public Adaptation {
   codec::AdaptiveLevelCodec& codec_;
   const std::uint64_t every_;
   codec::GradientStatistics statistics_;
-  std::vector<double> workers_;  // sums of those that this process played; empty: it is one rank
+  std::vector<double> workers_;  // sums of the workers that this process plays; empty: it is one
+                                 // rank
   StepId changed_after_ = 0;     // completed steps
 };
 

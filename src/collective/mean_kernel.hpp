@@ -8,9 +8,9 @@
 namespace eqt::collective {
 
 /// mean[i] = share * (rows[0][i] + rows[1][i] + ...), added in that order, with the same bits on
-/// every instruction set. It writes past the caches: what was just sent is in the receivers'
-/// caches, too, and fetching every line from them before writing to it would cost more than the sum
-/// itself.
+/// every instruction set. It writes past the caches, because values that were just sent are still
+/// in the receivers' caches, and fetching each line from there before writing it would cost more
+/// than the sum.
 /// @pre every row has mean.size() values; `mean` is one of them or overlaps none
 void mean_of_rows(std::span<const float* const> rows, float share, std::span<float> mean);
 

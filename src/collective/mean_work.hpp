@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's work on a gradient: the mean of every bucket.
+// The engine's work on a gradient: it averages every bucket.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace eqt::collective {
 
-/// All values are there from the start, unless is_ready() says otherwise.
+/// All values are ready from the start unless is_ready() is overridden.
 class MeanWork : public pipeline::Work {
  public:
   /// Keeps the reference.

@@ -67,7 +67,7 @@ class DgcMemory final : public GradientMemory {
     contribution.zero_sent(accumulated_);
   }
 
-  /// Velocity, too: what it would still contribute would otherwise be lost.
+  /// Velocity is saved, too: its later contributions would otherwise be lost.
   void visit_state(StateVisitor& visitor) override {
     visitor.values("velocity", velocity_, Across::sum);
     visitor.values("accumulated", accumulated_, Across::sum);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank remembers between steps because it was not sent.
+// The parts of gradients that a rank keeps because they were not sent.
 
 #pragma once
 
@@ -19,15 +19,14 @@ class GradientMemory {
   virtual void compensate(const FusionBucket& bucket, std::span<float> gradient) = 0;
   /// After sending: keeps what the contribution did not include.
   virtual void remember(const FusionBucket& bucket, const Contribution& contribution) = 0;
-  /// The flat residual, if compensating means adding it and remembering means keeping the error: a
+  /// The flat residual, if compensate() adds it and remember() replaces it by the error. A
   /// collective may then do both while it encodes (Collective::takes_residual). Empty otherwise.
   virtual std::span<float> residual() { return {}; }
   virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
 /// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019).
-/// The learning rate is outside: it scales what was sent, so a change of the rate also scales the
-/// residual.
+/// The learning rate is applied to what was sent, so a change of the rate also scales the residual.
 /// @param count values of the flat gradient
 /// @param count values of the flat gradient
 std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count);
@@ -43,8 +42,8 @@ struct DgcOptions {
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options);
 
 /// Signum's momentum (Bernstein et al. 2019, algorithm 1): m <- beta m + (1 - beta) g replaces g,
-/// also in segments that are sent raw, since the sign of their mean is the update. What the vote
-/// drops is not remembered.
+/// also in segments that are sent raw, since the sign of their mean is the update. There is no
+/// memory of what the vote drops.
 /// @param beta in [0, 1)
 std::unique_ptr<GradientMemory> make_signum_memory(std::size_t count, float beta);
 

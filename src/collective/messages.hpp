@@ -12,11 +12,11 @@
 
 namespace eqt::collective {
 
-/// Bit in the index of a message that carries means, not contributions.
+/// This bit in a message's index marks means; it is 0 in contributions.
 inline constexpr std::uint32_t kReducedBit = 0x80000000u;
 
-/// Index of a message with partial sums, so that messages of a bucket from different hops are never
-/// mistaken for each other. Hop 0 has the bucket's own index.
+/// Index of a message with partial sums, different for each hop of a bucket. Hop 0 has the bucket's
+/// own index.
 inline std::uint32_t hop_index(std::uint32_t bucket, std::uint32_t hop) {
   constexpr std::uint32_t kHops = 2048, kBucketBits = 20;
   return bucket ^ (hop % kHops << kBucketBits);

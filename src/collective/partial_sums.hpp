@@ -28,8 +28,8 @@ class SumCoder {
       : compressor_(compressor), collective_(collective) {}
 
   /// Encodes the segments into `buffer`.
-  /// @param encoder names the random stream, instead of the rank
-  /// @param feedback whether the mean's residual takes part, as in MessageContext
+  /// @param encoder selects the random stream, in place of the rank
+  /// @param feedback true to use the mean's residual, as in MessageContext
   /// @return the message, a part of `buffer`
   std::span<const std::byte> encode(const Hop& hop, std::uint32_t encoder,
                                     std::span<const codec::Segment> segments,

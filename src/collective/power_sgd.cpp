@@ -5,11 +5,12 @@
 // Source   T. Vogels, S. P. Karimireddy, M. Jaggi, NeurIPS 2019, arXiv:1905.13727, algorithm 1
 // Symbols  M_i rank i's compensated gradient of one tensor, n x m; M their mean; r rank
 // Steps    P = mean of M_i Q; P made orthonormal; Q = mean of M_i^T P; out = P Q^T = P P^T M.
-//          Q is kept per tensor and starts the next step, which makes a power iteration of training
+//          Q is kept per tensor and used as the start of the next step, a power iteration over
+//          steps
 // Rounds   4: two messages per fusion bucket, each averaged in two rounds (rank_order_mean.hpp)
 // Sent     2 * 4f * (n-1)/n bytes per rank, f = floats in both messages: r (n + m) per compressed
 //          tensor, and the values of all others, exactly, beside P
-// Decode   d values per rank, however many ranks
+// Decode   d values per rank for any number of ranks
 // Lossy    once, and less than averaging each rank's own projection: the basis fits the mean.
 //          Error feedback keeps M_i - P Q^T, which sums over ranks to what was not applied
 // Differs  from the authors' code: the mean is added in rank order instead of by MPI_Allreduce, so
@@ -59,8 +60,8 @@ class PowerSgd final : public Collective {
       : comm_(comm), buckets_(plan.size()) {
     EQT_CHECK(options.rank >= 1 && options.rank <= codec::kMostRank, "power-sgd of rank {}",
               options.rank);
-    // The plan in reverse order is the order of the model. So the state does not depend on where
-    // fusion buckets are cut, and the parts of one bucket are neighbours.
+    // The reverse of the plan's order is that of the model. So the state does not depend on where
+    // fusion buckets are cut, and the parts of one bucket are adjacent.
     for (std::size_t b = plan.size(); b-- > 0;) place(plan[b], options.rank);
     for (const BucketFactors& bucket : buckets_) {
       for (const Factored& f : bucket.factored) {

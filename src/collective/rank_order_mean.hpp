@@ -11,11 +11,11 @@
 
 namespace eqt::collective {
 
-/// Each rank owns one n-th of the values, adds what all ranks have there in rank order, divides and
-/// sends the result to all. Unlike MPI_Allreduce's, whose order of additions may change with a
-/// value's position in the message, the mean of a value depends on that value alone; and every rank
-/// holds the owner's bits. Two ranks send each other everything and add it both: as many bytes and
-/// one round less.
+/// Each rank owns one n-th of the values, adds those of all ranks in rank order, divides and sends
+/// the result to all. In MPI_Allreduce the order of additions may depend on a value's position in
+/// the message. Here the mean of a value depends on that value alone, and every rank gets the
+/// owner's bits. Two ranks send each other all values and both add: as many bytes and one round
+/// less.
 ///
 /// Rounds   2; 1 for two ranks
 /// Sent     2 * 4d * (n-1)/n  bytes per rank
@@ -23,7 +23,7 @@ namespace eqt::collective {
 /// One object serves one mean at a time.
 class RankOrderMean {
  public:
-  /// The names of the two rounds in errors: string literals.
+  /// The names of the two rounds in error messages: string literals.
   struct Operations {
     const char* to_owners;
     const char* to_everyone;
@@ -41,7 +41,7 @@ class RankOrderMean {
   void add_in_rank_order(Rank me, Rank ranks, std::span<float> mine);
   void check_lengths(const char* operation) const;
 
-  std::vector<float> received_;  // every other rank's part that is mine, in rank order
+  std::vector<float> received_;  // the other ranks' values in my part, in rank order
   std::vector<const float*> rows_;
   std::vector<comm::Outgoing> outgoing_;
   std::vector<comm::Incoming> incoming_;

@@ -253,7 +253,7 @@ class RecursiveDoubling final : public Collective {
         .compressor = &compressor_, .step = step, .index = bucket.index, .frames = slot.frames};
   }
 
-  /// My part of D_round, minus my part of the next round's sum, where that is encoded again.
+  /// My part of D_round, minus my part of the next round's sum if that is encoded again.
   void report_round(const FusionBucket& bucket, std::uint32_t round, Slot& slot) const {
     const float part = std::ldexp(1.0f, -static_cast<int>(round));
     const float next_part = round + 1 < rounds_ ? part / 2 : 0.0f;
@@ -285,8 +285,8 @@ std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
 
 namespace {
 
-/// n = 2^T + x ranks: x extra ones hand their values over first and are sent both messages of the
-/// last round.
+/// n = 2^T + x ranks: the x extra ones first send their values and finally receive both messages of
+/// the last round.
 std::optional<CollectiveCost> doubling_cost(const Volume& v) {
   const auto n = static_cast<unsigned>(v.ranks);
   const int doublings = static_cast<int>(std::bit_width(n)) - 1;

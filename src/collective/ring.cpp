@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: partial sums of n chunks travel round a ring of ranks, each encoded again at every hop; the
-// finished sums' messages travel round once more, unchanged.
+// Ring: partial sums of n chunks are passed round a ring of ranks and encoded again at every hop.
+// The messages with the complete sums are then passed round once more, unchanged.
 //
 // m = frame bytes of d values, n ranks.
 // Source   P. Patarasuk, X. Yuan, J. Parallel Distrib. Comput. 69 (2009) (the ring; exact sums)
@@ -8,24 +8,24 @@
 // Sent     2 * m * (n-1)/n bytes per rank (headers and the last segments aside)
 // Decode   about 2d values per rank, encode d
 // Lossy    n times in a row. Chunk c starts at rank c; with S_k the exact sum of the first k ranks'
-//          values on its way, D_0 = 0 and unbiased encodings Q of relative variance eps with
+//          values in ring order, D_0 = 0 and unbiased encodings Q of relative variance eps with
 //          independent streams,
 //            D_k = Q(D_{k-1} + g_k),
 //            E|D_k - S_k|^2 <= (1 + eps) E|D_{k-1} - S_{k-1}|^2 + eps |S_k|^2,
-//          since the new error has mean 0 whatever came before. Hence
+//          since the new error has mean 0 given all earlier ones. Hence
 //            E|out - mean|^2 <= (eps/n^2) sum_{k=1..n} (1 + eps)^(n-k) |S_k|^2.
 //          To first order in eps that is eps |g|^2 (n+1)(2n+1)/(6n) for equal values on all ranks
 //          and eps |g|^2 (n+1)/(2n) for independent ones: n/3 and n/4 times scatter-reduce's.
 //          Lossless codecs: every sum is in float32, in ring order from rank c.
 //
 // Error feedback. Every rank encodes each chunk exactly once, and only it knows that encoding's
-// error, e_k = D_{k-1} + g_k - D_k. Kept as its residual, these telescope: sum_k e_k = S_n - D_n,
-// which is all that was not applied. So a rank's contribution is how much the travelling sum
-// changed when it passed, g_k - e_k = D_k - D_{k-1}, and there is no second stage.
+// error, e_k = D_{k-1} + g_k - D_k. If each rank keeps it as its residual, these telescope: sum_k
+// e_k = S_n - D_n, which is all that was not applied. So a rank's contribution is the change that
+// it made to the sum, g_k - e_k = D_k - D_{k-1}, and there is no second stage.
 //
-// Segments are dealt to chunks in turn over the whole model, so neither the fusion buckets nor the
-// deal change which values share a norm or in which order ranks are added. A rank draws for each
-// value once a step: its own stream is a new one at every hop.
+// Segments are assigned to chunks in turn over the whole model, so fusion buckets change neither
+// which values share a norm nor the order in which ranks are added. A rank draws once per value and
+// step, so the stream is a new one at every hop.
 
 #include <algorithm>
 #include <array>
@@ -113,8 +113,8 @@ class Ring final : public Collective {
     return slot;
   }
 
-  /// The chunk that started `ranks` places after mine, going against the ring. My own chunk is 0
-  /// behind; the one that I finish is n - 1 behind.
+  /// The chunk that started `ranks` places behind mine in the ring. My own chunk is 0 places
+  /// behind, and the one that I complete is n - 1 places behind.
   std::size_t behind(std::size_t ranks) const { return (me_ + 2 * ranks_ - ranks) % ranks_; }
   std::uint32_t last_hop() const { return static_cast<std::uint32_t>(ranks_ - 1); }
   Rank next() const { return static_cast<Rank>((me_ + 1) % ranks_); }
@@ -131,15 +131,15 @@ class Ring final : public Collective {
                                    values, true, buffer.bytes, traffic);
   }
 
-  /// The rank that added last encodes the whole sum, for all.
+  /// The rank that added last encodes the complete sum for all.
   void encode_sum(const Hop& hop, std::span<const float> values, Slot& slot, Traffic& traffic) {
     const std::size_t chunk = behind(ranks_ - 1);
     encode(hop, chunk, values, slot, traffic);
     slot.sums[chunk].message = slot.encoded[chunk].message;
   }
 
-  /// One message to the next rank and one from the previous one. Small buckets have chunks without
-  /// ranges, which are not sent.
+  /// One message to the next rank and one from the previous one. Chunks of small buckets may have
+  /// no ranges; these are not sent.
   comm::Transfers::Awaiter pass(const FusionBucket& bucket, const MessageBuffer& from,
                                 std::size_t sent, MessageBuffer& to, std::size_t received,
                                 Slot& slot, const char* operation) {
@@ -175,8 +175,7 @@ class Ring final : public Collective {
     }
   }
 
-  /// What I added to each travelling sum: the sum after me minus the sum before me, both as
-  /// decoded.
+  /// What I added to each sum: the sum that I sent minus the one that I received, both as decoded.
   void report(const FusionBucket& bucket, StepId step, Slot& slot, MeanResult& result) const {
     slot.frames.clear();
     for (std::uint32_t hop = 0; hop <= last_hop(); ++hop) {

@@ -6,15 +6,14 @@
 // Rounds   2
 // Sent     2 * m * (n-1)/n bytes per rank (headers and the last segments aside)
 // Decode   about 2d values per rank
-// Lossy    twice: the values on their way to the owner, and the mean on its way back. With
-//          independent unbiased codecs of relative variance eps: algorithms of this kind are
-//          bounded by
-//          E|out - mean|^2 <= (eps/n^2) sum |g_m|^2 + eps (|mean|^2 + (eps/n^2) sum |g_m|^2).
-//          The owner adds its own values exactly, so the first term is smaller than that.
+// Lossy    twice: the values sent to the owner, and the mean sent back. With independent unbiased
+//          codecs of relative variance eps the error is bounded by E|out - mean|^2 <= (eps/n^2) sum
+//          |g_m|^2 + eps (|mean|^2 + (eps/n^2) sum |g_m|^2). The owner adds its own values exactly,
+//          so the first term is smaller than that.
 //
-// A segment is a multiple of the codec's bucket, and segments are dealt to ranks in turn over the
-// whole model. So neither the fusion buckets nor the owner change which values share a norm. The
-// second quantisation draws from a stream of its own (kReducer).
+// A segment is a multiple of the codec's bucket, and segments are assigned to ranks in turn over
+// the whole model. So neither the fusion buckets nor the owner change which values share a norm.
+// The second quantisation has a separate random stream (kReducer).
 
 #include <algorithm>
 #include <array>
@@ -174,8 +173,8 @@ class ScatterReduce final : public Collective {
                                           : "scatter-reduce: gradient messages to their owners");
   }
 
-  /// Sums on top of my own exact values. Only I compute this sum and all ranks decode my encoding
-  /// of it, so its order need not be the same for every owner.
+  /// Adds the received values to my own exact ones. Only I compute this sum, and all ranks decode
+  /// my encoding of it, so different owners may add in a different order.
   void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step,
               std::span<float> values, const Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
@@ -217,8 +216,7 @@ class ScatterReduce final : public Collective {
     return bytes;
   }
 
-  /// values += residual, and the residual keeps the compensated values until the decoded ones are
-  /// subtracted.
+  /// values += residual; residual = values. The decoded values are subtracted from it later.
   void compensate(const codec::Segment& segment, const codec::Segment& residual,
                   std::span<float> values) {
     for (std::size_t i = 0; i < segment.count; ++i) {

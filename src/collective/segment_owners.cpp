@@ -20,7 +20,7 @@ OwnedSegment assign_segment(const codec::Segment& segment, std::size_t& turn,
   owned.owners.resize(part_count(segment, ranks));
   owned.sums_from.resize(owned.owners.size());
   for (std::size_t& owner : owned.owners) owner = turn++ % ranks;
-  // A raw segment may be one part of a longer one, of which later ranges are dealt first.
+  // A raw segment may be one part of a longer one, whose later ranges are assigned first.
   if (!segment.compressed) std::reverse(owned.owners.begin(), owned.owners.end());
   if (!segment.compressed || owned.owners.empty()) return owned;
   owned.deal = codec::Deal(segment.count, owned.owners.size(), segment.slice);

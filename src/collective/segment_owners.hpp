@@ -30,20 +30,21 @@ struct SegmentPart {
 struct SegmentOwners {
   std::vector<OwnedSegment> segments;  // one for each segment of the bucket, in its order
   // By rank: its parts in the order of the segments, and the segments that carry them in messages.
-  // Compressed ones begin where the sums stand in the owner's buffer, raw ones in the flat buffer.
+  // `begin` is a place in the owner's buffer of sums for compressed segments, in the flat buffer
+  // for raw ones.
   std::vector<std::vector<SegmentPart>> parts_of;
   std::vector<std::vector<codec::Segment>> segments_of;
 };
 
 /// Values of a part of a raw segment.
 inline constexpr std::size_t kRawPart = 8192;
-/// A compressed segment is dealt to as many ranks as get at least this many of its values: at a
-/// density of 1 % the 9 bytes in front of a payload are then below a twentieth of it.
+/// A compressed segment is divided among as many ranks as get at least this many of its values: at
+/// a density of 1 % the 9 bytes before a payload are then below a twentieth of it.
 inline constexpr std::size_t kLeastPart = 4096;
 
-/// Deals from the model's last value to the first, as buckets travel; so the owner of a value
-/// depends neither on where fusion buckets are cut nor on the values.
-/// @param sums_of  by rank: set to the number of sums that the rank keeps
+/// Assigns from the model's last value to the first, the order in which buckets are sent. So the
+/// owner of a value depends neither on where fusion buckets are cut nor on the values.
+/// @param sums_of  set to the number of sums that each rank keeps
 std::vector<SegmentOwners> assign_owners(std::span<const pipeline::FusionBucket> plan,
                                          std::size_t ranks, std::vector<std::size_t>& sums_of);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse: split and reduce of top-k-like messages. Every value has an owner; all send the owners
-// their survivors, the owners sum them, choose the largest sums again and send these to everyone.
+// Sparse: split and reduce of top-k-like messages. Every value has an owner. All ranks send their
+// survivors to the owners, which sum them, select the largest sums and send these to all ranks.
 //
 // Source   the idea of O(k) traffic by a second selection: S. Li and T. Hoefler, PPoPP 2022,
 //          arXiv:2201.07598 (Ok-Topk)
@@ -15,9 +15,9 @@
 //          without feedback it sends back every sum that is not zero, up to n k of them
 // Differs  from Ok-Topk in who owns what and in the second selection (COSTS.md)
 //
-// Messages are those of `topk` whatever the codec, with indices within the owner's part and the
-// entries' values bit for bit. Owners, selections and the order of additions depend on the segment
-// alone, so fusion buckets change no bit.
+// Messages have the format of `topk` for every codec, with indices within the owner's part and the
+// unchanged bits of the entries' values. Owners, selections and the order of additions depend on
+// the segment alone, so fusion buckets change no bit.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ namespace {
 constexpr const char* kToOwners = "sparse: survivors to their owners";
 constexpr const char* kToEveryone = "sparse: reduced values to everyone";
 
-/// Memory for the longest possible message. Its pages are not touched before they are needed.
+/// Memory for the longest possible message. Its pages are only touched when needed.
 struct MessageBuffer {
   std::unique_ptr<std::byte[]> memory;
   std::size_t size = 0;
@@ -152,7 +152,7 @@ class Sparse final : public Collective {
     return slot;
   }
 
-  /// My message as if all ranks read it: what the contribution refers to.
+  /// Encodes my survivors in one message, to which the contribution refers.
   void encode(const FusionBucket& bucket, const MeanContext& context, std::span<const float> values,
               Slot& slot, Traffic& traffic) {
     const Stopwatch encode;
@@ -212,7 +212,7 @@ class Sparse final : public Collective {
     for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   }
 
-  /// Contributions go to the owners of their values, means from them to all ranks.
+  /// Sends contributions to the owners of their values, or means from the owners to all ranks.
   comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const SegmentOwners& owners,
                                     Slot& slot, bool means) {
     slot.outgoing.clear();
@@ -273,7 +273,8 @@ class Sparse final : public Collective {
     reader.finish();
   }
 
-  /// The largest sums, about as many as a rank sent on average; the others wait for the next step.
+  /// Encodes the largest sums, about as many as a rank sent on average. The others are kept for the
+  /// next step.
   void encode_sums(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
                    std::span<const float> values, Slot& slot, Traffic& traffic) {
     const auto& segments = owners.segments_of[me_];
@@ -335,7 +336,7 @@ class Sparse final : public Collective {
         const OwnedSegment& owned = owners.segments[part.segment];
         codec::place_entries(payload, owned.deal, part.part, workspace_,
                              values.subspan(owned.whole.begin, owned.whole.count));
-      } else if (owner != me_) {  // my own sums stand there already
+      } else if (owner != me_) {  // my own sums are already there
         raw_->decode_add(payload, 1.0f, workspace_,
                          values.subspan(segments[s].begin, segments[s].count));
       }
@@ -361,7 +362,7 @@ class Sparse final : public Collective {
   std::vector<SegmentOwners> owners_;  // per fusion bucket, by its index
   std::size_t most_bytes_ = 0, most_parts_ = 0;
   std::vector<std::size_t> most_bytes_of_;  // of a message to or from each owner
-  std::vector<float> sums_;                 // of my parts; between steps: what I kept
+  std::vector<float> sums_;                 // of my parts; between steps: those that I kept
 
   // Scratch, never held across a pause.
   Workspace workspace_;

@@ -37,8 +37,8 @@ class KeptValues {
   std::vector<std::vector<float>> flat_;  // (workers, values)
 };
 
-/// All messages are kept instead of sent. If a scale is shared, no worker can encode before all
-/// have proposed theirs, so values are kept until then.
+/// All messages are kept instead of sent. With a shared scale no worker can encode before all have
+/// proposed theirs, so values are kept until then.
 class WorkerAllgather final : public WorkerMean {
  public:
   WorkerAllgather(const codec::Compressor& compressor, std::span<const FusionBucket> plan,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mean over workers that one process plays one after the other, with the bits of a collective
-// of as many ranks.
+// The mean over workers that one process plays one after the other, bit for bit that of a
+// collective of as many ranks.
 
 #pragma once
 
@@ -16,14 +16,14 @@
 
 namespace eqt::collective {
 
-/// Nothing is sent, and the mean has the bits that the collective of that name gives on as many
-/// ranks. Bytes are counted as all ranks together would have sent them.
+/// Nothing is sent. The mean is bit for bit that of the collective of that name on as many ranks.
+/// Byte counts are those that all ranks together would have sent.
 class WorkerMean {
  public:
   virtual ~WorkerMean() = default;
   virtual const CollectiveRow& row() const noexcept = 0;
 
-  /// Takes the worker's part of the bucket's mean from the flat buffer `values`, which may then be
+  /// Reads the worker's values of the bucket from the flat buffer `values`, which may then be
   /// overwritten. To be called once for each worker, in any order.
   virtual void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,
                     std::span<const float> values, Traffic& traffic) = 0;
@@ -33,7 +33,7 @@ class WorkerMean {
   /// What the worker contributed to the bucket's last mean; valid until its next take().
   virtual Contribution contribution(Rank worker, const FusionBucket& bucket) const = 0;
 
-  /// Whether take() does the bookkeeping of error feedback, see Collective::takes_residual().
+  /// True if take() does error feedback, see Collective::takes_residual().
   virtual bool takes_residual() const noexcept { return false; }
 };
 
