@@ -2,8 +2,7 @@
 // Sparse: split and reduce of top-k-like messages. Every value has an owner. All ranks send their
 // survivors to the owners, which sum them, select the largest sums and send these to all ranks.
 //
-// Source   the idea of O(k) traffic by a second selection: S. Li and T. Hoefler, PPoPP 2022,
-//          arXiv:2201.07598 (Ok-Topk)
+// Source   the second selection: S. Li, T. Hoefler, PPoPP 2022, arXiv:2201.07598 (Ok-Topk)
 // Symbols  n ranks, k survivors a rank, s(k) message bytes of k entries: about k (4 + (log2(1 /
 //          density) + 1.5) / 8), with 16-bit values k * 2 less
 // Rounds   2
@@ -273,8 +272,7 @@ class Sparse final : public Collective {
     reader.finish();
   }
 
-  /// Encodes the largest sums, about as many as a rank sent on average. The others are kept for the
-  /// next step.
+  /// Encodes the largest sums, about as many as a rank sent on average, and keeps the others.
   void encode_sums(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
                    std::span<const float> values, Slot& slot, Traffic& traffic) {
     const auto& segments = owners.segments_of[me_];
