@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of config keys: range, unit and description of each; those of the section compressor are in
-// compressor_keys.cpp. The defaults are RunConfig's.
+// The table of config keys: range, unit and description of each; those of the section compressor
+// are in compressor_keys.cpp. The defaults are RunConfig's.
 
 #include <algorithm>
 

@@ -77,8 +77,8 @@ struct Frame {
   int top = 0, bottom = 0, left = 0, right = 0;  // [pixels]
   bool operator==(const Frame&) const = default;
 };
-/// The frame that makes a side below 32 pixels one of 32; empty for larger ones, and for networks of
-/// the user's own.
+/// The frame that makes a side below 32 pixels one of 32; empty for larger ones, and for networks
+/// of the user's own.
 Frame frame_of(const ModelRow& model, const data::ImageShape& images);
 
 /// Small images get the frame of frame_of().

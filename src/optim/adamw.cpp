@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW: the gradient's mean divided by the root of its mean square, with decoupled weight decay, in
-// one pass.
+// AdamW: the gradient's mean divided by the root of its mean square, with decoupled weight decay,
+// in one pass.
 //
 // Source   D. Kingma, J. Ba, ICLR 2015, arXiv:1412.6980, algorithm 1; I. Loshchilov, F. Hutter,
-//          ICLR 2019, arXiv:1711.05101, algorithm 2, as torch.optim.AdamW scales it (the learning rate
-//          multiplies the decay)
+//          ICLR 2019, arXiv:1711.05101, algorithm 2, as torch.optim.AdamW scales it (the learning
+//          rate multiplies the decay)
 // Symbols  p parameter, g gradient, m and v its first and second moment, b1 and b2 their decay, wd
 //          weight decay, t number of the step from 1
 // Step     p <- p (1 - rate wd);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g g

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors format: tensors by name behind a header in JSON. Private to this room.
 //
-// Source   Hugging Face, safetensors, "Format": 8 bytes with the header's length N, little-endian; N
-//          bytes of JSON, one object {NAME: {"dtype", "shape", "data_offsets": [begin, end]}, ...} with
-//          optional texts under "__metadata__"; then the tensors' bytes, little-endian, row by row.
-//          Offsets count from the end of the header. Tensors cover those bytes without a hole.
+// Source   Hugging Face, safetensors, "Format": 8 bytes with the header's length N, little-endian;
+//          N bytes of JSON, one object {NAME: {"dtype", "shape", "data_offsets": [begin, end]}},
+//          with optional texts under "__metadata__"; then the tensors' bytes, little-endian, row by
+//          row. Offsets count from the end of the header. Tensors leave no byte between them.
 
 #pragma once
 
@@ -26,10 +26,10 @@ struct Safetensors {
 };
 
 /// Keeps references into `file`.
-/// @param path for sentences
+/// @param path for messages
 /// @throws Error{data} for what the format does not allow: a header that is too long or no such
-/// JSON, names that occur twice, types that are unknown here, lengths that do not fit the shape, tensors
-/// that overlap, lie outside the file or leave bytes between them
+/// JSON, names that occur twice, types that are unknown here, lengths that do not fit the shape,
+/// tensors that overlap, lie outside the file or leave bytes between them
 Safetensors read_safetensors(std::span<const std::byte> file, const std::string& path);
 
 }  // namespace eqt::weights

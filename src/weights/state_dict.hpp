@@ -30,10 +30,10 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out);
 /// A name from a file, made safe for a terminal: ASCII and short.
 std::string printable(std::string_view text);
 
-/// A safetensors file, or one that torch.save wrote: a dict of tensors, a state dict with its metadata, or a dict that
-/// has one under `state_dict`, `model_state_dict` or `model`; as a zip archive or in the format
-/// before torch 1.6. A prefix `module.` or `_orig_mod.` that all names have, from
-/// DistributedDataParallel or torch.compile, is left out.
+/// A safetensors file, or one that torch.save wrote: a dict of tensors, a state dict with its
+/// metadata, or a dict that has one under `state_dict`, `model_state_dict` or `model`; as a zip
+/// archive or in the format before torch 1.6. A prefix `module.` or `_orig_mod.` that all names
+/// have, from DistributedDataParallel or torch.compile, is left out.
 class StateDict {
  public:
   /// @param path for messages
