@@ -5,6 +5,7 @@
 #include <string>
 
 #include "codec/catalogue.hpp"
+#include "pipeline/messages.hpp"
 #include "support/catch.hpp"
 #include "support/layouts.hpp"
 
@@ -90,4 +91,22 @@ TEST_CASE("segments are multiples of the codec's bucket", "[plan]") {
   CHECK(segment_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 3000})) == 9000);
   CHECK(segment_length(*codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 10000})) ==
         10000);
+}
+
+TEST_CASE("messages with a frame and without one never share a channel", "[plan]") {
+  // Every turn that channels without a frame take, and some steps far beyond.
+  std::vector<StepId> steps = {StepId{1} << 40, ~StepId{0}};
+  for (StepId step = 0; step < comm::Transfers::kChannels; ++step) steps.push_back(step);
+  for (std::uint32_t b = 0; b < 200; b += 7) {
+    const FusionBucket bucket{.index = b, .segments = {}};
+    const std::uint32_t framed = route_of(bucket).channel;
+    bool apart = framed > 0 && framed < kFirstUnframedChannel;
+    for (const StepId step : steps) {
+      const std::uint32_t channel = route_of(bucket, step).channel;
+      apart &= channel >= kFirstUnframedChannel && channel < comm::Transfers::kChannels;
+      apart &= channel != route_of(bucket, step + 1).channel;
+    }
+    INFO("bucket " << b);
+    CHECK(apart);
+  }
 }
