@@ -207,8 +207,7 @@ FieldOf<Config> bind(std::string key, OnResume on_resume, Member (*member)(Confi
 // Bounds that several keys have.
 // Larger than any run, small enough for every integer type and for a JSON reader's double.
 inline constexpr double kMany = 1e12;
-// Below the largest float32, so that a rate may be made as wrong as someone likes to see it
-// diverge.
+// Below the largest float32. Learning rates may be large enough to diverge.
 inline constexpr double kHuge = 1e38;
 
 }  // namespace eqt::config

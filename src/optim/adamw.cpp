@@ -12,10 +12,10 @@
 // Speed    limited by memory: 16 bytes read and 12 written per parameter
 
 #include <cmath>
-#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
+#include "optim/check.hpp"
 #include "optim/optimizer.hpp"
 
 namespace eqt::optim {
@@ -74,10 +74,6 @@ class AdamW final : public Optimizer {
   std::uint64_t steps_ = 0;
   std::vector<float> mean_, mean_square_;  // (count)
 };
-
-void check(bool valid, std::string_view key, std::string_view range, double found) {
-  if (!valid) fail(Kind::usage, "{} must be {}, found {}", key, range, found);
-}
 
 }  // namespace
 

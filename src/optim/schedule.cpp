@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "optim/check.hpp"
 
 namespace eqt::optim {
 namespace {
@@ -76,10 +77,6 @@ class CosineSchedule final : public WarmedSchedule {
     return 0.5 * (1 + std::cos(std::numbers::pi * done / all));
   }
 };
-
-void check(bool valid, std::string_view key, std::string_view range, double found) {
-  if (!valid) fail(Kind::usage, "{} must be {}, found {}", key, range, found);
-}
 
 void check_options(const ScheduleOptions& o) {
   // Far beyond any run, and small enough that epochs * steps is exact in a double.
