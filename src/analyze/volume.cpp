@@ -27,8 +27,14 @@ Entry<Row> row_called(std::string_view name, const char* option) {
 }
 
 Layout layout_of(const std::string& model, const std::string& normalization) {
-  model::ModelOptions options =
-      model::published_options(*row_called<model::ModelRow>(model, "--model"));
+  const auto row = row_called<model::ModelRow>(model, "--model");
+  if (row->users_own)
+    fail(
+        Kind::usage,
+        "--model: expected a network of the program, found \"{}\", whose parameters are in a file; "
+        "name another",
+        model);
+  model::ModelOptions options = model::published_options(*row);
   options.normalization = row_called<model::NormalizationRow>(normalization, "--normalization");
   return model::make_replica(options)->layout();
 }

@@ -85,6 +85,12 @@ void check_emulation(const RunConfig& config, const codec::Properties& compresso
          "{}: expected model.weights null with train.emulate_compute, which runs no network, found "
          "\"{}\"; leave it out",
          origin, config.model.weights);
+  if (config.model.name->users_own)
+    fail(Kind::usage,
+         "{}: expected a network of the program with train.emulate_compute, which knows its "
+         "published "
+         "images, found model.name \"{}\"; name another",
+         origin, config.model.name->name);
   if (compressor.forgets_sent && config.compressor.warmup_epochs > 0)
     fail(Kind::usage,
          "{}: expected compressor.warmup_epochs 0 with train.emulate_compute, whose only epoch "

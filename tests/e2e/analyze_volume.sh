@@ -53,4 +53,6 @@ program analyze
 expect_failure 2 'nothing' "analyze of nothing"
 program analyze volume --model resnet20 --density 0
 expect_failure 2 'density above 0' "analyze volume of nothing sent"
+program analyze volume --model torchscript
+expect_failure 2 'a network of the program' "a network whose parameters are in a file"
 finish

@@ -373,6 +373,9 @@ TEST_CASE("an emulated run counts steps and has no network", "[config]") {
   CHECK_NOTHROW(parse("{}", with({"train.steps=5"})));
   CHECK_THAT(rejection("{}", with({"train.steps=5", "model.weights=w.pt"})),
              Contains("model.weights") && Contains("\"w.pt\""));
+  CHECK_THAT(
+      rejection("{}", with({"train.steps=5", "model.name=torchscript", "model.path=net.pt"})),
+      Contains("train.emulate_compute") && Contains("\"torchscript\""));
   CHECK_THAT(rejection("{}", with({"train.steps=5", compressor("dgc")})),
              Contains("compressor.warmup_epochs"));
   for (const auto& name : kAll)
