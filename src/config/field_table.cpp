@@ -23,9 +23,8 @@ constexpr Named<OnDivergence> kOnDivergence[] = {
 
 constexpr Named<ErrorFeedback> kErrorFeedback[] = {
     {ErrorFeedback::automatic, "auto",
-     "ef14 for biased compressors (int8, topk, randomk, threshold, ef-signsgd, onebit, powersgd); "
-     "none for unbiased ones, for casts (fp16, bf16), whose error is a small part of each value, "
-     "and for dgc and signsgd, which have a memory of their own"},
+     "ef14 for biased compressors whose error is not small (src/codec/COMPRESSORS.md, column error "
+     "feedback); none for unbiased ones, for casts, and for those with a memory of their own"},
     {ErrorFeedback::none, "none", "what is not sent is lost"},
     {ErrorFeedback::ef14, "ef14",
      "what is not sent is added to the next gradient (Seide et al. 2014)"}};

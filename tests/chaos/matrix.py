@@ -14,8 +14,10 @@ Exit code 0: all survived; 1: one did not; 2: bad arguments.
 
 import argparse
 import concurrent.futures
+import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -148,6 +150,12 @@ def all_cells():
     return cells + more + files.cells(), {**left_out, **impossible}
 
 
+def collectives_without_cells(program):
+    """The collectives of the program that COLLECTIVES does not name."""
+    listed = subprocess.run([program, "list", "collectives", "--json"], capture_output=True, check=True)
+    return {row["name"] for row in json.loads(listed.stdout)} - {"auto", *COLLECTIVES}
+
+
 def tell_left_out(left_out):
     for reason, names in left_out.items():
         acts, phases = (list(dict.fromkeys(name.split()[i] for name in names)) for i in (0, 1))
@@ -164,6 +172,11 @@ def main():
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     parser.add_argument("--table", help="the table as Markdown into this file too")
     arguments = parser.parse_args()
+    unknown = collectives_without_cells(arguments.program)
+    if unknown:
+        print(f"matrix.py: expected a compressor in COLLECTIVES for {', '.join(sorted(unknown))}; "
+              "add one that shows its own messages.", file=sys.stderr)
+        return 2
     cells, left_out = all_cells()
     if arguments.small:
         cells = [cell for cell in cells if SMALL.match(cell.name) or cell.name in files.SMALL]

@@ -162,45 +162,45 @@ Case mean_by(const std::string& name, const MakeCompressor& make_compressor,
           .ranks_per_host = ranks_per_host};
 }
 
+/// The first compressor that shows a collective's own messages, or else the one that it carries.
+std::unique_ptr<codec::Compressor> compressor_for(const collective::CollectiveRow& row) {
+  for (const char* name : {"qsgd", "topk", "qsgd-v", "none"}) {
+    auto compressor = codec::make_compressor(
+        name, std::string_view(name) == "topk" ? codec::CompressorOptions{.density = 0.1}
+                                               : codec::CompressorOptions{.bucket_size = 512});
+    if (collective::why_not(row, *compressor).empty()) return compressor;
+  }
+  throw std::logic_error("no compressor for the collective " + std::string(row.name));
+}
+
+MakeCollective maker_of(const collective::CollectiveRow& row) {
+  return [&row](Communicator& comm, const codec::Compressor& compressor, const Plan& plan) {
+    return row.make({.comm = comm, .compressor = compressor, .plan = plan});
+  };
+}
+
 std::vector<Case> collectives() {
   using namespace collective;
+  std::vector<Case> cases;
+  for (const Entry<CollectiveRow> entry : CollectiveRow::all()) {
+    const CollectiveRow& row = *entry;
+    // One is no collective, and the other's messages are MPI's own.
+    if (entry == kAutomatic || entry == kMpiAllreduce) continue;
+    cases.push_back(
+        mean_by(std::string(row.name), [&row] { return compressor_for(row); }, maker_of(row)));
+  }
   const auto none = [] { return codec::make_compressor("none"); };
-  const auto qsgd = [] { return codec::make_compressor("qsgd", {.bucket_size = 512}); };
-  const auto allgather = [](auto& comm, auto& c, auto& plan) {
-    return make_allgather(comm, c, plan);
-  };
-  const auto hierarchical = [](auto& comm, auto& c, auto& plan) {
-    return make_hierarchical(comm, c, plan, {});
-  };
-  return {mean_by("dense", none, [](auto& comm, auto&, auto&) { return make_dense(comm); }),
-          mean_by(
-              "dense between hosts", none,
-              [](auto& comm, auto&, auto&) { return make_dense(comm); }, 1),
-          mean_by("allgather of float32", none, allgather),
-          mean_by("allgather", qsgd, allgather),
-          mean_by("scatter-reduce", qsgd,
-                  [](auto& comm, auto& c, auto& plan) {
-                    return make_scatter_reduce(comm, c, plan, {});
-                  }),
-          mean_by("ring", qsgd,
-                  [](auto& comm, auto& c, auto& plan) { return make_ring(comm, c, plan); }),
-          mean_by("recursive-doubling", qsgd,
-                  [](auto& comm, auto& c, auto& plan) {
-                    return make_recursive_doubling(comm, c, plan);
-                  }),
-          mean_by("hierarchical, one host", qsgd, hierarchical),
-          mean_by("hierarchical, hosts of two", qsgd, hierarchical, 2),
-          mean_by(
-              "sparse", [] { return codec::make_compressor("topk", {.density = 0.1}); },
-              [](auto& comm, auto& c, auto& plan) { return make_sparse(comm, c, plan, {}); }),
-          mean_by(
-              "integer", [] { return codec::make_compressor("qsgd-v", {.bucket_size = 512}); },
-              [](auto& comm, auto& c, auto& plan) { return make_integer(comm, c, plan); }),
-          mean_by(
-              "power-sgd", [] { return codec::make_compressor("powersgd"); },
-              [](auto& comm, auto&, auto& plan) {
-                return make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
-              })};
+  cases.push_back(mean_by("dense between hosts", none, maker_of(kDense), 1));
+  cases.push_back(mean_by("allgather of float32", none, maker_of(kAllgather)));
+  cases.push_back(mean_by(
+      "hierarchical, hosts of two", [] { return compressor_for(kHierarchical); },
+      maker_of(kHierarchical), 2));
+  cases.push_back(mean_by(
+      "power-sgd", [] { return codec::make_compressor("powersgd"); },
+      [](auto& comm, auto&, auto& plan) {
+        return make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
+      }));
+  return cases;
 }
 
 /// Two steps of gossip on a ring.
