@@ -235,7 +235,7 @@ Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixin
   row["step_size"] = nullptr;
   row["gigabytes_per_rank"] = nullptr;
   row["bits_per_rank"] = nullptr;
-  if (steps < theory::kMostSteps) {
+  if (steps < theory::kMaxSteps) {
     row["steps"] = steps;
     row["step_size"] = theorem.after(steps).step_size;
     row["gigabytes_per_rank"] = steps * message.bits / 8e9;
@@ -249,7 +249,7 @@ Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixin
   row["variance_admitted_dcd_psgd"] = theory::published_gossip_variance(mixing);
   row["choco_gamma"] = choco.gamma;
   row["choco_factor"] = choco.factor;
-  if (variance == 0 && steps < theory::kMostSteps)
+  if (variance == 0 && steps < theory::kMaxSteps)
     row["d_psgd_published_estimate"] = theory::steps_to(
         [&](double t) { return theory::published_d_psgd(command.problem, t); }, command.target);
   return row;

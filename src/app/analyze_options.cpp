@@ -243,17 +243,17 @@ void add_volume(CLI::App& verb, analyze::AnalyzeVolumeCommand& volume) {
         ->check(CLI::Range(least, most))
         ->needs(model);
   };
-  constexpr std::size_t kOne = 1, kMany = 1'000'000'000, kMostRanks = 65536;
+  constexpr std::size_t kOne = 1, kMany = 1'000'000'000, kMaxRanks = 65536;
   verb.add_option("--normalization", volume.normalization, "Normalization layers [batchnorm]")
       ->type_name("NAME")
       ->needs(model);
-  about_a_run("--ranks", volume.ranks, "Nodes [8]", kOne, kMostRanks);
+  about_a_run("--ranks", volume.ranks, "Nodes [8]", kOne, kMaxRanks);
   about_a_run("--samples", volume.samples, "Samples of the training set [50000]", kOne, kMany);
   about_a_run("--batch-size", volume.batch_size, "Samples per node and step [32]", kOne, kMany);
   about_a_run("--epochs", volume.epochs, "Passes over the training set [200]", kOne, kMany);
   about_a_run("--density", volume.density, "Fraction of the values that is sent [all, as float32]",
               0.0, 1.0);
-  about_a_run("--edges", volume.edges, "Neighbours that a node sends to [1]", kOne, kMostRanks);
+  about_a_run("--edges", volume.edges, "Neighbours that a node sends to [1]", kOne, kMaxRanks);
   verb.add_flag("--paper", volume.paper, "Count only as papers do");
   add_output(verb, volume.output, false);
 }

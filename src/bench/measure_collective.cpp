@@ -282,10 +282,10 @@ void CollectiveBench::count_bytes(const comm::ByteCount& before, const comm::Byt
 /// The bytes that the kernel counted, independently of our counting.
 void CollectiveBench::look_at_interface() {
   if (comm_.host_count() <= 1) return;
-  constexpr std::uint64_t kEnoughBytes = 8'000'000, kMostRuns = 64;
+  constexpr std::uint64_t kEnoughBytes = 8'000'000, kMaxRuns = 64;
   constexpr double kHeaderBytes = 14 + 20 + 32;  // Ethernet, IPv4, TCP with timestamps
   const std::uint64_t runs = std::clamp<std::uint64_t>(
-      kEnoughBytes / std::max<std::uint64_t>(figures_.wire_bytes, 1), 1, kMostRuns);
+      kEnoughBytes / std::max<std::uint64_t>(figures_.wire_bytes, 1), 1, kMaxRuns);
   comm_.blocking_barrier();
   const auto before = comm::interface_counts();
   comm_.blocking_barrier();  // no rank sends before all have checked

@@ -38,7 +38,7 @@ using eqt::codec::Properties;
 using eqt::codec::Segment;
 
 // 2 GiB of floats: a message says its length in 32 bits, and no compressor takes twice as much.
-constexpr std::size_t kMostValues = std::size_t{1} << 29;
+constexpr std::size_t kMaxValues = std::size_t{1} << 29;
 
 /// Copies as much of `sentence` as has room before the zero.
 void copy_sentence(std::string_view sentence, std::span<char> to) noexcept {
@@ -94,9 +94,9 @@ void require(const void* pointer, std::string_view what, std::size_t count = 1) 
 }
 
 void require_count(std::size_t count) {
-  if (count > kMostValues)
+  if (count > kMaxValues)
     eqt::fail(Kind::usage, "expected at most {} values in an array, found {}; cut it in parts",
-              kMostValues, count);
+              kMaxValues, count);
 }
 
 /// @throws Error{usage} unless the array's description fits `count` values

@@ -10,7 +10,7 @@ namespace eqt::checkpoint {
 namespace {
 
 constexpr unsigned kBits = 7, kMore = 0x80, kLow = 0x7F;
-constexpr int kMostBytes = 10;  // of a varint of 64 bits
+constexpr int kMaxBytes = 10;  // of a varint of 64 bits
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 62;
 
 void put(std::uint64_t value, std::vector<std::byte>& bytes) {
@@ -36,7 +36,7 @@ class Reader {
   /// Below kFarthest.
   std::uint64_t take() {
     std::uint64_t value = 0;
-    for (int i = 0; i < kMostBytes && !rest_.empty(); ++i) {
+    for (int i = 0; i < kMaxBytes && !rest_.empty(); ++i) {
       const auto byte = static_cast<unsigned>(rest_.front());
       rest_ = rest_.subspan(1);
       value |= std::uint64_t{byte & kLow} << (kBits * static_cast<unsigned>(i));

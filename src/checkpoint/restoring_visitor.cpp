@@ -14,7 +14,7 @@
 namespace eqt::checkpoint {
 namespace {
 
-constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 20;  // of a broadcast [bytes]
+constexpr std::size_t kMaxBytesAtOnce = std::size_t{256} << 20;  // of a broadcast [bytes]
 constexpr const char* kWeight = "run/weight";
 
 const Section* section_of(const StateFile* file, std::string_view name, SectionKind kind,
@@ -42,8 +42,8 @@ std::optional<std::vector<std::byte>> shared(comm::Communicator& comm, Rank hold
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   if (comm.rank() == holder && size > 0)
     std::memcpy(bytes.data(), section->bytes.data(), bytes.size());
-  for (std::size_t at = 0; at < bytes.size(); at += kMostBytesAtOnce) {
-    comm.broadcast(std::span(bytes).subspan(at, std::min(kMostBytesAtOnce, bytes.size() - at)),
+  for (std::size_t at = 0; at < bytes.size(); at += kMaxBytesAtOnce) {
+    comm.broadcast(std::span(bytes).subspan(at, std::min(kMaxBytesAtOnce, bytes.size() - at)),
                    holder);
   }
   return bytes;

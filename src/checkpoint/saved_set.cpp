@@ -18,7 +18,7 @@ namespace eqt::checkpoint {
 namespace {
 
 // Longer files are sent in several messages, for no limit of MPI is below this.
-constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 20;
+constexpr std::size_t kMaxBytesAtOnce = std::size_t{256} << 20;
 
 /// What all files of one set have in common.
 struct SetName {
@@ -71,8 +71,8 @@ std::vector<ListedFile> unpacked(const std::string& text) {
   std::vector<ListedFile> files(text.size() / sizeof(ListedFile));
   if (!files.empty()) std::memcpy(files.data(), text.data(), text.size());
   for (const ListedFile& file : files) {
-    constexpr std::int32_t kMostRanks = 1 << 20;
-    if (file.rank >= 0 && file.rank < file.ranks && file.ranks <= kMostRanks) continue;
+    constexpr std::int32_t kMaxRanks = 1 << 20;
+    if (file.rank >= 0 && file.rank < file.ranks && file.ranks <= kMaxRanks) continue;
     fail(Kind::wire, "expected a list of checkpoints, found rank {} of {}", file.rank, file.ranks);
   }
   return files;
@@ -286,8 +286,8 @@ class SetFinder {
   static constexpr const char* kFetch = "a checkpoint's file for a rank that lacks it";
 
   void receive(Rank from, std::span<std::byte> buffer) {
-    for (std::size_t at = 0; at < buffer.size(); at += kMostBytesAtOnce) {
-      comm::Incoming in{from, buffer.subspan(at, std::min(kMostBytesAtOnce, buffer.size() - at))};
+    for (std::size_t at = 0; at < buffer.size(); at += kMaxBytesAtOnce) {
+      comm::Incoming in{from, buffer.subspan(at, std::min(kMaxBytesAtOnce, buffer.size() - at))};
       comm_.exchange({}, {&in, 1}, kFetch);
       if (in.bytes != in.buffer.size())
         fail(Kind::wire, "{}: expected {} bytes from rank {}, found {}", kFetch, in.buffer.size(),
@@ -296,9 +296,8 @@ class SetFinder {
   }
 
   void send(Rank to, std::span<const std::byte> bytes) {
-    for (std::size_t at = 0; at < bytes.size(); at += kMostBytesAtOnce) {
-      const comm::Outgoing out{to,
-                               bytes.subspan(at, std::min(kMostBytesAtOnce, bytes.size() - at))};
+    for (std::size_t at = 0; at < bytes.size(); at += kMaxBytesAtOnce) {
+      const comm::Outgoing out{to, bytes.subspan(at, std::min(kMaxBytesAtOnce, bytes.size() - at))};
       comm_.exchange({&out, 1}, {}, kFetch);
     }
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<char, 8> kMagic = {'E', 'Q', 'T', 'S', 'T', 'A', 'T', 'E'};
 constexpr std::uint32_t kByteOrder = 0x01020304;
 constexpr std::size_t kHeadBytes = 72;
-constexpr std::size_t kLeastCapacity = 4096;
+constexpr std::size_t kMinCapacity = 4096;
 
 /// The head as in the file, without its last hash.
 struct RawHead {
@@ -145,7 +145,7 @@ void StateImage::begin(const FileHead& head, std::size_t bytes) {
   entries_.clear();
   size_ = 0;
   hash_ = 0;
-  const std::size_t wanted = std::max(kLeastCapacity, kHeadBytes + bytes);
+  const std::size_t wanted = std::max(kMinCapacity, kHeadBytes + bytes);
   if (wanted > capacity_) {
     memory_ = make_long_array<std::byte>(wanted);
     capacity_ = wanted;

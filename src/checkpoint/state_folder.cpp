@@ -168,7 +168,7 @@ std::vector<FoundFile> StateFolder::list(std::vector<std::string>& damaged) cons
   std::vector<StepId> steps;
   for (const fs::directory_entry& entry : metrics::entries_of(path_, Kind::data)) {
     const auto step = step_of(entry.path().filename().string());
-    if (step && steps.size() < kMostFiles) steps.push_back(*step);
+    if (step && steps.size() < kMaxFiles) steps.push_back(*step);
   }
   std::ranges::sort(steps, std::greater());
   std::vector<FoundFile> found;
@@ -185,7 +185,7 @@ std::vector<FoundFile> StateFolder::list(std::vector<std::string>& damaged) cons
     unless_damaged([&] { manifest = manifest_of(set_path(step), step); });
     unless_damaged([&] { entries = metrics::entries_of(set_path(step), Kind::data); });
     for (const fs::directory_entry& entry : entries) {
-      if (found.size() == kMostFiles) return found;
+      if (found.size() == kMaxFiles) return found;
       unless_damaged([&] {
         if (const auto file = look_at(entry, step, manifest)) found.push_back(*file);
       });

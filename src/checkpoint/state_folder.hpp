@@ -40,11 +40,11 @@ class StateFolder {
   /// @throws Error{output} if the folder cannot be read
   bool empty() const;
   /// The files whose heads agree with their names, their lengths and the manifest beside them,
-  /// newest first; at most kMostFiles.
+  /// newest first; at most kMaxFiles.
   /// @param damaged gets a sentence about each file that has such a name but is not valid
   /// @throws Error{data} if the folder cannot be read
   std::vector<FoundFile> list(std::vector<std::string>& damaged) const;
-  static constexpr std::size_t kMostFiles = 65536;
+  static constexpr std::size_t kMaxFiles = 65536;
 
   /// @throws Error{data} if it cannot be read or does not have this many bytes
   std::vector<std::byte> read(const FoundFile& file) const;

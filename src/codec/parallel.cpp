@@ -19,11 +19,11 @@ using Payload = std::span<const std::byte>;
 constexpr ScratchArray<Payload> kRangePayloads{0};
 
 // Ranges are cut at multiples of this many values at least, so that threads share no cache line.
-constexpr std::size_t kLeastCut = 64;
+constexpr std::size_t kMinCut = 64;
 // Decoding is faster than encoding by about this factor.
 constexpr std::size_t kDecodeSpeed = 4;
 // One thread moves fewer bytes than this.
-constexpr std::size_t kLeastMove = std::size_t{1} << 18;
+constexpr std::size_t kMinMove = std::size_t{1} << 18;
 
 // The range that one thread encodes or decodes.
 struct Range {
@@ -99,7 +99,7 @@ class Parallel final : public Compressor {
 std::span<Range> Parallel::cut(std::size_t count, std::size_t work) const {
   if (count == 0 || work < least_values_) return {};
   const std::size_t granule = inner_->properties().granule;
-  const std::size_t unit = granule * ((kLeastCut + granule - 1) / granule);
+  const std::size_t unit = granule * ((kMinCut + granule - 1) / granule);
   const std::size_t units = count / unit + (count % unit != 0);
   const std::size_t parts = std::min(units, workers_.count());
   const std::size_t each = units / parts, longer = units % parts;
@@ -144,7 +144,7 @@ std::size_t Parallel::move_together(std::span<Range> ranges, std::span<std::byte
   }
   // A thread must not write where another still reads.
   const bool apart = ranges.size() > 1 && total <= ranges[1].from;
-  if (!apart || moved < kLeastMove) {
+  if (!apart || moved < kMinMove) {
     for (const Range& range : ranges) {
       if (range.to != range.from)
         std::memmove(payload.data() + range.to, payload.data() + range.from, range.bytes);

@@ -12,7 +12,7 @@ namespace eqt::codec {
 
 /// From this many values on a second thread is faster (measured): encoding them takes several times
 /// as long as waking a thread.
-inline constexpr std::size_t kLeastParallelValues = std::size_t{1} << 18;
+inline constexpr std::size_t kMinParallelValues = std::size_t{1} << 18;
 
 /// Wraps `inner`: encode(), encode_with_feedback(), decode_add() and decode_add_all() use `threads`
 /// threads from `least_values` values on (for decoding, which is faster, four times as many in all
@@ -25,6 +25,6 @@ inline constexpr std::size_t kLeastParallelValues = std::size_t{1} << 18;
 /// several call at the same time, one uses the threads and the others compute alone.
 /// @return `inner` itself if `threads` is below 2 or its payloads do not concatenate
 std::unique_ptr<Compressor> make_parallel(std::unique_ptr<Compressor> inner, int threads,
-                                          std::size_t least_values = kLeastParallelValues);
+                                          std::size_t least_values = kMinParallelValues);
 
 }  // namespace eqt::codec

@@ -32,7 +32,7 @@ constexpr std::uint16_t kPluginNumbers = 0x8000;  // plugins have the numbers fr
 constexpr std::size_t kEdgeBytes = 64;            // on either side of a payload
 constexpr std::size_t kReasonBytes = 512;
 // Limits of max_payload_bytes(); a compressor's payload should be shorter than its values [bytes].
-constexpr std::size_t kMostBytesPerValue = 64, kMostBytesAside = 1 << 16;
+constexpr std::size_t kMaxBytesPerValue = 64, kMaxBytesAside = 1 << 16;
 
 struct Plugin {
   Plugin(const LoadedPlugin& loaded_, const Api& api_)
@@ -89,11 +89,11 @@ class PluginCompressor final : public Compressor {
     const std::size_t bytes = inside(plugin_, "max_payload_bytes", [&] {
       return plugin_.api.max_payload_bytes(self_.get(), count);
     });
-    if (bytes == 0 || bytes > kMostBytesAside + kMostBytesPerValue * count) {
+    if (bytes == 0 || bytes > kMaxBytesAside + kMaxBytesPerValue * count) {
       fail(Kind::bug,
            "expected 1 to {} bytes from max_payload_bytes() of the compressor plugin {} for {} "
            "values, found {}",
-           kMostBytesAside + kMostBytesPerValue * count, plugin_.loaded.path, count, bytes);
+           kMaxBytesAside + kMaxBytesPerValue * count, plugin_.loaded.path, count, bytes);
     }
     return bytes;
   }

@@ -175,7 +175,7 @@ class Allgather final : public Collective {
   const Group group_;
   std::size_t most_bytes_ = 0, most_segments_ = 0;  // of a bucket
   Workspace workspace_;                             // never held across a pause
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

@@ -114,7 +114,7 @@ Group everyone(const comm::Communicator& comm);
 
 class Collective {
  public:
-  static constexpr std::size_t kMostSlots = pipeline::kMostSlots;
+  static constexpr std::size_t kMaxSlots = pipeline::kMaxSlots;
 
   virtual ~Collective() = default;
   virtual const CollectiveRow& row() const noexcept = 0;
@@ -128,7 +128,7 @@ class Collective {
                     MeanResult& result) = 0;
 
   /// How many means may run at the same time; 1: one after the other, in the plan's order.
-  virtual std::size_t slots() const noexcept { return kMostSlots; }
+  virtual std::size_t slots() const noexcept { return kMaxSlots; }
 
   /// True if mean() can do error feedback while it encodes: it then averages values +
   /// MeanContext::residual and writes the part that was not sent to the residual.

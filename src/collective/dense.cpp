@@ -36,7 +36,7 @@ class Dense final : public Collective {
 
  private:
   comm::Communicator& comm_;
-  std::array<RankOrderMean, kMostSlots> average_;
+  std::array<RankOrderMean, kMaxSlots> average_;
 };
 
 /// One blocking MPI_Allreduce per bucket, in place: what most programs do, and the reference for

@@ -316,7 +316,7 @@ class Hierarchical final : public Collective {
   std::unique_ptr<Collective> between_hosts_;           // null: one host, or no lane
   std::size_t most_values_ = 0;                         // of a lane in a bucket
   std::size_t most_segments_ = 0;                       // of a bucket, however they are cut
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

@@ -343,7 +343,7 @@ class Integer final : public Collective {
   const std::size_t segment_length_;
   std::vector<Chunks> chunks_;  // per fusion bucket, by its index
   std::size_t most_scales_ = 0, most_codes_bytes_ = 0, most_sums_bytes_ = 0;  // of a message
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ class Dealer {
  public:
   Dealer(const codec::Compressor& compressor, std::size_t lanes)
       : whole_(pipeline::needs_whole_slices(compressor)),
-        segment_length_(whole_ ? pipeline::kLeastSegment : pipeline::segment_length(compressor)),
+        segment_length_(whole_ ? pipeline::kMinSegment : pipeline::segment_length(compressor)),
         loads_(lanes) {}
 
   std::vector<LaneSegments> deal(const FusionBucket& bucket) {

@@ -56,7 +56,7 @@ class MeanWork : public pipeline::Work {
   Collective& collective_;
   MeanContext context_;
   std::span<float> values_;
-  std::array<Mean, pipeline::kMostSlots> means_;
+  std::array<Mean, pipeline::kMaxSlots> means_;
 };
 
 }  // namespace eqt::collective

@@ -58,7 +58,7 @@ class PowerSgd final : public Collective {
   PowerSgd(comm::Communicator& comm, std::span<const FusionBucket> plan,
            const PowerSgdOptions& options)
       : comm_(comm), buckets_(plan.size()) {
-    EQT_CHECK(options.rank >= 1 && options.rank <= codec::kMostRank, "power-sgd of rank {}",
+    EQT_CHECK(options.rank >= 1 && options.rank <= codec::kMaxRank, "power-sgd of rank {}",
               options.rank);
     // The reverse of the plan's order is that of the model. So the state does not depend on where
     // fusion buckets are cut, and the parts of one bucket are adjacent.
@@ -197,7 +197,7 @@ class PowerSgd final : public Collective {
   Workspace workspace_;
   std::vector<BucketFactors> buckets_;  // by the fusion bucket's index
   std::vector<float> state_;            // Q of every factored tensor, in the order of the model
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

@@ -271,7 +271,7 @@ class RecursiveDoubling final : public Collective {
   const std::uint32_t rounds_;  // T
   const std::uint32_t extras_;  // x
   std::size_t most_bytes_ = 0;  // of a message
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

@@ -197,7 +197,7 @@ class Ring final : public Collective {
   const std::size_t ranks_, me_;
   const std::vector<DealtSegments> chunks_;  // per fusion bucket, by its index
   std::size_t most_bytes_ = 0;               // of a message
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

@@ -283,7 +283,7 @@ class ScatterReduce final : public Collective {
   std::vector<Chunks> chunks_;   // per fusion bucket, by its index
   std::size_t most_bytes_ = 0;   // of a message
   std::vector<float> residual_;  // of my second quantisation
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

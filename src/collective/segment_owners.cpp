@@ -9,7 +9,7 @@ namespace {
 std::size_t part_count(const codec::Segment& segment, std::size_t ranks) {
   if (segment.count == 0) return 0;
   if (!segment.compressed) return (segment.count + kRawPart - 1) / kRawPart;
-  return std::clamp<std::size_t>(segment.count / kLeastPart, 1, ranks);
+  return std::clamp<std::size_t>(segment.count / kMinPart, 1, ranks);
 }
 
 OwnedSegment assign_segment(const codec::Segment& segment, std::size_t& turn,

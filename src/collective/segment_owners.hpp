@@ -40,7 +40,7 @@ struct SegmentOwners {
 inline constexpr std::size_t kRawPart = 8192;
 /// A compressed segment is divided among as many ranks as get at least this many of its values: at
 /// a density of 1 % the 9 bytes before a payload are then below a twentieth of it.
-inline constexpr std::size_t kLeastPart = 4096;
+inline constexpr std::size_t kMinPart = 4096;
 
 /// Assigns from the model's last value to the first, the order in which buckets are sent. So the
 /// owner of a value depends neither on where fusion buckets are cut nor on the values.

@@ -368,7 +368,7 @@ class Sparse final : public Collective {
   std::vector<codec::Selection> parts_;
   std::vector<std::size_t> entry_counts_;  // of all ranks, by my parts
   std::vector<int> value_bits_;            // likewise
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
 };
 
 }  // namespace

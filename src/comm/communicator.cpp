@@ -25,7 +25,7 @@ namespace {
 // memory.
 constexpr FragmentRule kFragments = {.fragment_bytes = 60 * 1024, .in_flight = 4};
 
-constexpr std::size_t kMostBroadcastBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxBroadcastBytes = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -245,8 +245,8 @@ void Communicator::broadcast(std::span<std::byte> bytes, Rank root) {
   State& s = *state_;
   constexpr const char* kOperation = "broadcast";
   // MPI counts in int.
-  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kMostBroadcastBytes))) {
-    const auto fragment = bytes.first(std::min(bytes.size(), kMostBroadcastBytes));
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kMaxBroadcastBytes))) {
+    const auto fragment = bytes.first(std::min(bytes.size(), kMaxBroadcastBytes));
     const bool sends = rank() == root;
     std::optional<std::vector<std::byte>> other;
     if (sends) other = s.transfers->replacement_for_mpi(fragment);

@@ -32,14 +32,14 @@ namespace {
 enum ProbeTag : int { kPingTag = 1, kDataTag = 2, kWordTag = 3 };
 
 constexpr std::size_t kWindow = 16;  // messages in flight each way
-constexpr std::size_t kLeastFragment = std::size_t{32} << 10,
+constexpr std::size_t kMinFragment = std::size_t{32} << 10,
                       kLargestFragment = std::size_t{256} << 10;
 constexpr std::size_t kFirstPart = std::size_t{160} << 10, kLastPart = std::size_t{64} << 10;
 constexpr std::size_t kLargestBuffers = std::size_t{16} << 20;  // of sockets and queues
 constexpr std::size_t kTrustedStream = std::size_t{512} << 10;
-constexpr std::size_t kLeastStream = std::size_t{64} << 10, kLargestStream = std::size_t{1} << 30;
-constexpr int kWarmUps = 3, kLeastPings = 7, kMostPings = 201;
-constexpr double kLeastSpan = 1e-6;     // seconds between two arrivals, for a rate
+constexpr std::size_t kMinStream = std::size_t{64} << 10, kLargestStream = std::size_t{1} << 30;
+constexpr int kWarmUps = 3, kMinPings = 7, kMaxPings = 201;
+constexpr double kMinSpan = 1e-6;       // seconds between two arrivals, for a rate
 constexpr double kTrustedSpan = 50e-3;  // seconds; on a link this slow a short stream must do
 constexpr double kLargestGain = 1.5;    // of a slope over the average of its stream
 constexpr double kPrompt = 200e-6;      // seconds between checking and finding
@@ -49,7 +49,7 @@ constexpr const char* kOperation = "link probe";
 
 /// Fast links get larger fragments, because there the cost of a message would be visible.
 std::size_t fragment_of(std::size_t stream_bytes) {
-  return std::clamp(stream_bytes / 1024, kLeastFragment, kLargestFragment);
+  return std::clamp(stream_bytes / 1024, kMinFragment, kLargestFragment);
 }
 
 std::size_t first_part_of(std::size_t stream_bytes) {
@@ -109,7 +109,7 @@ struct Sample {
 double slope(std::vector<Sample> samples, const Sample& whole) {
   const auto is_late = [](const Sample& sample) { return !sample.prompt; };
   const auto late = std::count_if(samples.begin(), samples.end(), is_late);
-  const double average = static_cast<double>(whole.bytes) / std::max(whole.seconds, kLeastSpan);
+  const double average = static_cast<double>(whole.bytes) / std::max(whole.seconds, kMinSpan);
   // Data is always waiting on a fast link, but also if the receiver hardly got its core. In the
   // second case a whole short stream may already be in the buffers, and its slope says nothing.
   if (2 * static_cast<std::size_t>(late) < samples.size()) {
@@ -121,7 +121,7 @@ double slope(std::vector<Sample> samples, const Sample& whole) {
   std::vector<double> slopes;
   for (std::size_t i = 0; i + half < samples.size() && half > 0; ++i) {
     const Sample &from = samples[i], &to = samples[i + half];
-    if (to.seconds - from.seconds < kLeastSpan) continue;
+    if (to.seconds - from.seconds < kMinSpan) continue;
     slopes.push_back(static_cast<double>(to.bytes - from.bytes) / (to.seconds - from.seconds));
   }
   if (slopes.empty()) return average;
@@ -190,8 +190,8 @@ double PairProbe::latency(double seconds) {
   std::byte more{1};
   const Stopwatch whole;
   for (int i = 0; more != std::byte{0}; ++i) {
-    const bool enough = whole.seconds() > seconds && i >= kWarmUps + kLeastPings;
-    if (first_) more = std::byte{i + 1 < kWarmUps + kMostPings && !enough};
+    const bool enough = whole.seconds() > seconds && i >= kWarmUps + kMinPings;
+    if (first_) more = std::byte{i + 1 < kWarmUps + kMaxPings && !enough};
     const Stopwatch trip;
     for (const bool sends : {first_, !first_}) {
       MPI_Request request = MPI_REQUEST_NULL;
@@ -211,7 +211,7 @@ double PairProbe::latency(double seconds) {
 /// @return bytes per second, the same on both ranks
 double PairProbe::one_way(bool sends, double seconds) {
   const Stopwatch whole;
-  for (std::size_t bytes = kLeastStream;; bytes *= 2) {
+  for (std::size_t bytes = kMinStream;; bytes *= 2) {
     const Arrival arrival = stream(sends ? bytes : 0, sends ? 0 : bytes);
     const bool fits = whole.seconds() + 2 * arrival.elapsed_seconds < seconds;
     const bool trusted = arrival.bytes_per_second > 0 &&

@@ -88,8 +88,8 @@ topology::Graph parse_graph(const std::string& text, const std::string& origin) 
   const Json document = parse_document(text, origin, "graph");
   check_keys(document, origin);
   const Json& ranks = document["ranks"];
-  if (!is_integer(ranks, 1, kMostGraphRanks))
-    fail(Kind::usage, "{}: expected ranks in [1, {}], found {}", origin, kMostGraphRanks,
+  if (!is_integer(ranks, 1, kMaxGraphRanks))
+    fail(Kind::usage, "{}: expected ranks in [1, {}], found {}", origin, kMaxGraphRanks,
          shown(ranks));
   const Json directed = document.value("directed", Json(false));
   if (!directed.is_boolean())

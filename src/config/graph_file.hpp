@@ -13,7 +13,7 @@
 
 namespace eqt::config {
 
-inline constexpr int kMostGraphRanks = 4096;
+inline constexpr int kMaxGraphRanks = 4096;
 
 /// The file's text. @throws Error{usage} unless it is a regular, readable file that is not too
 /// large

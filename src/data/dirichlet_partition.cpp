@@ -20,7 +20,7 @@ using Samples = std::vector<std::size_t>;
 using Counts = std::vector<std::vector<std::size_t>>;  // (classes, ranks of the group)
 
 constexpr int kGroupRanks = 10;
-constexpr std::uint64_t kMostAttempts = 10000;  // each takes about 10 us for ten classes
+constexpr std::uint64_t kMaxAttempts = 10000;  // each takes about 10 us for ten classes
 
 /// The group's samples and the ranks that share them.
 struct Group {
@@ -87,7 +87,7 @@ std::optional<Counts> draw_counts(const Group& group, double alpha, RandomSequen
 }
 
 Counts settled_counts(const Group& group, double alpha, std::uint64_t seed) {
-  for (std::uint64_t attempt = 1; attempt <= kMostAttempts; ++attempt) {
+  for (std::uint64_t attempt = 1; attempt <= kMaxAttempts; ++attempt) {
     // Step 0 is the key of the permutation.
     RandomSequence draws(make_key(seed, attempt, group.index, RandomPurpose::partition));
     if (auto counts = draw_counts(group, alpha, draws)) return *counts;
@@ -99,7 +99,7 @@ Counts settled_counts(const Group& group, double alpha, std::uint64_t seed) {
       "data.partition.alpha: expected a draw that gives each of {} ranks at least {} of {} samples "
       "of {} classes, found none in {} draws with {}; raise data.partition.alpha or "
       "data.limit_train, or start fewer ranks",
-      group.ranks, group.least(), group.samples, classes, kMostAttempts, alpha);
+      group.ranks, group.least(), group.samples, classes, kMaxAttempts, alpha);
 }
 
 /// Appends the group's samples, ordered by rank.

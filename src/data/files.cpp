@@ -66,8 +66,8 @@ std::vector<std::uint8_t> read_exactly(const fs::path& file, std::size_t expecte
   std::vector<std::uint8_t> bytes(expected + 1);
   std::size_t found = 0;
   while (found < bytes.size()) {
-    constexpr std::size_t kMostBytesAtOnce = std::size_t{1} << 20;  // [bytes] gzread counts in int
-    const auto count = static_cast<unsigned>(std::min(bytes.size() - found, kMostBytesAtOnce));
+    constexpr std::size_t kMaxBytesAtOnce = std::size_t{1} << 20;  // [bytes] gzread counts in int
+    const auto count = static_cast<unsigned>(std::min(bytes.size() - found, kMaxBytesAtOnce));
     const int got = gzread(opened.get(), bytes.data() + found, count);
     if (got <= 0) break;
     found += static_cast<std::size_t>(got);

@@ -11,7 +11,7 @@ namespace eqt::doctor {
 namespace {
 
 // A full-duplex link moves twice as much both ways as one way; TCP's answers take a few percent.
-constexpr double kLeastDuplexGain = 1.3;
+constexpr double kMinDuplexGain = 1.3;
 constexpr double kSlowShare = 0.5;     // of the median link
 constexpr double kUnevenFactor = 2.0;  // between the directions of a link
 constexpr int kSlowInterface = 1000;   // [Mb/s]
@@ -28,7 +28,7 @@ void warn_of_half_duplex(const DoctorFacts& facts, const comm::Link& link, Warni
   const double one = std::max(link.forward.bytes_per_second, link.backward.bytes_per_second);
   // Directions of unlike speed cannot double.
   const double least = std::min(link.forward.bytes_per_second, link.backward.bytes_per_second);
-  if (both >= one + (kLeastDuplexGain - 1) * least) return;
+  if (both >= one + (kMinDuplexGain - 1) * least) return;
   warnings.push_back(
       {"half-duplex",
        fmt::format(

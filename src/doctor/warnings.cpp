@@ -15,7 +15,7 @@
 namespace eqt::doctor {
 namespace {
 
-constexpr std::uint64_t kLeastMemoryPerRank = std::uint64_t{1} << 30;  // ResNet-50, batch 16
+constexpr std::uint64_t kMinMemoryPerRank = std::uint64_t{1} << 30;  // ResNet-50, batch 16
 
 /// Hosts that are parts of one machine share its cores, so rules about cores and memory are by
 /// machine. If a machine does not identify itself, each host counts as one.
@@ -157,7 +157,7 @@ void warn_of_mixtures(const DoctorFacts& facts, Warnings& warnings) {
 void warn_of_memory(const DoctorFacts& facts, Warnings& warnings) {
   for (const auto& [machine, ranks] : grouped(facts, machine_of)) {
     const std::uint64_t available = rank_facts(facts, ranks.front()).available_bytes;
-    if (available >= kLeastMemoryPerRank * ranks.size()) continue;
+    if (available >= kMinMemoryPerRank * ranks.size()) continue;
     warnings.push_back(
         {"little-memory",
          fmt::format("{:.2f} GiB are available to {} ranks on {}, less than 1 GiB each; end other "

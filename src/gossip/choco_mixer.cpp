@@ -158,7 +158,7 @@ class ChocoMixer final : public Mixer {
   std::optional<NeighbourMessages> copies_;  // of public copies, uncompressed
   FlatBuffer public_, sums_;                 // xh; s = sum_j W_ij xh_j
   std::optional<AdaptiveStep> adaptive_;
-  std::array<std::vector<float>, pipeline::kMostSlots> scratch_;
+  std::array<std::vector<float>, pipeline::kMaxSlots> scratch_;
 };
 
 }  // namespace

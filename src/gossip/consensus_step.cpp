@@ -11,7 +11,7 @@
 namespace eqt::gossip {
 namespace {
 
-constexpr std::size_t kMostValues = std::size_t{1} << 22;
+constexpr std::size_t kMaxValues = std::size_t{1} << 22;
 constexpr double kNextToNothing = 0.95;  // from this delta on a codec is treated as lossless
 
 double product(std::span<const float> a, std::span<const float> b) {
@@ -50,7 +50,7 @@ Products measure(const codec::Compressor& compressor, std::span<const pipeline::
   std::vector<std::byte> payload;
   for (const pipeline::FusionBucket& bucket : plan) {
     for (const codec::Segment& segment : bucket.segments) {
-      if (!segment.compressed || measured >= kMostValues) continue;
+      if (!segment.compressed || measured >= kMaxValues) continue;
       values.resize(segment.count);
       draw_normal(seed + measured, values);
       payload.resize(compressor.max_payload_bytes(segment.count));

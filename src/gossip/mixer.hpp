@@ -35,7 +35,7 @@ struct MixContext {
   float consensus_step = 1;            // gamma, in (0, 1]
   float damping = 1;                   // factor of messages in public copies and errors
   std::optional<double> density;       // of sparse compressors in this step
-  std::size_t slot = 0;                // scratch memory to use, below pipeline::kMostSlots
+  std::size_t slot = 0;                // scratch memory to use, below pipeline::kMaxSlots
   std::uint32_t round = 0;             // distinguishes messages of a step that mixes twice
   bool measure = false;                // fill MixResult::message
   const Observer* observer = nullptr;  // of compressed messages; null: none
@@ -74,7 +74,7 @@ class Mixer {
                    MixResult& result) = 0;
 
   /// How many buckets may be processed at the same time.
-  virtual std::size_t slots() const noexcept { return pipeline::kMostSlots; }
+  virtual std::size_t slots() const noexcept { return pipeline::kMaxSlots; }
 
   /// Visits public copies and errors. If the number of ranks changes, all ranks start() again with
   /// the same model.

@@ -69,7 +69,7 @@ class NeighbourMessages {
                                          // begin
   std::size_t most_bytes_ = 0, most_in_ = 0, most_out_ = 0;
   Workspace workspace_;  // not used across a pause
-  std::array<Slot, pipeline::kMostSlots> slots_;
+  std::array<Slot, pipeline::kMaxSlots> slots_;
 };
 
 }  // namespace eqt::gossip

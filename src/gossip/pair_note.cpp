@@ -19,7 +19,7 @@ constexpr std::size_t kVersionAt = 4, kKindAt = 5, kZeroAt = 6, kRanksAt = 8, kZ
 constexpr std::size_t kStepBytes = 8;
 
 // More than any run has, because a damaged number must not end an epoch.
-constexpr StepId kMostSteps = StepId{1} << 50;
+constexpr StepId kMaxSteps = StepId{1} << 50;
 
 void expect(const char* what, std::uint64_t expected, std::uint64_t found) {
   if (expected != found)
@@ -61,8 +61,8 @@ void read_note(std::span<const std::byte> bytes, std::size_t ranks, PairNote& no
   note.steps.resize(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     note.steps[r] = load<std::uint64_t>(&bytes[kStepsAt + kStepBytes * r]);
-    if (note.steps[r] > kMostSteps)
-      fail(Kind::wire, "note of a pair: expected at most {} steps of rank {}, found {}", kMostSteps,
+    if (note.steps[r] > kMaxSteps)
+      fail(Kind::wire, "note of a pair: expected at most {} steps of rank {}, found {}", kMaxSteps,
            r, note.steps[r]);
   }
 }

@@ -45,7 +45,7 @@ class PairwiseAveraging final : public pipeline::Work {
   /// The result of the last run: all of Traffic except bytes and messages.
   const MixResult& result() const noexcept { return result_; }
 
-  std::size_t slots() const noexcept override { return pipeline::kMostSlots; }
+  std::size_t slots() const noexcept override { return pipeline::kMaxSlots; }
   bool is_ready(const FusionBucket&) override { return true; }
   void wait_ready(const FusionBucket&) override {}
   Task start(const FusionBucket& bucket, std::size_t slot) override;
@@ -73,7 +73,7 @@ class PairwiseAveraging final : public pipeline::Work {
   const PairwiseOptions options_;
   const bool lossless_;
   std::vector<std::vector<codec::Segment>> segments_;  // by bucket, relative to its begin
-  std::array<Slot, pipeline::kMostSlots> slots_;
+  std::array<Slot, pipeline::kMaxSlots> slots_;
   Workspace workspace_;  // not used across a pause
   Rank partner_ = 0;
   std::uint64_t number_ = 0;

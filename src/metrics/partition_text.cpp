@@ -13,8 +13,8 @@ namespace eqt::metrics {
 namespace {
 
 constexpr std::size_t kColumns = 70;
-constexpr std::size_t kMostRanks = 16;
-constexpr std::size_t kMostClasses = 3;
+constexpr std::size_t kMaxRanks = 16;
+constexpr std::size_t kMaxClasses = 3;
 
 using Counts = std::vector<std::uint64_t>;
 
@@ -30,7 +30,7 @@ std::string classes_text(const Counts& counts, std::uint64_t samples) {
                    [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
   std::string text = "class";
   std::uint64_t named = 0;
-  for (std::size_t i = 0; i < std::min(kMostClasses, classes.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMaxClasses, classes.size()); ++i) {
     const std::uint64_t count = counts[classes[i]];
     if (count == 0) break;
     text += fmt::format("{} {} {:.0f} %", i == 0 ? "" : ",", classes[i], percent(count, samples));
@@ -53,16 +53,16 @@ std::vector<std::string> partition_lines(const PartitionRecord& record) {
   if (record.kind.empty() || record.kind == "iid") return {};
   std::vector<std::string> lines = {fitted(heading(record), kColumns)};
   const auto& histogram = record.class_histogram;
-  for (std::size_t rank = 0; rank < std::min(kMostRanks, histogram.size()); ++rank) {
+  for (std::size_t rank = 0; rank < std::min(kMaxRanks, histogram.size()); ++rank) {
     const Counts& counts = histogram[rank];
     const auto samples = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     lines.push_back(fitted(
         fmt::format("rank {:<3} {:>7} samples  {}", rank, samples, classes_text(counts, samples)),
         kColumns));
   }
-  if (histogram.size() > kMostRanks)
+  if (histogram.size() > kMaxRanks)
     lines.push_back(fmt::format("and {} ranks more: class_histogram in metrics.jsonl",
-                                histogram.size() - kMostRanks));
+                                histogram.size() - kMaxRanks));
   return lines;
 }
 

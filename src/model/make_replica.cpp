@@ -9,8 +9,8 @@
 namespace eqt::model {
 namespace {
 
-constexpr int kLeastSide = 32;  // [pixels] smaller images are framed with zeros
-constexpr int kMostClasses = 1 << 20;
+constexpr int kMinSide = 32;  // [pixels] smaller images are framed with zeros
+constexpr int kMaxClasses = 1 << 20;
 
 void check_input(const ModelOptions& options) {
   const auto [channels, height, width] = options.input;
@@ -26,8 +26,8 @@ void check_input(const ModelOptions& options) {
          "model {}: expected images of at most {} pixels a side, found {}x{}; choose {}",
          model.name, model.largest_side, height, width, models::resnet18.name);
   }
-  if (options.classes < 2 || options.classes > kMostClasses) {
-    fail(Kind::usage, "model {}: expected 2 to {} classes, found {}", model.name, kMostClasses,
+  if (options.classes < 2 || options.classes > kMaxClasses) {
+    fail(Kind::usage, "model {}: expected 2 to {} classes, found {}", model.name, kMaxClasses,
          options.classes);
   }
 }
@@ -68,8 +68,8 @@ ModelOptions published_options(const ModelRow& model) {
 
 Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
   if (model.users_own) return {};
-  const int rows = std::max(0, kLeastSide - images.height);
-  const int columns = std::max(0, kLeastSide - images.width);
+  const int rows = std::max(0, kMinSide - images.height);
+  const int columns = std::max(0, kMinSide - images.width);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
 }
 

@@ -16,7 +16,7 @@
 namespace eqt::pipeline {
 
 /// The most buckets that may be processed at the same time.
-inline constexpr std::size_t kMostSlots = 8;
+inline constexpr std::size_t kMaxSlots = 8;
 
 /// What to do with each bucket, which mostly is waiting for messages. All functions run on the
 /// engine's thread.
@@ -63,7 +63,7 @@ class Engine {
 
   comm::Communicator& comm_;
   const std::span<const FusionBucket> plan_;
-  std::array<Slot, kMostSlots> slots_;
+  std::array<Slot, kMaxSlots> slots_;
   std::size_t next_ = 0, under_way_ = 0;
   std::optional<Stopwatch> waiting_;
 };

@@ -78,7 +78,7 @@ std::size_t longest_segment(const codec::Segment& segment, const codec::Compress
   if (segment.compressed && needs_whole_slices(compressor)) return segment.count;
   // Raw values, too, so that owners have the same ranges of a tensor however it is cut.
   const std::size_t step =
-      needs_whole_slices(compressor) ? kLeastSegment : segment_length(compressor);
+      needs_whole_slices(compressor) ? kMinSegment : segment_length(compressor);
   return std::max<std::size_t>(1, split_values / step) * step;
 }
 
@@ -128,7 +128,7 @@ bool needs_whole_slices(const codec::Compressor& compressor) {
 std::size_t segment_length(const codec::Compressor& compressor) {
   const std::size_t granule = compressor.properties().granule;
   EQT_CHECK(granule > 0, "{} has no segments", codec::codec_name(compressor.id()));
-  return granule * ((kLeastSegment + granule - 1) / granule);
+  return granule * ((kMinSegment + granule - 1) / granule);
 }
 
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,

@@ -54,7 +54,7 @@ bool needs_whole_slices(const codec::Compressor& compressor);
 
 /// The shortest ranges of raw segments into which collectives cut [values]; shorter ones would
 /// consist mostly of headers.
-inline constexpr std::size_t kLeastSegment = 8192;
+inline constexpr std::size_t kMinSegment = 8192;
 
 /// The shortest ranges into which collectives cut a slice [values]: a multiple of the codec's
 /// granule, long enough that headers add few bytes.

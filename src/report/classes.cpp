@@ -12,12 +12,12 @@
 namespace eqt::report {
 namespace {
 
-constexpr std::size_t kMostRanks = 64;
-constexpr std::size_t kMostKeys = 20;       // classes with a name in the key
-constexpr std::size_t kMostPartitions = 6;  // plots
+constexpr std::size_t kMaxRanks = 64;
+constexpr std::size_t kMaxKeys = 20;       // classes with a name in the key
+constexpr std::size_t kMaxPartitions = 6;  // plots
 // Bars of a rank: a pixel or two each. gnuplot reads all columns once for each bar, which takes
 // quadratic time.
-constexpr std::size_t kMostBars = 250;
+constexpr std::size_t kMaxBars = 250;
 
 /// "cifar10, skew 0.8, 4 ranks".
 std::string partition_of(const Run& run) {
@@ -43,7 +43,7 @@ double greatest_share(const std::vector<std::vector<std::uint64_t>>& ranks) {
 
 /// A rank's samples by bar: of one class each, or of neighbouring classes if there are too many.
 std::vector<std::uint64_t> bars_of(const std::vector<std::uint64_t>& classes) {
-  const std::size_t bars = std::min(classes.size(), kMostBars);
+  const std::size_t bars = std::min(classes.size(), kMaxBars);
   std::vector<std::uint64_t> sums(bars);
   for (std::size_t c = 0; c < classes.size(); ++c) sums[c * bars / classes.size()] += classes[c];
   return sums;
@@ -51,7 +51,7 @@ std::vector<std::uint64_t> bars_of(const std::vector<std::uint64_t>& classes) {
 
 Drawing drawing_of(const Run& run, const std::string& partition, std::size_t number) {
   const auto& ranks = run.class_histogram;
-  const std::size_t classes = ranks.front().size(), bars = std::min(classes, kMostBars);
+  const std::size_t classes = ranks.front().size(), bars = std::min(classes, kMaxBars);
   std::vector<std::string> labels;
   std::string data;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -62,7 +62,7 @@ Drawing drawing_of(const Run& run, const std::string& partition, std::size_t num
     data += "\n";
   }
   const std::string title = "Classes by rank: " + partition;
-  const Key key = classes > kMostKeys ? Key::none : Key::above;
+  const Key key = classes > kMaxKeys ? Key::none : Key::above;
   std::string script =
       frame(title, "samples", "", key) + bar_rows(labels) + "$d << end\n" + data + "end\n";
   std::string palette;
@@ -92,7 +92,7 @@ void draw_classes(const std::vector<Group>& groups, Drawings& drawings) {
     if (run.class_histogram.empty() || run.class_histogram.front().empty()) continue;
     const std::string partition = partition_of(run);
     if (!seen.insert(partition).second) continue;
-    if (run.class_histogram.size() > kMostRanks || seen.size() > kMostPartitions) {
+    if (run.class_histogram.size() > kMaxRanks || seen.size() > kMaxPartitions) {
       drawings.left_out.push_back(
           fmt::format("Classes by rank are not drawn for {}: too many.", partition));
       continue;

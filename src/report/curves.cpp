@@ -121,7 +121,7 @@ std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
                              const Height& height) {
   const std::vector<Style> styles = styles_of(groups);
   std::vector<Curve> curves;
-  for (std::size_t i = 0; i < std::min(groups.size(), kMostCurves); ++i) {
+  for (std::size_t i = 0; i < std::min(groups.size(), kMaxCurves); ++i) {
     Curve curve{groups[i].label, styles[i], points_of(groups[i], axis, height)};
     if (std::ranges::any_of(curve.points, [](const Point& p) { return p.y.known > 0; }))
       curves.push_back(curve);
@@ -131,11 +131,11 @@ std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
 
 /// At most about ten tics, at whole numbers of epochs.
 std::string epoch_tics(const std::vector<Curve>& curves) {
-  constexpr double kMostTics = 10;
+  constexpr double kMaxTics = 10;
   double last = 1;
   for (const Curve& curve : curves)
     for (const Point& p : curve.points) last = std::max(last, p.x);
-  return fmt::format("set xtics {}\n", std::ceil(last / kMostTics));
+  return fmt::format("set xtics {}\n", std::ceil(last / kMaxTics));
 }
 
 Line line_of(const Curve& curve, const Height& height) {
@@ -222,10 +222,10 @@ void draw_curves(const std::vector<Group>& groups, Drawings& drawings) {
     for (const Axis& axis : {kEpochs, kSeconds, kBytes}) draw(groups, axis, height, drawings);
   for (const Height& height : {kTestLoss, kVariance, kMeanVariance, kConsensus})
     draw(groups, kEpochs, height, drawings);
-  if (groups.size() > kMostCurves)
+  if (groups.size() > kMaxCurves)
     drawings.left_out.push_back(fmt::format(
         "Lines and points are those of the first {} of {} rows: more could not be distinguished.",
-        kMostCurves, groups.size()));
+        kMaxCurves, groups.size()));
 }
 
 }  // namespace eqt::report

@@ -9,7 +9,7 @@
 namespace eqt::report {
 namespace {
 
-constexpr int kMostDigits = 6;                         // of a mean
+constexpr int kMaxDigits = 6;                          // of a mean
 constexpr int kSmallestPlain = -4, kLargestPlain = 6;  // powers of ten without an exponent
 
 /// The power of ten of a number's first digit; x > 0.
@@ -35,7 +35,7 @@ std::string rounded_text(double x, int place) {
 
 std::string measured_text(double mean, double deviation) {
   int place = last_place(deviation);
-  if (mean != 0) place = std::max(place, first_place(std::abs(mean)) - kMostDigits + 1);
+  if (mean != 0) place = std::max(place, first_place(std::abs(mean)) - kMaxDigits + 1);
   const int first = first_place(std::max(std::abs(mean), deviation));
   const auto text = [&](int exponent) {
     const double scale = std::pow(10.0, -exponent);

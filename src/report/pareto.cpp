@@ -32,7 +32,7 @@ std::vector<FrontPoint> points_of(const std::vector<Group>& groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const Spread bytes = groups[i].spread(bytes_per_rank);
     const Spread accuracy = groups[i].spread(test_accuracy);
-    const bool shown = i < kMostCurves || front[i].on_front;
+    const bool shown = i < kMaxCurves || front[i].on_front;
     if (bytes.known > 0 && accuracy.known > 0 && shown)
       points.push_back({groups[i].label, styles[i], bytes, accuracy, front[i]});
   }

@@ -135,10 +135,10 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   run.collective = record.text("collective");
   run.algorithm = record.text("algorithm");
   const std::uint64_t ranks = record.count("ranks");
-  constexpr std::uint64_t kMostRanks = 1u << 20;
-  if (ranks < 1 || ranks > kMostRanks) record.fail_member("ranks", "a number of ranks");
+  constexpr std::uint64_t kMaxRanks = 1u << 20;
+  if (ranks < 1 || ranks > kMaxRanks) record.fail_member("ranks", "a number of ranks");
   run.ranks = static_cast<int>(ranks);
-  run.threads_per_rank = static_cast<int>(std::min(record.count("threads_per_rank"), kMostRanks));
+  run.threads_per_rank = static_cast<int>(std::min(record.count("threads_per_rank"), kMaxRanks));
   run.parameters = record.count("parameters");
   run.train_samples = record.count("train_samples");
   run.test_samples = record.count("test_samples");

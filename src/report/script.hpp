@@ -15,7 +15,7 @@
 namespace eqt::report {
 
 // More lines could not be distinguished.
-inline constexpr std::size_t kMostCurves = 24;
+inline constexpr std::size_t kMaxCurves = 24;
 
 // Width of every drawing: narrow enough to be readable on a telephone [pixels].
 inline constexpr int kPlotWidth = 480;

@@ -10,11 +10,11 @@ namespace {
 /// x < (a + 1) / (a + b + 2).
 double beta_fraction(double x, double a, double b) {
   constexpr double kTiny = 1e-300, kEnough = 1e-15;
-  constexpr int kMostTerms = 10000;
+  constexpr int kMaxTerms = 10000;
   const auto not_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
   // 1 + d1 / (1 + d2 / ...) grows term by term; the fraction is its inverse.
   double value = 1, c = 1, d = 0;
-  for (int i = 1; i <= kMostTerms; ++i) {
+  for (int i = 1; i <= kMaxTerms; ++i) {
     const double m = i / 2;
     const double coefficient = i % 2 == 0
                                    ? m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))

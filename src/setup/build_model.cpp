@@ -34,16 +34,16 @@ double emulated_seconds(const config::PerRank& seconds, const comm::Communicator
 
 /// A network of the user's own. LibTorch holds it in memory as well.
 std::string read_file(const std::string& path) {
-  constexpr std::uintmax_t kMostBytes = std::uintmax_t{8} << 30;
+  constexpr std::uintmax_t kMaxBytes = std::uintmax_t{8} << 30;
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error)
     fail(Kind::data, "expected a TorchScript module at {}, but {}; check model.path", path,
          error.message());
-  if (size > kMostBytes)
+  if (size > kMaxBytes)
     fail(Kind::data,
          "expected a TorchScript module of at most {} bytes at {}, found {}; check model.path",
-         kMostBytes, path, size);
+         kMaxBytes, path, size);
   std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))

@@ -28,7 +28,7 @@ constexpr double kCodecSeconds = 1e-9, kAddSeconds = 1e-10;
 constexpr Machine::Wire kBetweenHosts = {.latency_seconds = 1e-4, .bytes_per_second = 100e6 / 8};
 constexpr Machine::Wire kWithinHost = {.latency_seconds = 1e-6, .bytes_per_second = 1e10};
 constexpr double kTie = 0.10;
-constexpr int kMostQuantisations = 2;
+constexpr int kMaxQuantisations = 2;
 
 /// One way to run this plan.
 struct CostedCollective {
@@ -101,7 +101,7 @@ std::vector<CostedCollective> costed_collectives(const config::RunConfig& config
   for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
     if (row->is_candidate != nullptr && !row->is_candidate(comm.size(), hosts)) continue;
     const auto cost = collective::collective_cost(*row, volume);
-    if (!cost || (!lossless && cost->quantisations > kMostQuantisations)) continue;
+    if (!cost || (!lossless && cost->quantisations > kMaxQuantisations)) continue;
     const auto made = try_to_make(with_collective(config, *row), comm, compressor, remembers, plan);
     if (made != nullptr)
       found.push_back({.collective = row, .cost = *cost, .slots = made->slots()});

@@ -92,7 +92,7 @@ std::uint64_t message_bytes(const config::RunConfig& config, int ranks, const La
     values = std::max<std::uint64_t>(values, bucket.count() * kFloat);
   }
   const auto n = static_cast<std::uint64_t>(ranks);
-  return pipeline::kMostSlots * (2 * n * message + 2 * values) + kMpiBytes + n * kMpiBytesPerRank;
+  return pipeline::kMaxSlots * (2 * n * message + 2 * values) + kMpiBytes + n * kMpiBytesPerRank;
 }
 
 /// What each worker has for itself: residuals, what variances are taken of, messages or values that

@@ -50,8 +50,8 @@ Guarantee convex_momentum_guarantee(const Problem& problem, double compressor_va
 
 double steps_to(const std::function<double(double)>& bound, double target) {
   double enough = 1;
-  while (enough < kMostSteps && bound(enough) > target) enough *= 2;
-  if (enough >= kMostSteps) return kMostSteps;
+  while (enough < kMaxSteps && bound(enough) > target) enough *= 2;
+  if (enough >= kMaxSteps) return kMaxSteps;
   double few = enough / 2;  // 0.5: fewer than one step
   while (enough - few > std::max(0.5, 1e-15 * enough)) {
     const double middle = (few + enough) / 2;

@@ -68,9 +68,9 @@ Guarantee convex_momentum_guarantee(const Problem& problem, double compressor_va
                                     double momentum, bool nesterov, double steps);
 
 /// More steps have no practical meaning.
-inline constexpr double kMostSteps = 1e18;
+inline constexpr double kMaxSteps = 1e18;
 
-/// The smallest whole number of steps whose bound is at most `target`; kMostSteps if there is none.
+/// The smallest whole number of steps whose bound is at most `target`; kMaxSteps if there is none.
 /// @pre bound(T) does not grow with T
 double steps_to(const std::function<double(double)>& bound, double target);
 

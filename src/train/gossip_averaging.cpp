@@ -80,7 +80,7 @@ class MixWork final : public pipeline::Work {
   std::span<float> values_;
   BackgroundThread* background_ = nullptr;
   std::vector<gossip::MessageError> errors_;  // by the bucket's index
-  std::array<Mix, pipeline::kMostSlots> mixes_;
+  std::array<Mix, pipeline::kMaxSlots> mixes_;
 };
 
 class GossipAveraging final : public Synchronizer {

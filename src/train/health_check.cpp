@@ -8,7 +8,7 @@ namespace eqt::train {
 namespace {
 
 constexpr double kSeconds = 0.5;  // between two reports
-constexpr double kMostSteps = 1000;
+constexpr double kMaxSteps = 1000;
 constexpr StepId kIdleIntervals = 4;  // intervals after which ranks exchange the report in any step
 
 /// A rank or none, coded as a number, so that the maximum over ranks shows whether there is one.
@@ -82,7 +82,7 @@ HealthStatus HealthCheck::receive() {
 /// From rank 0's own steps since the last report.
 double HealthCheck::next_interval() const {
   const double step = seconds_ / static_cast<double>(std::max<StepId>(since_, 1));
-  return step > 0 ? std::clamp(kSeconds / step, 1.0, kMostSteps) : 1.0;
+  return step > 0 ? std::clamp(kSeconds / step, 1.0, kMaxSteps) : 1.0;
 }
 
 }  // namespace eqt::train

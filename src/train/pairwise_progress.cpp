@@ -14,7 +14,7 @@ namespace {
 
 // A passive rank may take this many steps without an exchange. That suffices for a rank that is
 // eight times as fast as its partners; with more, on a slow network, it would train alone.
-constexpr StepId kMostStepsAlone = 16;
+constexpr StepId kMaxStepsAlone = 16;
 
 // The interval at which a passive rank polls: much shorter than a step, much longer than polling
 // takes.
@@ -38,7 +38,7 @@ void PairwiseProgress::begin_step() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] {
     if (goes_on()) return true;
-    return active_ ? !asked_ : steps_[rank_] - last_exchange_ < kMostStepsAlone;
+    return active_ ? !asked_ : steps_[rank_] - last_exchange_ < kMaxStepsAlone;
   });
   taken_.traffic.transfer_seconds += wait.seconds();
   if (!active_) return;

@@ -16,7 +16,7 @@ namespace {
 // time negligible.
 constexpr double kFlushSeconds = 1.0;
 constexpr StepId kStepsBeforeTiming = 4;
-constexpr double kMostUnflushed = 100;
+constexpr double kMaxUnflushed = 100;
 
 double peak_rss_mib() {
   rusage usage{};
@@ -209,7 +209,7 @@ void RunStatistics::note_errors_of_means(std::span<const double> sums) {
 void RunStatistics::choose_flush_interval(double step_seconds) {
   double steps = std::round(kFlushSeconds / std::max(1e-6, step_seconds));
   comm_.broadcast(std::as_writable_bytes(std::span(&steps, 1)), 0);
-  flush_every_ = static_cast<StepId>(std::clamp(steps, 2.0, kMostUnflushed));
+  flush_every_ = static_cast<StepId>(std::clamp(steps, 2.0, kMaxUnflushed));
 }
 
 /// The epoch's record of different replicas; keeps it for the summary.

@@ -106,7 +106,7 @@ struct Plan {
 };
 
 /// If a run diverges more often, smaller steps do not help.
-inline constexpr std::uint64_t kMostRollbacks = 5;
+inline constexpr std::uint64_t kMaxRollbacks = 5;
 
 class Trainer {
  public:

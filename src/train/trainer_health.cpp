@@ -120,7 +120,7 @@ void Trainer::roll_back(Rank diverged) {
   const double factor = rate_factor_ * plan_.rollback_factor;
   const std::uint64_t rollbacks = rollbacks_ + 1;
   p_.divergence->forget();
-  if (rollbacks > kMostRollbacks) {
+  if (rollbacks > kMaxRollbacks) {
     throw comm::AgreedError(Kind::diverged,
                             fmt::format("{}; the run went back {} times before", why, rollbacks_));
   }
@@ -134,7 +134,7 @@ void Trainer::roll_back(Rank diverged) {
       .step = from,
       .text = fmt::format("{}; all ranks went back from step {} to step {}, the learning rate is "
                           "{:.4g} of the schedule's from now on (time {} of {} at most)",
-                          why, from, *done, factor, rollbacks, kMostRollbacks),
+                          why, from, *done, factor, rollbacks, kMaxRollbacks),
       .back_to = *done});
 }
 

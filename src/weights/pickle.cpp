@@ -17,7 +17,7 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr std::size_t kMost = std::size_t{1} << 19;  // of values, stack, marks and memo
-constexpr std::size_t kMostDimensions = 16, kMostArguments = 8, kLongestKey = 64;
+constexpr std::size_t kMaxDimensions = 16, kMaxArguments = 8, kLongestKey = 64;
 
 /// The operations' bytes, by pickletools' names.
 enum Operation : std::uint8_t {
@@ -302,7 +302,7 @@ class Machine {
       if (global == Global::ordered_dict) return 0;
       return global == Global::tensor ? 4 : 1;
     }();
-    if (count < least || count > kMostArguments)
+    if (count < least || count > kMaxArguments)
       refuse(path_, "its pickle calls {} with {} arguments", value_of(callable, Kind::global).text,
              count);
     // A copy, because making a value may move the others.
@@ -348,7 +348,7 @@ class Machine {
     (void)count_of(arguments[1]);
     const std::vector<ValueId>& sizes = value_of(arguments[2], Kind::tuple).items;
     const std::vector<ValueId>& strides = value_of(arguments[3], Kind::tuple).items;
-    if (sizes.size() != strides.size() || sizes.size() > kMostDimensions)
+    if (sizes.size() != strides.size() || sizes.size() > kMaxDimensions)
       refuse(path_, "it has a tensor of {} sizes and {} strides", sizes.size(), strides.size());
     for (const std::vector<ValueId>* const counts : {&sizes, &strides})
       for (const ValueId count : *counts) (void)count_of(count);

@@ -18,8 +18,8 @@ using nlohmann::json;
 constexpr std::size_t kLengthBytes = 8;
 // The format's own limit. JSON in memory is some ten times as long as its text.
 constexpr std::size_t kLongestHeader = 100'000'000;
-constexpr std::size_t kMostTensors = std::size_t{1} << 16;
-constexpr std::size_t kMostDimensions = 64;
+constexpr std::size_t kMaxTensors = std::size_t{1} << 16;
+constexpr std::size_t kMaxDimensions = 64;
 constexpr std::string_view kMetadata = "__metadata__";
 
 struct NamedType {
@@ -56,7 +56,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   bool number_unsigned(std::uint64_t number) override {
     if (list_ == nullptr) return unexpected("a number");
     if (!std::in_range<std::int64_t>(number)) return unexpected("a number beyond 63 bits");
-    if (list_->size() == kMostDimensions) return unexpected("more than 64 dimensions");
+    if (list_->size() == kMaxDimensions) return unexpected("more than 64 dimensions");
     list_->push_back(static_cast<std::int64_t>(number));
     return true;
   }
@@ -92,7 +92,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     if (!names_.insert(text).second) refuse(path_, "its header has {} twice", printable(text));
     in_metadata_ = text == kMetadata;
     if (in_metadata_) return true;
-    if (entries_.size() == kMostTensors) refuse(path_, "found more than {} tensors", kMostTensors);
+    if (entries_.size() == kMaxTensors) refuse(path_, "found more than {} tensors", kMaxTensors);
     entries_.push_back({.name = text, .type = {}, .shape = {}, .offsets = {}});
     return true;
   }

@@ -19,7 +19,7 @@ namespace {
 
 using ValueKind = PickleValue::Kind;
 
-constexpr std::size_t kMostTensors = std::size_t{1} << 16;
+constexpr std::size_t kMaxTensors = std::size_t{1} << 16;
 
 std::string shown(const PickleValue& value) {
   if (value.kind == ValueKind::text) return fmt::format("\"{}\"", printable(value.text));
@@ -97,7 +97,7 @@ std::vector<Tensor> tensors_of(const TorchFile& file, const std::string& path) {
     if (key.kind != ValueKind::text || value.kind != ValueKind::tensor)
       refuse(path, "found {} with {}", shown(key), shown(value));
     if (!names.insert(key.text).second) refuse(path, "found {} twice", shown(key));
-    if (tensors.size() == kMostTensors) refuse(path, "found more than {} tensors", kMostTensors);
+    if (tensors.size() == kMaxTensors) refuse(path, "found more than {} tensors", kMaxTensors);
     tensors.push_back(make_tensor(file, key.text, value, path));
   }
   return tensors;

@@ -10,7 +10,7 @@
 namespace eqt::weights {
 namespace {
 
-constexpr std::int64_t kMostRecords = 1 << 18;  // far above what networks have
+constexpr std::int64_t kMaxRecords = 1 << 18;  // far above what networks have
 
 /// The reason of a libzip error.
 std::string reason_of(zip_error_t& error) {
@@ -60,7 +60,7 @@ void ZipArchive::Discard::operator()(zip* archive) const { zip_discard(archive);
 ZipArchive::ZipArchive(std::span<const std::byte> file, const std::string& path)
     : path_(path), archive_(open_archive(file, path)) {
   const std::int64_t count = zip_get_num_entries(archive_.get(), 0);
-  if (count > kMostRecords) refuse(path_, "it has more than {} records", kMostRecords);
+  if (count > kMaxRecords) refuse(path_, "it has more than {} records", kMaxRecords);
   std::uint64_t left = file.size();
   for (std::int64_t index = 0; index < count; ++index) {
     records_.push_back(stored_record(static_cast<std::uint64_t>(index)));

@@ -150,11 +150,11 @@ void measure_codec(const std::string& name, const Compressor& codec) {
 void measure_spectrum() {
   const Network net(1);
   Workspace workspace;
-  double singular[kMostColumns];
-  std::vector<double> vectors(kMostColumns * kMostColumns);
+  double singular[kMaxColumns];
+  std::vector<double> vectors(kMaxColumns * kMaxColumns);
   const double ms = best_ms([&] {
     for (const Tensor& t : net.tensors) {
-      const std::size_t columns = t.shape.columns % kMostColumns == 0 ? kMostColumns : 1;
+      const std::size_t columns = t.shape.columns % kMaxColumns == 0 ? kMaxColumns : 1;
       spectrum(t.gradient, columns, workspace, std::span(singular).first(columns),
                std::span(vectors).first(columns * columns));
     }

@@ -97,10 +97,10 @@ void read_config(Bytes bytes) {
 }
 
 void read_graph(Bytes bytes) {
-  constexpr int kMostRanks = 64;  // more would only take longer
+  constexpr int kMaxRanks = 64;  // more would only take longer
   expect(Kind::usage, [&] {
     const topology::Graph graph = config::parse_graph(text_of(bytes), "fuzz");
-    if (graph.ranks > kMostRanks) return;
+    if (graph.ranks > kMaxRanks) return;
     (void)topology::make_topology({.kind = topology::GraphKind::graph, .graph = graph},
                                   graph.ranks);
   });

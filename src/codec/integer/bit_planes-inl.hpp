@@ -32,7 +32,7 @@ constexpr std::size_t kPlaneBytes = kPlaneCodes / 8;
 
 template <typename T>
 void pack_block(const T* codes, int limit, int width, std::uint8_t* to) {
-  std::uint64_t planes[kMostPlanes] = {};
+  std::uint64_t planes[kMaxPlanes] = {};
   for (std::size_t i = 0; i < kPlaneCodes; ++i) {
     const auto u = static_cast<std::uint32_t>(codes[i] + limit);
     for (int j = 0; j < width; ++j) planes[j] |= std::uint64_t{u >> j & 1} << i;
@@ -47,7 +47,7 @@ class BlockUnpacker {
   BlockUnpacker(int limit, int width) : limit_(limit), width_(width) {}
 
   void operator()(const std::uint8_t* from, T* codes) {
-    std::uint64_t planes[kMostPlanes];
+    std::uint64_t planes[kMaxPlanes];
     std::memcpy(planes, from, static_cast<std::size_t>(width_) * kPlaneBytes);
     for (std::size_t i = 0; i < kPlaneCodes; ++i) {
       std::uint32_t u = 0;

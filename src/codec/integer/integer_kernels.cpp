@@ -32,7 +32,7 @@ void pack(const T* HWY_RESTRICT codes, std::size_t count, int limit, int width,
   }
   if (i == count) return;
   T last[kPlaneCodes];
-  std::uint8_t planes[kMostPlanes * kPlaneBytes];
+  std::uint8_t planes[kMaxPlanes * kPlaneBytes];
   std::fill_n(last, kPlaneCodes, static_cast<T>(-limit));
   std::copy(codes + i, codes + count, last);
   pack_block(last, limit, width, planes);
@@ -52,7 +52,7 @@ bool unpack(const std::uint8_t* HWY_RESTRICT from, std::size_t count, int limit,
   for (; i + 2 * kPlaneCodes <= count; i += kPlaneCodes, from += block_bytes) {
     unpack_block(from, codes + i);
   }
-  std::uint8_t planes[(kMostPlanes + 1) * kPlaneBytes] = {};
+  std::uint8_t planes[(kMaxPlanes + 1) * kPlaneBytes] = {};
   if (i + kPlaneCodes <= count) {
     std::memcpy(planes, from, block_bytes);
     unpack_block(planes, codes + i);

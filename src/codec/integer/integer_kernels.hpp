@@ -16,7 +16,7 @@
 namespace eqt::codec {
 
 inline constexpr std::size_t kPlaneCodes = 64;
-inline constexpr int kMostPlanes = 16;
+inline constexpr int kMaxPlanes = 16;
 
 /// Bits of a code from -limit to limit: ceil(log2(2 limit + 1)).
 constexpr int code_width(std::uint32_t limit) noexcept {

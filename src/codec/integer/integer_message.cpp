@@ -19,7 +19,7 @@ namespace {
 // In the message index; codes have neither.
 constexpr std::uint32_t kScalesBit = 0x40000000u;
 constexpr std::uint32_t kSumsBit = 0x80000000u;
-constexpr std::uint32_t kMostSum = 32767;
+constexpr std::uint32_t kMaxSum = 32767;
 
 std::uint64_t values_of(std::span<const ScaledSegment> segments) {
   std::uint64_t count = 0;
@@ -87,11 +87,11 @@ void add_raw(std::span<const std::span<const std::byte>> frames, std::size_t at,
 IntegerMessages::IntegerMessages(std::unique_ptr<IntegerCodec> codec, std::uint32_t ranks)
     : codec_(std::move(codec)), ranks_(ranks) {
   code_limit_ = static_cast<std::uint32_t>(codec_->largest_code());
-  if (ranks > kMostSum / code_limit_) {
+  if (ranks > kMaxSum / code_limit_) {
     fail(Kind::usage,
          "synchronization.collective: integer adds codes up to {} in 16 bits, which is enough for "
          "{} ranks, found {}; use fewer compressor.bits or scatter-reduce",
-         code_limit_, kMostSum / code_limit_, ranks);
+         code_limit_, kMaxSum / code_limit_, ranks);
   }
   sum_limit_ = code_limit_ * ranks;
 }

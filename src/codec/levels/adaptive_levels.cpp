@@ -11,9 +11,9 @@ namespace eqt::codec {
 namespace {
 
 // The paper runs 30 sweeps; a sweep that gains less than this share of Psi ends the descent.
-constexpr int kMostSweeps = 60;
+constexpr int kMaxSweeps = 60;
 constexpr int kFirstSweeps = 10;  // from each start; only the best is continued
-constexpr double kLeastGain = 1e-6;
+constexpr double kMinGain = 1e-6;
 
 double cell_variance(const NormalMixture& mixture, double a, double b) noexcept {
   const CellMoments m = mixture.moments(a, b);
@@ -26,7 +26,7 @@ double descend(const NormalMixture& mixture, Levels& levels, int most_sweeps) {
   for (int sweep = 0; sweep < most_sweeps; ++sweep) {
     sweep_levels(mixture, levels);
     const double after = expected_variance(mixture, levels);
-    if (after >= before * (1 - kLeastGain)) return after;
+    if (after >= before * (1 - kMinGain)) return after;
     before = after;
   }
   return before;
@@ -109,7 +109,7 @@ Levels adapted_levels(const NormalMixture& mixture, const Levels& start) {
       least = variance;
     }
   }
-  least = descend(mixture, best, kMostSweeps - kFirstSweeps);
+  least = descend(mixture, best, kMaxSweeps - kFirstSweeps);
   const bool better = least < expected_variance(mixture, start) && fp32_tells_apart(best);
   return better ? best : start;
 }

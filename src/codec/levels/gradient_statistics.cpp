@@ -15,7 +15,7 @@ namespace {
 // Wide enough that neighbouring quarter octaves, 0.19 of their mean apart, overlap smoothly.
 constexpr double kRelativeDeviation = 0.12;
 // A bin with a smaller share of sum |r| is left out: its values do not matter.
-constexpr double kLeastShare = 1e-6;
+constexpr double kMinShare = 1e-6;
 
 // Quarter octaves below 1: 0 for [2^(-1/4), 1].
 std::size_t quarter_octave(double r, std::size_t bins) noexcept {
@@ -89,7 +89,7 @@ std::optional<GradientStatistics::Model> GradientStatistics::model() const {
   double weight = 0;
   for (std::size_t bin = 0; bin < kBins; ++bin) {
     const double bin_weight = sum(2 * bin), magnitudes = sum(2 * bin + 1);
-    if (!(bin_weight > 0) || magnitudes < kLeastShare * total) continue;
+    if (!(bin_weight > 0) || magnitudes < kMinShare * total) continue;
     const double mean = magnitudes / bin_weight;
     components.push_back({bin_weight, mean, kRelativeDeviation * mean});
     weight += bin_weight;

@@ -132,11 +132,11 @@ const CompressorRow kNuqsgd = {
     .make = make_nuqsgd,
     .reads = {Option::bits, Option::bucket_size, Option::coding},
     .why_not = [](const CompressorOptions& options) -> std::string {
-      if (options.bits > kMostNuqsgdBits)
+      if (options.bits > kMaxNuqsgdBits)
         return fmt::format(
             "expected compressor.bits in [2, {}] for nuqsgd, found {}; set compressor.name to "
             "\"elastiquant\", which gains from more bits",
-            kMostNuqsgdBits, options.bits);
+            kMaxNuqsgdBits, options.bits);
       return refuse_max(options, "nuqsgd", "elastiquant");
     },
     .colour = "#c31e78"};

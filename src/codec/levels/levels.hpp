@@ -27,7 +27,7 @@ Levels sinh_levels(int n, double theta);
 Levels exponential_levels(int n, double p);
 /// NUQSGD's variance hardly falls from 5 bits on, because neighbouring levels stay a factor 2
 /// apart.
-inline constexpr int kMostNuqsgdBits = 6;
+inline constexpr int kMaxNuqsgdBits = 6;
 /// l_j = ((1 + mu)^(j/n) - 1) / mu: mu-law companding; mu = 0 gives uniform levels.
 Levels mulaw_levels(int n, double mu);
 

@@ -44,7 +44,7 @@ struct View {
 
 View view_of(std::size_t count, std::size_t slice_rows) {
   const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(count)));
-  const std::size_t most = std::clamp<std::size_t>(root, 1, kMostColumns);
+  const std::size_t most = std::clamp<std::size_t>(root, 1, kMaxColumns);
   const std::size_t slice_columns = slice_rows > 0 ? count / slice_rows : 0;
   std::size_t columns = std::min(most, slice_columns);
   while (columns > 1 && slice_columns % columns != 0) --columns;
@@ -54,15 +54,15 @@ View view_of(std::size_t count, std::size_t slice_rows) {
 
 /// The kept atoms of one matrix.
 struct Kept {
-  std::array<double, kMostColumns> probability;
-  std::array<std::size_t, kMostColumns> atom;
+  std::array<double, kMaxColumns> probability;
+  std::array<std::size_t, kMaxColumns> atom;
   std::size_t count = 0;
 };
 
 class Spectral final : public Compressor {
  public:
   explicit Spectral(const CompressorOptions& options) : budget_(options.rank) {
-    EQT_CHECK(options.rank >= 1 && static_cast<std::size_t>(options.rank) <= kMostRank,
+    EQT_CHECK(options.rank >= 1 && static_cast<std::size_t>(options.rank) <= kMaxRank,
               "atomo of rank {}", options.rank);
   }
 
@@ -73,7 +73,7 @@ class Spectral final : public Compressor {
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
     // All c atoms: c R < n + c and c^2 <= n.
-    return count == 0 ? 0 : kHeadBytes + 4 * (2 * count + kMostColumns);
+    return count == 0 ? 0 : kHeadBytes + 4 * (2 * count + kMaxColumns);
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
@@ -116,8 +116,8 @@ std::size_t Spectral::encode(std::span<const float> values, const EncodeContext&
   if (values.empty()) return 0;
   const View view = view_of(values.size(), context.rows);
   const auto matrix = padded(values, view, workspace);
-  std::array<double, kMostColumns> singular_room;
-  std::array<double, kMostColumns * kMostColumns> vector_room;
+  std::array<double, kMaxColumns> singular_room;
+  std::array<double, kMaxColumns * kMaxColumns> vector_room;
   const auto singular = std::span(singular_room).first(view.columns);
   const auto vectors = std::span(vector_room).first(view.columns * view.columns);
   spectrum(matrix, view.columns, workspace, singular, vectors);
@@ -162,7 +162,7 @@ void Spectral::decode_add(std::span<const std::byte> payload, float scale, Works
   const std::size_t columns = has_head ? load<std::uint32_t>(payload.data()) : 0;
   const std::size_t atoms = has_head ? load<std::uint32_t>(payload.data() + 4) : 0;
   const bool possible =
-      columns >= 1 && columns <= kMostColumns && columns <= sum.size() && atoms <= columns;
+      columns >= 1 && columns <= kMaxColumns && columns <= sum.size() && atoms <= columns;
   const FactorShape shape{possible ? (sum.size() + columns - 1) / columns : 0, columns, atoms};
   if (!possible || payload.size() != kHeadBytes + 4 * (shape.left() + shape.right())) {
     fail(Kind::wire,

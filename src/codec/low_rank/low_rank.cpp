@@ -17,7 +17,7 @@ constexpr std::uint32_t kStart = 0xFFFFFFFEu;
 constexpr std::uint32_t kReplacement = 0xFFFFFFFDu;
 
 constexpr double kDependent = 1e-12;  // share of a vector's norm: float64's noise after projection
-constexpr int kMostDraws = 64;
+constexpr int kMaxDraws = 64;
 
 /// vector -= its projection onto the span of `basis`, which holds orthonormal vectors of the same
 /// length.
@@ -91,7 +91,7 @@ bool orthonormalise(const FactorShape& shape, Workspace& workspace, std::span<fl
     const auto basis = exact.first(k * shape.rows);
     const auto vector = exact.subspan(k * shape.rows, shape.rows);
     for (int draw = 0; !join(basis, vector); ++draw) {
-      EQT_CHECK(draw < kMostDraws, "no vector outside {} of {} dimensions", k, shape.rows);
+      EQT_CHECK(draw < kMaxDraws, "no vector outside {} of {} dimensions", k, shape.rows);
       draw_replacement(static_cast<std::uint32_t>(k), draw, vector);
     }
   }

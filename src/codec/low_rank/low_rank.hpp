@@ -14,7 +14,7 @@
 namespace eqt::codec {
 
 /// The largest rank that compressors accept.
-inline constexpr std::size_t kMostRank = 32;
+inline constexpr std::size_t kMaxRank = 32;
 
 /// Shape of the factors of `count` values with `rows` rows: rank min(rank, rows, columns). Rank 0
 /// for values that are sent as they are: vectors, and matrices whose factors would be no smaller.

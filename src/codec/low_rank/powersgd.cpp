@@ -30,7 +30,7 @@ class PowerSgd final : public Compressor {
  public:
   explicit PowerSgd(const CompressorOptions& options)
       : rank_(static_cast<std::size_t>(options.rank)) {
-    EQT_CHECK(options.rank >= 1 && rank_ <= kMostRank, "powersgd of rank {}", options.rank);
+    EQT_CHECK(options.rank >= 1 && rank_ <= kMaxRank, "powersgd of rank {}", options.rank);
   }
 
   CodecId id() const noexcept override { return CodecId::powersgd; }
@@ -110,7 +110,7 @@ FactorShape read_shape(std::span<const std::byte> payload, std::size_t count) {
   const bool divides = rows > 0 && count % rows == 0;
   FactorShape shape{.rows = rows, .columns = divides ? count / rows : 0, .rank = rank};
   const bool possible =
-      rank == 0 || (divides && rank <= kMostRank && rank <= rows && rank <= shape.columns &&
+      rank == 0 || (divides && rank <= kMaxRank && rank <= rows && rank <= shape.columns &&
                     shape.left() + shape.right() < count);
   const std::size_t floats = rank == 0 || !possible ? count : shape.left() + shape.right();
   if (!possible || (payload.size() - kHeadBytes) / sizeof(float) != floats ||

@@ -110,7 +110,7 @@ HWY_INLINE void Annihilate(std::size_t p, std::size_t q, std::size_t columns, st
 // Sweeps over all pairs until all elements off the diagonal of G are negligible. v: rows are
 // eigenvectors.
 void Diagonalise(std::size_t columns, std::size_t stride, double* g, double* v) {
-  constexpr int kMostSweeps = 30;        // six to nine are needed
+  constexpr int kMaxSweeps = 30;         // six to nine are needed
   constexpr double kNegligible = 1e-20;  // square of a cosine: 1e-10
   constexpr double kNoise = 1e-15;       // of the trace: float64's rounding
   std::fill(v, v + stride * stride, 0.0);
@@ -119,7 +119,7 @@ void Diagonalise(std::size_t columns, std::size_t stride, double* g, double* v) 
     v[i * stride + i] = 1;
     trace += g[i * stride + i];
   }
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
     bool rotated = false;
     for (std::size_t p = 0; p + 1 < columns; ++p) {
       for (std::size_t q = p + 1; q < columns; ++q) {
@@ -153,7 +153,7 @@ constexpr std::size_t kBlock = 32;
 
 void spectrum(std::span<const float> m, std::size_t columns, Workspace& workspace,
               std::span<double> singular, std::span<double> vectors) {
-  EQT_CHECK(columns > 0 && columns <= kMostColumns && m.size() % columns == 0,
+  EQT_CHECK(columns > 0 && columns <= kMaxColumns && m.size() % columns == 0,
             "{} values in {} columns", m.size(), columns);
   EQT_CHECK(singular.size() == columns && vectors.size() == columns * columns,
             "{} singular values, vectors of {} values in all", singular.size(), vectors.size());

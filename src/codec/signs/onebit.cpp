@@ -13,7 +13,7 @@
 // Differs  from the paper, which ties the means per column of W in z = W^T v + a, that is per
 //          output unit: our weights are stored (out, in) row-major, so there the same values make a
 //          row. (For z = W v its columns would be the inputs.) A vector, a segment without a matrix
-//          view, and a matrix with rows of fewer than kLeastColumns values are one row: the pairs
+//          view, and a matrix with rows of fewer than kMinColumns values are one row: the pairs
 //          would outweigh the bits.
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace eqt::codec {
 namespace {
 
 constexpr std::string_view kName = "onebit";
-constexpr std::size_t kLeastColumns = 8;
+constexpr std::size_t kMinColumns = 8;
 constexpr std::size_t kHeaderBytes = sizeof(std::uint32_t);
 constexpr std::size_t kPairBytes = 2 * sizeof(float);
 std::size_t payload_bytes(std::size_t count, std::size_t rows) {
@@ -71,7 +71,7 @@ class OneBit final : public Compressor {
     return count == 0 ? 0.0 : 1 - 1 / static_cast<double>(count);
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
-    return payload_bytes(count, std::max<std::size_t>(1, count / kLeastColumns));
+    return payload_bytes(count, std::max<std::size_t>(1, count / kMinColumns));
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
@@ -84,7 +84,7 @@ class OneBit final : public Compressor {
 std::size_t rows_with_means(std::size_t count, std::size_t rows) {
   EQT_CHECK(rows == 0 || count % rows == 0, "{} values in {} rows", count, rows);
   EQT_CHECK(rows <= UINT32_MAX, "a matrix of {} rows", rows);
-  return rows == 0 || count / rows < kLeastColumns ? 1 : rows;
+  return rows == 0 || count / rows < kMinColumns ? 1 : rows;
 }
 
 std::size_t OneBit::encode(std::span<const float> values, const EncodeContext& context,
@@ -114,11 +114,11 @@ std::size_t OneBit::encode(std::span<const float> values, const EncodeContext& c
 std::size_t checked_rows(std::span<const std::byte> payload, std::size_t count) {
   if (payload.size() < kHeaderBytes) require_length(kName, payload, payload_bytes(count, 1), count);
   const std::size_t rows = load<std::uint32_t>(payload.data());
-  if (rows == 0 || count % rows != 0 || (rows > 1 && count / rows < kLeastColumns)) {
+  if (rows == 0 || count % rows != 0 || (rows > 1 && count / rows < kMinColumns)) {
     fail(Kind::wire,
          "compressor onebit: expected rows that divide {} values into {} or more each, found {} "
          "rows; the ranks run different configs or builds",
-         count, kLeastColumns, rows);
+         count, kMinColumns, rows);
   }
   require_length(kName, payload, payload_bytes(count, rows), count);
   return rows;

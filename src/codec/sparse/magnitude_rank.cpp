@@ -14,15 +14,15 @@
 namespace eqt::codec {
 namespace {
 
-constexpr int kMostBinBits = 11;
-constexpr std::size_t kMostBins = std::size_t{1} << kMostBinBits;
+constexpr int kMaxBinBits = 11;
+constexpr std::size_t kMaxBins = std::size_t{1} << kMaxBinBits;
 constexpr int kUpperShift = 20;  // 2048 bins of 31 bits: eight per octave
 
 constexpr std::size_t kUnsampled = 4096;       // below this, all values are candidates
 constexpr std::size_t kLargestSample = 65536;  // [values]
 constexpr std::size_t kSampledRange = 16;      // neighbours: a cache line
 
-using Histogram = std::array<std::uint32_t, kMostBins>;
+using Histogram = std::array<std::uint32_t, kMaxBins>;
 
 /// The bin that holds the rank-th largest member, rank >= 1.
 struct Place {
@@ -89,7 +89,7 @@ RankBin rank_bin(std::span<const float> values, std::size_t rank, std::uint32_t 
   auto left = static_cast<int>(std::bit_width(largest - lowest));  // bits that are not yet known
   while (true) {
     const int bits =
-        std::min({left, kMostBinBits, static_cast<int>(std::bit_width(values.size())) + 2});
+        std::min({left, kMaxBinBits, static_cast<int>(std::bit_width(values.size())) + 2});
     const int shift = std::max(left - bits, std::min(finest, left));
     const std::size_t bins = std::size_t{1} << (left - shift);
     count_bins(values, found.lower, shift, std::span(even).first(bins), std::span(odd).first(bins));

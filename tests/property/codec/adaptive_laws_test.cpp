@@ -59,7 +59,7 @@ std::vector<AdaptiveCase> cases(std::size_t bucket_size, Coding coding) {
                                                    .elasticity = 31.0,
                                                    .coding = coding}),
                    nullptr, Norm::l2, mulaw_levels(n, 31)});
-    if (bits <= kMostNuqsgdBits) {
+    if (bits <= kMaxNuqsgdBits) {
       all.push_back(
           {"nuqsgd" + suffix,
            make_compressor("nuqsgd", {.bits = bits, .bucket_size = bucket_size, .coding = coding}),

@@ -63,7 +63,7 @@ std::vector<Case> all_cases(std::size_t d) {
         plain("qsgd-v", bits, d, Norm::max,
               codec::make_compressor("qsgd-v",
                                      {.bits = bits, .bucket_size = d, .coding = Coding::fixed})));
-    if (bits <= codec::kMostNuqsgdBits)
+    if (bits <= codec::kMaxNuqsgdBits)
       cases.push_back(
           plain("nuqsgd", bits, d, Norm::l2,
                 codec::make_compressor("nuqsgd",

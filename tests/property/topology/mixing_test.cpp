@@ -12,13 +12,13 @@ using eqt::Rank;
 
 namespace {
 
-constexpr int kMostRanks = 33;
+constexpr int kMaxRanks = 33;
 
 /// Calls `check` for every kind, every size that it exists for and every matrix of its period.
 template <typename Check>
 void for_every_matrix(Check&& check) {
   for (const Options& options : eqt::test::named_options()) {
-    for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+    for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
       if (!eqt::test::exists(options, ranks)) continue;
       const auto topology = make_topology(options, ranks);
       INFO(topology->name() << " of " << ranks);
@@ -87,7 +87,7 @@ TEST_CASE("every rank keeps a part of its value, so that values converge", "[top
 
 TEST_CASE("uniform weights on any directed graph keep the sum", "[topology]") {
   std::mt19937 random(5);
-  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+  for (int ranks = 2; ranks <= kMaxRanks; ++ranks) {
     const Graph graph = random_graph(ranks, random);
     const auto topology = make_topology({.kind = GraphKind::graph, .graph = graph}, ranks);
     const MixingMatrix& w = topology->at(0);
@@ -101,7 +101,7 @@ TEST_CASE("uniform weights on any directed graph keep the sum", "[topology]") {
 TEST_CASE("Metropolis weights on any undirected graph are symmetric and keep sum and mean",
           "[topology]") {
   std::mt19937 random(6);
-  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+  for (int ranks = 2; ranks <= kMaxRanks; ++ranks) {
     Graph graph = random_graph(ranks, random);
     graph.directed = false;
     std::erase_if(graph.edges, [](const GraphEdge& edge) { return edge.from > edge.to; });

@@ -324,9 +324,9 @@ TEST_CASE("general tables are taken as they are, or refused with the index", "[l
 }
 
 TEST_CASE("NUQSGD has the bits that fp32 can hold", "[level_factories]") {
-  for (int bits = 2; bits <= kMostNuqsgdBits; ++bits)
+  for (int bits = 2; bits <= kMaxNuqsgdBits; ++bits)
     CHECK_NOTHROW(make_compressor("nuqsgd", {.bits = bits}));
-  CHECK_THROWS_AS(make_compressor("nuqsgd", {.bits = kMostNuqsgdBits + 1}), Error);
+  CHECK_THROWS_AS(make_compressor("nuqsgd", {.bits = kMaxNuqsgdBits + 1}), Error);
   CHECK_THROWS_AS(make_compressor("nuqsgd", {.bits = 1}), Error);
   for (int bits = 2; bits <= 8; ++bits) {
     for (const std::size_t bucket : {1u, 2u, 128u, 65536u}) {

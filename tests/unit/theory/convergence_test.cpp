@@ -59,7 +59,7 @@ TEST_CASE("steps_to finds the first whole step at or below the target") {
   CHECK(steps_to(bound, 1000) == 1);
   CHECK(steps_to(bound, 7) == 15);
   CHECK(steps_to(bound, 100.0 / 15) == 15);
-  CHECK(steps_to([](double) { return 1.0; }, 0.5) == kMostSteps);
+  CHECK(steps_to([](double) { return 1.0; }, 0.5) == kMaxSteps);
   // The convex bound as a quadratic in 1 / sqrt(T): a x^2 + b x = target.
   const double a = 18, b = 3 * std::sqrt(0.5), target = 0.01;
   const double x = (std::sqrt(b * b + 4 * a * target) - b) / (2 * a);
