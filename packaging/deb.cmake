@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack -G DEB` in the build folder: packages equant-train and libequant-codec-dev.
+# `cpack -G DEB` in the build folder: packages equant-train, libequant-codec1 and libequant-codec-dev.
 
 # The maintainers' name is that of CITATION.cff. They have no address, so whoever builds packages for
 # others gives one, as for Debian's own tools, in the environment: DEBEMAIL, and DEBFULLNAME.
@@ -39,15 +39,34 @@ set(CPACK_DEBIAN_DEVELOP_PACKAGE_NAME libequant-codec-dev)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS "libfmt-dev, libhwy-dev, libxxhash-dev, pkg-config")
+if(TARGET equant_codec)
+  string(PREPEND CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS
+    "libequant-codec1 (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), ")
+endif()
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SUGGESTS "cmake")
 set(CPACK_DEBIAN_DEVELOP_DESCRIPTION "gradient compressors for distributed training, development files
 Quantizers and sparsifiers for gradients and other arrays of float32:
 ElastiQuant, QSGD, NUQSGD, TernGrad, natural compression, top-k, Deep Gradient
 Compression, signSGD, PowerSGD and others, with entropy codes and frames.
 
-This package has the static library, headers for C++20 and CMake's target
-eqt::codec, an example that uses them, and the header for compressors that
-equant-train loads as plugins.")
+This package has the header of libequant_codec for C and, for C++20, a static
+library with its headers; files for CMake and pkg-config, examples, and the
+header for compressors that equant-train loads as plugins.")
+
+if(TARGET equant_codec)
+  list(APPEND CPACK_COMPONENTS_ALL library)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libequant-codec1)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS "python3-torch")
+  set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "gradient compressors for distributed training, shared library
+Quantizers and sparsifiers for gradients and other arrays of float32:
+ElastiQuant, QSGD, NUQSGD, TernGrad, natural compression, top-k, signSGD,
+PowerSGD and others, with entropy codes and frames.
+
+This package has the library that programs load, with an interface in plain C,
+and an example in Python: a communication hook that compresses the gradients
+of PyTorch's DistributedDataParallel.")
+endif()
 
 if(NOT EQT_ONLY_PORTABLE)
   list(APPEND CPACK_COMPONENTS_ALL program)
@@ -74,19 +93,34 @@ collectives, compute what theory says of them, and turn finished runs into
 tables, plots and a page.")
 endif()
 
-# What only Debian's packages have is written when their files lie in place.
+# What only Debian's packages have is written when their files lie in place. The date is that of the
+# sources, so that packages of all architectures have the same changelog.
+find_package(Git QUIET)
+set(eqt_given_epoch "$ENV{SOURCE_DATE_EPOCH}")
+if(Git_FOUND AND NOT eqt_given_epoch)
+  execute_process(COMMAND ${GIT_EXECUTABLE} log -1 --format=%ct WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    OUTPUT_VARIABLE eqt_commit_seconds OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  set(ENV{SOURCE_DATE_EPOCH} "${eqt_commit_seconds}")
+endif()
 string(TIMESTAMP eqt_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+set(ENV{SOURCE_DATE_EPOCH} "${eqt_given_epoch}")
 set(eqt_package_version ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})
-configure_file(${CMAKE_CURRENT_LIST_DIR}/debian/finish.cmake.in ${PROJECT_BINARY_DIR}/debian-finish.cmake @ONLY)
+foreach(step IN ITEMS finish library)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/debian/${step}.cmake.in ${PROJECT_BINARY_DIR}/debian-${step}.cmake @ONLY)
+endforeach()
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/debian-finish.cmake)
+set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/debian-library.cmake)
 
 include(CPack)
 
-# Both packages, without the tests that cpack by itself would wait for.
+# All packages, without the tests that cpack by itself would wait for.
 add_custom_target(debian_packages
   COMMAND ${CMAKE_CPACK_COMMAND} -G DEB --config ${PROJECT_BINARY_DIR}/CPackConfig.cmake
   WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
 add_dependencies(debian_packages eqt_codec)
+if(TARGET equant_codec)
+  add_dependencies(debian_packages equant_codec)
+endif()
 if(NOT EQT_ONLY_PORTABLE)
   add_dependencies(debian_packages equant-train manual)
 endif()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` and `cpack -G DEB` put where. Two parts, a Debian package each:
+# What `cmake --install` and `cpack -G DEB` put where. Three parts, a Debian package each:
 #
 #   program   equant-train with its scripts, configs, documents, manual page and completion
-#   develop   eqt::codec: headers and library for C++ and CMake; the header for plugins; examples
+#   library   libequant_codec.so.1, the compressors for C and PyTorch
+#   develop   to compile with them: its header, for CMake and pkg-config; eqt::codec, headers and static
+#             library for C++; the header for plugins; examples
 #
 # Scripts, configs and documents keep their places below share/equant-train, so that the links between
 # them and the commands in them hold there, too.
-# Without MPI and LibTorch (EQT_ONLY_PORTABLE) there is no program, and the other one is made.
+# Without MPI and LibTorch (EQT_ONLY_PORTABLE) there is no program, and the other two are made.
 
 include(CMakePackageConfigHelpers)
 
@@ -30,9 +32,32 @@ install(FILES ${PROJECT_BINARY_DIR}/eqt-config.cmake ${PROJECT_BINARY_DIR}/eqt-c
   DESTINATION ${eqt_package} COMPONENT develop)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/equant DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT develop)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec-dev COMPONENT develop)
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec-dev COMPONENT develop
+  PATTERN "__pycache__" EXCLUDE PATTERN "ddp_hook.py" EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec-dev COMPONENT develop)
+
+# The shared library as CMake target equant::codec and as equant_codec for pkg-config.
+if(TARGET equant_codec)
+  set(eqt_interface ${CMAKE_INSTALL_LIBDIR}/cmake/equant_codec)
+  install(TARGETS equant_codec EXPORT equant_codec
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT develop)
+  install(EXPORT equant_codec NAMESPACE equant:: FILE equant_codec-config.cmake
+    DESTINATION ${eqt_interface} COMPONENT develop)
+  get_target_property(eqt_interface_version equant_codec VERSION)
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/equant_codec-config-version.cmake
+    VERSION ${eqt_interface_version} COMPATIBILITY SameMajorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/equant_codec-config-version.cmake
+    DESTINATION ${eqt_interface} COMPONENT develop)
+  file(RELATIVE_PATH eqt_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/equant_codec.pc.in ${PROJECT_BINARY_DIR}/equant_codec.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/equant_codec.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT develop)
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/examples/ddp_hook.py
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec1/examples COMPONENT library)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec1 COMPONENT library)
+endif()
 
 if(NOT EQT_ONLY_PORTABLE)
   install(TARGETS equant-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)

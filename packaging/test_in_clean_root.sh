@@ -2,20 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the Debian packages, installs them with apt in a new Debian 12 that has nothing else, and uses
 # them there as a user without rights: list, check, doctor, the quick start's training on 2 ranks, its
-# report, and with the packages for development a plugin and a project of its own.
+# report, PyTorch's DistributedDataParallel with the shared library, and with the package for development
+# a plugin and projects of its own in C++ and C.
 #
 #   packaging/test_in_clean_root.sh [options]
 #
 #   --epochs N    of the training [2, as the quick start]
 #   --packages DIR  with .deb files that are tested in place of new ones
 #   --keep DIR    where the new Debian is made, and left for a look [a folder that is removed]
-#   --quick       without the packages for development
+#   --quick       only the program, without the library and the package for development
 #   --help        this text
 #
 # Needs root, mmdebstrap, lintian and Debian's archive: 0.5 GB of downloads, 3 GB of disk, 10 minutes.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib/common.sh"
+# shellcheck source=packaging/lib.sh
+source "$EQT_ROOT/packaging/lib.sh"
 
 epochs=2
 packages=""
@@ -23,10 +26,7 @@ root=""
 quick=""
 declare -A options=([--epochs]="natural epochs" [--packages]="text packages" [--keep]="text root" [--quick]="flag quick")
 read_all_options "$@"
-[[ $(id -u) -eq 0 ]] || fail 1 "a new root needs the rights of root: start this with sudo."
-for tool in mmdebstrap lintian; do
-  command -v "$tool" >/dev/null || fail 1 "$tool was not found: install Debian's $tool."
-done
+need_root_with mmdebstrap lintian
 
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -40,47 +40,31 @@ if [[ -z $packages ]]; then
   build release debian_packages
   packages=$EQT_ROOT/build/release
 fi
-debs=("$packages"/equant-train_*.deb "$packages"/libequant-codec-dev_*.deb)
+debs=("$packages"/equant-train_*.deb "$packages"/libequant-codec1_*.deb "$packages"/libequant-codec-dev_*.deb)
 for deb in "${debs[@]}"; do
   [[ -f $deb ]] || fail 1 "expected one package of each name in $packages, found no $(basename "$deb")."
 done
-[[ ${#debs[@]} -eq 2 ]] || fail 1 "expected one package of each name in $packages, found ${debs[*]}."
+[[ ${#debs[@]} -eq 3 ]] || fail 1 "expected one package of each name in $packages, found ${debs[*]}."
 
 say "Asking lintian"
-lintian --fail-on error,warning --tag-display-limit 0 --allow-root "${debs[@]}"
+lintian --fail-on error,warning,info,pedantic --display-info --pedantic --tag-display-limit 0 --allow-root "${debs[@]}"
+for deb in "${debs[@]}"; do
+  say "$(basename "$deb"): $(stat -c %s "$deb") bytes; depends on $(dpkg-deb --field "$deb" Depends)"
+done
 
 say "Making a Debian 12 in $root"
 mmdebstrap --quiet --mode=root --variant=apt bookworm "$root"
 mkdir "$root/packages"
 cp "${debs[@]}" "$root/packages"
 
-# inside SCRIPT ARGUMENT...: runs bash in the new root, with mounts that end with it.
-inside() {
-  # shellcheck disable=SC2016  # the shell inside expands it
-  unshare --mount --pid --ipc --fork --kill-child bash -c '
-    set -e
-    mount -t proc proc "$0/proc"
-    mount -t sysfs -o ro sysfs "$0/sys"
-    mount -t tmpfs tmpfs "$0/dev"
-    mkdir "$0/dev/shm"
-    mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
-    for node in null zero full random urandom tty; do
-      touch "$0/dev/$node"
-      mount --bind "/dev/$node" "$0/dev/$node"
-    done
-    ln -s /proc/self/fd "$0/dev/fd"
-    exec chroot "$0" /usr/bin/env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-      PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$@"' "$root" "$@"
-}
-
 # as_user COMMAND: runs it in the new root as a user without rights.
 # shellcheck disable=SC2016  # the shell inside expands it
 as_user() { inside 'exec su --login tester --shell /bin/bash --command "set -euo pipefail; $1"' - "$1"; }
 
 say "Installing equant-train with what it depends on and recommends"
-inside 'apt-get -qq update
-  apt-get -qq -o Dpkg::Use-Pty=0 install -y /packages/equant-train_*.deb >/tmp/apt.log 2>&1 || { tail -n 20 /tmp/apt.log >&2; exit 1; }
-  useradd --create-home tester'
+inside 'apt-get -qq update'
+install_inside --install-recommends '/packages/equant-train_*.deb'
+inside 'useradd --create-home tester'
 
 say "The program"
 as_user 'equant-train --version'
@@ -116,22 +100,36 @@ as_user 'equant-train report runs/quickstart >report.txt
 as_user "$share/scripts/run_local.sh --ranks 2 $share/configs/quickstart.json --out runs/short --quiet --set train.steps=2 --set data.limit_train=256 --set data.limit_test=64"
 
 if [[ -z $quick ]]; then
-  say "A plugin, and a project that uses eqt::codec"
-  inside 'apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends cmake g++ make /packages/libequant-codec-dev_*.deb \
-    >/tmp/apt.log 2>&1 || { tail -n 20 /tmp/apt.log >&2; exit 1; }'
+  say "PyTorch with the shared library"
+  install_inside '/packages/libequant-codec1_*.deb' python3-torch
+  # shellcheck disable=SC2016  # the shell inside expands it
+  as_user 'export MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 WORLD_SIZE=2
+    hook=/usr/share/doc/libequant-codec1/examples/ddp_hook.py
+    RANK=1 python3 $hook e-elastiquant &
+    RANK=0 python3 $hook e-elastiquant | tee hook.json
+    wait $!
+    grep -q "\"identical\": true" hook.json'
+
+  say "A plugin, and projects that use the compressors from C++ and C"
+  install_inside '/packages/libequant-codec-dev_*.deb' cmake g++ make
   # shellcheck disable=SC2016  # likewise
   as_user 'examples=/usr/share/doc/libequant-codec-dev/examples
     cc -shared -fPIC -O2 -o libmean_sign.so $examples/mean_sign.c
     equant-train list compressors --plugin ./libmean_sign.so | grep "^mean-sign"
-    cmake -S $examples/compress_array -B compress_array >/dev/null
-    cmake --build compress_array >/dev/null
-    compress_array/compress_array'
+    for name in compress_array compress_in_c; do
+      cmake -S $examples/$name -B $name >/dev/null
+      cmake --build $name >/dev/null
+      $name/$name
+    done
+    cc $examples/compress_in_c/compress_in_c.c $(pkg-config --cflags --libs equant_codec) -o in_c
+    ./in_c'
 fi
 
 say "Removing the packages"
 # shellcheck disable=SC2016  # the shell inside expands it
-inside 'apt-get -qq -o Dpkg::Use-Pty=0 purge -y equant-train >/dev/null
-  dpkg -s libequant-codec-dev >/dev/null 2>&1 && apt-get -qq -o Dpkg::Use-Pty=0 purge -y libequant-codec-dev >/dev/null
+inside 'for package in equant-train libequant-codec-dev libequant-codec1; do
+    ! dpkg -s $package >/dev/null 2>&1 || apt-get -qq -o Dpkg::Use-Pty=0 purge -y $package >/dev/null
+  done
   left=$(find /usr /etc /var/lib -path /var/lib/dpkg -prune -o -iname "*equant*" -print)
   [[ -z $left ]] || { printf "left behind:\n%s\n" "$left" >&2; exit 1; }'
 say "Installed, used and removed without trouble: $SECONDS s"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds the rooms that need neither MPI nor LibTorch for arm64 (configs need MPI: they name
-# collectives), runs their tests under qemu and compares the bytes of its compressors with those of
-# this machine. A second call downloads nothing and builds only what has changed.
+# Cross-builds the rooms that need no LibTorch for arm64, runs their tests of one process under qemu and
+# compares the bytes of its compressors with those of this machine. A second call downloads nothing and
+# builds only what has changed.
 #
 #   scripts/test_arm64.sh [-- ctest arguments]
 #

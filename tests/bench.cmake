@@ -31,6 +31,6 @@ target_link_libraries(guard_cost PRIVATE eqt_train eqt_codec eqt_xxhash eqt_mpi_
 
 if(TARGET equant_codec)
   add_test(NAME bench.ddp_hook COMMAND ${CMAKE_CURRENT_LIST_DIR}/bench/ddp_hook.sh)
-  set_tests_properties(bench.ddp_hook PROPERTIES LABELS bench TIMEOUT 600 RUN_SERIAL ON FIXTURES_REQUIRED c_interface
+  set_tests_properties(bench.ddp_hook PROPERTIES LABELS bench TIMEOUT 600 RUN_SERIAL ON
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]" ENVIRONMENT "EQUANT_CODEC_LIBRARY=$<TARGET_FILE:equant_codec>")
 endif()

@@ -67,7 +67,7 @@ set(MPI_DETERMINE_LIBRARY_VERSION ON)
 
 # What follows is for the rooms that talk to other ranks or to LibTorch, and for the program.
 if(EQT_ONLY_PORTABLE)
-  if(NOT CMAKE_CROSSCOMPILING)
+  if(NOT CMAKE_CROSSCOMPILING OR MPI_SKIP_COMPILER_WRAPPER)  # a wrapper would find this machine's
     find_package(MPI QUIET COMPONENTS CXX)
   endif()
   return()

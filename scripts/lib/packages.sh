@@ -27,6 +27,9 @@ EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev lib
 EQT_ARM64_LIBRARIES+=(libbz2-1.0 libffi8 libgmp10 libgnutls30 libhogweed6 libidn2-0 liblzma5 libnettle8 libp11-kit0
   libtasn1-6 libunistring2 libzstd1)
 
+# MPI, which configs need since they name collectives, and what it loads.
+EQT_ARM64_LIBRARIES+=(libopenmpi3 libopenmpi-dev libhwloc15 libevent-core-2.1-7 libevent-pthreads-2.1-7 libudev1 libcap2)
+
 # install_packages NAME...: installs those that are missing. EQT_SKIP_INSTALL=1 installs nothing
 # (own LibTorch, other distribution, no rights).
 install_packages() {

@@ -5,6 +5,11 @@
 # fmt and (in rooms that link it) nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles
 # several sources as one unit, for rooms of small sources whose speed does not matter: names in unnamed
 # namespaces must then differ between the sources of a room.
+#
+# Rooms are compiled as position-independent code with hidden symbols, so that libequant_codec.so is linked
+# from the program's own objects. Calls and data that cannot be seen from outside are reached as in an
+# executable: it costs the program no speed. OWN_PRECOMPILED leaves a room as the compiler makes it, since
+# LibTorch's inline functions may have to be one function in the program and in LibTorch.
 
 add_library(eqt_options INTERFACE)
 target_compile_features(eqt_options INTERFACE cxx_std_20)
@@ -33,6 +38,8 @@ if(EQT_FUZZ)  # coverage in every room, libFuzzer's main in the fuzzer alone
   endif()
 endif()
 
+set(eqt_shareable POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+
 # eqt_precompile(NAME LINK ... HEADERS ...): precompiled headers, which targets with the same compiler
 # options share by `target_precompile_headers(TARGET REUSE_FROM NAME)`.
 function(eqt_precompile name)
@@ -40,7 +47,7 @@ function(eqt_precompile name)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   file(CONFIGURE OUTPUT ${source} CONTENT "")
   add_library(${name} OBJECT ${source})
-  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
+  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF ${eqt_shareable})
   target_link_libraries(${name} PRIVATE eqt_options ${ARG_LINK})
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
 endfunction()
@@ -63,6 +70,9 @@ function(eqt_add_library room)
   target_compile_features(eqt_${room} PUBLIC cxx_std_20)
   target_link_libraries(eqt_${room} PUBLIC ${ARG_LINK}
     PRIVATE $<BUILD_INTERFACE:eqt_options> ${ARG_PRIVATE_LINK})
+  if(NOT ARG_OWN_PRECOMPILED)
+    set_target_properties(eqt_${room} PROPERTIES ${eqt_shareable})
+  endif()
   if(nlohmann_json::nlohmann_json IN_LIST ARG_LINK OR nlohmann_json::nlohmann_json IN_LIST ARG_PRIVATE_LINK)
     target_precompile_headers(eqt_${room} REUSE_FROM eqt_precompiled_json)
   elseif(NOT ARG_OWN_PRECOMPILED)

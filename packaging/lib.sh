@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# Functions for scripts that make a Debian in a folder and work there. Source it after
+# scripts/lib/common.sh; `root` names the folder.
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # root is set by the script
+
+# need_root_with TOOL...: exits with an error unless this is root and has these programs.
+need_root_with() {
+  local tool
+  [[ $(id -u) -eq 0 ]] || fail 1 "a new root needs the rights of root: start this with sudo."
+  for tool in "$@"; do
+    command -v "$tool" >/dev/null || fail 1 "$tool was not found: install Debian's $tool."
+  done
+}
+
+# inside SCRIPT ARGUMENT...: runs bash in the new root, with mounts that end with it. `also_mounted`,
+# if it is set, names a folder that lies at /source, read-only.
+inside() {
+  # shellcheck disable=SC2016  # the shell inside expands it
+  also_mounted=${also_mounted:-} unshare --mount --pid --ipc --fork --kill-child bash -c '
+    set -e
+    mount -t proc proc "$0/proc"
+    mount -t sysfs -o ro sysfs "$0/sys"
+    mount -t tmpfs tmpfs "$0/dev"
+    mkdir "$0/dev/shm"
+    mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
+    for node in null zero full random urandom tty; do
+      touch "$0/dev/$node"
+      mount --bind "/dev/$node" "$0/dev/$node"
+    done
+    ln -s /proc/self/fd "$0/dev/fd"
+    if [[ -n $also_mounted ]]; then
+      mkdir -p "$0/source"
+      mount --bind -o ro "$also_mounted" "$0/source"
+    fi
+    exec chroot "$0" /usr/bin/env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+      PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$@"' "$root" "$@"
+}
+
+# install_inside [apt-get's OPTION] PACKAGE...: without what they recommend. Patterns are expanded inside.
+# shellcheck disable=SC2016  # the shell inside expands it
+install_inside() {
+  inside 'apt-get -qq -o Dpkg::Use-Pty=0 --no-install-recommends install -y $* >/tmp/apt.log 2>&1 ||
+    { tail -n 20 /tmp/apt.log >&2; exit 1; }' install "$@"
+}
