@@ -16,6 +16,7 @@ starts all of them on this machine.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import socket
@@ -122,10 +123,22 @@ def train(rank, options, port, report):
         optimizer.step()
         if ends:
             ends.append(time.perf_counter())
-    dist.barrier()
+    require_identical(model)
     if rank == 0:
         report([b - a for a, b in zip(ends, ends[1:])])
     dist.destroy_process_group()
+
+
+def require_identical(model):
+    """All ranks have the same parameters, bit for bit: otherwise the steps were not those of one training."""
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().contiguous().numpy().tobytes())
+    mine = torch.tensor(list(digest.digest()), dtype=torch.uint8)
+    of_ranks = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(of_ranks, mine)
+    if not all(torch.equal(mine, other) for other in of_ranks):
+        sys.exit("ddp_baseline.py: expected the same parameters on all ranks, found others")
 
 
 def free_port():
