@@ -28,9 +28,9 @@ example compress_in_c
 libraries=$(dirname "$(find "$prefix" -name libequant_codec.so.1)")
 export PKG_CONFIG_PATH=$libraries/pkgconfig LD_LIBRARY_PATH=$libraries
 read -ra flags < <(pkg-config --cflags --libs equant_codec)
-run cc -std=c99 "$EQT_ROOT/docs/examples/compress_in_c/compress_in_c.c" "${flags[@]}" -o compress_in_c
+run cc -std=c99 "$EQT_ROOT/docs/examples/compress_in_c/compress_in_c.c" "${flags[@]}" -o in_c
 expect_code 0 "compiling with the flags of pkg-config: ${flags[*]}"
-run ./compress_in_c
+run ./in_c
 expect_code 0 "the example that was compiled with the flags of pkg-config"
 
 python=/usr/bin/python3  # Debian's, which python3-torch belongs to
