@@ -9,6 +9,7 @@
 
 #include "weights/little_endian.hpp"
 #include "weights/refuse.hpp"
+#include "weights/safetensors_types.hpp"
 
 namespace eqt::weights {
 namespace {
@@ -20,17 +21,6 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kLongestHeader = 100'000'000;
 constexpr std::size_t kMaxTensors = std::size_t{1} << 16;
 constexpr std::size_t kMaxDimensions = 64;
-constexpr std::string_view kMetadata = "__metadata__";
-
-struct NamedType {
-  std::string_view name;
-  ElementType type;
-};
-constexpr NamedType kTypes[] = {{"F32", ElementType::float32},   {"F16", ElementType::float16},
-                                {"BF16", ElementType::bfloat16}, {"F64", ElementType::float64},
-                                {"I64", ElementType::int64},     {"I32", ElementType::int32},
-                                {"I16", ElementType::int16},     {"I8", ElementType::int8},
-                                {"U8", ElementType::uint8},      {"BOOL", ElementType::boolean}};
 
 /// Reads the header one value at a time, so that memory stays linear in its length and a name that
 /// occurs twice is seen. A handler of nlohmann::json::sax_parse().
@@ -64,8 +54,9 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   bool string(std::string& text) override {
     if (depth_ == 2 && in_metadata_) return true;
     if (depth_ != 2 || key_ != "dtype") return unexpected("a text");
-    const auto* const found = std::ranges::find(kTypes, std::string_view(text), &NamedType::name);
-    if (found == std::end(kTypes))
+    const auto* const found =
+        std::ranges::find(kSafetensorsTypes, std::string_view(text), &SafetensorsType::name);
+    if (found == std::end(kSafetensorsTypes))
       refuse(path_, "its header has {} of type {}, which is none of {}", printable(entry().name),
              printable(text), "F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL");
     if (entry().type) return unexpected("dtype twice");
@@ -90,7 +81,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       return true;
     }
     if (!names_.insert(text).second) refuse(path_, "its header has {} twice", printable(text));
-    in_metadata_ = text == kMetadata;
+    in_metadata_ = text == kSafetensorsMetadata;
     if (in_metadata_) return true;
     if (entries_.size() == kMaxTensors) refuse(path_, "found more than {} tensors", kMaxTensors);
     entries_.push_back({.name = text, .type = {}, .shape = {}, .offsets = {}});

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,5 +32,12 @@ struct Safetensors {
 /// JSON, names that occur twice, types that are unknown here, lengths that do not fit the shape,
 /// tensors that overlap, lie outside the file or leave bytes between them
 Safetensors read_safetensors(std::span<const std::byte> file, const std::string& path);
+
+/// The bytes of a file of these tensors, row by row, with `metadata` under "__metadata__". As in
+/// Hugging Face's writer, wider types come first and the header is filled with blanks, so that the
+/// values of each tensor lie at a multiple of their size; otherwise the order is the given one.
+/// @pre names differ and are UTF-8, and none is "__metadata__"
+std::string pack_safetensors(std::span<const Tensor> tensors,
+                             const std::map<std::string, std::string>& metadata);
 
 }  // namespace eqt::weights
