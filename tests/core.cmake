@@ -4,4 +4,5 @@ eqt_test(core_unit LABEL unit LINK eqt_core SOURCES
   unit/core/checked_test.cpp
   unit/core/exact_sum_test.cpp
   unit/core/gamma_test.cpp
+  unit/core/pattern_test.cpp
   unit/core/random_test.cpp)
