@@ -17,6 +17,7 @@
 #include "core/error.hpp"
 #include "optim/check.hpp"
 #include "optim/optimizer.hpp"
+#include "optim/rules.hpp"
 
 namespace eqt::optim {
 namespace {
@@ -43,24 +44,22 @@ void update(std::size_t count, const Factors& k, float* __restrict p, const floa
 class AdamW final : public Optimizer {
  public:
   AdamW(std::size_t count, const AdamWOptions& options)
-      : options_(options), mean_(count), mean_square_(count) {}
+      : options_(options),
+        rules_(rules_for(count, options.weight_decay, options.rules)),
+        mean_(count),
+        mean_square_(count) {}
 
   void step(std::span<float> parameters, std::span<const float> gradient, float rate) override {
     EQT_CHECK(parameters.size() == mean_.size() && gradient.size() == mean_.size(),
               "{} parameters and {} gradient values, {} expected", parameters.size(),
               gradient.size(), mean_.size());
     ++steps_;
-    const double beta1 = options_.beta1, beta2 = options_.beta2, exact_rate = rate;
-    const auto t = static_cast<double>(steps_);
-    const Factors k{.keep = static_cast<float>(1 - exact_rate * options_.weight_decay),
-                    .beta1 = static_cast<float>(beta1),
-                    .gain1 = static_cast<float>(1 - beta1),
-                    .beta2 = static_cast<float>(beta2),
-                    .gain2 = static_cast<float>(1 - beta2),
-                    .step = static_cast<float>(exact_rate / (1 - std::pow(beta1, t))),
-                    .root = static_cast<float>(std::sqrt(1 - std::pow(beta2, t))),
-                    .epsilon = static_cast<float>(options_.epsilon)};
-    update(mean_.size(), k, parameters.data(), gradient.data(), mean_.data(), mean_square_.data());
+    for (const UpdateRule& rule : rules_) {
+      const double own_rate = static_cast<double>(rate) * static_cast<double>(rule.rate_factor);
+      const Factors k = factors(own_rate, rule.weight_decay);
+      update(rule.end - rule.begin, k, parameters.data() + rule.begin, gradient.data() + rule.begin,
+             mean_.data() + rule.begin, mean_square_.data() + rule.begin);
+    }
   }
 
   void visit_state(StateVisitor& visitor, Across models) override {
@@ -70,7 +69,21 @@ class AdamW final : public Optimizer {
   }
 
  private:
-  AdamWOptions options_;
+  Factors factors(double rate, double weight_decay) const {
+    const double beta1 = options_.beta1, beta2 = options_.beta2;
+    const auto t = static_cast<double>(steps_);
+    return {.keep = static_cast<float>(1 - rate * weight_decay),
+            .beta1 = static_cast<float>(beta1),
+            .gain1 = static_cast<float>(1 - beta1),
+            .beta2 = static_cast<float>(beta2),
+            .gain2 = static_cast<float>(1 - beta2),
+            .step = static_cast<float>(rate / (1 - std::pow(beta1, t))),
+            .root = static_cast<float>(std::sqrt(1 - std::pow(beta2, t))),
+            .epsilon = static_cast<float>(options_.epsilon)};
+  }
+
+  const AdamWOptions options_;
+  const UpdateRules rules_;
   std::uint64_t steps_ = 0;
   std::vector<float> mean_, mean_square_;  // (count)
 };

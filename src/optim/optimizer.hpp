@@ -36,6 +36,17 @@ struct OptimizerRow {
 /// In the order of the documentation.
 std::span<const OptimizerRow> names_of(OptimizerKind);
 
+/// How the values of a range of the flat buffer are updated.
+struct UpdateRule {
+  std::size_t begin = 0, end = 0;  // [values]
+  float rate_factor = 1;           // of the learning rate
+  double weight_decay = 0;
+
+  bool operator==(const UpdateRule&) const = default;
+};
+/// One after another, without gaps, over all values; none: all are updated in the same way.
+using UpdateRules = std::vector<UpdateRule>;
+
 /// SGD as torch.optim.SGD with dampening 0: g += wd p; m = mu m + g; p -= rate (g + mu m | m).
 struct SgdOptions {
   float momentum = 0.9f;
@@ -45,6 +56,7 @@ struct SgdOptions {
   /// DGC). There the momentum buffer accumulates only the weight decay. In any order, without
   /// overlap.
   std::vector<TensorSlice> momentum_corrected;
+  UpdateRules rules = {};
 };
 
 /// @throws Error{usage} when a coefficient is out of range or Nesterov's step has no momentum
@@ -57,6 +69,7 @@ struct AdamWOptions {
   double beta2 = 0.999;  // of the mean of its square
   double epsilon = 1e-8;
   double weight_decay = 0.01;
+  UpdateRules rules = {};
 };
 
 /// @throws Error{usage} when a coefficient is out of range

@@ -15,6 +15,7 @@
 
 #include "core/error.hpp"
 #include "optim/optimizer.hpp"
+#include "optim/rules.hpp"
 
 namespace eqt::optim {
 namespace {
@@ -49,6 +50,8 @@ struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
   bool corrected = false;
+  float rate_factor = 1;
+  float weight_decay = 0;
 };
 
 /// Cuts [0, count) at the borders of the corrected slices.
@@ -62,7 +65,7 @@ std::vector<Range> cut_ranges(std::size_t count, std::vector<TensorSlice> correc
     if (!ranges.empty() && ranges.back().corrected == is_corrected) {
       ranges.back().end = end;
     } else {
-      ranges.push_back({at, end, is_corrected});
+      ranges.push_back({.begin = at, .end = end, .corrected = is_corrected});
     }
     at = end;
   };
@@ -77,10 +80,29 @@ std::vector<Range> cut_ranges(std::size_t count, std::vector<TensorSlice> correc
   return ranges;
 }
 
+/// The same ranges, cut where the rules change.
+std::vector<Range> cut_by_rules(const std::vector<Range>& ranges, const UpdateRules& rules) {
+  std::vector<Range> cut;
+  for (const Range& range : ranges) {
+    for (const UpdateRule& rule : rules) {
+      const std::size_t begin = std::max(range.begin, rule.begin);
+      const std::size_t end = std::min(range.end, rule.end);
+      if (begin < end)
+        cut.push_back(
+            {begin, end, range.corrected, rule.rate_factor, static_cast<float>(rule.weight_decay)});
+    }
+  }
+  return cut;
+}
+
 class Sgd final : public Optimizer {
  public:
   Sgd(std::size_t count, const SgdOptions& options)
-      : count_(count), options_(options), ranges_(cut_ranges(count, options.momentum_corrected)) {
+      : count_(count),
+        options_(options),
+        ranges_(cut_by_rules(
+            cut_ranges(count, options.momentum_corrected),
+            rules_for(count, static_cast<double>(options.weight_decay), options.rules))) {
     // Without momentum the buffer would be a copy of d.
     if (options.momentum != 0) momentum_.resize(count);
   }
@@ -89,11 +111,14 @@ class Sgd final : public Optimizer {
     EQT_CHECK(parameters.size() == count_ && gradient.size() == count_,
               "{} parameters and {} gradient values, {} expected", parameters.size(),
               gradient.size(), count_);
-    const Coefficients k{rate, options_.momentum, options_.weight_decay};
     float* p = parameters.data();
     const float* g = gradient.data();
-    if (momentum_.empty()) return update_plain(count_, k, p, g);
     for (const Range& range : ranges_) {
+      const Coefficients k{rate * range.rate_factor, options_.momentum, range.weight_decay};
+      if (momentum_.empty()) {
+        update_plain(range.end - range.begin, k, p + range.begin, g + range.begin);
+        continue;
+      }
       const auto kernel = options_.nesterov
                               ? (range.corrected ? update<true, true> : update<true, false>)
                               : (range.corrected ? update<false, true> : update<false, false>);
