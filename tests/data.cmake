@@ -2,7 +2,7 @@
 eqt_test(data_unit LABEL unit LINK eqt_data ZLIB::ZLIB
   SOURCES unit/data/formats_test.cpp unit/data/image_set_test.cpp unit/data/synthetic_test.cpp
           unit/data/partition_test.cpp unit/data/skew_partition_test.cpp
-          unit/data/dirichlet_partition_test.cpp unit/data/loader_test.cpp unit/data/dataset_test.cpp)
+          unit/data/batch_test.cpp unit/data/dirichlet_partition_test.cpp unit/data/loader_test.cpp unit/data/dataset_test.cpp)
 
 eqt_test(data_property LABEL property LINK eqt_data SOURCES property/data/partition_test.cpp)
 

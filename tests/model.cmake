@@ -6,7 +6,8 @@ eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch eqt_hwy
   SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp
-          unit/model/normalization_test.cpp unit/model/script_network_test.cpp support/norm_oracle.cpp)
+          unit/model/normalization_test.cpp unit/model/script_network_test.cpp unit/model/task_test.cpp
+          support/norm_oracle.cpp)
 
 # Compared with Python's LibTorch: Debian's python3-torch, which another python3 in PATH may hide.
 find_program(EQT_TORCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

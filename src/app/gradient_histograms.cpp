@@ -67,7 +67,7 @@ class GradientHistograms final : public train::GradientObserver {
  private:
   /// Only once, even if the run returns to its beginning.
   void show_samples(const train::ObservedStep& step, const data::Batch& batch) {
-    if (shown_ || step.done > 1 || batch.size() == 0) return;
+    if (shown_ || step.done > 1 || !has_samples_to_show(batch)) return;
     sink_.write(sample_grid(batch));
     shown_ = true;
   }

@@ -2,17 +2,24 @@
 #include "app/preprocessing.hpp"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "model/replica.hpp"
 
 namespace eqt::app {
+namespace {
 
-std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
-                               const model::ModelRow& model) {
-  const data::ImageShape shape = data.test->shape();
+using Json = nlohmann::ordered_json;
+
+Json json_of(const data::ArraySpec& spec) {
+  return {{"name", spec.name}, {"type", name_of(spec.type)}, {"shape", spec.shape}};
+}
+
+/// How a picture becomes the input.
+void add_pictures(const data::ImageShape& shape, const data::DatasetPair& data,
+                  const model::ModelRow& model, Json& json) {
   const model::Frame frame = model::frame_of(model, shape);
-  nlohmann::ordered_json json;
-  json["dataset"] = dataset;
   json["shape"] = {shape.channels, shape.height, shape.width};
   json["scale"] = 255;
   json["mean"] = data.normalization.mean;
@@ -24,11 +31,27 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
                      {"value", 0.0}};
   json["input_shape"] = {shape.channels, shape.height + frame.top + frame.bottom,
                          shape.width + frame.left + frame.right};
-  json["class_names"] = data.class_names;
   json["steps"] = {"x = picture / scale, as floats of (channels, height, width)",
                    "x = (x - mean) / deviation, by channel",
                    "framing: rows and columns of `value` around x. It is added after "
                    "normalisation, so the frame is as bright as the mean, not black"};
+}
+
+}  // namespace
+
+std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
+                               const model::ModelRow& model) {
+  const std::vector<data::ArraySpec> inputs = data.test->inputs();
+  Json json;
+  json["dataset"] = dataset;
+  if (const auto shape = data::image_shape(inputs)) {
+    add_pictures(*shape, data, model, json);
+  } else {
+    for (const data::ArraySpec& input : inputs) json["inputs"].push_back(json_of(input));
+  }
+  const std::optional<data::ArraySpec> target = data.test->target();
+  json["target"] = target ? json_of(*target) : Json(nullptr);
+  json["class_names"] = data.class_names;
   return json.dump(2) + "\n";
 }
 

@@ -11,10 +11,11 @@
 
 namespace eqt::app {
 
-/// preprocessing.json: how a picture of the set, bytes from 0 to 255, becomes this network's input.
-/// A JSON object: `shape` of the picture and `input_shape` of the input (channels, height, width),
+/// preprocessing.json, a JSON object: `inputs` and `target` with name, type and shape, and
+/// `class_names` by label. For pictures, instead of `inputs`, how bytes from 0 to 255 become this
+/// network's input: `shape` of the picture, `input_shape` of the input (channels, height, width),
 /// `scale`, `mean` and `deviation` by channel, `framing` in pixels with its value after
-/// normalisation, `class_names` by label, `steps` in words.
+/// normalisation, `steps` in words.
 std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
                                const model::ModelRow& model);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/compressor_notes.hpp"
 #include "codec/simd.hpp"
@@ -19,6 +20,7 @@
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
 #include "model/replica.hpp"
+#include "setup/build_data.hpp"
 #include "setup/memory_estimate.hpp"
 
 namespace eqt::app {
@@ -33,6 +35,7 @@ struct Category {
 std::vector<Category> all_categories() {
   return {{"models", config::config_choices("model.name")},
           {"datasets", config::config_choices("data.name")},
+          {"tasks", config::config_choices("task.kind")},
           {"partitions", config::config_choices("data.partition.kind")},
           {"compressors", config::config_choices("compressor.name")},
           {"collectives", config::config_choices("synchronization.collective")},
@@ -102,7 +105,9 @@ void warn(const std::string& found) {
 void warn_of_files(const config::RunConfig& config) {
   if (!config.train.is_emulated() && config.data.name->needs_files) {
     try {
-      data::open_dataset({.set = config.data.name, .path = config.data.path});
+      data::DatasetOptions options = setup::dataset_options(config);
+      options.limit_train = options.limit_test = 0;
+      data::open_dataset(options);
     } catch (const Error& error) {
       if (error.kind() != Kind::data) throw;
       warn(error.what());
@@ -111,6 +116,17 @@ void warn_of_files(const config::RunConfig& config) {
   const std::string& weights = config.model.weights;
   if (!weights.empty() && !std::ifstream(weights).is_open())
     warn(fmt::format("model.weights: expected a readable file, found none at {}", weights));
+}
+
+/// Nothing if only files tell what the data set is like, and they are not on this machine.
+std::optional<setup::MemoryEstimate> estimated_memory(const config::RunConfig& config, int ranks) {
+  try {
+    if (!config.train.is_emulated()) config.data.name->look(setup::dataset_options(config));
+  } catch (const Error& error) {
+    if (error.kind() != Kind::data) throw;
+    return {};  // warn_of_files() says why
+  }
+  return setup::estimate_memory(config, ranks, std::max(1, config.threads_per_rank));
 }
 
 void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
@@ -128,13 +144,14 @@ void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
 void run_check(const CheckCommand& command) {
   const config::RunConfig config = config::parse_config(read_config_file(command.config_path),
                                                         command.config_path, command.sets);
-  const setup::MemoryEstimate estimate =
-      setup::estimate_memory(config, command.ranks, std::max(1, config.threads_per_rank));
+  const std::optional<setup::MemoryEstimate> estimate = estimated_memory(config, command.ranks);
   fmt::print("{}", config::resolved_json(config));
-  fmt::print(stderr, "{}\n", setup::memory_text(estimate, command.ranks));
-  for (const std::string& note : compressor_notes(config, estimate.layout))
-    fmt::print(stderr, "{}\n", note);
-  warn_of_memory(estimate, command.ranks);
+  if (estimate) {
+    fmt::print(stderr, "{}\n", setup::memory_text(*estimate, command.ranks));
+    for (const std::string& note : compressor_notes(config, estimate->layout))
+      fmt::print(stderr, "{}\n", note);
+    warn_of_memory(*estimate, command.ranks);
+  }
   warn_of_files(config);
 }
 

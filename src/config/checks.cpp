@@ -49,6 +49,16 @@ void check_model(const RunConfig& config, const std::string& origin) {
        origin, row.name, config.model.path, model::models::torchscript.name);
 }
 
+void check_task(const RunConfig& config, const std::string& origin) {
+  const model::TaskRow& task = *config.task.kind;
+  check_keys_read(config, "task.kind", task, model::TaskRow::all(), origin);
+  if (task.own_loss && !config.model.name->users_own)
+    fail(Kind::usage,
+         "{}: expected model.name \"{}\" with task.kind \"{}\", for only a network of your own "
+         "returns its loss, found \"{}\"; set one of the two",
+         origin, model::models::torchscript.name, task.name, config.model.name->name);
+}
+
 void check_training(const RunConfig& config, const std::string& origin) {
   if (config.train.epochs == 0 && config.train.steps == 0)
     fail(Kind::usage,
@@ -85,6 +95,11 @@ void check_emulation(const RunConfig& config, const codec::Properties& compresso
          "{}: expected model.weights null with train.emulate_compute, which runs no network, found "
          "\"{}\"; leave it out",
          origin, config.model.weights);
+  if (config.task.kind != model::tasks::classification)
+    fail(Kind::usage,
+         "{}: expected task.kind \"{}\" with train.emulate_compute, which runs no network, found "
+         "\"{}\"; leave it out",
+         origin, model::tasks::classification.name, config.task.kind->name);
   if (config.model.name->users_own)
     fail(Kind::usage,
          "{}: expected a network of the program with train.emulate_compute, which knows its "
@@ -147,6 +162,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   const auto compressor = row.make(row, config.compressor);
   const codec::Properties properties = compressor->properties();
   check_model(config, origin);
+  check_task(config, origin);
   check_training(config, origin);
   check_optimizer(config, properties, origin);
   check_partition(config, origin);

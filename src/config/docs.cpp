@@ -96,6 +96,12 @@ void add_type(const Field& field, OrderedJson& schema) {
       schema["items"] = number;
       schema["minItems"] = 1;
       break;
+    case FieldType::class_weights:
+      schema["type"] = {"null", "string", "array"};
+      schema["pattern"] = fmt::format("^{}$", kBalanced);  // of a string alone
+      schema["items"] = number;
+      schema["minItems"] = 1;
+      break;
   }
 }
 
@@ -130,6 +136,8 @@ std::string type_word(const Field& field) {
       return "\"auto\" or number";
     case FieldType::per_rank:
       return "number, list of numbers or null";
+    case FieldType::class_weights:
+      return "\"balanced\", list of numbers or null";
   }
   return "";
 }

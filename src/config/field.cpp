@@ -90,6 +90,8 @@ bool right_type(const KeyFacts& field, const Json& value) {
       return is_number_list(value);
     case FieldType::per_rank:
       return value.is_null() || value.is_number() || (is_number_list(value) && !value.empty());
+    case FieldType::class_weights:
+      return value.is_null() || value == kBalanced || (is_number_list(value) && !value.empty());
   }
   return false;
 }
@@ -119,6 +121,11 @@ struct ToJson {
     if (const auto* list = std::get_if<std::vector<double>>(member)) return Json(*list);
     return Json(nullptr);
   }
+  Json operator()(const ClassWeights* member) const {
+    if (std::holds_alternative<WeightRule>(*member)) return Json(kBalanced);
+    if (const auto* list = std::get_if<std::vector<double>>(member)) return Json(*list);
+    return Json(nullptr);
+  }
 };
 
 /// Gives a member a value that check_value() passed.
@@ -144,6 +151,11 @@ struct FromJson {
     if (value.is_number()) *member = value.get<double>();
     if (value.is_array()) *member = value.get<std::vector<double>>();
   }
+  void operator()(ClassWeights* member) const {
+    *member = {};
+    if (value.is_string()) *member = WeightRule::balanced;
+    if (value.is_array()) *member = value.get<std::vector<double>>();
+  }
 };
 
 }  // namespace
@@ -158,6 +170,7 @@ FieldType type_of(const Member& member) {
     FieldType operator()(std::vector<double>*) const { return FieldType::number_list; }
     FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
     FieldType operator()(PerRank*) const { return FieldType::per_rank; }
+    FieldType operator()(ClassWeights*) const { return FieldType::class_weights; }
     FieldType operator()(const NamedMember&) const { return FieldType::text; }
   };
   return std::visit(Types{}, member);
@@ -190,6 +203,9 @@ std::string expectation(const KeyFacts& field) {
       return with_range(field, "a list of numbers");
     case FieldType::per_rank:
       return with_range(field, "null, a number or a list of one number per rank, each");
+    case FieldType::class_weights:
+      return fmt::format("null, \"{}\" or {}", kBalanced,
+                         with_range(field, "a list of one number per class, each"));
     case FieldType::text:
       break;
   }

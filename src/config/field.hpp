@@ -22,7 +22,19 @@
 
 namespace eqt::config {
 
-enum class FieldType { text, boolean, integer, number, number_list, number_or_auto, per_rank };
+enum class FieldType {
+  text,
+  boolean,
+  integer,
+  number,
+  number_list,
+  number_or_auto,
+  per_rank,
+  class_weights
+};
+
+/// The word for WeightRule::balanced.
+inline constexpr const char* kBalanced = "balanced";
 
 /// What a text may be, besides valid UTF-8 and not empty.
 enum class TextRule {
@@ -53,8 +65,9 @@ struct NamedMember {
 };
 
 /// Where a config keeps a value.
-using Member = std::variant<std::string*, bool*, int*, std::uint64_t*, double*,
-                            std::vector<double>*, std::optional<double>*, PerRank*, NamedMember>;
+using Member =
+    std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
+                 std::optional<double>*, PerRank*, ClassWeights*, NamedMember>;
 
 namespace detail {
 

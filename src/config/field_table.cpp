@@ -108,6 +108,19 @@ std::vector<Field> data_fields() {
   };
 }
 
+std::vector<Field> task_fields() {
+  return {
+      EQT_FIELD(task.kind, must_stay).says("what the network learns"),
+      EQT_FIELD(task.label_smoothing, may_change)
+          .within({0, 1, false, true})
+          .says("classification: share of each target that is spread evenly over all classes"),
+      EQT_FIELD(task.class_weights, may_change)
+          .within({0, kHuge, true, false})
+          .says("classification: factor of the loss of a sample, by its class; \"balanced\" = "
+                "samples / (classes * samples of the class), over the training set; null = 1"),
+  };
+}
+
 std::vector<Field> train_fields() {
   return {
       EQT_FIELD(train.epochs, may_change)
@@ -308,9 +321,9 @@ std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback) { return kErrorFee
 const std::vector<Field>& fields() {
   static const std::vector<Field> table = [] {
     std::vector<Field> all;
-    for (auto* section : {general_fields, model_fields, data_fields, train_fields, optimizer_fields,
-                          schedule_fields, synchronization_fields, fields_of_compressor,
-                          checkpoint_fields, output_fields})
+    for (auto* section : {general_fields, model_fields, data_fields, task_fields, train_fields,
+                          optimizer_fields, schedule_fields, synchronization_fields,
+                          fields_of_compressor, checkpoint_fields, output_fields})
       for (Field& field : section()) all.push_back(std::move(field));
     return all;
   }();
@@ -322,6 +335,7 @@ const std::vector<Choice>& sections() {
       {"model", "the network"},
       {"data", "training and test data"},
       {"data.partition", "how the training set is divided"},
+      {"task", "what is learnt"},
       {"train", "duration, batch size and evaluation"},
       {"optimizer", "the parameter update"},
       {"schedule", "the learning rate over time"},

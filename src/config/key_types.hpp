@@ -18,4 +18,8 @@ struct Choice {
 /// Nothing, a number for all ranks, or one for each rank.
 using PerRank = std::variant<std::monostate, double, std::vector<double>>;
 
+/// Nothing, a list with a number for each class, or a rule that finds them.
+enum class WeightRule { balanced };
+using ClassWeights = std::variant<std::monostate, WeightRule, std::vector<double>>;
+
 }  // namespace eqt::config

@@ -22,6 +22,7 @@
 #include "gossip/algorithm.hpp"
 #include "metrics/sink.hpp"
 #include "model/catalogue.hpp"
+#include "model/task.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "topology/topology.hpp"
@@ -70,6 +71,14 @@ struct RunConfig {
 
     bool operator==(const Data&) const = default;
   } data;
+
+  struct Task {
+    Entry<eqt::model::TaskRow> kind = eqt::model::tasks::classification;
+    double label_smoothing = 0;  // share of the target spread over all classes
+    ClassWeights class_weights;  // of the loss of a sample; nothing = all alike
+
+    bool operator==(const Task&) const = default;
+  } task;
 
   struct Train {
     std::uint64_t epochs = 1;

@@ -4,43 +4,36 @@
 
 #pragma once
 
-#include <array>
-#include <span>
+#include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "core/catalogue.hpp"
 #include "data/dataset.hpp"
-#include "data/image_set.hpp"
 
 namespace eqt::data {
 
-/// What is known of a set before it is read.
+/// What is known of a set before it is opened.
 struct DatasetFacts {
-  ImageShape shape;
-  int classes = 0;
-  std::size_t train = 0, test = 0;  // [samples]
-};
-
-/// The samples of a whole set as they are in its files.
-struct LabelledSets {
-  LabelledBytes train;
-  LabelledBytes test;
+  std::vector<ArraySpec> inputs;    // as Dataset::inputs()
+  std::optional<ArraySpec> target;  // as Dataset::target()
+  int classes = 0;                  // as Dataset::classes()
+  std::size_t train = 0, test = 0;  // [samples], without limits
+  std::uint64_t memory_bytes = 0;   // that opening the set takes at most
 };
 
 struct DatasetRow {
   std::string_view name;   // in configs
   std::string_view about;  // one line
   std::string_view title;  // in tables of results
-  DatasetFacts facts;
-  // Mean and deviation of the training pixels by channel, as fractions of 255; the first
-  // shape.channels are used.
-  std::array<double, 3> mean;
-  std::array<double, 3> deviation;
-  std::span<const std::string_view> class_names;  // (facts.classes), by label
   bool needs_files;
-  /// Reads the whole set: facts.train and facts.test samples.
+  /// What the set is like; reads as little as it can, nothing if the set is always the same.
   /// @throws Error{data} for files that are missing or malformed
-  LabelledSets (*read)(const DatasetOptions& options);
+  DatasetFacts (*look)(const DatasetOptions& options);
+  /// Opens the set: what look() told, except that limits leave samples out.
+  /// @throws Error{data} as look(); Error{usage} for a limit that exceeds the set
+  DatasetPair (*open)(const DatasetOptions& options);
 
   static const Catalogue<DatasetRow>& all();
 };
@@ -49,5 +42,8 @@ namespace sets {
 #define EQT_DATASET(id) extern const DatasetRow id;
 #include "data/datasets.def"
 }  // namespace sets
+
+/// @throws Error{usage}: `key` ("data.limit_train") exceeds the set
+void require_limit(std::size_t limit, std::size_t samples, std::string_view key);
 
 }  // namespace eqt::data

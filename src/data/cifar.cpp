@@ -10,9 +10,9 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"
-#include "data/catalogue.hpp"
 #include "data/files.hpp"
 #include "data/formats.hpp"
+#include "data/known_images.hpp"
 
 namespace eqt::data {
 namespace {
@@ -78,6 +78,15 @@ LabelledSets read_cifar10(const DatasetOptions& options) {
   return {read_cifar(train, 10000, kFormat, remedy), read_cifar(test, 10000, kFormat, remedy)};
 }
 
+const KnownImages kCifar10 = {.shape = kShape,
+                              .classes = 10,
+                              .train = 50000,
+                              .test = 10000,
+                              .mean = {0.4914, 0.4822, 0.4465},
+                              .deviation = {0.2470, 0.2435, 0.2616},
+                              .class_names = kCifar10Classes,
+                              .read = read_cifar10};
+
 LabelledSets read_cifar100(const DatasetOptions& options) {
   const fs::path folder = cifar_folder(options, "cifar-100-binary");
   const std::vector<fs::path> train = {folder / "train.bin"};
@@ -86,6 +95,15 @@ LabelledSets read_cifar100(const DatasetOptions& options) {
   const std::string remedy = cifar_remedy(*options.set);
   return {read_cifar(train, 50000, kFormat, remedy), read_cifar(test, 10000, kFormat, remedy)};
 }
+
+const KnownImages kCifar100 = {.shape = kShape,
+                               .classes = 100,
+                               .train = 50000,
+                               .test = 10000,
+                               .mean = {0.5071, 0.4865, 0.4409},
+                               .deviation = {0.2673, 0.2564, 0.2762},
+                               .class_names = kCifar100Classes,
+                               .read = read_cifar100};
 
 }  // namespace
 
@@ -116,26 +134,18 @@ LabelledBytes read_cifar(std::span<const std::filesystem::path> files, std::size
   return data;
 }
 
-const DatasetRow sets::cifar10 = {
-    .name = "cifar10",
-    .about = "50,000 + 10,000 colour 32 x 32 images, 10 classes",
-    .title = "CIFAR-10",
-    .facts = {.shape = {3, 32, 32}, .classes = 10, .train = 50000, .test = 10000},
-    .mean = {0.4914, 0.4822, 0.4465},
-    .deviation = {0.2470, 0.2435, 0.2616},
-    .class_names = kCifar10Classes,
-    .needs_files = true,
-    .read = read_cifar10};
+const DatasetRow sets::cifar10 = {.name = "cifar10",
+                                  .about = "50,000 + 10,000 colour 32 x 32 images, 10 classes",
+                                  .title = "CIFAR-10",
+                                  .needs_files = true,
+                                  .look = look_at_known<kCifar10>,
+                                  .open = open_known<kCifar10>};
 
-const DatasetRow sets::cifar100 = {
-    .name = "cifar100",
-    .about = "50,000 + 10,000 colour 32 x 32 images, 100 classes",
-    .title = "CIFAR-100",
-    .facts = {.shape = {3, 32, 32}, .classes = 100, .train = 50000, .test = 10000},
-    .mean = {0.5071, 0.4865, 0.4409},
-    .deviation = {0.2673, 0.2564, 0.2762},
-    .class_names = kCifar100Classes,
-    .needs_files = true,
-    .read = read_cifar100};
+const DatasetRow sets::cifar100 = {.name = "cifar100",
+                                   .about = "50,000 + 10,000 colour 32 x 32 images, 100 classes",
+                                   .title = "CIFAR-100",
+                                   .needs_files = true,
+                                   .look = look_at_known<kCifar100>,
+                                   .open = open_known<kCifar100>};
 
 }  // namespace eqt::data

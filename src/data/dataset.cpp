@@ -1,37 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.hpp"
 
-#include <utility>
-
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
-#include "data/image_set.hpp"
 
 namespace eqt::data {
-namespace {
-
-void keep_first(LabelledBytes& data, std::size_t limit, const char* key) {
-  const std::size_t count = data.labels.size();
-  if (limit > count) {
-    fail(Kind::usage, "{} must be between 0 (all) and {}, the size of the set, found {}", key,
-         count, limit);
-  }
-  if (limit == 0 || limit == count) return;
-  data.labels.resize(limit);
-  data.pixels.resize(limit * data.shape.values());
-  data.pixels.shrink_to_fit();
-}
-
-Normalization normalization_of(const DatasetRow& set) {
-  const auto channels = static_cast<std::size_t>(set.facts.shape.channels);
-  const auto by_channel = [&](std::span<const double> values) {
-    const auto used = values.first(channels);
-    return std::vector<double>(used.begin(), used.end());
-  };
-  return {by_channel(set.mean), by_channel(set.deviation)};
-}
-
-}  // namespace
 
 const Catalogue<DatasetRow>& DatasetRow::all() {
   static const Catalogue<DatasetRow> rows = {
@@ -41,21 +14,60 @@ const Catalogue<DatasetRow>& DatasetRow::all() {
   return rows;
 }
 
+int Dataset::label(std::size_t sample) const {
+  fail(Kind::bug, "sample {} of a set without classes was asked for its class", sample);
+}
+
 std::vector<int> labels_of(const Dataset& dataset) {
   std::vector<int> labels(dataset.size());
+  if (dataset.classes() == 0) return labels;
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = dataset.label(i);
   return labels;
 }
 
-DatasetPair open_dataset(const DatasetOptions& options) {
-  const DatasetRow& set = *options.set;
-  LabelledSets samples = set.read(options);
-  keep_first(samples.train, options.limit_train, "data.limit_train");
-  keep_first(samples.test, options.limit_test, "data.limit_test");
-  const Normalization normalization = normalization_of(set);
-  return {std::make_unique<ImageSet>(std::move(samples.train), normalization),
-          std::make_unique<ImageSet>(std::move(samples.test), normalization), normalization,
-          std::vector<std::string>(set.class_names.begin(), set.class_names.end())};
+std::string_view text_of(TargetKind kind) {
+  switch (kind) {
+    case TargetKind::classes:
+      return "a class for each sample";
+    case TargetKind::flags:
+      return "float32 targets of one dimension, 0 or 1 for each class";
+    case TargetKind::values:
+      return "float32 targets";
+    case TargetKind::tokens:
+      return "int64 targets of one dimension, the next token at each place";
+    case TargetKind::any:
+      return "any targets";
+  }
+  return "";
 }
+
+bool fits(TargetKind kind, const std::optional<ArraySpec>& target, int classes) {
+  if (kind == TargetKind::any) return true;
+  if (!target) return false;
+  const bool floats = target->type == ElementType::float32;
+  const bool integers = target->type == ElementType::int64;
+  const std::size_t dimensions = target->shape.size();
+  switch (kind) {
+    case TargetKind::classes:
+      return integers && dimensions == 0 && classes > 0;
+    case TargetKind::flags:
+      return floats && dimensions == 1 && target->shape.front() > 0;
+    case TargetKind::values:
+      return floats && target->values() > 0;
+    case TargetKind::tokens:
+      return integers && dimensions == 1 && target->bound > 0;
+    case TargetKind::any:
+      break;
+  }
+  return true;
+}
+
+void require_limit(std::size_t limit, std::size_t samples, std::string_view key) {
+  if (limit <= samples) return;
+  fail(Kind::usage, "{} must be between 0 (all) and {}, the size of the set, found {}", key,
+       samples, limit);
+}
+
+DatasetPair open_dataset(const DatasetOptions& options) { return options.set->open(options); }
 
 }  // namespace eqt::data

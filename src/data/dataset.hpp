@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled images as plain floats. No torch.
+// Data sets: samples of any kind, read as batches of arrays. No torch.
 
 #pragma once
 
@@ -12,31 +12,14 @@
 #include <vector>
 
 #include "core/catalogue.hpp"
+#include "data/batch.hpp"
+#include "data/images.hpp"
 
 namespace eqt::data {
 
 struct DatasetRow;  // of data/catalogue.hpp
 
-struct ImageShape {
-  int channels = 0;
-  int height = 0;  // [pixels]
-  int width = 0;   // [pixels]
-  std::size_t values() const {
-    return static_cast<std::size_t>(channels) * static_cast<std::size_t>(height) *
-           static_cast<std::size_t>(width);
-  }
-  bool operator==(const ImageShape&) const = default;
-};
-
-/// Normalised images and their labels.
-struct Batch {
-  std::vector<float> images;         // (n, h, w, c): channels last, as the network wants them
-  std::vector<std::int64_t> labels;  // (n)
-  ImageShape shape;
-  std::size_t size() const { return labels.size(); }
-};
-
-/// The key of augmentation: crop and flip of a sample depend only on (seed, epoch, sample index),
+/// The key of augmentation: what is drawn for a sample depends only on (seed, epoch, sample index),
 /// not on the rank or the batch.
 struct AugmentKey {
   std::uint64_t run_seed = 0;
@@ -47,31 +30,50 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::size_t size() const = 0;  // [samples]
-  virtual ImageShape shape() const = 0;  // of the images that read() writes
-  virtual int classes() const = 0;
-  virtual int label(std::size_t sample) const = 0;  // in [0, classes())
-  /// Fills `out` with the samples at `indices`, normalised per channel; augmented (pad 4, random
-  /// crop, random horizontal flip) if `augment` is set. Reuses the memory of `out`. Thread-safe.
+  /// The arrays that networks compute from, as read() writes them; at least one.
+  virtual std::vector<ArraySpec> inputs() const = 0;
+  /// What networks should find; nothing: the inputs alone say what is learnt.
+  virtual std::optional<ArraySpec> target() const = 0;
+  /// Classes of which each sample has one; 0: samples have no class.
+  virtual int classes() const { return 0; }
+  /// In [0, classes()). @pre classes() > 0
+  virtual int label(std::size_t sample) const;
+  /// Fills `out` with the samples at `indices`, prepared for the network; augmented, as the set
+  /// does it, if `augment` is set. Reuses the memory of `out`. Thread-safe.
   virtual void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
                     Batch& out) const = 0;
 };
 
-/// The label of each sample (n).
+/// The class of each sample (n); all 0 if samples have none.
 std::vector<int> labels_of(const Dataset& dataset);
 
-/// Mean and standard deviation of each channel of the training set, as fractions of 255.
+/// Mean and standard deviation of each channel of the training pictures, as fractions of 255.
 struct Normalization {
   std::vector<double> mean;       // (c)
   std::vector<double> deviation;  // (c)
 };
 
-/// Training and test set with one normalisation.
+/// Training and test set, prepared in the same way.
 struct DatasetPair {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;
-  Normalization normalization;
+  Normalization normalization;           // of pictures; else empty
   std::vector<std::string> class_names;  // (classes), by label
 };
+
+/// What a task learns from (model/task.hpp), for sets that can be read in several ways.
+enum class TargetKind : std::uint8_t {
+  classes,  // one of some classes: int64, a single number, in [0, classes)
+  flags,    // any of some classes: float32 (classes), each 0 or 1
+  values,   // numbers: float32
+  tokens,   // the token that follows each: int64 (length), in [0, bound), or kIgnored
+  any       // anything or nothing: the network knows
+};
+/// "a class for each sample", ...: for messages.
+std::string_view text_of(TargetKind kind);
+
+/// True if these targets, of a set with so many classes, are of that kind.
+bool fits(TargetKind kind, const std::optional<ArraySpec>& target, int classes);
 
 struct DatasetOptions {
   Entry<DatasetRow> set;
@@ -79,9 +81,10 @@ struct DatasetOptions {
   std::size_t limit_train = 0;  // first this many samples; 0 = all
   std::size_t limit_test = 0;
   std::uint64_t seed = 1;  // of generated sets
+  TargetKind target = TargetKind::classes;
 };
 
-/// Reads a whole data set into memory (as bytes).
+/// Opens a data set.
 /// @throws Error{data} when a file is missing, truncated, wrong-sized or malformed: the message
 /// names the file, the expected and found size, and how to get it. @throws Error{usage} when a
 /// limit exceeds the set.

@@ -172,6 +172,7 @@ const PartitionRow kDirichletPartition = {
         [](std::span<const int> labels, int classes, int ranks, const PartitionOptions& options) {
           return plan_dirichlet(labels, classes, options.alpha, ranks, options.seed);
         },
-    .keys = kDirichletKeys};
+    .keys = kDirichletKeys,
+    .by_class = true};
 
 }  // namespace eqt::data

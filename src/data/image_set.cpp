@@ -26,7 +26,7 @@ Crop draw_crop(const AugmentKey& key, std::size_t sample) {
 }
 
 ImageSet::ImageSet(LabelledBytes data, const Normalization& normalization)
-    : data_(std::move(data)) {
+    : data_(std::move(data)), input_(image_spec(data_.shape)), target_(class_spec(data_.classes)) {
   const auto channels = static_cast<std::size_t>(data_.shape.channels);
   EQT_CHECK(channels == 1 || channels == 3, "{} channels", channels);
   EQT_CHECK(data_.pixels.size() == data_.labels.size() * data_.shape.values(),
@@ -55,15 +55,15 @@ void ImageSet::read(std::span<const std::size_t> indices, const std::optional<Au
   for (const std::size_t index : indices) {
     EQT_CHECK(index < size(), "sample {} of {}", index, size());
   }
-  out.shape = shape();
-  out.labels.resize(indices.size());
-  out.images.resize(indices.size() * shape().values());
-  std::transform(indices.begin(), indices.end(), out.labels.begin(),
-                 [this](std::size_t index) { return std::int64_t{data_.labels[index]}; });
+  out.inputs.resize(1);
+  float* const images = out.inputs.front().prepare<float>(input_, indices.size()).data();
+  const auto labels = out.targets.prepare<std::int64_t>(target_, indices.size());
+  std::ranges::transform(indices, labels.begin(),
+                         [this](std::size_t index) { return std::int64_t{data_.labels[index]}; });
   if (shape().channels == 1) {
-    read_images<1>(indices, augment, out.images.data());
+    read_images<1>(indices, augment, images);
   } else {
-    read_images<3>(indices, augment, out.images.data());
+    read_images<3>(indices, augment, images);
   }
 }
 

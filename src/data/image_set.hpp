@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images in memory as bytes; used for every data set.
+// Labelled pictures in memory as bytes, and their augmentation: pad by 4 pixels, random crop,
+// random horizontal flip.
 //
 // An image takes one byte per value; a table per channel converts bytes to normalised floats when a
 // batch is written. So 50000 CIFAR images take 150 MB instead of 600.
@@ -44,7 +45,8 @@ class ImageSet final : public Dataset {
   ImageSet(LabelledBytes data, const Normalization& normalization);
 
   std::size_t size() const override { return data_.labels.size(); }
-  ImageShape shape() const override { return data_.shape; }
+  std::vector<ArraySpec> inputs() const override { return {input_}; }
+  std::optional<ArraySpec> target() const override { return target_; }
   int classes() const override { return data_.classes; }
   int label(std::size_t sample) const override;
   void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
@@ -63,7 +65,10 @@ class ImageSet final : public Dataset {
   template <int kChannels>
   void write_crop(const std::uint8_t* image, const Crop& crop, float* out) const;
 
+  const ImageShape& shape() const { return data_.shape; }
+
   LabelledBytes data_;
+  ArraySpec input_, target_;
   std::vector<Table> tables_;  // (c)
 };
 

@@ -81,12 +81,14 @@ struct PartitionOptions {
 struct PartitionRow {
   std::string_view name, about;
   /// The plan of the first epoch.
-  /// @param labels (N), each in [0, classes)
+  /// @param labels (N), each in [0, classes); all 0 if there are no classes, and `by_class` is not
+  /// set
   /// @throws Error{usage}
   PartitionPlan (*plan)(std::span<const int> labels, int classes, int ranks,
                         const PartitionOptions& options);
   std::span<const std::string_view> keys = {};  // of the config's section, read by no other kind
   bool reshuffles = false;                      // each epoch can divide the whole set again
+  bool by_class = false;                        // it needs the samples' classes
 
   /// In the order of the documentation.
   static const Catalogue<PartitionRow>& all();

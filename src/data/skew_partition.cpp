@@ -77,6 +77,7 @@ const PartitionRow kSkewPartition = {
         [](std::span<const int> labels, int classes, int ranks, const PartitionOptions& options) {
           return plan_skew(labels, classes, options.skew, ranks, options.seed);
         },
-    .keys = kSkewKeys};
+    .keys = kSkewKeys,
+    .by_class = true};
 
 }  // namespace eqt::data

@@ -9,8 +9,8 @@
 #include <numbers>
 
 #include "core/random.hpp"
-#include "data/catalogue.hpp"
 #include "data/formats.hpp"
+#include "data/known_images.hpp"
 
 namespace eqt::data {
 namespace {
@@ -84,10 +84,20 @@ void draw_image(int label, const RandomStream& stream, const std::array<int, 256
   }
 }
 
+LabelledSets read_synthetic(const DatasetOptions& options);
+
+const KnownImages kSynthetic = {.shape = {3, kSide, kSide},
+                                .classes = kClasses,
+                                .train = 10000,
+                                .test = 2000,
+                                .mean = {0.5, 0.5, 0.5},
+                                .deviation = {0.25, 0.25, 0.25},
+                                .class_names = kSyntheticClasses,
+                                .read = read_synthetic};
+
 LabelledSets read_synthetic(const DatasetOptions& options) {
-  const DatasetFacts& facts = sets::synthetic.facts;
-  return {make_synthetic(facts.train, SyntheticPart::train, options.seed),
-          make_synthetic(facts.test, SyntheticPart::test, options.seed)};
+  return {make_synthetic(kSynthetic.train, SyntheticPart::train, options.seed),
+          make_synthetic(kSynthetic.test, SyntheticPart::test, options.seed)};
 }
 
 }  // namespace
@@ -109,15 +119,11 @@ LabelledBytes make_synthetic(std::size_t count, SyntheticPart part, std::uint64_
   return data;
 }
 
-const DatasetRow sets::synthetic = {
-    .name = "synthetic",
-    .about = "generated images; needs no files",
-    .title = "synthetic",
-    .facts = {.shape = {3, kSide, kSide}, .classes = kClasses, .train = 10000, .test = 2000},
-    .mean = {0.5, 0.5, 0.5},
-    .deviation = {0.25, 0.25, 0.25},
-    .class_names = kSyntheticClasses,
-    .needs_files = false,
-    .read = read_synthetic};
+const DatasetRow sets::synthetic = {.name = "synthetic",
+                                    .about = "generated images; needs no files",
+                                    .title = "synthetic",
+                                    .needs_files = false,
+                                    .look = look_at_known<kSynthetic>,
+                                    .open = open_known<kSynthetic>};
 
 }  // namespace eqt::data

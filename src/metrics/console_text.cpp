@@ -4,44 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <optional>
-#include <span>
 #include <vector>
+
+#include "metrics/figure_text.hpp"
 
 namespace eqt::metrics {
 namespace {
 
-constexpr std::size_t kTableColumns = 80, kFewestTableColumns = 40;
-constexpr std::size_t kLabelColumns = 19;
 constexpr std::size_t kBarCells = 20, kShortBarCells = 10;
 constexpr std::size_t kFewColumns = 90;  // below this the bar is short, to have room for the bytes
 
-constexpr const char* kSentPerRank = "sent per rank";
-
 using Out = std::back_insert_iterator<std::string>;
-
-std::string percent(const std::optional<double>& fraction) {
-  return fraction && std::isfinite(*fraction) ? fmt::format("{:.2f} %", *fraction * 100) : "-";
-}
-
-std::uint64_t per_rank(std::uint64_t bytes, int ranks) {
-  return bytes / static_cast<std::uint64_t>(std::max(ranks, 1));
-}
-
-std::string or_dash(double x, const char* unit) {
-  if (!std::isfinite(x) || x <= 0) return "-";
-  return fmt::format("{:.2f}{}", x, unit);
-}
-
-/// At least three digits for any size: 0.0123, 1.23, 812.
-std::string rate(double x) {
-  if (!std::isfinite(x)) return "-";
-  return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.3g}", x);
-}
 
 std::string of_total(std::uint64_t done, std::uint64_t total) {
   return total == 0 ? fmt::format("{}", done) : fmt::format("{}/{}", done, total);
@@ -95,114 +72,6 @@ struct EvaluationParts {
 
   std::string what = "evaluating", epoch, speed, eta;
 };
-
-struct Row {
-  std::string label;
-  std::string value;
-};
-
-std::string identical_text(const std::optional<bool>& identical) {
-  if (!identical) return "not compared";
-  return *identical ? "identical on all ranks" : "DIFFERENT: ranks have drifted apart";
-}
-
-/// For ranks with different models: how good each one is and how far apart they are.
-std::vector<Row> replicas_rows(const ReplicasRecord& r) {
-  std::vector<Row> rows;
-  if (!r.node_test_accuracy.empty()) {
-    rows.push_back(
-        {"node test accuracy", fmt::format("mean {}, from {} to {}", percent(r.node_mean()),
-                                           percent(r.node_min()), percent(r.node_max()))});
-  }
-  if (r.consensus_distance) {
-    rows.push_back({"consensus distance",
-                    fmt::format("{:.3g}, {:.3g} of the mean model's norm", *r.consensus_distance,
-                                r.consensus_distance_relative.value_or(std::nan("")))});
-  }
-  return rows;
-}
-
-/// The bytes of the nodes that sent most and least to their neighbours.
-std::vector<Row> node_bytes_rows(const Summary& s) {
-  const std::vector<std::uint64_t> nodes = s.sent_bytes_by_node();
-  if (nodes.empty()) return {};
-  const auto [least, most] = std::ranges::minmax(nodes);
-  std::string text = bytes_text(most);
-  if (bytes_text(least) != text) text = bytes_text(least) + " to " + text;
-  if (s.paper_sent_bytes_per_node) {
-    text += fmt::format(" ({} by published counting)", bytes_text(*s.paper_sent_bytes_per_node));
-  }
-  return {{"range over ranks", text}};
-}
-
-void insert_behind(std::string_view label, const std::vector<Row>& more, std::vector<Row>& rows) {
-  const auto at = std::ranges::find(rows, label, &Row::label);
-  rows.insert(std::next(at), more.begin(), more.end());
-}
-
-std::string variance_text(const std::optional<double>& variance) {
-  return variance ? fmt::format("{:.4g} (relative variance)", *variance) : std::string("-");
-}
-
-std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
-  return {
-      {"run", s.name.empty() ? "-" : s.name},
-      {"model", fmt::format("{}, {} parameters, on {}", run.model, s.parameters, run.dataset)},
-      {"ranks", fmt::format("{}, {} threads each", s.ranks, run.threads_per_rank)},
-      {"compressor", s.compressor.empty() ? "-" : s.compressor},
-      {"synchronization", fmt::format("{}, {}", s.algorithm, s.collective)},
-      {"epochs, steps", fmt::format("{}, {}", s.epochs, s.steps)},
-      {"train loss", std::isnan(s.train_loss) ? "-" : fmt::format("{:.4f}", s.train_loss)},
-      {"test accuracy", percent(s.test_accuracy) + (s.replicas.averaged ? ", averaged model" : "")},
-      {"best test accuracy", percent(s.best_test_accuracy)},
-      {"images/s", rate(s.images_per_second)},
-      {kSentPerRank,
-       fmt::format("{} (float32 would send {})", bytes_text(per_rank(s.sent_bytes, s.ranks)),
-                   bytes_text(per_rank(s.dense_bytes, s.ranks)))},
-      {"compression ratio", or_dash(s.compression_ratio, "")},
-      {"bits per value", or_dash(s.bits_per_value, "")},
-      {"quantization error", variance_text(s.quantization_variance)},
-      {"error of the mean", variance_text(s.mean_quantization_variance)},
-      {"replicas", identical_text(s.replicas_identical)},
-      {"parameter hash", s.parameter_hash.empty() ? "-" : s.parameter_hash},
-      {"peak memory", fmt::format("{:.0f} MiB per rank", s.peak_rss_mib)},
-      {"wall time", duration_text(s.wall_seconds)},
-  };
-}
-
-constexpr std::size_t kPhaseColumns = 9, kPhaseLabelColumns = 17;
-
-void append_seconds(const PhaseSeconds& s, std::size_t columns_at_hand, Out out) {
-  struct Column {
-    const char* name;
-    double seconds;
-  };
-  const std::array<Column, 7> columns = {{{"data", s.data},
-                                          {"compute", s.compute},
-                                          {"encode", s.encode},
-                                          {"transfer", s.transfer},
-                                          {"decode", s.decode},
-                                          {"update", s.update},
-                                          {"total", s.total}}};
-  // All phases need 17 + 7 x 9 columns; with fewer columns there are fewer phases per line.
-  const std::size_t a_line = std::max<std::size_t>(
-      1, std::min(columns.size(), (columns_at_hand - kPhaseLabelColumns) / kPhaseColumns));
-  for (std::size_t first = 0; first < columns.size(); first += a_line) {
-    const auto some = std::span(columns).subspan(first, std::min(a_line, columns.size() - first));
-    fmt::format_to(out, "{:<{}}", first == 0 ? "seconds per epoch" : "", kPhaseLabelColumns);
-    for (const Column& column : some) fmt::format_to(out, "{:>{}}", column.name, kPhaseColumns);
-    fmt::format_to(out, "\n{:{}}", "", kPhaseLabelColumns);
-    for (const Column& column : some)
-      fmt::format_to(out, "{:>{}}",
-                     fmt::format("{:.{}f}", column.seconds, column.seconds < 1e4 ? 2 : 0),
-                     kPhaseColumns);
-    fmt::format_to(out, "\n");
-  }
-}
-
-}  // namespace
-
-namespace {
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }
 
@@ -317,6 +186,9 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
   const Out out(text);
   if (!std::isnan(r.train_loss)) fmt::format_to(out, "  train loss {:.4f}", r.train_loss);
   if (r.test_accuracy) fmt::format_to(out, "  test accuracy {}", percent(r.test_accuracy));
+  for (const MetricRecord& metric : r.metrics)
+    if (!has_own_row(metric) && std::isfinite(metric.value))
+      fmt::format_to(out, "  test {} {}", metric.title, value_text(metric, metric.value));
   if (r.test_loss) fmt::format_to(out, "  test loss {:.4f}", *r.test_loss);
   if (r.replicas.node_mean()) fmt::format_to(out, "  nodes {}", percent(r.replicas.node_mean()));
   if (r.replicas.consensus_distance)
@@ -326,32 +198,6 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
     fmt::format_to(out, "  sent {}", bytes_text(per_rank(r.total_sent_bytes, ranks)));
   if (r.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", r.compression_ratio);
   return text;
-}
-
-std::string summary_table(const RunRecord& run, const Summary& summary, std::size_t columns) {
-  columns = std::clamp(columns, kFewestTableColumns, kTableColumns);
-  std::string table;
-  const Out out(table);
-  std::vector<Row> rows = result_rows(run, summary);
-  insert_behind("best test accuracy", replicas_rows(summary.replicas), rows);
-  insert_behind(kSentPerRank, node_bytes_rows(summary), rows);
-  if (run.emulated) {
-    rows.insert(rows.begin(), {"EMULATED", "no network was run: ranks waited and drew gradients"});
-  }
-  if (run.simulated) {
-    rows.insert(rows.begin(),
-                {"SIMULATED", "one process computed for all ranks: seconds are its own"});
-  }
-  const std::size_t room = columns - kLabelColumns;
-  for (const Row& row : rows) {
-    std::string_view label = row.label;
-    for (const std::string& line : wrapped(plain(row.value), room, 0)) {
-      fmt::format_to(out, "{:<{}}{}\n", label, kLabelColumns, fitted(line, room));
-      label = "";
-    }
-  }
-  append_seconds(summary.epoch_seconds, columns, out);
-  return table;
 }
 
 }  // namespace eqt::metrics

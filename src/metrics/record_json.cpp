@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
 
 namespace eqt::metrics {
 namespace {
@@ -56,6 +60,36 @@ Json list(const std::vector<EdgeRecord>& edges) {
 
 Json count(const std::optional<std::uint64_t>& n) { return n ? Json(*n) : Json(nullptr); }
 
+/// The task's metrics that have no member of their own.
+void add(const std::vector<MetricRecord>& metrics, Json& record) {
+  for (const MetricRecord& metric : metrics) {
+    const std::string key = "test_" + metric.name;
+    if (!record.contains(key)) record[key] = number(metric.value);
+  }
+}
+
+Json metrics_of(const RunRecord& r) {
+  Json metrics = Json::array();
+  for (const MetricRecord& m : r.metrics)
+    metrics.push_back({{"name", m.name},
+                       {"title", m.title},
+                       {"higher_is_better", m.higher_is_better},
+                       {"fraction", m.fraction}});
+  return metrics;
+}
+
+/// Each node's main metric, where that is no accuracy.
+void add_nodes(const std::vector<MetricRecord>& metrics, const ReplicasRecord& r, Json& record) {
+  if (metrics.empty() || r.node_test_metric.empty()) return;
+  const MetricRecord& main = metrics.front();
+  const std::string key = "node_test_" + main.name;
+  const auto [least, most] = std::ranges::minmax(r.node_test_metric);
+  const double sum = std::reduce(r.node_test_metric.begin(), r.node_test_metric.end());
+  record[key] = list(r.node_test_metric);
+  record[key + "_mean"] = number(sum / static_cast<double>(r.node_test_metric.size()));
+  record[key + "_worst"] = number(main.higher_is_better ? least : most);
+}
+
 void add(const ReplicasRecord& r, Json& record) {
   record["node_test_accuracy"] = list(r.node_test_accuracy);
   record["node_test_accuracy_mean"] = number(r.node_mean());
@@ -99,7 +133,9 @@ Json json_of(const RunRecord& r) {
           {"test_samples", r.test_samples},
           {"partition", json_of(p)},
           {"leftover_samples", has_data ? Json(p.leftover_samples) : Json(nullptr)},
-          {"class_histogram", has_data ? Json(p.class_histogram) : Json(nullptr)},
+          {"class_histogram", list(p.class_histogram)},
+          {"task", r.task},
+          {"metrics", metrics_of(r)},
           {"memory_estimate_bytes", r.memory_estimate_bytes},
           {"images_per_step", r.images_per_step},
           {"steps_per_epoch", r.steps_per_epoch},
@@ -136,7 +172,9 @@ Json json_of(const EpochRecord& r) {
       {"quantization_variance", number(r.quantization_variance)},
       {"mean_quantization_variance", number(r.mean_quantization_variance)},
       {"replicas_identical", r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
+  add(r.metrics, epoch);
   add(r.replicas, epoch);
+  add_nodes(r.metrics, r.replicas, epoch);
   return epoch;
 }
 
@@ -169,7 +207,11 @@ Json json_of(const Summary& s) {
       {"replicas_identical", s.replicas_identical ? Json(*s.replicas_identical) : Json(nullptr)},
       {"parameter_hash", s.parameter_hash},
       {"peak_rss_mib", number(s.peak_rss_mib)}};
+  add(s.metrics, summary);
+  if (!s.metrics.empty() && !summary.contains("best_test_" + s.metrics.front().name))
+    summary["best_test_" + s.metrics.front().name] = number(s.best_metric);
   add(s.replicas, summary);
+  add_nodes(s.metrics, s.replicas, summary);
   summary["sent_bytes_by_edge"] = list(s.sent_bytes_by_edge);
   summary["sent_bytes_by_node"] = list(s.sent_bytes_by_node());
   summary["paper_sent_bytes_per_node"] = count(s.paper_sent_bytes_per_node);

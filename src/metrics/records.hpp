@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -36,13 +37,27 @@ struct PhaseSeconds {
   }
 };
 
+/// A figure by which the task of a run judges the network, on the test set.
+struct MetricRecord {
+  std::string name;   // behind "test_": "accuracy", "mse"
+  std::string title;  // behind "test ", for people: "accuracy", "MSE"
+  bool higher_is_better = true;
+  bool fraction = false;                                    // from 0 to 1, shown as a percentage
+  double value = std::numeric_limits<double>::quiet_NaN();  // NaN: not evaluated, or not defined
+
+  bool is_better_than(double other) const {
+    return higher_is_better ? value > other : value < other;
+  }
+};
+
 /// How the training set is divided among ranks.
 struct PartitionRecord {
   std::string kind;  // of data.partition.kind; empty: no data set is read (emulated)
   std::optional<double> skew{}, alpha{};                      // only those that the kind uses
   std::optional<bool> reshuffle{};                            // likewise: iid
   std::uint64_t leftover_samples = 0;                         // in no rank's shard
-  std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes), first epoch
+  std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes), first epoch;
+                                                              // empty: samples have no class
 };
 
 /// A plugin that the run was started with.
@@ -68,6 +83,8 @@ struct RunRecord {
   StepId steps_per_epoch = 0;
   StepId total_steps = 0;
   std::string model, dataset, compressor, collective, algorithm;
+  std::string task;                   // its kind
+  std::vector<MetricRecord> metrics;  // of the task, the main one first, without values
   std::vector<PluginRecord> plugins;
   std::string config_json;  // the resolved config
   bool emulated = false;    // no network was computed; sinks mark every record
@@ -124,6 +141,8 @@ struct ImageRecord {
 struct ReplicasRecord {
   // By rank, each with its own model and buffers on the whole test set [fraction].
   std::vector<double> node_test_accuracy;
+  // The same of the task's main metric, if that is no accuracy.
+  std::vector<double> node_test_metric{};
   bool averaged = false;                              // test accuracy and loss are the mean model's
   std::optional<double> consensus_distance;           // sqrt(1/n sum_i |x_i - mean|^2), parameters
   std::optional<double> consensus_distance_relative;  // to |mean|
@@ -160,10 +179,11 @@ struct EpochRecord {
   double train_loss = 0;                // mean over the epoch and ranks
   std::optional<double> test_accuracy;  // fraction; empty when not evaluated
   std::optional<double> test_loss;
-  double images_per_second = 0;        // all ranks, training only
-  PhaseSeconds seconds;                // summed over the epoch, maximum over ranks
-  std::uint64_t sent_bytes = 0;        // of all ranks
-  std::uint64_t total_sent_bytes = 0;  // since the first step of the run; not part of the JSON
+  std::vector<MetricRecord> metrics{};  // of the task, the main one first; test_accuracy among them
+  double images_per_second = 0;         // all ranks, training only
+  PhaseSeconds seconds;                 // summed over the epoch, maximum over ranks
+  std::uint64_t sent_bytes = 0;         // of all ranks
+  std::uint64_t total_sent_bytes = 0;   // since the first step of the run; not part of the JSON
   double compression_ratio = 0;
   double bits_per_value = 0;
   // |decoded - exact|^2 / |exact|^2 of what a rank encoded of its own values.
@@ -182,6 +202,8 @@ struct Summary {
   std::uint64_t parameters = 0;
   double train_loss = 0;
   std::optional<double> test_accuracy, best_test_accuracy;
+  std::vector<MetricRecord> metrics{};  // of the last evaluation, as in EpochRecord
+  std::optional<double> best_metric{};  // of the first of them, over the evaluations
   double wall_seconds = 0;
   double images_per_second = 0;
   PhaseSeconds epoch_seconds;  // mean over epochs

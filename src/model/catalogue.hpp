@@ -30,6 +30,7 @@ struct ModelRow {
   int largest_side = kLargestSide;  // [pixels] of the images that it takes
   bool normalizes = true;           // it has normalization layers
   bool pads_shortcuts = false;      // it takes Shortcut::padding
+  bool images_only = true;          // pictures are its only input
   bool users_own = false;           // its parameters and operations are in a file of the user's
 
   static const Catalogue<ModelRow>& all();

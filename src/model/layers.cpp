@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of every network: convolution, linear map, dropout.
+// What all networks share: their input, and layers: convolution, linear map, dropout.
 
 #include <ATen/Functions.h>
 
@@ -19,6 +19,18 @@ NamedTensors named(const Dict& dict) {
 }
 
 }  // namespace
+
+const at::Tensor* NetworkInput::find(std::string_view name) const {
+  for (const auto& [own, tensor] : arrays)
+    if (own == name) return &tensor;
+  return nullptr;
+}
+
+const at::Tensor& NetworkInput::at(std::string_view name) const {
+  const at::Tensor* const found = find(name);
+  EQT_CHECK(found != nullptr, "a batch without {}", name);
+  return *found;
+}
 
 NamedTensors Network::parameters_by_name() const { return named(named_parameters()); }
 NamedTensors Network::buffers_by_name() const { return named(named_buffers()); }

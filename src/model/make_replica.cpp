@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "model/example_batch.hpp"
 #include "model/network.hpp"
 #include "model/torch_errors.hpp"
 #include "model/torch_replica.hpp"
@@ -10,10 +11,9 @@ namespace eqt::model {
 namespace {
 
 constexpr int kMinSide = 32;  // [pixels] smaller images are framed with zeros
-constexpr int kMaxClasses = 1 << 20;
 
-void check_input(const ModelOptions& options) {
-  const auto [channels, height, width] = options.input;
+void check_images(const ModelOptions& options) {
+  const auto [channels, height, width] = images_of(options);
   const ModelRow& model = *options.model;
   const int side = std::max(height, width);
   if (channels < 1 || height < 1 || width < 1 || side > kLargestSide) {
@@ -26,9 +26,26 @@ void check_input(const ModelOptions& options) {
          "model {}: expected images of at most {} pixels a side, found {}x{}; choose {}",
          model.name, model.largest_side, height, width, models::resnet18.name);
   }
-  if (options.classes < 2 || options.classes > kMaxClasses) {
-    fail(Kind::usage, "model {}: expected 2 to {} classes, found {}", model.name, kMaxClasses,
-         options.classes);
+}
+
+void check_task(const ModelOptions& options) {
+  const ModelRow& model = *options.model;
+  const TaskRow& task = *options.task.kind;
+  const bool places = task.target == data::TargetKind::tokens;  // an output for each of them
+  if (model.images_only && (places || task.own_loss)) {
+    fail(Kind::usage,
+         "model {}: expected a task with an output for each picture, found task.kind \"{}\"; set "
+         "model.name to \"{}\"",
+         model.name, task.name, models::torchscript.name);
+  }
+  if (options.outputs < task.least_outputs) {
+    fail(Kind::usage, "model {}: expected at least {} {}, found {}", model.name, task.least_outputs,
+         task.target == data::TargetKind::classes ? "classes" : "outputs", options.outputs);
+  }
+  const std::size_t weights = options.task.class_weights.size();
+  if (weights > 0 && weights != static_cast<std::size_t>(options.outputs)) {
+    fail(Kind::usage, "task.class_weights: expected {} numbers, one for each class, found {}",
+         options.outputs, weights);
   }
 }
 
@@ -55,36 +72,55 @@ std::shared_ptr<Network> make_network(const ModelOptions& options) {
   fail(Kind::bug, "no network is called {}", options.model->name);
 }
 
-/// A layer that cannot cut images of this size into chunks fails here, before training.
-void try_image(Replica& replica, const data::ImageShape& shape) {
-  replica.evaluate({.images = std::vector<float>(shape.values()), .labels = {0}, .shape = shape});
-}
-
 }  // namespace
 
+data::ImageShape images_of(const ModelOptions& options) {
+  if (const auto shape = data::image_shape(options.inputs)) return *shape;
+  fail(Kind::usage,
+       "model {}: expected pictures as the only input, found {}; set model.name to \"{}\"",
+       options.model->name, data::text_of(options.inputs), models::torchscript.name);
+}
+
 ModelOptions published_options(const ModelRow& model) {
-  return {.model = model, .input = model.published.images, .classes = model.published.classes};
+  const auto& [images, classes] = model.published;
+  return {.model = model,
+          .inputs = {data::image_spec(images)},
+          .target = data::class_spec(classes),
+          .outputs = classes};
+}
+
+void Replica::predict(const data::Batch&, data::Array&) {
+  fail(Kind::bug, "this replica has no network that could predict");
 }
 
 Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
-  if (model.users_own) return {};
+  if (!model.images_only) return {};
   const int rows = std::max(0, kMinSide - images.height);
   const int columns = std::max(0, kMinSide - images.width);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
 }
 
 std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
-  check_input(options);
+  const ModelRow& model = *options.model;
+  Frame frame;
+  if (model.images_only) {
+    check_images(options);
+    frame = frame_of(model, images_of(options));
+  }
+  check_task(options);
   check_options(options);
   return guarded("building a network", [&] {
-    auto replica =
-        make_torch_replica(make_network(options), {.images = options.input,
-                                                   .frame = frame_of(*options.model, options.input),
-                                                   .classes = options.classes,
-                                                   .seed = options.seed,
-                                                   .rank = options.rank});
-    if (options.normalization->needs_chunks || options.model->users_own)
-      try_image(*replica, options.input);
+    auto replica = make_torch_replica(make_network(options), {.inputs = options.inputs,
+                                                              .target = options.target,
+                                                              .frame = frame,
+                                                              .task = options.task,
+                                                              .outputs = options.outputs,
+                                                              .seed = options.seed,
+                                                              .rank = options.rank});
+    // What cannot compute samples of this size, or returns something else, fails here, before
+    // training.
+    if (options.normalization->needs_chunks || !model.images_only)
+      replica->evaluate(example_batch(options, 1));
     return replica;
   });
 }

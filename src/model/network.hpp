@@ -9,6 +9,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/random.hpp"
 #include "model/normalization.hpp"
@@ -17,10 +20,26 @@
 
 namespace eqt::model {
 
-/// Images (n, c, h, w), channels last, to logits (n, classes).
+/// A batch as tensors on its own memory, which networks only read.
+struct NetworkInput {
+  NamedTensors arrays;  // those of the data set, in its order; pictures (n, c, h, w), channels last
+  at::Tensor targets;   // for networks that compute their own loss; else, or if none, undefined
+
+  std::int64_t size() const { return arrays.front().second.size(0); }
+  /// The array of this name; nullptr if the data set has none.
+  const at::Tensor* find(std::string_view name) const;
+  /// @pre there is one
+  const at::Tensor& at(std::string_view name) const;
+  /// @pre the data set has pictures
+  const at::Tensor& images() const { return at(data::kImages); }
+};
+
 class Network : public torch::nn::Module {
  public:
-  virtual at::Tensor forward(const at::Tensor& images) = 0;
+  /// What the task wants (model/task_loss.hpp): logits (n, classes) of classification.
+  virtual at::Tensor forward(const NetworkInput& input) = 0;
+  /// "the network of model.path net.pt", for messages.
+  virtual std::string title() const { return "the network"; }
   /// Sets the key of the next training batch's random numbers (dropout). Networks without random
   /// numbers ignore it.
   virtual void draw_from(const RandomKey& /*key*/) {}

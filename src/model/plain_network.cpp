@@ -44,16 +44,16 @@ class PlainNetwork : public Network {
  public:
   PlainNetwork(const PlainPlan& plan, const ModelOptions& options, const at::Generator& random)
       : features_(register_module("features", std::make_shared<torch::nn::Module>("features"))) {
-    std::int64_t channels = options.input.channels;
+    std::int64_t channels = images_of(options).channels;
     int place = 0;
     for (const PlainPlan::Layer& layer : plan.layers) {
       add_layer(plan, layer, channels, place, random);
       channels = layer.width;
     }
     if (plan.hidden > 0) {
-      add_classifier(plan.hidden, channels, options.classes, random);
+      add_classifier(plan.hidden, channels, options.outputs, random);
     } else {
-      last_ = register_module("classifier", Linear(channels, options.classes, random));
+      last_ = register_module("classifier", Linear(channels, options.outputs, random));
     }
   }
 
@@ -61,8 +61,8 @@ class PlainNetwork : public Network {
     if (!dropout_.is_empty()) dropout_->draw_from(key);
   }
 
-  at::Tensor forward(const at::Tensor& images) override {
-    at::Tensor x = images;
+  at::Tensor forward(const NetworkInput& input) override {
+    at::Tensor x = input.images();
     for (Stage& stage : stages_) {
       x = stage.convolution->forward(x);
       x = stage.norm == nullptr ? at::relu_(x) : stage.norm->relu(x);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,17 +16,9 @@
 #include "core/saved_state.hpp"
 #include "data/dataset.hpp"
 #include "model/catalogue.hpp"
+#include "model/task.hpp"
 
 namespace eqt::model {
-
-/// Sums over a batch, so that batches and ranks can be added.
-struct Evaluation {
-  double loss_sum = 0;
-  std::size_t correct = 0;
-  std::size_t count = 0;
-
-  double accuracy() const { return static_cast<double>(correct) / static_cast<double>(count); }
-};
 
 /// Called with the index of a slice in layout() as soon as its gradient is complete: in reverse
 /// layout order or close to it, on the thread that called forward_backward, each slice once.
@@ -42,6 +35,10 @@ class Replica {
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
   /// In evaluation mode; does not change gradient().
   virtual Evaluation evaluate(const data::Batch& batch) = 0;
+  /// Fills `out` with what the network returns for the batch in evaluation mode, float32 (n, ...):
+  /// logits, or values of a regression. The batch needs no targets. Reuses the memory of `out`.
+  /// @throws Error{usage} if the network returns its own loss
+  virtual void predict(const data::Batch& batch, data::Array& out);
   /// From now on random numbers are those of this rank. Networks without random numbers ignore it.
   virtual void set_rank(Rank /*rank*/) {}
   /// Visits parameters, buffers and the state that names the next batch's random numbers.
@@ -57,8 +54,10 @@ class Replica {
 
 struct ModelOptions {
   Entry<ModelRow> model;
-  data::ImageShape input;  // what the data set delivers
-  int classes = 10;
+  std::vector<data::ArraySpec> inputs;                           // as Dataset::inputs()
+  std::optional<data::ArraySpec> target = data::class_spec(10);  // as Dataset::target()
+  int outputs = 10;                                              // of outputs_of()
+  TaskOptions task = {};
   Entry<NormalizationRow> normalization = normalizations::batchnorm;
   int norm_groups = 0;  // 0 = the published number
   Shortcut shortcut = Shortcut::projection;
@@ -67,6 +66,10 @@ struct ModelOptions {
   std::uint64_t seed = 1;                          // of the initial weights and of dropout
   Rank rank = 0;                                   // for dropout only
 };
+
+/// The shape of the pictures.
+/// @throws Error{usage} unless they are the network's only input
+data::ImageShape images_of(const ModelOptions& options);
 
 /// The network as its authors trained it: ImageNet's images and classes, or CIFAR-10's for the
 /// networks made for small images.
@@ -78,10 +81,10 @@ struct Frame {
   bool operator==(const Frame&) const = default;
 };
 /// The frame that makes a side below 32 pixels one of 32; empty for larger ones, and for networks
-/// of the user's own.
+/// that take other inputs as well.
 Frame frame_of(const ModelRow& model, const data::ImageShape& images);
 
-/// Small images get the frame of frame_of().
+/// Small pictures get the frame of frame_of().
 /// @throws Error{usage} for an input or options that the network cannot take.
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 

@@ -142,19 +142,19 @@ class ResNet : public Network {
       : style_{options.shortcut, {options.normalization, options.norm_groups}},
         large_stem_(plan.large_stem),
         conv1_(register_module(
-            "conv1", Convolution(options.input.channels, plan.width[0], plan.large_stem ? 7 : 3,
-                                 plan.large_stem ? 2 : 1, random))),
+            "conv1", Convolution(images_of(options).channels, plan.width[0],
+                                 plan.large_stem ? 7 : 3, plan.large_stem ? 2 : 1, random))),
         bn1_(register_module("bn1", make_normalization(style_.normalization, plan.width[0]))) {
     std::int64_t channels = plan.width[0];
     for (std::size_t stage = 0; stage < plan.blocks.size(); ++stage) {
       stages_.push_back(register_module("layer" + std::to_string(stage + 1),
                                         make_stage(plan, stage, channels, random)));
     }
-    fc_ = register_module("fc", Linear(channels, options.classes, random));
+    fc_ = register_module("fc", Linear(channels, options.outputs, random));
   }
 
-  at::Tensor forward(const at::Tensor& images) override {
-    at::Tensor x = bn1_->relu(conv1_->forward(images));
+  at::Tensor forward(const NetworkInput& input) override {
+    at::Tensor x = bn1_->relu(conv1_->forward(input.images()));
     if (large_stem_) x = at::max_pool2d(x, 3, 2, 1);
     for (auto& stage : stages_) x = stage->forward(x);
     return fc_->forward(x.mean({2, 3}));
@@ -199,12 +199,12 @@ std::shared_ptr<Network> make_small_resnet(int blocks, const ModelOptions& optio
 /// Table 1 of the paper; images of at most kSmallImages pixels a side take the 3x3 stem.
 std::shared_ptr<Network> make_large_resnet(std::vector<int> blocks, bool bottleneck,
                                            const ModelOptions& options) {
-  return make_resnet(
-      {.blocks = std::move(blocks),
-       .width = {64, 128, 256, 512},
-       .bottleneck = bottleneck,
-       .large_stem = std::max(options.input.height, options.input.width) > kSmallImages},
-      options);
+  const data::ImageShape images = images_of(options);
+  return make_resnet({.blocks = std::move(blocks),
+                      .width = {64, 128, 256, 512},
+                      .bottleneck = bottleneck,
+                      .large_stem = std::max(images.height, images.width) > kSmallImages},
+                     options);
 }
 
 }  // namespace

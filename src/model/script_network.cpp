@@ -13,6 +13,8 @@
 #include <sstream>
 #include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "model/network.hpp"
@@ -38,8 +40,8 @@ std::string last_line(const std::string& text) {
 
 class ScriptNetwork final : public Network {
  public:
-  ScriptNetwork(torch::jit::Module module, std::string path, std::int64_t classes)
-      : module_(std::move(module)), path_(std::move(path)), classes_(classes) {
+  ScriptNetwork(torch::jit::Module module, std::string path)
+      : module_(std::move(module)), path_(std::move(path)) {
     require_trainable();
   }
 
@@ -64,37 +66,40 @@ class ScriptNetwork final : public Network {
     generator.set_current_seed(std::uint64_t{stream.bits(0)} << 32 | stream.bits(1));
   }
 
-  at::Tensor forward(const at::Tensor& images) override {
-    const at::IValue output = run(images);
-    if (!output.isTensor()) {
-      fail(Kind::data,
-           "expected the network of model.path {} to return a tensor, found {}; return the logits "
-           "alone",
-           path_, output.tagKind());
-    }
-    at::Tensor logits = output.toTensor();
-    const bool fits = at::isFloatingType(logits.scalar_type()) && logits.dim() == 2 &&
-                      logits.size(0) == images.size(0) && logits.size(1) == classes_;
-    if (!fits) {
-      fail(Kind::data,
-           "expected the network of model.path {} to return floats of shape [{}, {}], a logit for "
-           "each sample and class, found {} of shape {}",
-           path_, images.size(0), classes_, c10::toString(logits.scalar_type()),
-           c10::str(logits.sizes()));
-    }
-    return logits;
+  std::string title() const override { return "the network of model.path " + path_; }
+
+  /// The module's arguments are the arrays in the data set's order and then, if it computes its own
+  /// loss, the targets. Of a tuple the first member counts.
+  at::Tensor forward(const NetworkInput& input) override {
+    at::IValue output = run(input);
+    if (output.isTuple() && output.toTuple()->elements().size() > 0)
+      output = output.toTuple()->elements()[0];
+    if (output.isTensor()) return output.toTensor();
+    fail(Kind::data, "expected {} to return a tensor, found {}; return the logits alone", title(),
+         output.tagKind());
   }
 
  private:
-  at::IValue run(const at::Tensor& images) {
+  at::IValue run(const NetworkInput& input) {
+    std::vector<at::IValue> arguments;
+    for (const auto& array : input.arrays) arguments.emplace_back(array.second);
+    if (input.targets.defined()) arguments.emplace_back(input.targets);
     try {
-      return module_.forward({images});
+      return module_.forward(arguments);
     } catch (const std::exception& error) {  // of LibTorch, or raised by the module's own code
       const std::string line = last_line(error.what());
       if (lacks_memory(error.what())) throw std::bad_alloc();
-      fail(Kind::data, "the network of model.path {} failed on images of shape {}: {}", path_,
-           c10::str(images.sizes()), line);
+      fail(Kind::data, "{} failed on {}: {}", title(), shapes_text(input), line);
     }
+  }
+
+  /// "images of shape [1, 1, 4, 5]".
+  static std::string shapes_text(const NetworkInput& input) {
+    std::string text;
+    for (const auto& [name, tensor] : input.arrays)
+      text +=
+          fmt::format("{}{} of shape {}", text.empty() ? "" : ", ", name, c10::str(tensor.sizes()));
+    return text;
   }
 
   void require_trainable() const {
@@ -125,7 +130,6 @@ class ScriptNetwork final : public Network {
 
   torch::jit::Module module_;
   const std::string path_;
-  const std::int64_t classes_;
 };
 
 }  // namespace
@@ -136,8 +140,7 @@ std::shared_ptr<Network> make_torchscript(const ModelOptions& options) {
   torch::jit::setGraphExecutorOptimize(false);
   try {
     std::istringstream file(*options.script);
-    return std::make_shared<ScriptNetwork>(torch::jit::load(file, at::kCPU), options.path,
-                                           options.classes);
+    return std::make_shared<ScriptNetwork>(torch::jit::load(file, at::kCPU), options.path);
   } catch (const c10::Error& error) {
     if (lacks_memory(first_line(error))) throw std::bad_alloc();
     refuse_file(options.path, "LibTorch cannot read it: " + first_line(error));

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "model/example_batch.hpp"
+
 namespace eqt::model {
 namespace {
 
@@ -41,20 +43,14 @@ double most_bytes(const Work& work) {
   return static_cast<double>(counter->most());
 }
 
-data::Batch batch_of(const data::ImageShape& shape, std::size_t size) {
-  return {.images = std::vector<float>(size * shape.values()),
-          .labels = std::vector<std::int64_t>(size),
-          .shape = shape};
-}
-
 /// The most memory that work(a batch) uses, extrapolated linearly from two batch sizes.
 template <typename Work>
-std::uint64_t extrapolated(const data::ImageShape& shape, std::size_t size, const Work& work) {
+std::uint64_t extrapolated(const ModelOptions& options, std::size_t size, const Work& work) {
   constexpr std::size_t kFew = 2, kMore = 4;
   // The larger batch first: what only a first batch allocates then makes the estimate too large,
   // not too small.
-  const double more = most_bytes([&] { work(batch_of(shape, kMore)); });
-  const double few = most_bytes([&] { work(batch_of(shape, kFew)); });
+  const double more = most_bytes([&] { work(example_batch(options, kMore)); });
+  const double few = most_bytes([&] { work(example_batch(options, kFew)); });
   const double slope = std::max(0.0, (more - few) / (kMore - kFew));
   const double beyond = static_cast<double>(size) - static_cast<double>(kMore);
   return static_cast<std::uint64_t>(std::max(more, more + slope * beyond));
@@ -71,12 +67,11 @@ NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t ba
                                      std::size_t test_batch_size) {
   const auto replica = make_replica(options);
   NetworkMemory memory{.layout = replica->layout(), .buffer_values = replica->buffers().size()};
-  memory.gradient_bytes = extrapolated(options.input, batch_size, [&](const data::Batch& batch) {
+  memory.gradient_bytes = extrapolated(options, batch_size, [&](const data::Batch& batch) {
     (void)replica->forward_backward(batch, {});
   });
-  memory.evaluate_bytes =
-      extrapolated(options.input, test_batch_size,
-                   [&](const data::Batch& batch) { (void)replica->evaluate(batch); });
+  memory.evaluate_bytes = extrapolated(
+      options, test_batch_size, [&](const data::Batch& batch) { (void)replica->evaluate(batch); });
   return memory;
 }
 

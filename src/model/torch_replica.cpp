@@ -10,11 +10,15 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 #include "core/random.hpp"
+#include "model/task_loss.hpp"
 #include "model/torch_errors.hpp"
 #include "model/weights.hpp"
 
@@ -28,6 +32,19 @@ at::Tensor view_of(std::span<float> memory, const at::Tensor& like) {
   if (like.dim() != 4) return flat.view(like.sizes());
   const auto in = like.size(1), rows = like.size(2), columns = like.size(3);
   return flat.as_strided(like.sizes(), {rows * columns * in, 1, columns * in, in});
+}
+
+/// A tensor on the array's own memory, which is only read: LibTorch has no view of constant memory.
+at::Tensor view_of(const data::Array& array) {
+  return std::visit(
+      [&](const auto& values) {
+        EQT_CHECK(std::ssize(values) == c10::multiply_integers(array.shape),
+                  "{} values of {} in a batch of {}", values.size(), array.spec.name, array.size());
+        using Value = typename std::decay_t<decltype(values)>::value_type;
+        return at::from_blob(const_cast<Value*>(values.data()), array.shape,
+                             c10::CppTypeToScalarType<Value>::value);
+      },
+      array.values);
 }
 
 /// Lays out tensors one after another.
@@ -120,6 +137,7 @@ class TorchReplica final : public Replica {
   TorchReplica(std::shared_ptr<Network> network, const ReplicaInput& input)
       : network_(std::move(network)),
         input_(input),
+        loss_(make_task_loss(input.task, input.outputs)),
         parameter_tensors_(network_->parameters_by_name()),
         buffer_tensors_(network_->buffers_by_name()),
         layout_(lay_out(parameter_tensors_)),
@@ -149,8 +167,8 @@ class TorchReplica final : public Replica {
                                    RandomPurpose::dropout));
       std::ranges::fill(gradient_.span(), 0.0f);
       notifier_.start(on_ready, layout_.size());
-      const at::Tensor loss =
-          at::cross_entropy_loss(network_->forward(images_of(batch)), labels_of(batch));
+      const at::Tensor targets = targets_of(batch);
+      const at::Tensor loss = loss_->loss(output_for(batch, targets), targets);
       loss.backward();
       check_gradients_in_place();
       notifier_.finish();
@@ -162,14 +180,26 @@ class TorchReplica final : public Replica {
     return guarded("evaluating", [&] {
       const at::NoGradGuard no_grad;
       network_->eval();
-      const at::Tensor logits = network_->forward(images_of(batch)).to(at::kDouble);
-      const at::Tensor labels = labels_of(batch);
-      Evaluation result;
-      result.loss_sum =
-          at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
-      result.correct = static_cast<std::size_t>(logits.argmax(1).eq(labels).sum().item<long>());
-      result.count = batch.size();
-      return result;
+      const at::Tensor targets = targets_of(batch);
+      return loss_->evaluate(output_for(batch, targets), targets, batch.size());
+    });
+  }
+
+  void predict(const data::Batch& batch, data::Array& out) override {
+    if (input_.task.kind->own_loss)
+      fail(Kind::usage,
+           "task.kind \"{}\": expected a network that returns what it has found, but of this one "
+           "only the loss is known; train it with another task",
+           input_.task.kind->name);
+    guarded("predicting", [&] {
+      const at::NoGradGuard no_grad;
+      network_->eval();
+      const at::Tensor output = network_->forward(input_of(batch)).to(at::kFloat).contiguous();
+      const data::ArraySpec spec = {.name = "output", .shape = output.sizes().slice(1).vec()};
+      const auto values = out.prepare<float>(spec, batch.size());
+      EQT_CHECK(std::ssize(values) == output.numel(), "{} values of {} samples", output.numel(),
+                batch.size());
+      std::copy_n(output.data_ptr<float>(), values.size(), values.begin());
     });
   }
 
@@ -208,32 +238,52 @@ class TorchReplica final : public Replica {
     return all;
   }
 
-  /// The batch's own memory as (n, c, h, w) tensor; framed with zeros when the images are small.
-  at::Tensor images_of(const data::Batch& batch) const {
-    EQT_CHECK(batch.shape == input_.images && batch.size() > 0 &&
-                  batch.images.size() == batch.size() * batch.shape.values(),
-              "{} labels, {} values of images {}x{}x{}", batch.size(), batch.images.size(),
-              batch.shape.channels, batch.shape.height, batch.shape.width);
-    // LibTorch has no view of constant memory; the network only reads it.
-    auto* const memory = const_cast<float*>(batch.images.data());
-    const at::Tensor images =
-        at::from_blob(memory,
-                      {static_cast<std::int64_t>(batch.size()), batch.shape.height,
-                       batch.shape.width, batch.shape.channels},
-                      at::kFloat)
-            .permute({0, 3, 1, 2});
+  /// What the network returns, if the task can use it.
+  at::Tensor output_for(const data::Batch& batch, const at::Tensor& targets) {
+    NetworkInput input = input_of(batch);
+    if (input_.task.kind->own_loss) input.targets = targets;
+    at::Tensor output = network_->forward(input);
+    const bool floats = at::isFloatingType(output.scalar_type());
+    const std::string expected =
+        floats ? loss_->misfit(output, input.size(), targets) : "floats of any size";
+    if (expected.empty()) return output;
+    fail(Kind::data, "task.kind \"{}\": expected {} to return {}, found {} of shape {}",
+         input_.task.kind->name, network_->title(), expected, c10::toString(output.scalar_type()),
+         c10::str(output.sizes()));
+  }
+
+  NetworkInput input_of(const data::Batch& batch) const {
+    EQT_CHECK(batch.size() > 0 && batch.inputs.size() == input_.inputs.size(),
+              "{} samples with {} arrays, {} expected", batch.size(), batch.inputs.size(),
+              input_.inputs.size());
+    NetworkInput input;
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+      const data::Array& array = batch.inputs[i];
+      EQT_CHECK(array.spec == input_.inputs[i] && array.size() == batch.size(),
+                "{} of {} samples, expected {} of {}", data::text_of(array.spec), array.size(),
+                data::text_of(input_.inputs[i]), batch.size());
+      at::Tensor tensor = view_of(array);
+      if (data::image_shape(array.spec)) tensor = framed(tensor.permute({0, 3, 1, 2}));
+      input.arrays.emplace_back(array.spec.name, std::move(tensor));
+    }
+    return input;
+  }
+
+  /// With zeros around small pictures (n, c, h, w).
+  at::Tensor framed(const at::Tensor& images) const {
     const Frame& frame = input_.frame;
     if (frame == Frame{}) return images;
     return at::constant_pad_nd(images, {frame.left, frame.right, frame.top, frame.bottom});
   }
 
-  at::Tensor labels_of(const data::Batch& batch) const {
-    for (const std::int64_t label : batch.labels) {
-      EQT_CHECK(label >= 0 && label < input_.classes, "label {} of {} classes", label,
-                input_.classes);
-    }
-    auto* const memory = const_cast<std::int64_t*>(batch.labels.data());
-    return at::from_blob(memory, {static_cast<std::int64_t>(batch.size())}, at::kLong);
+  /// Undefined if the batch has none.
+  at::Tensor targets_of(const data::Batch& batch) const {
+    EQT_CHECK(input_.target.has_value() == !batch.targets.empty() &&
+                  (batch.targets.empty() || batch.targets.size() == batch.size()),
+              "{} targets of {} samples", batch.targets.size(), batch.size());
+    if (batch.targets.empty()) return {};
+    loss_->check(batch.targets);
+    return view_of(batch.targets);
   }
 
   /// Autograd adds to an existing gradient. If it had replaced one, the flat buffer would silently
@@ -248,6 +298,7 @@ class TorchReplica final : public Replica {
 
   std::shared_ptr<Network> network_;
   ReplicaInput input_;
+  std::unique_ptr<TaskLoss> loss_;
   NamedTensors parameter_tensors_;  // the network's own handles
   NamedTensors buffer_tensors_;
   Layout layout_;

@@ -4,17 +4,21 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "model/network.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model {
 
-/// The input of the network.
+/// What the network is given, and for what.
 struct ReplicaInput {
-  data::ImageShape images;  // of the batches
-  Frame frame;              // around each of them
-  int classes = 0;
+  std::vector<data::ArraySpec> inputs;    // of the batches
+  std::optional<data::ArraySpec> target;  // likewise
+  Frame frame = {};                       // around each picture
+  TaskOptions task = {};
+  int outputs = 0;
   std::uint64_t seed = 1;  // of random numbers during training
   Rank rank = 0;           // ranks draw independently
 };

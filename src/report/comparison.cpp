@@ -19,13 +19,13 @@ std::string epochs_text(const Run& run) {
   return fmt::format("{} of {}", epochs, run.planned_epochs);
 }
 
-constexpr const char* kErrorKey = "test_accuracy_error";
+constexpr const char* kErrorSuffix = "_error";
 
-/// The cells of a column: the spreads of a quantity, and for the accuracy its standard error.
+/// The cells of a column: the spreads of a quantity, and for the main figure its standard error.
 void add_quantity(const std::vector<Group>& groups, const Quantity& q, Table& table) {
-  const bool with_error = std::string_view(q.key) == "test_accuracy";
+  const bool with_error = q.key == main_figure(groups).key();
   table.columns.push_back({q.key, q.head, Type::spread});
-  if (with_error) table.columns.push_back({kErrorKey, "standard error", Type::number});
+  if (with_error) table.columns.push_back({q.key + kErrorSuffix, "standard error", Type::number});
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const Spread spread = groups[i].spread(q.of);
     table.rows[i].push_back(spread_cell(spread, q.digits, q.scale));
@@ -47,7 +47,7 @@ Table table_of(const std::vector<Group>& groups, bool main) {
     }
   };
   bool counted = false;
-  for (const Quantity& q : quantities()) {
+  for (const Quantity& q : quantities(groups)) {
     if (q.main != main) continue;
     add_quantity(groups, q, table);
     if (!counted) add_counts();
@@ -86,9 +86,15 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
               accuracy.mean + luck * accuracy.deviation.value_or(0)};
     }
   };
+  const MainFigure main = main_figure(groups);
+  const auto of_run = [&](const Run& run) { return main.of(run); };
+  const auto goodness = [&](Spread spread) {  // higher is better
+    if (!main.metric.higher_is_better) spread.mean = -spread.mean;
+    return spread;
+  };
   std::vector<Point> points;
   for (const Group& group : groups)
-    points.push_back({group.spread(bytes_per_rank), group.spread(test_accuracy)});
+    points.push_back({group.spread(bytes_per_rank), goodness(group.spread(of_run))});
   const auto beats = [](const Place& a, const Place& b) {
     return a.bytes <= b.bytes && a.accuracy >= b.accuracy &&
            (a.bytes < b.bytes || a.accuracy > b.accuracy);
@@ -112,6 +118,7 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
 }
 
 Table comparison_table(const std::vector<Group>& groups) {
+  const MainFigure main = main_figure(groups);
   Table table = table_of(groups, true);
   table.name = "comparison";
   table.caption = "Runs compared: mean ± sample standard deviation over seeds";
@@ -119,10 +126,11 @@ Table comparison_table(const std::vector<Group>& groups) {
       "Sent: bytes of a mean rank from the first step to the last; seconds per step are a mean "
       "over "
       "all steps, of the slowest rank."};
-  const bool has_error =
-      std::ranges::find(table.columns, kErrorKey, &Column::key) != table.columns.end();
+  const bool has_error = std::ranges::find(table.columns, main.key() + kErrorSuffix,
+                                           &Column::key) != table.columns.end();
   if (has_error)
-    table.notes.push_back("Standard error: of the mean test accuracy, deviation / sqrt(seeds).");
+    table.notes.push_back(
+        fmt::format("Standard error: of the mean {}, deviation / sqrt(seeds).", main.title()));
   add_pareto(groups, table);
   return table;
 }
@@ -147,10 +155,11 @@ Table settings_table(const std::vector<Group>& groups) {
 }
 
 Table runs_table(const std::vector<Group>& groups) {
+  const MainFigure main = main_figure(groups);
   Table table{"runs",
               "Every run",
               {{"folder", "folder"},
-               {"test_accuracy", "test accuracy [%]", Type::number},
+               {main.key(), main.head(), Type::number},
                {"run", "row above"},
                {"seed", "seed"},
                {"state", "state"},
@@ -165,12 +174,11 @@ Table runs_table(const std::vector<Group>& groups) {
       std::string remarks;
       for (const std::string& remark : run->remarks)
         remarks += (remarks.empty() ? "" : "; ") + remark;
-      const Figure accuracy = run->outcome.test_accuracy;
-      table.rows.push_back({text_cell(run->folder), number_cell(accuracy, {2}, 100),
-                            text_cell(group.label), text_cell(run->seed),
-                            text_cell(run->finished ? "finished" : "unfinished"),
-                            text_cell(run->version), text_cell(run->host),
-                            text_cell(run->outcome.parameter_hash), text_cell(remarks)});
+      table.rows.push_back(
+          {text_cell(run->folder), number_cell(main.of(*run), main.digits(), main.scale()),
+           text_cell(group.label), text_cell(run->seed),
+           text_cell(run->finished ? "finished" : "unfinished"), text_cell(run->version),
+           text_cell(run->host), text_cell(run->outcome.parameter_hash), text_cell(remarks)});
     }
   }
   return table;

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <string>
 
 #include "report/drawing.hpp"
+#include "report/quantities.hpp"
 #include "report/script.hpp"
 
 namespace eqt::report {
@@ -48,42 +51,55 @@ constexpr Axis kBytes{"bytes", "sent per rank [MB]", true, megabytes_of};
 
 /// The vertical axis.
 struct Height {
-  const char* name;
-  const char* title;
-  const char* label;
-  Figure Epoch::*figure;
+  std::string name;
+  std::string title;
+  std::string label;
+  std::function<Figure(const Epoch&)> figure;
   double scale;
   bool gaps;         // an epoch without a value breaks the line; otherwise it was not evaluated
   bool logarithmic;  // if all values are positive
 };
 
-constexpr Height kAccuracy{
+const Height kAccuracy{
     "accuracy", "Test accuracy", "test accuracy [%]", &Epoch::test_accuracy, 100, false, false};
-constexpr Height kLoss{"loss", "Training loss", "training loss", &Epoch::train_loss, 1, true,
-                       false};
-constexpr Height kTestLoss{"test-loss", "Test loss", "test loss", &Epoch::test_loss,
-                           1,           false,       false};
-constexpr Height kVariance{"variance",
-                           "Quantization variance",
-                           "|decoded - exact|^2 / |exact|^2",
-                           &Epoch::quantization_variance,
+const Height kLoss{"loss", "Training loss", "training loss", &Epoch::train_loss, 1, true, false};
+const Height kTestLoss{"test-loss", "Test loss", "test loss", &Epoch::test_loss, 1, false, false};
+const Height kVariance{"variance",
+                       "Quantization variance",
+                       "|decoded - exact|^2 / |exact|^2",
+                       &Epoch::quantization_variance,
+                       1,
+                       true,
+                       true};
+const Height kMeanVariance{"mean-variance",
+                           "Quantization variance of the mean",
+                           "|applied - exact|^2 / |exact|^2",
+                           &Epoch::mean_quantization_variance,
                            1,
                            true,
                            true};
-constexpr Height kMeanVariance{"mean-variance",
-                               "Quantization variance of the mean",
-                               "|applied - exact|^2 / |exact|^2",
-                               &Epoch::mean_quantization_variance,
-                               1,
-                               true,
-                               true};
-constexpr Height kConsensus{"consensus",
-                            "Consensus distance",
-                            "root mean square of |x_i - mean|",
-                            &Epoch::consensus_distance,
-                            1,
-                            true,
-                            true};
+const Height kConsensus{"consensus",
+                        "Consensus distance",
+                        "root mean square of |x_i - mean|",
+                        &Epoch::consensus_distance,
+                        1,
+                        true,
+                        true};
+
+/// A metric of the task.
+Height height_of(const metrics::MetricRecord& metric) {
+  if (metric.name == "accuracy") return kAccuracy;
+  const MainFigure figure{metric};
+  std::string name = "test-" + metric.name;
+  std::ranges::replace(name, '_', '-');
+  return {name,
+          capitalised(figure.title()),
+          figure.head() + (metric.higher_is_better ? "" : ", lower is better"),
+          [name = metric.name](const Epoch& epoch) { return metric_of(epoch, name); },
+          figure.scale(),
+          false,
+          false};
+}
 
 struct Point {
   double x;
@@ -100,7 +116,7 @@ std::vector<Point> points_of(const Group& group, const Axis& axis, const Height&
     for (std::size_t i = 0; i < run->epochs.size(); ++i) {
       Epochs& epochs = by_epoch[run->epochs[i].epoch];
       epochs.x.push_back(x[i]);
-      epochs.y.push_back(run->epochs[i].*height.figure);
+      epochs.y.push_back(height.figure(run->epochs[i]));
     }
   }
   std::vector<Point> points;
@@ -209,7 +225,7 @@ void say_what_is_missing(const std::vector<Group>& groups, Drawings& drawings) {
   if (groups.front().first().emulated) return;
   if (!any(&Epoch::train_loss)) {
     drawings.left_out.push_back("No plots of losses and accuracies: no run finished an epoch.");
-  } else if (!any(&Epoch::test_accuracy)) {
+  } else if (!any(&Epoch::test_loss) && !any(&Epoch::test_accuracy)) {
     drawings.left_out.push_back("No plots of test accuracy: no run was evaluated.");
   }
 }
@@ -218,8 +234,12 @@ void say_what_is_missing(const std::vector<Group>& groups, Drawings& drawings) {
 
 void draw_curves(const std::vector<Group>& groups, Drawings& drawings) {
   say_what_is_missing(groups, drawings);
-  for (const Height& height : {kAccuracy, kLoss})
+  const MainFigure main = main_figure(groups);
+  for (const Height& height : {height_of(main.metric), kLoss})
     for (const Axis& axis : {kEpochs, kSeconds, kBytes}) draw(groups, axis, height, drawings);
+  for (const metrics::MetricRecord& metric : groups.front().first().metrics)
+    if (metric.name != main.metric.name && metric.name != "loss")
+      draw(groups, kEpochs, height_of(metric), drawings);
   for (const Height& height : {kTestLoss, kVariance, kMeanVariance, kConsensus})
     draw(groups, kEpochs, height, drawings);
   if (groups.size() > kMaxCurves)

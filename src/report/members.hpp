@@ -33,6 +33,7 @@ class Members {
   Members inside(const char* key) const;
 
   const nlohmann::json& object() const { return object_; }
+  const std::string& place() const { return place_; }
   [[noreturn]] void fail_member(const char* key, const char* expected) const;
 
  private:

@@ -41,6 +41,15 @@ Figure mean_of(const Run& run, Figure Epoch::*figure, Weight weight) {
   return weights > 0 ? finite(sum / weights) : Figure();
 }
 
+/// Of the last epoch that has one, by name.
+std::map<std::string, Figure> last_metrics(const Run& run) {
+  std::map<std::string, Figure> last;
+  for (const Epoch& epoch : run.epochs)
+    for (const auto& [name, value] : epoch.metrics)
+      if (value || !last.contains(name)) last[name] = value;
+  return last;
+}
+
 Figure best_of(const Run& run) {
   Figure best;
   for (const Epoch& epoch : run.epochs)
@@ -60,6 +69,7 @@ Outcome outcome_so_far(const Run& run) {
   o.test_accuracy = last_of(run, &Epoch::test_accuracy);
   o.best_test_accuracy = best_of(run);
   o.test_loss = last_of(run, &Epoch::test_loss);
+  o.metrics = last_metrics(run);
   o.node_accuracy_mean = last_of(run, &Epoch::node_accuracy_mean);
   o.node_accuracy_min = last_of(run, &Epoch::node_accuracy_min);
   o.consensus_distance = last_of(run, &Epoch::consensus_distance);
@@ -76,8 +86,17 @@ Outcome outcome_so_far(const Run& run) {
   return o;
 }
 
+std::map<std::string, Figure> metrics_of(const Members& record, const Run& run) {
+  std::map<std::string, Figure> metrics;
+  for (const metrics::MetricRecord& metric : run.metrics)
+    if (metric.name != "accuracy" && metric.name != "loss")
+      metrics[metric.name] = record.figure(("test_" + metric.name).c_str());
+  return metrics;
+}
+
 Outcome outcome_of(const Members& summary, const Run& run) {
   Outcome o = outcome_so_far(run);
+  o.metrics = metrics_of(summary, run);
   o.epochs = summary.count("epochs");
   o.steps = summary.count("steps");
   o.train_loss = summary.figure("train_loss");

@@ -3,10 +3,17 @@
 
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "report/members.hpp"
 #include "report/run.hpp"
 
 namespace eqt::report {
+
+/// The metrics of the run's task in a summary or an epoch's record, by name, without accuracy and
+/// loss.
+std::map<std::string, Figure> metrics_of(const Members& record, const Run& run);
 
 /// From summary.json; figures that are only in epoch records are from those of `run`.
 Outcome outcome_of(const Members& summary, const Run& run);

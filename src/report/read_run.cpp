@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "report/members.hpp"
 #include "report/outcome.hpp"
+#include "report/quantities.hpp"
 #include "report/text.hpp"
 
 namespace eqt::report {
@@ -63,6 +64,13 @@ void flatten(const Json& json, const std::string& prefix,
   }
 }
 
+/// It becomes a part of files' names.
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name.size() <= 32 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
 double number_or_nan(Figure figure) {
   return figure.value_or(std::numeric_limits<double>::quiet_NaN());
 }
@@ -80,8 +88,9 @@ metrics::PhaseSeconds seconds_of(const Members& record) {
   return phases;
 }
 
-Epoch epoch_of(const Members& record) {
+Epoch epoch_of(const Members& record, const Run& run) {
   Epoch epoch;
+  epoch.metrics = metrics_of(record, run);
   epoch.epoch = record.count("epoch");
   epoch.step = record.count("step");
   epoch.train_loss = record.figure("train_loss");
@@ -111,6 +120,25 @@ void read_histogram(const Members& record, Run& run) {
       record.fail_member("class_histogram", expected);
     run.class_histogram.push_back(classes.get<std::vector<std::uint64_t>>());
   }
+}
+
+/// The metrics that the run record names, in its order.
+void read_metrics(const Members& record, Run& run) {
+  const char* expected = "a list of metrics with name, title and direction";
+  const auto found = record.object().find("metrics");
+  if (found != record.object().end() && !found->is_null()) {
+    if (!found->is_array()) record.fail_member("metrics", expected);
+    for (const Json& item : *found) {
+      if (!item.is_object()) record.fail_member("metrics", expected);
+      const Members members(item, record.place());
+      metrics::MetricRecord metric{.name = members.text("name"), .title = members.text("title")};
+      metric.higher_is_better = members.flag("higher_is_better");
+      metric.fraction = members.flag("fraction");
+      if (!is_file_name(metric.name)) record.fail_member("metrics", expected);
+      run.metrics.push_back(metric);
+    }
+  }
+  if (run.metrics.empty()) run.metrics.push_back(accuracy_metric());
 }
 
 void check_schema(const Members& record, const std::string& place) {
@@ -147,6 +175,7 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   run.emulated = record.flag("emulated");
   run.simulated = record.flag("simulated");
   read_histogram(record, run);
+  read_metrics(record, run);
   if (run.settings.empty() && record.object().contains("config"))
     flatten(record.object()["config"], "", run.settings);
 }
@@ -204,7 +233,7 @@ class RecordReader {
   }
 
   void add_epoch(const Members& record) {
-    const Epoch epoch = epoch_of(record);
+    const Epoch epoch = epoch_of(record, run_);
     if (!run_.epochs.empty() && epoch.epoch <= run_.epochs.back().epoch)
       fail(Kind::data, "{}: expected an epoch after {}, found {}; leave the run out", place(),
            run_.epochs.back().epoch, epoch.epoch);

@@ -28,7 +28,7 @@ OrderedJson json_of(const Group& group) {
   OrderedJson settings = OrderedJson::object(), figures = OrderedJson::object(),
               runs = OrderedJson::array();
   for (const auto& [key, value] : group.differences) settings[key] = value;
-  for (const Quantity& q : quantities()) {
+  for (const Quantity& q : quantities({group})) {
     const Spread spread = group.spread(q.of);
     if (spread.known == 0) continue;
     figures[q.key] = {{"mean", spread.mean},

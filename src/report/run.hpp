@@ -20,8 +20,9 @@ struct Epoch {
   Figure images_per_second, compression_ratio, bits_per_value;
   Figure quantization_variance, mean_quantization_variance;  // of a rank's message, of the mean
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance;
-  metrics::PhaseSeconds seconds;  // summed over the epoch, maximum over ranks
-  std::uint64_t sent_bytes = 0;   // of all ranks
+  std::map<std::string, Figure> metrics;  // of the task, by name, without accuracy and loss
+  metrics::PhaseSeconds seconds;          // summed over the epoch, maximum over ranks
+  std::uint64_t sent_bytes = 0;           // of all ranks
 };
 
 /// The outcome of a run, from its summary, or so far, from its epochs.
@@ -32,8 +33,9 @@ struct Outcome {
   Figure quantization_variance, mean_quantization_variance;
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance, peak_rss_mib;
   Figure paper_sent_bytes_per_node;
-  metrics::PhaseSeconds step_seconds;  // mean step [seconds]
-  std::uint64_t sent_bytes = 0;        // of all ranks
+  std::map<std::string, Figure> metrics;  // as of an epoch
+  metrics::PhaseSeconds step_seconds;     // mean step [seconds]
+  std::uint64_t sent_bytes = 0;           // of all ranks
   std::string parameter_hash;
 };
 
@@ -43,6 +45,8 @@ struct Run {
   std::string name, version, host, torch, simd;
   std::string model, dataset, compressor, collective, algorithm;
   std::string seed;
+  // Of the task, the main one first, without values. A run of an older program has the accuracy.
+  std::vector<metrics::MetricRecord> metrics;
   int ranks = 1;
   int threads_per_rank = 0;
   std::uint64_t parameters = 0, train_samples = 0, test_samples = 0;

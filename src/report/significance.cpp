@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests whether accuracies differ from float32's by more than they differ between seeds.
+// Tests whether accuracies, or what else the task is judged by, differ from float32's by more than
+// they differ between seeds.
 
 #include <fmt/format.h>
 
@@ -13,24 +14,26 @@ namespace eqt::report {
 namespace {
 
 using Type = Column::Type;
-constexpr double kToPercent = 100;
 constexpr double kLevel = 0.05;
 
 /// "-0.5 ± 0.7": with the standard error of the difference.
-Cell difference_cell(double difference, double error) {
-  return {measured_text(kToPercent * difference, kToPercent * error), difference};
+Cell difference_cell(double difference, double error, double scale) {
+  return {measured_text(scale * difference, scale * error), difference};
 }
 
-std::vector<Cell> cells_of(const Group& group, const Group& baseline, const Welch& test) {
-  const Spread ours = group.spread(test_accuracy), theirs = baseline.spread(test_accuracy);
+std::vector<Cell> cells_of(const Group& group, const Group& baseline, const MainFigure& main,
+                           const Welch& test) {
+  const auto of_run = [&](const Run& run) { return main.of(run); };
+  const Spread ours = group.spread(of_run), theirs = baseline.spread(of_run);
+  const Digits digits = main.digits();
   return {text_cell(group.label),
-          difference_cell(ours.mean - theirs.mean, test.error),
+          difference_cell(ours.mean - theirs.mean, test.error, main.scale()),
           number_cell(test.t, {2}),
           number_cell(test.degrees, {1}),
           number_cell(test.p, {-1, 2}),
-          spread_cell(ours, {2}, kToPercent),
+          spread_cell(ours, digits, main.scale()),
           number_cell(static_cast<double>(ours.known), {0}),
-          spread_cell(theirs, {2}, kToPercent),
+          spread_cell(theirs, digits, main.scale()),
           number_cell(static_cast<double>(theirs.known), {0}),
           text_cell(baseline.label)};
 }
@@ -38,25 +41,29 @@ std::vector<Cell> cells_of(const Group& group, const Group& baseline, const Welc
 }  // namespace
 
 Table significance_table(const std::vector<Group>& groups) {
-  Table table{"significance",
-              "Test accuracy against float32: Welch's t-test",
-              {{"run", "runs"},
-               {"difference", "difference [points]", Type::number},
-               {"t", "t", Type::number},
-               {"degrees_of_freedom", "degrees of freedom", Type::number},
-               {"p", "p", Type::number},
-               {"test_accuracy", "test accuracy [%]", Type::spread},
-               {"seeds", "seeds", Type::number},
-               {"baseline_accuracy", "baseline [%]", Type::spread},
-               {"baseline_seeds", "its seeds", Type::number},
-               {"baseline", "baseline"}},
-              {},
-              {}};
+  const MainFigure main = main_figure(groups);
+  const auto of_run = [&](const Run& run) { return main.of(run); };
+  Table table{
+      "significance",
+      capitalised(main.title()) + " against float32: Welch's t-test",
+      {{"run", "runs"},
+       {"difference", main.metric.fraction ? "difference [points]" : "difference", Type::number},
+       {"t", "t", Type::number},
+       {"degrees_of_freedom", "degrees of freedom", Type::number},
+       {"p", "p", Type::number},
+       {main.key(), main.head(), Type::spread},
+       {"seeds", "seeds", Type::number},
+       {"baseline_" + main.metric.name, main.metric.fraction ? "baseline [%]" : "baseline's",
+        Type::spread},
+       {"baseline_seeds", "its seeds", Type::number},
+       {"baseline", "baseline"}},
+      {},
+      {}};
   for (const Group& group : groups) {
     const Group* baseline = baseline_of(group, groups);
     if (baseline == nullptr) continue;
-    const auto test = welch_test(group.spread(test_accuracy), baseline->spread(test_accuracy));
-    if (test) table.rows.push_back(cells_of(group, *baseline, *test));
+    const auto test = welch_test(group.spread(of_run), baseline->spread(of_run));
+    if (test) table.rows.push_back(cells_of(group, *baseline, main, *test));
   }
   if (table.rows.empty()) return table;
   table.notes = {

@@ -31,14 +31,19 @@ void build_batches(const config::RunConfig& config, const comm::Communicator& co
 
 }  // namespace
 
+data::DatasetOptions dataset_options(const config::RunConfig& config) {
+  return {.set = config.data.name,
+          .path = config.data.path,
+          .limit_train = config.data.limit_train,
+          .limit_test = config.data.limit_test,
+          .seed = config.seed,
+          .target = config.task.kind->target};
+}
+
 DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm,
                      int simulate) {
   DataParts parts;
-  parts.sets = data::open_dataset({.set = config.data.name,
-                                   .path = config.data.path,
-                                   .limit_train = config.data.limit_train,
-                                   .limit_test = config.data.limit_test,
-                                   .seed = config.seed});
+  parts.sets = data::open_dataset(dataset_options(config));
   const std::vector<int> labels = data::labels_of(*parts.sets.train);
   const int classes = parts.sets.train->classes();
   const int ranks = simulate > 0 ? simulate : comm.size();

@@ -17,6 +17,9 @@
 
 namespace eqt::setup {
 
+/// Which data set a config means, and how it is read.
+data::DatasetOptions dataset_options(const config::RunConfig& config);
+
 /// Owns the parts, in the order in which they depend on each other. An emulated run has none.
 struct DataParts {
   data::DatasetPair sets;

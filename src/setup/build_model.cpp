@@ -54,6 +54,24 @@ std::string read_file(const std::string& path) {
   return bytes;
 }
 
+/// Samples / (classes * samples of the class): their mean over the samples is 1 (G. King, L. Zeng,
+/// "Logistic regression in rare events data", 2001). A class without samples has the weight 1.
+std::vector<double> balanced_weights(const data::Dataset& set) {
+  std::vector<double> counts(static_cast<std::size_t>(set.classes()));
+  for (const int label : data::labels_of(set)) counts.at(static_cast<std::size_t>(label)) += 1;
+  const double share = static_cast<double>(set.size()) / static_cast<double>(set.classes());
+  std::vector<double> weights;
+  for (const double count : counts) weights.push_back(count > 0 ? share / count : 1);
+  return weights;
+}
+
+std::vector<double> class_weights(const config::RunConfig& config, const data::Dataset& set) {
+  const config::ClassWeights& weights = config.task.class_weights;
+  if (std::holds_alternative<config::WeightRule>(weights)) return balanced_weights(set);
+  if (const auto* const list = std::get_if<std::vector<double>>(&weights)) return *list;
+  return {};
+}
+
 }  // namespace
 
 model::ModelOptions published_network(const config::RunConfig& config) {
@@ -69,6 +87,19 @@ model::ModelOptions published_network(const config::RunConfig& config) {
   return options;
 }
 
+model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data) {
+  model::ModelOptions options = published_network(config);
+  options.inputs = data.inputs;
+  options.target = data.target;
+  options.outputs =
+      model::outputs_of(*config.task.kind, config.data.name->name, data.target, data.classes);
+  options.task.kind = config.task.kind;
+  options.task.label_smoothing = config.task.label_smoothing;
+  if (const auto* const list = std::get_if<std::vector<double>>(&config.task.class_weights))
+    options.task.class_weights = *list;
+  return options;
+}
+
 ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm) {
   const double seconds = emulated_seconds(config.train.emulate_compute, comm);
   ModelParts parts;
@@ -77,7 +108,7 @@ ModelParts build_emulated_model(const config::RunConfig& config, const comm::Com
   const model::ModelOptions options = published_network(config);
   parts.replica = model::make_emulated_replica(model::make_replica(options),
                                                {.step_seconds = seconds,
-                                                .image_side = options.input.height,
+                                                .image_side = model::images_of(options).height,
                                                 .seed = config.seed,
                                                 .rank = comm.rank()});
   return parts;
@@ -88,10 +119,11 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   ModelParts parts;
   parts.threads = threads_for(config, comm, simulate);
   model::set_threads(parts.threads);
-  model::ModelOptions options = published_network(config);
-  options.input = data.sets.train->shape();
-  options.classes = data.sets.train->classes();
+  const data::Dataset& set = *data.sets.train;
+  model::ModelOptions options = network_for(config, {set.inputs(), set.target(), set.classes()});
+  options.task.class_weights = class_weights(config, set);
   options.rank = comm.rank();
+  parts.measures = {.task = config.task.kind, .outputs = options.outputs};
   parts.replica = model::make_replica(options);
   if (options.script != nullptr)
     parts.file_hash = checksum(std::as_bytes(std::span(*options.script)), 0);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
@@ -17,9 +19,22 @@ struct ModelParts {
   std::unique_ptr<model::Replica> replica;
   int threads = 1;              // that compute
   std::uint64_t file_hash = 0;  // of a network of the user's own
+  model::Measures measures;     // how good it is
 };
 
-/// The network for the data's pictures and classes; workers of a simulation share it.
+/// What a set of this data is for the network and its task.
+struct LearntData {
+  std::vector<data::ArraySpec> inputs;
+  std::optional<data::ArraySpec> target;
+  int classes = 0;
+};
+
+/// The network of the config for such data, without class weights that are found by a rule. Reads
+/// the file of a network of the user's own.
+/// @throws Error{usage} if the data is not for the task; Error{data} as published_network()
+model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data);
+
+/// The network for the data; workers of a simulation share it.
 /// @throws Error{usage}, Error{data} for a file of weights that is none
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
                        int simulate, const DataParts& data);

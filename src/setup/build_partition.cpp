@@ -32,6 +32,13 @@ data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<co
          "fewer ranks or raise data.limit_train",
          ranks, samples);
   }
+  if (config.data.partition.kind->by_class && classes == 0) {
+    fail(
+        Kind::usage,
+        "data.partition.kind \"{}\": expected a data set whose samples have classes, found {}; set "
+        "it to \"{}\"",
+        config.data.partition.kind->name, config.data.name->name, data::kIidPartition.name);
+  }
   data::PartitionPlan plan = plan_of_kind(config, labels, classes, ranks);
   const std::size_t smallest = plan.smallest_shard();
   if (smallest == 0) {
@@ -71,7 +78,7 @@ metrics::PartitionRecord describe_partition(const config::RunConfig::Data::Parti
   if (config::reads_key(*config.kind, "skew")) record.skew = config.skew;
   if (config::reads_key(*config.kind, "alpha")) record.alpha = config.alpha;
   record.leftover_samples = plan.leftover_samples;
-  record.class_histogram = plan.class_histogram(labels, classes);
+  if (classes > 0) record.class_histogram = plan.class_histogram(labels, classes);
   return record;
 }
 

@@ -16,7 +16,7 @@ namespace eqt::setup {
 
 /// The shards of all ranks, each with at least one batch; with data.partition.reshuffle those of
 /// the first epoch, whose sizes are those of every epoch.
-/// @param labels of the training set, each in [0, classes)
+/// @param labels of the training set, each in [0, classes); all 0 if there are no classes
 /// @throws Error{usage} if there is none such; the same on every rank
 data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<const int> labels,
                                    int classes, int ranks);

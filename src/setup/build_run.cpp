@@ -174,6 +174,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
     build_data_and_model(config, comm, simulate, *run);
     run->plan = make_train_plan(config, run->data.steps_per_epoch, from);
     run->plan.fault = fault;
+    run->plan.measures = run->model.measures;
   });
   compare_data(comm, run->data);
   compare_networks(config, run->model, comm);
@@ -225,6 +226,8 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   record.compressor = config.compressor.name->name;
   record.collective = run.collective_name();
   record.algorithm = config.synchronization.algorithm->name;
+  record.task = config.task.kind->name;
+  record.metrics = run.model.measures.of(nullptr);
   for (const codec::LoadedPlugin& plugin : codec::loaded_plugins())
     record.plugins.push_back({plugin.name, plugin.path, plugin.hash});
   record.config_json = config::resolved_json(settled_config(config, run));

@@ -43,29 +43,26 @@ std::uint64_t resident_bytes() {
   return 0;
 }
 
-model::NetworkMemory measure_network(const config::RunConfig& config) {
-  model::ModelOptions options = published_network(config);
-  if (config.train.is_emulated()) return model::describe_network_memory(options);
-  const data::DatasetFacts facts = config.data.name->facts;
-  options.input = facts.shape;
-  options.classes = facts.classes;
-  return model::measure_network_memory(options, config.train.batch_size, train::kTestBatch);
+model::NetworkMemory measure_network(const config::RunConfig& config,
+                                     const data::DatasetFacts& facts) {
+  if (config.train.is_emulated()) return model::describe_network_memory(published_network(config));
+  return model::measure_network_memory(
+      network_for(config, {facts.inputs, facts.target, facts.classes}), config.train.batch_size,
+      train::kTestBatch);
 }
 
-/// The set as it is read, as it is kept, labels and order, and the batches that wait.
-std::uint64_t data_set_bytes(const config::RunConfig& config) {
-  const data::DatasetFacts facts = config.data.name->facts;
-  const std::uint64_t sample = facts.shape.values() + 1;
-  const auto kept = [](std::uint64_t limit, std::uint64_t all) {
-    return limit == 0 || limit >= all ? 0 : limit;  // all of them are not copied
-  };
-  const std::uint64_t samples = facts.train + facts.test +
-                                kept(config.data.limit_train, facts.train) +
-                                kept(config.data.limit_test, facts.test);
+/// Of a sample in a batch.
+std::uint64_t sample_bytes(const data::DatasetFacts& facts) {
+  std::uint64_t bytes = facts.target ? facts.target->bytes() : 0;
+  for (const data::ArraySpec& input : facts.inputs) bytes += input.bytes();
+  return bytes;
+}
+
+/// The set, labels and order, and the batches that wait.
+std::uint64_t data_set_bytes(const config::RunConfig& config, const data::DatasetFacts& facts) {
   constexpr std::uint64_t kOrder = 2 * sizeof(int) + 2 * sizeof(std::size_t);
-  return samples * sample + facts.train * kOrder +
-         (kWaitingBatches * config.train.batch_size + train::kTestBatch) * facts.shape.values() *
-             kFloat;
+  return facts.memory_bytes + facts.train * kOrder +
+         (kWaitingBatches * config.train.batch_size + train::kTestBatch) * sample_bytes(facts);
 }
 
 /// Values that algorithms keep beside model and momentum, in models.
@@ -97,8 +94,9 @@ std::uint64_t message_bytes(const config::RunConfig& config, int ranks, const La
 
 /// What each worker has for itself: residuals, what variances are taken of, messages or values that
 /// wait for the others', and batches.
-void add_workers(const config::RunConfig& config, int workers, const Layout& layout,
+void add_workers(const config::RunConfig& config, int workers, std::uint64_t sample_bytes,
                  const codec::Compressor& compressor, MemoryEstimate& estimate) {
+  const Layout& layout = estimate.layout;
   const auto n = static_cast<std::uint64_t>(workers);
   const std::uint64_t flat = total_count(layout) * kFloat;
   std::uint64_t messages = 0;
@@ -106,8 +104,7 @@ void add_workers(const config::RunConfig& config, int workers, const Layout& lay
     messages += codec::max_message_bytes(compressor, bucket.segments);
   estimate.memories *= n;
   estimate.messages = n * std::max(messages, flat);
-  estimate.data_set += (n - 1) * kWaitingBatches * config.train.batch_size *
-                       config.data.name->facts.shape.values() * kFloat;
+  estimate.data_set += (n - 1) * kWaitingBatches * config.train.batch_size * sample_bytes;
 }
 
 }  // namespace
@@ -115,7 +112,9 @@ void add_workers(const config::RunConfig& config, int workers, const Layout& lay
 MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int threads,
                                int simulate) {
   model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
-  const model::NetworkMemory network = measure_network(config);
+  data::DatasetFacts facts;
+  if (!config.train.is_emulated()) facts = config.data.name->look(dataset_options(config));
+  const model::NetworkMemory network = measure_network(config, facts);
   const auto compressor = config.compressor.make();
   const std::uint64_t flat = total_count(network.layout) * kFloat;
   MemoryEstimate estimate;
@@ -134,8 +133,8 @@ MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int t
   const std::uint64_t working = std::max(network.gradient_bytes, network.evaluate_bytes);
   estimate.activations =
       static_cast<std::uint64_t>(kHeapShare * static_cast<double>(std::max(working, 2 * flat)));
-  estimate.data_set = data_set_bytes(config);
-  if (simulate > 0) add_workers(config, simulate, network.layout, *compressor, estimate);
+  estimate.data_set = data_set_bytes(config, facts);
+  if (simulate > 0) add_workers(config, simulate, sample_bytes(facts), *compressor, estimate);
   return estimate;
 }
 

@@ -31,7 +31,8 @@ struct MemoryEstimate {
 /// large side.
 /// @param ranks of the job, on which rooms for messages depend
 /// @param threads of each
-/// @throws Error{usage} for a network that cannot be built
+/// @throws Error{usage} for a network that cannot be built or data that is not for the task;
+/// Error{data} for files of a data set that are missing or malformed, if only they tell its shape
 /// @param simulate workers that one process plays as if they were ranks; 0: it is one
 MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int threads,
                                int simulate = 0);

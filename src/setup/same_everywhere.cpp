@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "comm/session.hpp"
@@ -39,29 +40,41 @@ std::string torch_version() {
   return description.substr(0, description.find(" ("));
 }
 
-constexpr std::size_t kImagesCompared = 1024;  // of each set, milliseconds to read
+constexpr std::size_t kSamplesCompared = 1024;  // of each set, milliseconds to read
 
 std::string hash_of(const void* bytes, std::size_t count) {
   return fmt::format("hash {:016x}", XXH3_64bits(bytes, count));
 }
 
+std::string hash_of(const data::Array& array) {
+  return std::visit(
+      [](const auto& values) { return hash_of(values.data(), values.size() * sizeof(values[0])); },
+      array.values);
+}
+
 /// Spread evenly over the set, the first and the last among them.
-std::string hash_of_images(const data::Dataset& set) {
-  const std::size_t count = std::min(kImagesCompared, set.size());
+data::Batch some_of(const data::Dataset& set) {
+  const std::size_t count = std::min(kSamplesCompared, set.size());
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < count; ++i)
     chosen.push_back(count == 1 ? 0 : i * (set.size() - 1) / (count - 1));
   data::Batch batch;
   set.read(chosen, std::nullopt, batch);
-  return hash_of(batch.images.data(), batch.images.size() * sizeof(float));
+  return batch;
 }
 
 void describe_set(const std::string& name, const data::Dataset& set, config::Facts& facts) {
-  const std::vector<int> labels = data::labels_of(set);
+  const data::Batch batch = some_of(set);
   facts.push_back({name + " samples", fmt::format("{}", set.size())});
   facts.push_back({name + " classes", fmt::format("{}", set.classes())});
-  facts.push_back({name + " labels", hash_of(labels.data(), labels.size() * sizeof(int))});
-  facts.push_back({name + " images", hash_of_images(set)});
+  if (set.classes() > 0) {
+    const std::vector<int> labels = data::labels_of(set);
+    facts.push_back({name + " labels", hash_of(labels.data(), labels.size() * sizeof(int))});
+  } else if (!batch.targets.empty()) {
+    facts.push_back({name + " targets", hash_of(batch.targets)});
+  }
+  for (const data::Array& array : batch.inputs)
+    facts.push_back({name + " " + array.spec.name, hash_of(array)});
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ void require_same_program(comm::Communicator& comm);
 /// @throws Error{usage} as require_same_command. Collective.
 void require_same_config(const config::RunConfig& config, comm::Communicator& comm);
 
-/// What tells a data set from others: sizes, classes, hashes of all labels and of a sample of the
-/// images, prepared for the network.
+/// What tells a data set from others: sizes, classes, hashes of all labels and of some samples,
+/// prepared for the network.
 config::Facts data_facts(const data::DatasetPair& data);
 
 /// Compares facts of the data with rank 0's.

@@ -11,24 +11,6 @@
 namespace eqt::train {
 namespace {
 
-constexpr std::size_t kColumns = 3;  // of an evaluation, as numbers to add
-
-std::array<double, kColumns> columns_of(const model::Evaluation& e) {
-  return {e.loss_sum, static_cast<double>(e.correct), static_cast<double>(e.count)};
-}
-
-model::Evaluation evaluation_of(std::span<const double> columns) {
-  return {.loss_sum = columns[0],
-          .correct = static_cast<std::size_t>(columns[1]),
-          .count = static_cast<std::size_t>(columns[2])};
-}
-
-void add(const model::Evaluation& part, model::Evaluation& sum) {
-  sum.loss_sum += part.loss_sum;
-  sum.correct += part.correct;
-  sum.count += part.count;
-}
-
 void average(comm::Communicator& comm, std::span<float> values) {
   comm.allreduce_sum(values);
   for (float& value : values) value /= static_cast<float>(comm.size());
@@ -37,29 +19,53 @@ void average(comm::Communicator& comm, std::span<float> values) {
 }  // namespace
 
 Evaluator::Evaluator(comm::Communicator& comm, model::Replica& replica,
-                     const data::Dataset* test_set, Replicas replicas, Workers* workers)
-    : comm_(comm), replica_(replica), test_set_(test_set), replicas_(replicas), workers_(workers) {}
+                     const data::Dataset* test_set, Replicas replicas, Workers* workers,
+                     std::size_t sums)
+    : comm_(comm),
+      replica_(replica),
+      test_set_(test_set),
+      replicas_(replicas),
+      workers_(workers),
+      sums_(sums) {}
+
+/// Of an evaluation, as numbers to add.
+std::size_t Evaluator::columns() const { return 2 + sums_; }
+
+/// A rank without samples leaves zeros.
+void Evaluator::write_columns(const model::Evaluation& e, std::span<double> columns) const {
+  EQT_CHECK(e.sums.size() <= sums_, "{} sums of an evaluation, {} expected", e.sums.size(), sums_);
+  columns[0] = e.loss_sum;
+  columns[1] = static_cast<double>(e.count);
+  std::ranges::copy(e.sums, columns.subspan(2).begin());
+}
+
+model::Evaluation Evaluator::evaluation_of(std::span<const double> columns) const {
+  const auto sums = columns.subspan(2, sums_);
+  return {.loss_sum = columns[0],
+          .count = static_cast<std::size_t>(columns[1]),
+          .sums = std::vector<double>(sums.begin(), sums.end())};
+}
 
 model::Evaluation Evaluator::sum_over_ranks(const model::Evaluation& own) {
-  std::array<double, kColumns + 1> sums = {};
-  std::ranges::copy(columns_of(own), sums.begin());
-  sums[kColumns] = abandoned_ ? 1 : 0;
+  std::vector<double> sums(columns() + 1);
+  write_columns(own, sums);
+  sums.back() = abandoned_ ? 1 : 0;
   comm_.allreduce_sum(sums);
-  abandoned_ = sums[kColumns] > 0;
+  abandoned_ = sums.back() > 0;
   return evaluation_of(sums);
 }
 
 std::vector<model::Evaluation> Evaluator::gather(const model::Evaluation& own) {
-  const std::size_t numbers = kColumns * static_cast<std::size_t>(comm_.size());
+  const std::size_t width = columns(), numbers = width * static_cast<std::size_t>(comm_.size());
   std::vector<double> table(numbers + 1);
-  std::ranges::copy(columns_of(own), table.begin() + comm_.rank() * std::ptrdiff_t{kColumns});
+  write_columns(own,
+                std::span(table).subspan(static_cast<std::size_t>(comm_.rank()) * width, width));
   table[numbers] = abandoned_ ? 1 : 0;
   comm_.allreduce_sum(table);
   abandoned_ = table[numbers] > 0;
   std::vector<model::Evaluation> all;
-  for (std::size_t i = 0; i < numbers; i += kColumns) {
-    all.push_back(evaluation_of(std::span<const double>(table).subspan(i, kColumns)));
-  }
+  for (std::size_t i = 0; i < numbers; i += width)
+    all.push_back(evaluation_of(std::span<const double>(table).subspan(i, width)));
   return all;
 }
 
@@ -110,7 +116,7 @@ void Evaluator::undo_average(std::span<float> buffers) {
 model::Evaluation Evaluator::evaluate_shares() {
   model::Evaluation sums;
   for (Rank w = 0; w < workers_->count(); ++w)
-    add(evaluate(data::even_share(test_set_->size(), w, workers_->count())), sums);
+    sums += evaluate(data::even_share(test_set_->size(), w, workers_->count()));
   return sums;
 }
 
@@ -196,8 +202,8 @@ std::size_t Evaluator::samples_of_assessment() const {
 model::Evaluation Evaluator::evaluate_all(const model::Evaluation& own_share) {
   const data::Range done = share();
   model::Evaluation all = own_share;
-  add(evaluate({0, done.begin}), all);
-  add(evaluate({done.end, test_set_->size()}), all);
+  all += evaluate({0, done.begin});
+  all += evaluate({done.end, test_set_->size()});
   return all;
 }
 
@@ -211,7 +217,7 @@ model::Evaluation Evaluator::evaluate(data::Range samples) {
     indices_.resize(std::min(kTestBatch, samples.end - begin));
     std::iota(indices_.begin(), indices_.end(), begin);
     test_set_->read(indices_, std::nullopt, batch_);
-    add(replica_.evaluate(batch_), sums);
+    sums += replica_.evaluate(batch_);
     evaluated_ += batch_.size();
     if (report_progress_) report_progress_(evaluated_, samples_of_assessment());
   }

@@ -20,7 +20,7 @@
 
 namespace eqt::train {
 
-inline constexpr std::size_t kTestBatch = 250;  // images per test batch
+inline constexpr std::size_t kTestBatch = 250;  // samples per test batch
 
 /// The distance of n models x_i from their mean, in parameters without buffers.
 struct Consensus {
@@ -59,8 +59,9 @@ class Evaluator {
   /// @param test_set null: none, and only adopt_mean() may be called
   /// @param workers that share the replica, as if they were ranks whose replicas are equal; null:
   /// the replica belongs to this rank only
+  /// @param sums of an evaluation, see model::Measures
   Evaluator(comm::Communicator& comm, model::Replica& replica, const data::Dataset* test_set,
-            Replicas replicas, Workers* workers = nullptr);
+            Replicas replicas, Workers* workers = nullptr, std::size_t sums = 1);
 
   /// Called with the number of samples that this rank has evaluated in an assessment, from 0 on,
   /// and their total.
@@ -79,6 +80,9 @@ class Evaluator {
   void assess_equal(Assessment& result);
   void assess_different(bool on_test_set, double weight, Assessment& result);
   static void abandon(Assessment& result);
+  std::size_t columns() const;
+  void write_columns(const model::Evaluation& e, std::span<double> columns) const;
+  model::Evaluation evaluation_of(std::span<const double> columns) const;
   void form_mean(double weight);
   void exchange_with_mean();
   model::Evaluation sum_over_ranks(const model::Evaluation& own);
@@ -97,6 +101,7 @@ class Evaluator {
   const data::Dataset* test_set_;
   const Replicas replicas_;
   Workers* const workers_;
+  const std::size_t sums_;
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
   FlatBuffer own_buffers_;          // before averaging
   bool abandoned_ = false;          // this rank has skipped samples; after the sum, any rank

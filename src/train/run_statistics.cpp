@@ -44,7 +44,7 @@ void RunStatistics::Totals::operator+=(const Totals& other) {
 
 RunStatistics::RunStatistics(comm::Communicator& comm, metrics::Sink& sink,
                              const RunStatisticsOptions& options)
-    : comm_(comm), sink_(sink), options_(options) {}
+    : comm_(comm), sink_(sink), options_(options), metrics_(options.measures.of(nullptr)) {}
 
 /// Workers count as ranks.
 int RunStatistics::ranks() const { return options_.workers > 0 ? options_.workers : comm_.size(); }
@@ -217,15 +217,14 @@ metrics::ReplicasRecord RunStatistics::note_assessment(const Assessment& assessm
   if (assessment.averaged_buffers > 0) note_dense_mean(assessment.averaged_buffers);
   metrics::ReplicasRecord record;
   if (!assessment.consensus) return record;
-  for (const model::Evaluation& node : assessment.nodes)
-    record.node_test_accuracy.push_back(node.accuracy());
+  note_nodes(assessment.nodes, record);
   record.averaged = assessment.averaged;
   record.consensus_distance = assessment.consensus->distance;
   record.consensus_distance_relative = assessment.consensus->relative;
   record.evaluation_sent_bytes = assessment.sent_bytes;
 
   const std::uint64_t sent = replicas_.evaluation_sent_bytes.value_or(0) + assessment.sent_bytes;
-  if (record.node_test_accuracy.empty()) {
+  if (assessment.nodes.empty()) {
     replicas_.consensus_distance = record.consensus_distance;
     replicas_.consensus_distance_relative = record.consensus_distance_relative;
   } else {
@@ -233,6 +232,30 @@ metrics::ReplicasRecord RunStatistics::note_assessment(const Assessment& assessm
   }
   replicas_.evaluation_sent_bytes = sent;
   return record;
+}
+
+/// Nodes are told by their accuracy and, if it is another, by the task's main metric.
+void RunStatistics::note_nodes(const std::vector<model::Evaluation>& nodes,
+                               metrics::ReplicasRecord& record) {
+  for (const model::Evaluation& node : nodes) {
+    const std::vector<metrics::MetricRecord> all = options_.measures.of(&node);
+    for (const metrics::MetricRecord& metric : all)
+      if (metric.name == kAccuracy) record.node_test_accuracy.push_back(metric.value);
+    if (all.front().name != kAccuracy) record.node_test_metric.push_back(all.front().value);
+  }
+}
+
+/// A network on the test set: what a summary tells of the last one, and the best so far.
+void RunStatistics::note_model(const model::Evaluation& evaluation) {
+  metrics_ = options_.measures.of(&evaluation);
+  for (const metrics::MetricRecord& metric : metrics_) {
+    if (metric.name != kAccuracy) continue;
+    accuracy_ = metric.value;
+    best_accuracy_ = std::max(best_accuracy_.value_or(0), *accuracy_);
+  }
+  const metrics::MetricRecord& main = metrics_.front();
+  if (!std::isnan(main.value) && (!best_metric_ || main.is_better_than(*best_metric_)))
+    best_metric_ = main.value;
 }
 
 /// Sums and writes all pending records.
@@ -251,11 +274,12 @@ void RunStatistics::close_epoch(std::uint64_t epoch, StepId done, const Assessme
   record.step = done;
   record.train_loss = train_loss_ = epoch_.loss / static_cast<double>(epoch_.steps);
   record.replicas = note_assessment(assessment);
+  record.metrics = options_.measures.of(nullptr);
   if (assessment.model) {
-    accuracy_ = assessment.model->accuracy();
-    best_accuracy_ = std::max(best_accuracy_.value_or(0), *accuracy_);
+    note_model(*assessment.model);
+    record.metrics = metrics_;
     record.test_accuracy = accuracy_;
-    record.test_loss = assessment.model->loss_sum / static_cast<double>(assessment.model->count);
+    record.test_loss = assessment.model->loss();
   }
   record.seconds = slowest(epoch_.seconds);
   record.images_per_second = images_per_second(epoch_.steps, record.seconds.total);
@@ -282,6 +306,8 @@ metrics::Summary RunStatistics::summary() {
   summary.train_loss = train_loss_;
   summary.test_accuracy = accuracy_;
   summary.best_test_accuracy = best_accuracy_;
+  summary.metrics = metrics_;
+  summary.best_metric = best_metric_;
   summary.images_per_second = images_per_second(run_.steps, slowest_.total);
   using Phase = double metrics::PhaseSeconds::*;
   for (const Phase phase : {&metrics::PhaseSeconds::data, &metrics::PhaseSeconds::compute,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -18,12 +19,16 @@
 
 namespace eqt::train {
 
+/// The metric that has members of its own in records.
+inline constexpr std::string_view kAccuracy = "accuracy";
+
 struct RunStatisticsOptions {
   std::size_t batch_size = 64;  // per rank
   std::size_t values = 0;       // of the gradient
   int workers = 0;              // simulated by this process; 0: none
   bool synchronizes = true;     // ranks exchange the gradient in every step that skips nothing
   bool asynchronous = false;    // ranks take different numbers of steps
+  model::Measures measures{};   // how good the network is
 };
 
 /// Each rank has one. Collective calls sum over ranks, and rank 0's sink gets the records.
@@ -90,11 +95,15 @@ class RunStatistics {
   void add_up_ranks();
   void flush();
   void visit_results(StateVisitor& visitor);
+  void visit_nodes(StateVisitor& visitor, std::string_view name, std::vector<double>& values);
+  void visit_metrics(StateVisitor& visitor);
   void flush_steps();
   void note_errors_of_means(std::span<const double> sums);
   double ring_bytes(double values) const;
   double dense_bytes_of_step() const;
   metrics::ReplicasRecord note_assessment(const Assessment& assessment);
+  void note_nodes(const std::vector<model::Evaluation>& nodes, metrics::ReplicasRecord& record);
+  void note_model(const model::Evaluation& evaluation);
   void choose_flush_interval(double step_seconds);
   void count_other_bytes(metrics::Summary& summary);
   metrics::PhaseSeconds slowest(const metrics::PhaseSeconds& seconds);
@@ -114,9 +123,11 @@ class RunStatistics {
   Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not yet added
   metrics::PhaseSeconds slowest_;  // summed over epochs
   std::uint64_t epochs_ = 0;
-  double train_loss_ = 0;  // of the last epoch
-  std::optional<double> accuracy_, best_accuracy_;
-  metrics::ReplicasRecord replicas_;  // the latest; evaluation_sent_bytes of the run
+  double train_loss_ = 0;                           // of the last epoch
+  std::optional<double> accuracy_, best_accuracy_;  // of tasks that have one
+  std::vector<metrics::MetricRecord> metrics_;      // of the last evaluation
+  std::optional<double> best_metric_;               // the main one's
+  metrics::ReplicasRecord replicas_;                // the latest; evaluation_sent_bytes of the run
 };
 
 }  // namespace eqt::train

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "train/run_statistics.hpp"
 
@@ -98,13 +101,36 @@ void RunStatistics::visit_results(StateVisitor& visitor) {
   std::uint64_t bytes = replicas_.evaluation_sent_bytes.value_or(0);
   visitor.number("evaluation sent bytes", bytes, Across::same);
   if (bytes > 0) replicas_.evaluation_sent_bytes = bytes;
+  visit_nodes(visitor, "test accuracy of ranks", replicas_.node_test_accuracy);
+  visit_metrics(visitor);
+}
+
+/// Values of ranks, if there are any.
+void RunStatistics::visit_nodes(StateVisitor& visitor, std::string_view name,
+                                std::vector<double>& values) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> nodes = replicas_.node_test_accuracy;
+  std::vector<double> nodes = values;
   nodes.resize(static_cast<std::size_t>(comm_.size()), kUnknown);
   if (visitor.restores()) std::ranges::fill(nodes, kUnknown);
-  visitor.doubles("test accuracy of ranks", nodes, Across::fresh);
-  replicas_.node_test_accuracy.clear();
-  if (!std::isnan(nodes[0])) replicas_.node_test_accuracy = std::move(nodes);
+  visitor.doubles(name, nodes, Across::fresh);
+  values.clear();
+  if (!std::isnan(nodes[0])) values = std::move(nodes);
+}
+
+/// Of a task whose main metric is the accuracy, that and the best so far say enough: what else was
+/// measured is measured again before the run ends.
+void RunStatistics::visit_metrics(StateVisitor& visitor) {
+  if (metrics_.front().name == kAccuracy) {
+    metrics_.front().value = accuracy_.value_or(metrics_.front().value);
+    best_metric_ = best_accuracy_;
+    return;
+  }
+  std::vector<double> values;
+  for (const metrics::MetricRecord& metric : metrics_) values.push_back(metric.value);
+  visitor.doubles("test metrics", values, Across::same);
+  for (std::size_t i = 0; i < values.size(); ++i) metrics_[i].value = values[i];
+  visit_optional(visitor, "best test metric", best_metric_);
+  visit_nodes(visitor, "test metric of ranks", replicas_.node_test_metric);
 }
 
 metrics::PhaseSeconds RunStatistics::slowest(const metrics::PhaseSeconds& s) {

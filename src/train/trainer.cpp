@@ -31,8 +31,10 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                    .values = parts.replica.gradient().size(),
                    .workers = parts.workers == nullptr ? 0 : parts.workers->count(),
                    .synchronizes = plan.synchronizes,
-                   .asynchronous = plan.asynchronous}),
-      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers),
+                   .asynchronous = plan.asynchronous,
+                   .measures = plan.measures}),
+      evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers,
+                 plan.measures.sums()),
       health_check_(parts.comm,
                     plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())),
       accumulation_(parts.replica, plan.accumulate) {

@@ -70,6 +70,7 @@ struct Plan {
   bool paranoid = false;       // compares replicas that must be equal after each step
   double rollback_factor = 1;  // of the learning rate, for each rollback
   std::optional<Fault> fault;
+  model::Measures measures = {};  // how good the network is
 
   /// The position in the data after `step` steps, in steps of the current partition.
   StepId position(StepId step) const {

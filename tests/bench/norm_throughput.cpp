@@ -79,7 +79,7 @@ void print_network(const std::string& model, std::size_t batch_size, int rounds)
   std::vector<std::unique_ptr<eqt::model::Replica>> replicas;
   for (const Entry<NormalizationRow> kind : kinds()) {
     replicas.push_back(eqt::model::make_replica({.model = eqt::model::ModelRow::all().at(model),
-                                                 .input = batch.shape,
+                                                 .inputs = {batch.inputs[0].spec},
                                                  .normalization = kind}));
   }
   const auto seconds =

@@ -34,6 +34,19 @@ class Raises(nn.Module):
 torch.manual_seed(1)
 work = sys.argv[1]
 torch.jit.script(Rows(10)).save(work + "/rows.pt")
+class OwnLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(3072, 10)
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(self.last(x.flatten(1)), y), torch.zeros(0)
+class Logits(OwnLoss):
+    def forward(self, x):
+        return self.last(x.flatten(1))
+torch.manual_seed(2)
+torch.jit.script(OwnLoss()).save(work + "/own_loss.pt")
+torch.manual_seed(2)
+torch.jit.script(Logits()).save(work + "/logits.pt")
 torch.jit.script(Rows(9)).save(work + "/nine.pt")
 torch.jit.script(Raises()).save(work + "/raises.pt")
 torch.jit.trace(nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), torch.zeros(2, 3, 32, 32)).save(work + "/linear.pt")
@@ -77,7 +90,26 @@ train 1 traced --set model.name=torchscript --set "model.path=$WORK/linear.pt" -
   --set optimizer.learning_rate=0.001 --set train.accumulate=2 --set optimizer.clip_norm=1
 expect_code 0 "a traced module with AdamW, accumulation and clipping"
 
+# A module that returns the loss itself learns what the same network learns by task classification.
+train 2 logits --set model.name=torchscript --set "model.path=$WORK/logits.pt"
+expect_code 0 "logits"
+expected=$(value "$RUN/summary.json" parameter_hash)
+train 2 own-loss --set model.name=torchscript --set "model.path=$WORK/own_loss.pt" --set task.kind=module
+expect_code 0 "a loss of its own"
+expect_equal "$expected" "$(value "$RUN/summary.json" parameter_hash)" "a loss of its own: the parameters"
+expect_equal null "$(value "$RUN/summary.json" test_accuracy)" "a loss of its own: no accuracy"
+train 2 smooth --set model.name=torchscript --set "model.path=$WORK/logits.pt" --set task.label_smoothing=0.1 \
+  --set task.class_weights=balanced
+expect_code 0 "label smoothing and class weights"
+[[ $(value "$RUN/summary.json" parameter_hash) != "$expected" ]] || wrong "label smoothing changes nothing"
+
 # What cannot be trained.
+program check --config tiny.json --set task.kind=regression
+expect_failure 2 'expected a data set with float32 targets' "a task without its targets"
+program check --config tiny.json --set task.class_weights='[1,2]'
+expect_failure 2 'task.class_weights' "weights of two classes out of ten"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/logits.pt" --set task.kind=module
+expect_failure 3 'a single value' "logits for a loss"
 program check --config tiny.json --set model.name=torchscript
 expect_failure 2 'expected model.path' "no file"
 program check --config tiny.json --set "model.path=$WORK/rows.pt"

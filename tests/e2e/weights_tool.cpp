@@ -16,19 +16,22 @@
 
 #include "core/error.hpp"
 #include "model/replica.hpp"
+#include "support/pictures.hpp"
 
 namespace {
 
 /// Image value i is sin(0.37 i); label i is 3 i mod 10. Python repeats it.
 eqt::data::Batch fixed_batch() {
-  eqt::data::Batch batch;
-  batch.shape = {3, 32, 32};
+  constexpr eqt::data::ImageShape kShape{3, 32, 32};
   constexpr std::size_t kSize = 6;
-  for (std::size_t i = 0; i < kSize * batch.shape.values(); ++i) {
-    batch.images.push_back(static_cast<float>(std::sin(0.37 * static_cast<double>(i))));
+  std::vector<float> images;
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < kSize * kShape.values(); ++i) {
+    images.push_back(static_cast<float>(std::sin(0.37 * static_cast<double>(i))));
   }
-  for (std::size_t i = 0; i < kSize; ++i)
-    batch.labels.push_back(static_cast<std::int64_t>(3 * i % 10));
+  for (std::size_t i = 0; i < kSize; ++i) labels.push_back(static_cast<std::int64_t>(3 * i % 10));
+  eqt::data::Batch batch;
+  eqt::test::write_pictures(kShape, 10, images, labels, batch);
   return batch;
 }
 
@@ -38,7 +41,7 @@ void describe(eqt::model::Replica& replica, const std::string& out) {
   const double loss = replica.forward_backward(batch, {});
   std::ofstream json(out + ".json");
   json << fmt::format("{{\"loss\": {:.9g}, \"loss_sum\": {:.9g}, \"correct\": {}, \"slices\": {{",
-                      loss, evaluation.loss_sum, evaluation.correct);
+                      loss, evaluation.loss_sum, evaluation.sums[0]);
   const char* comma = "";
   for (const auto& slice : replica.layout()) {
     json << fmt::format("{}\"{}\": [{}, [{}]]", comma, slice.name, slice.offset,
@@ -60,7 +63,7 @@ int main(int argc, char** argv) try {
   const std::string verb = argv[1];
   const auto replica =
       eqt::model::make_replica({.model = eqt::model::ModelRow::all().at(argv[2]),
-                                .input = {3, 32, 32},
+                                .inputs = eqt::test::pictures({3, 32, 32}),
                                 .seed = verb == "save" ? std::stoull(argv[3]) : 1});
   if (verb == "save") {
     replica->forward_backward(fixed_batch(), {});

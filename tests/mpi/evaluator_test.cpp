@@ -53,7 +53,7 @@ TEST_CASE("nodes use their own model and buffers, the average uses the mean of b
   for (Rank r = 0; r < n; ++r) {
     const model::Evaluation& node = found.nodes[static_cast<std::size_t>(r)];
     CHECK(node.count == kSamples);
-    CHECK(node.correct == 143 * static_cast<std::size_t>(r + 1));
+    CHECK(node.sums[0] == 143 * (r + 1));
     CHECK(node.loss_sum == Approx((r + 1) * kLabelSum + 10.0 * r * kSamples));
   }
   REQUIRE(found.model.has_value());
@@ -62,7 +62,7 @@ TEST_CASE("nodes use their own model and buffers, the average uses the mean of b
   CHECK(found.model->loss_sum ==
         Approx((mean_rank(n) + 1) * kLabelSum + 10 * mean_rank(n) * kSamples));
   // Labels below (n - 1) / 2 + 1/2 = n / 2 are right.
-  CHECK(found.model->correct == 143 * static_cast<std::size_t>((n + 1) / 2));
+  CHECK(found.model->sums[0] == 143 * ((n + 1) / 2));
 }
 
 TEST_CASE("parameters and buffers are put back bit for bit", "[evaluator]") {
@@ -125,7 +125,7 @@ TEST_CASE("equal replicas share the work and keep averaged buffers", "[evaluator
   train::Evaluator evaluator(comm, replica, &set, Replicas::equal);
   const train::Assessment found = evaluator.assess(true, 1);
   CHECK(found.model->count == kSamples);
-  CHECK(found.model->correct == 3 * 143);
+  CHECK(found.model->sums[0] == 3 * 143);
   CHECK(found.model->loss_sum == Approx(2 * kLabelSum + mean_rank(n) * kSamples));
   CHECK(static_cast<double>(replica.buffers()[0]) == Approx(mean_rank(n)));
   CHECK(found.averaged_buffers == (n > 1 ? 2u : 0u));

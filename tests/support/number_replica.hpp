@@ -10,23 +10,21 @@
 #include "core/error.hpp"
 #include "data/dataset.hpp"
 #include "model/replica.hpp"
+#include "support/pictures.hpp"
 
 namespace eqt::test {
 
 /// Samples 0, 1, ...: the label is the number modulo 7, and there is one pixel, 0.
-class NumberSet final : public data::Dataset {
+class NumberSet final : public PictureSet {
  public:
-  explicit NumberSet(std::size_t size) : size_(size) {}
+  explicit NumberSet(std::size_t size) : PictureSet({1, 1, 1}, 7), size_(size) {}
   std::size_t size() const override { return size_; }
-  data::ImageShape shape() const override { return {1, 1, 1}; }
-  int classes() const override { return 7; }
   int label(std::size_t sample) const override { return static_cast<int>(sample % 7); }
   void read(std::span<const std::size_t> indices, const std::optional<data::AugmentKey>&,
             data::Batch& out) const override {
-    out.shape = shape();
-    out.images.assign(indices.size(), 0.0f);
-    out.labels.clear();
-    for (const std::size_t i : indices) out.labels.push_back(label(i));
+    std::vector<std::int64_t> labels;
+    for (const std::size_t i : indices) labels.push_back(label(i));
+    write(std::vector<float>(indices.size()), labels, out);
   }
 
  private:
@@ -51,11 +49,11 @@ class NumberReplica final : public model::Replica {
     return 0;
   }
   model::Evaluation evaluate(const data::Batch& batch) override {
-    model::Evaluation sums;
-    for (const std::int64_t y : batch.labels) {
+    model::Evaluation sums{.sums = {0}};
+    for (const std::int64_t y : labels_in(batch)) {
       sums.loss_sum += static_cast<double>(parameters_[0]) * static_cast<double>(y) +
                        static_cast<double>(buffers_[0]);
-      sums.correct += static_cast<float>(y) < parameters_[1] + buffers_[1];
+      sums.sums[0] += static_cast<float>(y) < parameters_[1] + buffers_[1] ? 1 : 0;
       ++sums.count;
     }
     return sums;

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "model/replica.hpp"
 #include "support/gaussian.hpp"
+#include "support/pictures.hpp"
 
 namespace eqt::test {
 
@@ -45,12 +46,13 @@ class ToyReplica final : public model::Replica {
   }
 
   model::Evaluation evaluate(const data::Batch& batch) override {
-    model::Evaluation sums;
+    model::Evaluation sums{.sums = {0}};
     for (std::size_t n = 0; n < batch.size(); ++n) {
       const auto p = probabilities(batch, n);
-      const auto label = static_cast<std::size_t>(batch.labels[n]);
+      const auto label = static_cast<std::size_t>(labels_in(batch)[n]);
       sums.loss_sum -= std::log(p[label]);
-      sums.correct += std::max_element(p.begin(), p.end()) - p.begin() == batch.labels[n];
+      const auto found = std::max_element(p.begin(), p.end()) - p.begin();
+      sums.sums[0] += found == labels_in(batch)[n] ? 1 : 0;
       ++sums.count;
     }
     return sums;
@@ -80,7 +82,7 @@ class ToyReplica final : public model::Replica {
 
   double accumulate(const data::Batch& batch, std::size_t n, double share) {
     const auto p = probabilities(batch, n);
-    const auto label = static_cast<std::size_t>(batch.labels[n]);
+    const auto label = static_cast<std::size_t>(labels_in(batch)[n]);
     for (std::size_t c = 0; c < classes_; ++c) {
       const double d = share * (p[c] - (c == label ? 1 : 0));
       for (std::size_t f = 0; f < features_; ++f) {
@@ -92,7 +94,7 @@ class ToyReplica final : public model::Replica {
   }
 
   double pixel(const data::Batch& batch, std::size_t n, std::size_t f) const {
-    return static_cast<double>(batch.images[n * features_ + f]);
+    return static_cast<double>(images_in(batch)[n * features_ + f]);
   }
 
   std::size_t features_, classes_;

@@ -2,6 +2,7 @@
 #include "app/sample_grid.hpp"
 
 #include "support/catch.hpp"
+#include "support/pictures.hpp"
 
 using namespace eqt;
 
@@ -9,13 +10,13 @@ namespace {
 
 /// Image i has the value i everywhere, and channel c is 100 c larger.
 data::Batch batch_of(std::size_t images, data::ImageShape shape) {
-  data::Batch batch;
-  batch.shape = shape;
-  batch.labels.resize(images);
+  std::vector<float> values;
   const auto channels = static_cast<std::size_t>(shape.channels);
   for (std::size_t i = 0; i < images * shape.values(); ++i) {
-    batch.images.push_back(static_cast<float>(i / shape.values() + 100 * (i % channels)));
+    values.push_back(static_cast<float>(i / shape.values() + 100 * (i % channels)));
   }
+  data::Batch batch;
+  test::write_pictures(shape, 10, values, std::vector<std::int64_t>(images), batch);
   return batch;
 }
 

@@ -37,6 +37,26 @@ TEST_CASE("every compressor works with every default", "[config]") {
     CHECK(parse("{}", {compressor(name)}).compressor.name->name == name);
 }
 
+TEST_CASE("keys of a task need its kind, and some tasks a network of one's own", "[config]") {
+  CHECK(parse("{}", {"task.label_smoothing=0.1"}).task.label_smoothing == 0.1);
+  CHECK(std::get<WeightRule>(parse("{}", {"task.class_weights=balanced"}).task.class_weights) ==
+        WeightRule::balanced);
+  CHECK(std::get<std::vector<double>>(
+            parse("{}", {"task.class_weights=[1, 2.5]"}).task.class_weights) ==
+        std::vector<double>{1, 2.5});
+  for (const std::string other : {"multi-label", "regression", "language-model"})
+    CHECK_THAT(rejection("{}", {"task.kind=" + other, "task.label_smoothing=0.1"}),
+               Contains("task.label_smoothing 0.1") && Contains("\"" + other + "\""));
+  CHECK_THAT(rejection("{}", {"task.kind=module"}), Contains("model.name \"torchscript\""));
+  CHECK_NOTHROW(parse("{}", {"task.kind=module", "model.name=torchscript", "model.path=net.pt"}));
+  CHECK_THAT(rejection("{}", {"task.kind=regression", "train.emulate_compute=1", "train.steps=1"}),
+             Contains("task.kind \"classification\""));
+  for (const std::string wrong :
+       {"task.label_smoothing=1", "task.label_smoothing=-0.1", "task.class_weights=[0, 1]",
+        "task.class_weights=[]", "task.class_weights=fair", "task.class_weights=1"})
+    CHECK_THAT(rejection("{}", {wrong}), Contains(wrong.substr(0, wrong.find('='))));
+}
+
 TEST_CASE("keys of a partition need its kind", "[config]") {
   const std::string skew = "data.partition.skew=0.8", alpha = "data.partition.alpha=0.1";
   const auto kind = [](const std::string& name) { return "data.partition.kind=" + name; };

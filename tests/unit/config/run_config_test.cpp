@@ -20,6 +20,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "data": {"name": "fashion-mnist", "path": null, "augment": true,
              "partition": {"kind": "iid", "skew": 0, "alpha": 1, "reshuffle": true},
              "limit_train": 0, "limit_test": 0},
+    "task": {"kind": "classification", "label_smoothing": 0, "class_weights": null},
     "train": {"epochs": 1, "steps": 0, "batch_size": 64, "accumulate": 1, "evaluate_every": 1,
               "emulate_compute": null, "on_divergence": "stop", "rollback_factor": 0.5,
               "paranoid": false},

@@ -9,10 +9,13 @@
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
 #include "support/catch.hpp"
+#include "support/pictures.hpp"
 #include "unit/data/temporary_folder.hpp"
 
 using namespace eqt;
 using namespace eqt::data;
+using test::images_in;
+using test::labels_in;
 namespace fs = std::filesystem;
 
 namespace {
@@ -41,7 +44,7 @@ TEST_CASE("the synthetic set opens without files", "[dataset]") {
   const DatasetPair pair = open_dataset({sets::synthetic, "", 0, 0, 1});
   REQUIRE(pair.train->size() == 10000);
   REQUIRE(pair.test->size() == 2000);
-  REQUIRE(pair.train->shape() == ImageShape{3, 32, 32});
+  REQUIRE(image_shape(pair.train->inputs()) == ImageShape{3, 32, 32});
   REQUIRE(pair.train->classes() == 10);
 }
 
@@ -54,7 +57,7 @@ TEST_CASE("limits keep the first samples", "[dataset]") {
   const std::array<std::size_t, 2> indices = {0, 19};
   all.test->read(indices, std::nullopt, a);
   few.test->read(indices, std::nullopt, b);
-  REQUIRE(a.images == b.images);
+  REQUIRE(std::ranges::equal(images_in(a), images_in(b)));
   REQUIRE_THROWS_AS(few.test->read(std::array<std::size_t, 1>{20}, std::nullopt, b), Error);
 }
 
@@ -66,7 +69,8 @@ TEST_CASE("labels equal those of batches, as many as the limit", "[dataset]") {
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   Batch batch;
   few.train->read(indices, std::nullopt, batch);
-  REQUIRE(std::equal(labels.begin(), labels.end(), batch.labels.begin(), batch.labels.end()));
+  REQUIRE(
+      std::equal(labels.begin(), labels.end(), labels_in(batch).begin(), labels_in(batch).end()));
   REQUIRE(few.test->label(19) == 9);  // classes alternate
   REQUIRE_THROWS_AS(few.test->label(20), Error);
 }
@@ -110,10 +114,10 @@ TEST_CASE("CIFAR is found in its folder and in the folder above", "[dataset]") {
     // A black image, by hand: -mean / deviation.
     Batch batch;
     pair.test->read(std::array<std::size_t, 1>{9999}, std::nullopt, batch);
-    REQUIRE(batch.labels[0] == 0);
-    REQUIRE(batch.images[0] == Approx(-0.5071 / 0.2673));
-    REQUIRE(batch.images[1] == Approx(-0.4865 / 0.2564));
-    REQUIRE(batch.images[2] == Approx(-0.4409 / 0.2762));
+    REQUIRE(labels_in(batch)[0] == 0);
+    REQUIRE(images_in(batch)[0] == Approx(-0.5071 / 0.2673));
+    REQUIRE(images_in(batch)[1] == Approx(-0.4865 / 0.2564));
+    REQUIRE(images_in(batch)[2] == Approx(-0.4409 / 0.2762));
   }
 }
 
@@ -149,12 +153,17 @@ TEST_CASE("a row's facts are those of its set", "[dataset]") {
   for (const Entry<DatasetRow> set : DatasetRow::all()) {
     if (set->needs_files) continue;
     CAPTURE(set->name);
+    const DatasetFacts facts = set->look({.set = set});
     const DatasetPair pair = open_dataset({.set = set});
-    CHECK(pair.train->size() == set->facts.train);
-    CHECK(pair.test->size() == set->facts.test);
-    CHECK(pair.train->shape() == set->facts.shape);
-    CHECK(pair.train->classes() == set->facts.classes);
-    CHECK(pair.normalization.mean.size() == static_cast<std::size_t>(set->facts.shape.channels));
+    CHECK(pair.train->size() == facts.train);
+    CHECK(pair.test->size() == facts.test);
+    for (const auto& part : {pair.train.get(), pair.test.get()}) {
+      CHECK(part->inputs() == facts.inputs);
+      CHECK(part->target() == facts.target);
+      CHECK(part->classes() == facts.classes);
+    }
+    const auto shape = image_shape(facts.inputs);
+    if (shape) CHECK(pair.normalization.mean.size() == static_cast<std::size_t>(shape->channels));
   }
 }
 
@@ -166,31 +175,37 @@ TEST_CASE("Debian's Fashion-MNIST is read completely and normalised", "[dataset]
   const DatasetPair pair = open_dataset({sets::fashion_mnist, "", 0, 0, 1});
   REQUIRE(pair.train->size() == 60000);
   REQUIRE(pair.test->size() == 10000);
-  REQUIRE(pair.train->shape() == ImageShape{1, 28, 28});
+  REQUIRE(image_shape(pair.train->inputs()) == ImageShape{1, 28, 28});
   std::vector<std::size_t> indices(60000);
   for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i;
   Batch batch;
   pair.train->read(indices, std::nullopt, batch);
   double sum = 0, squares = 0;
-  for (const float value : batch.images) {
+  for (const float value : images_in(batch)) {
     sum += value;
     squares += value * value;
   }
-  const auto count = static_cast<double>(batch.images.size());
+  const auto count = static_cast<double>(images_in(batch).size());
   REQUIRE(std::abs(sum / count) < 5e-4);  // the published mean and deviation have four digits
   REQUIRE(std::abs(squares / count - 1) < 1e-3);
   std::array<int, 10> counts{};
-  for (const auto label : batch.labels) ++counts.at(static_cast<std::size_t>(label));
+  for (const auto label : labels_in(batch)) ++counts.at(static_cast<std::size_t>(label));
   for (const int class_count : counts) REQUIRE(class_count == 6000);  // Xiao et al., section 2
 }
 
-TEST_CASE("every class of every set has its own name", "[dataset]") {
-  for (const Entry<DatasetRow> set : DatasetRow::all()) {
-    CAPTURE(set->name);
-    const auto classes = static_cast<std::size_t>(set->facts.classes);
-    CHECK(set->class_names.size() == classes);
-    CHECK(std::set(set->class_names.begin(), set->class_names.end()).size() == classes);
-  }
-  CHECK(open_dataset({sets::synthetic, "", 10, 10, 1}).class_names.front() ==
-        "0 degrees, 4 pixels");
+TEST_CASE("what limits keep is copied, and that takes memory", "[dataset]") {
+  const auto bytes = [](std::size_t train, std::size_t test) {
+    return sets::synthetic.look({sets::synthetic, "", train, test, 1}).memory_bytes;
+  };
+  constexpr std::uint64_t kSample = 3 * 32 * 32 + 1;
+  CHECK(bytes(0, 0) == 12000 * kSample);
+  CHECK(bytes(10000, 0) == 12000 * kSample);
+  CHECK(bytes(9999, 20) == (12000 + 9999 + 20) * kSample);
+}
+
+TEST_CASE("every class has its own name", "[dataset]") {
+  const std::vector<std::string> names = open_dataset({sets::synthetic, "", 10, 10, 1}).class_names;
+  CHECK(names.size() == 10);
+  CHECK(std::set(names.begin(), names.end()).size() == 10);
+  CHECK(names.front() == "0 degrees, 4 pixels");
 }

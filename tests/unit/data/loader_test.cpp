@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
+#include "support/pictures.hpp"
 
 using namespace eqt;
 using namespace eqt::data;
@@ -15,24 +16,23 @@ using namespace eqt::data;
 namespace {
 
 /// Writes each sample's index, the epoch and the seed of its augmentation as the image.
-class IndexDataset : public Dataset {
+class IndexDataset : public test::PictureSet {
  public:
+  IndexDataset() : PictureSet({1, 1, 3}, 10) {}
   std::size_t size() const override { return 1000; }
-  ImageShape shape() const override { return {1, 1, 3}; }
-  int classes() const override { return 10; }
   int label(std::size_t sample) const override { return static_cast<int>(sample % 10); }
   void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
             Batch& out) const override {
     if (++reads == fail_at) fail(Kind::data, "read {} fails", fail_at);
-    out.shape = shape();
-    out.images.clear();
-    out.labels.clear();
+    std::vector<float> images;
+    std::vector<std::int64_t> labels;
     for (const std::size_t index : indices) {
-      out.images.push_back(static_cast<float>(index));
-      out.images.push_back(augment ? static_cast<float>(augment->epoch) : -1.0f);
-      out.images.push_back(augment ? static_cast<float>(augment->run_seed) : -1.0f);
-      out.labels.push_back(static_cast<std::int64_t>(index % 10));
+      images.push_back(static_cast<float>(index));
+      images.push_back(augment ? static_cast<float>(augment->epoch) : -1.0f);
+      images.push_back(augment ? static_cast<float>(augment->run_seed) : -1.0f);
+      labels.push_back(static_cast<std::int64_t>(index % 10));
     }
+    write(images, labels, out);
   }
   mutable std::atomic<int> reads = 0;
   int fail_at = 0;
@@ -40,8 +40,8 @@ class IndexDataset : public Dataset {
 
 void require_samples(const Batch& batch, const std::vector<std::size_t>& order, std::size_t first) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    REQUIRE(batch.images[3 * i] == static_cast<float>(order[first + i]));
-    REQUIRE(batch.labels[i] == static_cast<std::int64_t>(order[first + i] % 10));
+    REQUIRE(test::images_in(batch)[3 * i] == static_cast<float>(order[first + i]));
+    REQUIRE(test::labels_in(batch)[i] == static_cast<std::int64_t>(order[first + i] % 10));
   }
 }
 
@@ -58,8 +58,8 @@ TEST_CASE("batches follow the partition's order over epochs", "[loader]") {
       REQUIRE(batch.size() == 32);
       require_samples(batch, order, i * 32);
       for (std::size_t s = 0; s < 32; ++s) {
-        REQUIRE(batch.images[3 * s + 1] == static_cast<float>(epoch));
-        REQUIRE(batch.images[3 * s + 2] == 77);
+        REQUIRE(test::images_in(batch)[3 * s + 1] == static_cast<float>(epoch));
+        REQUIRE(test::images_in(batch)[3 * s + 2] == 77);
       }
     }
   }
@@ -72,7 +72,7 @@ TEST_CASE("a loader can continue within an epoch", "[loader]") {
   for (std::size_t i = 7; i < 10; ++i) {
     const Batch& batch = loader.next();
     require_samples(batch, partition.order(2), i * 10);
-    REQUIRE(batch.images[1] == -1);
+    REQUIRE(test::images_in(batch)[1] == -1);
   }
   require_samples(loader.next(), partition.order(3), 0);
 }
@@ -100,7 +100,7 @@ TEST_CASE("the loader reads ahead, but at most its ring", "[loader]") {
   REQUIRE(dataset.reads >= 3);  // without any next()
   std::set<const float*> buffers;
   for (int i = 1; i <= 40; ++i) {
-    buffers.insert(loader.next().images.data());
+    buffers.insert(test::images_in(loader.next()).data());
     REQUIRE(dataset.reads <= i + 3);
   }
   REQUIRE(buffers.size() <= 4);  // reused, never a new one

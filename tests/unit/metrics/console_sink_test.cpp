@@ -357,6 +357,27 @@ TEST_CASE("the table has additional rows only for replicas that differ", "[conso
   CHECK_THAT(summary_table(run_record(), s), Contains("range over ranks   123 PB (123 PB"));
 }
 
+TEST_CASE("the table and an epoch's line have the metrics of the task", "[console]") {
+  Summary s = summary();
+  s.metrics = regression_metrics();
+  s.best_metric = 0.125;
+  s.replicas.node_test_metric = {0.5, 0.25};
+  const std::string table = summary_table(run_record(), s);
+  CHECK_THAT(table, Contains("test MSE           0.25, lower is better\n") &&
+                        Contains("best test MSE      0.125\n") &&
+                        Contains("test R2            0.5\n") &&
+                        Contains("node test MSE      from 0.25 to 0.5\n") && !Contains("accuracy"));
+  EpochRecord epoch = epoch_record();
+  epoch.test_accuracy.reset();
+  epoch.metrics = s.metrics;
+  CHECK_THAT(epoch_text(epoch, 3, 2),
+             Contains("  test MSE 0.25  test R2 0.5  test loss ") && !Contains("accuracy"));
+  s.metrics = {{.name = "accuracy", .title = "accuracy", .fraction = true, .value = 0.875},
+               {.name = "top5", .title = "top-5", .fraction = true, .value = 0.99}};
+  CHECK_THAT(summary_table(run_record(), s),
+             Contains("test accuracy      87.50 %\n") && Contains("test top-5         99.00 %\n"));
+}
+
 TEST_CASE("an epoch's line has nodes only if there are any", "[console]") {
   EpochRecord epoch = epoch_record();
   CHECK_THAT(epoch_text(epoch, 3, 2), !Contains("nodes") && !Contains("consensus"));

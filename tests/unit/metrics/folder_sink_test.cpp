@@ -160,6 +160,53 @@ TEST_CASE("replicas that differ have their own figures, equal ones null", "[metr
   CHECK(read.at("paper_sent_bytes_per_node") == 640);
 }
 
+TEST_CASE("metrics of the task are members by their names", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  RunRecord run = run_record();
+  run.task = "regression";
+  run.metrics = regression_metrics();
+  sink->write(run);
+  EpochRecord epoch = epoch_record();
+  epoch.test_accuracy.reset();
+  epoch.metrics = regression_metrics();
+  epoch.metrics[1].value = std::numeric_limits<double>::quiet_NaN();
+  epoch.replicas.node_test_metric = {0.5, 0.125};
+  sink->write(epoch);
+  // Accuracies are where they have always been.
+  EpochRecord classification = epoch_record();
+  classification.metrics = {
+      {.name = "accuracy", .title = "accuracy", .fraction = true, .value = 0.125},
+      {.name = "top5", .title = "top-5", .fraction = true, .value = 0.9375}};
+  sink->write(classification);
+  Summary s = summary();
+  s.test_accuracy.reset();
+  s.best_test_accuracy.reset();
+  s.metrics = regression_metrics();
+  s.best_metric = 0.125;
+  sink->write(s);
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 3);
+  CHECK(records[0].at("task") == "regression");
+  CHECK(records[0].at("metrics") == json::parse(R"([
+      {"name": "mse", "title": "MSE", "higher_is_better": false, "fraction": false},
+      {"name": "r2", "title": "R2", "higher_is_better": true, "fraction": false}])"));
+  CHECK(records[1].at("test_accuracy").is_null());
+  CHECK(records[1].at("test_mse") == 0.25);
+  CHECK(records[1].at("test_r2").is_null());
+  CHECK(records[1].at("node_test_mse") == json{0.5, 0.125});
+  CHECK(records[1].at("node_test_mse_mean") == 0.3125);
+  CHECK(records[1].at("node_test_mse_worst") == 0.5);
+  CHECK(records[2].at("test_accuracy") == 0.875);
+  CHECK(records[2].at("test_top5") == 0.9375);
+  const json read = json::parse(text_of(folder.path() / "summary.json"));
+  CHECK(read.at("test_accuracy").is_null());
+  CHECK(read.at("best_test_accuracy").is_null());
+  CHECK(read.at("test_mse") == 0.25);
+  CHECK(read.at("test_r2") == 0.5);
+  CHECK(read.at("best_test_mse") == 0.125);
+}
+
 TEST_CASE("step records are written only if requested", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), false);

@@ -117,6 +117,12 @@ inline Summary summary() {
   return s;
 }
 
+/// Of a regression; the first is the main one.
+inline std::vector<MetricRecord> regression_metrics() {
+  return {{.name = "mse", .title = "MSE", .higher_is_better = false, .value = 0.25},
+          {.name = "r2", .title = "R2", .value = 0.5}};
+}
+
 inline ReplicasRecord differing_replicas() {
   return {.node_test_accuracy = {0.5, 0.75, 0.25},
           .averaged = true,

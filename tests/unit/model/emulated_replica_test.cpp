@@ -52,7 +52,7 @@ TEST_CASE("multiply-adds per image are the published ones", "[emulation]") {
   const auto [name, giga] = GENERATE(table<std::string, double>(
       {{"resnet18", 1.81}, {"resnet34", 3.66}, {"resnet50", 4.09}, {"resnet20", 0.0408}}));
   const ModelOptions options = published_options(*ModelRow::all().at(name));
-  const auto work = multiply_adds(make_replica(options)->layout(), options.input.height);
+  const auto work = multiply_adds(make_replica(options)->layout(), images_of(options).height);
   CAPTURE(name);
   CHECK(std::accumulate(work.begin(), work.end(), 0.0) / 1e9 == Approx(giga).epsilon(0.015));
 }
@@ -106,7 +106,7 @@ TEST_CASE("slices become ready in reverse order, not before their time", "[emula
   constexpr double kSeconds = 0.12;
   const auto options = published_options(models::resnet20);
   const auto replica = published("resnet20", {.step_seconds = kSeconds, .image_side = 32});
-  const auto work = multiply_adds(replica->layout(), options.input.height);
+  const auto work = multiply_adds(replica->layout(), images_of(options).height);
   const double all = std::accumulate(work.begin(), work.end(), 0.0);
 
   const auto start = std::chrono::steady_clock::now();

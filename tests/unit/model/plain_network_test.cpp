@@ -54,7 +54,7 @@ TEST_CASE("plain networks have the published parameters", "[plain]") {
       }));
   CAPTURE(name, normalization);
   const auto replica = make_replica({.model = ModelRow::all().at(name),
-                                     .input = kCifar,
+                                     .inputs = test::pictures(kCifar),
                                      .normalization = NormalizationRow::all().at(normalization)});
   CHECK(replica->parameters().size() == parameters);
   CHECK(replica->gradient().size() == parameters);
@@ -62,7 +62,7 @@ TEST_CASE("plain networks have the published parameters", "[plain]") {
 }
 
 TEST_CASE("VGG's parameters have the names of torchvision's vgg11_bn", "[plain]") {
-  const auto replica = make_replica({.model = models::vgg11, .input = kCifar});
+  const auto replica = make_replica({.model = models::vgg11, .inputs = test::pictures(kCifar)});
   std::vector<std::string> expected;
   for (const int place : {0, 4, 8, 11, 15, 18, 22, 25}) {
     for (const int layer : {place, place + 1}) {
@@ -80,7 +80,8 @@ TEST_CASE("VGG's parameters have the names of torchvision's vgg11_bn", "[plain]"
 }
 
 TEST_CASE("AlexNet's parameters have the names of torchvision's features", "[plain]") {
-  const auto replica = make_replica({.model = models::alexnet, .input = {1, 28, 28}, .classes = 7});
+  const auto replica =
+      make_replica({.model = models::alexnet, .inputs = test::pictures({1, 28, 28}), .outputs = 7});
   std::vector<std::string> expected;
   for (const char* layer :
        {"features.0", "features.3", "features.6", "features.8", "features.10", "classifier"}) {
@@ -94,12 +95,12 @@ TEST_CASE("AlexNet's parameters have the names of torchvision's features", "[pla
 
 TEST_CASE("plain networks: initial weights depend only on the seed", "[plain]") {
   const std::string name = GENERATE("vgg11", "alexnet");
-  const auto replica =
-      make_replica({.model = ModelRow::all().at(name), .input = kCifar, .seed = 5, .rank = 0});
-  const auto other_rank =
-      make_replica({.model = ModelRow::all().at(name), .input = kCifar, .seed = 5, .rank = 3});
-  const auto other_seed =
-      make_replica({.model = ModelRow::all().at(name), .input = kCifar, .seed = 6});
+  const auto replica = make_replica(
+      {.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar), .seed = 5, .rank = 0});
+  const auto other_rank = make_replica(
+      {.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar), .seed = 5, .rank = 3});
+  const auto other_seed = make_replica(
+      {.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar), .seed = 6});
   CHECK(std::ranges::equal(replica->parameters(), other_rank->parameters()));
   CHECK_FALSE(std::ranges::equal(replica->parameters(), other_seed->parameters()));
   for (const TensorSlice& slice : replica->layout()) {
@@ -116,7 +117,8 @@ TEST_CASE("plain networks: initial weights depend only on the seed", "[plain]") 
 
 TEST_CASE("plain networks: every tensor has a gradient and is announced once", "[plain]") {
   const std::string name = GENERATE("vgg11", "alexnet");
-  const auto replica = make_replica({.model = ModelRow::all().at(name), .input = kCifar});
+  const auto replica =
+      make_replica({.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar)});
   std::vector<std::size_t> order;
   const double loss = replica->forward_backward(random_batch(6, kCifar),
                                                 [&](std::size_t i) { order.push_back(i); });
@@ -137,7 +139,9 @@ TEST_CASE("plain networks: the gradient is the loss's slope along itself", "[pla
   const auto batch = random_batch(8, kCifar);
   // The mask of a replica's first batch depends on seed and rank alone, so that fresh replicas
   // compute the same function.
-  const auto fresh = [] { return make_replica({.model = models::alexnet, .input = kCifar}); };
+  const auto fresh = [] {
+    return make_replica({.model = models::alexnet, .inputs = test::pictures(kCifar)});
+  };
   const auto replica = fresh();
   replica->forward_backward(batch, {});
   double squares = 0;
@@ -157,7 +161,8 @@ TEST_CASE("plain descent lets plain networks memorise a batch", "[plain]") {
   const auto [name, rate, steps] =
       GENERATE(table<std::string, float, int>({{"vgg11", 0.02f, 12}, {"alexnet", 0.2f, 40}}));
   CAPTURE(name);
-  const auto replica = make_replica({.model = ModelRow::all().at(name), .input = kCifar});
+  const auto replica =
+      make_replica({.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar)});
   const auto batch = random_batch(6, kCifar);
   const double first = replica->forward_backward(batch, {});
   double last = first;
@@ -171,7 +176,8 @@ TEST_CASE("plain descent lets plain networks memorise a batch", "[plain]") {
 }
 
 TEST_CASE("dropout depends on seed, batch and rank, and is off in evaluation", "[plain]") {
-  const ModelOptions options{.model = models::vgg11, .input = kCifar, .seed = 3, .rank = 1};
+  const ModelOptions options{
+      .model = models::vgg11, .inputs = test::pictures(kCifar), .seed = 3, .rank = 1};
   const auto batch = random_batch(6, kCifar);
   const auto losses = two_losses(options, batch);
   CHECK(two_losses(options, batch) == losses);
@@ -194,10 +200,12 @@ TEST_CASE("plain networks: weights are restored bit by bit", "[plain]") {
   const auto path = std::filesystem::temp_directory_path() /
                     ("eqt_plain." + std::to_string(getpid()) + name + ".pt");
   const auto batch = random_batch(6, kCifar);
-  const auto saved = make_replica({.model = ModelRow::all().at(name), .input = kCifar, .seed = 1});
+  const auto saved = make_replica(
+      {.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar), .seed = 1});
   saved->forward_backward(batch, {});
   saved->save_weights(path);
-  const auto loaded = make_replica({.model = ModelRow::all().at(name), .input = kCifar, .seed = 2});
+  const auto loaded = make_replica(
+      {.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar), .seed = 2});
   CHECK(copy(loaded->parameters()) != copy(saved->parameters()));
   loaded->load_weights(path);
   CHECK(copy(loaded->parameters()) == copy(saved->parameters()));
@@ -210,19 +218,21 @@ TEST_CASE("plain networks take images of other sizes", "[plain]") {
   const auto [name, side] =
       GENERATE(table<std::string, int>({{"vgg11", 28}, {"vgg11", 80}, {"alexnet", 64}}));
   const data::ImageShape shape{1, side, side};
-  const auto replica =
-      make_replica({.model = ModelRow::all().at(name), .input = shape, .classes = 4});
+  const auto replica = make_replica(
+      {.model = ModelRow::all().at(name), .inputs = test::pictures(shape), .outputs = 4});
   CAPTURE(name, side);
   CHECK(std::isfinite(replica->forward_backward(random_batch(2, shape, 4), {})));
   CHECK(replica->evaluate(random_batch(3, shape, 4)).count == 3);
 }
 
 TEST_CASE("options that a plain network does not have are refused", "[plain]") {
-  CHECK_THAT(
-      refusal(
-          {.model = models::alexnet, .input = kCifar, .normalization = normalizations::evonorm_s0}),
-      Contains("evonorm-s0") && Contains("alexnet") && Contains("vgg11"));
-  CHECK_THAT(refusal({.model = models::vgg11, .input = kCifar, .shortcut = Shortcut::padding}),
+  CHECK_THAT(refusal({.model = models::alexnet,
+                      .inputs = test::pictures(kCifar),
+                      .normalization = normalizations::evonorm_s0}),
+             Contains("evonorm-s0") && Contains("alexnet") && Contains("vgg11"));
+  CHECK_THAT(refusal({.model = models::vgg11,
+                      .inputs = test::pictures(kCifar),
+                      .shortcut = Shortcut::padding}),
              Contains("model.shortcut"));
 }
 

@@ -28,15 +28,18 @@ TEST_CASE("parameter counts are the published ones") {
   using namespace normalizations;
   using enum Shortcut;
   const auto cifar = [](const ModelRow& model, Shortcut shortcut) {
-    return ModelOptions{.model = model, .input = kCifar, .shortcut = shortcut};
+    return ModelOptions{.model = model, .inputs = test::pictures(kCifar), .shortcut = shortcut};
   };
   const auto normalized = [](const ModelRow& model, Shortcut shortcut,
                              const NormalizationRow& normalization) {
-    return ModelOptions{
-        .model = model, .input = kCifar, .normalization = normalization, .shortcut = shortcut};
+    return ModelOptions{.model = model,
+                        .inputs = test::pictures(kCifar),
+                        .normalization = normalization,
+                        .shortcut = shortcut};
   };
   const auto image_net = [](const ModelRow& model, int classes, int side) {
-    return ModelOptions{.model = model, .input = {3, side, side}, .classes = classes};
+    return ModelOptions{
+        .model = model, .inputs = test::pictures({3, side, side}), .outputs = classes};
   };
   // He et al. with shortcut A and B; torchvision's documentation for 1000 classes; EvoNorms have a
   // third parameter for each channel.
@@ -63,12 +66,13 @@ TEST_CASE("parameter counts are the published ones") {
       {image_net(resnet34, 1000, 224), 21'797'672},
       {image_net(resnet50, 1000, 224), 25'557'032},
       {image_net(resnet18, 10, 224), 11'181'642},
-      {{.model = resnet18, .input = {3, 224, 224}, .normalization = evonorm_s0}, 11'186'442},
+      {{.model = resnet18, .inputs = test::pictures({3, 224, 224}), .normalization = evonorm_s0},
+       11'186'442},
       {image_net(resnet18, 10, 32), 11'173'962},
       {image_net(resnet18, 100, 32), 11'220'132},
   }));
   CAPTURE(published.options.model->name, name_of(published.options.shortcut),
-          published.options.classes);
+          published.options.outputs);
   const auto replica = make_replica(published.options);
   CHECK(replica->parameters().size() == published.parameters);
   CHECK(replica->gradient().size() == published.parameters);
@@ -76,7 +80,7 @@ TEST_CASE("parameter counts are the published ones") {
 }
 
 TEST_CASE("the layout has no gaps and follows the forward pass with torchvision's names") {
-  const auto replica = make_replica({.model = models::resnet18, .input = kCifar});
+  const auto replica = make_replica({.model = models::resnet18, .inputs = test::pictures(kCifar)});
   const Layout& layout = replica->layout();
   std::size_t offset = 0;
   for (const TensorSlice& slice : layout) {
@@ -97,7 +101,8 @@ TEST_CASE("the layout has no gaps and follows the forward pass with torchvision'
 }
 
 TEST_CASE("initial weights: He's fan-out variance, unit scales, depending only on the seed") {
-  const auto replica = make_replica({.model = models::resnet20, .input = kCifar, .seed = 5});
+  const auto replica =
+      make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar), .seed = 5});
   const auto parameters = replica->parameters();
   for (const TensorSlice& slice : replica->layout()) {
     const auto values = parameters.subspan(slice.offset, slice.count);
@@ -115,14 +120,16 @@ TEST_CASE("initial weights: He's fan-out variance, unit scales, depending only o
       CHECK(std::ranges::all_of(values, [](float v) { return std::abs(v) <= 0.125f; }));
     }
   }
-  const auto same = make_replica({.model = models::resnet20, .input = kCifar, .seed = 5});
-  const auto other = make_replica({.model = models::resnet20, .input = kCifar, .seed = 6});
+  const auto same =
+      make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar), .seed = 5});
+  const auto other =
+      make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar), .seed = 6});
   CHECK(std::ranges::equal(parameters, same->parameters()));
   CHECK_FALSE(std::ranges::equal(parameters, other->parameters()));
 }
 
 TEST_CASE("each slice is announced once, complete, last layer first") {
-  const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
+  const auto replica = make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar)});
   const auto batch = random_batch(8, kCifar);
   std::vector<std::size_t> order;
   std::vector<std::vector<float>> seen(replica->layout().size());
@@ -149,7 +156,7 @@ TEST_CASE("each slice is announced once, complete, last layer first") {
 
 TEST_CASE("a step repeats exactly: same parameters and batch, same loss and gradient") {
   const auto batch = random_batch(8, kCifar);
-  const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
+  const auto replica = make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar)});
   const double loss = replica->forward_backward(batch, {});
   const std::vector<float> gradient(replica->gradient().begin(), replica->gradient().end());
   CHECK(replica->forward_backward(batch, {}) == loss);
@@ -159,8 +166,8 @@ TEST_CASE("a step repeats exactly: same parameters and batch, same loss and grad
 TEST_CASE("the gradient is the loss's slope along itself") {
   const Shortcut shortcut = GENERATE(Shortcut::projection, Shortcut::padding);
   const auto batch = random_batch(16, kCifar);
-  const auto replica =
-      make_replica({.model = models::resnet20, .input = kCifar, .shortcut = shortcut});
+  const auto replica = make_replica(
+      {.model = models::resnet20, .inputs = test::pictures(kCifar), .shortcut = shortcut});
   replica->forward_backward(batch, {});
   const std::vector<float> g(replica->gradient().begin(), replica->gradient().end());
   const std::vector<float> start(replica->parameters().begin(), replica->parameters().end());
@@ -179,7 +186,8 @@ TEST_CASE("the gradient is the loss's slope along itself") {
 
 TEST_CASE("a kernel's gradient is orthogonal to it: the norm that follows undoes scaling") {
   const std::string name = GENERATE("resnet20", "resnet50");
-  const auto replica = make_replica({.model = ModelRow::all().at(name), .input = kCifar});
+  const auto replica =
+      make_replica({.model = ModelRow::all().at(name), .inputs = test::pictures(kCifar)});
   replica->forward_backward(random_batch(8, kCifar), {});
   for (const TensorSlice& slice : replica->layout()) {
     if (slice.shape.size() != 4) continue;
@@ -197,7 +205,7 @@ TEST_CASE("a kernel's gradient is orthogonal to it: the norm that follows undoes
 }
 
 TEST_CASE("evaluation adds over batches of any size and does not change the gradient") {
-  const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
+  const auto replica = make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar)});
   const auto whole = random_batch(12, kCifar);
   replica->forward_backward(whole, {});
   const std::vector<float> gradient(replica->gradient().begin(), replica->gradient().end());
@@ -206,21 +214,15 @@ TEST_CASE("evaluation adds over batches of any size and does not change the grad
   Evaluation sum;
   for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{0, 7}, {7, 5}}) {
     data::Batch part;
-    part.shape = kCifar;
-    const auto image = [&](std::size_t i) {
-      return whole.images.begin() + static_cast<std::ptrdiff_t>(i * kCifar.values());
-    };
-    part.images.assign(image(first), image(first + count));
-    part.labels.assign(whole.labels.begin() + static_cast<std::ptrdiff_t>(first),
-                       whole.labels.begin() + static_cast<std::ptrdiff_t>(first + count));
-    const Evaluation e = replica->evaluate(part);
-    sum.loss_sum += e.loss_sum;
-    sum.correct += e.correct;
-    sum.count += e.count;
+    test::write_pictures(
+        kCifar, 10,
+        test::images_in(whole).subspan(first * kCifar.values(), count * kCifar.values()),
+        test::labels_in(whole).subspan(first, count), part);
+    sum += replica->evaluate(part);
   }
   CHECK(all.count == 12);
   CHECK(sum.count == 12);
-  CHECK(sum.correct == all.correct);
+  CHECK(sum.sums == all.sums);
   CHECK(sum.loss_sum == Approx(all.loss_sum).epsilon(1e-5));
   CHECK(std::ranges::equal(gradient, replica->gradient()));
   CHECK(std::ranges::equal(buffers, replica->buffers()));
@@ -228,7 +230,7 @@ TEST_CASE("evaluation adds over batches of any size and does not change the grad
 
 TEST_CASE("plain descent on one batch memorises it") {
   const data::ImageShape grey{1, 28, 28};
-  const auto replica = make_replica({.model = models::resnet20, .input = grey});
+  const auto replica = make_replica({.model = models::resnet20, .inputs = test::pictures(grey)});
   const auto batch = random_batch(20, grey);
   const double first = replica->forward_backward(batch, {});
   for (int step = 0; step < 40; ++step) {
@@ -248,7 +250,7 @@ TEST_CASE("a network learns the synthetic images with every normalization") {
       GENERATE(from_range(NormalizationRow::all().begin(), NormalizationRow::all().end()));
   CAPTURE(kind->name);
   const auto replica = make_replica(
-      {.model = models::resnet20, .input = data.train->shape(), .normalization = kind});
+      {.model = models::resnet20, .inputs = data.train->inputs(), .normalization = kind});
   const bool keeps_statistics = kind->name.ends_with("batchnorm");
   CHECK(replica->buffers().empty() != keeps_statistics);
   std::vector<float> velocity(replica->parameters().size());
@@ -280,8 +282,8 @@ TEST_CASE("layers that replace the activation leave no ReLU: outputs of blocks c
   const auto kind =
       GENERATE(Entry(normalizations::evonorm_s0), Entry(normalizations::range_evonorm),
                Entry(normalizations::batchnorm));
-  const auto replica =
-      make_replica({.model = models::resnet20, .input = kCifar, .normalization = kind});
+  const auto replica = make_replica(
+      {.model = models::resnet20, .inputs = test::pictures(kCifar), .normalization = kind});
   for (const TensorSlice& slice : replica->layout()) {
     if (!slice.name.ends_with(".bias") || slice.name.starts_with("fc")) continue;
     std::ranges::fill(replica->parameters().subspan(slice.offset, slice.count), -100.0f);
@@ -294,7 +296,7 @@ TEST_CASE("layers that replace the activation leave no ReLU: outputs of blocks c
 }
 
 TEST_CASE("a listener's exception is thrown unchanged, and the replica still works") {
-  const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
+  const auto replica = make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar)});
   const auto batch = random_batch(4, kCifar);
   int calls = 0;
   const auto listener = [&](std::size_t) {
@@ -318,29 +320,34 @@ TEST_CASE("options from which no network can be built are a usage error with adv
     return "no error";
   };
   using Catch::Matchers::Contains;
-  CHECK_THAT(message({.model = models::resnet20, .input = {3, 224, 224}}), Contains("resnet18"));
-  CHECK_THAT(message({.model = models::resnet20, .input = {0, 32, 32}}), Contains("0x32x32"));
-  CHECK_THAT(message({.model = models::resnet18, .input = {3, 2048, 32}}), Contains("1024"));
-  CHECK_THAT(message({.model = models::resnet20, .input = kCifar, .classes = 1}),
+  CHECK_THAT(message({.model = models::resnet20, .inputs = test::pictures({3, 224, 224})}),
+             Contains("resnet18"));
+  CHECK_THAT(message({.model = models::resnet20, .inputs = test::pictures({0, 32, 32})}),
+             Contains("0x32x32"));
+  CHECK_THAT(message({.model = models::resnet18, .inputs = test::pictures({3, 2048, 32})}),
+             Contains("1024"));
+  CHECK_THAT(message({.model = models::resnet20, .inputs = test::pictures(kCifar), .outputs = 1}),
              Contains("classes"));
   CHECK_THAT(message({.model = models::resnet20,
-                      .input = {3, 36, 36},
+                      .inputs = test::pictures({3, 36, 36}),
                       .normalization = normalizations::range_evonorm}),
              Contains("layer3.0.bn1") && Contains("model.normalization"));
-  CHECK_THAT(message({.model = models::resnet18, .input = kCifar, .shortcut = Shortcut::padding}),
+  CHECK_THAT(message({.model = models::resnet18,
+                      .inputs = test::pictures(kCifar),
+                      .shortcut = Shortcut::padding}),
              Contains("projection"));
 }
 
 TEST_CASE("a batch of another shape is refused") {
-  const auto replica = make_replica({.model = models::resnet20, .input = kCifar});
+  const auto replica = make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar)});
   auto batch = random_batch(4, kCifar);
-  batch.labels[2] = 10;
+  test::labels_in(batch)[2] = 10;
   CHECK_THROWS_AS(replica->forward_backward(batch, {}), Error);
-  batch.labels[2] = -1;
+  test::labels_in(batch)[2] = -1;
   CHECK_THROWS_AS(replica->evaluate(batch), Error);
   CHECK_THROWS_AS(replica->evaluate(random_batch(4, {3, 28, 28})), Error);
-  batch.labels[2] = 0;
-  batch.images.pop_back();
+  test::labels_in(batch)[2] = 0;
+  std::get<std::vector<float>>(batch.inputs[0].values).pop_back();
   CHECK_THROWS_AS(replica->forward_backward(batch, {}), Error);
 }
 
@@ -349,7 +356,8 @@ TEST_CASE("every listed model can be built, and the description is one line") {
     CAPTURE(model->name);
     CHECK_FALSE(model->about.empty());
     if (model->users_own) continue;
-    CHECK(total_count(make_replica({.model = model, .input = kCifar})->layout()) > 0);
+    CHECK(total_count(make_replica({.model = model, .inputs = test::pictures(kCifar)})->layout()) >
+          0);
   }
   CHECK(torch_description().find('\n') == std::string::npos);
   CHECK(torch_description().starts_with("LibTorch "));

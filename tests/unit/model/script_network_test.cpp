@@ -4,6 +4,8 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 #include <sstream>
 
@@ -42,8 +44,8 @@ ModelOptions options_of(const torch::jit::Module& module) {
   std::ostringstream file;
   module.save(file);
   return {.model = models::torchscript,
-          .input = kShape,
-          .classes = kClasses,
+          .inputs = test::pictures(kShape),
+          .outputs = kClasses,
           .path = "net.pt",
           .script = std::make_shared<const std::string>(file.str())};
 }
@@ -56,7 +58,7 @@ std::string refusal(const ModelOptions& options) {
 
 data::Batch batch_of(std::size_t size) {
   data::Batch batch = random_batch(size, kShape);
-  for (std::int64_t& label : batch.labels) label %= kClasses;
+  for (std::int64_t& label : test::labels_in(batch)) label %= kClasses;
   return batch;
 }
 
@@ -76,9 +78,9 @@ TEST_CASE("parameters keep their names, and gradients are autograd's", "[script]
   CHECK(std::set<std::size_t>(announced.begin(), announced.end()).size() == 4);
 
   // The channel comes last in a batch; with one channel that is the same order.
-  const auto images = torch::from_blob(const_cast<float*>(batch.images.data()), {6, 20});
+  const auto images = torch::from_blob(const_cast<float*>(test::images_in(batch).data()), {6, 20});
   const auto labels =
-      torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {6}, torch::kLong);
+      torch::from_blob(const_cast<std::int64_t*>(test::labels_in(batch).data()), {6}, torch::kLong);
   std::vector<torch::Tensor> leaves;
   for (const auto& item : module.named_parameters())
     leaves.push_back(item.value.detach().clone().requires_grad_());
@@ -132,6 +134,68 @@ def forward(self, x):
   CHECK(losses(1, 0) == reference);
   CHECK(losses(2, 0) != reference);
   CHECK(losses(1, 1) != reference);
+}
+
+TEST_CASE("a module may compute its own loss, from the inputs and the targets", "[script]") {
+  ModelOptions own = options_of(mlp(R"(
+def forward(self, x, y):
+    h = torch.relu(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t()))
+    return torch.cross_entropy_loss(torch.addmm(self.out_bias, h, self.out_weight.t()), y)
+)"));
+  own.task.kind = tasks::module;
+  const auto classifies = make_replica(options_of(mlp())), computes_loss = make_replica(own);
+  const data::Batch batch = batch_of(16);
+  CHECK(computes_loss->forward_backward(batch, {}) == classifies->forward_backward(batch, {}));
+  CHECK(std::ranges::equal(computes_loss->gradient(), classifies->gradient()));
+  CHECK(computes_loss->evaluate(batch).loss() ==
+        Approx(classifies->evaluate(batch).loss()).epsilon(1e-6));
+  data::Array output;
+  classifies->predict(batch, output);
+  CHECK(output.shape == std::vector<std::int64_t>{16, kClasses});
+  test::says(test::refusal(Kind::usage, [&] { computes_loss->predict(batch, output); }), "loss");
+}
+
+TEST_CASE("a module takes any arrays, in the data set's order", "[script]") {
+  // The mean of the words' rows that the mask has; the second input is one number a sample.
+  torch::jit::Module module("words");
+  module.register_parameter("rows", torch::randn({20, 4}).requires_grad_(), false);
+  module.define(R"(
+def forward(self, tokens, scale, mask):
+    words = self.rows[tokens] * mask.unsqueeze(2)
+    return words.sum(1) * scale.unsqueeze(1)
+)");
+  const data::ArraySpec tokens{
+      .name = "tokens", .type = data::ElementType::int64, .shape = {-1}, .longest = 6, .bound = 20};
+  const data::ArraySpec scale{.name = "scale"};
+  const data::ArraySpec mask{
+      .name = "mask", .type = data::ElementType::uint8, .shape = {-1}, .longest = 6};
+  ModelOptions options = options_of(module);
+  options.inputs = {tokens, scale, mask};
+  options.target = data::ArraySpec{.name = "y", .shape = {4}};
+  options.outputs = 4;
+  options.task.kind = tasks::regression;
+  const auto replica = make_replica(options);
+  const auto rows = module.attr("rows").toTensor();
+  for (const std::int64_t length : {2, 6}) {  // from batch to batch
+    const std::array<std::int64_t, 1> shape = {length};
+    data::Batch batch;
+    batch.inputs.resize(3);
+    std::ranges::fill(batch.inputs[0].prepare<std::int64_t>(tokens, 3, shape), length);
+    std::ranges::fill(batch.inputs[1].prepare<float>(scale, 3), 2.0f);
+    const auto masks = batch.inputs[2].prepare<std::uint8_t>(mask, 3, shape);
+    std::ranges::fill(masks, std::uint8_t{1});
+    masks[0] = 0;
+    data::Array output;
+    replica->predict(batch, output);
+    REQUIRE(output.shape == std::vector<std::int64_t>{3, 4});
+    const auto expected = [&](std::int64_t column, std::int64_t count) {
+      return 2 * static_cast<double>(count) * rows[length][column].item<double>();
+    };
+    for (std::int64_t c = 0; c < 4; ++c) {
+      CHECK(output.get<float>()[static_cast<std::size_t>(c)] == Approx(expected(c, length - 1)));
+      CHECK(output.get<float>()[static_cast<std::size_t>(4 + c)] == Approx(expected(c, length)));
+    }
+  }
 }
 
 TEST_CASE("a parameter that two submodules share is one slice", "[script]") {

@@ -42,7 +42,7 @@ std::unique_ptr<Replica> resnet20(
     std::uint64_t seed, Shortcut shortcut = Shortcut::projection,
     Entry<NormalizationRow> normalization = normalizations::batchnorm) {
   return make_replica({.model = models::resnet20,
-                       .input = kCifar,
+                       .inputs = test::pictures(kCifar),
                        .normalization = normalization,
                        .shortcut = shortcut,
                        .seed = seed});
@@ -80,9 +80,10 @@ TEST_CASE("a file that does not match is refused with a tensor's name, and nothi
   CHECK_THAT(refusal(), Contains("layer2.0.downsample.0.weight"));
   resnet20(2, Shortcut::projection, normalizations::evonorm_s0)->save_weights(path);
   CHECK_THAT(refusal(), Contains("bn1.") && Contains("in the weights file"));
-  make_replica({.model = models::resnet56, .input = kCifar})->save_weights(path);
+  make_replica({.model = models::resnet56, .inputs = test::pictures(kCifar)})->save_weights(path);
   CHECK_THAT(refusal(), Contains("layer1.3.") && Contains("model.name"));
-  make_replica({.model = models::resnet20, .input = kCifar, .classes = 100})->save_weights(path);
+  make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar), .outputs = 100})
+      ->save_weights(path);
   CHECK_THAT(refusal(), Contains("fc.weight") && Contains("[10, 64]") && Contains("[100, 64]"));
   const auto broken = resnet20(3);
   broken->parameters()[0] = std::numeric_limits<float>::infinity();

@@ -114,6 +114,30 @@ TEST_CASE("the Pareto front has the groups that no other beats in both", "[repor
   CHECK(pareto_front(groups_of(runs)) == std::vector<Standing>{on, beaten, on, beaten, on, beaten});
 }
 
+TEST_CASE("tables and the Pareto front know which way a metric is better", "[report]") {
+  // (bytes, error): the third sends more than the first and errs more.
+  const std::vector<std::pair<std::uint64_t, double>> points = {{100, 0.3}, {200, 0.2}, {300, 0.4}};
+  std::vector<Run> runs;
+  for (const auto& [bytes, error] : points) {
+    Run run = run_with("1", {{"compressor.name", std::to_string(runs.size())}});
+    run.metrics = {{.name = "mse", .title = "MSE", .higher_is_better = false},
+                   {.name = "r2", .title = "R2"}};
+    run.outcome.sent_bytes = bytes;
+    run.outcome.metrics = {{"mse", error}, {"r2", 1 - error}};
+    runs.push_back(run);
+  }
+  const Standing on{true, true}, beaten{false, true};
+  const std::vector<Group> groups = groups_of(runs);
+  CHECK(pareto_front(groups) == std::vector<Standing>{on, on, beaten});
+  const Table table = comparison_table(groups);
+  CHECK(table.columns.at(1).key == "test_mse");
+  CHECK(table.columns.at(1).head == "test MSE, lower is better");
+  CHECK(table.rows.at(1).at(1).value == 0.2);
+  CHECK(std::ranges::find(table.columns, "test_accuracy", &Column::key) == table.columns.end());
+  const Table details = details_table(groups);
+  CHECK(std::ranges::find(details.columns, "test_r2", &Column::key) != details.columns.end());
+}
+
 TEST_CASE("the Pareto front is uncertain where deviations overlap", "[report]") {
   // Accuracies of two seeds at equal bytes: 0.70 and 0.80 (mean 0.75, deviation 0.071), 0.74 and
   // 0.78 (0.76, 0.028), 0.10 and 0.12; and with twice the bytes 0.95 and 0.96, far above all.

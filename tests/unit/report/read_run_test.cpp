@@ -66,6 +66,32 @@ TEST_CASE("a finished run is read with config, epochs and summary", "[report]") 
   CHECK(run.remarks.empty());
 }
 
+TEST_CASE("a run is judged by the metrics of its task, an older one by its accuracy", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  test::make_run(folder.path() + "/old", made);
+  const Run old = read_run(folder.path() + "/old");
+  REQUIRE(old.metrics.size() == 1);
+  CHECK((old.metrics[0].name == "accuracy" && old.metrics[0].higher_is_better));
+  made.accuracies = {nullptr, nullptr};
+  made.run["metrics"] = nlohmann::json::parse(R"([
+      {"name": "mse", "title": "MSE", "higher_is_better": false},
+      {"name": "r2", "title": "R2", "higher_is_better": true}])");
+  made.summary = {{"test_mse", 0.5}, {"test_r2", 0.75}};
+  test::make_run(folder.path() + "/new", made);
+  const Run run = read_run(folder.path() + "/new");
+  REQUIRE(run.metrics.size() == 2);
+  CHECK((run.metrics[0].title == "MSE" && !run.metrics[0].higher_is_better));
+  CHECK(run.outcome.metrics.at("mse") == 0.5);
+  CHECK(run.outcome.metrics.at("r2") == 0.75);
+  CHECK_FALSE(run.outcome.test_accuracy);
+  for (const char* wrong : {"3", R"([{"name": "../x"}])", R"(["mse"])"}) {
+    made.run["metrics"] = nlohmann::json::parse(wrong);
+    test::make_run(folder.path() + "/wrong", made);
+    CHECK(says(error_of([&] { read_run(folder.path() + "/wrong"); }), "metrics"));
+  }
+}
+
 TEST_CASE("an unfinished run has the figures of its last epoch", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made{.finished = false};

@@ -91,18 +91,19 @@ TEST_CASE("workers have batches from their own shards", "[workers]") {
   Fixture fixture;
   for (Rank w = 0; w < 3; ++w) {
     fixture.workers->select(w);
-    const std::vector<float> first = fixture.workers->next_batch().images;
+    const auto first = test::images_in(fixture.workers->next_batch());
     data::Batch expected;
     const auto order = fixture.shards[static_cast<std::size_t>(w)]->order(0);
     fixture.samples.read(std::span(order).first(4), {}, expected);
-    CHECK(first == expected.images);
+    CHECK(std::ranges::equal(first, test::images_in(expected)));
   }
   fixture.workers->seek(1, 2);
   fixture.workers->select(1);
   data::Batch expected;
   const auto order = fixture.shards[1]->order(1);
   fixture.samples.read(std::span(order).subspan(8, 4), {}, expected);
-  CHECK(fixture.workers->next_batch().images == expected.images);
+  CHECK(std::ranges::equal(test::images_in(fixture.workers->next_batch()),
+                           test::images_in(expected)));
 }
 
 TEST_CASE("running statistics are averaged for all workers, and restored", "[workers]") {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/known_images.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eqt::data {
+namespace {
+
+void keep_first(LabelledBytes& data, std::size_t limit, std::string_view key) {
+  const std::size_t count = data.labels.size();
+  require_limit(limit, count, key);
+  if (limit == 0 || limit == count) return;
+  data.labels.resize(limit);
+  data.pixels.resize(limit * data.shape.values());
+  data.pixels.shrink_to_fit();
+}
+
+Normalization normalization_of(const KnownImages& set) {
+  const auto channels = static_cast<std::size_t>(set.shape.channels);
+  const auto by_channel = [&](std::span<const double> values) {
+    const auto used = values.first(channels);
+    return std::vector<double>(used.begin(), used.end());
+  };
+  return {by_channel(set.mean), by_channel(set.deviation)};
+}
+
+/// Samples that keep_first() copies; all of them are not copied.
+std::uint64_t copied(std::size_t limit, std::size_t all) {
+  return limit == 0 || limit >= all ? 0 : limit;
+}
+
+}  // namespace
+
+DatasetFacts look_at_known(const KnownImages& set, const DatasetOptions& options) {
+  const std::uint64_t samples = set.train + set.test + copied(options.limit_train, set.train) +
+                                copied(options.limit_test, set.test);
+  return {.inputs = {image_spec(set.shape)},
+          .target = class_spec(set.classes),
+          .classes = set.classes,
+          .train = set.train,
+          .test = set.test,
+          .memory_bytes = samples * (set.shape.values() + 1)};
+}
+
+DatasetPair open_known(const KnownImages& set, const DatasetOptions& options) {
+  LabelledSets samples = set.read(options);
+  keep_first(samples.train, options.limit_train, "data.limit_train");
+  keep_first(samples.test, options.limit_test, "data.limit_test");
+  const Normalization normalization = normalization_of(set);
+  return {std::make_unique<ImageSet>(std::move(samples.train), normalization),
+          std::make_unique<ImageSet>(std::move(samples.test), normalization), normalization,
+          std::vector<std::string>(set.class_names.begin(), set.class_names.end())};
+}
+
+}  // namespace eqt::data
