@@ -22,20 +22,21 @@ declare -A rooms=(
   [topology]="core"
   [collective]="core codec comm pipeline"
   [gossip]="core codec comm pipeline topology"
-  [data]="core"
+  [text]="core"
+  [data]="core text"
   [optim]="core"
   [metrics]="core"
   [report]="core codec data metrics model"
   [weights]="core"
-  [model]="core data weights metrics"
+  [model]="core text data weights metrics"
   [checkpoint]="core comm metrics"
   [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
   [config]="core codec topology collective gossip data model optim metrics"
-  [setup]="core codec theory comm pipeline topology collective gossip data model optim metrics checkpoint train config"
+  [setup]="core codec theory comm pipeline topology collective gossip text data model optim metrics checkpoint train config"
   [bench]="core codec comm pipeline collective config setup"
   [doctor]="core codec comm model setup"
   [analyze]="core codec theory pipeline topology model report config setup bench"
-  [app]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze"
+  [app]="core codec theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze"
   [c_interface]="core codec config"
 )
 
@@ -44,18 +45,19 @@ declare -A rooms=(
 declare -A libraries=(
   [mpi]="comm"
   [torch]="model"
-  [json]="metrics weights report config bench doctor analyze app"
+  [json]="text metrics weights model report config bench doctor analyze app"
   [cli11]="app"
   [zlib]="data"
   [libzip]="weights"
   [libpng]="metrics"
   [isal]="metrics"
+  [utf8proc]="text"
   [plugin]="codec"
   [interface]="c_interface"
   [highway]="codec collective model optim"
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
-  [fmt]="core codec theory comm pipeline topology collective gossip data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
+  [fmt]="core codec theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
 )
 
 # library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and
@@ -70,6 +72,7 @@ library_of() {
     zip.h) echo libzip ;;
     png.h) echo libpng ;;
     isa-l/*) echo isal ;;
+    utf8proc.h) echo utf8proc ;;
     equant/compressor_plugin.h) echo plugin ;;
     equant/codec.h) echo interface ;;
     hwy/*) echo highway ;;

@@ -24,6 +24,8 @@ pkg_check_modules(libzip QUIET IMPORTED_TARGET libzip)
 eqt_need(libzip libzip-dev)
 pkg_check_modules(isal QUIET IMPORTED_TARGET libisal)
 eqt_need(isal libisal-dev)
+pkg_check_modules(utf8proc QUIET IMPORTED_TARGET libutf8proc)
+eqt_need(utf8proc libutf8proc-dev)
 find_package(PNG QUIET)
 eqt_need(PNG libpng-dev)
 

@@ -10,7 +10,7 @@ EQT_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
   libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
   libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev libeigen3-dev zlib1g-dev libzip-dev
-  libpng-dev libisal-dev libxxhash-dev
+  libpng-dev libisal-dev libxxhash-dev libutf8proc-dev
   catch2
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
@@ -22,7 +22,7 @@ EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
 # Unpacked into a folder, never installed.
 EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev libxxhash0 libxxhash-dev catch2 nlohmann-json3-dev
-  libeigen3-dev libisal2 libisal-dev libpng16-16 libpng-dev libzip4 libzip-dev)
+  libeigen3-dev libisal2 libisal-dev libpng16-16 libpng-dev libutf8proc2 libutf8proc-dev libzip4 libzip-dev)
 # Dependencies of libzip.
 EQT_ARM64_LIBRARIES+=(libbz2-1.0 libffi8 libgmp10 libgnutls30 libhogweed6 libidn2-0 liblzma5 libnettle8 libp11-kit0
   libtasn1-6 libunistring2 libzstd1)
