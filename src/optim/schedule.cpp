@@ -78,6 +78,21 @@ class CosineSchedule final : public WarmedSchedule {
   }
 };
 
+/// A straight line over the steps after the warm-up (J. Devlin et al., arXiv:1810.04805, appendix
+/// A.2): the last step has the smallest rate above 0, and one more would have 0.
+class LinearSchedule final : public WarmedSchedule {
+ public:
+  using WarmedSchedule::WarmedSchedule;
+
+ private:
+  double factor(StepId step) const override {
+    if (step < warmup_steps_) return 1;
+    if (step >= options_.total_steps) return 0;
+    const auto left = static_cast<double>(options_.total_steps - step);
+    return left / static_cast<double>(options_.total_steps - warmup_steps_);
+  }
+};
+
 void check_options(const ScheduleOptions& o) {
   // Far beyond any run, and small enough that epochs * steps is exact in a double.
   constexpr double kMaxEpochs = 1e9;
@@ -110,6 +125,8 @@ constexpr ScheduleRow kSchedules[] = {
      kStepKeys},
     {Kind::cosine, "cosine", "half a cosine from the learning rate to 0 at the end of the run",
      make<CosineSchedule>},
+    {Kind::linear, "linear", "a straight line from the learning rate to 0 at the end of the run",
+     make<LinearSchedule>},
 };
 
 }  // namespace

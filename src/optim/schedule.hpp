@@ -20,16 +20,16 @@ class Schedule {
 };
 
 struct ScheduleOptions {
-  enum class Kind { constant, step, cosine } kind = Kind::constant;
+  enum class Kind { constant, step, cosine, linear } kind = Kind::constant;
   double learning_rate = 0.1;      // after warm-up
   std::vector<double> milestones;  // step: epochs at which the rate is multiplied by factor
   double factor = 0.1;
   // Over the steps of the warm-up the rate rises linearly from learning_rate / (their number) to
   // learning_rate (P. Goyal et al., arXiv:1706.02677, section 2.2). It does not delay milestones; a
-  // cosine starts after it.
+  // cosine or a straight line starts after it.
   double warmup_epochs = 0;
   StepId steps_per_epoch = 1;
-  StepId total_steps = 1;  // cosine: reaches 0 after the last of these
+  StepId total_steps = 1;  // cosine, linear: 0 after the last of these
 };
 
 /// A kind of schedule. To add one, add an enumerator above and a row in schedule.cpp.

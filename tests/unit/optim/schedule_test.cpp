@@ -75,6 +75,32 @@ TEST_CASE("a cosine falls from the rate to zero", "[schedule]") {
     REQUIRE(schedule->rate(step) > schedule->rate(step + 1));
 }
 
+TEST_CASE("a straight line falls from the rate to zero", "[schedule]") {
+  auto options = options_of(Kind::linear);
+  const auto schedule = make_schedule(options);
+  REQUIRE(schedule->rate(0) == 0.4f);
+  REQUIRE(schedule->rate(25) == Approx(0.3));
+  REQUIRE(schedule->rate(99) == Approx(0.004));
+  REQUIRE(schedule->rate(100) == 0.0f);
+  REQUIRE(schedule->rate(1000) == 0.0f);
+  // As get_linear_schedule_with_warmup of Hugging Face's transformers: it rises over the warm-up,
+  // whose last step here has the whole rate, and falls over the steps after it.
+  options.warmup_epochs = 2;
+  const auto warmed = make_schedule(options);
+  REQUIRE(warmed->rate(0) == Approx(0.02));
+  REQUIRE(warmed->rate(19) == Approx(0.4));
+  REQUIRE(warmed->rate(20) == Approx(0.4));
+  REQUIRE(warmed->rate(60) == Approx(0.2));
+  REQUIRE(warmed->rate(99) == Approx(0.005));
+}
+
+TEST_CASE("a warm-up may be longer than the run", "[schedule]") {
+  auto options = options_of(Kind::linear);
+  options.warmup_epochs = 20;
+  const auto schedule = make_schedule(options);
+  REQUIRE(schedule->rate(99) == Approx(0.2));
+}
+
 TEST_CASE("a cosine begins where the warm-up ends", "[schedule]") {
   auto options = options_of(Kind::cosine);
   options.warmup_epochs = 2;
