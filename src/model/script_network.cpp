@@ -23,10 +23,12 @@
 namespace eqt::model {
 namespace {
 
-/// The line of a message of LibTorch that says what is wrong: the last one, behind the traceback.
-std::string last_line(const std::string& text) {
+/// The line of a message of LibTorch that says what is wrong: behind a traceback the last one, else
+/// the first.
+std::string sentence_of(const std::string& text) {
   const std::size_t end = text.find_last_not_of(" \n");
   if (end == std::string::npos) return "no message";
+  if (text.find("Traceback") == std::string::npos) return text.substr(0, text.find('\n'));
   const std::size_t begin = text.find_last_of('\n', end);
   return text.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
 }
@@ -86,11 +88,16 @@ class ScriptNetwork final : public Network {
     if (input.targets.defined()) arguments.emplace_back(input.targets);
     try {
       return module_.forward(arguments);
-    } catch (const std::exception& error) {  // of LibTorch, or raised by the module's own code
-      const std::string line = last_line(error.what());
-      if (lacks_memory(error.what())) throw std::bad_alloc();
-      fail(Kind::data, "{} failed on {}: {}", title(), shapes_text(input), line);
+    } catch (const c10::Error& error) {
+      refuse(input, sentence_of(error.what_without_backtrace()));
+    } catch (const std::exception& error) {  // raised by the module's own code
+      refuse(input, sentence_of(error.what()));
     }
+  }
+
+  [[noreturn]] void refuse(const NetworkInput& input, const std::string& sentence) const {
+    if (lacks_memory(sentence)) throw std::bad_alloc();
+    fail(Kind::data, "{} failed on {}: {}", title(), shapes_text(input), sentence);
   }
 
   /// "images of shape [1, 1, 4, 5]".

@@ -34,8 +34,9 @@ int main(int argc, char** argv) try {
   eqt::model::set_threads(threads);
   const auto batch =
       eqt::model::random_batch(static_cast<std::size_t>(batch_size), {3, pixels, pixels});
-  const auto replica = eqt::model::make_replica(
-      {.model = eqt::model::ModelRow::all().at(model), .inputs = {batch.inputs[0].spec}});
+  const eqt::model::ModelOptions options{.model = eqt::model::ModelRow::all().at(model),
+                                         .inputs = {batch.inputs[0].spec}};
+  const auto replica = eqt::model::make_replica(options);
   for (int i = 0; i < 3; ++i) replica->forward_backward(batch, {});
 
   std::vector<double> seconds;

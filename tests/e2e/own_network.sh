@@ -109,7 +109,7 @@ expect_failure 2 'expected a data set with float32 targets' "a task without its 
 program check --config tiny.json --set task.class_weights='[1,2]'
 expect_failure 2 'task.class_weights' "weights of two classes out of ten"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/logits.pt" --set task.kind=module
-expect_failure 3 'a single value' "logits for a loss"
+expect_failure 3 'but received 3' "a module that does not take the targets"
 program check --config tiny.json --set model.name=torchscript
 expect_failure 2 'expected model.path' "no file"
 program check --config tiny.json --set "model.path=$WORK/rows.pt"

@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -63,6 +64,58 @@ TEST_CASE("nodes use their own model and buffers, the average uses the mean of b
         Approx((mean_rank(n) + 1) * kLabelSum + 10 * mean_rank(n) * kSamples));
   // Labels below (n - 1) / 2 + 1/2 = n / 2 are right.
   CHECK(found.model->sums[0] == 143 * ((n + 1) / 2));
+}
+
+namespace {
+
+/// Says p[0] of every sample, with the sums of a regression of its label.
+class ConstantReplica final : public NumberReplica {
+ public:
+  using NumberReplica::NumberReplica;
+  model::Evaluation evaluate(const data::Batch& batch) override {
+    model::Evaluation sums{.sums = {0, 0, 0, 0}};
+    for (const std::int64_t label : test::labels_in(batch)) {
+      const auto y = static_cast<double>(label);
+      const double error = static_cast<double>(parameters()[0]) - y;
+      const std::array<double, 4> terms = {std::abs(error), error * error, y, y * y};
+      for (std::size_t i = 0; i < terms.size(); ++i) sums.sums[i] += terms[i];
+      sums.loss_sum += error * error;
+      ++sums.count;
+    }
+    return sums;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("metrics that follow from sums are those of the whole set", "[evaluator]") {
+  comm::Communicator comm(test::session(), 30);
+  const model::Measures measures{.task = model::tasks::regression, .outputs = 1};
+  const auto metrics_of = [&](std::size_t samples, float constant, Replicas replicas) {
+    const NumberSet set(samples);
+    ConstantReplica replica({constant, 0}, {0, 0});
+    train::Evaluator evaluator(comm, replica, &set, replicas, nullptr, measures.sums());
+    const train::Assessment found = evaluator.assess(true, 1);
+    REQUIRE(found.model.has_value());
+    std::vector<double> values;
+    for (const metrics::MetricRecord& metric : measures.of(&*found.model))
+      values.push_back(metric.value);
+    for (const model::Evaluation& node : found.nodes)
+      CHECK(measures.of(&node)[2].value == Approx(values[2]));
+    return values;
+  };
+  for (const Replicas replicas : {Replicas::equal, Replicas::mixed}) {
+    // The variance of 0 ... 6 is 4, the mean distance from their mean 12 / 7.
+    const std::vector<double> mean = metrics_of(kSamples, 3, replicas);
+    CHECK(mean[0] == Approx(4));
+    CHECK(mean[1] == Approx(12.0 / 7));
+    CHECK(mean[2] == Approx(0).margin(1e-12));
+    CHECK(metrics_of(kSamples, 4, replicas)[2] == Approx(1 - 5.0 / 4));
+    // Two samples, 0 and 1: with three ranks and more some have none.
+    const std::vector<double> few = metrics_of(2, 0, replicas);
+    CHECK(few[0] == Approx(0.5));
+    CHECK(few[2] == Approx(-1));
+  }
 }
 
 TEST_CASE("parameters and buffers are put back bit for bit", "[evaluator]") {

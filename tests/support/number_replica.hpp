@@ -32,7 +32,7 @@ class NumberSet final : public PictureSet {
 };
 
 /// The loss of a sample with label y is p[0] y + b[0], and it is right if y < p[1] + b[1].
-class NumberReplica final : public model::Replica {
+class NumberReplica : public model::Replica {
  public:
   NumberReplica(std::vector<float> parameters, std::vector<float> buffers)
       : parameters_(std::move(parameters)),
