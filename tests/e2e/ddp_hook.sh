@@ -9,29 +9,44 @@ python=/usr/bin/python3  # Debian's, which python3-torch belongs to
 [[ -n ${EQUANT_CODEC_LIBRARY:-} ]] || skip "EQT_C_INTERFACE is off: there is no libequant_codec.so"
 hook=$EQT_ROOT/docs/examples/ddp_hook.py
 
-# both ARGUMENT...: the example on two ranks; rank 0's line goes to $OUT.
-both() {
-  local other
-  MASTER_PORT=$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
-  export MASTER_PORT MASTER_ADDR=127.0.0.1 WORLD_SIZE=2
-  RANK=1 timeout 60 "$python" "$hook" "$@" >"$WORK/rank1" 2>&1 &
-  other=$!
-  RUN_LIMIT=60 run env RANK=0 "$python" "$hook" "$@"
-  wait "$other" || wrong "rank 1 of ddp_hook.py $*: $(tail -3 "$WORK/rank1")"
-  expect_code 0 "ddp_hook.py $*"
-}
-
-# Lossless, of as many bits as the gradient takes, and two that leave something out, which a residual keeps.
-for compressor in none e-elastiquant topk ef-signsgd; do
-  both "$compressor"
-  expect_equal true "$(value "$OUT" identical)" "$compressor: replicas"
-  expect_number "$(value "$OUT" last_loss)" "<" "$(value "$OUT" first_loss)" "$compressor: the loss"
+# The example with several compressors, one after another in the same two processes, since PyTorch takes
+# seconds to start. rank RANK PORT...: each has a port of its own.
+cat >"$WORK/rank.py" <<'PY'
+import os, sys
+import torch.distributed as dist
+sys.path.append(os.path.dirname(sys.argv[1]))
+import ddp_hook
+# Lossless, of as many bits as the gradient takes, two that leave something out, which a residual keeps, and 4 bits.
+cells = [["none"], ["e-elastiquant"], ["topk"], ["ef-signsgd"], ["qsgd", '{"bits": 4, "bucket_size": 512}', "3"]]
+for port, cell in zip(sys.argv[2:], cells, strict=True):
+    os.environ["MASTER_PORT"] = port
+    ddp_hook.main(*cell)
+    dist.destroy_process_group()
+try:
+    ddp_hook.CodecHook("qsgdd")
+    print("an unknown compressor is taken")
+except ValueError as error:
+    print(error, file=sys.stderr)
+PY
+export MASTER_ADDR=127.0.0.1 WORLD_SIZE=2
+mapfile -t ports < <("$python" -c 'import socket
+sockets = [socket.socket() for _ in range(5)]
+for each in sockets: each.bind(("", 0))
+for each in sockets: print(each.getsockname()[1])')
+RANK=1 timeout 100 "$python" "$WORK/rank.py" "$hook" "${ports[@]}" >"$WORK/rank1" 2>&1 &
+other=$!
+RUN_LIMIT=100 run env RANK=0 "$python" "$WORK/rank.py" "$hook" "${ports[@]}"
+wait "$other" || wrong "rank 1 of ddp_hook.py: $(tail -3 "$WORK/rank1")"
+expect_code 0 "ddp_hook.py"
+expect_equal 5 "$(wc -l <"$OUT")" "lines of ddp_hook.py, one for each compressor"
+split -l 1 --numeric-suffixes=1 -a 1 "$OUT" "$WORK/result"
+for cell in 1=none 2=e-elastiquant 3=topk 4=ef-signsgd; do
+  result=$WORK/result${cell%%=*}
+  expect_equal true "$(value "$result" identical)" "${cell#*=}: replicas"
+  expect_number "$(value "$result" last_loss)" "<" "$(value "$result" first_loss)" "${cell#*=}: the loss"
 done
-both qsgd '{"bits": 4, "bucket_size": 512}' 3
-dense=$((4 * $(value "$OUT" parameters)))
-expect_number "$(value "$OUT" bytes_per_step)" "<" $((dense / 7)) "4 bits: bytes that a step sends, of $dense"
+dense=$((4 * $(value "$WORK/result5" parameters)))
+expect_number "$(value "$WORK/result5" bytes_per_step)" "<" $((dense / 7)) "4 bits: bytes that a step sends, of $dense"
 
-run env RANK=0 WORLD_SIZE=1 "$python" "$hook" qsgdd
-[[ $CODE -ne 0 ]] || wrong "an unknown compressor is taken"
 expect_text 'the nearest is "qsgd"' "an unknown compressor"
 finish
