@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the Debian packages for arm64 on another machine, as Debian cross-builds: in a new Debian 12 with
-# a cross compiler and, beside its own libraries, those of arm64. What was compiled is run by qemu.
+# a cross compiler and, beside its own libraries, those of arm64. An example that uses the library is run
+# by qemu.
 #
 #   packaging/build_for_arm64.sh [options]
 #
@@ -57,6 +58,16 @@ inside 'jobs=$1; shift
     { tail -n 30 /build.configure.log >&2; exit 1; }
   rm -f /build/*.deb
   cmake --build /build --parallel "$jobs" --target debian_packages' build "$jobs" "${choice[@]}"
+
+say "Using the library from the packages"
+# shellcheck disable=SC2016  # likewise
+inside 'rm -rf /check; mkdir /check; cd /check
+  for deb in /build/libequant-codec*.deb; do dpkg-deb --extract "$deb" .; done
+  libraries=usr/lib/aarch64-linux-gnu
+  aarch64-linux-gnu-gcc -Iusr/include usr/share/doc/libequant-codec-dev/examples/compress_in_c/compress_in_c.c \
+    -L$libraries -lequant_codec -o in_c
+  qemu-aarch64-static -E LD_LIBRARY_PATH=$libraries ./in_c
+  if [[ -e /build/equant-train ]]; then qemu-aarch64-static /build/equant-train --version; fi'
 
 mkdir -p "$out"
 rm -f "$out"/*_arm64.deb
