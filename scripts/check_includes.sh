@@ -49,12 +49,15 @@ declare -A libraries=(
   [cli11]="app"
   [zlib]="data"
   [libzip]="weights"
-  [libpng]="metrics"
+  [libpng]="data metrics"
+  [libjpeg]="data"
+  [libwebp]="data"
+  [libarchive]="data"
   [isal]="metrics"
   [utf8proc]="text"
   [plugin]="codec"
   [interface]="c_interface"
-  [highway]="codec collective model optim"
+  [highway]="codec collective data model optim"
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
   [fmt]="core codec theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
@@ -71,6 +74,9 @@ library_of() {
     zlib.h) echo zlib ;;
     zip.h) echo libzip ;;
     png.h) echo libpng ;;
+    jpeglib.h | jerror.h) echo libjpeg ;;
+    webp/*) echo libwebp ;;
+    archive.h | archive_entry.h) echo libarchive ;;
     isa-l/*) echo isal ;;
     utf8proc.h) echo utf8proc ;;
     equant/compressor_plugin.h) echo plugin ;;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the fuzzers with Clang in build/fuzz (AddressSanitizer, UndefinedBehaviorSanitizer) and
-# runs them on all readers of bytes from outside: decoders, config, graph, IDX, CIFAR, NumPy arrays
-# and their layouts, weights, checkpoints, run folders.
+# runs them on all readers of bytes from outside: decoders, config, graph, IDX, CIFAR, pictures and
+# archives of them, NumPy arrays and their layouts, weights, checkpoints, run folders.
 #
 #   scripts/fuzz.sh [--runs N] [TARGET...]
 #

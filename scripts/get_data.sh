@@ -18,6 +18,8 @@ usage: $0 SET [DIR]
 SET  fashion-mnist   Debian's package dataset-fashion-mnist, elsewhere a download (30 MB)
      cifar10         download from cs.toronto.edu (162 MB), checked, unpacked
      cifar100        the same (161 MB)
+     imagenette      download from fast.ai's bucket at Amazon (99 MB), checked, unpacked: a folder of
+                     pictures (13,394 JPEG files of 10 classes, shorter side 160) for data.name folder
 DIR  where to put the files (default: $default_dir)
 
 Prints the folder to set data.path to on its last line. Does nothing when the files are complete.
@@ -154,6 +156,36 @@ get_fashion() {
   printf '%s\n' "$folder"
 }
 
+# imagenette_complete FOLDER: as many pictures as were published.
+imagenette_complete() {
+  [ "$(find "$1/train" -name '*.JPEG' 2>/dev/null | wc -l)" = 9469 ] &&
+    [ "$(find "$1/val" -name '*.JPEG' 2>/dev/null | wc -l)" = 3925 ]
+}
+
+# Source: github.com/fastai/imagenette, the version of 160 pixels, a part of ImageNet; checksum as in
+# torchvision.
+get_imagenette() {
+  local folder="$dir/imagenette2-160" archive="$dir/imagenette2-160.tgz" unpacked
+  if imagenette_complete "$folder"; then
+    say "complete"
+    printf '%s\n' "$folder"
+    return
+  fi
+  mkdir -p "$dir" || fail "cannot make the folder $dir; name another as the second argument"
+  get_checked https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-160.tgz "$archive" \
+    e793b78cc4c9e9a4ccc0c1155377a412
+  unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
+  # shellcheck disable=SC2064  # the name as it is now
+  trap "rm -rf '$unpacked'" EXIT
+  tar -xzf "$archive" -C "$unpacked" || fail "cannot unpack $archive into $dir; is the disk full?"
+  imagenette_complete "$unpacked/imagenette2-160" || fail "$archive does not hold the expected files"
+  rm -rf "$folder"
+  mv "$unpacked/imagenette2-160" "$folder"
+  rm -f "$archive"
+  say "unpacked"
+  printf '%s\n' "$folder"
+}
+
 case "${1:-}" in
   -h | --help)
     usage
@@ -178,8 +210,9 @@ case "$1" in
     get_cifar cifar-100-binary.tar.gz 03b5dce01913d631647c71ecec9e9cb8 cifar-100-binary \
       30740000 train.bin:153700000 test.bin
     ;;
+  imagenette) get_imagenette ;;
   *)
-    printf 'get_data.sh: expected fashion-mnist, cifar10 or cifar100, found %s\n' "$1" >&2
+    printf 'get_data.sh: expected fashion-mnist, cifar10, cifar100 or imagenette, found %s\n' "$1" >&2
     exit 2
     ;;
 esac

@@ -28,6 +28,24 @@ pkg_check_modules(utf8proc QUIET IMPORTED_TARGET libutf8proc)
 eqt_need(utf8proc libutf8proc-dev)
 find_package(PNG QUIET)
 eqt_need(PNG libpng-dev)
+find_package(JPEG QUIET)
+eqt_need(JPEG libjpeg62-turbo-dev)
+# Decoding a part of a picture is what libjpeg-turbo adds to libjpeg.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES JPEG::JPEG)
+check_cxx_source_compiles(
+  "#include <cstdio>
+   #include <jpeglib.h>
+   int main() { jpeg_crop_scanline(nullptr, nullptr, nullptr); return 0; }"
+  EQT_JPEG_CROPS)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(NOT EQT_JPEG_CROPS)
+  message(FATAL_ERROR "This libjpeg has no jpeg_crop_scanline: install libjpeg-turbo, Debian's libjpeg62-turbo-dev.")
+endif()
+pkg_check_modules(libwebp QUIET IMPORTED_TARGET libwebp)
+eqt_need(libwebp libwebp-dev)
+pkg_check_modules(libarchive QUIET IMPORTED_TARGET libarchive)
+eqt_need(libarchive libarchive-dev)
 
 pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
 eqt_need(hwy libhwy-dev)
@@ -52,7 +70,6 @@ eqt_need(xxhash libxxhash-dev)
 add_library(eqt_xxhash INTERFACE)
 target_link_libraries(eqt_xxhash INTERFACE PkgConfig::xxhash)
 # Debian's library for x86 carries the functions that pick an instruction set at run time.
-include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES PkgConfig::xxhash)
 check_cxx_source_compiles(
   "#include <xxh_x86dispatch.h>

@@ -10,22 +10,25 @@ EQT_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
   libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
   libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev libeigen3-dev zlib1g-dev libzip-dev
-  libpng-dev libisal-dev libxxhash-dev libutf8proc-dev
+  libpng-dev libjpeg62-turbo-dev libwebp-dev libarchive-dev libisal-dev libxxhash-dev libutf8proc-dev
   catch2
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
-# clang, libclang-rt-14-dev: libFuzzer. iproute2: the links of netlab.sh. procps: pgrep.
+# clang, libclang-rt-14-dev: libFuzzer. python3-pil: Pillow reads pictures as torchvision does.
+# iproute2: the links of netlab.sh. procps: pgrep.
 # gnuplot-nox: plots; without it there are only tables.
-EQT_TEST_PACKAGES=(python3 python3-torch clang-format-14 clang libclang-rt-14-dev iproute2 procps gnuplot-nox)
+EQT_TEST_PACKAGES=(python3 python3-torch python3-pil clang-format-14 clang libclang-rt-14-dev iproute2 procps
+  gnuplot-nox)
 # libbenchmark-dev: the speed rows of tests/bench. iperf3: measures links.
 EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
 # Unpacked into a folder, never installed.
 EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev libxxhash0 libxxhash-dev catch2 nlohmann-json3-dev
-  libeigen3-dev libisal2 libisal-dev libpng16-16 libpng-dev libutf8proc2 libutf8proc-dev libzip4 libzip-dev)
-# Dependencies of libzip.
+  libeigen3-dev libisal2 libisal-dev libpng16-16 libpng-dev libutf8proc2 libutf8proc-dev libzip4 libzip-dev
+  libjpeg62-turbo libjpeg62-turbo-dev libwebp7 libwebp-dev libarchive13 libarchive-dev)
+# Dependencies of libzip and libarchive.
 EQT_ARM64_LIBRARIES+=(libbz2-1.0 libffi8 libgmp10 libgnutls30 libhogweed6 libidn2-0 liblzma5 libnettle8 libp11-kit0
-  libtasn1-6 libunistring2 libzstd1)
+  libtasn1-6 libunistring2 libzstd1 libacl1 liblz4-1 libxml2 libicu72)
 
 # MPI, which configs need since they name collectives, and what it loads.
 EQT_ARM64_LIBRARIES+=(libopenmpi3 libopenmpi-dev libhwloc15 libevent-core-2.1-7 libevent-pthreads-2.1-7 libudev1 libcap2)

@@ -31,6 +31,13 @@ void add_pictures(const data::ImageShape& shape, const data::DatasetPair& data,
                      {"value", 0.0}};
   json["input_shape"] = {shape.channels, shape.height + frame.top + frame.bottom,
                          shape.width + frame.left + frame.right};
+  if (data.framing) {
+    // The shorter side is resized to `resize`, then the middle `size` x `size` pixels are shown.
+    json["picture"] = {{"channels", data.framing->channels},
+                       {"size", data.framing->size},
+                       {"resize", data.framing->resize},
+                       {"background", 255}};
+  }
   json["steps"] = {"x = picture / scale, as floats of (channels, height, width)",
                    "x = (x - mean) / deviation, by channel",
                    "framing: rows and columns of `value` around x. It is added after "

@@ -81,6 +81,21 @@ void check_partition(const RunConfig& config, const std::string& origin) {
                   origin);
 }
 
+void check_pictures(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Data& data = config.data;
+  check_keys_read(config, "data.name", *data.name, data::DatasetRow::all(), origin);
+  if (data.channels == 2)
+    fail(Kind::usage, "{}: expected data.channels 1 or 3, found 2; set one of them", origin);
+  const auto channels = static_cast<std::size_t>(data.channels);
+  const bool measured = data.mean.empty() && data.deviation.empty();
+  if (!measured && (data.mean.size() != channels || data.deviation.size() != channels))
+    fail(Kind::usage,
+         "{}: expected {} numbers in data.mean and in data.deviation, one for each of "
+         "data.channels, "
+         "found {} and {}; give both, or none to have them measured",
+         origin, channels, data.mean.size(), data.deviation.size());
+}
+
 /// An emulated run has no data set to count epochs by, and no network.
 void check_emulation(const RunConfig& config, const codec::Properties& compressor,
                      const std::string& origin) {
@@ -166,6 +181,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_training(config, origin);
   check_optimizer(config, properties, origin);
   check_partition(config, origin);
+  check_pictures(config, origin);
   check_emulation(config, properties, origin);
   check_schedule(config, origin);
   check_without_exchange(config, properties, origin);

@@ -84,7 +84,8 @@ std::vector<Field> data_fields() {
           .says("folder with the data set's own files; null = its default place (fashion-mnist: "
                 "Debian's dataset-fashion-mnist)"),
       EQT_FIELD(data.augment, must_stay)
-          .says("random crop with 4 pixels of padding and random horizontal flip in training"),
+          .says("random crop with 4 pixels of padding and random horizontal flip in training; of "
+                "folder and shards see data.crop"),
       EQT_FIELD(data.partition.kind, must_stay).says("how the training set is divided among ranks"),
       EQT_FIELD(data.partition.skew, must_stay)
           .from(0, 1)
@@ -105,6 +106,43 @@ std::vector<Field> data_fields() {
           .from(0, kMany)
           .in("samples")
           .says("number of test samples to use, from the first on; 0 = all"),
+      EQT_FIELD(data.loader_threads, may_change)
+          .from(1, 64)
+          .in("threads")
+          .says(
+              "threads of a rank that prepare batches ahead of the step; any number gives the same "
+              "batches"),
+      EQT_FIELD(data.image_size, must_stay)
+          .from(8, 2048)
+          .in("pixels")
+          .says("folder, shards: side of the square that the network sees"),
+      EQT_FIELD(data.channels, must_stay)
+          .from(1, 3)
+          .says("folder, shards: 3 = red, green and blue, 1 = grey; pictures are converted"),
+      EQT_FIELD(data.crop, must_stay)
+          .says("folder, shards: crop of a training picture, beside random horizontal flips"),
+      EQT_FIELD(data.mean, must_stay)
+          .from(0, 1)
+          .says("folder, shards: mean of the pixels by channel, as fractions of 255; empty = "
+                "measured, as data.deviation is then, on 512 training pictures"),
+      EQT_FIELD(data.deviation, must_stay)
+          .within({0, 1, true, false})
+          .says("folder, shards: standard deviation of the pixels by channel, likewise"),
+      EQT_FIELD(data.test_fraction, must_stay)
+          .within({0, 1, true, true})
+          .says("folder, shards: fraction of each class that is the test set where the files have "
+                "none, drawn by seed"),
+      EQT_FIELD(data.skip_limit, may_change)
+          .from(0, kMany)
+          .in("pictures")
+          .says("folder, shards: broken pictures that a rank replaces by others of their class "
+                "before it ends with exit 3"),
+      EQT_FIELD(data.memory_budget_mib, may_change)
+          .from(0, 1e6)
+          .in("MiB")
+          .says(
+              "folder, shards: memory of a rank for decoded pictures that it keeps, as far as they "
+              "fit; results do not depend on it"),
   };
 }
 

@@ -68,6 +68,13 @@ struct RunConfig {
       bool operator==(const Partition&) const = default;
     } partition;
     std::size_t limit_train = 0, limit_test = 0;  // [samples], 0 = all
+    int loader_threads = 1;
+    int image_size = 224, channels = 3;  // folder, shards
+    eqt::data::CropKind crop = eqt::data::CropKind::automatic;
+    std::vector<double> mean, deviation;    // empty = measured
+    double test_fraction = 0.1;             // of a set without test samples
+    std::size_t skip_limit = 10;            // broken pictures
+    std::uint64_t memory_budget_mib = 256;  // for decoded pictures
 
     bool operator==(const Data&) const = default;
   } data;

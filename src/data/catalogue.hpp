@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct DatasetRow {
   std::string_view about;  // one line
   std::string_view title;  // in tables of results
   bool needs_files;
+  std::span<const std::string_view> keys = {};  // of the config's section, read by no other set
   /// What the set is like; reads as little as it can, nothing if the set is always the same.
   /// @throws Error{data} for files that are missing or malformed
   DatasetFacts (*look)(const DatasetOptions& options);

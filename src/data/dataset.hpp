@@ -14,6 +14,7 @@
 #include "core/catalogue.hpp"
 #include "data/batch.hpp"
 #include "data/images.hpp"
+#include "data/picture_options.hpp"
 
 namespace eqt::data {
 
@@ -57,8 +58,9 @@ struct Normalization {
 struct DatasetPair {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;
-  Normalization normalization;           // of pictures; else empty
-  std::vector<std::string> class_names;  // (classes), by label
+  Normalization normalization;                 // of pictures; else empty
+  std::vector<std::string> class_names;        // (classes), by label
+  std::optional<PictureFraming> framing = {};  // of pictures that are decoded when they are read
 };
 
 /// What a task learns from (model/task.hpp), for sets that can be read in several ways.
@@ -82,6 +84,8 @@ struct DatasetOptions {
   std::size_t limit_test = 0;
   std::uint64_t seed = 1;  // of generated sets
   TargetKind target = TargetKind::classes;
+  PictureOptions pictures = {};           // of sets that decode pictures
+  std::vector<std::string> classes = {};  // that all ranks agreed on, sorted; empty = those found
 };
 
 /// Opens a data set.

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bounded queue of recycled batches between one producer thread and the training step.
+// A bounded queue of recycled batches between producer threads and the training step.
 //
-// Slots form a ring. `filled` and `released` only grow: the producer may fill slot filled % kSlots
-// while filled - released < kSlots, the consumer holds slot (taken - 1) % kSlots until it asks for
-// the next one. The two sides never use the same slot at the same time, so batches are filled
-// without the lock.
+// Batches are numbered from the start. A producer claims the next number, fills slot number %
+// slots.size() and marks it as filled; it may do so while number - released < slots.size(). The
+// consumer takes batches in the order of their numbers and holds the last one until it asks for the
+// next. The two sides never use the same slot at the same time, so batches are filled without the
+// lock.
 
 #include "data/loader.hpp"
 
-#include <array>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -20,77 +21,135 @@
 #include "core/error.hpp"
 
 namespace eqt::data {
+namespace {
+
+using Order = std::shared_ptr<const std::vector<std::size_t>>;
+
+/// What a producer has to prepare.
+struct Task {
+  std::size_t number = 0;
+  std::uint64_t epoch = 0;
+  std::size_t batch = 0;  // of the epoch
+  Order order;            // of the epoch
+};
+
+}  // namespace
 
 struct BatchLoader::State {
-  static constexpr std::size_t kSlots = 4;  // one in use, three ahead
-
   State(const Dataset& d, const Partition& p, const Options& o)
-      : dataset(d), partition(p), options(o), thread([this] { produce(); }) {}
+      : dataset(d),
+        partition(p),
+        options(o),
+        slots(kSlots + static_cast<std::size_t>(o.threads) - 1),
+        filled(slots.size(), false),
+        epoch(o.first_epoch),
+        batch(o.first_batch) {
+    try {
+      for (int i = 0; i < options.threads; ++i) threads.emplace_back([this] { produce(); });
+    } catch (...) {  // no thread more: those that run must end before the members do
+      stop();
+      throw;
+    }
+  }
+  ~State() { stop(); }
 
-  ~State() {
+  void stop() {
     {
       const std::lock_guard lock(mutex);
       stopping = true;
     }
     changed.notify_all();
-    thread.join();
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
   }
 
   void produce() noexcept;
-  void produce_epoch(std::uint64_t epoch, std::size_t first_batch);
+  bool claim(Task& task);
   bool wait_for_slot();
+  void fill(const Task& task);
+  void set_error(std::size_t number);
 
   const Dataset& dataset;
   const Partition& partition;
   const Options options;
 
-  std::array<Batch, kSlots> slots;
-  std::mutex mutex;  // guards all below
+  std::vector<Batch> slots;
+  std::mutex mutex;  // guards all up to `error`
   std::condition_variable changed;
-  std::size_t filled = 0;    // [batches] since the start
+  std::vector<bool> filled;  // by slot: holds a batch that nobody has taken
   std::size_t taken = 0;     // [batches] handed out
   std::size_t released = 0;  // [batches] handed out and given back
   bool stopping = false;
-  std::exception_ptr error;  // set once, by the producer, before it ends
+  std::exception_ptr error;       // of the first batch that failed
+  std::size_t failed_number = 0;  // that batch
 
-  std::thread thread;  // last: started when all other members are constructed
+  std::mutex claims;        // guards all below; locked before `mutex`
+  std::size_t claimed = 0;  // [batches]
+  std::uint64_t epoch;      // of the next batch
+  std::size_t batch;        // of the next batch
+  Order order;              // of `order_epoch`
+  std::uint64_t order_epoch = 0;
+
+  std::vector<std::thread> threads;
 };
 
-/// False when the loader is being destroyed.
+/// False when the loader is being destroyed, or a batch has failed.
 bool BatchLoader::State::wait_for_slot() {
   std::unique_lock lock(mutex);
-  changed.wait(lock, [this] { return stopping || filled - released < kSlots; });
-  return !stopping;
+  changed.wait(lock, [this] { return stopping || error || claimed - released < slots.size(); });
+  return !stopping && !error;
 }
 
-void BatchLoader::State::produce_epoch(std::uint64_t epoch, std::size_t first_batch) {
-  const std::vector<std::size_t> order = partition.order(epoch);
-  const std::size_t used = options.batches_per_epoch * options.batch_size;
-  EQT_CHECK(order.size() >= used, "{} samples in epoch {}, {} needed", order.size(), epoch, used);
-  std::optional<AugmentKey> augment;
-  if (options.augment) augment = AugmentKey{options.seed, epoch};
-  for (std::size_t i = first_batch; i < options.batches_per_epoch; ++i) {
-    if (!wait_for_slot()) return;
-    const auto indices = std::span(order).subspan(i * options.batch_size, options.batch_size);
-    dataset.read(indices, augment, slots[filled % kSlots]);
-    {
-      const std::lock_guard lock(mutex);
-      ++filled;
-    }
-    changed.notify_all();
+bool BatchLoader::State::claim(Task& task) {
+  const std::lock_guard lock(claims);
+  if (!wait_for_slot()) return false;
+  task.number = claimed;
+  if (!order || order_epoch != epoch) {
+    order = std::make_shared<const std::vector<std::size_t>>(partition.order(epoch));
+    order_epoch = epoch;
+    const std::size_t used = options.batches_per_epoch * options.batch_size;
+    EQT_CHECK(order->size() >= used, "{} samples in epoch {}, {} needed", order->size(), epoch,
+              used);
   }
+  task.epoch = epoch;
+  task.batch = batch;
+  task.order = order;
+  ++claimed;
+  if (++batch == options.batches_per_epoch) {
+    batch = 0;
+    ++epoch;
+  }
+  return true;
+}
+
+void BatchLoader::State::fill(const Task& task) {
+  std::optional<AugmentKey> augment;
+  if (options.augment) augment = AugmentKey{options.seed, task.epoch};
+  const auto indices =
+      std::span(*task.order).subspan(task.batch * options.batch_size, options.batch_size);
+  const std::size_t slot = task.number % slots.size();
+  dataset.read(indices, augment, slots[slot]);
+  {
+    const std::lock_guard lock(mutex);
+    filled[slot] = true;
+  }
+  changed.notify_all();
+}
+
+/// Notes the exception that is being handled.
+void BatchLoader::State::set_error(std::size_t number) {
+  const std::lock_guard lock(mutex);
+  if (error && failed_number <= number) return;
+  error = std::current_exception();
+  failed_number = number;
 }
 
 void BatchLoader::State::produce() noexcept {
+  Task task;
   try {
-    std::size_t first_batch = options.first_batch;
-    for (std::uint64_t epoch = options.first_epoch; wait_for_slot(); ++epoch) {
-      produce_epoch(epoch, first_batch);
-      first_batch = 0;
-    }
+    while (claim(task)) fill(task);
   } catch (...) {
-    const std::lock_guard lock(mutex);
-    error = std::current_exception();
+    set_error(task.number);
   }
   changed.notify_all();
 }
@@ -98,6 +157,7 @@ void BatchLoader::State::produce() noexcept {
 BatchLoader::BatchLoader(const Dataset& dataset, const Partition& partition,
                          const Options& options) {
   EQT_CHECK(options.batches_per_epoch >= 1, "an epoch needs at least one batch");
+  EQT_CHECK(options.threads >= 1, "{} threads", options.threads);
   EQT_CHECK(options.first_batch < options.batches_per_epoch, "first batch {} of {}",
             options.first_batch, options.batches_per_epoch);
   if (options.batch_size == 0 ||
@@ -131,10 +191,13 @@ const Batch& BatchLoader::next() {
     s.released = s.taken;
     s.changed.notify_all();
   }
-  s.changed.wait(lock, [&s] { return s.filled > s.taken || s.error; });
-  // Batches finished before the failure are valid.
-  if (s.filled == s.taken) std::rethrow_exception(s.error);
-  return s.slots[s.taken++ % State::kSlots];
+  const std::size_t slot = s.taken % s.slots.size();
+  // Batches before the one that failed are valid, and will be filled.
+  s.changed.wait(lock, [&] { return s.filled[slot] || (s.error && s.failed_number <= s.taken); });
+  if (!s.filled[slot]) std::rethrow_exception(s.error);
+  s.filled[slot] = false;
+  ++s.taken;
+  return s.slots[slot];
 }
 
 }  // namespace eqt::data

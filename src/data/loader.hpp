@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prepares batches on a background thread, so that steps do not wait for reading and augmenting.
+// Prepares batches on background threads, so that steps do not wait for reading and augmenting.
 
 #pragma once
 
@@ -24,7 +24,11 @@ class BatchLoader {
     std::uint64_t seed = 1;
     std::uint64_t first_epoch = 0;
     std::size_t first_batch = 0;  // of first_epoch; to continue within an epoch
+    int threads = 1;              // that prepare batches, each one batch at a time
   };
+  /// Batches in memory at most, with one thread: the one in use and those ahead of it. Each further
+  /// thread adds one.
+  static constexpr std::size_t kSlots = 4;
 
   /// Keeps references: dataset and partition must outlive the loader.
   /// @throws Error{usage} when an epoch's batches do not fit into the shard
@@ -33,8 +37,8 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// The next batch; valid until the next call. Rethrows an exception of the background thread
-  /// after all batches before it.
+  /// The next batch, the same for any number of threads; valid until the next call. Rethrows an
+  /// exception of a background thread after all batches before it.
   const Batch& next();
 
   /// The next batch is number `batch` of `epoch`.

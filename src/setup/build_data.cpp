@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/units.hpp"
 #include "setup/build_partition.hpp"
 
 namespace eqt::setup {
@@ -16,7 +17,8 @@ void build_batches(const config::RunConfig& config, const comm::Communicator& co
       .batch_size = config.train.batch_size,
       .batches_per_epoch = parts.steps_per_epoch * config.train.accumulate,
       .augment = config.data.augment,
-      .seed = config.seed};
+      .seed = config.seed,
+      .threads = config.data.loader_threads};
   const std::size_t samples = parts.sets.train->size();
   if (simulate > 0) {
     std::vector<std::unique_ptr<data::Partition>> partitions;
@@ -37,7 +39,15 @@ data::DatasetOptions dataset_options(const config::RunConfig& config) {
           .limit_train = config.data.limit_train,
           .limit_test = config.data.limit_test,
           .seed = config.seed,
-          .target = config.task.kind->target};
+          .target = config.task.kind->target,
+          .pictures = {.size = config.data.image_size,
+                       .channels = config.data.channels,
+                       .crop = config.data.crop,
+                       .mean = config.data.mean,
+                       .deviation = config.data.deviation,
+                       .test_fraction = config.data.test_fraction,
+                       .skip_limit = config.data.skip_limit,
+                       .memory_bytes = config.data.memory_budget_mib * kMib}};
 }
 
 DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm,

@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "data/catalogue.hpp"
+#include "data/loader.hpp"
 #include "model/step_memory.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
@@ -30,7 +31,10 @@ constexpr std::uint64_t kFloat = sizeof(float);
 constexpr std::uint64_t kMpiBytes = 24 * kMib, kMpiBytesPerRank = 4 * kMib;
 constexpr double kHeapShare = 1.1;
 
-constexpr std::uint64_t kWaitingBatches = 4;  // see data/loader.cpp
+/// Batches of a loader.
+std::uint64_t waiting_batches(const config::RunConfig& config) {
+  return data::BatchLoader::kSlots + static_cast<std::uint64_t>(config.data.loader_threads) - 1;
+}
 
 /// [bytes] of this process in memory now; 0 where the system does not say.
 std::uint64_t resident_bytes() {
@@ -62,7 +66,8 @@ std::uint64_t sample_bytes(const data::DatasetFacts& facts) {
 std::uint64_t data_set_bytes(const config::RunConfig& config, const data::DatasetFacts& facts) {
   constexpr std::uint64_t kOrder = 2 * sizeof(int) + 2 * sizeof(std::size_t);
   return facts.memory_bytes + facts.train * kOrder +
-         (kWaitingBatches * config.train.batch_size + train::kTestBatch) * sample_bytes(facts);
+         (waiting_batches(config) * config.train.batch_size + train::kTestBatch) *
+             sample_bytes(facts);
 }
 
 /// Values that algorithms keep beside model and momentum, in models.
@@ -104,7 +109,7 @@ void add_workers(const config::RunConfig& config, int workers, std::uint64_t sam
     messages += codec::max_message_bytes(compressor, bucket.segments);
   estimate.memories *= n;
   estimate.messages = n * std::max(messages, flat);
-  estimate.data_set += (n - 1) * kWaitingBatches * config.train.batch_size * sample_bytes;
+  estimate.data_set += (n - 1) * waiting_batches(config) * config.train.batch_size * sample_bytes;
 }
 
 }  // namespace

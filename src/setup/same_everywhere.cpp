@@ -40,7 +40,9 @@ std::string torch_version() {
   return description.substr(0, description.find(" ("));
 }
 
-constexpr std::size_t kSamplesCompared = 1024;  // of each set, milliseconds to read
+// Of each set, milliseconds to read; fewer where samples are large.
+constexpr std::size_t kSamplesCompared = 1024;
+constexpr std::size_t kBytesCompared = 16 << 20;
 
 std::string hash_of(const void* bytes, std::size_t count) {
   return fmt::format("hash {:016x}", XXH3_64bits(bytes, count));
@@ -54,7 +56,10 @@ std::string hash_of(const data::Array& array) {
 
 /// Spread evenly over the set, the first and the last among them.
 data::Batch some_of(const data::Dataset& set) {
-  const std::size_t count = std::min(kSamplesCompared, set.size());
+  std::size_t bytes = 1;
+  for (const data::ArraySpec& input : set.inputs()) bytes += input.bytes();
+  const std::size_t count =
+      std::min({kSamplesCompared, set.size(), std::max<std::size_t>(1, kBytesCompared / bytes)});
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < count; ++i)
     chosen.push_back(count == 1 ? 0 : i * (set.size() - 1) / (count - 1));

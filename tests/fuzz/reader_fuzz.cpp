@@ -30,6 +30,10 @@
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "data/formats.hpp"
+#include "data/pictures/framing.hpp"
+#include "data/pictures/picture.hpp"
+#include "data/pictures/picture_list.hpp"
+#include "data/pictures/resize.hpp"
 #include "report/comparison.hpp"
 #include "report/drawing.hpp"
 #include "report/page.hpp"
@@ -283,6 +287,48 @@ void read_weights(Bytes bytes) {
   });
 }
 
+/// A byte for the channels and one for the part of the picture, then a picture's file. A part that
+/// is decoded must have the pixels that it says.
+void read_picture(Bytes bytes) {
+  if (bytes.size() < 2) return;
+  const int channels = bytes[0] % 2 == 0 ? 3 : 1, part_of = 1 + bytes[1] % 4;
+  expect(Kind::data, [&] {
+    const auto picture = data::open_picture(bytes.subspan(2), {.max_pixels = 1 << 20});
+    const int width = picture->width(), height = picture->height();
+    const int left = width - 1 - (width - 1) / part_of, top = height - 1 - (height - 1) / part_of;
+    const data::PixelArea area{left, top, width - left, height - top};
+    data::PicturePart part;
+    picture->decode(area, 8, channels, part);
+    const auto values = static_cast<std::size_t>(part.width) *
+                        static_cast<std::size_t>(part.height) *
+                        static_cast<std::size_t>(part.channels);
+    const int r = part.reduction;
+    const bool whole = r * part.left <= left && r * part.top <= top &&
+                       r * (part.left + part.width) >= width &&
+                       r * (part.top + part.height) >= height;
+    if (part.channels != channels || part.pixels.size() != values || !whole)
+      breach("expected the part that was asked for");
+    std::array<std::uint8_t, 3 * 8 * 8> out;
+    data::Resizer().resize(part, data::centre_of(data::framing_of(channels, 8, {}), width, height),
+                           8, 8, false, out.data());
+  });
+}
+
+/// An archive of samples. Each of them must lie in it.
+void read_shards(Bytes bytes) {
+  static const std::vector<std::string> names = {"train-0.tar"};
+  static const MemoryFolder folder(names);
+  folder.hold(names[0], text_of(bytes));
+  expect(Kind::data, [&] {
+    const data::PictureLists lists = data::list_shards({.path = folder.path()});
+    std::vector<std::uint8_t> content;
+    for (std::size_t i = 0; i < lists.train.size(); ++i) {
+      lists.train.read(i, content);
+      if (content.size() > bytes.size()) breach("expected pictures inside the archive");
+    }
+  });
+}
+
 #ifdef EQT_FUZZ_CHECKPOINT
 /// A number of the file, see checkpoint/FORMAT.md.
 template <typename T>
@@ -349,6 +395,8 @@ constexpr Reader kReaders[] = {
     {"layout", read_layout},
     {"run", read_run},
     {"weights", read_weights},
+    {"picture", read_picture},
+    {"shards", read_shards},
 #ifdef EQT_FUZZ_CHECKPOINT
     {"checkpoint", read_checkpoint},
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The schema and the reference agree with the checks.
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -53,6 +54,9 @@ std::vector<std::string> companions(const std::string& key) {
   if (key == "synchronization.post_local_epochs")
     return {algorithm + "local-sgd", "synchronization.local_steps=2"};
   if (key == "synchronization.final_rounds") return {algorithm + "d-psgd"};
+  const auto& pictures = eqt::data::sets::folder.keys;
+  if (key.starts_with("data.") && std::ranges::count(pictures, key.substr(5)) > 0)
+    return {"data.name=folder"};
   return {};
 }
 

@@ -27,6 +27,7 @@ class IndexDataset : public test::PictureSet {
     std::vector<float> images;
     std::vector<std::int64_t> labels;
     for (const std::size_t index : indices) {
+      if (index == fail_index) fail(Kind::data, "sample {} fails", index);
       images.push_back(static_cast<float>(index));
       images.push_back(augment ? static_cast<float>(augment->epoch) : -1.0f);
       images.push_back(augment ? static_cast<float>(augment->run_seed) : -1.0f);
@@ -36,6 +37,18 @@ class IndexDataset : public test::PictureSet {
   }
   mutable std::atomic<int> reads = 0;
   int fail_at = 0;
+  std::size_t fail_index = SIZE_MAX;
+};
+
+/// Sample 0 forty times, then sample 1.
+class FailingOrder : public Partition {
+ public:
+  std::size_t size() const override { return 1000; }
+  std::vector<std::size_t> order(std::uint64_t) const override {
+    std::vector<std::size_t> samples(1000, 1);
+    std::fill_n(samples.begin(), 40, std::size_t{0});
+    return samples;
+  }
 };
 
 void require_samples(const Batch& batch, const std::vector<std::size_t>& order, std::size_t first) {
@@ -123,11 +136,53 @@ TEST_CASE("an error of the background thread is thrown after the valid batches",
   }
 }
 
+TEST_CASE("any number of threads gives the same batches", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(100, 0, 1, 4);
+  for (const int threads : {1, 2, 3, 7}) {
+    BatchLoader loader(dataset, partition, {10, 9, true, 77, 5, 3, threads});
+    for (std::size_t i = 3; i < 60; ++i) {
+      const Batch& batch = loader.next();
+      if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      require_samples(batch, partition.order(5 + i / 9), i % 9 * 10);
+      REQUIRE(test::images_in(batch)[1] == static_cast<float>(5 + i / 9));
+    }
+  }
+}
+
+TEST_CASE("of several threads' errors the first batch's is thrown, after all before it",
+          "[loader]") {
+  for (int round = 0; round < 50; ++round) {
+    IndexDataset dataset;
+    dataset.fail_index = 1;  // every batch from the fifth on has it
+    const FailingOrder partition;
+    BatchLoader loader(dataset, partition, {10, 100, true, 1, 0, 0, 4});
+    for (int i = 0; i < 4; ++i) REQUIRE(loader.next().size() == 10);
+    for (int again = 0; again < 2; ++again) REQUIRE_THROWS_WITH(loader.next(), "sample 1 fails");
+  }
+}
+
+TEST_CASE("several threads read ahead, but at most their ring", "[loader]") {
+  const IndexDataset dataset;
+  const IidPartition partition(1000, 0, 1, 4);
+  BatchLoader loader(dataset, partition, {10, 100, true, 1, 0, 0, 3});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (dataset.reads < 6 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  REQUIRE(dataset.reads == 6);  // kSlots + 2; the first next() takes one and releases none
+  std::set<const float*> buffers;
+  for (int i = 1; i <= 40; ++i) {
+    buffers.insert(test::images_in(loader.next()).data());
+    REQUIRE(dataset.reads <= i + 5);
+  }
+  REQUIRE(buffers.size() <= 6);
+}
+
 TEST_CASE("a loader can stop at any time", "[loader]") {
   const IndexDataset dataset;
   const IidPartition partition(100, 0, 1, 4);
   for (int used = 0; used < 200; ++used) {
-    BatchLoader loader(dataset, partition, {10, 10, true, 1, 0, 0});
+    BatchLoader loader(dataset, partition, {10, 10, true, 1, 0, 0, 1 + used % 3});
     for (int i = 0; i < used % 14; ++i) loader.next();
   }
   SUCCEED("every destructor returned");

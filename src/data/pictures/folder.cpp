@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of pictures with a folder for each class, as torchvision's ImageFolder has it.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+#include "data/pictures/picture_list.hpp"
+
+namespace eqt::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxDepth = 8;  // of folders inside a class: links may form a circle
+
+constexpr std::string_view kLayout =
+    "data.path must name a folder with train/CLASS/ and test/CLASS/ or val/CLASS/, or with a "
+    "folder "
+    "for each class";
+
+/// Names of pictures by class, relative to the root.
+using ByClass = std::map<std::string, std::vector<std::string>>;
+
+class Scan {
+ public:
+  explicit Scan(const fs::path& path) {
+    if (path.empty())
+      fail(Kind::data, "data.path: expected the folder of the pictures, found none; {}", kLayout);
+    std::error_code error;
+    root_ = fs::canonical(path, error);
+    if (error || !fs::is_directory(root_, error)) {
+      fail(Kind::data, "expected a folder with pictures at {}, found {}; {}", path.string(),
+           fs::exists(path, error) ? "something else" : "nothing", kLayout);
+    }
+  }
+
+  const fs::path& root() const { return root_; }
+
+  bool has(std::string_view part) const {
+    std::error_code error;
+    return fs::is_directory(root_ / part, error);
+  }
+
+  /// The classes of the folder root / part ("": the root itself).
+  ByClass classes_in(const std::string& part) const {
+    const fs::path folder = part.empty() ? root_ : root_ / part;
+    ByClass found;
+    for (const std::string& name : names_in(folder)) {
+      const fs::path inner = folder / name;
+      if (kind_of(inner) != fs::file_type::directory) continue;
+      std::vector<std::string>& pictures = found[name];
+      collect(part.empty() ? name : part + "/" + name, 0, pictures);
+      if (pictures.empty()) {
+        fail(Kind::data,
+             "{}: expected pictures (.jpg, .jpeg, .png or .webp), found none; remove the folder if "
+             "it is no class",
+             inner.string());
+      }
+    }
+    return found;
+  }
+
+ private:
+  /// What a name stands for. A link must lead to something below the root.
+  fs::file_type kind_of(const fs::path& place) const {
+    std::error_code error;
+    fs::file_status status = fs::symlink_status(place, error);
+    if (!error && status.type() == fs::file_type::symlink) {
+      const fs::path target = fs::canonical(place, error);
+      if (!error) {
+        const auto [rest, unused] =
+            std::mismatch(root_.begin(), root_.end(), target.begin(), target.end());
+        if (rest != root_.end()) {
+          fail(Kind::data,
+               "{}: expected links to stay below {}, found one to {}; copy what it names, or set "
+               "data.path to the folder itself",
+               place.string(), root_.string(), target.string());
+        }
+        status = fs::status(place, error);
+      }
+    }
+    if (error) fail(Kind::data, "{} cannot be read: {}", place.string(), error.message());
+    return status.type();
+  }
+
+  /// Sorted by bytes; without those that begin with a dot.
+  static std::vector<std::string> names_in(const fs::path& folder) {
+    std::vector<std::string> names;
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      if (!name.starts_with('.')) names.push_back(std::move(name));
+    }
+    if (error)
+      fail(Kind::data, "the folder {} cannot be read: {}", folder.string(), error.message());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  /// The pictures below root / folder; those of inner folders, too.
+  void collect(const std::string& folder, int depth, std::vector<std::string>& pictures) const {
+    if (depth > kMaxDepth) {
+      fail(Kind::data, "{}: expected folders at most {} deep, found more; do links form a circle?",
+           (root_ / folder).string(), kMaxDepth);
+    }
+    std::error_code error;
+    fs::directory_iterator entry(root_ / folder, error);
+    std::vector<std::pair<std::string, bool>> found;  // name, is a folder
+    for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      if (name.starts_with('.')) continue;
+      // The folder says what most entries are, so that files need not be touched.
+      std::error_code unknown;
+      const bool link = entry->is_symlink(unknown);
+      const fs::file_type type = link ? kind_of(entry->path()) : entry->status(unknown).type();
+      if (type == fs::file_type::directory) {
+        found.emplace_back(std::move(name), true);
+      } else if (has_picture_ending(name)) {
+        found.emplace_back(std::move(name), false);
+      }
+    }
+    if (error) {
+      fail(Kind::data, "the folder {} cannot be read: {}", (root_ / folder).string(),
+           error.message());
+    }
+    std::ranges::sort(found);
+    for (const auto& [name, is_folder] : found) {
+      const std::string inner = folder + "/" + name;
+      if (is_folder) {
+        collect(inner, depth + 1, pictures);
+      } else {
+        pictures.push_back(inner);
+      }
+    }
+  }
+
+  fs::path root_;
+};
+
+/// Labels by name.
+std::map<std::string, int> labels_of_classes(const std::vector<std::string>& names) {
+  std::map<std::string, int> labels;
+  for (const std::string& name : names) labels.emplace(name, static_cast<int>(labels.size()));
+  return labels;
+}
+
+/// The classes take turns: the first picture of each, the second of each, ...
+PictureList in_turns(const Scan& scan, const std::string& part, const ByClass& found,
+                     const std::vector<std::string>& classes) {
+  const std::map<std::string, int> labels = labels_of_classes(classes);
+  PictureList list(scan.root());
+  std::size_t longest = 0;
+  for (const auto& [name, pictures] : found) {
+    if (!labels.contains(name)) {
+      fail(Kind::data, "{}: expected a class of the training pictures, found \"{}\"; one of {}",
+           (scan.root() / part).string(), name, fmt::join(classes, ", "));
+    }
+    longest = std::max(longest, pictures.size());
+  }
+  for (std::size_t i = 0; i < longest; ++i)
+    for (const auto& [name, pictures] : found)
+      if (i < pictures.size()) list.add(pictures[i], labels.at(name));
+  return list;
+}
+
+}  // namespace
+
+PictureLists list_folder(const PictureSource& source) {
+  const Scan scan(source.path);
+  const std::string train_part = scan.has("train") ? "train" : "";
+  std::optional<std::string> test_part;
+  for (const char* const name : {"test", "val"})
+    if (!test_part && scan.has(name)) test_part = name;
+  if (train_part.empty() && test_part) {
+    fail(Kind::data, "{}: expected a folder train/ beside {}/, found none; {}",
+         scan.root().string(), *test_part, kLayout);
+  }
+  const ByClass train = scan.classes_in(train_part);
+  std::vector<std::string> names = source.classes;
+  if (names.empty())
+    for (const auto& [name, pictures] : train) names.push_back(name);
+  require_usable_classes(names, (scan.root() / train_part).string());
+  PictureList all = in_turns(scan, train_part, train, names);
+  if (!test_part) return split_off_test(all, std::move(names), source.test_fraction, source.seed);
+  PictureList test = in_turns(scan, *test_part, scan.classes_in(*test_part), names);
+  return {std::move(all), std::move(test), std::move(names)};
+}
+
+}  // namespace eqt::data

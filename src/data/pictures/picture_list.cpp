@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pictures/picture_list.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "core/checksum.hpp"
+#include "core/error.hpp"
+#include "core/random.hpp"
+
+namespace eqt::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An open file.
+class Descriptor {
+ public:
+  /// A pipe under a picture's name must not block.
+  explicit Descriptor(const fs::path& file)
+      : number_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (number_ < 0) fail(Kind::data, "it cannot be opened: {}", std::strerror(errno));
+  }
+  ~Descriptor() { close(number_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  /// [bytes] of a regular file
+  std::uint64_t size() const {
+    struct stat found = {};
+    if (fstat(number_, &found) != 0)
+      fail(Kind::data, "it cannot be read: {}", std::strerror(errno));
+    if (!S_ISREG(found.st_mode)) fail(Kind::data, "it is not a regular file");
+    return static_cast<std::uint64_t>(found.st_size);
+  }
+
+  void read(std::uint64_t offset, std::span<std::uint8_t> out) const {
+    for (std::size_t done = 0; done < out.size();) {
+      const ssize_t got =
+          pread(number_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail(Kind::data, "it cannot be read: {}", std::strerror(errno));
+      if (got == 0) fail(Kind::data, "the file ends too early");
+      done += static_cast<std::size_t>(got);
+    }
+  }
+
+ private:
+  int number_;
+};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// Overlong forms and surrogates are not told apart; what writes JSON would refuse them.
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i++]);
+    const int more = c < 0x80 ? 0 : c >> 5 == 6 ? 1 : c >> 4 == 14 ? 2 : c >> 3 == 30 ? 3 : -1;
+    if (more < 0) return false;
+    for (int k = 0; k < more; ++k, ++i)
+      if (i >= text.size() || (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
+  }
+  return true;
+}
+
+/// Names go into records and tables.
+void require_printable(const std::string& name, const std::string& where) {
+  const bool control =
+      std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 127; });
+  if (is_utf8(name) && !control) return;
+  std::string shown = name;
+  std::ranges::replace_if(
+      shown, [](unsigned char c) { return c < ' ' || c >= 127; }, '?');
+  fail(Kind::data, "{}: expected class names in UTF-8 without control characters, found \"{}\"",
+       where, shown);
+}
+
+}  // namespace
+
+void read_whole_file(const fs::path& file, std::vector<std::uint8_t>& out) {
+  const Descriptor opened(file);
+  const std::uint64_t bytes = opened.size();
+  if (bytes > kMaxPictureBytes)
+    fail(Kind::data, "expected at most {} bytes, found {}", kMaxPictureBytes, bytes);
+  out.resize(bytes);
+  opened.read(0, out);
+}
+
+void read_part_of_file(const fs::path& file, std::uint64_t offset, std::size_t bytes,
+                       std::vector<std::uint8_t>& out) {
+  EQT_CHECK(bytes <= kMaxPictureBytes, "{} bytes", bytes);
+  const Descriptor opened(file);
+  out.resize(bytes);
+  opened.read(offset, out);
+}
+
+bool has_picture_ending(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  constexpr std::array<std::string_view, 4> kEndings = {".jpg", ".jpeg", ".png", ".webp"};
+  return std::ranges::find(kEndings, lower(name.substr(dot))) != kEndings.end();
+}
+
+void PictureList::add_entry(std::string_view name, int label) {
+  if (names_.size() > std::numeric_limits<std::uint32_t>::max())
+    fail(Kind::data, "{}: expected names of at most 4 GiB together, found more", root_.string());
+  entries_.push_back({static_cast<std::uint32_t>(names_.size()), label});
+  names_.append(name).push_back('\0');
+}
+
+void PictureList::add(std::string_view name, int label) {
+  EQT_CHECK(places_.empty(), "{} is a file among archives", name);
+  add_entry(name, label);
+}
+
+void PictureList::add(std::string_view name, int label, std::size_t archive, std::uint64_t offset,
+                      std::uint32_t bytes) {
+  EQT_CHECK(places_.size() == entries_.size() && archive < archives_.size(),
+            "{} is in archive {} of {}", name, archive, archives_.size());
+  add_entry(name, label);
+  places_.push_back({offset, bytes, static_cast<std::uint32_t>(archive)});
+}
+
+std::size_t PictureList::add_archive(std::string name) {
+  archives_.push_back(std::move(name));
+  return archives_.size() - 1;
+}
+
+std::string PictureList::name(std::size_t picture) const {
+  const std::string_view own = name_of(entries_.at(picture));
+  if (places_.empty()) return (root_ / own).string();
+  return fmt::format("{}: {}", (root_ / archives_[places_[picture].archive]).string(), own);
+}
+
+void PictureList::read(std::size_t picture, std::vector<std::uint8_t>& out) const {
+  if (places_.empty()) return read_whole_file(root_ / name_of(entries_[picture]), out);
+  const Place& place = places_[picture];
+  read_part_of_file(root_ / archives_[place.archive], place.offset, place.bytes, out);
+}
+
+void PictureList::keep_first(std::size_t count) {
+  if (count >= entries_.size()) return;
+  names_.resize(entries_[count].name);  // names lie in the order of entries
+  entries_.resize(count);
+  if (!places_.empty()) places_.resize(count);
+}
+
+PictureList PictureList::only(std::span<const std::size_t> pictures) const {
+  PictureList list(root_);
+  list.archives_ = archives_;
+  for (const std::size_t picture : pictures) {
+    list.add_entry(name_of(entries_.at(picture)), entries_[picture].label);
+    if (!places_.empty()) list.places_.push_back(places_[picture]);
+  }
+  return list;
+}
+
+PictureLists split_off_test(const PictureList& all, std::vector<std::string> class_names,
+                            double fraction, std::uint64_t seed) {
+  std::vector<std::vector<std::size_t>> members(class_names.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    members.at(static_cast<std::size_t>(all.label(i))).push_back(i);
+  std::vector<bool> is_test(all.size());
+  for (std::size_t c = 0; c < members.size(); ++c) {
+    const std::size_t count = members[c].size();
+    if (count == 0) continue;  // another rank's class
+    if (count == 1) {
+      fail(Kind::data,
+           "{}: expected at least 2 pictures of the class, one to train and one to test, found 1; "
+           "add pictures, or a folder test/",
+           class_names[c]);
+    }
+    const auto tests = std::clamp<std::size_t>(
+        static_cast<std::size_t>(std::round(fraction * static_cast<double>(count))), 1, count - 1);
+    // The stream is that of the class's name: it stays when other classes come and go. The rank is
+    // none that a partition has.
+    const std::uint64_t stream = checksum(std::as_bytes(std::span(class_names[c])));
+    constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
+    const auto order =
+        random_permutation(make_key(seed, stream, kNoRank, RandomPurpose::partition), count);
+    for (std::size_t i = 0; i < tests; ++i) is_test[members[c][order[i]]] = true;
+  }
+  std::vector<std::size_t> train, test;
+  for (std::size_t i = 0; i < all.size(); ++i) (is_test[i] ? test : train).push_back(i);
+  return {all.only(train), all.only(test), std::move(class_names)};
+}
+
+void require_usable_classes(const std::vector<std::string>& names, const std::string& where) {
+  if (names.size() < 2) {
+    fail(Kind::data,
+         "{}: expected at least 2 classes, found {}; data.path must name the folder "
+         "above train/CLASS/ with a folder for each class",
+         where, names.empty() ? "none" : "only \"" + names.front() + "\"");
+  }
+  std::map<std::string, std::string> seen;
+  for (const std::string& name : names) {
+    require_printable(name, where);
+    const auto [place, is_new] = seen.emplace(lower(name), name);
+    if (!is_new) {
+      fail(Kind::data,
+           "{}: expected class names that differ by more than upper and lower case, found \"{}\" "
+           "and \"{}\"; join or rename them",
+           where, place->second, name);
+    }
+  }
+}
+
+}  // namespace eqt::data

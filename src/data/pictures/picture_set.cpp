@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pictures/picture_set.hpp"
+
+#include <cstdint>
+#include <utility>
+
+#include "core/error.hpp"
+#include "data/catalogue.hpp"
+#include "data/images.hpp"
+#include "data/pictures/picture_list.hpp"
+
+namespace eqt::data {
+namespace {
+
+using ListFunction = PictureLists (*)(const PictureSource&);
+
+PictureLists list_pictures(ListFunction list, const DatasetOptions& options) {
+  return list({.path = options.path,
+               .test_fraction = options.pictures.test_fraction,
+               .seed = options.seed,
+               .classes = options.classes});
+}
+
+PictureFraming framing_of(const PictureOptions& options) {
+  return framing_of(options.channels, options.size, options.crop);
+}
+
+DatasetFacts look_at_pictures(ListFunction list, const DatasetOptions& options) {
+  const PictureLists lists = list_pictures(list, options);
+  const auto classes = static_cast<int>(lists.class_names.size());
+  constexpr std::uint64_t kListBytes = 128;  // a picture's name and the places beside it, about
+  return {.inputs = {image_spec(framing_of(options.pictures).shape())},
+          .target = class_spec(classes),
+          .classes = classes,
+          .train = lists.train.size(),
+          .test = lists.test.size(),
+          .memory_bytes = options.pictures.memory_bytes +
+                          (lists.train.size() + lists.test.size()) * kListBytes};
+}
+
+DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
+  PictureLists lists = list_pictures(list, options);
+  const PictureFraming framing = framing_of(options.pictures);
+  const auto stores =
+      std::make_shared<PictureStores>(options.pictures.memory_bytes, options.pictures.skip_limit);
+  const auto reader = [&](PictureList& pictures, std::size_t limit, const char* key) {
+    require_limit(limit, pictures.size(), key);
+    if (limit > 0) pictures.keep_first(limit);
+    return std::make_unique<PictureReader>(std::move(pictures), framing, stores);
+  };
+  auto train = reader(lists.train, options.limit_train, "data.limit_train");
+  auto test = reader(lists.test, options.limit_test, "data.limit_test");
+  Normalization normalization{options.pictures.mean, options.pictures.deviation};
+  if (normalization.mean.empty()) normalization = measure_normalization(*train);
+  const auto classes = static_cast<int>(lists.class_names.size());
+  return {.train = std::make_unique<PictureSet>(std::move(train), normalization, classes),
+          .test = std::make_unique<PictureSet>(std::move(test), normalization, classes),
+          .normalization = normalization,
+          .class_names = std::move(lists.class_names),
+          .framing = framing};
+}
+
+}  // namespace
+
+PictureSet::PictureSet(std::unique_ptr<PictureReader> reader, const Normalization& normalization,
+                       int classes)
+    : reader_(std::move(reader)),
+      tables_(normalization),
+      classes_(classes),
+      input_(image_spec(reader_->framing().shape())),
+      target_(class_spec(classes)) {}
+
+int PictureSet::label(std::size_t sample) const {
+  EQT_CHECK(sample < size(), "sample {} of {}", sample, size());
+  return reader_->list().label(sample);
+}
+
+void PictureSet::read(std::span<const std::size_t> indices,
+                      const std::optional<AugmentKey>& augment, Batch& out) const {
+  const std::size_t values = reader_->framing().values();
+  out.inputs.resize(1);
+  const std::span<float> images = out.inputs[0].prepare<float>(input_, indices.size());
+  const std::span<std::int64_t> labels = out.targets.prepare<std::int64_t>(target_, indices.size());
+  thread_local std::vector<std::uint8_t> bytes;
+  bytes.resize(values);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    labels[i] = label(indices[i]);
+    reader_->read(indices[i], augment, bytes);
+    tables_.write(bytes, images.data() + i * values);
+  }
+}
+
+namespace {
+constexpr std::string_view kPictureKeys[] = {"image_size",    "channels",  "crop",
+                                             "mean",          "deviation", "memory_budget_mib",
+                                             "test_fraction", "skip_limit"};
+}
+
+const DatasetRow sets::folder = {
+    .name = "folder",
+    .about =
+        "pictures of your own: data.path has train/CLASS/*.jpg, .png or .webp, and test/ or val/",
+    .title = "own pictures",
+    .needs_files = true,
+    .keys = kPictureKeys,
+    .look = [](const DatasetOptions& options) { return look_at_pictures(list_folder, options); },
+    .open = [](const DatasetOptions& options) { return open_pictures(list_folder, options); }};
+
+const DatasetRow sets::shards = {
+    .name = "shards",
+    .about = "pictures of your own in archives train-*.tar and test-*.tar, WebDataset's layout",
+    .title = "own pictures in archives",
+    .needs_files = true,
+    .keys = kPictureKeys,
+    .look = [](const DatasetOptions& options) { return look_at_pictures(list_shards, options); },
+    .open = [](const DatasetOptions& options) { return open_pictures(list_shards, options); }};
+
+}  // namespace eqt::data

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Archives of pictures in WebDataset's layout: a sample is the files of one key, the name up to the
+// first dot of its last part, which lie one after the other.
+//
+// Source   github.com/webdataset/webdataset; POSIX tar (pax and ustar) and GNU's, by libarchive
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+#include "data/pictures/picture_list.hpp"
+
+namespace eqt::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxLabelBytes = 64;
+constexpr std::size_t kMaxNameBytes = 4096;
+constexpr int kMaxClasses = 1 << 20;
+constexpr std::size_t kBlockBytes = 64 << 10;  // read at once; pictures are skipped
+
+struct FreeArchive {
+  void operator()(archive* a) const { archive_read_free(a); }
+};
+using Archive = std::unique_ptr<archive, FreeArchive>;
+
+constexpr std::string_view kRemedy = "write it anew in WebDataset's layout";
+
+/// A member of an archive that is a file.
+struct Member {
+  std::string name;
+  std::uint64_t offset = 0;  // of its bytes in the archive
+  std::uint64_t bytes = 0;
+};
+
+class TarReader {
+ public:
+  explicit TarReader(const fs::path& file) : file_(file), archive_(archive_read_new()) {
+    EQT_CHECK(archive_ != nullptr, "libarchive has no memory");
+    std::error_code error;
+    if (!fs::is_regular_file(file, error))
+      fail(Kind::data, "expected an archive {}, found no regular file", file.string());
+    archive_bytes_ = fs::file_size(file, error);
+    // Plain tar alone: where a member begins in a packed archive says nothing.
+    archive_read_support_format_tar(archive_.get());
+    if (archive_read_open_filename(archive_.get(), file.c_str(), kBlockBytes) != ARCHIVE_OK)
+      broken();
+  }
+
+  /// The next file; nothing at the end.
+  std::optional<Member> next() {
+    while (true) {
+      archive_entry* entry = nullptr;
+      const int status = archive_read_next_header(archive_.get(), &entry);
+      if (status == ARCHIVE_EOF) return std::nullopt;
+      if (status != ARCHIVE_OK && status != ARCHIVE_WARN) broken();
+      Member member = {.name = name_of(entry)};
+      if (archive_entry_filetype(entry) == AE_IFDIR) continue;
+      if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr ||
+          archive_entry_sparse_count(entry) > 0 || archive_entry_size_is_set(entry) == 0) {
+        fail(Kind::data, "{}: expected plain files alone, found {}, which is not one; {}",
+             file_.string(), member.name, kRemedy);
+      }
+      const la_int64_t position = archive_filter_bytes(archive_.get(), 0);
+      const la_int64_t bytes = archive_entry_size(entry);
+      if (position < 0 || bytes < 0) broken();
+      member.offset = static_cast<std::uint64_t>(position);
+      member.bytes = static_cast<std::uint64_t>(bytes);
+      if (member.offset > archive_bytes_ || member.bytes > archive_bytes_ - member.offset) {
+        fail(Kind::data, "{}: expected {} bytes for {}, found the end of the archive; get it again",
+             file_.string(), member.bytes, member.name);
+      }
+      return member;
+    }
+  }
+
+  /// The bytes of the member that next() gave last, at most `most`.
+  std::string text(std::size_t most) {
+    std::string found(most + 1, '\0');
+    const la_ssize_t got = archive_read_data(archive_.get(), found.data(), found.size());
+    if (got < 0) broken();
+    found.resize(static_cast<std::size_t>(got));
+    return found;
+  }
+
+ private:
+  [[noreturn]] void broken() {
+    const char* const text = archive_error_string(archive_.get());
+    std::string reason = text != nullptr ? text : "unknown error";
+    std::ranges::replace_if(
+        reason, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+    fail(Kind::data, "{}: expected a tar archive that is not packed, found another file ({}); {}",
+         file_.string(), reason, kRemedy);
+  }
+
+  /// Nothing is ever unpacked, but a name that leads elsewhere is no honest one.
+  std::string name_of(archive_entry* entry) {
+    const char* const found = archive_entry_pathname(entry);
+    std::string name = found != nullptr ? found : "";
+    if (name.starts_with("./")) name.erase(0, 2);
+    const bool odd = (name.empty() && archive_entry_filetype(entry) != AE_IFDIR) ||
+                     name.size() > kMaxNameBytes ||
+                     std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 127; });
+    if (odd) {
+      fail(Kind::data, "{}: expected names of 1 to {} printable characters, found another; {}",
+           file_.string(), kMaxNameBytes, kRemedy);
+    }
+    const std::string inside = "/" + name + "/";
+    if (name.starts_with('/') || inside.find("/../") != std::string::npos) {
+      fail(Kind::data, "{}: expected names that stay inside the archive, found {}; {}",
+           file_.string(), name, kRemedy);
+    }
+    return name;
+  }
+
+  fs::path file_;
+  Archive archive_;
+  std::uint64_t archive_bytes_ = 0;
+};
+
+/// What has been found of a sample.
+struct Sample {
+  std::string key;
+  std::optional<Member> picture;
+  std::optional<int> label;
+};
+
+int label_in(const std::string& text, const fs::path& file, const std::string& name) {
+  std::string_view digits = text;
+  while (!digits.empty() &&
+         std::string_view(" \t\r\n").find(digits.back()) != std::string_view::npos)
+    digits.remove_suffix(1);
+  int label = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), label);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || label < 0 ||
+      label >= kMaxClasses) {
+    fail(Kind::data, "{}: expected the number of a class, from 0 on, in {}, found something else",
+         file.string(), name);
+  }
+  return label;
+}
+
+void close_sample(const Sample& sample, const fs::path& file, std::size_t archive,
+                  PictureList& list) {
+  if (!sample.picture && !sample.label) return;
+  if (!sample.picture || !sample.label) {
+    fail(Kind::data, "{}: expected a picture and a class (.cls) for {}, found no {}; {}",
+         file.string(), sample.key, sample.picture ? "class" : "picture", kRemedy);
+  }
+  if (sample.picture->bytes > kMaxPictureBytes) {
+    fail(Kind::data, "{}: expected at most {} bytes for {}, found {}", file.string(),
+         kMaxPictureBytes, sample.picture->name, sample.picture->bytes);
+  }
+  list.add(sample.picture->name, *sample.label, archive, sample.picture->offset,
+           static_cast<std::uint32_t>(sample.picture->bytes));
+}
+
+void add_archive(const fs::path& folder, const std::string& name, PictureList& list) {
+  const fs::path file = folder / name;
+  const std::size_t archive = list.add_archive(name);
+  TarReader reader(file);
+  Sample sample;
+  while (auto member = reader.next()) {
+    const std::size_t slash = member->name.rfind('/');
+    const std::size_t dot = member->name.find('.', slash == std::string::npos ? 0 : slash + 1);
+    if (dot == std::string::npos) continue;  // without a key: a note of its author
+    const std::string key = member->name.substr(0, dot), ending = member->name.substr(dot);
+    if (key != sample.key) {
+      close_sample(sample, file, archive, list);
+      sample = {.key = key, .picture = {}, .label = {}};
+    }
+    if (ending == ".cls") {
+      if (sample.label) fail(Kind::data, "{}: found two classes for {}", file.string(), key);
+      sample.label = label_in(reader.text(kMaxLabelBytes), file, member->name);
+    } else if (has_picture_ending(ending)) {
+      if (sample.picture) fail(Kind::data, "{}: found two pictures for {}", file.string(), key);
+      sample.picture = std::move(member);
+    }
+  }
+  close_sample(sample, file, archive, list);
+}
+
+/// The archives whose names begin so, sorted.
+std::vector<std::string> archives_in(const fs::path& folder, std::string_view prefix) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (name.starts_with(prefix) && name.ends_with(".tar")) names.push_back(std::move(name));
+  }
+  if (error) {
+    fail(Kind::data,
+         "the folder {} cannot be read: {}; data.path must name a folder with train-*.tar",
+         folder.string(), error.message());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+/// The lines of classes.txt; empty where there is none.
+std::vector<std::string> names_in_file(const fs::path& file) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!fs::exists(file, error)) return names;
+  std::vector<std::uint8_t> bytes;
+  try {
+    read_whole_file(file, bytes);
+  } catch (const Error& reason) {
+    fail(Kind::data, "{}: {}", file.string(), reason.what());
+  }
+  std::string name;
+  for (std::size_t i = 0; i <= bytes.size(); ++i) {
+    const char c = i < bytes.size() ? static_cast<char>(bytes[i]) : '\n';
+    if (c != '\n') {
+      if (c != '\r') name.push_back(c);
+    } else if (!name.empty()) {
+      names.push_back(std::exchange(name, {}));
+    }
+  }
+  return names;
+}
+
+PictureList list_part(const fs::path& folder, const std::vector<std::string>& archives) {
+  PictureList list(folder);
+  for (const std::string& name : archives) add_archive(folder, name, list);
+  if (list.size() == 0) {
+    fail(Kind::data, "{}: expected samples in {}, found none", folder.string(),
+         fmt::join(archives, ", "));
+  }
+  return list;
+}
+
+int classes_in(const PictureList& list) {
+  int classes = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) classes = std::max(classes, list.label(i) + 1);
+  return classes;
+}
+
+/// The names of the classes that the archives have.
+std::vector<std::string> class_names(const PictureSource& source, int classes) {
+  std::vector<std::string> names = source.classes;
+  if (names.empty()) names = names_in_file(source.path / "classes.txt");
+  if (names.empty())
+    for (int c = 0; c < classes; ++c) names.push_back(fmt::format("{}", c));
+  if (names.size() < static_cast<std::size_t>(classes)) {
+    fail(Kind::data, "{}: expected a class below {}, as there are names, found {}",
+         source.path.string(), names.size(), classes - 1);
+  }
+  require_usable_classes(names, source.path.string());
+  return names;
+}
+
+}  // namespace
+
+PictureLists list_shards(const PictureSource& source) {
+  if (source.path.empty())
+    fail(Kind::data, "data.path: expected a folder with train-*.tar, found none");
+  const auto train_archives = archives_in(source.path, "train-");
+  if (train_archives.empty()) {
+    fail(Kind::data,
+         "{}: expected archives train-*.tar, found none; data.path must name a folder "
+         "with train-*.tar and test-*.tar in WebDataset's layout",
+         source.path.string());
+  }
+  auto test_archives = archives_in(source.path, "test-");
+  if (test_archives.empty()) test_archives = archives_in(source.path, "val-");
+  PictureList train = list_part(source.path, train_archives);
+  if (test_archives.empty()) {
+    auto names = class_names(source, classes_in(train));
+    return split_off_test(train, std::move(names), source.test_fraction, source.seed);
+  }
+  PictureList test = list_part(source.path, test_archives);
+  auto names = class_names(source, std::max(classes_in(train), classes_in(test)));
+  return {std::move(train), std::move(test), std::move(names)};
+}
+
+}  // namespace eqt::data

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Pictures from folders and archives train like the same pictures from a set's own files; folders that
+# are wrong end every rank with one sentence.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mnist=/usr/share/datasets/fashion-mnist
+[[ -r $mnist/train-images-idx3-ubyte.gz ]] || skip "dataset-fashion-mnist is not installed"
+"$EQT_ROOT/tests/e2e/pictures.py" "$mnist" "$WORK" 40 10 || wrong "the pictures could not be written"
+
+common=(--set data.augment=true --set data.limit_train=400 --set data.limit_test=100 --set train.steps=6
+  --set train.batch_size=16 --set train.epochs=2)
+# Fashion-MNIST's own mean and deviation; without a change of size, the pixels are those of the files.
+own=("${common[@]}" --set data.image_size=28 --set data.channels=1 --set "data.mean=[0.2860]"
+  --set "data.deviation=[0.3530]")
+folder=("${own[@]}" --set data.name=folder --set "data.path=$WORK/png")
+
+train 2 idx "${common[@]}" --set data.name=fashion-mnist --set "data.path=$WORK/idx"
+expect_code 0 "IDX files"
+hash=$(summary parameter_hash) accuracy=$(summary test_accuracy)
+
+# same WHAT: the run that has just ended has the same weights and accuracy.
+same() {
+  expect_code 0 "$1"
+  expect_equal "$hash" "$(summary parameter_hash)" "$1: weights"
+  expect_equal "$accuracy" "$(summary test_accuracy)" "$1: accuracy"
+}
+train 2 folder "${folder[@]}"
+same "a folder"
+expect_equal '["class 0", "class 1", "class 2", "class 3", "class 4", "class 5", "class 6", "class 7", "class 8", "class 9"]' \
+  "$(value "$RUN/preprocessing.json" class_names)" "class names"
+train 2 shards "${own[@]}" --set data.name=shards --set "data.path=$WORK/tar" \
+  --set data.loader_threads=3 --set data.memory_budget_mib=0
+same "archives, three threads, nothing remembered"
+
+# A broken picture is named and replaced, the same after a resume; beyond the limit the run ends.
+truncate -s 300 "$WORK/png/train/class 3/00007.png"
+train 2 broken "${folder[@]}" --set train.steps=50
+expect_code 0 "a broken picture"
+expect_text 'class 3/00007\.png: skipped' "a broken picture"
+broken=$(summary parameter_hash)
+train 2 stopped "${folder[@]}" --set train.steps=20 --set checkpoint.every_steps=20
+run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config tiny.json --out "$RUN" "${folder[@]}" \
+  --set train.steps=50 --set checkpoint.every_steps=20 --resume
+expect_code 0 "a broken picture, resumed"
+expect_equal "$broken" "$(summary parameter_hash)" "a broken picture, resumed: weights"
+train 2 limit "${folder[@]}" --set train.steps=50 --set data.skip_limit=0
+expect_failure 3 'class 3/00007\.png.*data\.skip_limit' "a broken picture too many"
+
+# refuse REGEX WHAT [ARGUMENTS]: a run ends with 3 before its first step.
+refuse() {
+  local text=$1 what=$2
+  shift 2
+  train 2 refused "${own[@]}" "$@"
+  expect_failure 3 "$text" "$what"
+}
+mkdir -p "$WORK/case/train/cat" "$WORK/case/train/Cat" "$WORK/out/train/a" "$WORK/bad"
+cp "$WORK/png/test/class 0/00000.png" "$WORK/case/train/cat/"
+cp "$WORK/png/test/class 0/00000.png" "$WORK/case/train/Cat/"
+ln -s "$WORK/png/train/class 1" "$WORK/out/train/b"
+cp "$WORK/png/test/class 0/00000.png" "$WORK/out/train/a/"
+tar -cPf "$WORK/bad/train-0.tar" "$WORK/case/train/cat/00000.png"
+refuse 'more than upper and lower case' "classes that differ by case" --set data.name=folder --set "data.path=$WORK/case"
+refuse 'links to stay below' "a link that leaves the folder" --set data.name=folder --set "data.path=$WORK/out"
+refuse 'stay inside the archive' "an absolute path in an archive" --set data.name=shards --set "data.path=$WORK/bad"
+program check --config tiny.json "${own[@]}" --set data.name=folder --set "data.path=$WORK/absent"
+expect_code 0 "a folder on another machine"
+expect_text 'warning: .*absent.*found nothing' "a folder on another machine"
+refuse_config 'data\.mean' "means for other channels" "${folder[@]}" --set 'data.mean=[0.1,0.2]'
+refuse_config 'data\.image_size' "image_size of a set with its own size" --set data.image_size=64
+
+finish

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "data/pictures/picture_list.hpp"
+#include "support/catch.hpp"
+#include "support/picture_files.hpp"
+#include "support/refusal.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace eqt;
+using namespace eqt::data;
+using namespace eqt::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder with these files, each of which holds its own name.
+class Folder : public TemporaryFolder {
+ public:
+  explicit Folder(const std::vector<std::string>& files = {}) {
+    for (const std::string& file : files) add(file);
+  }
+  void add(const std::string& file) const {
+    write_file(path() + "/" + file,
+               {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
+  }
+  PictureSource source() const { return {.path = path()}; }
+  std::string refusal() const {
+    return eqt::test::refusal(Kind::data, [&] { list_folder(source()); });
+  }
+};
+
+/// The names below the folder, in order, with their labels.
+std::vector<std::pair<std::string, int>> entries(const PictureList& list) {
+  std::vector<std::pair<std::string, int>> found;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::vector<std::uint8_t> content;
+    list.read(i, content);
+    found.emplace_back(std::string(content.begin(), content.end()), list.label(i));
+  }
+  return found;
+}
+
+using Entries = std::vector<std::pair<std::string, int>>;
+
+}  // namespace
+
+TEST_CASE("a folder of classes with its own test pictures", "[folder]") {
+  const Folder folder({"train/dog/2.PNG", "train/dog/10.jpg", "train/cat/b.jpeg",
+                       "train/cat/a.webp", "train/cat/inner/z.jpg", "train/cat/notes.txt",
+                       "train/cat/.hidden.jpg", "train/.git/x.jpg", "test/dog/t.jpg", "README.md"});
+  const PictureLists lists = list_folder(folder.source());
+  REQUIRE(lists.class_names == std::vector<std::string>{"cat", "dog"});
+  // Classes take turns; names are sorted as bytes.
+  REQUIRE(entries(lists.train) == Entries{{"train/cat/a.webp", 0},
+                                          {"train/dog/10.jpg", 1},
+                                          {"train/cat/b.jpeg", 0},
+                                          {"train/dog/2.PNG", 1},
+                                          {"train/cat/inner/z.jpg", 0}});
+  REQUIRE(entries(lists.test) == Entries{{"test/dog/t.jpg", 1}});
+  REQUIRE(lists.train.name(1) == fs::canonical(folder.path()).string() + "/train/dog/10.jpg");
+}
+
+TEST_CASE("val/ is a test set, too, and agreed classes fix the labels", "[folder]") {
+  const Folder folder({"train/b/1.jpg", "train/c/1.jpg", "val/b/1.jpg"});
+  PictureSource source = folder.source();
+  REQUIRE(entries(list_folder(source).test) == Entries{{"val/b/1.jpg", 0}});
+  source.classes = {"a", "b", "c"};
+  const PictureLists lists = list_folder(source);
+  REQUIRE(entries(lists.train) == Entries{{"train/b/1.jpg", 1}, {"train/c/1.jpg", 2}});
+  REQUIRE(entries(lists.test) == Entries{{"val/b/1.jpg", 1}});
+  source.classes = {"a", "b"};
+  says(refusal(Kind::data, [&] { list_folder(source); }), "\"c\"; one of a, b");
+}
+
+TEST_CASE("without test pictures a part of each class is taken", "[folder]") {
+  std::vector<std::string> files;
+  for (int i = 0; i < 40; ++i) files.push_back("x/" + std::to_string(i) + ".jpg");
+  for (int i = 0; i < 11; ++i) files.push_back("y/" + std::to_string(i) + ".jpg");
+  for (int i = 0; i < 2; ++i) files.push_back("z/" + std::to_string(i) + ".jpg");
+  const Folder folder(files);
+  PictureSource source = folder.source();
+  source.test_fraction = 0.25;
+  const auto names = [](const PictureList& list) {
+    std::set<std::string> found;
+    for (std::size_t i = 0; i < list.size(); ++i) found.insert(list.name(i));
+    return found;
+  };
+  const auto count = [](const PictureList& list, int label) {
+    int found = 0;
+    for (std::size_t i = 0; i < list.size(); ++i) found += list.label(i) == label ? 1 : 0;
+    return found;
+  };
+  const PictureLists lists = list_folder(source);
+  REQUIRE(count(lists.test, 0) == 10);
+  REQUIRE(count(lists.test, 1) == 3);  // 2.75
+  REQUIRE(count(lists.test, 2) == 1);  // at least one on each side
+  REQUIRE(lists.train.size() + lists.test.size() == files.size());
+  auto all = names(lists.train);
+  all.merge(names(lists.test));
+  REQUIRE(all.size() == files.size());
+
+  REQUIRE(names(list_folder(source).test) == names(lists.test));
+  source.seed = 2;
+  REQUIRE(names(list_folder(source).test) != names(lists.test));
+  // The choice of a class does not depend on the others.
+  source.seed = 1;
+  folder.add("a/1.jpg");
+  folder.add("a/2.jpg");
+  const auto after = names(list_folder(source).test);
+  for (const std::string& name : names(lists.test)) REQUIRE(after.contains(name));
+}
+
+TEST_CASE("folders that cannot be trained on are refused in a sentence", "[folder]") {
+  says(Folder().refusal(), "at least 2 classes, found none");
+  says(Folder({"train/one/1.jpg"}).refusal(), "only \"one\"");
+  says(Folder({"train/cat/1.jpg", "train/Cat/1.jpg"}).refusal(), "\"Cat\" and \"cat\"");
+  says(Folder({"train/a/1.jpg", "train/b/notes.txt"}).refusal(), "train/b: expected pictures");
+  says(Folder({"train/a/1.jpg", "train/b/1.jpg", "test/c/1.jpg"}).refusal(), "\"c\"; one of a, b");
+  says(Folder({"val/a/1.jpg", "val/b/1.jpg"}).refusal(), "train/ beside val/");
+  says(Folder({"a/1.jpg", "b/1.jpg"}).refusal(), "at least 2 pictures of the class");
+  says(refusal(Kind::data, [] { list_folder({.path = "/nonexistent/pictures"}); }),
+       "found nothing");
+  says(refusal(Kind::data, [] { list_folder({}); }), "data.path");
+  const Folder plain({"train"});
+  says(refusal(Kind::data, [&] { list_folder({.path = plain.path() + "/train"}); }),
+       "something else");
+  says(Folder({"train/a/1.jpg", "train/b\x01/1.jpg"}).refusal(), "control characters");
+  says(Folder({"train/a/1.jpg", "train/b\xff/1.jpg"}).refusal(), "UTF-8");
+}
+
+TEST_CASE("links may not leave the folder", "[folder]") {
+  const Folder outside({"secret.jpg", "more/1.jpg"});
+  const Folder folder({"train/a/1.jpg", "train/b/1.jpg", "test/a/1.jpg", "kept/2.jpg"});
+  fs::create_symlink("../../kept/2.jpg", folder.path() + "/train/a/2.jpg");
+  REQUIRE(list_folder(folder.source()).train.size() == 3);
+  const std::string picture = folder.path() + "/train/a/3.jpg", inner = folder.path() + "/train/c";
+  fs::create_symlink(outside.path() + "/secret.jpg", picture);
+  says(folder.refusal(), "train/a/3.jpg: expected links to stay below");
+  fs::remove(picture);
+  fs::create_directory_symlink(outside.path() + "/more", inner);
+  says(folder.refusal(), "train/c: expected links to stay below");
+  fs::remove(inner);
+  fs::create_symlink("nothing.jpg", picture);
+  says(folder.refusal(), "3.jpg cannot be read");
+  fs::remove(picture);
+  fs::create_directory_symlink(".", folder.path() + "/train/a/again");
+  says(folder.refusal(), "circle");
+}
+
+TEST_CASE("what is under a picture's name is checked when it is read", "[folder]") {
+  const Folder folder({"train/a/1.jpg", "train/b/1.jpg", "test/a/1.jpg"});
+  const PictureLists lists = list_folder(folder.source());
+  std::vector<std::uint8_t> content;
+  const std::string file = folder.path() + "/train/a/1.jpg";
+  fs::remove(file);
+  says(refusal(Kind::data, [&] { lists.train.read(0, content); }),
+       "cannot be opened: No such file");
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  says(refusal(Kind::data, [&] { lists.train.read(0, content); }), "not a regular file");
+  fs::remove(file);
+  write_file(file, {});
+  fs::resize_file(file, kMaxPictureBytes + 1);  // sparse
+  says(refusal(Kind::data, [&] { lists.train.read(0, content); }), "at most");
+  if (geteuid() == 0) return;  // who may read everything
+  fs::permissions(file, fs::perms::none);
+  says(refusal(Kind::data, [&] { lists.train.read(0, content); }), "Permission denied");
+}
+
+TEST_CASE("a list can be shortened", "[folder]") {
+  const Folder folder({"train/a/1.jpg", "train/a/2.jpg", "train/b/1.jpg", "test/a/1.jpg"});
+  PictureList list = list_folder(folder.source()).train;
+  list.keep_first(2);
+  REQUIRE(entries(list) == Entries{{"train/a/1.jpg", 0}, {"train/b/1.jpg", 1}});
+  list.add("train/a/2.jpg", 0);
+  REQUIRE(entries(list).back() == std::pair<std::string, int>{"train/a/2.jpg", 0});
+}

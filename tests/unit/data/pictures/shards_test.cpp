@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include "data/pictures/picture_list.hpp"
+#include "support/catch.hpp"
+#include "support/picture_files.hpp"
+#include "support/refusal.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace eqt;
+using namespace eqt::data;
+using namespace eqt::test;
+
+namespace {
+
+/// Samples "000", "001", ... with the classes of `labels`; the picture's content is its key.
+TarBytes archive_of(const std::vector<int>& labels, const std::string& prefix = "",
+                    const std::string& ending = ".jpg") {
+  TarBytes tar;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const std::string key = prefix + "00" + std::to_string(i);
+    // The order inside a sample is free.
+    if (i % 2 == 0) tar.add(key + ".cls", std::to_string(labels[i]) + "\n");
+    tar.add(key + ending, "picture " + key);
+    tar.add(key + ".json", "{}");
+    if (i % 2 == 1) tar.add(key + ".cls", std::to_string(labels[i]));
+  }
+  return tar;
+}
+
+std::string content(const PictureList& list, std::size_t i) {
+  std::vector<std::uint8_t> bytes;
+  list.read(i, bytes);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string refusal_of(const Bytes& archive) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/train-0.tar", archive);
+  write_file(folder.path() + "/test-0.tar", archive_of({0, 1}).bytes());
+  return refusal(Kind::data, [&] { list_shards({.path = folder.path()}); });
+}
+
+}  // namespace
+
+TEST_CASE("samples of archives, in their order", "[shards]") {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/train-01.tar", archive_of({2, 0}, "b/").bytes());
+  write_file(folder.path() + "/train-00.tar", archive_of({1, 0, 2}, "./a.d/", ".seg.PNG").bytes());
+  write_file(folder.path() + "/test-0.tar", archive_of({1}).bytes());
+  write_file(folder.path() + "/other.tar", Bytes(10, 7));
+  const PictureLists lists = list_shards({.path = folder.path()});
+  REQUIRE(lists.class_names == std::vector<std::string>{"0", "1", "2"});
+  REQUIRE(lists.train.size() == 5);
+  const std::vector<std::pair<std::string, int>> expected = {{"picture ./a.d/000", 1},
+                                                             {"picture ./a.d/001", 0},
+                                                             {"picture ./a.d/002", 2},
+                                                             {"picture b/000", 2},
+                                                             {"picture b/001", 0}};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    REQUIRE(content(lists.train, i) == expected[i].first);
+    REQUIRE(lists.train.label(i) == expected[i].second);
+  }
+  REQUIRE(content(lists.test, 0) == "picture 000");
+  says(lists.train.name(3), "/train-01.tar: b/000.jpg");
+}
+
+TEST_CASE("classes may have names, and a part may become the test set", "[shards]") {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/train-0.tar", archive_of({0, 1, 0, 1, 0, 1, 0, 1}).bytes());
+  const std::string names = "cat\r\ndog\n\nbird";
+  write_file(folder.path() + "/classes.txt",
+             {reinterpret_cast<const std::uint8_t*>(names.data()), names.size()});
+  const PictureLists lists = list_shards({.path = folder.path(), .test_fraction = 0.25});
+  REQUIRE(lists.class_names == std::vector<std::string>{"cat", "dog", "bird"});
+  REQUIRE(lists.test.size() == 2);
+  REQUIRE(lists.train.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) says(content(lists.train, i), "picture 00");
+}
+
+TEST_CASE("archives that are not as they should be are refused", "[shards]") {
+  const auto with = [](const std::string& name, char type = '0', const std::string& link = "") {
+    TarBytes tar = archive_of({0, 1});
+    tar.add(name, {}, type, link);
+    return tar.bytes();
+  };
+  says(refusal_of(with("/etc/passwd.jpg")), "stay inside the archive, found /etc/passwd.jpg");
+  says(refusal_of(with("../up.jpg")), "stay inside");
+  says(refusal_of(with("a/../../up.jpg")), "stay inside");
+  says(refusal_of(with("a/..")), "stay inside");
+  says(refusal_of(with("link.jpg", '2', "/etc/passwd")), "link.jpg, which is not one");
+  says(refusal_of(with("hard.jpg", '1', "000.jpg")), "hard.jpg, which is not one");
+  says(refusal_of(with("pipe.jpg", '6')), "which is not one");
+  says(refusal_of(with("new\nline.jpg")), "printable");
+  says(refusal_of({}), "found");
+  says(refusal_of(Bytes(2000, 'x')), "not packed");
+  says(refusal_of(TarBytes().bytes()), "none");
+  Bytes cut = archive_of({0, 1}).bytes();
+  cut.resize(512 + 512 + 512 + 4);  // inside the first picture
+  says(refusal_of(cut), "train-0.tar");
+  const Bytes gzip = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  says(refusal_of(gzip), "not packed");
+
+  TarBytes alone;
+  alone.add("1.jpg", "x");
+  says(refusal_of(alone.bytes()), "found no class");
+  TarBytes labelled;
+  labelled.add("1.cls", "0");
+  says(refusal_of(labelled.bytes()), "found no picture");
+  for (const std::string label : {"cat", "-1", "", "1 2", "99999999999", "1048576"}) {
+    TarBytes odd;
+    odd.add("1.jpg", "x");
+    odd.add("1.cls", label);
+    says(refusal_of(odd.bytes()), "number of a class");
+  }
+  TarBytes twice;
+  twice.add("1.jpg", "x");
+  twice.add("1.png", "x");
+  says(refusal_of(twice.bytes()), "two pictures");
+}
+
+TEST_CASE("folders without archives are refused", "[shards]") {
+  const TemporaryFolder folder;
+  says(refusal(Kind::data, [&] { list_shards({.path = folder.path()}); }),
+       "train-*.tar, found none");
+  says(refusal(Kind::data, [] { list_shards({.path = "/nonexistent"}); }), "cannot be read");
+  write_file(folder.path() + "/train-0.tar", archive_of({0, 3}).bytes());
+  write_file(folder.path() + "/test-0.tar", archive_of({0}).bytes());
+  REQUIRE(list_shards({.path = folder.path()}).class_names.size() == 4);
+  says(refusal(Kind::data,
+               [&] {
+                 list_shards({.path = folder.path(), .classes = {"a", "b"}});
+               }),
+       "class below 2");
+}
