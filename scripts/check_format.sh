@@ -23,7 +23,7 @@ command -v clang-format-14 >/dev/null || {
   exit 0
 }
 mapfile -d '' files < <(find "$EQT_ROOT/src" "$EQT_ROOT/tests" \
-  \( -name '*.cpp' -o -name '*.hpp' \) -print0)
+  \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) -print0)
 [[ ${#files[@]} -gt 0 ]] || fail 2 "found no sources in $EQT_ROOT."
 found=$(cd "$EQT_ROOT" && clang-format-14 "${action[@]}" "${files[@]}" 2>&1) || {
   grep -oE '^[^ :]+:[0-9]+' <<<"$found" | sort -t: -k1,1 -u >&2 || printf '%s\n' "$found" >&2

@@ -16,6 +16,7 @@ source_folder=${1:-$EQT_ROOT/src}
 declare -A rooms=(
   [core]=""
   [codec]="core"
+  [device]="core codec"
   [theory]="core codec"
   [comm]="core"
   [pipeline]="core codec comm"
@@ -60,7 +61,8 @@ declare -A libraries=(
   [highway]="codec collective data model optim"
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
-  [fmt]="core codec theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
+  [cuda]="device"
+  [fmt]="core codec device theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
 )
 
 # library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and
@@ -82,6 +84,7 @@ library_of() {
     equant/compressor_plugin.h) echo plugin ;;
     equant/codec.h) echo interface ;;
     hwy/*) echo highway ;;
+    cuda*.h | cuda/*) echo cuda ;;
     xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;
     fmt/*) echo fmt ;;
@@ -129,7 +132,7 @@ for folder in "$source_folder"/*/; do
   while IFS=: read -r file line text; do
     [[ $text =~ [\<\"]([^\>\"]+)[\>\"] ]] && check "$file:$line" "$room" "${BASH_REMATCH[1]}"
   done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "$folder" \
-    --include='*.cpp' --include='*.hpp' --include='*.h')
+    --include='*.cpp' --include='*.hpp' --include='*.h' --include='*.cu' --include='*.cuh')
   files=$((files + $(find "$folder" -name '*.[ch]pp' | wc -l)))
 done
 

@@ -27,14 +27,14 @@ done
 add() {
   local mark='#' at=1
   case $1 in
-    *.cpp | *.hpp | *.c | *.h | *.cpp.in | *.hpp.in | *.h.in) mark='//' ;;
+    *.cpp | *.hpp | *.cu | *.cuh | *.c | *.h | *.cpp.in | *.hpp.in | *.h.in) mark='//' ;;
   esac
   [[ $(head -c 2 "$1") != '#!' ]] || at=2
   sed -i "${at}i $mark $line" "$1"
 }
 
 mapfile -d '' files < <(find "$folder" \( -name .git -o -name build -o -name runs \) -prune -o -type f \
-  \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' -o -name '*.[ch]pp.in' -o -name '*.h.in' \
+  \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.c' -o -name '*.h' -o -name '*.[ch]pp.in' -o -name '*.h.in' \
   -o -name '*.sh' -o -name '*.py' -o -name '*.cmake' -o -name CMakeLists.txt -o -path '*/.ci/run' \) -print0)
 [[ ${#files[@]} -gt 0 ]] || fail 2 "found no sources in $folder."
 missing=()

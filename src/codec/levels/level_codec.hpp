@@ -85,6 +85,7 @@ class LevelCodec final : public Compressor, public LevelRounding {
   const LevelRounding* level_rounding() const noexcept override { return this; }
 
   const LevelTable& table() const noexcept { return table_; }
+  const LevelCodecOptions& options() const noexcept { return options_; }
 
   /// Rounded to float32, as encode() uses them.
   Levels levels() const override;

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Compiles the kernels of src/device with nvcc, compares all of them on the CUDA device of this
+# machine with the host's codecs, byte by byte, and measures them against a copy in the device's
+# memory. Less than ten minutes on four cores. It needs nvcc, a C++20 compiler, and the headers and libraries
+# of Highway and fmt (Debian: libhwy-dev, libfmt-dev), nothing else of what the program needs.
+#
+#   scripts/test_cuda.sh [--arch LIST] [--deps DIR] [--jobs N] [--compile-only] [--quick]
+#
+#   --arch LIST      compute capabilities, "75 87 90" (default: that of the device here; without one, 75 to 90)
+#   --deps DIR       where Highway and fmt lie as under /, if not in the system: Debian packages unpacked by
+#                    dpkg -x, say
+#   --jobs N         compilers at once (default: the cores of this machine)
+#   --compile-only   do not run
+#   --quick          fewer seeds, and one size of the measurement
+#   --help           this text
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+arch="" deps="" jobs=$(nproc) compile_only="" quick=""
+# shellcheck disable=SC2034 # read_options reads it
+declare -A options=([--arch]="text arch" [--deps]="text deps" [--jobs]="natural jobs"
+  [--compile-only]="flag compile_only" [--quick]="flag quick")
+rest=()
+read_options "$@"
+[[ ${#rest[@]} -eq 0 ]] || fail 2 "unknown argument \"${rest[0]}\"; see --help."
+
+nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+[[ -x $nvcc ]] || fail 1 "nvcc was not found: install NVIDIA's CUDA toolkit, or set CUDACXX to its nvcc."
+# Wrappers in other folders call the one that lies beside the headers.
+cuda=$("$nvcc" --dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p' | head -n 1)
+readonly BUILD=$EQT_ROOT/build/cuda
+mkdir -p "$BUILD"
+cd "$EQT_ROOT"
+
+if [[ -z $arch ]]; then
+  arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .) || true
+  [[ -n $arch ]] || arch="75 80 86 87 89 90"
+fi
+targets=()
+for capability in $arch; do targets+=(-gencode "arch=compute_$capability,code=sm_$capability"); done
+
+flags=(-std=c++20 -O2 -Isrc -Itests -isystem "$cuda/include" -DHWY_COMPILE_ONLY_STATIC=1)
+libraries=(-lhwy -lfmt -ldl -lpthread)
+if [[ -n $deps ]]; then
+  deps=$(cd "$deps" && pwd)
+  libs=$(dirname "$(find "$deps" -name 'libhwy.so*' | head -n 1)")
+  flags+=(-isystem "$deps/usr/include")
+  libraries=("-L$libs" "-Wl,-rpath,$libs" "${libraries[@]}")
+fi
+native=(-ffp-contract=off)
+[[ $(uname -m) != x86_64 ]] || native+=(-march=x86-64-v3)
+
+compile() {  # SOURCE: into an object of its name
+  local object=$BUILD/${1//\//_}.o
+  if [[ $1 == *.cu ]]; then
+    "$nvcc" -std=c++20 -O3 -fmad=false "${targets[@]}" --threads 0 -Isrc -c "$1" -o "$object"
+  else
+    "${CXX:-g++}" "${flags[@]}" "${native[@]}" -Iinclude -c "$1" -o "$object"
+  fi
+}
+sources=(src/device/cuda_queue.cu tests/device/device_check.cpp src/optim/sgd.cpp src/device/*.cpp
+  src/core/error.cpp src/core/random.cpp src/codec/*/*.cpp)
+for source in src/codec/*.cpp; do  # plugins need a library more
+  [[ $source == */plugin.cpp ]] || sources+=("$source")
+done
+started=$SECONDS
+say "Compiling ${#sources[@]} sources with $jobs jobs, kernels for sm_${arch// /, sm_}"
+rm -f "$BUILD"/*.o "$BUILD/device_check"
+running=0 failed=0
+for source in "${sources[@]}"; do
+  if [[ $running -ge $jobs ]]; then
+    wait -n || failed=1
+    running=$((running - 1))
+  fi
+  compile "$source" &
+  running=$((running + 1))
+done
+while [[ $running -gt 0 ]]; do
+  wait -n || failed=1
+  running=$((running - 1))
+done
+[[ $failed -eq 0 ]] || fail 1 "a source did not compile; the compiler's words stand above."
+"$nvcc" "${targets[@]}" "$BUILD"/*.o -o "$BUILD/device_check" -cudart static \
+  "${libraries[@]/#-Wl,/-Xlinker=}"
+say "Compiled in $((SECONDS - started)) s: build/cuda/device_check"
+[[ -z $compile_only ]] || exit 0
+"$BUILD/device_check" ${quick:+--quick}

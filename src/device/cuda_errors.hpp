@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors that the CUDA runtime reports, for sources that only nvcc compiles.
+
+#pragma once
+
+#include <cstddef>
+
+namespace eqt::device {
+
+/// @throws Error{usage}: "expected ... bytes of device memory"
+[[noreturn]] void fail_out_of_memory(const char* device, std::size_t bytes, std::size_t free_bytes);
+/// @throws Error{usage} for a device that cannot be used
+[[noreturn]] void fail_no_device(int device, int count, const char* reason);
+/// @throws Error{bug} for every other error
+[[noreturn]] void fail_cuda(const char* call, const char* reason);
+
+}  // namespace eqt::device

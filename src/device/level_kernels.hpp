@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the level codecs with fixed coding (codec/levels): norm, rounding and packing of a
+// bucket, and its values added to a sum.
+//
+// Encoding takes one group of warps a bucket. Each warp has 512 or 1024 of its values in registers,
+// value 32 r + l in round r of lane l: so lane l holds summands of the norm's sum l, and the codes
+// of column l mod 16 (fixed_coding.hpp) in rows 2 r + l / 16. Longer buckets are read twice.
+
+#pragma once
+
+#include "device/level_cells.hpp"
+
+namespace eqt::device {
+
+/// kRounds: 32, or 16 for buckets of at most 512 values.
+template <typename Warp, unsigned kRounds>
+struct LevelTile {
+  typename Warp::template Lanes<float> v[kRounds];
+};
+
+EQT_KERNEL constexpr unsigned block_rows(int bits) {
+  return 32 % bits == 0 ? 32 / static_cast<unsigned>(bits) : 32;
+}
+EQT_KERNEL constexpr std::size_t coded_bytes(std::size_t count, int bits) {
+  return (count * static_cast<std::size_t>(bits) + 7) / 8;
+}
+
+template <bool kFeedback, unsigned kRounds, typename Warp>
+EQT_KERNEL void load_levels(const Warp& warp, const EncodeLevels& job, std::size_t start,
+                            std::size_t first, std::size_t left, LevelTile<Warp, kRounds>& tile) {
+  const float* const values = job.values + start + first;
+  const unsigned count =
+      first < left ? static_cast<unsigned>(least<std::size_t>(left - first, kRounds * kLanes)) : 0;
+  if (count == kRounds * kLanes) {
+    EQT_UNROLL
+    for (unsigned r = 0; r < kRounds; ++r) {
+      warp.each([&](unsigned lane) { tile.v[r][lane] = values[r * kLanes + lane]; });
+    }
+  } else {
+    EQT_UNROLL
+    for (unsigned r = 0; r < kRounds; ++r) {
+      warp.each([&](unsigned lane) {
+        const unsigned i = r * kLanes + lane;
+        tile.v[r][lane] = i < count ? values[i] : 0.0f;
+      });
+    }
+  }
+  if constexpr (!kFeedback) return;
+  const float* const residual = job.residual + start + first;
+  EQT_UNROLL
+  for (unsigned r = 0; r < kRounds; ++r) {
+    warp.each([&](unsigned lane) {
+      const unsigned i = r * kLanes + lane;
+      if (i < count) tile.v[r][lane] = residual[i] + tile.v[r][lane];
+    });
+  }
+}
+
+/// Continues the norm's 32 sums of squares, or its largest magnitude.
+template <unsigned kRounds, typename Warp>
+EQT_KERNEL void add_to_norm(const Warp& warp, bool max_norm, bool is_first, unsigned w,
+                            const LevelTile<Warp, kRounds>& tile, GroupMemory& memory) {
+  if (max_norm) {
+    typename Warp::template Lanes<std::uint32_t> largest;
+    warp.each([&](unsigned lane) { largest[lane] = 0; });
+    EQT_UNROLL
+    for (unsigned r = 0; r < kRounds; ++r) {
+      warp.each([&](unsigned lane) {
+        const std::uint32_t bits = bits_of(tile.v[r][lane]) & 0x7FFFFFFFu;
+        if (bits > largest[lane]) largest[lane] = bits;
+      });
+    }
+    const std::uint32_t most = warp.largest(largest);
+    warp.each([&](unsigned lane) {
+      if (lane == 0 && (is_first || most > memory.largest[w])) memory.largest[w] = most;
+    });
+    return;
+  }
+  typename Warp::template Lanes<double> sum;
+  warp.each([&](unsigned lane) { sum[lane] = is_first && w == 0 ? 0 : memory.sums[lane]; });
+  EQT_UNROLL
+  for (unsigned r = 0; r < kRounds; ++r) {
+    warp.each([&](unsigned lane) {
+      sum[lane] = add_square(static_cast<double>(tile.v[r][lane]), sum[lane]);
+    });
+  }
+  warp.each([&](unsigned lane) { memory.sums[lane] = sum[lane]; });
+}
+
+/// The whole bucket's norm from the group's memory; NaN if a value is not finite.
+template <typename Warp>
+EQT_KERNEL float total_norm(const Warp& warp, bool max_norm, unsigned warps,
+                            const GroupMemory& memory) {
+  if (max_norm) {
+    std::uint32_t largest = 0;
+    for (unsigned w = 0; w < warps; ++w) {
+      if (memory.largest[w] > largest) largest = memory.largest[w];
+    }
+    return largest >= 0x7F800000u ? float_of(0x7FC00000u) : float_of(largest);
+  }
+  typename Warp::template Lanes<double> sum;
+  warp.each([&](unsigned lane) { sum[lane] = memory.sums[lane]; });
+  const double squares = warp.template folded<16>(sum);
+  // Neither infinity nor NaN is at most the largest double.
+  return squares <= 0x1.fffffffffffffp1023 ? norm_of(squares) : float_of(0x7FC00000u);
+}
+
+/// What rounding to `index` leaves of p: p + (-1 * (norm * level)), as decode_add().
+EQT_KERNEL float left_of(const EncodeLevels& job, float norm, float p, std::uint32_t index) {
+  const float value = -1.0f * (norm * job.grid.level[index]);
+  const bool negated = index != 0 && bits_of(p) >> 31 != 0;
+  return p + (negated ? -value : value);
+}
+
+/// Stores a unit of 16 words, or two that follow each other; lanes l and l ^ 16 each have a part of
+/// word l mod 16.
+template <typename Warp>
+EQT_KERNEL void store_units(const Warp& warp,
+                            const typename Warp::template Lanes<std::uint32_t>& first,
+                            const typename Warp::template Lanes<std::uint32_t>& second,
+                            bool has_second, bool aligned, std::byte* to) {
+  // Lanes below 16 keep their part of the first unit and pass on that of the second.
+  typename Warp::template Lanes<std::uint32_t> passed;
+  warp.each([&](unsigned lane) { passed[lane] = lane < 16 ? second[lane] : first[lane]; });
+  const auto received = warp.swap_halves(passed);
+  warp.each([&](unsigned lane) {
+    const std::uint32_t own = lane < 16 ? first[lane] : second[lane];
+    if (lane < 16 || has_second) store_word(to + 4 * lane, own | received[lane], aligned);
+  });
+}
+
+/// Brings the codes of each lane into their places in its columns' words. Widths that divide 32:
+/// units are columns of two blocks, filled from above; rows of odd number are in place, those of
+/// even number one field too high, and signs of zeros are cleared. Others: units are the words of
+/// one block's columns, filled as if the rows were even.
+template <int kBits, typename Warp, std::size_t kUnits>
+EQT_KERNEL void finish_units(const Warp& warp,
+                             typename Warp::template Lanes<std::uint32_t> (&unit)[kUnits]) {
+  constexpr std::uint32_t kIndices = ~0u / ((1u << kBits) - 1) * ((1u << (kBits - 1)) - 1);
+  warp.each([&](unsigned lane) {
+    if constexpr (32 % kBits == 0) {
+      EQT_UNROLL
+      for (auto& u : unit) {
+        const std::uint32_t fields = lane < 16 ? u[lane] >> kBits : u[lane];
+        const std::uint32_t index = fields & kIndices;
+        u[lane] = index | (fields & (index + kIndices) & ~kIndices);
+      }
+    } else if (lane >= 16) {
+      EQT_UNROLL
+      for (unsigned w = kBits - 1; w > 0; --w) {
+        unit[w][lane] = unit[w][lane] << kBits | unit[w - 1][lane] >> (32 - kBits);
+      }
+      unit[0][lane] <<= kBits;
+    }
+  });
+}
+
+/// Rounds the tile's whole blocks, which end at value `whole` of the tile.
+template <int kBits, bool kFeedback, typename Cells, unsigned kRounds, typename Warp>
+EQT_KERNEL void encode_blocks(const Warp& warp, const EncodeLevels& job, const BucketScale& scale,
+                              std::size_t start, std::size_t first, unsigned whole,
+                              const LevelTile<Warp, kRounds>& tile, std::byte* to) {
+  using Words = typename Warp::template Lanes<std::uint32_t>;
+  constexpr auto kWidth = static_cast<unsigned>(kBits);
+  constexpr unsigned kBlockRounds = block_rows(kBits) / 2;
+  constexpr unsigned kWords = 32 % kBits == 0 ? 1 : kWidth;  // of a column
+  constexpr unsigned kBlocks = kWords == 1 ? 2 : 1;          // that are stored together
+  constexpr std::uint32_t kTop = ~0u << (32 - kBits);
+  const typename Cells::template Of<Warp> cells(warp, job.grid);
+  const bool aligned = is_aligned(to, 4);
+  float* const residual = kFeedback ? job.residual + start + first : nullptr;
+  typename Warp::template Lanes<LaneWords> words;
+  warp.each([&](unsigned lane) {
+    words[lane] = lane_words(scale, static_cast<std::uint32_t>(first / 64), lane);
+  });
+  EQT_UNROLL
+  for (unsigned chunk = 0; chunk < kRounds / (kBlocks * kBlockRounds); ++chunk) {
+    if (chunk * kBlocks * kBlockRounds * kLanes >= whole) break;
+    const bool has_second = (chunk * kBlocks + 2) * kBlockRounds * kLanes <= whole;
+    Words unit[kWords == 1 ? 2 : kWords + 1];
+    EQT_UNROLL
+    for (auto& u : unit) warp.each([&](unsigned lane) { u[lane] = 0; });
+    Words product;
+    EQT_UNROLL
+    for (unsigned k = 0; k < kBlocks * kBlockRounds; ++k) {
+      const unsigned r = chunk * kBlocks * kBlockRounds + k;
+      typename Warp::template Lanes<float> scaled;
+      warp.each([&](unsigned lane) {
+        scaled[lane] = magnitude_of(tile.v[r][lane] * scale.power) * scale.inverse;
+      });
+      const auto position = cells.at(warp, scaled);
+      warp.each([&](unsigned lane) {
+        if (r % 2 == 0) product[lane] = words[lane].product(r / 2);
+        const std::uint32_t word = product[lane] * words[lane].factor(r);
+        const float p = tile.v[r][lane];
+        const std::uint32_t rounded = position[lane] + (word >> kBits);
+        const std::uint32_t sign = bits_of(p) & 0x80000000u;
+        if constexpr (kWords == 1) {
+          std::uint32_t& fields = unit[k / kBlockRounds][lane];
+          fields = fields >> 2 * kBits % 32 | ((rounded | sign) & kTop);
+        } else {
+          const std::uint32_t index = rounded >> (32 - kBits);
+          const std::uint32_t code = index | (index != 0 ? sign >> (32 - kBits) : 0);
+          const unsigned bit = 2 * k * kWidth;
+          unit[bit / 32][lane] |= code << bit % 32;
+          if (bit % 32 + kWidth > 32) unit[bit / 32 + 1][lane] |= code >> (32 - bit % 32);
+        }
+        if (kFeedback && (k < kBlockRounds || kBlocks == 1 || has_second)) {
+          residual[r * kLanes + lane] = left_of(job, scale.norm, p, rounded >> (32 - kBits));
+        }
+      });
+    }
+    finish_units<kBits>(warp, unit);
+    std::byte* const at = to + 64 * kWords * kBlocks * chunk;
+    if constexpr (kWords == 1) {
+      store_units(warp, unit[0], unit[1], has_second, aligned, at);
+    } else {
+      EQT_UNROLL
+      for (unsigned u = 0; u < kWords; u += 2) {
+        store_units(warp, unit[u], unit[u + 1], u + 1 < kWords, aligned, at + 64 * u);
+      }
+    }
+  }
+}
+
+/// The values after a bucket's whole blocks: fewer than 512, a plain stream of codes. A round of 32
+/// codes has exactly kBits words.
+template <int kBits, bool kFeedback, typename Cells, typename Warp>
+EQT_KERNEL void encode_rest(const Warp& warp, const EncodeLevels& job, const BucketScale& scale,
+                            std::size_t start, std::size_t whole, std::size_t left,
+                            std::byte* codes) {
+  const typename Cells::template Of<Warp> cells(warp, job.grid);
+  float* const residual = kFeedback ? job.residual + start : nullptr;
+  const std::size_t end = coded_bytes(left, kBits);
+  for (std::size_t first = whole; first < left; first += kLanes) {
+    typename Warp::template Lanes<float> p, scaled;
+    warp.each([&](unsigned lane) {
+      const std::size_t i = first + lane;
+      p[lane] = i < left ? job.values[start + i] : 0.0f;
+      if (kFeedback && i < left) p[lane] = residual[i] + p[lane];
+      scaled[lane] = magnitude_of(p[lane] * scale.power) * scale.inverse;
+    });
+    const auto position = cells.at(warp, scaled);
+    typename Warp::template Lanes<std::uint32_t> code;
+    warp.each([&](unsigned lane) {
+      const std::size_t i = first + lane;
+      code[lane] = 0;
+      if (i >= left) return;
+      const LaneWords words = lane_words(scale, static_cast<std::uint32_t>(i / 64), lane);
+      const std::uint32_t word =
+          words.product(0) * words.factor(static_cast<std::uint32_t>(i / kLanes));
+      const std::uint32_t index = (position[lane] + (word >> kBits)) >> (32 - kBits);
+      code[lane] = index | (index != 0 ? bits_of(p[lane]) >> 31 << (kBits - 1) : 0);
+      if (kFeedback) residual[i] = left_of(job, scale.norm, p[lane], index);
+    });
+    std::byte* const to = codes + first / 8 * kBits;
+    for (unsigned w = 0; w < static_cast<unsigned>(kBits); ++w) {
+      typename Warp::template Lanes<std::uint32_t> part;
+      warp.each([&](unsigned lane) {
+        const int bit = static_cast<int>(lane) * kBits - static_cast<int>(32 * w);
+        part[lane] = bit >= 32 || bit <= -kBits ? 0
+                     : bit >= 0                 ? code[lane] << bit
+                                                : code[lane] >> -bit;
+      });
+      const std::uint32_t word = warp.united(part);
+      warp.each([&](unsigned lane) {
+        const std::size_t at = 4 * w + lane;
+        if (lane < 4 && first / 8 * kBits + at < end) {
+          to[at] = static_cast<std::byte>(word >> 8 * lane);
+        }
+      });
+    }
+  }
+}
+
+/// Only the norm of a bucket is in the payload; all of its values stay in the residual.
+template <unsigned kRounds, typename Warp>
+EQT_KERNEL void keep_values(const Warp& warp, const EncodeLevels& job, std::size_t start,
+                            std::size_t first, std::size_t left,
+                            const LevelTile<Warp, kRounds>& tile) {
+  if (job.residual == nullptr) return;
+  EQT_UNROLL
+  for (unsigned r = 0; r < kRounds; ++r) {
+    warp.each([&](unsigned lane) {
+      const std::size_t i = first + r * kLanes + lane;
+      if (i < left) job.residual[start + i] = tile.v[r][lane];
+    });
+  }
+}
+
+template <int kBits, bool kFeedback, typename Cells, unsigned kRounds, typename Warp,
+          typename Group>
+EQT_KERNEL void encode_levels(Group& group, const EncodeLevels& job, std::size_t bucket) {
+  const std::size_t start = bucket * job.bucket_size;
+  const std::size_t left = least(job.bucket_size, job.count - start);
+  constexpr unsigned kHeld = kRounds * kLanes;  // values of a warp
+  const std::size_t stride = group.warps() * std::size_t{kHeld};
+  GroupMemory& memory = group.memory();
+  for (std::size_t pass = 0; pass < left; pass += stride) {
+    group.each([&](const Warp& warp, unsigned w, LevelTile<Warp, kRounds>& tile) {
+      load_levels<kFeedback>(warp, job, start, pass + w * kHeld, left, tile);
+      if (job.max_norm) add_to_norm(warp, true, pass == 0, w, tile, memory);
+    });
+    if (job.max_norm) continue;
+    group.in_order([&](const Warp& warp, unsigned w, LevelTile<Warp, kRounds>& tile) {
+      add_to_norm(warp, false, pass == 0, w, tile, memory);
+    });
+  }
+  group.wait();
+  std::byte* const to = job.payload + bucket * job.slot_bytes;
+  const std::size_t whole = left - left % (16 * block_rows(kBits));
+  for (std::size_t pass = 0; pass < left; pass += stride) {
+    group.each([&](const Warp& warp, unsigned w, LevelTile<Warp, kRounds>& tile) {
+      const std::size_t first = pass + w * kHeld;
+      if (first >= left) return;
+      if (stride < left) load_levels<kFeedback>(warp, job, start, first, left, tile);
+      const float norm = total_norm(warp, job.max_norm, group.warps(), memory);
+      const bool regular = norm > 0 && norm < float_of(0x7F800000u);
+      if (first == 0) {
+        warp.each([&](unsigned lane) {
+          if (lane != 0) return;
+          store_word(to, bits_of(norm), is_aligned(to, 4));
+          if (!regular) set_flags(job.flags, norm >= 0 ? kIrregular : kNotFinite);
+        });
+      }
+      if (!regular) return keep_values(warp, job, start, first, left, tile);
+      const BucketScale scale = scale_of<Cells>(job, start, left, norm);
+      const std::size_t end = least(first + kHeld, whole);
+      if (first < end) {
+        encode_blocks<kBits, kFeedback, Cells>(warp, job, scale, start, first,
+                                               static_cast<unsigned>(end - first), tile,
+                                               to + 4 + first / 8 * kBits);
+      }
+      // The warp that holds the last values.
+      if (whole < left && left <= first + kHeld) {
+        encode_rest<kBits, kFeedback, Cells>(warp, job, scale, start, whole, left, to + 4);
+      }
+    });
+  }
+}
+
+}  // namespace eqt::device
