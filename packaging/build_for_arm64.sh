@@ -18,6 +18,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib/common.sh"
 # shellcheck source=packaging/lib.sh
 source "$EQT_ROOT/packaging/lib.sh"
+# shellcheck source=scripts/lib/packages.sh
+source "$EQT_ROOT/scripts/lib/packages.sh"
 
 codecs=""
 out=$EQT_ROOT/build/arm64-packages
@@ -28,14 +30,17 @@ read_all_options "$@"
 need_root_with mmdebstrap
 
 # file, dpkg-dev: what cpack calls. git: the version's revision.
-tools=(cmake ninja-build g++-aarch64-linux-gnu pkg-config dpkg-dev file git qemu-user-static)
-libraries=(libc6 libstdc++-12-dev zlib1g-dev libzip-dev libpng-dev libisal-dev libhwy-dev libfmt-dev libxxhash-dev)
-for_both=(nlohmann-json3-dev libeigen3-dev libcli11-dev)
-choice=(-DEQT_ONLY_PORTABLE=ON)
-if [[ -z $codecs ]]; then
-  libraries+=(libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin)
-  choice=(-DEQT_ONLY_PORTABLE=OFF)
-fi
+wanted=(cmake ninja-build g++-aarch64-linux-gnu pkg-config dpkg-dev file git qemu-user-static libstdc++-12-dev:arm64)
+for package in "${EQT_BUILD_PACKAGES[@]}"; do
+  case $package in
+    g++ | cmake | ninja-build | pkg-config | catch2) ;;
+    nlohmann-json3-dev | libeigen3-dev | libcli11-dev) wanted+=("$package") ;;  # headers for every architecture
+    libtorch-dev | libopenblas* | *openmpi*) [[ -n $codecs ]] || wanted+=("$package:arm64") ;;
+    *) wanted+=("$package:arm64") ;;
+  esac
+done
+portable=OFF
+[[ -z $codecs ]] || portable=ON
 
 if [[ ! -e $root ]]; then
   say "Making a Debian 12 in $root"
@@ -44,20 +49,19 @@ if [[ ! -e $root ]]; then
   inside 'apt-get -qq update'
 fi
 say "Installing a cross compiler and libraries for arm64"
-install_inside "${tools[@]}" "${libraries[@]/%/:arm64}" "${for_both[@]}"
+install_inside "${wanted[@]}"
 
 say "Building"
 also_mounted=$EQT_ROOT
 # Packages' own tools ask dpkg which architecture they work for.
 # shellcheck disable=SC2016  # the shell inside expands it
-inside 'jobs=$1; shift
-  export DEB_HOST_ARCH=arm64 EQT_ARM64_FROM_SYSTEM=1
+inside 'export DEB_HOST_ARCH=arm64 EQT_ARM64_FROM_SYSTEM=1
   git config --global --get-all safe.directory >/dev/null || git config --global --add safe.directory "*"
   cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DEQT_TESTS=OFF \
-    -DCMAKE_TOOLCHAIN_FILE=/source/tests/cmake/arm64.cmake "$@" >/build.configure.log 2>&1 ||
+    -DCMAKE_TOOLCHAIN_FILE=/source/tests/cmake/arm64.cmake -DEQT_ONLY_PORTABLE="$2" >/build.configure.log 2>&1 ||
     { tail -n 30 /build.configure.log >&2; exit 1; }
   rm -f /build/*.deb
-  cmake --build /build --parallel "$jobs" --target debian_packages' build "$jobs" "${choice[@]}"
+  cmake --build /build --parallel "$1" --target debian_packages' build "$jobs" "$portable"
 
 say "Using the library from the packages"
 # shellcheck disable=SC2016  # likewise
