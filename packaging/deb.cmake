@@ -79,9 +79,10 @@ if(NOT EQT_ONLY_PORTABLE)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS
     "curl | wget, iproute2, libequant-codec-dev, openssh-client")
   set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "train neural networks over slow networks with compressed gradients
-Trains image classifiers on all ranks of an MPI job, on boards, machines on
-Wi-Fi or rented hosts without a fast interconnect. Between the machines each
-gradient value takes a few bits instead of 32.
+Trains neural networks, published ones and the user's own, on all ranks of an
+MPI job: on boards, machines on Wi-Fi or rented hosts without a fast
+interconnect. Between the machines each gradient value takes a few bits
+instead of 32.
 
 A JSON config chooses among many compressors, several collectives and, for
 networks without a fast path between all hosts, gossip with neighbours and
