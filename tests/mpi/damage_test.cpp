@@ -186,8 +186,8 @@ std::vector<Case> collectives() {
     const CollectiveRow& row = *entry;
     // One is no collective, and the other's messages are MPI's own.
     if (entry == kAutomatic || entry == kMpiAllreduce) continue;
-    cases.push_back(
-        mean_by(std::string(row.name), [&row] { return compressor_for(row); }, maker_of(row)));
+    cases.push_back(mean_by(
+        std::string(row.name), [&row] { return compressor_for(row); }, maker_of(row)));
   }
   const auto none = [] { return codec::make_compressor("none"); };
   cases.push_back(mean_by("dense between hosts", none, maker_of(kDense), 1));
