@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
-  SOURCES unit/model/emulated_replica_test.cpp unit/model/norm_kernels_test.cpp
-          unit/model/plain_network_test.cpp unit/model/replica_test.cpp
+  SOURCES unit/model/emulated_replica_test.cpp unit/model/export_test.cpp
+          unit/model/frozen_test.cpp unit/model/norm_kernels_test.cpp
+          unit/model/mixup_test.cpp unit/model/plain_network_test.cpp unit/model/replica_test.cpp
           unit/model/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch eqt_hwy

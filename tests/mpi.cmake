@@ -28,7 +28,8 @@ eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/memory_test.cpp unit/pipeline/plan_test.cpp unit/collective/message_test.cpp
   unit/collective/cost_test.cpp)
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
-  unit/train/fault_test.cpp unit/train/workers_test.cpp)
+  unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/weight_average_test.cpp
+  unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES

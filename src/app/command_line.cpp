@@ -11,6 +11,7 @@
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"
+#include "model/export.hpp"
 
 namespace eqt::app {
 namespace {
@@ -145,6 +146,68 @@ void add_report_options(CLI::App& app, report::Request& request) {
       ->excludes(json);
 }
 
+void add_threads_option(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "Computing threads [as many as there are cores]")
+      ->type_name("T")
+      ->check(CLI::Range(1, 1024));
+}
+
+void add_best_flag(CLI::App& app, bool& best) {
+  app.add_flag("--best", best, "The weights of the best evaluation, not the last ones");
+}
+
+constexpr std::size_t kMaxSamplesAtOnce = 65536;
+
+void add_batch_option(CLI::App& app, std::size_t& batch) {
+  app.add_option("--batch", batch, "Samples that are computed at a time")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, kMaxSamplesAtOnce));
+}
+
+void add_evaluate_options(CLI::App& app, EvaluateCommand& evaluate) {
+  app.add_option("RUN", evaluate.target, "A run folder, or a file of weights with --config")
+      ->type_name("")
+      ->required();
+  add_config_options(app, evaluate.config_path, evaluate.sets);
+  app.add_option("--split", evaluate.split, "Which part of the data set")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"test", "train"}));
+  app.add_option("--out", evaluate.out,
+                 "Folder of tables and picture [RUN/evaluation; of weights: none]")
+      ->type_name("FOLDER");
+  add_batch_option(app, evaluate.batch);
+  add_threads_option(app, evaluate.threads);
+  add_best_flag(app, evaluate.best);
+}
+
+std::vector<std::string> export_formats() {
+  std::vector<std::string> names;
+  for (const auto& row : model::names_of(model::ExportFormat{})) names.emplace_back(row.name);
+  return names;
+}
+
+void add_export_options(CLI::App& app, ExportCommand& command) {
+  app.add_option("RUN", command.run, "A run folder")->type_name("")->required();
+  app.add_option("--to", command.to, "The format")
+      ->capture_default_str()
+      ->check(CLI::IsMember(export_formats()));
+  app.add_option("--out", command.out, "The file [model.ENDING in the run folder]")
+      ->type_name("FILE");
+  add_best_flag(app, command.best);
+}
+
+void add_predict_options(CLI::App& app, PredictCommand& predict) {
+  app.add_option("RUN", predict.run, "A run folder")->type_name("")->required();
+  app.add_option("FILE", predict.files, "Pictures [their names from standard input, one a line]")
+      ->type_name("");
+  app.add_option("--out", predict.out, "File of the JSON lines [standard output]")
+      ->type_name("FILE");
+  add_batch_option(app, predict.batch);
+  add_threads_option(app, predict.threads);
+  add_best_flag(app, predict.best);
+}
+
 /// False if help was requested. @throws Error{usage}
 bool parsed(CLI::App& app, int argc, char** argv) {
   try {
@@ -175,6 +238,9 @@ class CommandLine {
     collectives_verb_ = add_bench_collectives(*bench_verb_, bench_collectives_);
     add_doctor_options(*doctor_verb_, doctor_);
     add_report_options(*report_verb_, report_.request);
+    add_evaluate_options(*evaluate_verb_, evaluate_);
+    add_predict_options(*predict_verb_, predict_);
+    add_export_options(*export_verb_, export_);
   }
 
   /// @pre the options are parsed
@@ -187,6 +253,9 @@ class CommandLine {
     if (completion_verb_->parsed()) return PrintCommand{bash_completion(app_)};
     if (doctor_verb_->parsed()) return doctor_;
     if (report_verb_->parsed()) return report_;
+    if (evaluate_verb_->parsed()) return evaluate_;
+    if (predict_verb_->parsed()) return predict_;
+    if (export_verb_->parsed()) return export_;
     if (analyze_options_.parsed()) return analyze_options_.command();
     if (bench_verb_->parsed()) {
       require_bench_verb(*bench_verb_);
@@ -213,6 +282,12 @@ class CommandLine {
       "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
   CLI::App* report_verb_ = app_.add_subcommand(
       "report", "Tables, plots and one HTML page from run folders; seeds become mean ± deviation");
+  CLI::App* evaluate_verb_ = app_.add_subcommand(
+      "evaluate", "A trained network on any data set: accuracy by class, confusion matrix");
+  CLI::App* predict_verb_ =
+      app_.add_subcommand("predict", "A trained network on files: a JSON object a line");
+  CLI::App* export_verb_ =
+      app_.add_subcommand("export", "A trained network as TorchScript, safetensors or state dict");
   CLI::App* manual_verb_ = app_.add_subcommand("manual", "Print the manual page (roff)");
   CLI::App* completion_verb_ =
       app_.add_subcommand("completion", "Print the completion script for bash");
@@ -226,6 +301,9 @@ class CommandLine {
   bench::BenchCollectivesCommand bench_collectives_;
   doctor::DoctorCommand doctor_;
   ReportCommand report_;
+  EvaluateCommand evaluate_;
+  PredictCommand predict_;
+  ExportCommand export_;
 };
 
 }  // namespace

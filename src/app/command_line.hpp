@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "analyze/commands.hpp"
+#include "app/evaluate_command.hpp"
+#include "app/export_command.hpp"
+#include "app/predict_command.hpp"
 #include "bench/bench.hpp"
 #include "doctor/doctor.hpp"
 #include "report/report.hpp"
@@ -56,7 +59,7 @@ struct PrintCommand {
 using Command =
     std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, bench::BenchCommand,
                  bench::BenchCollectivesCommand, analyze::AnalyzeCommand, doctor::DoctorCommand,
-                 ReportCommand, PrintCommand>;
+                 ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, PrintCommand>;
 
 /// Loads the plugins of --plugin. Call it before parse_command_line(), whose options list
 /// compressors.

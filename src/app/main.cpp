@@ -10,6 +10,9 @@
 
 #include "analyze/analyze.hpp"
 #include "app/command_line.hpp"
+#include "app/evaluate_command.hpp"
+#include "app/export_command.hpp"
+#include "app/predict_command.hpp"
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
 #include "bench/bench.hpp"
@@ -80,6 +83,9 @@ int main(int argc, char** argv) {
             [](const ReportCommand& asked) {
               return fmt::print("{}", report::make_report(asked.request)), 0;
             },
+            [](const EvaluateCommand& asked) { return run_evaluate(asked), 0; },
+            [](const PredictCommand& asked) { return run_predict(asked), 0; },
+            [](const ExportCommand& asked) { return run_export(asked), 0; },
             [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
   } catch (...) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/preprocessing.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "core/error.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::app {
@@ -13,7 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(const data::ArraySpec& spec) {
-  return {{"name", spec.name}, {"type", name_of(spec.type)}, {"shape", spec.shape}};
+  Json json = {{"name", spec.name}, {"type", name_of(spec.type)}, {"shape", spec.shape}};
+  if (spec.longest > 0) json["longest"] = spec.longest;
+  if (spec.bound > 0) json["bound"] = spec.bound;
+  return json;
 }
 
 /// How a picture becomes the input.
@@ -59,6 +67,101 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
   const std::optional<data::ArraySpec> target = data.test->target();
   json["target"] = target ? json_of(*target) : Json(nullptr);
   json["class_names"] = data.class_names;
+  return json.dump(2) + "\n";
+}
+
+namespace {
+
+constexpr std::streamsize kMaxBytes = std::streamsize{64} << 20;
+
+[[noreturn]] void malformed(const std::string& path, std::string_view reason) {
+  fail(Kind::data,
+       "{}: expected what a run writes about its network's input, found {}; train again, or name a "
+       "file of weights with --config",
+       path, reason);
+}
+
+data::ArraySpec spec_of(const Json& json) {
+  const auto name = json.at("type").get<std::string>();
+  const auto* const type = find_named<data::ElementType>(name);
+  data::ArraySpec spec{.name = json.at("name"),
+                       .type = type == nullptr ? data::ElementType::float32 : type->value,
+                       .shape = json.at("shape").get<std::vector<std::int64_t>>(),
+                       .longest = json.value("longest", std::int64_t{0}),
+                       .bound = json.value("bound", std::int64_t{0})};
+  return spec;
+}
+
+/// A network for it could be built without too much memory.
+bool is_usable(const data::ArraySpec& spec) {
+  constexpr std::int64_t kMaxValues = std::int64_t{1} << 28;
+  std::int64_t values = 1;
+  for (const std::int64_t side : spec.shape) {
+    const std::int64_t extent = side < 0 ? spec.longest : side;
+    if (extent < 1 || extent > kMaxValues / values) return false;
+    values *= extent;
+  }
+  return spec.bound >= 0;
+}
+
+bool is_usable(const Preprocessing& found) {
+  const auto is_positive = [](double x) { return std::isfinite(x) && x > 0; };
+  const auto is_finite = [](double x) { return std::isfinite(x); };
+  if (found.inputs.empty()) return false;
+  for (const data::ArraySpec& input : found.inputs)
+    if (!is_usable(input)) return false;
+  if (found.target && !is_usable(*found.target)) return false;
+  const auto images = data::image_shape(found.inputs);
+  const auto channels = static_cast<std::size_t>(images ? images->channels : 0);
+  return found.normalization.mean.size() == channels &&
+         found.normalization.deviation.size() == channels &&
+         std::ranges::all_of(found.normalization.mean, is_finite) &&
+         std::ranges::all_of(found.normalization.deviation, is_positive);
+}
+
+void read_pictures(const Json& json, Preprocessing& found) {
+  const auto shape = json.at("shape").get<std::array<int, 3>>();
+  found.inputs = {data::image_spec({shape[0], shape[1], shape[2]})};
+  found.normalization.mean = json.at("mean").get<std::vector<double>>();
+  found.normalization.deviation = json.at("deviation").get<std::vector<double>>();
+}
+
+}  // namespace
+
+Preprocessing read_preprocessing(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) malformed(path, "no readable file");
+  const std::streamsize size = file.tellg();
+  if (size > kMaxBytes) malformed(path, "more bytes than any has");
+  Preprocessing found;
+  found.text.resize(static_cast<std::size_t>(std::max<std::streamsize>(size, 0)));
+  file.seekg(0);
+  file.read(found.text.data(), size);
+  try {
+    const Json json = Json::parse(found.text);
+    found.dataset = json.at("dataset");
+    if (json.contains("inputs")) {
+      for (const Json& input : json.at("inputs")) found.inputs.push_back(spec_of(input));
+    } else {
+      read_pictures(json, found);
+    }
+    if (json.contains("target") && !json.at("target").is_null())
+      found.target = spec_of(json.at("target"));
+    found.class_names = json.at("class_names").get<std::vector<std::string>>();
+  } catch (const Json::exception&) {
+    malformed(path, "no such JSON");
+  }
+  if (!is_usable(found)) malformed(path, "values that no network has");
+  return found;
+}
+
+std::string without_framing(const Preprocessing& preprocessing) {
+  Json json = Json::parse(preprocessing.text);
+  if (!json.contains("framing")) return preprocessing.text;
+  json["framing"] = {{"top", 0}, {"bottom", 0}, {"left", 0}, {"right", 0}, {"value", 0.0}};
+  json["input_shape"] = json["shape"];
+  if (json.contains("steps") && json["steps"].size() > 2)
+    json["steps"][2] = "framing: none, the network adds its frame itself";
   return json.dump(2) + "\n";
 }
 

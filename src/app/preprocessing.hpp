@@ -3,8 +3,10 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/dataset.hpp"
 #include "model/catalogue.hpp"
@@ -18,5 +20,21 @@ namespace eqt::app {
 /// normalisation, `steps` in words.
 std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
                                const model::ModelRow& model);
+
+/// What preprocessing.json says.
+struct Preprocessing {
+  std::string dataset;
+  std::vector<data::ArraySpec> inputs;  // of the network
+  std::optional<data::ArraySpec> target;
+  data::Normalization normalization;     // of pictures
+  std::vector<std::string> class_names;  // by label; none if samples have no class
+  std::string text;                      // the whole file
+};
+
+/// @throws Error{data} if there is no such file or it has another form
+Preprocessing read_preprocessing(const std::string& path);
+
+/// The text for a network that adds the frame itself: `framing` is none, `input_shape` is `shape`.
+std::string without_framing(const Preprocessing& preprocessing);
 
 }  // namespace eqt::app

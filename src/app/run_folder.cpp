@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt", "preprocessing.json"};
+constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt",
+                                 "model_best.pt", "network.pt",   "preprocessing.json"};
 constexpr std::string_view kEvents = "events.out.tfevents.";
 
 /// True if a run wrote it; the folder may contain other files.

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "app/preprocessing.hpp"
+#include "app/trained_run.hpp"
 #include "core/shipped.hpp"
 #include "metrics/output_file.hpp"
+#include "setup/build_model.hpp"
 
 namespace eqt::app {
 namespace {
@@ -110,6 +112,9 @@ void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_byt
                  metrics::Sink& sink) {
   metrics::write_atomically(job.folder->file("config.json"),
                             config::resolved_json(setup::settled_config(job.config, run)));
+  if (job.config.model.name->users_own && !run.plan.emulated)
+    metrics::write_atomically(job.folder->file(kNetworkFile),
+                              *setup::published_network(job.config).script);
   metrics::RunRecord record = setup::describe(job.config, run, job.comm);
   record.memory_estimate_bytes = memory_bytes;
   sink.write(record);

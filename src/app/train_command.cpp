@@ -15,6 +15,7 @@
 #include "app/job.hpp"
 #include "app/job_config.hpp"
 #include "app/run_records.hpp"
+#include "app/trained_run.hpp"
 #include "checkpoint/state_folder.hpp"
 #include "codec/plugin.hpp"
 #include "comm/communicator.hpp"
@@ -214,7 +215,8 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
        .checkpointer = checkpointer.get(),
        .divergence = run.divergence.get(),
        .observer = observer.get(),
-       .workers = run.data.simulation == nullptr ? nullptr : run.data.simulation->workers.get()},
+       .workers = run.data.simulation == nullptr ? nullptr : run.data.simulation->workers.get(),
+       .best_weights = job.path + "/" + kBestWeights},
       run.plan);
   metrics::Summary summary = trainer.run();
   summary.name = job.config.name;
@@ -225,7 +227,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   summary.paper_sent_bytes_per_node =
       setup::paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
   comm.heartbeat("the mean model");
-  trainer.adopt_mean_model();
+  trainer.adopt_result();
   comm.heartbeat("writing of the results", true);
   if (job.fault) job.fault->inject(train::Fault::Phase::end, comm.rank(), summary.steps, {});
   comm.agree_after([&] {

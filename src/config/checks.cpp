@@ -96,6 +96,71 @@ void check_pictures(const RunConfig& config, const std::string& origin) {
          origin, channels, data.mean.size(), data.deviation.size());
 }
 
+/// What is decided by evaluations needs some.
+void check_selection(const RunConfig& config, const std::string& origin) {
+  const bool selects = config.checkpoint.best || config.train.early_stopping > 0;
+  const std::string_view key = config.checkpoint.best ? "checkpoint.best" : "train.early_stopping";
+  if (selects && config.train.is_emulated())
+    fail(Kind::usage,
+         "{}: expected {} off with train.emulate_compute, which evaluates nothing, found it on; "
+         "leave one of the two out",
+         origin, key);
+  if (config.train.early_stopping > 0 && config.train.evaluate_every == 0)
+    fail(Kind::usage,
+         "{}: expected train.evaluate_every above 0 with train.early_stopping, which compares "
+         "evaluations, found 0; set it to 1",
+         origin);
+  const auto& synchronization = config.synchronization;
+  if (config.train.early_stopping > 0 && synchronization.final_rounds > 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.final_rounds 0 with train.early_stopping, which stops after "
+         "an evaluation, found {}; leave one of the two out",
+         origin, synchronization.final_rounds);
+  if (config.train.mixup > 0 && config.task.kind != model::tasks::classification)
+    fail(Kind::usage,
+         "{}: expected task.kind \"{}\" with train.mixup, which mixes classes, found \"{}\"; leave "
+         "train.mixup out",
+         origin, model::tasks::classification.name, config.task.kind->name);
+  if (config.train.ema == 0) return;
+  const gossip::AlgorithmRow& algorithm = *synchronization.algorithm;
+  if (config.train.is_emulated())
+    fail(Kind::usage,
+         "{}: expected train.ema 0 with train.emulate_compute, which trains nothing, found {}; "
+         "leave it out",
+         origin, config.train.ema);
+  if (algorithm.push_sum || algorithm.asynchronous)
+    fail(Kind::usage,
+         "{}: expected train.ema 0 with synchronization.algorithm \"{}\", whose models {}, found "
+         "{}; leave it out or take another algorithm",
+         origin, algorithm.name,
+         algorithm.push_sum ? "have weights that change from step to step"
+                            : "other ranks change at any time",
+         config.train.ema);
+}
+
+/// Groups that the update of this config cannot treat apart.
+void check_groups(const RunConfig& config, const codec::Properties& compressor,
+                  const std::string& origin) {
+  const RunConfig::Optimizer& optimizer = config.optimizer;
+  const bool apart = !optimizer.decay_norms ||
+                     std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) {
+                       return group.rate_factor != 1 || group.weight_decay;
+                     });
+  if (!apart) return;
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const bool directed = algorithm.make_direction != nullptr ||
+                        optimizer.momentum_kind == gossip::MomentumKind::quasi_global;
+  if (!directed && !compressor.votes) return;
+  fail(Kind::usage,
+       "{}: expected the same rate and weight decay for all parameters with {}, found "
+       "optimizer.groups or optimizer.decay_norms false; leave them out",
+       origin,
+       compressor.votes ? fmt::format("the compressor {}", config.compressor.name->name)
+       : algorithm.make_direction != nullptr
+           ? fmt::format("synchronization.algorithm \"{}\"", algorithm.name)
+           : std::string("optimizer.momentum_kind \"quasi-global\""));
+}
+
 /// An emulated run has no data set to count epochs by, and no network.
 void check_emulation(const RunConfig& config, const codec::Properties& compressor,
                      const std::string& origin) {
@@ -183,6 +248,8 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_partition(config, origin);
   check_pictures(config, origin);
   check_emulation(config, properties, origin);
+  check_selection(config, origin);
+  check_groups(config, properties, origin);
   check_schedule(config, origin);
   check_without_exchange(config, properties, origin);
   check_collective(config, *compressor, origin);

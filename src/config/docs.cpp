@@ -66,6 +66,20 @@ void add_text_rules(const Field& field, OrderedJson& schema) {
   }
 }
 
+OrderedJson parameter_group_schema() {
+  OrderedJson names = {
+      {"type", "array"}, {"items", {{"type", "string"}, {"minLength", 1}}}, {"minItems", 1}};
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"required", {"names"}},
+          {"minProperties", 2},
+          {"properties",
+           {{"names", names},
+            {"rate_factor", {{"type", "number"}, {"minimum", 0}, {"default", 1}}},
+            {"weight_decay", {{"type", {"number", "null"}}, {"minimum", 0}}},
+            {"frozen", {{"type", "boolean"}, {"default", false}}}}}};
+}
+
 void add_type(const Field& field, OrderedJson& schema) {
   OrderedJson number = {{"type", "number"}};
   add_range(field, number);
@@ -101,6 +115,14 @@ void add_type(const Field& field, OrderedJson& schema) {
       schema["pattern"] = fmt::format("^{}$", kBalanced);  // of a string alone
       schema["items"] = number;
       schema["minItems"] = 1;
+      break;
+    case FieldType::text_list:
+      schema["type"] = "array";
+      schema["items"] = {{"type", "string"}, {"minLength", 1}};
+      break;
+    case FieldType::parameter_groups:
+      schema["type"] = "array";
+      schema["items"] = parameter_group_schema();
       break;
   }
 }
@@ -138,6 +160,10 @@ std::string type_word(const Field& field) {
       return "number, list of numbers or null";
     case FieldType::class_weights:
       return "\"balanced\", list of numbers or null";
+    case FieldType::text_list:
+      return "list of strings";
+    case FieldType::parameter_groups:
+      return "list of objects";
   }
   return "";
 }

@@ -74,6 +74,29 @@ bool is_number_list(const Json& value) {
          std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
 }
 
+bool is_text_list(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) {
+           return item.is_string() && obeys(TextRule::path, item.get_ref<const std::string&>());
+         });
+}
+
+bool is_size(const Json& value) {
+  return value.is_number() && value.get<double>() >= 0 && value.get<double>() <= kHuge;
+}
+
+/// An object with names and at least one of the other members, and nothing else.
+bool is_parameter_group(const Json& value) {
+  if (!value.is_object() || value.size() < 2 || !value.contains("names")) return false;
+  for (const auto& [name, member] : value.items()) {
+    const bool fits = name == "names"          ? is_text_list(member) && !member.empty()
+                      : name == "rate_factor"  ? is_size(member)
+                      : name == "weight_decay" ? is_size(member) || member.is_null()
+                                               : name == "frozen" && member.is_boolean();
+    if (!fits) return false;
+  }
+  return true;
+}
+
 bool right_type(const KeyFacts& field, const Json& value) {
   switch (field.type) {
     case FieldType::text:
@@ -92,6 +115,10 @@ bool right_type(const KeyFacts& field, const Json& value) {
       return value.is_null() || value.is_number() || (is_number_list(value) && !value.empty());
     case FieldType::class_weights:
       return value.is_null() || value == kBalanced || (is_number_list(value) && !value.empty());
+    case FieldType::text_list:
+      return is_text_list(value);
+    case FieldType::parameter_groups:
+      return value.is_array() && std::all_of(value.begin(), value.end(), is_parameter_group);
   }
   return false;
 }
@@ -126,6 +153,16 @@ struct ToJson {
     if (const auto* list = std::get_if<std::vector<double>>(member)) return Json(*list);
     return Json(nullptr);
   }
+  Json operator()(const ParameterGroups* member) const {
+    Json groups = Json::array();
+    for (const ParameterGroup& group : *member)
+      groups.push_back(
+          {{"names", group.names},
+           {"rate_factor", group.rate_factor},
+           {"weight_decay", group.weight_decay ? Json(*group.weight_decay) : Json(nullptr)},
+           {"frozen", group.frozen}});
+    return groups;
+  }
 };
 
 /// Gives a member a value that check_value() passed.
@@ -156,6 +193,18 @@ struct FromJson {
     if (value.is_string()) *member = WeightRule::balanced;
     if (value.is_array()) *member = value.get<std::vector<double>>();
   }
+  void operator()(ParameterGroups* member) const {
+    member->clear();
+    for (const Json& item : value) {
+      ParameterGroup group;
+      group.names = item.at("names").get<std::vector<std::string>>();
+      group.rate_factor = item.value("rate_factor", 1.0);
+      if (item.contains("weight_decay") && !item.at("weight_decay").is_null())
+        group.weight_decay = item.at("weight_decay").get<double>();
+      group.frozen = item.value("frozen", false);
+      member->push_back(std::move(group));
+    }
+  }
 };
 
 }  // namespace
@@ -171,6 +220,8 @@ FieldType type_of(const Member& member) {
     FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
     FieldType operator()(PerRank*) const { return FieldType::per_rank; }
     FieldType operator()(ClassWeights*) const { return FieldType::class_weights; }
+    FieldType operator()(std::vector<std::string>*) const { return FieldType::text_list; }
+    FieldType operator()(ParameterGroups*) const { return FieldType::parameter_groups; }
     FieldType operator()(const NamedMember&) const { return FieldType::text; }
   };
   return std::visit(Types{}, member);
@@ -206,6 +257,11 @@ std::string expectation(const KeyFacts& field) {
     case FieldType::class_weights:
       return fmt::format("null, \"{}\" or {}", kBalanced,
                          with_range(field, "a list of one number per class, each"));
+    case FieldType::text_list:
+      return "a list of strings";
+    case FieldType::parameter_groups:
+      return "a list of objects like {\"names\": [\"fc.*\"], \"rate_factor\": 10, "
+             "\"weight_decay\": 0, \"frozen\": false}, of which names and another one are needed";
     case FieldType::text:
       break;
   }

@@ -30,7 +30,9 @@ enum class FieldType {
   number_list,
   number_or_auto,
   per_rank,
-  class_weights
+  class_weights,
+  text_list,
+  parameter_groups
 };
 
 /// The word for WeightRule::balanced.
@@ -65,9 +67,9 @@ struct NamedMember {
 };
 
 /// Where a config keeps a value.
-using Member =
-    std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
-                 std::optional<double>*, PerRank*, ClassWeights*, NamedMember>;
+using Member = std::variant<std::string*, bool*, int*, std::uint64_t*, double*,
+                            std::vector<double>*, std::optional<double>*, PerRank*, ClassWeights*,
+                            std::vector<std::string>*, ParameterGroups*, NamedMember>;
 
 namespace detail {
 

@@ -72,6 +72,10 @@ std::vector<Field> model_fields() {
           .or_null()
           .says("file with initial weights in torchvision's names: a state dict, or a dict with "
                 "one, as torch.save writes it, or safetensors; null = random"),
+      EQT_FIELD(model.freeze, must_stay)
+          .says(
+              "parameters that are not trained: patterns of their names, as in \"layer1.*\"; they "
+              "are neither computed nor sent"),
   };
 }
 
@@ -189,6 +193,20 @@ std::vector<Field> train_fields() {
       EQT_FIELD(train.paranoid, may_change)
           .says(
               "compare the replicas that must be equal after each step, not only after each epoch"),
+      EQT_FIELD(train.early_stopping, must_stay)
+          .from(0, 1e6)
+          .in("epochs")
+          .says("stop after so many epochs without a better test result; 0 = never"),
+      EQT_FIELD(train.ema, must_stay)
+          .within({0, 1, false, true})
+          .says(
+              "decay, per step, of a moving average of the weights, which is what is evaluated and "
+              "saved in the end; 0.999 is usual; 0 = none"),
+      EQT_FIELD(train.mixup, must_stay)
+          .from(0, 100)
+          .says("classification: alpha of the Beta distribution by which samples of a batch and "
+                "their "
+                "classes are mixed in pairs; 0.2 is usual; 0 = off"),
       EQT_FIELD(train.emulate_compute, must_stay)
           .from(0, 3600)
           .in("seconds")
@@ -211,6 +229,13 @@ std::vector<Field> optimizer_fields() {
           .from(0, kHuge)
           .says(
               "L2 penalty on every parameter; adamw: decay that does not pass through the moments"),
+      EQT_FIELD(optimizer.decay_norms, must_stay)
+          .says("weight decay also of parameters of one dimension: norms and biases"),
+      EQT_FIELD(optimizer.groups, must_stay)
+          .says("parameters with a learning rate or weight decay of their own, or frozen: objects "
+                "with names, patterns as in model.freeze, and rate_factor, weight_decay or frozen; "
+                "the "
+                "first group that matches counts"),
       EQT_FIELD(optimizer.clip_norm, may_change)
           .from(0, kHuge)
           .says(
@@ -332,6 +357,9 @@ std::vector<Field> checkpoint_fields() {
           .from(1, 1000)
           .in("checkpoints")
           .says("number of complete checkpoints to keep; the disk needs room for one more"),
+      EQT_FIELD(checkpoint.best, must_stay)
+          .says(
+              "also keep the weights of the best test result, as model_best.pt in the run folder"),
   };
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,5 +22,16 @@ using PerRank = std::variant<std::monostate, double, std::vector<double>>;
 /// Nothing, a list with a number for each class, or a rule that finds them.
 enum class WeightRule { balanced };
 using ClassWeights = std::variant<std::monostate, WeightRule, std::vector<double>>;
+
+/// Parameters that the optimizer treats in a way of their own.
+struct ParameterGroup {
+  std::vector<std::string> names;      // patterns, see core/pattern.hpp
+  double rate_factor = 1;              // of the learning rate
+  std::optional<double> weight_decay;  // in place of optimizer.weight_decay
+  bool frozen = false;                 // they are not trained
+
+  bool operator==(const ParameterGroup&) const = default;
+};
+using ParameterGroups = std::vector<ParameterGroup>;
 
 }  // namespace eqt::config

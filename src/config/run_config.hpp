@@ -49,8 +49,9 @@ struct RunConfig {
     int norm_groups = 0;  // 0 = the published number
     std::string precision = "fp32";
     eqt::model::Shortcut shortcut = eqt::model::Shortcut::projection;
-    std::string path;     // of a network of the user's own; "" = none
-    std::string weights;  // "" = none
+    std::string path;                 // of a network of the user's own; "" = none
+    std::string weights;              // "" = none
+    std::vector<std::string> freeze;  // patterns of names
 
     bool operator==(const Model&) const = default;
   } model;
@@ -95,7 +96,10 @@ struct RunConfig {
     std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
     PerRank emulate_compute;           // [seconds per step]; nothing = the network is run
     OnDivergence on_divergence = OnDivergence::stop;
-    double rollback_factor = 0.5;  // of the learning rate
+    double rollback_factor = 0.5;      // of the learning rate
+    std::uint64_t early_stopping = 0;  // [epochs] without a better evaluation; 0 = never
+    double ema = 0;                    // decay of the weights' moving average; 0 = none
+    double mixup = 0;                  // alpha; 0 = off
     bool paranoid = false;
 
     /// Of a rank.
@@ -111,6 +115,8 @@ struct RunConfig {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 1e-4;
+    bool decay_norms = true;  // also parameters of one dimension
+    ParameterGroups groups;
     double clip_norm = 0;                               // 0 = off
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
     gossip::MomentumKind momentum_kind = gossip::MomentumKind::local;
@@ -161,6 +167,7 @@ struct RunConfig {
     std::uint64_t every_epochs = 0;  // 0 = off
     std::uint64_t every_steps = 0;   // 0 = off
     std::size_t keep = 2;            // complete ones
+    bool best = false;               // also the weights of the best evaluation
 
     bool operator==(const Checkpoint&) const = default;
   } checkpoint;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/batch_norm.hpp"
 
+#include <ATen/Functions.h>
+
 #include <cmath>
 
 #include "core/error.hpp"
@@ -39,6 +41,11 @@ at::Tensor BatchNormImpl::apply(const at::Tensor& x, at::TensorList residual, bo
   }
   describe_batch(x.detach(), statistics);
   return normalize_batch(x, weight_, bias_, residual, statistics, {}, relu);
+}
+
+at::Tensor BatchNormImpl::traceable(const at::Tensor& x) const {
+  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, /*training=*/false,
+                        kMomentum, kNormEpsilon, /*cudnn_enabled=*/false);
 }
 
 void BatchNormImpl::describe_running(const ChannelStatistics& statistics) const {

@@ -30,6 +30,7 @@ class BatchNormImpl : public Normalization {
 
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override;
+  at::Tensor traceable(const at::Tensor& x) const override;
   void describe_running(const ChannelStatistics& statistics) const;
   void describe_batch(const at::Tensor& x, const ChannelStatistics& statistics);  // updates the
                                                                                   // running

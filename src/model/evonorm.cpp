@@ -17,6 +17,7 @@
 //   Range:  dI/dx = -factor * I^2 / chunks at each chunk's first maximum, the opposite at its first
 //           minimum, 0 elsewhere
 
+#include <ATen/Functions.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -48,6 +49,12 @@ class Variance {
 
   void measure(std::span<const float> x, const Statistics& statistics, std::size_t sample) {
     meter_.measure(x, statistics, sample);
+  }
+
+  /// The same for all samples, by LibTorch's operations: (samples, groups).
+  static at::Tensor traceable_inverse(const at::Tensor& x, std::int64_t groups) {
+    const at::Tensor values = x.reshape({-1, groups, x.size(1) / groups * x.size(2) * x.size(3)});
+    return at::rsqrt(values.var({2}, /*unbiased=*/false) + kNormEpsilon);
   }
 
   /// dx += d_inverse * dI/dx, by group
@@ -91,6 +98,14 @@ class Range {
 
   void measure(std::span<const float> x, const Statistics& statistics, std::size_t sample) {
     meter_.measure(x, statistics, sample);
+  }
+
+  static at::Tensor traceable_inverse(const at::Tensor& x, std::int64_t groups) {
+    const auto chunks = static_cast<std::int64_t>(kRangeChunks);
+    const std::int64_t chunk = x.size(1) / groups * x.size(2) * x.size(3) / chunks;
+    const at::Tensor values = x.reshape({-1, groups, chunks, chunk});
+    const at::Tensor range = (values.amax({3}) - values.amin({3})).mean({2});
+    return 1.0 / (range * range_factor(static_cast<std::size_t>(chunk)) + kNormEpsilon);
   }
 
   void add_gradient(std::span<const float> /*x*/, const Statistics& statistics, std::size_t sample,
@@ -287,6 +302,18 @@ class EvoNorm final : public Normalization {
       chunk_values(GroupShape(x, groups_).group_values(), path(), "the values of a group");
     }
     return EvoNormalize<Divisor>::apply(x, weight_, bias_, v_, residual, groups_);
+  }
+
+  at::Tensor traceable(const at::Tensor& x) const override {
+    const auto by_channel = [](const at::Tensor& values) { return values.view({1, -1, 1, 1}); };
+    const at::Tensor z = x * by_channel(v_);
+    const at::Tensor gate = Divisor::kSigmoid == Sigmoid::exact
+                                ? at::sigmoid(z)
+                                : at::clamp(z / 6 + 0.5, at::Scalar(0.0), at::Scalar(1.0));
+    // The factor of a sample's group, for each of its channels.
+    const at::Tensor factor =
+        Divisor::traceable_inverse(x, groups_).repeat_interleave(x.size(1) / groups_, 1);
+    return x * gate * (factor * weight_).unsqueeze(2).unsqueeze(3) + by_channel(bias_);
   }
 
   std::int64_t groups_;

@@ -211,6 +211,10 @@ class GroupNorm final : public Normalization {
     return GroupNormalize::apply(x, weight_, bias_, residual, groups_, relu);
   }
 
+  at::Tensor traceable(const at::Tensor& x) const override {
+    return at::group_norm(x, groups_, weight_, bias_, kNormEpsilon, /*cudnn_enabled=*/false);
+  }
+
   std::int64_t groups_;
   at::Tensor weight_, bias_;  // (c)
 };

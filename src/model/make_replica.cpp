@@ -42,6 +42,16 @@ void check_task(const ModelOptions& options) {
     fail(Kind::usage, "model {}: expected at least {} {}, found {}", model.name, task.least_outputs,
          task.target == data::TargetKind::classes ? "classes" : "outputs", options.outputs);
   }
+  const auto is_float = [](const data::ArraySpec& input) {
+    return input.type == data::ElementType::float32;
+  };
+  if (options.task.mixup > 0 && !std::ranges::all_of(options.inputs, is_float)) {
+    fail(
+        Kind::usage,
+        "train.mixup: expected inputs of floats, of which a mixture has a meaning, found {}; leave "
+        "it out",
+        data::text_of(options.inputs));
+  }
   const std::size_t weights = options.task.class_weights.size();
   if (weights > 0 && weights != static_cast<std::size_t>(options.outputs)) {
     fail(Kind::usage, "task.class_weights: expected {} numbers, one for each class, found {}",
@@ -63,13 +73,6 @@ void check_options(const ModelOptions& options) {
          "\"{}\" with model.norm_groups {}; leave both out or set model.name to vgg11",
          model.name, options.normalization->name, options.norm_groups);
   }
-}
-
-std::shared_ptr<Network> make_network(const ModelOptions& options) {
-#define EQT_MODEL(id, ...) \
-  if (options.model == models::id) return make_##id(options);
-#include "model/models.def"
-  fail(Kind::bug, "no network is called {}", options.model->name);
 }
 
 }  // namespace
@@ -100,23 +103,29 @@ Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
 }
 
-std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
-  const ModelRow& model = *options.model;
-  Frame frame;
-  if (model.images_only) {
-    check_images(options);
-    frame = frame_of(model, images_of(options));
-  }
+std::shared_ptr<Network> make_network(const ModelOptions& options) {
+  if (options.model->images_only) check_images(options);
   check_task(options);
   check_options(options);
+#define EQT_MODEL(id, ...) \
+  if (options.model == models::id) return make_##id(options);
+#include "model/models.def"
+  fail(Kind::bug, "no network is called {}", options.model->name);
+}
+
+std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
   return guarded("building a network", [&] {
-    auto replica = make_torch_replica(make_network(options), {.inputs = options.inputs,
-                                                              .target = options.target,
-                                                              .frame = frame,
-                                                              .task = options.task,
-                                                              .outputs = options.outputs,
-                                                              .seed = options.seed,
-                                                              .rank = options.rank});
+    const ModelRow& model = *options.model;
+    auto replica = make_torch_replica(
+        make_network(options),
+        {.inputs = options.inputs,
+         .target = options.target,
+         .frame = model.images_only ? frame_of(model, images_of(options)) : Frame{},
+         .task = options.task,
+         .outputs = options.outputs,
+         .freeze = options.freeze,
+         .seed = options.seed,
+         .rank = options.rank});
     // What cannot compute samples of this size, or returns something else, fails here, before
     // training.
     if (options.normalization->needs_chunks || !model.images_only)

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/random.hpp"
@@ -34,6 +35,13 @@ struct NetworkInput {
   const at::Tensor& images() const { return at(data::kImages); }
 };
 
+/// What a network's TorchScript archive is for.
+struct ScriptRequest {
+  std::vector<data::ArraySpec> inputs;                 // of the network, as Dataset::inputs()
+  Frame frame;                                         // put around pictures
+  std::unordered_map<std::string, std::string> files;  // further ones of the archive
+};
+
 class Network : public torch::nn::Module {
  public:
   /// What the task wants (model/task_loss.hpp): logits (n, classes) of classification.
@@ -46,6 +54,11 @@ class Network : public torch::nn::Module {
   /// Handles of the tensors that are trained, and of running statistics, by their paths.
   virtual NamedTensors parameters_by_name() const;
   virtual NamedTensors buffers_by_name() const;
+  /// The bytes of a TorchScript archive of this network in evaluation mode, whose arguments are the
+  /// inputs in their order, pictures as (n, c, h, w) and without the frame. The tensors keep their
+  /// names.
+  /// @throws Error{data} if LibTorch cannot trace it
+  virtual std::string torchscript(const ScriptRequest& request);
 };
 
 struct ConvolutionShape {
@@ -114,5 +127,12 @@ TORCH_MODULE(Dropout);
 /// seed. @pre make_replica() has checked the options
 #define EQT_MODEL(id, ...) std::shared_ptr<Network> make_##id(const ModelOptions& options);
 #include "model/models.def"
+
+/// The network of the options.
+/// @throws Error{usage} for an input or options that it cannot take
+std::shared_ptr<Network> make_network(const ModelOptions& options);
+
+/// `images` with rows and columns of zeros around them.
+at::Tensor framed(const at::Tensor& images, const Frame& frame);
 
 }  // namespace eqt::model

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/normalization.hpp"
 
+#include <ATen/Functions.h>
+#include <ATen/TracerMode.h>
+
 #include "core/error.hpp"
 
 namespace eqt::model {
@@ -26,17 +29,25 @@ std::int64_t groups_for(const NormalizationOptions& options, std::int64_t channe
 
 }  // namespace
 
-at::Tensor Normalization::forward(const at::Tensor& x) {
-  return apply(x.contiguous(kChannelsLast), {}, false);
+at::Tensor Normalization::run(const at::Tensor& x, const at::Tensor* residual, bool relu) {
+  if (at::tracer::impl::is_dispatch_enabled()) {
+    at::Tensor y = traceable(x);
+    if (residual != nullptr) y = y + *residual;
+    return relu ? at::relu(y) : y;
+  }
+  const at::Tensor rows = x.contiguous(kChannelsLast);
+  if (residual == nullptr) return apply(rows, {}, relu);
+  return apply(rows, residual->contiguous(kChannelsLast), relu);
 }
 
+at::Tensor Normalization::forward(const at::Tensor& x) { return run(x, nullptr, false); }
+
 at::Tensor Normalization::relu(const at::Tensor& x) {
-  return apply(x.contiguous(kChannelsLast), {}, !replaces_activation());
+  return run(x, nullptr, !replaces_activation());
 }
 
 at::Tensor Normalization::add_relu(const at::Tensor& x, const at::Tensor& residual) {
-  return apply(x.contiguous(kChannelsLast), residual.contiguous(kChannelsLast),
-               !replaces_activation());
+  return run(x, &residual, !replaces_activation());
 }
 
 std::shared_ptr<Normalization> make_normalization(const NormalizationOptions& options,

@@ -42,6 +42,10 @@ class Normalization : public torch::nn::Module {
   /// @param x channels last
   /// @param residual none or one, of x's shape and layout
   virtual at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) = 0;
+  /// norm(x) in evaluation mode, from LibTorch's own operations, which a tracer can record; for
+  /// every number of samples.
+  virtual at::Tensor traceable(const at::Tensor& x) const = 0;
+  at::Tensor run(const at::Tensor& x, const at::Tensor* residual, bool relu);
 
   std::string path_ = "a layer";
 };

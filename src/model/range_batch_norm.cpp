@@ -109,6 +109,12 @@ class RangeBatchNorm final : public Normalization {
     return normalize_batch(x, weight_, bias_, residual, statistics, range, relu);
   }
 
+  at::Tensor traceable(const at::Tensor& x) const override {
+    const auto by_channel = [](const at::Tensor& values) { return values.view({1, -1, 1, 1}); };
+    return (x - by_channel(running_mean_)) * by_channel(weight_ * running_inverse_) +
+           by_channel(bias_);
+  }
+
   /// Updates the running statistics, too.
   RangeGradient describe_batch(const at::Tensor& x, const ChannelStatistics& statistics) {
     RangeMoments moments(x);

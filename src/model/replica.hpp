@@ -31,6 +31,8 @@ class Replica {
   virtual std::span<float> parameters() = 0;  // (d)
   virtual std::span<float> gradient() = 0;    // (d), overwritten by forward_backward
   virtual std::span<float> buffers() = 0;     // (b), running statistics; some networks have none
+  /// Parameters that are not trained, and not in layout(); most networks have none.
+  virtual std::span<float> frozen() { return {}; }
   /// Mean loss over the batch; leaves its gradient in gradient().
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
   /// In evaluation mode; does not change gradient().
@@ -63,6 +65,7 @@ struct ModelOptions {
   Shortcut shortcut = Shortcut::projection;
   std::string path = {};                           // of a network of the user's own, for messages
   std::shared_ptr<const std::string> script = {};  // the bytes of its file
+  std::vector<std::string> freeze = {};            // patterns of parameters that are not trained
   std::uint64_t seed = 1;                          // of the initial weights and of dropout
   Rank rank = 0;                                   // for dropout only
 };

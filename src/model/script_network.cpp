@@ -68,6 +68,13 @@ class ScriptNetwork final : public Network {
     generator.set_current_seed(std::uint64_t{stream.bits(0)} << 32 | stream.bits(1));
   }
 
+  std::string torchscript(const ScriptRequest& request) override {
+    std::ostringstream archive;
+    module_.eval();
+    module_.save(archive, request.files);
+    return archive.str();
+  }
+
   std::string title() const override { return "the network of model.path " + path_; }
 
   /// The module's arguments are the arrays in the data set's order and then, if it computes its own
@@ -117,11 +124,6 @@ class ScriptNetwork final : public Network {
       if (tensor.scalar_type() != at::kFloat)
         refuse_file(path_, fmt::format("its parameter {} is of type {} instead of float32", name,
                                        c10::toString(tensor.scalar_type())));
-      if (!tensor.requires_grad())
-        refuse_file(path_,
-                    "its parameter " + name +
-                        " is frozen (requires_grad is False), and only whole networks can be "
-                        "trained; call net.requires_grad_(True) before you save it");
       if (tensor.storage_offset() != 0 ||
           tensor.storage().nbytes() != tensor.numel() * sizeof(float))
         refuse_file(path_, "its parameter " + name + " is a part of another tensor");

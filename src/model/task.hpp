@@ -57,6 +57,7 @@ namespace tasks {
 struct TaskOptions {
   Entry<TaskRow> kind = tasks::classification;
   double label_smoothing = 0;              // share of the target spread over all classes
+  double mixup = 0;                        // of classification: model/mixup.hpp's alpha; 0 = off
   std::vector<double> class_weights = {};  // (classes), of a sample's loss by its class; none: 1
 };
 

@@ -18,6 +18,8 @@
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 #include "core/random.hpp"
+#include "model/frozen.hpp"
+#include "model/mixup.hpp"
 #include "model/task_loss.hpp"
 #include "model/torch_errors.hpp"
 #include "model/weights.hpp"
@@ -138,14 +140,19 @@ class TorchReplica final : public Replica {
       : network_(std::move(network)),
         input_(input),
         loss_(make_task_loss(input.task, input.outputs)),
-        parameter_tensors_(network_->parameters_by_name()),
+        all_parameters_(network_->parameters_by_name()),
+        split_(split_parameters(all_parameters_, input.freeze)),
+        parameter_tensors_(split_.trained),
         buffer_tensors_(network_->buffers_by_name()),
         layout_(lay_out(parameter_tensors_)),
         buffer_layout_(lay_out(of_type(buffer_tensors_, at::kFloat))),
         parameters_(total_count(layout_)),
         gradient_(total_count(layout_)),
-        buffers_(total_count(buffer_layout_)) {
+        buffers_(total_count(buffer_layout_)),
+        frozen_layout_(lay_out(split_.frozen)),
+        frozen_(total_count(frozen_layout_)) {
     move_into(parameters_, layout_, parameter_tensors_);
+    move_into(frozen_, frozen_layout_, split_.frozen);
     move_into(buffers_, buffer_layout_, of_type(buffer_tensors_, at::kFloat));
     for (std::size_t i = 0; i < layout_.size(); ++i) {
       at::Tensor& parameter = parameter_tensors_[i].second;
@@ -159,16 +166,20 @@ class TorchReplica final : public Replica {
   std::span<float> parameters() override { return parameters_.span(); }
   std::span<float> gradient() override { return gradient_.span(); }
   std::span<float> buffers() override { return buffers_.span(); }
+  std::span<float> frozen() override { return frozen_.span(); }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
     return guarded("computing a gradient", [&] {
       network_->train();
-      network_->draw_from(make_key(input_.seed, batches_++, static_cast<std::uint32_t>(input_.rank),
-                                   RandomPurpose::dropout));
+      const RandomKey key = make_key(
+          input_.seed, batches_++, static_cast<std::uint32_t>(input_.rank), RandomPurpose::dropout);
+      network_->draw_from(key);
       std::ranges::fill(gradient_.span(), 0.0f);
       notifier_.start(on_ready, layout_.size());
       const at::Tensor targets = targets_of(batch);
-      const at::Tensor loss = loss_->loss(output_for(batch, targets), targets);
+      const at::Tensor loss = input_.task.mixup > 0
+                                  ? mixed_loss(batch, targets, key)
+                                  : loss_->loss(output_for(input_of(batch), targets), targets);
       loss.backward();
       check_gradients_in_place();
       notifier_.finish();
@@ -181,7 +192,7 @@ class TorchReplica final : public Replica {
       const at::NoGradGuard no_grad;
       network_->eval();
       const at::Tensor targets = targets_of(batch);
-      return loss_->evaluate(output_for(batch, targets), targets, batch.size());
+      return loss_->evaluate(output_for(input_of(batch), targets), targets, batch.size());
     });
   }
 
@@ -210,6 +221,7 @@ class TorchReplica final : public Replica {
     const Across statistics = models == Across::same ? Across::mean : models;
     visitor.values("parameters", parameters_.span(), models);
     visitor.values("buffers", buffers_.span(), statistics);
+    if (!split_.frozen.empty()) visitor.values("frozen", frozen_.span(), Across::same);
     visitor.number("batches", batches_, Across::own);
     visit_counters(visitor);
   }
@@ -233,14 +245,24 @@ class TorchReplica final : public Replica {
   }
 
   NamedTensors state() const {
-    NamedTensors all = parameter_tensors_;
+    NamedTensors all = all_parameters_;
     all.insert(all.end(), buffer_tensors_.begin(), buffer_tensors_.end());
     return all;
   }
 
-  /// What the network returns, if the task can use it.
-  at::Tensor output_for(const data::Batch& batch, const at::Tensor& targets) {
+  /// The loss of mixup.
+  at::Tensor mixed_loss(const data::Batch& batch, const at::Tensor& targets, const RandomKey& key) {
+    const double share = draw_mixup_share(input_.task.mixup, key);
     NetworkInput input = input_of(batch);
+    for (auto& array : input.arrays)
+      array.second = share * array.second + (1 - share) * array.second.flip({0});
+    const at::Tensor output = output_for(std::move(input), targets);
+    return share * loss_->loss(output, targets) +
+           (1 - share) * loss_->loss(output, targets.flip({0}));
+  }
+
+  /// What the network returns, if the task can use it.
+  at::Tensor output_for(NetworkInput input, const at::Tensor& targets) {
     if (input_.task.kind->own_loss) input.targets = targets;
     at::Tensor output = network_->forward(input);
     const bool floats = at::isFloatingType(output.scalar_type());
@@ -263,17 +285,11 @@ class TorchReplica final : public Replica {
                 "{} of {} samples, expected {} of {}", data::text_of(array.spec), array.size(),
                 data::text_of(input_.inputs[i]), batch.size());
       at::Tensor tensor = view_of(array);
-      if (data::image_shape(array.spec)) tensor = framed(tensor.permute({0, 3, 1, 2}));
+      if (data::image_shape(array.spec))
+        tensor = framed(tensor.permute({0, 3, 1, 2}), input_.frame);
       input.arrays.emplace_back(array.spec.name, std::move(tensor));
     }
     return input;
-  }
-
-  /// With zeros around small pictures (n, c, h, w).
-  at::Tensor framed(const at::Tensor& images) const {
-    const Frame& frame = input_.frame;
-    if (frame == Frame{}) return images;
-    return at::constant_pad_nd(images, {frame.left, frame.right, frame.top, frame.bottom});
   }
 
   /// Undefined if the batch has none.
@@ -299,13 +315,17 @@ class TorchReplica final : public Replica {
   std::shared_ptr<Network> network_;
   ReplicaInput input_;
   std::unique_ptr<TaskLoss> loss_;
-  NamedTensors parameter_tensors_;  // the network's own handles
+  NamedTensors all_parameters_;  // the network's own handles
+  SplitParameters split_;
+  NamedTensors& parameter_tensors_;  // those that are trained
   NamedTensors buffer_tensors_;
   Layout layout_;
   Layout buffer_layout_;
   FlatBuffer parameters_;  // (d)
   FlatBuffer gradient_;    // (d)
   FlatBuffer buffers_;     // (b)
+  Layout frozen_layout_;
+  FlatBuffer frozen_;
   SliceNotifier notifier_;
   std::vector<Accumulator> accumulators_;  // own their hooks
   StepId batches_ = 0;                     // trained on so far; part of the next batch's random key

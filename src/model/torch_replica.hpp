@@ -19,8 +19,9 @@ struct ReplicaInput {
   Frame frame = {};                       // around each picture
   TaskOptions task = {};
   int outputs = 0;
-  std::uint64_t seed = 1;  // of random numbers during training
-  Rank rank = 0;           // ranks draw independently
+  std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
+  std::uint64_t seed = 1;                // of random numbers during training
+  Rank rank = 0;                         // ranks draw independently
 };
 
 /// Moves the network's parameters, gradients and running statistics into flat buffers.

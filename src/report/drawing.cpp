@@ -9,6 +9,7 @@ Drawings drawings_of(const std::vector<Group>& groups) {
   draw_curves(groups, drawings);
   draw_bars(groups, drawings);
   draw_classes(groups, drawings);
+  draw_confusions(groups, drawings);
   return drawings;
 }
 

@@ -37,5 +37,7 @@ void draw_bars(const std::vector<Group>& groups, Drawings& drawings);
 void draw_pareto(const std::vector<Group>& groups, Drawings& drawings);
 /// The classes that each rank trained on, once for each kind of partition.
 void draw_classes(const std::vector<Group>& groups, Drawings& drawings);
+/// The confusion matrices of runs that were evaluated, one for each group.
+void draw_confusions(const std::vector<Group>& groups, Drawings& drawings);
 
 }  // namespace eqt::report

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "setup/build_messages.hpp"
+#include "setup/parameter_rules.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -80,6 +81,7 @@ model::ModelOptions published_network(const config::RunConfig& config) {
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
   options.seed = config.seed;
+  options.freeze = frozen_patterns(config);
   if (config.model.name->users_own) {
     options.path = config.model.path;
     options.script = std::make_shared<const std::string>(read_file(config.model.path));
@@ -95,6 +97,7 @@ model::ModelOptions network_for(const config::RunConfig& config, const LearntDat
       model::outputs_of(*config.task.kind, config.data.name->name, data.target, data.classes);
   options.task.kind = config.task.kind;
   options.task.label_smoothing = config.task.label_smoothing;
+  options.task.mixup = config.train.mixup;
   if (const auto* const list = std::get_if<std::vector<double>>(&config.task.class_weights))
     options.task.class_weights = *list;
   return options;

@@ -14,6 +14,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
+#include "setup/parameter_rules.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::setup {
@@ -49,6 +50,9 @@ train::Plan make_train_plan(const config::RunConfig& config, StepId steps_per_ep
   plan.batch_size = config.train.samples_per_step();
   plan.accumulate = config.train.accumulate;
   plan.clip_norm = config.optimizer.clip_norm;
+  plan.early_stopping = config.train.early_stopping;
+  plan.keeps_best = config.checkpoint.best;
+  plan.ema = config.train.ema;
   if (!plan.emulated) plan.evaluate_every = config.train.evaluate_every;
   plan.synchronizes = algorithm.exchanges();
   plan.replicas_equal = algorithm.averages_gradients;
@@ -90,7 +94,8 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
     return optim::make_adamw(count, {.beta1 = config.optimizer.beta1,
                                      .beta2 = config.optimizer.beta2,
                                      .epsilon = config.optimizer.epsilon,
-                                     .weight_decay = config.optimizer.weight_decay});
+                                     .weight_decay = config.optimizer.weight_decay,
+                                     .rules = update_rules(config, run.model.replica->layout())});
   // A direction brings its own momentum and weight decay.
   const bool plain = run.sync.direction != nullptr ||
                      (run.sync.gossip != nullptr && run.sync.gossip->direction != nullptr);
@@ -101,7 +106,8 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
       {.momentum = plain || compressor.votes ? 0.0f : static_cast<float>(config.optimizer.momentum),
        .nesterov = !plain && config.optimizer.nesterov,
        .weight_decay = plain ? 0.0f : static_cast<float>(config.optimizer.weight_decay),
-       .momentum_corrected = momentum_corrected(config, compressor, run.model.replica->layout())});
+       .momentum_corrected = momentum_corrected(config, compressor, run.model.replica->layout()),
+       .rules = plain ? optim::UpdateRules{} : update_rules(config, run.model.replica->layout())});
 }
 
 UpdateParts build_update(const config::RunConfig& config, const Run& run) {

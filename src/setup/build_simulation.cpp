@@ -40,6 +40,11 @@ void require_simulable(const config::RunConfig& config, int workers,
     fail(Kind::usage,
          "--simulate: expected train.emulate_compute null, for ranks that only wait take no "
          "turns, found a time; leave one of the two out");
+  if (config.train.ema > 0)
+    fail(Kind::usage,
+         "--simulate: expected train.ema 0, for the running statistics of ranks that take turns "
+         "have no average, found {}; leave it out, or start the ranks by mpirun",
+         config.train.ema);
   if (config.compressor.make()->properties().averages_itself)
     fail(Kind::usage,
          "--simulate: expected a compressor whose messages are averaged by allgather, found "

@@ -132,6 +132,7 @@ MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int t
   estimate.optimizer = moments ? row_of(config.optimizer.name).moments * flat : 0;
   estimate.memories = models_remembered(config, ranks, *compressor) * flat;
   if (config.output.dump_gradients > 0) estimate.memories += flat;
+  if (config.train.ema > 0) estimate.memories += flat + network.buffer_values * kFloat;
   estimate.messages = message_bytes(config, ranks, network.layout, *compressor);
   if (config.train.is_emulated()) return estimate;
   // Weights are packed for writing when no step is under way: a copy of each tensor, and all bytes.

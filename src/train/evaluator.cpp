@@ -161,6 +161,12 @@ Consensus Evaluator::consensus() {
   return {.distance = distance, .relative = distance / std::sqrt(norm)};
 }
 
+void Evaluator::with_result(const std::function<void()>& work) {
+  if (replicas_ == Replicas::mixed) exchange_with_mean();
+  work();
+  if (replicas_ == Replicas::mixed) exchange_with_mean();
+}
+
 void Evaluator::adopt_mean(double weight) {
   if (replicas_ != Replicas::mixed) return;
   form_mean(weight);

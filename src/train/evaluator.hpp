@@ -73,6 +73,10 @@ class Evaluator {
   /// @param weight weight of this rank's model in the mean, see Synchronizer::weight()
   Assessment assess(bool on_test_set, double weight);
 
+  /// Calls `work` while the replica is what the last assessment evaluated.
+  /// @pre that was on the test set, and nothing changed the replica since
+  void with_result(const std::function<void()>& work);
+
   /// Mixed replicas: each becomes the mean of all, buffers included.
   void adopt_mean(double weight);
 

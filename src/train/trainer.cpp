@@ -37,7 +37,9 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                  plan.measures.sums()),
       health_check_(parts.comm,
                     plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())),
-      accumulation_(parts.replica, plan.accumulate) {
+      accumulation_(parts.replica, plan.accumulate),
+      selection_({.early_stopping = plan.early_stopping, .keeps_best = plan.keeps_best}) {
+  if (plan.ema > 0) average_.emplace(plan.ema);
   if (parts.comm.rank() == 0) {
     evaluator_.on_progress([this](std::size_t done, std::size_t samples) {
       p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
@@ -123,11 +125,13 @@ void Trainer::begin() {
   p_.comm.heartbeat("the state to begin with");
   if (!plan_.resumes) {
     share_initial_state();
+    if (average_) average_->start(p_.replica);
     if (may_go_back) p_.checkpointer->save_and_wait(0);
     return;
   }
   const std::optional<StepId> done = p_.checkpointer->restore_newest();
   EQT_CHECK(done.has_value(), "nothing to resume from");
+  if (selection_.has_stopped()) plan_.total_steps = *done;
   go_to(*done);
 }
 
@@ -184,6 +188,12 @@ void Trainer::visit_state(StateVisitor& visitor) {
   p_.replica.visit_state(visitor, models);
   visitor.leave();
   if (p_.workers != nullptr) visit_in(visitor, "workers", *p_.workers);
+  if (average_) {
+    visitor.enter("weight average");
+    average_->visit_state(visitor, p_.replica, models);
+    visitor.leave();
+  }
+  if (selection_.is_on()) visit_in(visitor, "selection", selection_);
   visitor.enter("optimizer");
   p_.optimizer.visit_state(visitor, models);
   visitor.leave();
@@ -193,6 +203,8 @@ void Trainer::visit_state(StateVisitor& visitor) {
 void Trainer::share_initial_state() {
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.parameters()), 0);
   p_.comm.broadcast(std::as_writable_bytes(p_.replica.buffers()), 0);
+  if (const auto frozen = p_.replica.frozen(); !frozen.empty())
+    p_.comm.broadcast(std::as_writable_bytes(frozen), 0);
   p_.synchronizer.start();
 }
 
@@ -219,6 +231,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   record.seconds.update = update.seconds();
   comm.heartbeat("synchronization", true);
   result.add(p_.synchronizer.after_update(rate));
+  if (average_) average_->update(p_.replica, step.own);
   comm.heartbeat("records of a step", true);
 
   record.step = completed(step);
@@ -332,16 +345,10 @@ bool Trainer::finish_epoch() {
   if (done_ == plan_.total_steps && !final_rounds_done_) run_final_rounds();
   p_.comm.heartbeat("evaluation", true);
   inject_fault(Fault::Phase::evaluation, done_);
-  Assessment assessment;
-  if (!plan_.emulated) {  // collective: all ranks share the plan
-    assessment = evaluator_.assess(plan_.evaluates_after(done_), p_.synchronizer.weight());
-  }
+  const Assessment assessment = assess();
   if (assessment.abandoned) check_health_now();
   require_finite_assessment(assessment);
-  if (plan_.replicas_equal) {
-    compare_replicas();
-    assessment.replicas_identical = true;
-  }
+  if (plan_.replicas_equal) compare_replicas();
   p_.comm.heartbeat("records of an epoch", true);
   statistics_.close_epoch(plan_.epoch_of(done_ - 1) + 1, done_, assessment);
   p_.comm.end_heartbeat();
@@ -369,7 +376,8 @@ void Trainer::run_final_rounds() {
                           plan_.final_rounds, sent, clock.seconds())});
 }
 
-void Trainer::adopt_mean_model() {
+void Trainer::adopt_result() {
+  if (average_) average_->exchange_with(p_.replica);
   if (!plan_.emulated) evaluator_.adopt_mean(p_.synchronizer.weight());
 }
 

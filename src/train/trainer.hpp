@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "comm/communicator.hpp"
 #include "core/clock.hpp"
@@ -25,7 +26,9 @@
 #include "train/gradient_observer.hpp"
 #include "train/health_check.hpp"
 #include "train/run_statistics.hpp"
+#include "train/selection.hpp"
 #include "train/synchronizer.hpp"
+#include "train/weight_average.hpp"
 #include "train/workers.hpp"
 
 namespace eqt::train {
@@ -46,6 +49,7 @@ struct Parts {
   // Simulated ranks of this process, each with its own batches; then there is one real rank, and
   // `batches` is null. Null: no simulation.
   Workers* workers = nullptr;
+  std::string best_weights = {};  // the file of the best evaluation's weights, of rank 0
 };
 
 struct Plan {
@@ -54,6 +58,9 @@ struct Plan {
   std::size_t batch_size = 64;       // samples per rank and step
   std::size_t accumulate = 1;        // batches per step
   double clip_norm = 0;              // of the gradient that is applied; 0 = none
+  std::uint64_t early_stopping = 0;  // it ends after so many epochs without a better one; 0 = never
+  bool keeps_best = false;           // Parts::best_weights
+  double ema = 0;                    // decay of the weights' moving average; 0 = none
   std::uint64_t evaluate_every = 1;  // epochs; 0 = only at the end
   bool synchronizes = true;          // ranks exchange data in every step
   bool replicas_equal = true;        // the algorithm keeps parameters identical on all ranks
@@ -115,9 +122,9 @@ class Trainer {
   /// Trains from rank 0's initial weights. Returns the summary, without names, which is the same on
   /// all ranks. Collective.
   metrics::Summary run();
-  /// For algorithms that mix models: each replica becomes the mean of all, with buffers.
-  /// Collective.
-  void adopt_mean_model();
+  /// The replica becomes what is evaluated: the moving average of the weights, if there is one, and
+  /// for algorithms that mix models the mean of all ranks', with buffers. Collective.
+  void adopt_result();
   /// Visits the whole state of this rank.
   void visit_state(StateVisitor& visitor);
 
@@ -151,6 +158,11 @@ class Trainer {
   void run_final_rounds();
   std::uint64_t parameter_hash();
 
+  // In trainer_selection.cpp.
+  Assessment assess();
+  void select(const Assessment& assessment);
+  void keep_best();
+
   // In trainer_health.cpp.
   void inject_fault(Fault::Phase phase, StepId step);
   HealthReport report(bool with_hash);
@@ -170,6 +182,8 @@ class Trainer {
   Evaluator evaluator_;
   HealthCheck health_check_;
   Accumulation accumulation_;
+  Selection selection_;
+  std::optional<WeightAverage> average_;
   double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
   std::uint64_t rollbacks_ = 0;  // so far
   bool fault_injected_ = false;  // at least once

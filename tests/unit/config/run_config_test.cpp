@@ -16,7 +16,8 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
   const json expected = json::parse(R"({
     "name": "run", "seed": 1, "device": "cpu", "threads_per_rank": 0,
     "model": {"name": "resnet20", "normalization": "batchnorm", "norm_groups": 0,
-              "precision": "fp32", "shortcut": "projection", "path": null, "weights": null},
+              "precision": "fp32", "shortcut": "projection", "path": null, "weights": null,
+              "freeze": []},
     "data": {"name": "fashion-mnist", "path": null, "augment": true,
              "partition": {"kind": "iid", "skew": 0, "alpha": 1, "reshuffle": true},
              "limit_train": 0, "limit_test": 0, "loader_threads": 1, "image_size": 224,
@@ -25,9 +26,11 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "task": {"kind": "classification", "label_smoothing": 0, "class_weights": null},
     "train": {"epochs": 1, "steps": 0, "batch_size": 64, "accumulate": 1, "evaluate_every": 1,
               "emulate_compute": null, "on_divergence": "stop", "rollback_factor": 0.5,
+              "early_stopping": 0, "ema": 0, "mixup": 0,
               "paranoid": false},
     "optimizer": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9, "nesterov": false,
                   "weight_decay": 0.0001, "momentum_kind": "local", "clip_norm": 0,
+                  "decay_norms": true, "groups": [],
                   "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
     "schedule": {"kind": "constant", "milestones": [], "factor": 0.1, "warmup_epochs": 0},
     "synchronization": {"algorithm": "allreduce", "collective": "auto", "overlap": true,
@@ -44,7 +47,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
                    "atoms": "spectral", "clip": 2.5,
                    "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
-    "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2},
+    "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2, "best": false},
     "output": {"progress": "auto", "step_records": true, "tensorboard": true,
                "dump_gradients": 0}})");
   CHECK(json::parse(resolved_json(parse("{}"))) == expected);

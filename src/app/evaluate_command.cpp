@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/evaluate_command.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <system_error>
+
+#include "app/trained_run.hpp"
+#include "app/verbs.hpp"
+#include "comm/host_facts.hpp"
+#include "comm/session.hpp"
+#include "core/error.hpp"
+#include "metrics/output_file.hpp"
+#include "report/draw.hpp"
+#include "report/evaluation.hpp"
+#include "setup/build_data.hpp"
+#include "setup/build_model.hpp"
+
+namespace eqt::app {
+namespace {
+
+constexpr std::size_t kMaxPrintedClasses = 20;  // of the matrix, which is as wide as they are many
+
+/// What is evaluated on what.
+struct Subject {
+  std::unique_ptr<model::Replica> network;
+  model::Measures measures;
+  std::string weights;               // the file
+  std::vector<std::string> classes;  // of the network, by label; none if samples have no class
+  data::DatasetPair sets;
+  std::string set_name;
+  /// By channel, from a value as the set has it to one as the network expects it; empty: as it is.
+  std::vector<std::pair<float, float>> rescale = {};  // factor, offset
+  std::vector<std::size_t> labels = {};               // of the set's classes, in the network
+};
+
+/// Pictures are normalised as in the network's training, whatever the set's own figures are.
+std::vector<std::pair<float, float>> rescaling(const data::Normalization& from,
+                                               const data::Normalization& to) {
+  if (from.mean == to.mean && from.deviation == to.deviation) return {};
+  std::vector<std::pair<float, float>> by_channel;
+  for (std::size_t c = 0; c < from.mean.size(); ++c)
+    by_channel.emplace_back(static_cast<float>(from.deviation[c] / to.deviation[c]),
+                            static_cast<float>((from.mean[c] - to.mean[c]) / to.deviation[c]));
+  return by_channel;
+}
+
+/// The network's label of each of the set's classes, by their names.
+std::vector<std::size_t> matched_labels(const std::vector<std::string>& network,
+                                        const std::vector<std::string>& set,
+                                        const std::string& set_name) {
+  std::vector<std::size_t> labels;
+  for (const std::string& name : set) {
+    const auto found = std::ranges::find(network, name);
+    if (found == network.end())
+      fail(
+          Kind::usage,
+          "evaluate: expected a data set with the network's classes, found \"{}\" in {}, which the "
+          "network does not know; name a set of the same classes",
+          name, set_name);
+    labels.push_back(static_cast<std::size_t>(found - network.begin()));
+  }
+  return labels;
+}
+
+/// "0", "1", ... for classes without names.
+void name_classes(std::size_t classes, std::vector<std::string>& names) {
+  if (!names.empty()) return;
+  for (std::size_t c = 0; c < classes; ++c) names.push_back(std::to_string(c));
+}
+
+model::Measures measures_of(const config::RunConfig& config, const model::ModelOptions& options) {
+  return {.task = config.task.kind, .outputs = options.outputs};
+}
+
+Subject subject_of_run(const EvaluateCommand& command) {
+  const TrainedRun run = open_run(command.target, command.best);
+  const std::string path =
+      command.config_path.empty() ? run.folder + "/config.json" : command.config_path;
+  config::RunConfig config = config::parse_config(read_config_file(path), path, command.sets);
+  config.task = run.config.task;
+  Subject subject{.network = load_network(run, command.threads),
+                  .measures = measures_of(config, network_options(run)),
+                  .weights = run.weights,
+                  .classes = run.input.class_names,
+                  .sets = data::open_dataset(setup::dataset_options(config)),
+                  .set_name = std::string(config.data.name->name)};
+  const std::vector<data::ArraySpec> inputs = subject.sets.test->inputs();
+  if (inputs != run.input.inputs)
+    fail(Kind::usage,
+         "evaluate: expected a data set with {}, as the network was trained on, found {} in {}; "
+         "name another data set",
+         data::text_of(run.input.inputs), data::text_of(inputs), subject.set_name);
+  subject.rescale = rescaling(subject.sets.normalization, run.input.normalization);
+  const auto classes = static_cast<std::size_t>(subject.sets.test->classes());
+  name_classes(classes, subject.classes);
+  name_classes(classes, subject.sets.class_names);
+  subject.labels = matched_labels(subject.classes, subject.sets.class_names, subject.set_name);
+  return subject;
+}
+
+Subject subject_of_weights(const EvaluateCommand& command) {
+  if (command.config_path.empty())
+    fail(Kind::usage,
+         "evaluate: expected --config FILE with the network and the data set of the weights {}, "
+         "found none; name it, or name a run folder",
+         command.target);
+  if (command.best)
+    fail(Kind::usage, "evaluate: expected a run folder with --best, found {}; leave it out",
+         command.target);
+  const config::RunConfig config = config::parse_config(read_config_file(command.config_path),
+                                                        command.config_path, command.sets);
+  Subject subject{.network = nullptr,
+                  .measures = {},
+                  .weights = command.target,
+                  .classes = {},
+                  .sets = data::open_dataset(setup::dataset_options(config)),
+                  .set_name = std::string(config.data.name->name)};
+  const data::Dataset& set = *subject.sets.test;
+  const model::ModelOptions options =
+      setup::network_for(config, {set.inputs(), set.target(), set.classes()});
+  subject.measures = measures_of(config, options);
+  subject.classes = subject.sets.class_names;
+  name_classes(static_cast<std::size_t>(set.classes()), subject.classes);
+  model::set_threads(command.threads > 0 ? command.threads : comm::online_cores());
+  subject.network = model::make_replica(options);
+  subject.network->load_weights(command.target);
+  subject.labels.resize(subject.classes.size());
+  std::iota(subject.labels.begin(), subject.labels.end(), std::size_t{0});
+  return subject;
+}
+
+void rescale(const std::vector<std::pair<float, float>>& by_channel, data::Batch& batch) {
+  if (by_channel.empty()) return;
+  const std::span<float> images = batch.inputs.front().get<float>();
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const auto [factor, offset] = by_channel[i % by_channel.size()];  // channels last
+    images[i] = images[i] * factor + offset;
+  }
+}
+
+/// Adds the samples of a batch whose targets are classes.
+void count_confusion(const data::Batch& batch, const data::Array& outputs,
+                     report::Evaluated& result) {
+  const std::size_t classes = result.classes.size();
+  const std::span<const float> all = outputs.get<float>();
+  const std::span<const std::int64_t> targets = batch.targets.get<std::int64_t>();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto logits = all.subspan(i * classes, classes);
+    const auto best = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
+    ++result.confusion.at(static_cast<std::size_t>(targets[i]))[best];
+  }
+}
+
+report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subject) {
+  const data::Dataset& set = command.split == "train" ? *subject.sets.train : *subject.sets.test;
+  report::Evaluated result{.network = subject.weights,
+                           .dataset = subject.set_name,
+                           .split = command.split,
+                           .samples = set.size(),
+                           .metrics = {},
+                           .classes = {},
+                           .confusion = {}};
+  const bool has_matrix = subject.measures.task == model::tasks::classification;
+  if (has_matrix) {
+    result.classes = subject.classes;
+    result.confusion.assign(result.classes.size(),
+                            std::vector<std::uint64_t>(result.classes.size()));
+  }
+  model::Evaluation sums;
+  data::Batch batch;
+  data::Array outputs;
+  std::vector<std::size_t> indices;
+  for (std::size_t begin = 0; begin < set.size(); begin += command.batch) {
+    indices.resize(std::min(command.batch, set.size() - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    set.read(indices, std::nullopt, batch);
+    rescale(subject.rescale, batch);
+    if (has_matrix) {
+      for (std::int64_t& target : batch.targets.get<std::int64_t>())
+        target = static_cast<std::int64_t>(subject.labels.at(static_cast<std::size_t>(target)));
+      subject.network->predict(batch, outputs);
+      count_confusion(batch, outputs, result);
+    }
+    sums += subject.network->evaluate(batch);
+  }
+  if (!std::isfinite(sums.loss_sum))
+    fail(Kind::diverged, "evaluate: expected a finite loss, found {}; the weights {} are of no use",
+         sums.loss_sum, subject.weights);
+  result.metrics.emplace_back("loss", sums.loss());
+  for (const metrics::MetricRecord& metric : subject.measures.of(&sums))
+    if (std::isfinite(metric.value) && metric.name != "loss")
+      result.metrics.emplace_back(metric.name, metric.value);
+  return result;
+}
+
+/// @return the names of the files
+std::vector<std::string> write_files(const report::Evaluated& result, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    fail(Kind::output, "evaluate: cannot make the folder {}: {}; choose another with --out", folder,
+         error.message());
+  std::vector<std::string> names = {report::kEvaluationFile};
+  const auto write = [&](const std::string& name, const std::string& text) {
+    metrics::write_atomically(folder + "/" + name, text);
+  };
+  write(report::kEvaluationFile, report::evaluation_json(result));
+  if (result.classes.empty()) return names;
+  for (const report::Table& table :
+       {report::class_table(result), report::confusion_table(result)}) {
+    write(table.name + ".csv", report::as_csv(table));
+    names.push_back(table.name + ".csv");
+  }
+  if (result.classes.size() > report::kMaxDrawnClasses) return names;
+  const report::Drawn drawn =
+      report::draw_all({report::confusion_drawing(result, "confusion")}, folder);
+  names.insert(names.end(), drawn.files.begin(), drawn.files.end());
+  for (const std::string& sentence : drawn.failed) comm::print_warning(sentence);
+  return names;
+}
+
+void print(const report::Evaluated& result) {
+  fmt::print("{}, {}: {} samples", result.dataset, result.split, result.samples);
+  for (const auto& [name, value] : result.metrics) fmt::print(", {} {:.4f}", name, value);
+  fmt::print("\n");
+  if (result.classes.empty()) return;
+  fmt::print("\n{}", report::as_text(report::class_table(result)));
+  if (result.classes.size() <= kMaxPrintedClasses)
+    fmt::print("\n{}", report::as_text(report::confusion_table(result)));
+}
+
+}  // namespace
+
+void run_evaluate(const EvaluateCommand& command) {
+  const bool is_run = std::filesystem::is_directory(command.target);
+  const Subject subject = is_run ? subject_of_run(command) : subject_of_weights(command);
+  const report::Evaluated result = evaluate(command, subject);
+  print(result);
+  const std::string out = !command.out.empty() ? command.out
+                          : is_run             ? command.target + "/" + report::kEvaluationFolder
+                                               : std::string();
+  if (!out.empty()) fmt::print("\n{}: {}\n", out, fmt::join(write_files(result, out), ", "));
+}
+
+}  // namespace eqt::app

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What users name as inputs, as batches of a network.
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/trained_run.hpp"
+#include "data/batch.hpp"
+
+namespace eqt::app {
+
+/// Samples that wait to be computed.
+class PredictInput {
+ public:
+  virtual ~PredictInput() = default;
+  /// Adds the samples of a file and calls `full` whenever there are `most` of them.
+  /// @throws Error{data}; the samples before the error stay
+  virtual void add(const std::string& source, std::size_t most,
+                   const std::function<void()>& full) = 0;
+  /// Of the samples that wait.
+  const std::vector<std::string>& names() const { return names_; }
+  /// The samples that wait, without targets; then none does.
+  virtual data::Batch take() = 0;
+
+ protected:
+  std::vector<std::string> names_;
+};
+
+/// By what the run was trained on.
+/// @throws Error{data} if the run's folder lacks what turns them into inputs, Error{usage} for what
+/// is no picture
+std::unique_ptr<PredictInput> make_predict_input(const TrainedRun& run);
+
+}  // namespace eqt::app

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/trained_run.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+#include "app/verbs.hpp"
+#include "comm/host_facts.hpp"
+#include "core/error.hpp"
+#include "setup/build_model.hpp"
+
+namespace eqt::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+}  // namespace
+
+bool is_run_folder(const std::string& path) { return is_file(fs::path(path) / "config.json"); }
+
+TrainedRun open_run(const std::string& folder, bool best) {
+  const fs::path path(folder);
+  if (!is_run_folder(folder))
+    fail(Kind::data,
+         "expected a run folder at {}, found none with config.json; name what --out was "
+         "given",
+         folder);
+  TrainedRun run;
+  run.folder = folder;
+  const std::string config_path = (path / "config.json").string();
+  run.config = config::parse_config(read_config_file(config_path), config_path, {});
+  run.weights = (path / (best ? kBestWeights : kLastWeights)).string();
+  if (!is_file(run.weights))
+    fail(Kind::data, "expected weights at {}, found none; {}", run.weights,
+         best ? "train with checkpoint.best, or leave --best out"
+              : "wait for the end of the run, which writes them");
+  run.input = read_preprocessing((path / "preprocessing.json").string());
+  return run;
+}
+
+model::ModelOptions network_options(const TrainedRun& run) {
+  config::RunConfig config = run.config;
+  const fs::path own = fs::path(run.folder) / kNetworkFile;
+  if (config.model.name->users_own && is_file(own)) config.model.path = own.string();
+  // Classes without names are as many as the targets may be.
+  const auto named = static_cast<std::int64_t>(run.input.class_names.size());
+  const std::int64_t classes = named == 0 && run.input.target ? run.input.target->bound : named;
+  return setup::network_for(config, {.inputs = run.input.inputs,
+                                     .target = run.input.target,
+                                     .classes = static_cast<int>(classes)});
+}
+
+std::unique_ptr<model::Replica> load_network(const TrainedRun& run, int threads) {
+  model::set_threads(threads > 0 ? threads : comm::online_cores());
+  auto replica = model::make_replica(network_options(run));
+  replica->load_weights(run.weights);
+  return replica;
+}
+
+}  // namespace eqt::app

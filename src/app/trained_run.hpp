@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network that a run has trained, from the run's folder.
+
+#pragma once
+
+#include <string>
+
+#include "app/preprocessing.hpp"
+#include "config/run_config.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::app {
+
+/// Names of files in a run folder.
+inline constexpr const char* kLastWeights = "model.pt";
+inline constexpr const char* kBestWeights = "model_best.pt";
+inline constexpr const char* kNetworkFile = "network.pt";  // of the user's own, as it was given
+
+struct TrainedRun {
+  std::string folder;
+  config::RunConfig config;
+  Preprocessing input;
+  std::string weights;  // the file
+};
+
+bool is_run_folder(const std::string& path);
+
+/// @param best the weights of the best evaluation instead of the last ones
+/// @throws Error{data} if the folder lacks what a finished run leaves
+TrainedRun open_run(const std::string& folder, bool best);
+
+/// The run's network for its input and classes. @throws Error{data} if its own file is missing
+model::ModelOptions network_options(const TrainedRun& run);
+
+/// The network with the run's weights. @param threads that compute; 0: as many as there are cores
+std::unique_ptr<model::Replica> load_network(const TrainedRun& run, int threads);
+
+}  // namespace eqt::app

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/evaluation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "metrics/gnuplot.hpp"
+#include "report/script.hpp"
+#include "report/text.hpp"
+
+namespace eqt::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{64} << 20;  // of an evaluation's file
+constexpr std::size_t kMaxLabels = 12;  // classes whose squares have numbers in them
+
+std::uint64_t row_sum(const Evaluated& e, std::size_t row) {
+  return std::accumulate(e.confusion[row].begin(), e.confusion[row].end(), std::uint64_t{0});
+}
+
+std::uint64_t column_sum(const Evaluated& e, std::size_t column) {
+  std::uint64_t sum = 0;
+  for (const auto& row : e.confusion) sum += row[column];
+  return sum;
+}
+
+Figure share(std::uint64_t part, std::uint64_t whole) {
+  if (whole == 0) return {};
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// The class that samples of `row` are taken for most often by mistake.
+std::string worst_mistake(const Evaluated& e, std::size_t row) {
+  std::size_t worst = row;
+  std::uint64_t most = 0;
+  for (std::size_t c = 0; c < e.classes.size(); ++c) {
+    if (c == row || e.confusion[row][c] <= most) continue;
+    worst = c;
+    most = e.confusion[row][c];
+  }
+  return most == 0 ? std::string(kNothing)
+                   : fmt::format("{} ({})", visible(e.classes[worst]), most);
+}
+
+/// From white to blue.
+std::uint32_t colour_of(double part) {
+  const auto mix = [&](double from, double to) {
+    return static_cast<std::uint32_t>(from + (to - from) * part + 0.5);
+  };
+  return mix(247, 0) << 16 | mix(251, 82) << 8 | mix(255, 150);
+}
+
+std::string tics(const Evaluated& e) {
+  std::string text;
+  for (std::size_t c = 0; c < e.classes.size(); ++c)
+    text += fmt::format("{}{} {}", c == 0 ? "" : ", ",
+                        metrics::gnuplot_quoted(shortened(visible(e.classes[c]), 20)), c);
+  return "(" + text + ")";
+}
+
+[[noreturn]] void malformed(const std::string& path, std::string_view what) {
+  fail(Kind::data, "{}: expected an evaluation as equant-train writes it, found {}; evaluate again",
+       path, what);
+}
+
+}  // namespace
+
+Table class_table(const Evaluated& e) {
+  Table table{.name = "classes",
+              .caption =
+                  "Classes: share of their samples that are recognised, and of the samples "
+                  "taken for them that are theirs.",
+              .columns = {{"class", "class"},
+                          {"samples", "samples", Column::Type::number},
+                          {"accuracy", "accuracy [%]", Column::Type::number},
+                          {"precision", "precision [%]", Column::Type::number},
+                          {"mistaken_for", "mostly mistaken for"}},
+              .rows = {},
+              .notes = {}};
+  for (std::size_t c = 0; c < e.classes.size(); ++c) {
+    const std::uint64_t samples = row_sum(e, c), right = e.confusion[c][c];
+    table.rows.push_back({text_cell(visible(e.classes[c])),
+                          number_cell(static_cast<double>(samples), {0}),
+                          number_cell(share(right, samples), kPercent, 100),
+                          number_cell(share(right, column_sum(e, c)), kPercent, 100),
+                          text_cell(worst_mistake(e, c))});
+  }
+  return table;
+}
+
+Table confusion_table(const Evaluated& e) {
+  Table table{.name = "confusion",
+              .caption =
+                  "Confusion matrix: samples of the row's class that were taken for the "
+                  "column's.",
+              .columns = {{"class", "class"}},
+              .rows = {},
+              .notes = {}};
+  for (const std::string& name : e.classes)
+    table.columns.push_back({visible(name), visible(name), Column::Type::number});
+  for (std::size_t c = 0; c < e.classes.size(); ++c) {
+    std::vector<Cell> row = {text_cell(visible(e.classes[c]))};
+    for (const std::uint64_t n : e.confusion[c])
+      row.push_back(number_cell(static_cast<double>(n), {0}));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Drawing confusion_drawing(const Evaluated& e, const std::string& name) {
+  const std::size_t n = e.classes.size();
+  EQT_CHECK(n > 0 && n <= kMaxDrawnClasses, "{} classes", n);
+  std::string squares, numbers;
+  std::uint64_t right = 0, all = 0;
+  for (std::size_t row = 0; row < n; ++row) {
+    const std::uint64_t samples = row_sum(e, row);
+    right += e.confusion[row][row];
+    all += samples;
+    for (std::size_t column = 0; column < n; ++column) {
+      const double part = share(e.confusion[row][column], samples).value_or(0);
+      squares += fmt::format("{} {} {}\n", column, row, colour_of(part));
+      if (n <= kMaxLabels && part >= 0.005)
+        numbers += fmt::format("{} {} {:.0f} {}\n", column, row, 100 * part,
+                               part > 0.5 ? 0xFFFFFF : 0x000000);
+    }
+  }
+  const std::string title = fmt::format("Confusion matrix: {}, {}", visible(e.dataset), e.split);
+  std::string script = frame(title, "predicted class", "class", Key::none) +
+                       fmt::format(
+                           "set xrange [-0.5:{0}]\nset yrange [{0}:-0.5]\nunset grid\n"
+                           "set xtics {1} rotate by -45\nset ytics {1}\n$d << end\n{2}end\n",
+                           static_cast<double>(n) - 0.5, tics(e), squares);
+  std::string plot =
+      "plot $d using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror fs solid noborder "
+      "lc rgb variable";
+  if (!numbers.empty()) {
+    script += "$n << end\n" + numbers + "end\n";
+    plot += ", $n using 1:2:3:4 with labels font ',10' tc rgb variable";
+  }
+  return {name, title, fmt::format("{} of {} samples of {} classes are recognised.", right, all, n),
+          script + plot + "\n", 480};
+}
+
+std::string evaluation_json(const Evaluated& e) {
+  Json json = {{"network", e.network},
+               {"dataset", e.dataset},
+               {"split", e.split},
+               {"samples", e.samples},
+               {"metrics", Json::object()}};
+  for (const auto& [name, value] : e.metrics) json["metrics"][name] = value;
+  if (!e.classes.empty()) {
+    json["classes"] = Json::array();
+    for (std::size_t c = 0; c < e.classes.size(); ++c) {
+      const std::uint64_t samples = row_sum(e, c), right = e.confusion[c][c];
+      const Figure accuracy = share(right, samples), precision = share(right, column_sum(e, c));
+      json["classes"].push_back({{"name", e.classes[c]},
+                                 {"samples", samples},
+                                 {"correct", right},
+                                 {"accuracy", accuracy ? Json(*accuracy) : Json(nullptr)},
+                                 {"precision", precision ? Json(*precision) : Json(nullptr)}});
+    }
+    json["confusion"] = e.confusion;
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<Evaluated> read_evaluation(const std::string& run_folder) {
+  const std::filesystem::path path =
+      std::filesystem::path(run_folder) / kEvaluationFolder / kEvaluationFile;
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return {};
+  if (size > kMaxBytes) malformed(path.string(), "more bytes than any has");
+  std::ifstream file(path);
+  const Json json = Json::parse(file, nullptr, false);
+  try {
+    Evaluated e;
+    e.network = json.at("network");
+    e.dataset = json.at("dataset");
+    e.split = json.at("split");
+    e.samples = json.at("samples");
+    for (const auto& [name, value] : json.at("metrics").items())
+      e.metrics.emplace_back(name, value.get<double>());
+    if (!json.contains("classes")) return e;
+    for (const Json& one : json.at("classes")) e.classes.push_back(one.at("name"));
+    e.confusion = json.at("confusion").get<decltype(e.confusion)>();
+    const auto fits = [&](const auto& row) { return row.size() == e.classes.size(); };
+    if (!fits(e.confusion) || !std::ranges::all_of(e.confusion, fits))
+      malformed(path.string(), "a matrix of another size than its classes");
+    return e;
+  } catch (const Json::exception&) {
+    malformed(path.string(), "no such JSON");
+  }
+}
+
+void draw_confusions(const std::vector<Group>& groups, Drawings& drawings) {
+  std::size_t number = 0;
+  for (const Group& group : groups) {
+    std::optional<Evaluated> found;
+    for (const Run* run : group.runs)
+      if (!found) found = read_evaluation(run->folder);
+    if (!found || found->classes.empty()) continue;
+    if (found->classes.size() > kMaxDrawnClasses) {
+      drawings.left_out.push_back(
+          fmt::format("The confusion matrix of {} is not drawn: more than {} classes.", group.label,
+                      kMaxDrawnClasses));
+      continue;
+    }
+    drawings.all.push_back(confusion_drawing(*found, fmt::format("confusion-{}", ++number)));
+    drawings.all.back().title += ", " + group.label;
+  }
+}
+
+}  // namespace eqt::report

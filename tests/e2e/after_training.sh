@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A finished run is evaluated and exported, and its exports give the same logits in Python.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
+
+mnist=/usr/share/datasets/fashion-mnist
+set_of=(--set data.name=synthetic)
+[[ ! -r $mnist/t10k-images-idx3-ubyte.gz ]] || set_of=(--set data.name=fashion-mnist)
+train 1 run "${set_of[@]}" --set data.limit_train=512 --set data.limit_test=200 --set train.steps=0 \
+  --set train.epochs=2 --set train.batch_size=32 --set checkpoint.best=true
+expect_code 0 "a run"
+[[ $CODE -eq 0 ]] || finish
+[[ -s $RUN/model_best.pt ]] || wrong "the best weights are kept"
+
+# The same accuracy as in the run, and tables that add up.
+program evaluate "$RUN"
+expect_code 0 "evaluate"
+grep -q 'mostly mistaken for' "$OUT" || wrong "evaluate prints a table of classes"
+python3 - "$RUN" <<'PY' || wrong "the evaluation disagrees with the run"
+import csv, json, sys
+run = sys.argv[1]
+found, summary = json.load(open(run + "/evaluation/evaluation.json")), json.load(open(run + "/summary.json"))
+assert abs(found["metrics"]["accuracy"] - summary["test_accuracy"]) < 1e-9, found["metrics"]
+last = [json.loads(line) for line in open(run + "/metrics.jsonl") if '"epoch"' in line and '"test_loss"' in line][-1]
+assert abs(found["metrics"]["loss"] - last["test_loss"]) < 1e-4 * last["test_loss"], (found["metrics"], last)
+matrix = found["confusion"]
+assert sum(map(sum, matrix)) == found["samples"] == 200
+assert sum(row[i] for i, row in enumerate(matrix)) == round(200 * summary["test_accuracy"])
+for i, one in enumerate(found["classes"]):
+    assert one["samples"] == sum(matrix[i]) and one["correct"] == matrix[i][i]
+rows = list(csv.reader(open(run + "/evaluation/confusion.csv")))
+assert [[int(cell) for cell in row[1:]] for row in rows[1:]] == matrix
+PY
+if command -v gnuplot >/dev/null; then
+  [[ -s $RUN/evaluation/confusion.svg ]] || wrong "evaluate draws the confusion matrix"
+  program report "$RUN" --out "$WORK/report"
+  expect_code 0 "report"
+  grep -q 'Confusion matrix' "$WORK/report/report.html" || wrong "the report shows the confusion matrix"
+fi
+accuracy=$(value "$RUN/evaluation/evaluation.json" metrics.accuracy)
+program evaluate "$RUN/model.pt" --config "$RUN/config.json" --batch 7 --out "$WORK/weights"
+expect_code 0 "evaluate a file of weights"
+expect_equal "$accuracy" "$(value "$WORK/weights/evaluation.json" metrics.accuracy)" "the file of weights"
+program evaluate "$RUN" --split train --out "$WORK/train"
+expect_equal 512 "$(value "$WORK/train/evaluation.json" samples)" "evaluate on the training set"
+program evaluate "$RUN" --best --out "$WORK/best"
+expect_equal "$(value "$RUN/summary.json" best_test_accuracy)" \
+  "$(value "$WORK/best/evaluation.json" metrics.accuracy)" "the best weights"
+
+# Exports, with the metadata that describe the input.
+for format in torchscript safetensors state-dict; do
+  program export "$RUN" --to "$format" --out "$WORK/net.$format"
+  expect_code 0 "export to $format"
+done
+cat >"$WORK/read_exports.py" <<'PY'
+import json, os, struct, sys, torch
+sys.path.insert(0, sys.argv[3])
+from ddp_baseline import build
+work, run = sys.argv[1:3]
+torch.set_num_threads(1)
+facts = json.load(open(run + "/preprocessing.json"))
+state = torch.load(work + "/net.state-dict")
+with open(work + "/net.safetensors", "rb") as file:
+    length, = struct.unpack("<Q", file.read(8))
+    assert length % 8 == 0
+    header, data = json.loads(file.read(length)), file.read()
+assert json.loads(header["__metadata__"]["preprocessing"]) == facts
+kinds = {"F32": torch.float32, "I64": torch.int64}
+tensors = {}
+for name, entry in header.items():
+    if name == "__metadata__": continue
+    begin, end = entry["data_offsets"]
+    tensors[name] = torch.frombuffer(bytearray(data[begin:end]), dtype=kinds[entry["dtype"]]).view(entry["shape"])
+assert tensors.keys() == state.keys() and all(torch.equal(tensors[name], state[name]) for name in state)
+files = {"preprocessing.json": ""}
+module = torch.jit.load(work + "/net.torchscript", _extra_files=files)
+about = json.loads(files["preprocessing.json"])
+assert about["mean"] == facts["mean"] and about["input_shape"] == facts["shape"] and about["framing"]["top"] == 0
+assert not module.training
+traced = {name: tensor for name, tensor in module.state_dict().items()}
+assert traced.keys() == state.keys() and all(torch.equal(traced[name], state[name]) for name in state)
+channels, height, width = facts["shape"]
+network = build("resnet20", len(facts["class_names"]))
+network.conv1 = torch.nn.Conv2d(channels, 16, 3, 1, 1, bias=False)
+network.load_state_dict(state)
+network.eval()
+torch.manual_seed(1)
+x = torch.randn(5, channels, height, width)
+around = [facts["framing"][side] for side in ("left", "right", "top", "bottom")]
+with torch.no_grad():
+    own, other = network(torch.nn.functional.pad(x, around)), module(x)
+largest = (own - other).abs().max().item()
+print(f"largest difference of logits: {largest:.3g}, largest logit {own.abs().max():.3g}")
+assert largest < 1e-4, largest
+PY
+/usr/bin/python3 "$WORK/read_exports.py" "$WORK" "$RUN" "$EQT_ROOT/tests/bench" || wrong "Python reads other networks"
+
+# Predictions of the test pictures as files: the accuracy of the run, and the probabilities of the export.
+if [[ -r $mnist/t10k-images-idx3-ubyte.gz ]]; then
+  cat >"$WORK/pictures.py" <<'PY'
+import gzip, os, struct, sys, zlib
+folder, images, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+os.mkdir(folder)
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+with gzip.open(images) as file:
+    file.read(16)
+    for i in range(count):
+        rows = b"".join(b"\0" + file.read(28) for _ in range(28))
+        with open(f"{folder}/{i:03}.png", "wb") as out:
+            out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)) +
+                      chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+PY
+  python3 "$WORK/pictures.py" "$WORK/pictures" "$mnist/t10k-images-idx3-ubyte.gz" 200
+  program predict "$RUN" "$WORK"/pictures/*.png --batch 7 --out "$WORK/predictions.jsonl"
+  expect_code 0 "predict"
+  cat >"$WORK/read_predictions.py" <<'PY'
+import gzip, json, sys, torch
+work, run, images, labels = sys.argv[1:]
+lines = [json.loads(line) for line in open(work + "/predictions.jsonl")]
+facts, count = json.load(open(run + "/preprocessing.json")), len(lines)
+names = facts["class_names"]
+assert count == 200 and [line["input"] for line in lines] == [f"{work}/pictures/{i:03}.png" for i in range(count)]
+truth = gzip.open(labels).read()[8:8 + count]
+right = sum(names.index(line["class"]) == label for line, label in zip(lines, truth))
+assert right == round(200 * json.load(open(run + "/summary.json"))["test_accuracy"]), right
+torch.set_num_threads(1)
+pixels = torch.frombuffer(bytearray(gzip.open(images).read(16 + 784 * count)[16:]), dtype=torch.uint8)
+x = (pixels.view(count, 1, 28, 28).float() / 255 - facts["mean"][0]) / facts["deviation"][0]
+with torch.no_grad():
+    expected = torch.jit.load(work + "/net.torchscript")(x).softmax(1)
+found = torch.tensor([[line["probabilities"][name] for name in names] for line in lines])
+print(f"largest difference of probabilities: {(found - expected).abs().max():.3g}")
+assert torch.allclose(found, expected, atol=1e-5)
+assert all(line["probability"] == max(line["probabilities"].values()) for line in lines)
+PY
+  /usr/bin/python3 "$WORK/read_predictions.py" "$WORK" "$RUN" "$mnist/t10k-images-idx3-ubyte.gz" \
+    "$mnist/t10k-labels-idx1-ubyte.gz" || wrong "predictions are not those of the network"
+  head -c 100 "$WORK/pictures/000.png" >"$WORK/pictures/cut.png"
+  program predict "$RUN" "$WORK/pictures/001.png" "$WORK/pictures/cut.png" "$WORK/pictures/none.png" \
+    "$WORK/pictures/002.png"
+  expect_code 3 "predict with broken pictures"
+  expect_text 'cut.png' "predict names a broken picture"
+  expect_text 'none.png' "predict names a missing picture"
+  expect_equal 2 "$(grep -c '"class"' "$OUT")" "predict leaves only the broken pictures out"
+fi
+
+# What cannot be evaluated or exported.
+program evaluate "$WORK/absent"
+expect_failure 2 'expected --config' "weights without a config"
+program evaluate "$WORK/absent" --config "$RUN/config.json"
+expect_failure 3 'absent' "a file that is not there"
+mkdir "$WORK/empty"
+program evaluate "$WORK/empty"
+expect_failure 3 'config.json' "a folder without a run"
+program export "$RUN" --to onnx
+expect_failure 2 'onnx' "a format that is none"
+program export "$RUN" --out "$WORK/no/such/folder/net.pt"
+expect_code 74 "a folder that is not there"
+cp -r "$RUN" "$WORK/damaged"
+echo '{"shape": [1, 2]}' >"$WORK/damaged/preprocessing.json"
+program export "$WORK/damaged"
+expect_failure 3 'preprocessing.json' "a damaged description of the input"
+finish
