@@ -74,7 +74,8 @@ if(NOT EQT_ONLY_PORTABLE)
   set(eqt_scripts bench_codecs bench_collectives bench_scaling export_runs get_data netlab plot_partition
     run_elastic run_hosts run_local sweep)
   list(TRANSFORM eqt_scripts REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/scripts/\\1.sh")
-  list(APPEND eqt_scripts ${PROJECT_SOURCE_DIR}/scripts/export_model.py)
+  list(APPEND eqt_scripts ${PROJECT_SOURCE_DIR}/scripts/export_model.py
+    ${PROJECT_SOURCE_DIR}/scripts/debian_texts.py)
   install(PROGRAMS ${eqt_scripts} DESTINATION ${eqt_share}/scripts COMPONENT program)
   install(FILES ${PROJECT_SOURCE_DIR}/scripts/README.md DESTINATION ${eqt_share}/scripts COMPONENT program)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/lib DESTINATION ${eqt_share}/scripts COMPONENT program

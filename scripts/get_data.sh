@@ -20,6 +20,7 @@ SET  fashion-mnist   Debian's package dataset-fashion-mnist, elsewhere a downloa
      cifar100        the same (161 MB)
      imagenette      download from fast.ai's bucket at Amazon (99 MB), checked, unpacked: a folder of
                      pictures (13,394 JPEG files of 10 classes, shorter side 160) for data.name folder
+     ag-news         AG News as X. Zhang et al. 2015 made it, from github.com (30 MB), checked
 DIR  where to put the files (default: $default_dir)
 
 Prints the folder to set data.path to on its last line. Does nothing when the files are complete.
@@ -186,6 +187,23 @@ get_imagenette() {
   printf '%s\n' "$folder"
 }
 
+readonly ag_news=https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv
+readonly ag_news_files=(train.csv:b1a00f826fdfbd249f79597b59e1dc12
+  test.csv:d52ea96a97a2d943681189a97654912d)
+
+# 120,000 + 7,600 rows of class, title and description.
+get_ag_news() {
+  local folder="$dir/ag-news" entry
+  mkdir -p "$folder" || fail "cannot make the folder $folder; name another as the second argument"
+  for entry in "${ag_news_files[@]}"; do
+    get_checked "$ag_news/${entry%%:*}" "$folder/${entry%%:*}" "${entry#*:}"
+  done
+  # The names of classes 1 to 4, in the order of the authors.
+  [ -f "$folder/classes.txt" ] || printf '%s\n' World Sports Business Sci/Tech >"$folder/classes.txt"
+  say "complete"
+  printf '%s\n' "$folder"
+}
+
 case "${1:-}" in
   -h | --help)
     usage
@@ -211,8 +229,9 @@ case "$1" in
       30740000 train.bin:153700000 test.bin
     ;;
   imagenette) get_imagenette ;;
+  ag-news) get_ag_news ;;
   *)
-    printf 'get_data.sh: expected fashion-mnist, cifar10, cifar100 or imagenette, found %s\n' "$1" >&2
+    printf 'get_data.sh: expected fashion-mnist, cifar10, cifar100, imagenette or ag-news, found %s\n' "$1" >&2
     exit 2
     ;;
 esac

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
-  SOURCES unit/model/emulated_replica_test.cpp unit/model/export_test.cpp
+  SOURCES unit/model/bert_test.cpp unit/model/emulated_replica_test.cpp
+          unit/model/encoder_shape_test.cpp unit/model/export_test.cpp
           unit/model/frozen_test.cpp unit/model/norm_kernels_test.cpp
           unit/model/mixup_test.cpp unit/model/plain_network_test.cpp unit/model/replica_test.cpp
           unit/model/weights_test.cpp)
@@ -19,7 +20,12 @@ if(EQT_TORCH_PYTHON)
   add_test(NAME model_weights_interop
     COMMAND ${EQT_TORCH_PYTHON} ${PROJECT_SOURCE_DIR}/tests/e2e/weights_interop.py
             $<TARGET_FILE:weights_tool>)
-  set_tests_properties(model_weights_interop PROPERTIES LABELS e2e TIMEOUT 120
+  add_executable(encoder_tool unit/model/encoder_tool.cpp)
+  target_link_libraries(encoder_tool PRIVATE eqt_model eqt_torch eqt_hwy eqt_options)
+  add_test(NAME model_encoder
+    COMMAND ${EQT_TORCH_PYTHON} ${PROJECT_SOURCE_DIR}/tests/unit/model/encoder_reference.py
+            $<TARGET_FILE:encoder_tool>)
+  set_tests_properties(model_weights_interop model_encoder PROPERTIES LABELS e2e TIMEOUT 120
     ENVIRONMENT "OMP_NUM_THREADS=1" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endif()
 

@@ -28,7 +28,7 @@ Entry<Row> row_called(std::string_view name, const char* option) {
 
 Layout layout_of(const std::string& model, const std::string& normalization) {
   const auto row = row_called<model::ModelRow>(model, "--model");
-  if (row->users_own)
+  if (!row->images_only)
     fail(
         Kind::usage,
         "--model: expected a network of the program, found \"{}\", whose parameters are in a file; "

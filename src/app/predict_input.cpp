@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/predict_input.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -8,6 +10,8 @@
 #include "core/error.hpp"
 #include "data/pictures/framing.hpp"
 #include "data/pictures/picture_list.hpp"
+#include "data/text_input.hpp"
+#include "text/rows.hpp"
 
 namespace eqt::app {
 namespace {
@@ -81,6 +85,45 @@ class PictureInput final : public FloatInput {
   std::vector<std::uint8_t> bytes_;
 };
 
+/// Texts, one a line of a file.
+class TextLines final : public PredictInput {
+ public:
+  TextLines(const TrainedRun& run, const Json& json) : input_(options(run, json)) {}
+
+  void add(const std::string& source, std::size_t most,
+           const std::function<void()>& full) override {
+    std::size_t number = 0;
+    text::read_lines(source, [&](std::string_view line) {
+      names_.push_back(fmt::format("{}:{}", source, ++number));
+      waiting_.emplace_back(line);
+      if (names_.size() == most) full();
+    });
+  }
+
+  data::Batch take() override {
+    names_.clear();
+    return input_.batch_of(std::exchange(waiting_, {}));
+  }
+
+ private:
+  /// As in training.
+  static data::TextOptions options(const TrainedRun& run, const Json& json) {
+    constexpr std::size_t kMinLength = 3, kMaxLength = 65536;  // as data.max_length
+    const auto length = json.at("max_length").get<std::size_t>();
+    if (length < kMinLength || length > kMaxLength)
+      fail(Kind::data, "preprocessing.json: expected texts of {} to {} tokens, found {}",
+           kMinLength, kMaxLength, length);
+    data::TextOptions options;
+    options.vocabulary = run.folder + "/vocab.txt";
+    options.max_length = length;
+    options.lower_case = json.at("lowercase").get<bool>();
+    return options;
+  }
+
+  const data::TextInput input_;
+  std::vector<std::string> waiting_;
+};
+
 }  // namespace
 
 std::unique_ptr<PredictInput> make_predict_input(const TrainedRun& run) {
@@ -88,12 +131,14 @@ std::unique_ptr<PredictInput> make_predict_input(const TrainedRun& run) {
   try {
     if (const auto shape = data::image_shape(run.input.inputs))
       return std::make_unique<PictureInput>(run, *shape, json);
+    if (json.contains("text")) return std::make_unique<TextLines>(run, json.at("text"));
   } catch (const Json::exception&) {
     fail(Kind::data, "{}/preprocessing.json: expected what a run writes, found another form",
          run.folder);
   }
   fail(Kind::usage,
-       "predict: expected a network of pictures, found one of {}; export it and use it in Python",
+       "predict: expected a network of pictures or texts, found one of {}; export it and use it in "
+       "Python",
        data::text_of(run.input.inputs));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "data/text_input.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::app {
@@ -52,6 +53,13 @@ void add_pictures(const data::ImageShape& shape, const data::DatasetPair& data,
                    "normalisation, so the frame is as bright as the mean, not black"};
 }
 
+/// How a text becomes the input; the vocabulary is in a file of its own.
+void add_texts(const data::TextOptions& options, Json& json) {
+  json["text"] = {{"vocabulary", "vocab.txt"},
+                  {"max_length", options.max_length},
+                  {"lowercase", options.lower_case}};
+}
+
 }  // namespace
 
 std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
@@ -64,6 +72,7 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
   } else {
     for (const data::ArraySpec& input : inputs) json["inputs"].push_back(json_of(input));
   }
+  if (data.texts != nullptr) add_texts(data.texts->options(), json);
   const std::optional<data::ArraySpec> target = data.test->target();
   json["target"] = target ? json_of(*target) : Json(nullptr);
   json["class_names"] = data.class_names;

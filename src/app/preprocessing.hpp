@@ -17,7 +17,8 @@ namespace eqt::app {
 /// `class_names` by label. For pictures, instead of `inputs`, how bytes from 0 to 255 become this
 /// network's input: `shape` of the picture, `input_shape` of the input (channels, height, width),
 /// `scale`, `mean` and `deviation` by channel, `framing` in pixels with its value after
-/// normalisation, `steps` in words.
+/// normalisation, `steps` in words. For texts also `text`: `vocabulary`, a file beside this one,
+/// `max_length` in tokens, `lowercase`.
 std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
                                const model::ModelRow& model);
 

@@ -11,6 +11,7 @@
 #include "app/preprocessing.hpp"
 #include "app/trained_run.hpp"
 #include "core/shipped.hpp"
+#include "data/text_input.hpp"
 #include "metrics/output_file.hpp"
 #include "setup/build_model.hpp"
 
@@ -132,6 +133,9 @@ void write_end(const Job& job, const setup::Run& run, const metrics::Summary& su
     metrics::write_atomically(
         job.folder->file("preprocessing.json"),
         preprocessing_json(job.config.data.name->name, run.data.sets, *job.config.model.name));
+    if (run.data.sets.texts != nullptr)
+      metrics::write_atomically(job.folder->file("vocab.txt"),
+                                run.data.sets.texts->vocabulary().file());
     run.model.replica->save_weights(job.folder->file("model.pt"));
   }
   job.comm.heartbeat("writing of the summary", true);

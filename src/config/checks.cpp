@@ -36,8 +36,27 @@ void check_optimizer(const RunConfig& config, const codec::Properties& compresso
          origin, algorithm.name, name_of(kind));
 }
 
+/// Networks of a folder have their sizes from there.
+void check_folder(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Model& model = config.model;
+  const RunConfig::Model usual;
+  const bool sized = model.layers != usual.layers || model.hidden != usual.hidden ||
+                     model.heads != usual.heads || model.intermediate != usual.intermediate ||
+                     model.dropout != usual.dropout;
+  if (!model.path.empty() && sized)
+    fail(Kind::usage,
+         "{}: expected model.layers, hidden, heads, intermediate and dropout only without "
+         "model.path, whose config.json says them, found both; leave one out",
+         origin);
+  if (model.hidden % model.heads != 0)
+    fail(Kind::usage, "{}: expected a multiple of model.heads {} as model.hidden, found {}", origin,
+         model.heads, model.hidden);
+}
+
 void check_model(const RunConfig& config, const std::string& origin) {
   const model::ModelRow& row = *config.model.name;
+  check_keys_read(config, "model.name", row, model::ModelRow::all(), origin);
+  if (row.from_folder) return check_folder(config, origin);
   if (row.users_own == !config.model.path.empty()) return;
   if (row.users_own)
     fail(Kind::usage,
@@ -180,7 +199,7 @@ void check_emulation(const RunConfig& config, const codec::Properties& compresso
          "{}: expected task.kind \"{}\" with train.emulate_compute, which runs no network, found "
          "\"{}\"; leave it out",
          origin, model::tasks::classification.name, config.task.kind->name);
-  if (config.model.name->users_own)
+  if (!config.model.name->images_only)
     fail(Kind::usage,
          "{}: expected a network of the program with train.emulate_compute, which knows its "
          "published "

@@ -66,7 +66,24 @@ std::vector<Field> model_fields() {
           .text_is(TextRule::path)
           .or_null()
           .says("torchscript: the module's file, as torch.jit.script or trace saves it, the same "
-                "on every host"),
+                "on every host; bert: a folder of Hugging Face's with config.json, vocab.txt and "
+                "model.safetensors, null = from scratch by the keys below"),
+      EQT_FIELD(model.layers, must_stay).from(1, 1024).in("layers").says("bert: number of layers"),
+      EQT_FIELD(model.hidden, must_stay)
+          .from(1, 65536)
+          .in("values")
+          .says("bert: width of what a layer passes on; a multiple of model.heads"),
+      EQT_FIELD(model.heads, must_stay)
+          .from(1, 4096)
+          .in("heads")
+          .says("bert: heads of the attention in each layer"),
+      EQT_FIELD(model.intermediate, must_stay)
+          .from(0, 1048576)
+          .in("values")
+          .says("bert: width inside the second half of a layer; 0 = four times model.hidden"),
+      EQT_FIELD(model.dropout, must_stay)
+          .within({0, 1, false, true})
+          .says("bert: share of values that training drops"),
       EQT_FIELD(model.weights, may_change)
           .text_is(TextRule::path)
           .or_null()
@@ -147,6 +164,19 @@ std::vector<Field> data_fields() {
           .says(
               "folder, shards: memory of a rank for decoded pictures that it keeps, as far as they "
               "fit; results do not depend on it"),
+      EQT_FIELD(data.vocabulary, may_change)
+          .text_is(TextRule::path)
+          .or_null()
+          .says(
+              "text: file vocab.txt with the tokens; null = that of model.path, else of data.path"),
+      EQT_FIELD(data.max_length, must_stay)
+          .from(3, 65536)
+          .in("tokens")
+          .says("text: longer texts are cut; [CLS] and [SEP] count"),
+      EQT_FIELD(data.lowercase, must_stay)
+          .says("text: read capitals as small letters and leave accents out, as uncased BERTs do"),
+      EQT_FIELD(data.bucket_by_length, must_stay)
+          .says("text: make batches of texts of about the same length"),
   };
 }
 

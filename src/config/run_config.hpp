@@ -49,9 +49,12 @@ struct RunConfig {
     int norm_groups = 0;  // 0 = the published number
     std::string precision = "fp32";
     eqt::model::Shortcut shortcut = eqt::model::Shortcut::projection;
-    std::string path;                 // of a network of the user's own; "" = none
-    std::string weights;              // "" = none
-    std::vector<std::string> freeze;  // patterns of names
+    std::string path;     // of a network of the user's own, or the folder of bert; "" = none
+    std::string weights;  // "" = none
+    std::size_t layers = 4, hidden = 256, heads = 4;  // bert
+    std::size_t intermediate = 0;                     // bert; 0 = four times as wide as hidden
+    double dropout = 0.1;                             // bert
+    std::vector<std::string> freeze;                  // patterns of names
 
     bool operator==(const Model&) const = default;
   } model;
@@ -76,6 +79,10 @@ struct RunConfig {
     double test_fraction = 0.1;             // of a set without test samples
     std::size_t skip_limit = 10;            // broken pictures
     std::uint64_t memory_budget_mib = 256;  // for decoded pictures
+    std::string vocabulary;                 // text; "" = that of the model's or data's folder
+    std::size_t max_length = 128;           // text [tokens]
+    bool lowercase = true;                  // text
+    bool bucket_by_length = true;           // text
 
     bool operator==(const Data&) const = default;
   } data;

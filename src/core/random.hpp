@@ -18,13 +18,14 @@ namespace eqt {
 
 /// Values of RandomKey::slice that no tensor slice can have, one for each purpose.
 enum class RandomPurpose : std::uint32_t {
-  partition = 0xF0000001u,     // the samples of each rank
-  shuffle = 0xF0000002u,       // the order of a rank's samples in an epoch
-  augmentation = 0xF0000003u,  // crop offsets and flips
-  synthetic = 0xF0000004u,     // synthetic data
-  emulation = 0xF0000005u,     // gradients of emulated boards
-  dropout = 0xF0000006u,       // values that training sets to 0; the block is the layer
-  quality = 0xF0000007u,       // values on which a compressor's quality is measured
+  partition = 0xF0000001u,       // the samples of each rank
+  shuffle = 0xF0000002u,         // the order of a rank's samples in an epoch
+  augmentation = 0xF0000003u,    // crop offsets and flips
+  synthetic = 0xF0000004u,       // synthetic data
+  emulation = 0xF0000005u,       // gradients of emulated boards
+  dropout = 0xF0000006u,         // values that training sets to 0; the block is the layer
+  quality = 0xF0000007u,         // values on which a compressor's quality is measured
+  length_buckets = 0xF0000008u,  // the order of batches of samples of about the same length
 };
 
 struct RandomKey {

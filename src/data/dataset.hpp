@@ -15,10 +15,12 @@
 #include "data/batch.hpp"
 #include "data/images.hpp"
 #include "data/picture_options.hpp"
+#include "data/text_options.hpp"
 
 namespace eqt::data {
 
 struct DatasetRow;  // of data/catalogue.hpp
+class TextInput;    // of data/text_input.hpp
 
 /// The key of augmentation: what is drawn for a sample depends only on (seed, epoch, sample index),
 /// not on the rank or the batch.
@@ -39,6 +41,9 @@ class Dataset {
   virtual int classes() const { return 0; }
   /// In [0, classes()). @pre classes() > 0
   virtual int label(std::size_t sample) const;
+  /// How long a sample is where that differs, such as the tokens of a text: samples of a batch are
+  /// filled up to the longest one. Otherwise 0.
+  virtual std::size_t length(std::size_t /*sample*/) const { return 0; }
   /// Fills `out` with the samples at `indices`, prepared for the network; augmented, as the set
   /// does it, if `augment` is set. Reuses the memory of `out`. Thread-safe.
   virtual void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
@@ -58,9 +63,10 @@ struct Normalization {
 struct DatasetPair {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;
-  Normalization normalization;                 // of pictures; else empty
-  std::vector<std::string> class_names;        // (classes), by label
-  std::optional<PictureFraming> framing = {};  // of pictures that are decoded when they are read
+  Normalization normalization;                  // of pictures; else empty
+  std::vector<std::string> class_names;         // (classes), by label
+  std::optional<PictureFraming> framing = {};   // of pictures that are decoded when they are read
+  std::shared_ptr<const TextInput> texts = {};  // how texts are read; none: there are none
 };
 
 /// What a task learns from (model/task.hpp), for sets that can be read in several ways.
@@ -86,6 +92,7 @@ struct DatasetOptions {
   TargetKind target = TargetKind::classes;
   PictureOptions pictures = {};           // of sets that decode pictures
   std::vector<std::string> classes = {};  // that all ranks agreed on, sorted; empty = those found
+  TextOptions text = {};                  // how texts are read
 };
 
 /// Opens a data set.

@@ -4,6 +4,12 @@
 #include <array>
 
 namespace eqt::model {
+namespace {
+
+constexpr std::string_view kEncoderKeys[] = {"layers", "hidden", "heads", "intermediate",
+                                             "dropout"};
+
+}  // namespace
 
 #define EQT_MODEL(id, ...) const ModelRow models::id = {.name = #id, __VA_ARGS__};
 #include "model/models.def"

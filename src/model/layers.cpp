@@ -70,7 +70,7 @@ DropoutImpl::DropoutImpl(double share, std::uint32_t layer) : share_(share), lay
 }
 
 at::Tensor DropoutImpl::forward(const at::Tensor& x) {
-  if (!is_training()) return x;
+  if (!is_training() || share_ == 0) return x;
   EQT_CHECK(x.numel() <= UINT32_MAX, "dropout of {} values", x.numel());
   at::Tensor mask = at::empty(x.sizes(), x.options().memory_format(at::MemoryFormat::Contiguous));
   const RandomStream random(key_, layer_);

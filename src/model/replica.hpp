@@ -16,6 +16,7 @@
 #include "core/saved_state.hpp"
 #include "data/dataset.hpp"
 #include "model/catalogue.hpp"
+#include "model/encoder_shape.hpp"
 #include "model/task.hpp"
 
 namespace eqt::model {
@@ -52,6 +53,9 @@ class Replica {
   /// Reads what Python's torch.save writes of a state dict, or what save_weights writes.
   /// @throws Error{data} naming the first tensor that is missing, unknown or of another shape.
   virtual void load_weights(const std::string& path) = 0;
+  /// The same of weights that were trained for another task: what the file lacks of the part that
+  /// belongs to the task keeps its values.
+  virtual void load_pretrained(const std::string& path) { load_weights(path); }
 };
 
 struct ModelOptions {
@@ -66,8 +70,10 @@ struct ModelOptions {
   std::string path = {};                           // of a network of the user's own, for messages
   std::shared_ptr<const std::string> script = {};  // the bytes of its file
   std::vector<std::string> freeze = {};            // patterns of parameters that are not trained
-  std::uint64_t seed = 1;                          // of the initial weights and of dropout
-  Rank rank = 0;                                   // for dropout only
+  // bert: 0 tokens or positions are those of the texts
+  std::optional<EncoderShape> encoder = {};
+  std::uint64_t seed = 1;  // of the initial weights and of dropout
+  Rank rank = 0;           // for dropout only
 };
 
 /// The shape of the pictures.

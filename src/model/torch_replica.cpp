@@ -227,7 +227,12 @@ class TorchReplica final : public Replica {
   }
 
   void save_weights(const std::string& path) const override { write_weights(path, state()); }
-  void load_weights(const std::string& path) override { read_weights(path, state()); }
+  void load_weights(const std::string& path) override {
+    read_weights(path, state(), {.own = network_->file_names().own});
+  }
+  void load_pretrained(const std::string& path) override {
+    read_weights(path, state(), network_->file_names());
+  }
 
  private:
   /// Buffers that are integers, such as batch normalization's count of batches.

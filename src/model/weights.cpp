@@ -20,7 +20,15 @@
 namespace eqt::model {
 namespace {
 
-bool may_be_missing(std::string_view name) { return name.ends_with("num_batches_tracked"); }
+bool may_be_missing(std::string_view name, const FileNames& names) {
+  return name.ends_with("num_batches_tracked") || (names.optional && names.optional(name));
+}
+
+/// Whether the network's tensor keeps its values, since that of the file has another shape.
+bool is_other(const at::Tensor& wanted, std::string_view name, const weights::Tensor& found,
+              const FileNames& names) {
+  return names.optional && names.optional(name) && wanted.sizes() != at::IntArrayRef(found.sizes);
+}
 
 /// [bytes] Far above the size of a file of these tensors: float64 with two moments of an optimizer.
 std::uintmax_t largest_file(const NamedTensors& tensors) {
@@ -83,16 +91,22 @@ at::Tensor fitting(const std::string& path, const std::string& name, const at::T
 
 /// The new value of each of `wanted`, in their order; undefined: it does not change.
 std::vector<at::Tensor> match(const std::string& path, const NamedTensors& wanted,
-                              std::span<const weights::Tensor> found) {
-  std::map<std::string_view, const weights::Tensor*> unused;
-  for (const weights::Tensor& tensor : found) unused.emplace(tensor.name, &tensor);
+                              std::span<const weights::Tensor> found, const FileNames& names) {
+  std::map<std::string, const weights::Tensor*, std::less<>> unused;
+  for (const weights::Tensor& tensor : found) {
+    std::string own = names.own ? names.own(tensor.name) : std::string(tensor.name);
+    if (own.empty()) continue;
+    if (!unused.emplace(own, &tensor).second)
+      fail(Kind::data, "expected one tensor for {} in the weights file {}, found two", own, path);
+  }
   std::vector<at::Tensor> matched;
   for (const auto& [name, tensor] : wanted) {
     const auto source = unused.find(name);
     if (source != unused.end()) {
-      matched.push_back(fitting(path, name, tensor, *source->second));
+      const bool other = is_other(tensor, name, *source->second, names);
+      matched.push_back(other ? at::Tensor() : fitting(path, name, tensor, *source->second));
       unused.erase(source);
-    } else if (may_be_missing(name)) {
+    } else if (may_be_missing(name, names)) {
       matched.emplace_back();
     } else {
       fail(Kind::data, "expected a tensor {} in the weights file {}, found none of that name", name,
@@ -147,10 +161,10 @@ void write_weights(const std::string& path, const NamedTensors& tensors) {
   metrics::write_atomically(path, guarded("packing the weights", [&] { return packed(dict); }));
 }
 
-void read_weights(const std::string& path, const NamedTensors& tensors) {
+void read_weights(const std::string& path, const NamedTensors& tensors, const FileNames& names) {
   guarded("reading the weights", [&] {
     const weights::StateDict file = weights::read_state_dict(path, largest_file(tensors));
-    const std::vector<at::Tensor> values = match(path, tensors, file.tensors());
+    const std::vector<at::Tensor> values = match(path, tensors, file.tensors(), names);
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       at::Tensor tensor = tensors[i].second;

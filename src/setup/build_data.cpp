@@ -6,10 +6,22 @@
 #include <vector>
 
 #include "core/units.hpp"
+#include "data/length_buckets.hpp"
 #include "setup/build_partition.hpp"
+#include "setup/build_text.hpp"
 
 namespace eqt::setup {
 namespace {
+
+/// Batches of a set of texts have texts of about the same length.
+std::unique_ptr<data::Partition> in_buckets(const config::RunConfig& config,
+                                            const data::Dataset& set,
+                                            std::unique_ptr<data::Partition> partition) {
+  const bool differ = set.size() > 0 && set.length(0) > 0;
+  if (!differ || !config.data.bucket_by_length) return partition;
+  return std::make_unique<data::LengthBuckets>(std::move(partition), set, config.train.batch_size,
+                                               config.seed);
+}
 
 void build_batches(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
                    data::PartitionPlan plan, DataParts& parts) {
@@ -23,11 +35,13 @@ void build_batches(const config::RunConfig& config, const comm::Communicator& co
   if (simulate > 0) {
     std::vector<std::unique_ptr<data::Partition>> partitions;
     for (int w = 0; w < simulate; ++w)
-      partitions.push_back(make_partition(config, plan, samples, w));
+      partitions.push_back(
+          in_buckets(config, *parts.sets.train, make_partition(config, plan, samples, w)));
     parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);
     return;
   }
-  parts.partition = make_partition(config, plan, samples, comm.rank());
+  parts.partition =
+      in_buckets(config, *parts.sets.train, make_partition(config, plan, samples, comm.rank()));
   parts.batches = std::make_unique<data::BatchLoader>(*parts.sets.train, *parts.partition, options);
 }
 
@@ -47,7 +61,8 @@ data::DatasetOptions dataset_options(const config::RunConfig& config) {
                        .deviation = config.data.deviation,
                        .test_fraction = config.data.test_fraction,
                        .skip_limit = config.data.skip_limit,
-                       .memory_bytes = config.data.memory_budget_mib * kMib}};
+                       .memory_bytes = config.data.memory_budget_mib * kMib},
+          .text = text_options(config)};
 }
 
 DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm,

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "model/emulated_replica.hpp"
 #include "setup/build_messages.hpp"
+#include "setup/build_text.hpp"
 #include "setup/parameter_rules.hpp"
 
 namespace eqt::setup {
@@ -86,6 +87,8 @@ model::ModelOptions published_network(const config::RunConfig& config) {
     options.path = config.model.path;
     options.script = std::make_shared<const std::string>(read_file(config.model.path));
   }
+  options.encoder = encoder_shape(config);
+  if (options.encoder) options.path = config.model.path;
   return options;
 }
 
@@ -130,7 +133,9 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   parts.replica = model::make_replica(options);
   if (options.script != nullptr)
     parts.file_hash = checksum(std::as_bytes(std::span(*options.script)), 0);
-  // The other ranks receive rank 0's parameters, so its node alone needs the file.
+  // The other ranks receive rank 0's parameters, so its node alone needs the files.
+  if (const std::string file = pretrained_weights(config); !file.empty() && comm.rank() == 0)
+    parts.replica->load_pretrained(file);
   if (!config.model.weights.empty() && comm.rank() == 0) {
     parts.replica->load_weights(config.model.weights);
   }

@@ -34,6 +34,7 @@
 #include "data/pictures/picture.hpp"
 #include "data/pictures/picture_list.hpp"
 #include "data/pictures/resize.hpp"
+#include "fuzz/text_readers.hpp"
 #include "report/comparison.hpp"
 #include "report/drawing.hpp"
 #include "report/page.hpp"
@@ -382,6 +383,11 @@ void read_checkpoint(Bytes bytes) {
 }
 #endif
 
+template <void (*kReader)(Bytes)>
+void read_data(Bytes bytes) {
+  expect(Kind::data, [&] { kReader(bytes); });
+}
+
 struct Reader {
   std::string_view name;
   void (*read)(Bytes);
@@ -397,6 +403,9 @@ constexpr Reader kReaders[] = {
     {"weights", read_weights},
     {"picture", read_picture},
     {"shards", read_shards},
+    {"texts", read_data<fuzz::read_texts>},
+    {"vocabulary", read_data<fuzz::read_vocabulary>},
+    {"encoder", read_data<fuzz::read_encoder>},
 #ifdef EQT_FUZZ_CHECKPOINT
     {"checkpoint", read_checkpoint},
 #endif

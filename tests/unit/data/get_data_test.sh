@@ -109,6 +109,10 @@ for set in cifar10:c32a1d4ab5d03f1284b67883e8d87530:cifar-10-binary.tar.gz \
 done
 expect 3 fashion-mnist "$folder/none"
 said_part 'train-images-idx3-ubyte.gz'
+expect 3 ag-news "$folder/none"
+said_part 'ag_news_csv/train.csv'
+said_part 'b1a00f826fdfbd249f79597b59e1dc12'
+absent "$folder/none/ag-news/train.csv"
 
 # A wrong archive is not unpacked.
 # shellcheck disable=SC2016  # the stand-in expands it
@@ -116,6 +120,8 @@ downloader 'echo "something else" >"$out"'
 expect 3 cifar10 "$folder/wrong"
 said_part 'c32a1d4ab5d03f1284b67883e8d87530'
 absent "$folder/wrong/cifar-10-batches-bin"
+expect 3 ag-news "$folder/wrong"
+said_part 'b1a00f826fdfbd249f79597b59e1dc12'
 
 # A folder that cannot be made.
 touch "$folder/file"

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/build_text.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "core/error.hpp"
+
+namespace eqt::setup {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t kMaxConfigBytes = std::uintmax_t{1} << 20;
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+/// A small text file of a model's folder.
+std::string read_text(const fs::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error)
+    fail(Kind::data,
+         "expected the folder of a BERT or DistilBERT as model.path, with {}, but {}; take the "
+         "folder that save_pretrained() of Hugging Face's transformers writes",
+         path.string(), error.message());
+  if (size > kMaxConfigBytes)
+    fail(Kind::data, "expected at most {} bytes in {}, found {}; check model.path", kMaxConfigBytes,
+         path.string(), size);
+  std::string text(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
+    fail(Kind::data, "expected a readable file {}, but it cannot be read; check its permissions",
+         path.string());
+  return text;
+}
+
+/// Weights that were trained with capitals are of little use without them, and vice versa.
+void require_same_capitals(const config::RunConfig& config) {
+  const fs::path path = fs::path(config.model.path) / "tokenizer_config.json";
+  if (!is_file(path)) return;
+  const model::Capitals found = model::parse_tokenizer_config(read_text(path));
+  if (found == model::Capitals::unknown) return;
+  const bool lowercase = found == model::Capitals::do_not;
+  if (lowercase != config.data.lowercase)
+    fail(Kind::usage,
+         "data.lowercase: expected {}, as do_lower_case of {} says, found {}; set data.lowercase "
+         "to {}",
+         lowercase, path.string(), config.data.lowercase, lowercase);
+}
+
+}  // namespace
+
+data::TextOptions text_options(const config::RunConfig& config) {
+  data::TextOptions options{.vocabulary = config.data.vocabulary,
+                            .max_length = config.data.max_length,
+                            .lower_case = config.data.lowercase};
+  const bool has_folder = config.model.name->from_folder && !config.model.path.empty();
+  if (has_folder) require_same_capitals(config);
+  if (!options.vocabulary.empty()) return options;
+  const fs::path of_model = fs::path(config.model.path) / "vocab.txt";
+  const fs::path of_data = fs::path(config.data.path) / "vocab.txt";
+  if (has_folder)
+    options.vocabulary = of_model.string();
+  else if (!config.data.path.empty() && is_file(of_data))
+    options.vocabulary = of_data.string();
+  return options;
+}
+
+std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config) {
+  if (!config.model.name->from_folder) return std::nullopt;
+  const config::RunConfig::Model& model = config.model;
+  if (!model.path.empty()) {
+    const fs::path path = fs::path(model.path) / "config.json";
+    return model::parse_encoder_config(read_text(path), path.string());
+  }
+  return model::EncoderShape{.layers = static_cast<std::int64_t>(model.layers),
+                             .hidden = static_cast<std::int64_t>(model.hidden),
+                             .heads = static_cast<std::int64_t>(model.heads),
+                             .intermediate = static_cast<std::int64_t>(model.intermediate),
+                             .dropout = model.dropout,
+                             .attention_dropout = model.dropout,
+                             .head_dropout = model.dropout};
+}
+
+std::string pretrained_weights(const config::RunConfig& config) {
+  if (!config.model.name->from_folder || config.model.path.empty()) return "";
+  for (const char* const name : {"model.safetensors", "pytorch_model.bin"})
+    if (const fs::path path = fs::path(config.model.path) / name; is_file(path))
+      return path.string();
+  return "";
+}
+
+}  // namespace eqt::setup

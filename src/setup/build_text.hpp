@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// From config keys to how texts are read, and to the network that reads them.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/run_config.hpp"
+#include "data/text_options.hpp"
+#include "model/encoder_shape.hpp"
+
+namespace eqt::setup {
+
+/// With the vocabulary of data.vocabulary, else of model.path, else of data.path; "" if none is
+/// there.
+/// @throws Error{usage} if model.path has a tokenizer_config.json that contradicts data.lowercase
+data::TextOptions text_options(const config::RunConfig& config);
+
+/// The shape that model.path states, or that the config's keys do; nothing for other networks.
+/// @throws Error{data} if the folder has no config.json of such a network
+std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config);
+
+/// The file with weights in the folder model.path; "" if it has none.
+std::string pretrained_weights(const config::RunConfig& config);
+
+}  // namespace eqt::setup

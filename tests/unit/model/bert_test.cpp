@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network `bert` as a replica. Its values are compared with Python's in encoder_reference.py.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "core/random.hpp"
+#include "data/text_input.hpp"
+#include "model/replica.hpp"
+#include "support/catch.hpp"
+#include "support/refusal.hpp"
+
+namespace eqt::model {
+namespace {
+
+using eqt::test::refusal;
+using eqt::test::says;
+
+constexpr std::int64_t kTokens = 20, kLength = 8;
+constexpr int kClasses = 3;
+
+std::vector<data::ArraySpec> texts() {
+  const auto spec = [](const char* name, std::int64_t bound) {
+    return data::ArraySpec{.name = name,
+                           .type = data::ElementType::int64,
+                           .shape = {-1},
+                           .longest = kLength,
+                           .bound = bound};
+  };
+  return {spec("tokens", kTokens), spec("mask", 2)};
+}
+
+ModelOptions options_of(double dropout = 0.1) {
+  return {.model = models::bert,
+          .inputs = texts(),
+          .target = data::class_spec(kClasses),
+          .outputs = kClasses,
+          .encoder = EncoderShape{.layers = 2,
+                                  .hidden = 16,
+                                  .heads = 2,
+                                  .dropout = dropout,
+                                  .attention_dropout = dropout,
+                                  .head_dropout = dropout}};
+}
+
+/// Texts of which the first token tells the class. @param filled tokens behind each
+data::Batch batch_of(std::size_t size, std::uint64_t seed, std::int64_t filled = 0) {
+  const RandomStream random({.run_seed = seed});
+  const std::int64_t shape[] = {4 + filled};
+  data::Batch batch;
+  batch.inputs.resize(2);
+  const auto tokens = batch.inputs[0].prepare<std::int64_t>(texts()[0], size, shape);
+  const auto mask = batch.inputs[1].prepare<std::int64_t>(texts()[1], size, shape);
+  const auto labels = batch.targets.prepare<std::int64_t>(data::class_spec(kClasses), size);
+  std::ranges::fill(tokens, 0);
+  std::ranges::fill(mask, 0);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t begin = i * static_cast<std::size_t>(4 + filled);
+    labels[i] = static_cast<std::int64_t>(i % kClasses);
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      tokens[begin + j] = static_cast<std::int64_t>(
+          8 + random.bounded(static_cast<std::uint32_t>(i) * 4 + j, kTokens - 8));
+      mask[begin + j] = 1;
+    }
+    tokens[begin] = 1;
+    tokens[begin + 1 + i % 3] = 4 + labels[i];
+  }
+  return batch;
+}
+
+TEST_CASE("bert has the parameters of its shape", "[bert]") {
+  // Embeddings (20 + 8 + 2) * 16 and a norm; in each layer 4 maps of 16 x 16, 2 between 16 and 64,
+  // 2 norms; pooler and classifier.
+  const std::size_t layer = 4 * (16 * 16 + 16) + 2 * 16 * 64 + 64 + 16 + 4 * 16;
+  const std::size_t expected = 30 * 16 + 32 + 2 * layer + 16 * 16 + 16 + 3 * 16 + 3;
+  CHECK(total_count(make_replica(options_of())->layout()) == expected);
+  // bert-base-uncased with two classes: 109,483,778 (Hugging Face's BertForSequenceClassification).
+  ModelOptions base = options_of();
+  base.outputs = 2;
+  base.target = data::class_spec(2);
+  base.encoder =
+      EncoderShape{.vocabulary = 30522, .positions = 512, .layers = 12, .hidden = 768, .heads = 12};
+  const std::size_t base_layer = 4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768;
+  CHECK((30522 + 512 + 2) * 768 + 2 * 768 + 12 * base_layer + 768 * 768 + 768 + 2 * 768 + 2 ==
+        109'483'778);
+}
+
+TEST_CASE("what fills up a batch changes nothing", "[bert]") {
+  const auto replica = make_replica(options_of());
+  data::Array plain, filled;
+  replica->predict(batch_of(6, 3), plain);
+  replica->predict(batch_of(6, 3, 3), filled);
+  REQUIRE(plain.shape == std::vector<std::int64_t>{6, kClasses});
+  const auto a = plain.get<float>(), b = filled.get<float>();
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) < 1e-6);
+}
+
+TEST_CASE("bert learns, and dropout is a function of seed, batch and rank", "[bert]") {
+  const auto losses = [](std::uint64_t seed, Rank rank, std::uint64_t steps) {
+    ModelOptions options = options_of();
+    options.seed = seed;
+    options.rank = rank;
+    const auto replica = make_replica(options);
+    std::vector<double> all;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      all.push_back(replica->forward_backward(batch_of(24, step), {}));
+      const auto gradient = replica->gradient();
+      const auto parameters = replica->parameters();
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        parameters[i] -= std::copysign(0.005f, gradient[i]);
+    }
+    return all;
+  };
+  const auto first = losses(1, 0, 200);
+  CHECK(first.front() > 0.9);
+  CHECK(first.back() < 0.5);
+  const auto again = losses(1, 0, 5);
+  CHECK(std::equal(again.begin(), again.end(), first.begin()));
+  CHECK(losses(1, 1, 1)[0] != first[0]);
+}
+
+TEST_CASE("a language model sees nothing of what follows", "[bert]") {
+  ModelOptions options = options_of();
+  options.task.kind = tasks::language_model;
+  options.target = texts()[0];
+  options.outputs = kTokens;
+  const auto replica = make_replica(options);
+  data::Batch batch = batch_of(1, 1);
+  data::Array before, after;
+  replica->predict(batch, before);
+  REQUIRE(before.shape == std::vector<std::int64_t>{1, 4, kTokens});
+  batch.inputs[0].get<std::int64_t>()[2] = 19;
+  replica->predict(batch, after);
+  const auto a = before.get<float>(), b = after.get<float>();
+  for (std::size_t i = 0; i < 2 * kTokens; ++i) CHECK(a[i] == b[i]);
+  CHECK_FALSE(std::equal(a.begin() + 2 * kTokens, a.end(), b.begin() + 2 * kTokens));
+}
+
+TEST_CASE("bert refuses what it cannot read", "[bert]") {
+  const auto refused = [](const ModelOptions& options) {
+    return refusal(Kind::usage, [&] { make_replica(options); });
+  };
+  ModelOptions options = options_of();
+  options.inputs = {data::image_spec({3, 32, 32})};
+  says(refused(options), "texts");
+  options = options_of();
+  options.encoder->vocabulary = kTokens - 1;
+  says(refused(options), "data.vocabulary");
+  options = options_of();
+  options.encoder->positions = kLength - 1;
+  says(refused(options), "data.max_length");
+  options = options_of();
+  options.encoder->heads = 3;
+  says(refused(options), "heads");
+}
+
+}  // namespace
+}  // namespace eqt::model
