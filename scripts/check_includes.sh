@@ -36,7 +36,7 @@ declare -A rooms=(
   [setup]="core codec theory comm pipeline topology collective gossip text data model optim metrics checkpoint train config"
   [bench]="core codec comm pipeline collective config setup"
   [doctor]="core codec comm model setup"
-  [analyze]="core codec theory pipeline topology model report config setup bench"
+  [analyze]="core codec theory pipeline topology data model report config setup bench"
   [app]="core codec theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze"
   [c_interface]="core codec config"
 )

@@ -23,6 +23,10 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT EQT_SANITIZE)
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endif()
 
+eqt_test(arrays_unit LABEL unit LINK eqt_data
+  SOURCES unit/data/npy_file_test.cpp unit/data/csv_table_test.cpp unit/data/arrays_test.cpp
+          unit/data/wrapped_sets_test.cpp)
+
 eqt_test(data_property LABEL property LINK eqt_data SOURCES property/data/partition_test.cpp)
 
 add_test(NAME data_script COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/unit/data/get_data_test.sh

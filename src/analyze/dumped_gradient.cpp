@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/dumped_gradient.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "analyze/npy_file.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
+#include "data/npy_file.hpp"
 
 namespace eqt::analyze {
 namespace {
@@ -91,6 +93,26 @@ config::Json parse_layout_document(const std::string& text, const std::string& o
   }
 }
 
+/// A gradient's values: one dimension of finite floats.
+std::vector<float> read_values(const std::string& path) {
+  constexpr std::size_t kMaxValues = std::size_t{1} << 31;
+  const data::NpyFile file(path);
+  if (file.type() != data::NpyType::float32 || file.shape().size() != 1 || file.size() == 0 ||
+      file.size() > kMaxValues)
+    fail(Kind::data,
+         "{}: expected a NumPy file with one dimension of 1 to {} float32, found {} of shape {}; "
+         "output.dump_gradients writes such files, as does numpy.save(FILE, "
+         "x.astype('<f4').ravel())",
+         path, kMaxValues, data::name_of(file.type()), data::shape_text(file.shape()));
+  std::vector<float> values(file.size());
+  file.read(0, values);
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (bad != values.end())
+    fail(Kind::data, "{}: expected finite values, found {} at index {}; dump another step", path,
+         *bad, bad - values.begin());
+  return values;
+}
+
 }  // namespace
 
 void parse_gradient_layout(const std::string& text, const std::string& origin,
@@ -112,7 +134,7 @@ void parse_gradient_layout(const std::string& text, const std::string& origin,
 
 DumpedGradient read_dumped_gradient(const std::string& path) {
   DumpedGradient gradient;
-  gradient.values = read_npy(path);
+  gradient.values = read_values(path);
   const std::size_t count = gradient.values.size();
   gradient.layout = {{.name = "gradient",
                       .shape = {static_cast<std::int64_t>(count)},

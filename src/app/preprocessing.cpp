@@ -60,6 +60,20 @@ void add_texts(const data::TextOptions& options, Json& json) {
                   {"lowercase", options.lower_case}};
 }
 
+/// How numbers are brought to mean 0 and deviation 1.
+void add_standardization(const data::DatasetPair& data, Json& json) {
+  if (data.moments.empty()) return;
+  std::vector<double> mean, deviation;
+  for (const data::Moments& moments : data.moments) {
+    mean.push_back(moments.mean);
+    deviation.push_back(moments.deviation() > 0 ? moments.deviation() : 1);
+  }
+  json["standardize"] = name_of(data.standardize);
+  json["mean"] = mean;
+  json["deviation"] = deviation;
+  json["steps"] = {"x = (x - mean) / deviation, along the axis that `standardize` names"};
+}
+
 }  // namespace
 
 std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
@@ -71,6 +85,7 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
     add_pictures(*shape, data, model, json);
   } else {
     for (const data::ArraySpec& input : inputs) json["inputs"].push_back(json_of(input));
+    add_standardization(data, json);
   }
   if (data.texts != nullptr) add_texts(data.texts->options(), json);
   const std::optional<data::ArraySpec> target = data.test->target();

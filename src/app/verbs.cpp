@@ -21,6 +21,7 @@
 #include "data/catalogue.hpp"
 #include "model/replica.hpp"
 #include "setup/build_data.hpp"
+#include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
 
 namespace eqt::app {
@@ -105,7 +106,7 @@ void warn(const std::string& found) {
 void warn_of_files(const config::RunConfig& config) {
   if (!config.train.is_emulated() && config.data.name->needs_files) {
     try {
-      data::DatasetOptions options = setup::dataset_options(config);
+      data::DatasetOptions options = setup::dataset_options(config, 0);
       options.limit_train = options.limit_test = 0;
       data::open_dataset(options);
     } catch (const Error& error) {
@@ -120,13 +121,23 @@ void warn_of_files(const config::RunConfig& config) {
 
 /// Nothing if only files tell what the data set is like, and they are not on this machine.
 std::optional<setup::MemoryEstimate> estimated_memory(const config::RunConfig& config, int ranks) {
+  data::DatasetFacts facts;
   try {
-    if (!config.train.is_emulated()) config.data.name->look(setup::dataset_options(config));
+    if (!config.train.is_emulated()) {
+      const auto found = setup::look_at_data_here(config, ranks);
+      if (!found) {
+        comm::print_warning(
+            "the data of other ranks are not on this machine, so neither the network nor its "
+            "memory is checked");
+        return {};
+      }
+      facts = *found;
+    }
   } catch (const Error& error) {
     if (error.kind() != Kind::data) throw;
     return {};  // warn_of_files() says why
   }
-  return setup::estimate_memory(config, ranks, std::max(1, config.threads_per_rank));
+  return setup::estimate_memory(config, facts, ranks, std::max(1, config.threads_per_rank));
 }
 
 void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {

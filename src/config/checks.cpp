@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/checks.hpp"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -94,7 +95,7 @@ void check_partition(const RunConfig& config, const std::string& origin) {
   if (!partition.kind->reshuffles && partition.reshuffle)
     fail(Kind::usage,
          "{}: expected data.partition.kind \"iid\" for data.partition.reshuffle true, found "
-         "\"{}\", whose ranks keep their classes; leave one of the two out",
+         "\"{}\", whose ranks keep their samples; leave one of the two out",
          origin, partition.kind->name);
   check_keys_read(config, "data.partition.kind", *partition.kind, data::PartitionRow::all(),
                   origin);
@@ -178,6 +179,47 @@ void check_groups(const RunConfig& config, const codec::Properties& compressor,
        : algorithm.make_direction != nullptr
            ? fmt::format("synchronization.algorithm \"{}\"", algorithm.name)
            : std::string("optimizer.momentum_kind \"quasi-global\""));
+}
+
+/// With data.partition.epoch "weighted" a rank's loss is multiplied by a number of its own. That
+/// moves the result only where the size of a gradient matters and ranks take equally many steps.
+void check_weighted(const RunConfig& config, const codec::Properties& compressor,
+                    const std::string& origin) {
+  if (config.data.partition.epoch != data::LocalEpoch::weighted) return;
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  std::string reason;
+  if (!algorithm.exchanges())
+    reason =
+        fmt::format("synchronization.algorithm \"{}\", whose ranks learn alone", algorithm.name);
+  else if (algorithm.asynchronous)
+    reason = fmt::format(
+        "synchronization.algorithm \"{}\", whose ranks take different numbers of "
+        "steps",
+        algorithm.name);
+  else if (compressor.votes)
+    reason = fmt::format("compressor.name \"{}\", whose votes have no size",
+                         config.compressor.name->name);
+  else if (config.optimizer.name != optim::OptimizerKind::sgd && !algorithm.averages_gradients)
+    reason = fmt::format(
+        "optimizer.name \"{}\", which divides by the size of a rank's own gradient "
+        "with synchronization.algorithm \"{}\"",
+        name_of(config.optimizer.name), algorithm.name);
+  if (reason.empty()) return;
+  fail(Kind::usage,
+       "{}: expected data.partition.epoch \"smallest\" or \"largest\" with {}, found \"weighted\"; "
+       "leave one of the two out",
+       origin, reason);
+}
+
+/// Embeddings look up whole numbers.
+void check_arrays(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Data& d = config.data;
+  if (d.integers && d.standardize != data::Standardize::off)
+    fail(
+        Kind::usage,
+        "{}: expected data.standardize \"off\" with data.integers true, found \"{}\"; leave one of "
+        "the two out",
+        origin, name_of(d.standardize));
 }
 
 /// An emulated run has no data set to count epochs by, and no network.
@@ -266,6 +308,8 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_optimizer(config, properties, origin);
   check_partition(config, origin);
   check_pictures(config, origin);
+  check_weighted(config, properties, origin);
+  check_arrays(config, origin);
   check_emulation(config, properties, origin);
   check_selection(config, origin);
   check_groups(config, properties, origin);

@@ -67,7 +67,8 @@ std::vector<Field> model_fields() {
           .or_null()
           .says("torchscript: the module's file, as torch.jit.script or trace saves it, the same "
                 "on every host; bert: a folder of Hugging Face's with config.json, vocab.txt and "
-                "model.safetensors, null = from scratch by the keys below"),
+                "model.safetensors, null = from scratch by the keys below; {rank} "
+                "and {host} stand for a rank's number and its host's name"),
       EQT_FIELD(model.layers, must_stay).from(1, 1024).in("layers").says("bert: number of layers"),
       EQT_FIELD(model.hidden, must_stay)
           .from(1, 65536)
@@ -102,11 +103,22 @@ std::vector<Field> data_fields() {
       EQT_FIELD(data.path, may_change)
           .text_is(TextRule::path)
           .or_null()
-          .says("folder with the data set's own files; null = its default place (fashion-mnist: "
-                "Debian's dataset-fashion-mnist)"),
+          .says("folder with the data set's own files; {rank} and {host} stand for a rank's number "
+                "and its host's name; null = its default place (fashion-mnist: Debian's "
+                "dataset-fashion-mnist)"),
       EQT_FIELD(data.augment, must_stay)
           .says("random crop with 4 pixels of padding and random horizontal flip in training; of "
                 "folder and shards see data.crop"),
+      EQT_FIELD(data.target, must_stay)
+          .or_null()
+          .says("arrays: the columns of train.csv and test.csv that are the targets, by name or by "
+                "number from 1 on, separated by commas; null = the last one"),
+      EQT_FIELD(data.integers, must_stay)
+          .says("arrays: inputs reach the network as int64, as embeddings want them, instead of "
+                "float32"),
+      EQT_FIELD(data.standardize, must_stay)
+          .says("arrays: subtract the mean and divide by the deviation, both of the training set; "
+                "numbers that never change become 0"),
       EQT_FIELD(data.partition.kind, must_stay).says("how the training set is divided among ranks"),
       EQT_FIELD(data.partition.skew, must_stay)
           .from(0, 1)
@@ -119,6 +131,9 @@ std::vector<Field> data_fields() {
           .says("iid: permute the whole set in each epoch and divide it among the ranks again; by "
                 "default true with allreduce and local-sgd, false with other algorithms and kinds, "
                 "where a rank keeps its shard"),
+      EQT_FIELD(data.partition.epoch, must_stay)
+          .says("local: the length of an epoch where ranks have sets of different sizes"),
+      EQT_FIELD(data.partition.test, must_stay).says("local: what the network is tested on"),
       EQT_FIELD(data.limit_train, must_stay)
           .from(0, kMany)
           .in("samples")

@@ -63,11 +63,16 @@ struct RunConfig {
     Entry<eqt::data::DatasetRow> name = eqt::data::sets::fashion_mnist;
     std::string path;  // "" = the set's default place
     bool augment = true;
+    std::string target;     // arrays: columns of the targets in tables; "" = the last
+    bool integers = false;  // arrays: inputs stay whole numbers
+    eqt::data::Standardize standardize = eqt::data::Standardize::off;  // arrays
     struct Partition {
       Entry<eqt::data::PartitionRow> kind = eqt::data::kIidPartition;
       double skew = 0;        // degree, 0 ... 1
       double alpha = 1;       // dirichlet
       bool reshuffle = true;  // iid: each epoch divides the whole set again; see parse_config
+      eqt::data::LocalEpoch epoch = eqt::data::LocalEpoch::smallest;  // local
+      eqt::data::LocalTest test = eqt::data::LocalTest::own;          // local
 
       bool operator==(const Partition&) const = default;
     } partition;

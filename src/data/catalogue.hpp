@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,11 +18,12 @@ namespace eqt::data {
 
 /// What is known of a set before it is opened.
 struct DatasetFacts {
-  std::vector<ArraySpec> inputs;    // as Dataset::inputs()
-  std::optional<ArraySpec> target;  // as Dataset::target()
-  int classes = 0;                  // as Dataset::classes()
-  std::size_t train = 0, test = 0;  // [samples], without limits
-  std::uint64_t memory_bytes = 0;   // that opening the set takes at most
+  std::vector<ArraySpec> inputs;              // as Dataset::inputs()
+  std::optional<ArraySpec> target;            // as Dataset::target()
+  int classes = 0;                            // as Dataset::classes()
+  std::vector<std::string> class_names = {};  // (classes); empty: classes are called by number
+  std::size_t train = 0, test = 0;            // [samples], without limits
+  std::uint64_t memory_bytes = 0;             // that opening the set takes at most
 };
 
 struct DatasetRow {

@@ -18,6 +18,27 @@ int Dataset::label(std::size_t sample) const {
   fail(Kind::bug, "sample {} of a set without classes was asked for its class", sample);
 }
 
+void Dataset::standardize_by(std::span<const Moments> moments) {
+  fail(Kind::bug, "{} moments for a set that measures none", moments.size());
+}
+
+void standardize(DatasetPair& pair, std::span<const Moments> moments) {
+  pair.train->standardize_by(moments);
+  if (pair.test != nullptr) pair.test->standardize_by(moments);
+  pair.moments = std::vector<Moments>(moments.begin(), moments.end());  // may be the same
+}
+
+std::span<const Named<Standardize>> names_of(Standardize) {
+  static constexpr Named<Standardize> kNames[] = {
+      {Standardize::off, "off", "numbers stay as they are"},
+      {Standardize::first_axis, "first-axis",
+       "one mean and deviation for each index of a sample's first axis: channels of (channels, "
+       "steps)"},
+      {Standardize::last_axis, "last-axis",
+       "one for each index of its last axis: features of (features) or (steps, features)"}};
+  return kNames;
+}
+
 std::vector<int> labels_of(const Dataset& dataset) {
   std::vector<int> labels(dataset.size());
   if (dataset.classes() == 0) return labels;

@@ -14,6 +14,7 @@
 #include "core/catalogue.hpp"
 #include "data/batch.hpp"
 #include "data/images.hpp"
+#include "data/moments.hpp"
 #include "data/picture_options.hpp"
 #include "data/text_options.hpp"
 
@@ -48,6 +49,9 @@ class Dataset {
   /// does it, if `augment` is set. Reuses the memory of `out`. Thread-safe.
   virtual void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
                     Batch& out) const = 0;
+  /// From now on inputs are prepared with these means and deviations: of this set's training
+  /// samples, or of those of all ranks together. @pre DatasetPair::moments has as many
+  virtual void standardize_by(std::span<const Moments> moments);
 };
 
 /// The class of each sample (n); all 0 if samples have none.
@@ -59,6 +63,10 @@ struct Normalization {
   std::vector<double> deviation;  // (c)
 };
 
+/// Whether numbers are brought to mean 0 and deviation 1, and which of a sample's share both.
+enum class Standardize : std::uint8_t { off, first_axis, last_axis };
+std::span<const Named<Standardize>> names_of(Standardize);
+
 /// Training and test set, prepared in the same way.
 struct DatasetPair {
   std::unique_ptr<Dataset> train;
@@ -67,7 +75,13 @@ struct DatasetPair {
   std::vector<std::string> class_names;         // (classes), by label
   std::optional<PictureFraming> framing = {};   // of pictures that are decoded when they are read
   std::shared_ptr<const TextInput> texts = {};  // how texts are read; none: there are none
+  // Of the numbers of training samples that share a mean and a deviation; empty: none are measured.
+  std::vector<Moments> moments = {};
+  Standardize standardize = Standardize::off;  // how they share
 };
+
+/// Both sets prepare their inputs with these moments.
+void standardize(DatasetPair& pair, std::span<const Moments> moments);
 
 /// What a task learns from (model/task.hpp), for sets that can be read in several ways.
 enum class TargetKind : std::uint8_t {
@@ -93,6 +107,13 @@ struct DatasetOptions {
   PictureOptions pictures = {};           // of sets that decode pictures
   std::vector<std::string> classes = {};  // that all ranks agreed on, sorted; empty = those found
   TextOptions text = {};                  // how texts are read
+  std::string columns = {};  // tables: names or numbers of the targets' columns; "" = the last
+  bool integers = false;     // arrays: inputs stay whole numbers
+  Standardize standardize = Standardize::off;  // arrays
+  // For a rank that has a part of what is learnt (data.partition.kind "local"): its test set may
+  // have classes that its training set lacks, or it needs no test set.
+  bool is_part = false;
+  bool needs_test = true;
 };
 
 /// Opens a data set.

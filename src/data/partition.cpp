@@ -51,4 +51,25 @@ std::vector<std::size_t> ReshuffledPartition::order(std::uint64_t epoch) const {
   return own;
 }
 
+EndlessPartition::EndlessPartition(std::size_t first, std::size_t end, std::size_t length, int rank,
+                                   std::uint64_t seed)
+    : first_(first), samples_(end - first), length_(length), rank_(rank), seed_(seed) {
+  EQT_CHECK(first < end && length >= 1, "samples {} to {}, {} an epoch", first, end, length);
+}
+
+std::vector<std::size_t> EndlessPartition::order(std::uint64_t epoch) const {
+  std::vector<std::size_t> order;
+  order.reserve(length_);
+  std::uint64_t permutation = epoch * length_ / samples_;
+  std::size_t place = static_cast<std::size_t>(epoch * length_ % samples_);
+  for (; order.size() < length_; ++permutation, place = 0) {
+    const auto all = random_permutation(
+        make_key(seed_, permutation, static_cast<std::uint32_t>(rank_), RandomPurpose::shuffle),
+        samples_);
+    for (; place < samples_ && order.size() < length_; ++place)
+      order.push_back(first_ + all[place]);
+  }
+  return order;
+}
+
 }  // namespace eqt::data

@@ -58,6 +58,25 @@ class ReshuffledPartition : public Partition {
   std::uint64_t seed_;
 };
 
+/// All samples of a rank's own, as often as the epochs ask for them: epoch e visits the places
+/// [e length, (e + 1) length) of an endless row of permutations, which are pure functions of (seed,
+/// rank, number of the permutation). So a rank visits each of its samples equally often, but for
+/// one time, whether epochs are shorter or longer than its set.
+class EndlessPartition : public Partition {
+ public:
+  /// @param first, end the rank's samples, at least one
+  /// @param length samples of an epoch
+  EndlessPartition(std::size_t first, std::size_t end, std::size_t length, int rank,
+                   std::uint64_t seed);
+  std::size_t size() const override { return length_; }
+  std::vector<std::size_t> order(std::uint64_t epoch) const override;
+
+ private:
+  std::size_t first_, samples_, length_;
+  int rank_;
+  std::uint64_t seed_;
+};
+
 /// Rank r's half-open range of [0, count) when it is cut into `ranks` ranges that differ by at most
 /// one in length, longer ones first.
 struct Range {

@@ -74,7 +74,8 @@ const PartitionRow kIidPartition = {
     .reshuffles = true};
 
 const Catalogue<PartitionRow>& PartitionRow::all() {
-  static const Catalogue<PartitionRow> rows = {kIidPartition, kSkewPartition, kDirichletPartition};
+  static const Catalogue<PartitionRow> rows = {kIidPartition, kSkewPartition, kDirichletPartition,
+                                               kLocalPartition};
   return rows;
 }
 

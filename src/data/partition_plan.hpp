@@ -76,11 +76,23 @@ struct PartitionOptions {
   std::uint64_t seed = 1;
 };
 
+/// The length of an epoch where ranks have sets of different sizes (data.partition.kind "local").
+enum class LocalEpoch {
+  smallest,  // the steps of the smallest set
+  largest,   // those of the largest; others repeat theirs
+  weighted   // those of the mean; a rank's loss is multiplied by its share of all samples
+};
+std::span<const Named<LocalEpoch>> names_of(LocalEpoch);
+
+/// What the network is tested on there.
+enum class LocalTest { own, first };
+std::span<const Named<LocalTest>> names_of(LocalTest);
+
 /// A way to divide the training set. To add one, write its function and its row, declare the row
 /// below and list it in PartitionRow::all().
 struct PartitionRow {
   std::string_view name, about;
-  /// The plan of the first epoch.
+  /// The plan of the first epoch; null: every rank has a set of its own, which nobody divides.
   /// @param labels (N), each in [0, classes); all 0 if there are no classes, and `by_class` is not
   /// set
   /// @throws Error{usage}
@@ -94,6 +106,6 @@ struct PartitionRow {
   static const Catalogue<PartitionRow>& all();
 };
 
-extern const PartitionRow kIidPartition, kSkewPartition, kDirichletPartition;
+extern const PartitionRow kIidPartition, kSkewPartition, kDirichletPartition, kLocalPartition;
 
 }  // namespace eqt::data

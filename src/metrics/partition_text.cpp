@@ -44,6 +44,8 @@ std::string heading(const PartitionRecord& record) {
   std::string text = "partition " + record.kind;
   if (record.skew) text += fmt::format(" {}", *record.skew);
   if (record.alpha) text += fmt::format(", alpha {}", *record.alpha);
+  if (record.epoch)
+    return text + fmt::format(": epochs {}, test set {}", *record.epoch, *record.test);
   return text + fmt::format(": {} samples left over", record.leftover_samples);
 }
 
@@ -52,6 +54,9 @@ std::string heading(const PartitionRecord& record) {
 std::vector<std::string> partition_lines(const PartitionRecord& record) {
   if (record.kind.empty() || record.kind == "iid") return {};
   std::vector<std::string> lines = {fitted(heading(record), kColumns)};
+  for (std::size_t rank = 0; record.class_histogram.empty() && rank < record.sizes.size(); ++rank)
+    if (rank < kMaxRanks)
+      lines.push_back(fmt::format("rank {:<3} {:>7} samples", rank, record.sizes[rank]));
   const auto& histogram = record.class_histogram;
   for (std::size_t rank = 0; rank < std::min(kMaxRanks, histogram.size()); ++rank) {
     const Counts& counts = histogram[rank];

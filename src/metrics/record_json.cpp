@@ -40,6 +40,11 @@ Json json_of(const PartitionRecord& r) {
   if (r.skew) partition["skew"] = number(*r.skew);
   if (r.alpha) partition["alpha"] = number(*r.alpha);
   if (r.reshuffle) partition["reshuffle"] = *r.reshuffle;
+  if (r.epoch) partition["epoch"] = *r.epoch;
+  if (r.test) partition["test"] = *r.test;
+  if (!r.classes.empty()) partition["classes"] = r.classes;
+  if (!r.sizes.empty()) partition["sizes"] = r.sizes;
+  if (!r.rank_skew.empty()) partition["skew"] = r.rank_skew;
   return partition;
 }
 

@@ -56,6 +56,10 @@ struct PartitionRecord {
   std::optional<double> skew{}, alpha{};                      // only those that the kind uses
   std::optional<bool> reshuffle{};                            // likewise: iid
   std::uint64_t leftover_samples = 0;                         // in no rank's shard
+  std::optional<std::string> epoch{}, test{};                 // likewise: local
+  std::vector<std::string> classes{};                         // local: of all ranks
+  std::vector<std::uint64_t> sizes{};                         // local: [samples] by rank
+  std::vector<double> rank_skew{};                            // local: by rank, in [0, 1)
   std::vector<std::vector<std::uint64_t>> class_histogram{};  // (ranks, classes), first epoch;
                                                               // empty: samples have no class
 };

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/build_data.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 #include <vector>
 
-#include "core/units.hpp"
 #include "data/length_buckets.hpp"
+#include "data/wrapped_sets.hpp"
 #include "setup/build_partition.hpp"
-#include "setup/build_text.hpp"
+#include "setup/look_at_data.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -23,52 +25,34 @@ std::unique_ptr<data::Partition> in_buckets(const config::RunConfig& config,
                                                config.seed);
 }
 
-void build_batches(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
-                   data::PartitionPlan plan, DataParts& parts) {
+using Partitions = std::vector<std::unique_ptr<data::Partition>>;
+
+std::uint64_t sum_of(const std::vector<std::uint64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+/// @param partitions of all workers, or of this rank
+void build_batches(const config::RunConfig& config, int simulate, Partitions partitions,
+                   DataParts& parts) {
   const data::BatchLoader::Options options = {
       .batch_size = config.train.batch_size,
       .batches_per_epoch = parts.steps_per_epoch * config.train.accumulate,
       .augment = config.data.augment,
       .seed = config.seed,
       .threads = config.data.loader_threads};
-  const std::size_t samples = parts.sets.train->size();
+  for (std::unique_ptr<data::Partition>& partition : partitions)
+    partition = in_buckets(config, *parts.sets.train, std::move(partition));
   if (simulate > 0) {
-    std::vector<std::unique_ptr<data::Partition>> partitions;
-    for (int w = 0; w < simulate; ++w)
-      partitions.push_back(
-          in_buckets(config, *parts.sets.train, make_partition(config, plan, samples, w)));
     parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);
     return;
   }
-  parts.partition =
-      in_buckets(config, *parts.sets.train, make_partition(config, plan, samples, comm.rank()));
+  parts.partition = std::move(partitions.front());
   parts.batches = std::make_unique<data::BatchLoader>(*parts.sets.train, *parts.partition, options);
 }
 
-}  // namespace
-
-data::DatasetOptions dataset_options(const config::RunConfig& config) {
-  return {.set = config.data.name,
-          .path = config.data.path,
-          .limit_train = config.data.limit_train,
-          .limit_test = config.data.limit_test,
-          .seed = config.seed,
-          .target = config.task.kind->target,
-          .pictures = {.size = config.data.image_size,
-                       .channels = config.data.channels,
-                       .crop = config.data.crop,
-                       .mean = config.data.mean,
-                       .deviation = config.data.deviation,
-                       .test_fraction = config.data.test_fraction,
-                       .skip_limit = config.data.skip_limit,
-                       .memory_bytes = config.data.memory_budget_mib * kMib},
-          .text = text_options(config)};
-}
-
-DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm,
-                     int simulate) {
-  DataParts parts;
-  parts.sets = data::open_dataset(dataset_options(config));
+/// All ranks share one set.
+void divide(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
+            DataParts& parts) {
   const std::vector<int> labels = data::labels_of(*parts.sets.train);
   const int classes = parts.sets.train->classes();
   const int ranks = simulate > 0 ? simulate : comm.size();
@@ -76,7 +60,90 @@ DataParts build_data(const config::RunConfig& config, const comm::Communicator& 
   parts.partition_record = describe_partition(config.data.partition, plan, labels, classes);
   parts.shards_fingerprint = plan.fingerprint();
   parts.steps_per_epoch = plan.smallest_shard() / config.train.samples_per_step();
-  build_batches(config, comm, simulate, std::move(plan), parts);
+  parts.train_samples = parts.sets.train->size();
+  parts.test_samples = parts.sets.test->size();
+  parts.class_counts.resize(static_cast<std::size_t>(classes));
+  if (classes > 0)
+    for (const int label : labels) ++parts.class_counts.at(static_cast<std::size_t>(label));
+  Partitions partitions;
+  const Rank first = simulate > 0 ? 0 : comm.rank();
+  for (Rank rank = first; rank < first + std::max(1, simulate); ++rank)
+    partitions.push_back(make_partition(config, plan, labels.size(), rank));
+  build_batches(config, simulate, std::move(partitions), parts);
+}
+
+/// One set of the sets that workers have.
+data::DatasetPair join(const std::vector<data::DatasetPair>& own, data::LocalTest test) {
+  std::vector<const data::Dataset*> train, tests;
+  for (const data::DatasetPair& pair : own) {
+    train.push_back(pair.train.get());
+    if (test == data::LocalTest::own || tests.empty()) tests.push_back(pair.test.get());
+  }
+  return {.train = data::joined(std::move(train)),
+          .test = data::joined(std::move(tests)),
+          .normalization = own.front().normalization,
+          .class_names = own.front().class_names,
+          .framing = own.front().framing,
+          .texts = own.front().texts,
+          .moments = own.front().moments,
+          .standardize = own.front().standardize};
+}
+
+/// Every rank has a set of its own.
+void take_own(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
+              DataParts& parts) {
+  const LocalData& all = *parts.local;
+  parts.partition_record = describe_local(config, all);
+  parts.steps_per_epoch = local_steps_per_epoch(config, all);
+  parts.train_samples = sum_of(all.train_samples);
+  parts.test_samples = sum_of(all.test_samples);
+  parts.class_counts.resize(all.class_names.size());
+  for (const auto& counts : all.class_histogram)
+    for (std::size_t c = 0; c < counts.size(); ++c) parts.class_counts[c] += counts[c];
+  parts.loss_weights = loss_weights(config, all);
+  const std::size_t length = parts.steps_per_epoch * config.train.samples_per_step();
+  Partitions partitions;
+  std::size_t begin = 0;
+  const Rank first = simulate > 0 ? 0 : comm.rank();
+  for (Rank rank = first; rank < first + std::max(1, simulate); ++rank) {
+    const std::size_t end = begin + all.train_samples.at(static_cast<std::size_t>(rank));
+    partitions.push_back(
+        std::make_unique<data::EndlessPartition>(begin, end, length, rank, config.seed));
+    begin = end;
+  }
+  if (simulate == 0)
+    parts.loss_weights = {parts.loss_weights.at(static_cast<std::size_t>(comm.rank()))};
+  build_batches(config, simulate, std::move(partitions), parts);
+}
+
+}  // namespace
+
+std::vector<data::DatasetPair> open_sets(const config::RunConfig& config,
+                                         const comm::Communicator& comm, int simulate) {
+  const bool by_worker = simulate > 0 && has_local_data(config);
+  const Rank first = simulate > 0 ? 0 : comm.rank();
+  std::vector<data::DatasetPair> own;
+  for (Rank rank = first; rank < first + (by_worker ? simulate : 1); ++rank)
+    own.push_back(data::open_dataset(dataset_options(config, rank)));
+  return own;
+}
+
+DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
+                     std::vector<data::DatasetPair> own, std::optional<LocalData> local) {
+  DataParts parts;
+  parts.local = std::move(local);
+  if (!parts.local) {
+    parts.sets = std::move(own.front());
+    divide(config, comm, simulate, parts);
+    return parts;
+  }
+  if (simulate > 0) {
+    parts.own = std::move(own);
+    parts.sets = join(parts.own, config.data.partition.test);
+  } else {
+    parts.sets = std::move(own.front());
+  }
+  take_own(config, comm, simulate, parts);
   return parts;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "config/facts.hpp"
@@ -14,16 +16,20 @@
 #include "data/partition.hpp"
 #include "metrics/records.hpp"
 #include "setup/build_simulation.hpp"
+#include "setup/local_data.hpp"
+#include "setup/look_at_data.hpp"
 
 namespace eqt::setup {
 
-/// Which data set a config means, and how it is read.
-data::DatasetOptions dataset_options(const config::RunConfig& config);
-
 /// Owns the parts, in the order in which they depend on each other. An emulated run has none.
 struct DataParts {
+  std::vector<data::DatasetPair> own;  // by worker, if each has its own; `sets` consists of them
   data::DatasetPair sets;
-  config::Facts facts;  // of the sets, once ranks have compared them
+  std::optional<LocalData> local;                     // nothing: all ranks have the same sets
+  std::vector<std::uint64_t> class_counts;            // (classes) training samples of all ranks
+  std::uint64_t train_samples = 0, test_samples = 0;  // of all ranks
+  std::vector<double> loss_weights;                   // by worker, or of this rank alone; empty: 1
+  config::Facts facts;                                // of the sets, once ranks have compared them
   metrics::PartitionRecord partition_record;
   std::uint64_t shards_fingerprint = 0;  // of all ranks' shards
   std::uint64_t steps_per_epoch = 1;
@@ -33,8 +39,17 @@ struct DataParts {
                                            // partition and the batches
 };
 
+/// This rank's sets: one, or one for each of the ranks that this process plays if they have their
+/// own.
 /// @param simulate ranks that this process plays; 0: it is one
 /// @throws Error{usage}, Error{data}
-DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm, int simulate);
+std::vector<data::DatasetPair> open_sets(const config::RunConfig& config,
+                                         const comm::Communicator& comm, int simulate);
+
+/// @param own of open_sets()
+/// @param local of agree_on_local_data(), if ranks have their own sets
+/// @throws Error{usage}
+DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
+                     std::vector<data::DatasetPair> own, std::optional<LocalData> local);
 
 }  // namespace eqt::setup

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <span>
 #include <string>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "model/emulated_replica.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_text.hpp"
+#include "setup/look_at_data.hpp"
 #include "setup/parameter_rules.hpp"
 
 namespace eqt::setup {
@@ -58,25 +60,28 @@ std::string read_file(const std::string& path) {
 
 /// Samples / (classes * samples of the class): their mean over the samples is 1 (G. King, L. Zeng,
 /// "Logistic regression in rare events data", 2001). A class without samples has the weight 1.
-std::vector<double> balanced_weights(const data::Dataset& set) {
-  std::vector<double> counts(static_cast<std::size_t>(set.classes()));
-  for (const int label : data::labels_of(set)) counts.at(static_cast<std::size_t>(label)) += 1;
-  const double share = static_cast<double>(set.size()) / static_cast<double>(set.classes());
+/// @param counts (classes) samples of all ranks
+std::vector<double> balanced_weights(const std::vector<std::uint64_t>& counts) {
+  const auto samples =
+      static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+  const double share = samples / static_cast<double>(counts.size());
   std::vector<double> weights;
-  for (const double count : counts) weights.push_back(count > 0 ? share / count : 1);
+  for (const std::uint64_t count : counts)
+    weights.push_back(count > 0 ? share / static_cast<double>(count) : 1);
   return weights;
 }
 
-std::vector<double> class_weights(const config::RunConfig& config, const data::Dataset& set) {
+std::vector<double> class_weights(const config::RunConfig& config,
+                                  const std::vector<std::uint64_t>& counts) {
   const config::ClassWeights& weights = config.task.class_weights;
-  if (std::holds_alternative<config::WeightRule>(weights)) return balanced_weights(set);
+  if (std::holds_alternative<config::WeightRule>(weights)) return balanced_weights(counts);
   if (const auto* const list = std::get_if<std::vector<double>>(&weights)) return *list;
   return {};
 }
 
 }  // namespace
 
-model::ModelOptions published_network(const config::RunConfig& config) {
+model::ModelOptions published_network(const config::RunConfig& config, Rank rank) {
   model::ModelOptions options = model::published_options(*config.model.name);
   options.normalization = config.model.normalization;
   options.norm_groups = config.model.norm_groups;
@@ -84,16 +89,17 @@ model::ModelOptions published_network(const config::RunConfig& config) {
   options.seed = config.seed;
   options.freeze = frozen_patterns(config);
   if (config.model.name->users_own) {
-    options.path = config.model.path;
-    options.script = std::make_shared<const std::string>(read_file(config.model.path));
+    options.path = place_of(config.model.path, rank);
+    options.script = std::make_shared<const std::string>(read_file(options.path));
   }
-  options.encoder = encoder_shape(config);
-  if (options.encoder) options.path = config.model.path;
+  options.encoder = encoder_shape(config, rank);
+  if (options.encoder) options.path = place_of(config.model.path, rank);
   return options;
 }
 
-model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data) {
-  model::ModelOptions options = published_network(config);
+model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data,
+                                Rank rank) {
+  model::ModelOptions options = published_network(config, rank);
   options.inputs = data.inputs;
   options.target = data.target;
   options.outputs =
@@ -126,8 +132,9 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   parts.threads = threads_for(config, comm, simulate);
   model::set_threads(parts.threads);
   const data::Dataset& set = *data.sets.train;
-  model::ModelOptions options = network_for(config, {set.inputs(), set.target(), set.classes()});
-  options.task.class_weights = class_weights(config, set);
+  model::ModelOptions options =
+      network_for(config, {set.inputs(), set.target(), set.classes()}, comm.rank());
+  options.task.class_weights = class_weights(config, data.class_counts);
   options.rank = comm.rank();
   parts.measures = {.task = config.task.kind, .outputs = options.outputs};
   parts.replica = model::make_replica(options);

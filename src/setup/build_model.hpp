@@ -32,7 +32,8 @@ struct LearntData {
 /// The network of the config for such data, without class weights that are found by a rule. Reads
 /// the file of a network of the user's own.
 /// @throws Error{usage} if the data is not for the task; Error{data} as published_network()
-model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data);
+model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data,
+                                Rank rank = 0);
 
 /// The network for the data; workers of a simulation share it.
 /// @throws Error{usage}, Error{data} for a file of weights that is none
@@ -40,9 +41,9 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
                        int simulate, const DataParts& data);
 
 /// The network of the config with the input and classes of the data set it was published for. Reads
-/// the file of a network of the user's own.
+/// the file of a network of the user's own, at the place of this rank.
 /// @throws Error{data} if that cannot be read
-model::ModelOptions published_network(const config::RunConfig& config);
+model::ModelOptions published_network(const config::RunConfig& config, Rank rank = 0);
 
 /// A board that is not there: no data set, and the layout of the network as it was published.
 /// @throws Error{usage} for a list of seconds that is not one per rank

@@ -14,6 +14,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
+#include "setup/look_at_data.hpp"
 #include "setup/parameter_rules.hpp"
 #include "setup/same_everywhere.hpp"
 
@@ -123,15 +124,33 @@ UpdateParts build_update(const config::RunConfig& config, const Run& run) {
   return parts;
 }
 
+/// The sets that a rank opens, and what ranks with their own have agreed on.
+struct OpenedData {
+  std::vector<data::DatasetPair> own;
+  std::optional<LocalData> local;
+};
+
+/// Ranks that have sets of their own open them and agree. Collective.
+OpenedData open_local_data(const config::RunConfig& config, comm::Communicator& comm,
+                           int simulate) {
+  OpenedData opened;
+  if (config.train.is_emulated() || !has_local_data(config)) return opened;
+  comm.heartbeat("loading of the data");
+  comm.agree_after([&] { opened.own = open_sets(config, comm, simulate); });
+  opened.local = agree_on_local_data(config, comm, opened.own);
+  return opened;
+}
+
 void build_data_and_model(const config::RunConfig& config, comm::Communicator& comm, int simulate,
-                          Run& run) {
+                          OpenedData opened, Run& run) {
   if (config.train.is_emulated()) {
     run.data.steps_per_epoch = config.train.steps;
     run.model = build_emulated_model(config, comm);
     return;
   }
   comm.heartbeat("loading of the data");
-  run.data = build_data(config, comm, simulate);
+  if (!opened.local) opened.own = open_sets(config, comm, simulate);
+  run.data = build_data(config, comm, simulate, std::move(opened.own), std::move(opened.local));
   comm.heartbeat("building of the model");
   run.model = build_model(config, comm, simulate, run.data);
 }
@@ -142,6 +161,10 @@ void compare_data(comm::Communicator& comm, DataParts& data) {
   comm.agree_after([&] {
     if (data.sets.train != nullptr) data.facts = data_facts(data.sets);
   });
+  if (data.local) {
+    data.facts = facts_of_all(data.facts, comm);
+    return;
+  }
   require_same_data(data.facts, comm);
   require_same_shards(data.shards_fingerprint, comm);
 }
@@ -175,12 +198,16 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
   auto run = std::make_unique<Run>();
   run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence ==
                                                         config::OnDivergence::rollback);
+  OpenedData opened = open_local_data(config, comm, simulate);
   comm.agree_after([&] {
     require_thread(config, communication_thread);
-    build_data_and_model(config, comm, simulate, *run);
+    build_data_and_model(config, comm, simulate, std::move(opened), *run);
     run->plan = make_train_plan(config, run->data.steps_per_epoch, from);
     run->plan.fault = fault;
     run->plan.measures = run->model.measures;
+    run->plan.loss_weights = run->data.loss_weights;
+    run->plan.own_test_set =
+        run->data.local && simulate == 0 && config.data.partition.test == data::LocalTest::own;
   });
   compare_data(comm, run->data);
   compare_networks(config, run->model, comm);
@@ -222,8 +249,8 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   record.threads_per_rank = run.model.threads;
   record.parameters = run.model.replica->parameters().size();
   record.emulated = run.plan.emulated;
-  record.train_samples = run.plan.emulated ? 0 : run.data.sets.train->size();
-  record.test_samples = run.plan.emulated ? 0 : run.data.sets.test->size();
+  record.train_samples = run.data.train_samples;
+  record.test_samples = run.data.test_samples;
   record.partition = run.data.partition_record;
   record.steps_per_epoch = run.plan.steps_per_epoch;
   record.total_steps = run.plan.total_steps;

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "setup/look_at_data.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -41,8 +42,8 @@ std::string read_text(const fs::path& path) {
 }
 
 /// Weights that were trained with capitals are of little use without them, and vice versa.
-void require_same_capitals(const config::RunConfig& config) {
-  const fs::path path = fs::path(config.model.path) / "tokenizer_config.json";
+void require_same_capitals(const config::RunConfig& config, const fs::path& folder) {
+  const fs::path path = folder / "tokenizer_config.json";
   if (!is_file(path)) return;
   const model::Capitals found = model::parse_tokenizer_config(read_text(path));
   if (found == model::Capitals::unknown) return;
@@ -56,15 +57,17 @@ void require_same_capitals(const config::RunConfig& config) {
 
 }  // namespace
 
-data::TextOptions text_options(const config::RunConfig& config) {
-  data::TextOptions options{.vocabulary = config.data.vocabulary,
+data::TextOptions text_options(const config::RunConfig& config, Rank rank) {
+  const fs::path model = place_of(config.model.path, rank);
+  const fs::path data = place_of(config.data.path, rank);
+  data::TextOptions options{.vocabulary = place_of(config.data.vocabulary, rank),
                             .max_length = config.data.max_length,
                             .lower_case = config.data.lowercase};
   const bool has_folder = config.model.name->from_folder && !config.model.path.empty();
-  if (has_folder) require_same_capitals(config);
+  if (has_folder) require_same_capitals(config, model);
   if (!options.vocabulary.empty()) return options;
-  const fs::path of_model = fs::path(config.model.path) / "vocab.txt";
-  const fs::path of_data = fs::path(config.data.path) / "vocab.txt";
+  const fs::path of_model = model / "vocab.txt";
+  const fs::path of_data = data / "vocab.txt";
   if (has_folder)
     options.vocabulary = of_model.string();
   else if (!config.data.path.empty() && is_file(of_data))
@@ -72,11 +75,11 @@ data::TextOptions text_options(const config::RunConfig& config) {
   return options;
 }
 
-std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config) {
+std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config, Rank rank) {
   if (!config.model.name->from_folder) return std::nullopt;
   const config::RunConfig::Model& model = config.model;
   if (!model.path.empty()) {
-    const fs::path path = fs::path(model.path) / "config.json";
+    const fs::path path = fs::path(place_of(model.path, rank)) / "config.json";
     return model::parse_encoder_config(read_text(path), path.string());
   }
   return model::EncoderShape{.layers = static_cast<std::int64_t>(model.layers),
@@ -88,10 +91,10 @@ std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config
                              .head_dropout = model.dropout};
 }
 
-std::string pretrained_weights(const config::RunConfig& config) {
+std::string pretrained_weights(const config::RunConfig& config, Rank rank) {
   if (!config.model.name->from_folder || config.model.path.empty()) return "";
   for (const char* const name : {"model.safetensors", "pytorch_model.bin"})
-    if (const fs::path path = fs::path(config.model.path) / name; is_file(path))
+    if (const fs::path path = fs::path(place_of(config.model.path, rank)) / name; is_file(path))
       return path.string();
   return "";
 }

@@ -18,6 +18,7 @@
 #include "model/step_memory.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
+#include "setup/look_at_data.hpp"
 #include "setup/room_to_start.hpp"
 #include "train/evaluator.hpp"
 
@@ -114,11 +115,9 @@ void add_workers(const config::RunConfig& config, int workers, std::uint64_t sam
 
 }  // namespace
 
-MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int threads,
-                               int simulate) {
+MemoryEstimate estimate_memory(const config::RunConfig& config, const data::DatasetFacts& facts,
+                               int ranks, int threads, int simulate) {
   model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
-  data::DatasetFacts facts;
-  if (!config.train.is_emulated()) facts = config.data.name->look(dataset_options(config));
   const model::NetworkMemory network = measure_network(config, facts);
   const auto compressor = config.compressor.make();
   const std::uint64_t flat = total_count(network.layout) * kFloat;
@@ -156,11 +155,13 @@ std::string memory_text(const MemoryEstimate& e, int ranks) {
 std::uint64_t require_memory(const config::RunConfig& config, int simulate,
                              comm::Communicator& comm) {
   std::array<std::uint64_t, 2> needed = {};  // by a rank in all, and beside what it holds now
+  data::DatasetFacts facts;
+  if (!config.train.is_emulated()) facts = look_at_data(config, simulate, comm);
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     const std::uint64_t before = resident_bytes();
     const MemoryEstimate estimate =
-        estimate_memory(config, comm.size(), threads_for(config, comm, simulate), simulate);
+        estimate_memory(config, facts, comm.size(), threads_for(config, comm, simulate), simulate);
     needed = {estimate.total(), estimate.total() - std::min(before, estimate.program)};
   });
   comm.broadcast(std::as_writable_bytes(std::span(needed)), 0);

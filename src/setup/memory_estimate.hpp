@@ -9,6 +9,7 @@
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
+#include "data/catalogue.hpp"
 
 namespace eqt::setup {
 
@@ -29,13 +30,14 @@ struct MemoryEstimate {
 
 /// Builds the network and runs it on a few empty images, to see what a step holds. Errs on the
 /// large side.
+/// @param facts of look_at_data(), unless the run is emulated
 /// @param ranks of the job, on which rooms for messages depend
 /// @param threads of each
 /// @throws Error{usage} for a network that cannot be built or data that is not for the task;
 /// Error{data} for files of a data set that are missing or malformed, if only they tell its shape
 /// @param simulate workers that one process plays as if they were ranks; 0: it is one
-MemoryEstimate estimate_memory(const config::RunConfig& config, int ranks, int threads,
-                               int simulate = 0);
+MemoryEstimate estimate_memory(const config::RunConfig& config, const data::DatasetFacts& facts,
+                               int ranks, int threads, int simulate = 0);
 
 /// "memory: about 512 MiB per rank of 2: 210 program, ..."
 std::string memory_text(const MemoryEstimate& estimate, int ranks);

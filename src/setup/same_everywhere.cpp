@@ -103,6 +103,15 @@ config::Facts data_facts(const data::DatasetPair& data) {
   return facts;
 }
 
+config::Facts facts_of_all(const config::Facts& mine, comm::Communicator& comm) {
+  config::Facts all;
+  const std::vector<std::string> texts = comm.allgather(config::packed(mine));
+  for (std::size_t rank = 0; rank < texts.size(); ++rank)
+    for (const config::Fact& fact : config::unpacked(texts[rank], "the data of another rank"))
+      all.push_back({fmt::format("rank {}: {}", rank, fact.name), fact.value});
+  return all;
+}
+
 void require_same_data(const config::Facts& facts, comm::Communicator& comm) {
   require_same_facts(facts, "the data set",
                      "give every host the same files of the data set (data.path)", comm,

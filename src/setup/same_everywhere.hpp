@@ -38,6 +38,9 @@ void require_same_config(const config::RunConfig& config, comm::Communicator& co
 /// prepared for the network.
 config::Facts data_facts(const data::DatasetPair& data);
 
+/// The facts of all ranks, each under the rank's number: the same on every rank. Collective.
+config::Facts facts_of_all(const config::Facts& mine, comm::Communicator& comm);
+
 /// Compares facts of the data with rank 0's.
 /// @throws Error{data} as require_same_command. Collective.
 void require_same_data(const config::Facts& facts, comm::Communicator& comm);

@@ -25,17 +25,21 @@ double Accumulation::run_first(const std::function<const data::Batch&()>& next) 
 
 double Accumulation::run_last(double sum, const data::Batch& batch,
                               const model::SliceReady& on_ready) {
-  if (batches_ == 1) return replica_.forward_backward(batch, on_ready);
-  const float share = 1.0f / static_cast<float>(batches_);
+  if (batches_ == 1 && weight_ == 1) return replica_.forward_backward(batch, on_ready);
+  const float share = static_cast<float>(weight_) / static_cast<float>(batches_);
   const double loss = replica_.forward_backward(batch, [&](std::size_t slice) {
     const TensorSlice& place = replica_.layout()[slice];
     const std::span<float> mean = replica_.gradient().subspan(place.offset, place.count);
-    const std::span<const float> before = std::span(sum_).subspan(place.offset, place.count);
-    std::ranges::transform(before, mean, mean.begin(),
-                           [&](float earlier, float last) { return share * (earlier + last); });
+    if (sum_.empty()) {
+      for (float& value : mean) value *= share;
+    } else {
+      const std::span<const float> before = std::span(sum_).subspan(place.offset, place.count);
+      std::ranges::transform(before, mean, mean.begin(),
+                             [&](float earlier, float last) { return share * (earlier + last); });
+    }
     on_ready(slice);
   });
-  return (sum + loss) / static_cast<double>(batches_);
+  return weight_ * (sum + loss) / static_cast<double>(batches_);
 }
 
 }  // namespace eqt::train

@@ -21,18 +21,22 @@ class Accumulation {
   /// Keeps a reference. @param batches of a step, at least 1; with 1 it costs nothing
   Accumulation(model::Replica& replica, std::size_t batches);
 
+  /// From now on the loss is multiplied by this, and so is its gradient.
+  void set_weight(double weight) { weight_ = weight; }
+
   /// Runs all batches of the step but the last one, from `next`. @return their losses' sum
   double run_first(const std::function<const data::Batch&()>& next);
 
-  /// Runs the last one. The replica's gradient becomes the mean over the step, each slice before
-  /// it is announced.
+  /// Runs the last one. The replica's gradient becomes the mean over the step times the weight,
+  /// each slice before it is announced.
   /// @param sum of run_first()
-  /// @return the mean loss over the step
+  /// @return the mean loss over the step times the weight
   double run_last(double sum, const data::Batch& batch, const model::SliceReady& on_ready);
 
  private:
   model::Replica& replica_;
   const std::size_t batches_;
+  double weight_ = 1;
   std::vector<float> sum_;  // (d) of the gradients so far; empty with one batch
 };
 

@@ -30,11 +30,11 @@ struct Consensus {
 
 /// The same on every rank.
 struct Assessment {
-  /// On the whole test set; empty if it was not evaluated.
+  /// On the whole test set, or on those of all ranks; empty if it was not evaluated.
   std::optional<model::Evaluation> model;
   bool averaged = false;  // `model` is for the mean of different replicas
-  /// By rank, each with its own model and buffers on the whole test set; empty if replicas are
-  /// equal, or the test set was not evaluated.
+  /// By rank, each with its own model and buffers on the whole test set, or its own; empty if
+  /// replicas are equal, or the test set was not evaluated.
   std::vector<model::Evaluation> nodes;
   std::optional<Consensus> consensus;  // empty: replicas are equal
   /// Buffers that stay averaged, because replicas are equal except for them [values].
@@ -67,6 +67,9 @@ class Evaluator {
   /// and their total.
   using Progress = std::function<void(std::size_t done, std::size_t samples)>;
   void on_progress(Progress report) { report_progress_ = std::move(report); }
+
+  /// Each rank's test set is its own, and all of it is the rank's share.
+  void use_own_test_set() { own_test_set_ = true; }
 
   /// Does not change the parameters, nor buffers unless replicas are equal.
   /// @param on_test_set false: only the consensus distance, if replicas differ
@@ -106,6 +109,7 @@ class Evaluator {
   const Replicas replicas_;
   Workers* const workers_;
   const std::size_t sums_;
+  bool own_test_set_ = false;
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
   FlatBuffer own_buffers_;          // before averaging
   bool abandoned_ = false;          // this rank has skipped samples; after the sum, any rank

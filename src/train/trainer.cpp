@@ -40,6 +40,8 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       accumulation_(parts.replica, plan.accumulate),
       selection_({.early_stopping = plan.early_stopping, .keeps_best = plan.keeps_best}) {
   if (plan.ema > 0) average_.emplace(plan.ema);
+  accumulation_.set_weight(plan.loss_weight(0));
+  if (plan.own_test_set) evaluator_.use_own_test_set();
   if (parts.comm.rank() == 0) {
     evaluator_.on_progress([this](std::size_t done, std::size_t samples) {
       p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
@@ -293,6 +295,7 @@ bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRec
     const double data_before = record.seconds.data;
     comm.heartbeat("loading of a batch");
     p_.workers->select(worker);
+    accumulation_.set_weight(plan_.loss_weight(static_cast<std::size_t>(worker)));
     const auto next_batch = [&]() -> const data::Batch& {
       const Stopwatch wait;
       const data::Batch& batch = p_.workers->next_batch();

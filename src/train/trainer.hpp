@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "core/clock.hpp"
@@ -55,8 +56,11 @@ struct Parts {
 struct Plan {
   StepId total_steps = 1;
   StepId steps_per_epoch = 1;
-  std::size_t batch_size = 64;       // samples per rank and step
-  std::size_t accumulate = 1;        // batches per step
+  std::size_t batch_size = 64;  // samples per rank and step
+  std::size_t accumulate = 1;   // batches per step
+  // Of losses, by worker, or of this rank alone; empty: 1.
+  std::vector<double> loss_weights = {};
+  bool own_test_set = false;         // each rank has one of its own, of which none has a part
   double clip_norm = 0;              // of the gradient that is applied; 0 = none
   std::uint64_t early_stopping = 0;  // it ends after so many epochs without a better one; 0 = never
   bool keeps_best = false;           // Parts::best_weights
@@ -106,6 +110,9 @@ struct Plan {
     if (checkpoint_every_steps > 0)
       pause = std::min(pause, (done / checkpoint_every_steps + 1) * checkpoint_every_steps);
     return pause;
+  }
+  double loss_weight(std::size_t worker) const {
+    return loss_weights.empty() ? 1 : loss_weights.at(worker);
   }
   bool evaluates_after(StepId done) const {
     const std::uint64_t epochs = epoch_of(done - 1) + 1;

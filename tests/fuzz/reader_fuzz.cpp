@@ -8,9 +8,6 @@
 // refused input must give the error that the header names.
 
 #include <fmt/core.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,15 +22,18 @@
 #include <vector>
 
 #include "analyze/dumped_gradient.hpp"
-#include "analyze/npy_file.hpp"
 #include "config/graph_file.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
+#include "data/catalogue.hpp"
+#include "data/csv_table.hpp"
 #include "data/formats.hpp"
+#include "data/npy_file.hpp"
 #include "data/pictures/framing.hpp"
 #include "data/pictures/picture.hpp"
 #include "data/pictures/picture_list.hpp"
 #include "data/pictures/resize.hpp"
+#include "fuzz/memory_files.hpp"
 #include "fuzz/text_readers.hpp"
 #include "report/comparison.hpp"
 #include "report/drawing.hpp"
@@ -55,12 +55,7 @@
 namespace {
 
 using namespace eqt;
-using Bytes = std::span<const std::uint8_t>;
-
-[[noreturn]] void breach(std::string_view reason) {
-  fmt::print(stderr, "reader_fuzz: {}\n", reason);
-  std::abort();
-}
+using namespace eqt::fuzz;
 
 /// Runs `work`, which may refuse its input only by an error of this kind, in one line.
 template <typename Work>
@@ -111,24 +106,6 @@ void read_graph(Bytes bytes) {
   });
 }
 
-/// A file without a name in any folder.
-class MemoryFile {
- public:
-  MemoryFile() : descriptor_(memfd_create("eqt-fuzz", MFD_CLOEXEC)) {
-    if (descriptor_ < 0) breach("expected a file in memory");
-  }
-  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
-  void hold(Bytes bytes) const {
-    const bool held =
-        ftruncate(descriptor_, 0) == 0 &&
-        pwrite(descriptor_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
-    if (!held) breach("expected to write a file in memory");
-  }
-
- private:
-  int descriptor_;
-};
-
 /// The number of samples must be as requested, and labels below `classes`.
 void check_samples(const data::LabelledBytes& samples, std::size_t count, std::size_t values,
                    int classes) {
@@ -173,16 +150,72 @@ void read_cifar(Bytes bytes) {
   });
 }
 
-/// A NumPy file. Accepted values must be finite and fill the file.
+/// A NumPy file. Accepted values must fill the file, and a number must be the same in every type.
 void read_array(Bytes bytes) {
-  static const MemoryFile file;
-  file.hold(bytes);
+  static const MemoryFile memory;
+  memory.hold(bytes);
   expect(Kind::data, [&] {
-    const std::vector<float> values = analyze::read_npy(file.path());
-    if (values.empty() || values.size() * sizeof(float) >= bytes.size())
+    const data::NpyFile file(memory.path());
+    if (file.size() * data::bytes_of(file.type()) >= bytes.size())
       breach("expected as many values as the file holds");
-    if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))
+    std::vector<float> floats(file.size());
+    std::vector<double> doubles(file.size());
+    file.read(0, floats);
+    file.read(0, doubles);
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      const bool finite = std::isfinite(floats[i]);
+      if (finite && std::abs(static_cast<double>(floats[i]) - doubles[i]) >
+                        1e-6 * std::abs(doubles[i]) + 1e-44)
+        breach("expected the same number as float and as double");
+    }
+    std::vector<std::int64_t> whole(file.size());
+    if (data::is_whole(file.type())) file.read(0, whole);
+  });
+}
+
+/// A table of numbers. Accepted numbers must be finite and fill whole rows.
+void read_table(Bytes bytes) {
+  static const MemoryFile memory;
+  memory.hold(bytes);
+  expect(Kind::data, [&] {
+    const data::CsvTable table = data::read_csv(memory.path());
+    if (table.rows() == 0 || table.values.size() != table.rows() * table.columns ||
+        2 * table.values.size() > bytes.size() + 1)
+      breach("expected whole rows, and not more numbers than the file has room for");
+    if (!table.names.empty() && table.names.size() != table.columns)
+      breach("expected a name for each column");
+    if (!std::ranges::all_of(table.values, [](double v) { return std::isfinite(v); }))
       breach("expected finite values");
+    (void)table.place(table.rows() - 1, table.columns - 1);
+  });
+}
+
+/// A byte for the task, then x_train.npy; y_train.npy and both test files are of four samples.
+void read_arrays(Bytes bytes) {
+  if (bytes.empty()) return;
+  static const MemoryFolder folder({"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"});
+  const std::string file = text_of(bytes.subspan(1));
+  const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }";
+  const std::string labels = std::string("\x93NUMPY\x01\x00", 8) +
+                             static_cast<char>(header.size()) + '\0' + header +
+                             std::string("\0\1\1\0", 4);
+  const bool targets = bytes[0] % 2 == 1;  // the file is that of the targets
+  folder.hold("x_train.npy", targets ? labels : file);
+  folder.hold("x_test.npy", targets ? labels : file);
+  folder.hold("y_train.npy", targets ? file : labels);
+  folder.hold("y_test.npy", targets ? file : labels);
+  constexpr std::array kTargets = {data::TargetKind::classes, data::TargetKind::flags,
+                                   data::TargetKind::values, data::TargetKind::any};
+  expect(Kind::data, [&] {
+    const data::DatasetPair pair = data::open_dataset(
+        {.set = data::sets::arrays, .path = folder.path(), .target = kTargets[bytes[0] / 2 % 4]});
+    data::Batch batch;
+    const std::vector<std::size_t> all = {0, 1, 2, 3};
+    pair.train->read(all, std::nullopt, batch);
+    if (batch.size() != 4 || pair.test->size() != 4) breach("expected four samples");
+    for (const int label : data::labels_of(*pair.train))
+      if (label < 0 || (label > 0 && label >= pair.train->classes()))
+        breach("expected labels below the classes");
   });
 }
 
@@ -201,34 +234,6 @@ void read_layout(Bytes bytes) {
     if (end != gradient.values.size()) breach("expected tensors of all values");
   });
 }
-
-/// A folder of which each file is in memory.
-class MemoryFolder {
- public:
-  explicit MemoryFolder(const std::vector<std::string>& names) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "eqt-fuzz-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) breach("expected to make a folder");
-    path_ = pattern;
-    for (const std::string& name : names)
-      std::filesystem::create_symlink(files_[name].path(), path_ / name);
-  }
-  ~MemoryFolder() {
-    std::error_code left;
-    std::filesystem::remove_all(path_, left);
-  }
-  MemoryFolder(const MemoryFolder&) = delete;
-  MemoryFolder& operator=(const MemoryFolder&) = delete;
-
-  std::string path() const { return path_.string(); }
-  void hold(const std::string& name, const std::string& text) const {
-    const auto bytes = std::as_bytes(std::span(text));
-    files_.at(name).hold({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-  }
-
- private:
-  std::filesystem::path path_;
-  std::map<std::string, MemoryFile> files_;
-};
 
 /// The report about a run in every format: without markup from the run, and with valid JSON.
 void check_report(const std::vector<report::Run>& runs) {
@@ -398,6 +403,8 @@ constexpr Reader kReaders[] = {
     {"idx", read_idx},
     {"cifar", read_cifar},
     {"array", read_array},
+    {"table", read_table},
+    {"arrays", read_arrays},
     {"layout", read_layout},
     {"run", read_run},
     {"weights", read_weights},

@@ -93,3 +93,29 @@ TEST_CASE("seeds draw different shards that mix the whole set", "[partition]") {
   for (const std::size_t index : a) sum += static_cast<double>(index);
   REQUIRE(std::abs(sum / 250 - 499.5) < 5 * 15.8);
 }
+
+TEST_CASE("an endless partition visits each sample equally often, whatever an epoch's length",
+          "[partition]") {
+  for (const std::size_t length : {1u, 3u, 5u, 7u, 10u, 23u}) {
+    const EndlessPartition partition(100, 107, length, 2, 9);
+    REQUIRE(partition.size() == length);
+    std::vector<std::size_t> all;
+    for (std::uint64_t epoch = 0; epoch < 7; ++epoch) {
+      const auto order = partition.order(epoch);
+      REQUIRE(order.size() == length);
+      REQUIRE(order == partition.order(epoch));
+      all.insert(all.end(), order.begin(), order.end());
+    }
+    // Every seven visits in a row are all samples, in an order of their own.
+    REQUIRE(all.size() == 7 * length);
+    std::set<std::vector<std::size_t>> orders;
+    for (std::size_t i = 0; i < all.size(); i += 7) {
+      const std::vector<std::size_t> seven(all.begin() + static_cast<std::ptrdiff_t>(i),
+                                           all.begin() + static_cast<std::ptrdiff_t>(i) + 7);
+      REQUIRE(sorted(seven) == std::vector<std::size_t>{100, 101, 102, 103, 104, 105, 106});
+      orders.insert(seven);
+    }
+    REQUIRE(orders.size() >= length - length / 5);
+  }
+  REQUIRE(EndlessPartition(0, 50, 50, 0, 1).order(0) != EndlessPartition(0, 50, 50, 1, 1).order(0));
+}

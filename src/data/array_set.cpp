@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/array_set.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace eqt::data {
+namespace {
+
+constexpr std::int64_t kMaxClasses = std::int64_t{1} << 20;
+
+std::vector<std::int64_t> spec_shape(std::span<const std::size_t> shape) {
+  std::vector<std::int64_t> sizes;
+  for (const std::size_t size : shape) sizes.push_back(static_cast<std::int64_t>(size));
+  return sizes;
+}
+
+ArrayTargets read_classes(const ArraySource& source, std::size_t count) {
+  if (source.values() != 1 || !source.whole())
+    fail(
+        Kind::data,
+        "{}: expected one whole number for each sample, its class from 0 on, found {} of shape {}; "
+        "set task.kind to \"regression\" or \"multi-label\" to learn others",
+        source.path(), source.whole() ? "whole numbers" : "numbers with fractions",
+        shape_text(source.shape()));
+  ArrayTargets targets;
+  targets.integers.resize(count);
+  std::int64_t largest = 0;
+  for (std::size_t sample = 0; sample < count; ++sample) {
+    std::int64_t& label = targets.integers[sample];
+    source.read(sample, std::span(&label, 1));
+    if (label < 0 || label >= kMaxClasses)
+      fail(Kind::data, "{}: expected a class in [0, {}), found {}; number the classes from 0 on",
+           source.place(sample, 0), kMaxClasses, label);
+    largest = std::max(largest, label);
+  }
+  targets.classes = static_cast<int>(largest) + 1;
+  targets.spec = class_spec(targets.classes);
+  return targets;
+}
+
+ArrayTargets read_numbers(const ArraySource& source, bool flags, std::size_t count) {
+  const std::size_t values = source.values();
+  if (flags && source.shape().size() != 1)
+    fail(Kind::data,
+         "{}: expected a flag, 0 or 1, for each sample and class, found a sample of shape {}; save "
+         "an array of shape (samples, classes)",
+         source.path(), shape_text(source.shape()));
+  ArrayTargets targets;
+  targets.floats.resize(count * values);
+  for (std::size_t sample = 0; sample < count; ++sample) {
+    const std::span<float> row = std::span(targets.floats).subspan(sample * values, values);
+    source.read(sample, row);
+    for (std::size_t i = 0; i < values; ++i) {
+      if (std::isfinite(row[i]) && (!flags || row[i] == 0 || row[i] == 1)) continue;
+      fail(Kind::data, "{}: expected {}, found {}; correct the target or leave the sample out",
+           source.place(sample, i), flags ? "0 or 1" : "a finite number that float32 can hold",
+           row[i]);
+    }
+  }
+  targets.spec = ArraySpec{
+      .name = "targets", .type = ElementType::float32, .shape = spec_shape(source.shape())};
+  return targets;
+}
+
+ArrayTargets read_integers(const ArraySource& source, std::size_t count) {
+  const std::size_t values = source.values();
+  ArrayTargets targets;
+  targets.integers.resize(count * values);
+  for (std::size_t sample = 0; sample < count; ++sample)
+    source.read(sample, std::span(targets.integers).subspan(sample * values, values));
+  targets.spec =
+      ArraySpec{.name = "targets", .type = ElementType::int64, .shape = spec_shape(source.shape())};
+  return targets;
+}
+
+}  // namespace
+
+ArrayTargets read_targets(const ArraySource& source, TargetKind kind, std::size_t count) {
+  switch (kind) {
+    case TargetKind::classes:
+      return read_classes(source, count);
+    case TargetKind::flags:
+      return read_numbers(source, true, count);
+    case TargetKind::values:
+      return read_numbers(source, false, count);
+    case TargetKind::any:
+      return source.whole() ? read_integers(source, count) : read_numbers(source, false, count);
+    case TargetKind::tokens:
+      break;
+  }
+  fail(
+      Kind::usage,
+      "data.name \"arrays\": expected a task that learns classes, flags or numbers, found one that "
+      "learns {}; set data.name to \"text\", or task.kind to \"module\"",
+      text_of(kind));
+}
+
+StandardGroups::StandardGroups(Standardize standardize, std::span<const std::size_t> shape)
+    : count_(standardize == Standardize::first_axis ? shape.front() : shape.back()), stride_(1) {
+  if (standardize == Standardize::last_axis) return;
+  for (const std::size_t size : shape.subspan(1)) stride_ *= size;
+}
+
+ArraySet::ArraySet(std::unique_ptr<ArraySource> source, ArrayTargets targets,
+                   const Options& options)
+    : source_(std::move(source)),
+      targets_(std::move(targets)),
+      options_(options),
+      input_{.name = "x",
+             .type = options.integers ? ElementType::int64 : ElementType::float32,
+             .shape = spec_shape(source_->shape())},
+      values_(source_->values()) {
+  if (input_.shape.empty()) input_.shape = {1};  // a column
+  if (options.standardize == Standardize::off) return;
+  const std::vector<std::size_t> column = {1};
+  groups_.emplace(options.standardize, source_->shape().empty() ? column : source_->shape());
+}
+
+int ArraySet::label(std::size_t sample) const {
+  EQT_CHECK(targets_.classes > 0 && sample < size(), "sample {} of {}, {} classes", sample, size(),
+            targets_.classes);
+  return static_cast<int>(targets_.integers[sample]);
+}
+
+std::vector<Moments> ArraySet::measure() const {
+  std::vector<Moments> moments(groups_ ? groups_->count() : 0);
+  if (options_.integers) return moments;
+  std::vector<double> values(values_);
+  for (std::size_t sample = 0; sample < size(); ++sample) {
+    source_->read(sample, std::span(values));
+    for (std::size_t i = 0; i < values_; ++i) {
+      const double value = values[i];
+      // Standardized values of any size become small ones.
+      const bool fits = groups_ ? std::isfinite(value)
+                                : std::abs(value) <= double{std::numeric_limits<float>::max()};
+      if (!fits)
+        fail(Kind::data,
+             "{}: expected a finite number that float32 can hold, found {}; correct the number or "
+             "leave the sample out",
+             source_->place(sample, i), value);
+      if (groups_) moments[groups_->of(i)].add(value);
+    }
+  }
+  return moments;
+}
+
+void ArraySet::standardize_by(std::span<const Moments> moments) {
+  EQT_CHECK(groups_ && moments.size() == groups_->count(), "{} moments for {} groups",
+            moments.size(), groups_ ? groups_->count() : 0);
+  mean_.clear();
+  factor_.clear();
+  for (const Moments& group : moments) {
+    const double deviation = group.deviation();
+    mean_.push_back(group.mean);
+    factor_.push_back(deviation > 0 ? 1 / deviation : 1);
+  }
+}
+
+void ArraySet::read_floats(std::span<const std::size_t> indices, std::span<float> out) const {
+  if (!groups_) {
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      source_->read(indices[i], out.subspan(i * values_, values_));
+    return;
+  }
+  EQT_CHECK(!mean_.empty(), "values are standardized before they were measured");
+  std::vector<double> row(values_);
+  for (const std::size_t index : indices) {
+    source_->read(index, std::span(row));
+    for (std::size_t i = 0; i < values_; ++i) {
+      const std::size_t group = groups_->of(i);
+      out[i] = static_cast<float>((row[i] - mean_[group]) * factor_[group]);
+    }
+    out = out.subspan(values_);
+  }
+}
+
+void ArraySet::read_targets(std::span<const std::size_t> indices, Array& out) const {
+  if (!targets_.spec) return out.clear();
+  const std::size_t values = targets_.spec->values();
+  const auto copy = [&](const auto& from, auto to) {
+    for (const std::size_t index : indices) {
+      std::ranges::copy(std::span(from).subspan(index * values, values), to.begin());
+      to = to.subspan(values);
+    }
+  };
+  if (targets_.spec->type == ElementType::int64)
+    copy(targets_.integers, out.prepare<std::int64_t>(*targets_.spec, indices.size()));
+  else
+    copy(targets_.floats, out.prepare<float>(*targets_.spec, indices.size()));
+}
+
+void ArraySet::read(std::span<const std::size_t> indices,
+                    const std::optional<AugmentKey>& /*augment*/, Batch& out) const {
+  for (const std::size_t index : indices)
+    EQT_CHECK(index < size(), "sample {} of {}", index, size());
+  out.inputs.resize(1);
+  if (options_.integers) {
+    const auto to = out.inputs[0].prepare<std::int64_t>(input_, indices.size());
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      source_->read(indices[i], to.subspan(i * values_, values_));
+  } else {
+    read_floats(indices, out.inputs[0].prepare<float>(input_, indices.size()));
+  }
+  read_targets(indices, out.targets);
+}
+
+}  // namespace eqt::data

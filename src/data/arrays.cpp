@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays of one's own: x_train.npy, y_train.npy, x_test.npy and y_test.npy, or train.csv and
+// test.csv.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "core/error.hpp"
+#include "data/array_set.hpp"
+#include "data/array_source.hpp"
+#include "data/catalogue.hpp"
+#include "data/csv_table.hpp"
+#include "data/shown.hpp"
+
+namespace eqt::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 3> kKeys = {"target", "integers", "standardize"};
+
+/// The two sides of the samples of training or test; `y` may be missing.
+struct Part {
+  std::unique_ptr<ArraySource> x, y;
+  std::shared_ptr<const CsvTable> table;  // null: they are NumPy files
+  std::size_t count = 0;                  // of samples that are used
+};
+
+bool is_there(const fs::path& file) {
+  std::error_code error;
+  return fs::exists(file, error);
+}
+
+Part open_npy_part(const fs::path& folder, const std::string& name, const DatasetOptions& options) {
+  Part part;
+  part.x = open_npy(folder / ("x_" + name + ".npy"));
+  const fs::path targets = folder / ("y_" + name + ".npy");
+  if (options.target != TargetKind::any || is_there(targets)) part.y = open_npy(targets);
+  return part;
+}
+
+Part open_csv_part(const fs::path& file, const DatasetOptions& options) {
+  Part part;
+  part.table = std::make_shared<const CsvTable>(read_csv(file));
+  const std::vector<std::size_t> targets =
+      columns_called(*part.table, options.columns, "data.target");
+  std::vector<std::size_t> features;
+  for (std::size_t column = 0; column < part.table->columns; ++column)
+    if (std::ranges::find(targets, column) == targets.end()) features.push_back(column);
+  if (features.empty())
+    fail(Kind::data, "{}: expected columns besides those of data.target, found {} in all",
+         file.string(), part.table->columns);
+  part.x = make_csv_source(part.table, features);
+  part.y = make_csv_source(part.table, targets);
+  return part;
+}
+
+Part open_part(const std::string& name, const DatasetOptions& options) {
+  if (options.path.empty())
+    fail(Kind::usage,
+         "data.name \"arrays\": expected data.path, found none; set it to the folder with "
+         "x_train.npy, y_train.npy, x_test.npy and y_test.npy, or with train.csv and test.csv");
+  const fs::path folder = options.path, table = folder / (name + ".csv");
+  const fs::path x = folder / ("x_" + name + ".npy");
+  if (!is_there(x) && !is_there(table))
+    fail(Kind::data,
+         "expected {} and y_{}.npy, or {}, found neither; check data.path, and that this host has "
+         "the files",
+         x.string(), name, table.string());
+  Part part = is_there(x) ? open_npy_part(folder, name, options) : open_csv_part(table, options);
+  const std::size_t samples = part.x->samples();
+  if (samples == 0) fail(Kind::data, "{}: expected samples, found none", part.x->path());
+  if (part.x->values() == 0)
+    fail(Kind::data, "{}: expected numbers in each sample, found samples of shape {}",
+         part.x->path(), shape_text(part.x->shape()));
+  if (part.y != nullptr && part.y->samples() != samples)
+    fail(Kind::data, "{}: expected a target for each of the {} samples of {}, found {}",
+         part.y->path(), samples, part.x->path(), part.y->samples());
+  const bool trains = name == "train";
+  const std::size_t limit = trains ? options.limit_train : options.limit_test;
+  require_limit(limit, samples, trains ? "data.limit_train" : "data.limit_test");
+  part.count = limit == 0 ? samples : limit;
+  return part;
+}
+
+/// The columns of both tables must mean the same.
+void require_same_names(const CsvTable& train, const CsvTable& test) {
+  if (train.names == test.names) return;
+  std::size_t column = 0;
+  const std::size_t common = std::min(train.names.size(), test.names.size());
+  while (column < common && train.names[column] == test.names[column]) ++column;
+  const auto name = [&](const CsvTable& table) {
+    return column < table.names.size() ? shown(table.names[column]) : std::string("no name");
+  };
+  fail(Kind::data, "{}: expected the names of columns of {}, where column {} is {}, found {}",
+       test.path, train.path, column + 1, name(train), name(test));
+}
+
+/// @throws Error{data} where samples of one part are no samples of the other
+void require_same_form(const Part& train, const Part& test) {
+  if (train.table != nullptr && test.table != nullptr)
+    require_same_names(*train.table, *test.table);
+  const auto compare = [](const ArraySource* a, const ArraySource* b) {
+    const bool same =
+        (a == nullptr) == (b == nullptr) && (a == nullptr || a->shape() == b->shape());
+    if (same) return;
+    const auto form = [](const ArraySource* source) {
+      return source == nullptr ? std::string("none") : shape_text(source->shape());
+    };
+    fail(Kind::data, "{}: expected samples of shape {} as in {}, found {}",
+         b == nullptr ? "the test set" : b->path(), form(a),
+         a == nullptr ? "the training set" : a->path(), form(b));
+  };
+  compare(train.x.get(), test.x.get());
+  compare(train.y.get(), test.y.get());
+}
+
+ArrayTargets targets_of(const Part& part, const DatasetOptions& options) {
+  if (part.y == nullptr) return {};
+  return read_targets(*part.y, options.target, part.count);
+}
+
+/// A test set's classes must be those of training, except on a rank that has only a part of both.
+void settle_classes(const Part& test, const DatasetOptions& options, ArrayTargets& training,
+                    ArrayTargets& testing) {
+  if (options.target != TargetKind::classes) return;
+  const auto strange = std::ranges::find_if(
+      testing.integers, [&](std::int64_t label) { return label >= training.classes; });
+  if (strange != testing.integers.end() && !options.is_part)
+    fail(Kind::data,
+         "{}: expected a class in [0, {}), as the training set has them, found {}; correct the "
+         "label or add such samples to the training set",
+         test.y->place(static_cast<std::size_t>(strange - testing.integers.begin()), 0),
+         training.classes, *strange);
+  const int classes = std::max(training.classes, testing.classes);
+  training.classes = testing.classes = classes;
+  training.spec = testing.spec = class_spec(classes);
+}
+
+std::unique_ptr<ArraySet> make_set(Part part, ArrayTargets targets, const DatasetOptions& options) {
+  if (options.integers && !part.x->whole())
+    fail(Kind::data,
+         "{}: expected whole numbers with data.integers true, found fractions; set it to false",
+         part.x->path());
+  return std::make_unique<ArraySet>(
+      std::move(part.x), std::move(targets),
+      ArraySet::Options{
+          .count = part.count, .integers = options.integers, .standardize = options.standardize});
+}
+
+DatasetPair open_arrays(const DatasetOptions& options) {
+  Part train = open_part("train", options);
+  ArrayTargets training = targets_of(train, options);
+  DatasetPair pair;
+  std::unique_ptr<ArraySet> test_set;
+  if (options.needs_test) {
+    Part test = open_part("test", options);
+    ArrayTargets testing = targets_of(test, options);
+    require_same_form(train, test);
+    settle_classes(test, options, training, testing);
+    test_set = make_set(std::move(test), std::move(testing), options);
+    (void)test_set->measure();  // all numbers are finite
+  }
+  for (int label = 0; label < training.classes; ++label)
+    pair.class_names.push_back(std::to_string(label));
+  std::unique_ptr<ArraySet> train_set = make_set(std::move(train), std::move(training), options);
+  pair.moments = train_set->measure();
+  pair.standardize = options.standardize;
+  pair.train = std::move(train_set);
+  pair.test = std::move(test_set);
+  if (!pair.moments.empty()) standardize(pair, pair.moments);
+  return pair;
+}
+
+DatasetFacts look_at_arrays(const DatasetOptions& options) {
+  DatasetOptions whole = options;
+  whole.limit_train = whole.limit_test = 0;
+  Part train = open_part("train", whole);
+  ArrayTargets training = targets_of(train, whole);
+  DatasetFacts facts;
+  facts.train = train.count;
+  const auto memory_of = [](const Part& part, const ArrayTargets& targets) {
+    const std::size_t table = part.table == nullptr ? 0 : part.table->values.size();
+    return table * sizeof(double) + targets.integers.size() * sizeof(std::int64_t) +
+           targets.floats.size() * sizeof(float);
+  };
+  facts.memory_bytes = memory_of(train, training);
+  if (whole.needs_test) {
+    const Part test = open_part("test", whole);
+    ArrayTargets testing = targets_of(test, whole);
+    require_same_form(train, test);
+    settle_classes(test, whole, training, testing);
+    facts.test = test.count;
+    facts.memory_bytes += memory_of(test, testing);
+  }
+  facts.target = training.spec;
+  facts.classes = training.classes;
+  facts.inputs = make_set(std::move(train), std::move(training), whole)->inputs();
+  return facts;
+}
+
+}  // namespace
+
+const DatasetRow sets::arrays = {
+    .name = "arrays",
+    .about =
+        "your own numbers: x_train.npy, y_train.npy, x_test.npy, y_test.npy of data.path, or "
+        "train.csv and test.csv",
+    .title = "arrays",
+    .needs_files = true,
+    .keys = kKeys,
+    .look = look_at_arrays,
+    .open = open_arrays};
+
+}  // namespace eqt::data

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace eqt::data {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& file, const char* reason) {
+  fail(Kind::data, "expected a readable file {}, found: {}; check data.path and its permissions",
+       file.string(), reason);
+}
+
+/// Closes the file when it goes out of scope; a mapping does not need it.
+class Descriptor {
+ public:
+  explicit Descriptor(const std::filesystem::path& file)
+      // A pipe would block here without O_NONBLOCK, which means nothing to regular files.
+      : number_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& file) {
+  const Descriptor opened(file);
+  struct stat facts = {};
+  if (opened.number() < 0 || fstat(opened.number(), &facts) != 0)
+    refuse(file, std::strerror(errno));
+  if (!S_ISREG(facts.st_mode)) refuse(file, "something else than a regular file");
+  const auto count = static_cast<std::size_t>(facts.st_size);
+  if (count == 0) return;
+  void* const place = mmap(nullptr, count, PROT_READ, MAP_PRIVATE, opened.number(), 0);
+  if (place == MAP_FAILED) refuse(file, std::strerror(errno));
+  bytes_ = {static_cast<const std::byte*>(place), count};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+}  // namespace eqt::data

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/look_at_data.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "comm/host_facts.hpp"
+#include "config/facts.hpp"
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "data/images.hpp"
+#include "setup/build_text.hpp"
+
+namespace eqt::setup {
+namespace {
+
+data::DatasetFacts look(const config::RunConfig& config, Rank rank) {
+  return config.data.name->look(dataset_options(config, rank));
+}
+
+/// Classes by name where the set names them, else by number.
+config::Facts classes_of(const data::DatasetFacts& facts) {
+  config::Facts classes;
+  for (int c = 0; c < facts.classes; ++c) {
+    const auto place = static_cast<std::size_t>(c);
+    classes.push_back(
+        {place < facts.class_names.size() ? facts.class_names[place] : fmt::format("{}", c), ""});
+  }
+  return classes;
+}
+
+/// The facts of a rank become those of all, as agree_on_local_data() will find them.
+void join_classes(const std::vector<config::Facts>& all, data::DatasetFacts& facts) {
+  if (facts.classes == 0) return;
+  std::set<std::string> names;
+  for (const config::Facts& classes : all)
+    for (const config::Fact& one : classes) names.insert(one.name);
+  facts.class_names.assign(names.begin(), names.end());
+  facts.classes = static_cast<int>(names.size());
+  facts.target = data::class_spec(facts.classes);
+}
+
+data::DatasetFacts look_at_own(const config::RunConfig& config, int ranks) {
+  data::DatasetFacts facts = look(config, 0);
+  std::vector<config::Facts> classes = {classes_of(facts)};
+  for (Rank rank = 1; rank < ranks; ++rank) {
+    const data::DatasetFacts other = look(config, rank);
+    facts.train += other.train;
+    facts.test += other.test;
+    facts.memory_bytes += other.memory_bytes;
+    classes.push_back(classes_of(other));
+  }
+  join_classes(classes, facts);
+  return facts;
+}
+
+}  // namespace
+
+std::string place_of(const std::string& path, Rank rank) {
+  std::string place = path;
+  const auto fill_in = [&place](std::string_view name, const std::string& value) {
+    for (std::size_t at = 0; (at = place.find(name, at)) != std::string::npos; at += value.size())
+      place.replace(at, name.size(), value);
+  };
+  fill_in("{rank}", fmt::format("{}", rank));
+  fill_in("{host}", comm::host_name());
+  return place;
+}
+
+data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank) {
+  const bool local = has_local_data(config);
+  const bool sent = local && config.data.partition.test == data::LocalTest::first;
+  return {.set = config.data.name,
+          .path = place_of(config.data.path, rank),
+          .limit_train = config.data.limit_train,
+          .limit_test = config.data.limit_test,
+          .seed = config.seed,
+          .target = config.task.kind->target,
+          .pictures = {.size = config.data.image_size,
+                       .channels = config.data.channels,
+                       .crop = config.data.crop,
+                       .mean = config.data.mean,
+                       .deviation = config.data.deviation,
+                       .test_fraction = config.data.test_fraction,
+                       .skip_limit = config.data.skip_limit,
+                       .memory_bytes = config.data.memory_budget_mib * kMib},
+          .text = text_options(config, rank),
+          .columns = config.data.target,
+          .integers = config.data.integers,
+          .standardize = config.data.standardize,
+          .is_part = local,
+          .needs_test = !sent || rank == 0};
+}
+
+bool has_local_data(const config::RunConfig& config) {
+  return config.data.partition.kind == data::kLocalPartition;
+}
+
+std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& config, int ranks) {
+  if (!has_local_data(config)) return look(config, 0);
+  const std::string& path = config.data.path;
+  for (Rank rank = 1; rank < ranks; ++rank) {
+    std::error_code error;
+    const bool elsewhere = path.find("{host}") != std::string::npos;
+    if (elsewhere || (!path.empty() && !std::filesystem::exists(place_of(path, rank), error)))
+      return {};
+  }
+  return look_at_own(config, ranks);
+}
+
+data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,
+                                comm::Communicator& comm) {
+  data::DatasetFacts facts;
+  const bool local = has_local_data(config);
+  comm.agree_after([&] {
+    if (local && simulate > 0)
+      facts = look_at_own(config, simulate);
+    else if (local || comm.rank() == 0)
+      facts = look(config, comm.rank());
+  });
+  if (!local || simulate > 0) return facts;
+  std::vector<config::Facts> classes;
+  for (const std::string& text : comm.allgather(config::packed(classes_of(facts))))
+    classes.push_back(config::unpacked(text, "the classes of another rank"));
+  join_classes(classes, facts);
+  return facts;
+}
+
+}  // namespace eqt::setup

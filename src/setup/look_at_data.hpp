@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run's data is like, before anything of it is opened.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+#include "data/catalogue.hpp"
+
+namespace eqt::setup {
+
+/// `path` with the rank's number for {rank} and this host's name for {host}.
+std::string place_of(const std::string& path, Rank rank);
+
+/// Which data set a config means to a rank, and how it is read.
+data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank = 0);
+
+/// True if every rank reads a set of its own.
+bool has_local_data(const config::RunConfig& config);
+
+/// As the data of `ranks` ranks on this machine look; nothing if a rank's own set is not here.
+/// @throws Error{usage}, Error{data} as DatasetRow::look
+std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& config, int ranks);
+
+/// As the data of all ranks look together; on other ranks than rank 0 only if they have their own.
+/// @param simulate ranks that this process plays; 0: it is one
+/// @throws Error{usage}, Error{data} on every rank. Collective.
+data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,
+                                comm::Communicator& comm);
+
+}  // namespace eqt::setup

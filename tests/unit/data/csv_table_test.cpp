@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of numbers in text files.
+
+#include "data/csv_table.hpp"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "support/refusal.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace {
+
+using namespace eqt;
+using data::CsvTable;
+
+CsvTable read(const std::string& text) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() + "/t.csv", std::ios::binary) << text;
+  return data::read_csv(folder.path() + "/t.csv");
+}
+
+void refuses(const std::string& text, const std::string& word) {
+  INFO(text);
+  const std::string sentence = test::refusal(Kind::data, [&] { read(text); });
+  test::says(sentence, word);
+  test::says(sentence, "t.csv");
+}
+
+}  // namespace
+
+TEST_CASE("a header is optional; numbers are read as Python's float() reads them") {
+  const CsvTable plain = read("1,2.5,-3e-2\n+4,.5,6.\n");
+  CHECK(plain.names.empty());
+  CHECK(plain.rows() == 2);
+  CHECK(plain.values == std::vector<double>{1, 2.5, -0.03, 4, 0.5, 6});
+  const CsvTable named =
+      read("\xEF\xBB\xBF height, \"width, in m\",,\"a \"\"b\"\"\"\r\n1,2,3,4\r\n");
+  CHECK(named.names == std::vector<std::string>{"height", "width, in m", "", "a \"b\""});
+  CHECK(named.values == std::vector<double>{1, 2, 3, 4});
+  CHECK(read("1 ,\t2\n\"3\", \"4\" \n\n\n").values == std::vector<double>{1, 2, 3, 4});
+  CHECK(read("a\n7").values == std::vector<double>{7});
+}
+
+TEST_CASE("what is no table of finite numbers is refused with its line and column") {
+  refuses("", "empty file");
+  refuses("\n\n", "empty file");
+  refuses("a,b\n", "header alone");
+  refuses("1,2\n3\n", "1 fields in line 2 and 2 in the first");
+  refuses("a,b\n1,2\n3,4,5\n", "3 fields in line 3");
+  refuses("1,2\n\n3,4\n", "line 2 empty");
+  refuses("a,b\n1,2\n3,x\n", "found \"x\" in line 3, column 2 \"b\"");
+  refuses("1,2\n3,\n", "found \"\" in line 2, column 2");
+  refuses("1,nan\n", "found \"nan\" in line 1, column 2");
+  refuses("1,2\n-inf,2\n", "found \"-inf\" in line 2, column 1");
+  refuses("1,1e999\n", "found \"1e999\" in line 1, column 2");
+  refuses("1,2,abc\n", "found \"abc\" in line 1, column 3");
+  refuses("1,0x10\n", "found \"0x10\"");
+  refuses("1,\"2\n", "quote without an end in line 1");
+  refuses("1,\"2\"3\n", "behind a quoted field");
+  refuses("1;2\n3;4\n", "found \"3;4\" in line 2");  // "1;2" is a name
+}
+
+TEST_CASE("columns are chosen by name or by number") {
+  const CsvTable table = read("a,b,c\n1,2,3\n");
+  using Columns = std::vector<std::size_t>;
+  CHECK(data::columns_called(table, "", "data.target") == Columns{2});
+  CHECK(data::columns_called(table, "b", "data.target") == Columns{1});
+  CHECK(data::columns_called(table, "b, a", "data.target") == Columns{1, 0});
+  CHECK(data::columns_called(table, "1", "data.target") == Columns{0});
+  const auto refuses_list = [&](const std::string& list, const std::string& word) {
+    const std::string sentence =
+        test::refusal(Kind::usage, [&] { data::columns_called(table, list, "data.target"); });
+    test::says(sentence, word);
+    test::says(sentence, "data.target");
+  };
+  refuses_list("d", "\"d\"");
+  refuses_list("4", "\"4\"");
+  refuses_list("0", "\"0\"");
+  refuses_list("a,1", "twice");
+  refuses_list("a,", "\"\"");
+}
+
+TEST_CASE("messages name the line of the file and the column") {
+  CHECK(read("1,2\n3,4\n").place(1, 0).ends_with("t.csv, line 2, column 1"));
+  CHECK(read("a,b\n1,2\n").place(0, 1).ends_with("t.csv, line 2, column 2 \"b\""));
+}
