@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "data/length_buckets.hpp"
 #include "data/wrapped_sets.hpp"
 #include "setup/build_partition.hpp"
@@ -125,6 +126,12 @@ std::vector<data::DatasetPair> open_sets(const config::RunConfig& config,
   std::vector<data::DatasetPair> own;
   for (Rank rank = first; rank < first + (by_worker ? simulate : 1); ++rank)
     own.push_back(data::open_dataset(dataset_options(config, rank)));
+  if (by_worker && !data::has_fixed_shapes(*own.front().train))
+    fail(
+        Kind::usage,
+        "--simulate: expected samples of one shape with data.partition.kind \"{}\", found texts of "
+        "several lengths; start the ranks by mpirun",
+        config.data.partition.kind->name);
   return own;
 }
 
