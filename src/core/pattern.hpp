@@ -10,8 +10,8 @@
 
 namespace eqt {
 
-/// True if `name` is the pattern, in which "*" stands for any characters, dots included, and "?" for
-/// one: "layer1.*", "*.bias".
+/// True if `name` is the pattern, in which "*" stands for any characters, dots included, and "?"
+/// for one: "layer1.*", "*.bias".
 constexpr bool matches(std::string_view pattern, std::string_view name) noexcept {
   std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many warps and groups a job takes, and the calls of its kernel for each: the same for a device
-// and for the host.
+// How many warps and groups a job takes, and the calls of its kernel for each: the same for a
+// device and for the host.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rounding to levels needs besides the values: positions among the levels, the norm's rounding,
-// and a bucket's scale and random words.
+// What rounding to levels needs besides the values: positions among the levels, the norm's
+// rounding, and a bucket's scale and random words.
 
 #pragma once
 

@@ -3,7 +3,8 @@
 //
 // Source   H. Zhang et al., ICLR 2018, arXiv:1710.09412, section 2: x = s x_i + (1 - s) x_j with
 //          the loss s l(y_i) + (1 - s) l(y_j), s ~ Beta(alpha, alpha), one s for a batch
-// Differs  the partner of sample i is sample n - 1 - i instead of a random one; batches are shuffled
+// Differs  the partner of sample i is sample n - 1 - i instead of a random one; batches are
+// shuffled
 
 #pragma once
 

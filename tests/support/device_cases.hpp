@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares a queue's kernels with the host's codecs, bit for bit; for the emulation and for devices.
+// Compares a queue's kernels with the host's codecs, bit for bit; for the emulation and for
+// devices.
 
 #pragma once
 

@@ -6,7 +6,8 @@
 //   picture_tool crops FOLDER SIZE               NAME LEFT TOP WIDTH HEIGHT MIRRORED of epoch 0
 //   picture_tool train FOLDER SIZE PICTURE       the bytes of that sample in epoch 0
 //   picture_tool time FOLDER SIZE ROUNDS [MIB]   seconds of each round over the training pictures:
-//                                                "train" decoded, cropped, normalised, "test" likewise;
+//                                                "train" decoded, cropped, normalised, "test"
+//                                                likewise;
 //                                                then the program's largest memory so far [MiB]
 //
 // FOLDER is laid out as for data.name "folder". One thread; MIB: memory for decoded pictures [0].

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The orientation tag of EXIF data.
 //
-// Source   CIPA DC-008 (Exif 2.3), sections 4.5.2 and 4.6.4: a TIFF header, then the first directory
+// Source   CIPA DC-008 (Exif 2.3), sections 4.5.2 and 4.6.4: a TIFF header, then the first
+// directory
 
 #include <optional>
 

@@ -19,8 +19,8 @@ namespace eqt::data {
 /// whole; large ones are cropped at random places and sizes, and tested at 7/8 of the shorter side.
 PictureFraming framing_of(int channels, int size, CropKind crop);
 
-/// The part of a training picture: for 10 tries an area of 8 to 100 % of the picture with a ratio of
-/// 3/4 to 4/3 until it fits, then the largest such part in the middle.
+/// The part of a training picture: for 10 tries an area of 8 to 100 % of the picture with a ratio
+/// of 3/4 to 4/3 until it fits, then the largest such part in the middle.
 ///
 /// Source   C. Szegedy et al., "Going deeper with convolutions", 2015, section 6; as torchvision's
 ///          RandomResizedCrop

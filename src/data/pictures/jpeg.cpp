@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // JPEG, by libjpeg-turbo.
 //
-// libjpeg reports an error by a call that must not return. Ours jumps back into the function of this
-// file that called libjpeg; these functions (in `jump`) have no object with a destructor.
+// libjpeg reports an error by a call that must not return. Ours jumps back into the function of
+// this file that called libjpeg; these functions (in `jump`) have no object with a destructor.
 
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h needs it

@@ -78,7 +78,8 @@ struct PictureSource {
 };
 
 /// A folder with train/CLASS/... and test/CLASS/... or val/CLASS/...; without a test set a part of
-/// each class is one; without train/ the folder's own subfolders are the classes. Classes are sorted
+/// each class is one; without train/ the folder's own subfolders are the classes. Classes are
+/// sorted
 /// by name, pictures of a class by name, and classes take turns, so that the first pictures are of
 /// all classes. Names that begin with a dot and files that are not called *.jpg, *.jpeg, *.png or
 /// *.webp are left out.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resizes a part of a picture.
 //
-// Source   the filter that Pillow and torchvision call bilinear with antialiasing: a triangle as wide
-//          as two pixels of the larger of the two grids, cut at the bounds, with weights that add to 1
+// Source   the filter that Pillow and torchvision call bilinear with antialiasing: a triangle as
+//          wide as two pixels of the larger of the two grids, cut at the bounds, with weights that
+//          add to 1
 // Differs  from Pillow: values between the two directions are not rounded to bytes
 //
 // float32 without fused multiply-adds, always in the same order: the same bytes on every machine.
@@ -25,8 +26,8 @@ struct Sampling {
   PixelArea bounds;  // pixels outside are not looked at; the rectangle's centre lies inside
 };
 
-/// The weights of one direction: output i is the sum of weights[i most + k] input[first[i] + k] over
-/// k < most. Weights past an output's own are 0.
+/// The weights of one direction: output i is the sum of weights[i most + k] input[first[i] + k]
+/// over k < most. Weights past an output's own are 0.
 struct Taps {
   std::vector<int> first;      // (outputs), at least 0
   std::vector<float> weights;  // (outputs, most)

@@ -10,7 +10,8 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::data::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// line[x] = the sum over k of weights[k] rows[k stride + x], from x on, as many as the tag's lanes.
+/// line[x] = the sum over k of weights[k] rows[k stride + x], from x on, as many as the tag's
+/// lanes.
 template <class D>
 HWY_INLINE void add_lanes(D d, const std::uint8_t* rows, std::size_t stride, const float* weights,
                           std::size_t count, std::size_t x, float* line) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums over rows and columns of a resized picture, for every instruction set. No multiply-add is
-// fused, so all of them give the same bits.
+// The sums over rows and columns of a resized picture, for every instruction set. No multiply-add
+// is fused, so all of them give the same bits.
 
 #pragma once
 

@@ -33,8 +33,8 @@ TEST_CASE("crops are those of Szegedy et al.", "[framing]") {
     mirrored += crop.mirrored ? 1 : 0;
     odd += a.left % 2;
   }
-  // An area a fits with a ratio e^u where a <= e^-|u|, so the mean of those that fit is, over u from
-  // 0 to L = ln(4/3): 1/2 int(e^-2u - 0.08^2) / int(e^-u - 0.08)
+  // An area a fits with a ratio e^u where a <= e^-|u|, so the mean of those that fit is, over u
+  // from 0 to L = ln(4/3): 1/2 int(e^-2u - 0.08^2) / int(e^-u - 0.08)
   const double most = std::log(4.0 / 3);
   const double mean = 0.5 * (7.0 / 32 - 0.0064 * most) / (0.25 - 0.08 * most);
   REQUIRE(area_sum / kDraws == Approx(mean).margin(0.01));
