@@ -53,7 +53,7 @@ model::NetworkMemory measure_network(const config::RunConfig& config,
   if (config.train.is_emulated()) return model::describe_network_memory(published_network(config));
   return model::measure_network_memory(
       network_for(config, {facts.inputs, facts.target, facts.classes}), config.train.batch_size,
-      train::kTestBatch);
+      train::test_batch_of(*config.task.kind, config.train.batch_size));
 }
 
 /// Of a sample in a batch.

@@ -217,11 +217,11 @@ model::Evaluation Evaluator::evaluate_all(const model::Evaluation& own_share) {
 model::Evaluation Evaluator::evaluate(data::Range samples) {
   model::Evaluation sums;
   if (report_progress_ && evaluated_ == 0) report_progress_(0, samples_of_assessment());
-  for (std::size_t begin = samples.begin; begin < samples.end; begin += kTestBatch) {
+  for (std::size_t begin = samples.begin; begin < samples.end; begin += test_batch_) {
     comm_.heartbeat("evaluation");
     abandoned_ |= comm_.stop_asked();
     if (abandoned_) break;
-    indices_.resize(std::min(kTestBatch, samples.end - begin));
+    indices_.resize(std::min(test_batch_, samples.end - begin));
     std::iota(indices_.begin(), indices_.end(), begin);
     test_set_->read(indices_, std::nullopt, batch_);
     sums += replica_.evaluate(batch_);

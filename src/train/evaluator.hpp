@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,7 +21,13 @@
 
 namespace eqt::train {
 
-inline constexpr std::size_t kTestBatch = 250;  // samples per test batch
+inline constexpr std::size_t kTestBatch = 250;  // samples per test batch, at most
+
+/// Samples per test batch. A language model has an output for each place and token: it gets no more
+/// than in training.
+inline std::size_t test_batch_of(const model::TaskRow& task, std::size_t batch_size) {
+  return task.target == data::TargetKind::tokens ? std::min(kTestBatch, batch_size) : kTestBatch;
+}
 
 /// The distance of n models x_i from their mean, in parameters without buffers.
 struct Consensus {
@@ -70,6 +77,8 @@ class Evaluator {
 
   /// Each rank's test set is its own, and all of it is the rank's share.
   void use_own_test_set() { own_test_set_ = true; }
+  /// @param samples from 1 to kTestBatch
+  void use_test_batch(std::size_t samples) { test_batch_ = samples; }
 
   /// Does not change the parameters, nor buffers unless replicas are equal.
   /// @param on_test_set false: only the consensus distance, if replicas differ
@@ -110,6 +119,7 @@ class Evaluator {
   Workers* const workers_;
   const std::size_t sums_;
   bool own_test_set_ = false;
+  std::size_t test_batch_ = kTestBatch;
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
   FlatBuffer own_buffers_;          // before averaging
   bool abandoned_ = false;          // this rank has skipped samples; after the sum, any rank

@@ -42,6 +42,8 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
   if (plan.ema > 0) average_.emplace(plan.ema);
   accumulation_.set_weight(plan.loss_weight(0));
   if (plan.own_test_set) evaluator_.use_own_test_set();
+  evaluator_.use_test_batch(test_batch_of(
+      *plan.measures.task, plan.batch_size / std::max<std::size_t>(1, plan.accumulate)));
   if (parts.comm.rank() == 0) {
     evaluator_.on_progress([this](std::size_t done, std::size_t samples) {
       p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
