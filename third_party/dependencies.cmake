@@ -54,9 +54,8 @@ eqt_need(hwy libhwy-dev)
 # vectors (SVE, RVV), which have no fixed length at compile time.
 add_library(eqt_hwy INTERFACE)
 target_link_libraries(eqt_hwy INTERFACE PkgConfig::hwy)
-# HWY_AVX3_DL: Highway 1.0.3 narrows 32 bits to 8 wrongly for it, which -march=native selects on newer processors.
 target_compile_definitions(eqt_hwy INTERFACE
-  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128|HWY_RVV)")
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128|HWY_RVV)")
 
 find_package(Eigen3 QUIET)
 eqt_need(Eigen3 libeigen3-dev)

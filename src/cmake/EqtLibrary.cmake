@@ -33,7 +33,7 @@ endif()
 if(EQT_FUZZ)  # coverage in every room, libFuzzer's main in the fuzzer alone
   target_compile_options(eqt_options INTERFACE -fsanitize=fuzzer-no-link)
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")  # this machine's instruction set alone: half the build
-    target_compile_options(eqt_options INTERFACE -march=native)
+    target_compile_options(eqt_options INTERFACE -march=native -mno-gfni)  # see src/codec/simd.cpp
     target_compile_definitions(eqt_options INTERFACE HWY_COMPILE_ONLY_STATIC=1)
   endif()
 endif()

@@ -103,13 +103,16 @@ TEST_CASE("bert learns, and dropout is a function of seed, batch and rank", "[be
     options.seed = seed;
     options.rank = rank;
     const auto replica = make_replica(options);
+    const auto gradient = replica->gradient(), parameters = replica->parameters();
     std::vector<double> all;
+    std::vector<float> mean(gradient.size()), square(gradient.size());  // as Adam has them
     for (std::uint64_t step = 0; step < steps; ++step) {
       all.push_back(replica->forward_backward(batch_of(24, step), {}));
-      const auto gradient = replica->gradient();
-      const auto parameters = replica->parameters();
-      for (std::size_t i = 0; i < parameters.size(); ++i)
-        parameters[i] -= std::copysign(0.005f, gradient[i]);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        mean[i] += 0.1f * (gradient[i] - mean[i]);
+        square[i] += 0.01f * (gradient[i] * gradient[i] - square[i]);
+        parameters[i] -= 0.005f * mean[i] / (std::sqrt(square[i]) + 1e-8f);
+      }
     }
     return all;
   };
