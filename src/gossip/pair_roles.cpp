@@ -47,7 +47,7 @@ PairRole assign_role(const topology::Topology& topology, Rank rank) {
   }
   const auto above = std::ranges::find_if(
       role.partners, [rank](const Partner& partner) { return partner.rank > rank; });
-  std::ranges::rotate(role.partners, above);
+  std::rotate(role.partners.begin(), above, role.partners.end());
   return role;
 }
 
