@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "codec/levels/with_width.hpp"
 #include "device/cast_kernels.hpp"
 #include "device/int8_kernels.hpp"
 #include "device/level_kernels.hpp"
@@ -100,27 +101,6 @@ struct EncodeLevelsKernel {
   }
 };
 
-/// Calls visit(std::integral_constant<int, bits>) for 2 ... 8.
-template <typename Visit>
-void with_bits(int bits, const Visit& visit) {
-  switch (bits) {
-    case 2:
-      return visit(std::integral_constant<int, 2>());
-    case 3:
-      return visit(std::integral_constant<int, 3>());
-    case 4:
-      return visit(std::integral_constant<int, 4>());
-    case 5:
-      return visit(std::integral_constant<int, 5>());
-    case 6:
-      return visit(std::integral_constant<int, 6>());
-    case 7:
-      return visit(std::integral_constant<int, 7>());
-    default:
-      return visit(std::integral_constant<int, 8>());
-  }
-}
-
 /// Calls launch.warps(Kernel(), job, warps) or launch.groups(Kernel(), job, groups, warps in each).
 template <typename Launch>
 class Launching {
@@ -145,7 +125,7 @@ class Launching {
     launch_.warps(AddInt8Kernel(), job, bucket_tiles(job.count, job.bucket_size));
   }
   void operator()(const EncodeLevels& job) const {
-    with_bits(job.grid.bits, [&](auto bits) {
+    codec::with_width(job.grid.bits, [&](auto bits) {
       constexpr int kBits = decltype(bits)::value;
       if (job.grid.kind == LevelGrid::Kind::uniform) {
         buckets_of<kBits, UniformCells>(job);
@@ -159,7 +139,7 @@ class Launching {
     });
   }
   void operator()(const AddLevels& job) const {
-    with_bits(job.grid.bits, [&](auto bits) {
+    codec::with_width(job.grid.bits, [&](auto bits) {
       launch_.warps(AddLevelsKernel<decltype(bits)::value>(), job,
                     bucket_tiles(job.count, job.bucket_size));
     });

@@ -62,35 +62,42 @@ class StepSchedule final : public WarmedSchedule {
   std::vector<StepId> drops_;
 };
 
-/// Half a period of a cosine (I. Loshchilov, F. Hutter, arXiv:1608.03983, eq. (5) without restarts)
-/// over the steps after the warm-up.
-class CosineSchedule final : public WarmedSchedule {
+/// Falls from 1 to 0 over the steps after the warm-up.
+class FallingSchedule : public WarmedSchedule {
  public:
   using WarmedSchedule::WarmedSchedule;
 
  private:
-  double factor(StepId step) const override {
+  /// @param all steps after the warm-up, of which `done` are done: 0 ... all - 1
+  virtual double fallen(double done, double all) const = 0;
+  double factor(StepId step) const final {
     if (step < warmup_steps_) return 1;
     if (step >= options_.total_steps) return 0;
-    const auto done = static_cast<double>(step - warmup_steps_);
-    const auto all = static_cast<double>(options_.total_steps - warmup_steps_);
+    return fallen(static_cast<double>(step - warmup_steps_),
+                  static_cast<double>(options_.total_steps - warmup_steps_));
+  }
+};
+
+/// Half a period of a cosine (I. Loshchilov, F. Hutter, arXiv:1608.03983, eq. (5) without
+/// restarts).
+class CosineSchedule final : public FallingSchedule {
+ public:
+  using FallingSchedule::FallingSchedule;
+
+ private:
+  double fallen(double done, double all) const override {
     return 0.5 * (1 + std::cos(std::numbers::pi * done / all));
   }
 };
 
-/// A straight line over the steps after the warm-up (J. Devlin et al., arXiv:1810.04805, appendix
-/// A.2): the last step has the smallest rate above 0, and one more would have 0.
-class LinearSchedule final : public WarmedSchedule {
+/// A straight line (J. Devlin et al., arXiv:1810.04805, appendix A.2): the last step has the
+/// smallest rate above 0, and one more would have 0.
+class LinearSchedule final : public FallingSchedule {
  public:
-  using WarmedSchedule::WarmedSchedule;
+  using FallingSchedule::FallingSchedule;
 
  private:
-  double factor(StepId step) const override {
-    if (step < warmup_steps_) return 1;
-    if (step >= options_.total_steps) return 0;
-    const auto left = static_cast<double>(options_.total_steps - step);
-    return left / static_cast<double>(options_.total_steps - warmup_steps_);
-  }
+  double fallen(double done, double all) const override { return (all - done) / all; }
 };
 
 void check_options(const ScheduleOptions& o) {

@@ -6,34 +6,13 @@
 
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
 #include "codec/levels/fixed_coding.hpp"
+#include "codec/levels/with_width.hpp"
 
 namespace eqt::codec {
 
 inline constexpr std::size_t kMaxBlockValues = 512;
-
-/// Calls visit(std::integral_constant<int, bits>).
-template <typename Visit>
-void with_width(int bits, const Visit& visit) {
-  switch (bits) {
-    case 2:
-      return visit(std::integral_constant<int, 2>());
-    case 3:
-      return visit(std::integral_constant<int, 3>());
-    case 4:
-      return visit(std::integral_constant<int, 4>());
-    case 5:
-      return visit(std::integral_constant<int, 5>());
-    case 6:
-      return visit(std::integral_constant<int, 6>());
-    case 7:
-      return visit(std::integral_constant<int, 7>());
-    default:
-      return visit(std::integral_constant<int, 8>());
-  }
-}
 
 /// @pre codes.size() is a multiple of block_values(bits); packed.size() == fixed_bytes of it
 void pack_blocks(std::span<const LevelCode> codes, int bits, std::span<std::byte> packed);

@@ -3,7 +3,6 @@
 
 #include "analyze/dumped_gradient.hpp"
 
-#include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@
 #include "support/catch.hpp"
 #include "support/npy_bytes.hpp"
 #include "support/refusal.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/temporary_files.hpp"
 
 namespace {
 
@@ -25,18 +24,6 @@ std::string header_of(std::size_t count) {
   return "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(count) + ",), }\n";
 }
 
-class Files {
- public:
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path(name), std::ios::binary) << bytes;
-    return path(name);
-  }
-
- private:
-  test::TemporaryFolder folder_;
-};
-
 void refuses(const std::string& path, const std::string& word) {
   INFO(word);
   test::says(test::refusal(Kind::data, [&] { (void)read_dumped_gradient(path); }), word);
@@ -47,7 +34,7 @@ const std::vector<float> kValues = {1.5f, -2, 0, 0.25f, 3, -7};
 }  // namespace
 
 TEST_CASE("a file that is no gradient is refused, and the error says what it is") {
-  const Files files;
+  const test::TemporaryFiles files;
   const auto refuses_npy = [&](const std::string& bytes, const std::string& word) {
     refuses(files.write("bad.npy", bytes), word);
   };
@@ -64,7 +51,7 @@ TEST_CASE("a file that is no gradient is refused, and the error says what it is"
 }
 
 TEST_CASE("a layout file names the tensors, and must match the array") {
-  const Files files;
+  const test::TemporaryFiles files;
   const std::string path = files.write("g.npy", npy_bytes(header_of(6), kValues));
   const DumpedGradient plain = read_dumped_gradient(path);
   CHECK_FALSE(plain.has_layout);

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
@@ -18,7 +17,7 @@
 #include "support/catch.hpp"
 #include "support/npy_bytes.hpp"
 #include "support/refusal.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/temporary_files.hpp"
 
 namespace {
 
@@ -26,18 +25,6 @@ using namespace eqt;
 using data::NpyFile;
 using test::npy_bytes;
 using test::npy_header;
-
-class Files {
- public:
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path(name), std::ios::binary) << bytes;
-    return path(name);
-  }
-
- private:
-  test::TemporaryFolder folder_;
-};
 
 template <typename To>
 std::vector<To> all_of(const NpyFile& file) {
@@ -59,7 +46,7 @@ std::vector<T> swapped(std::vector<T> values) {
 template <typename T>
 void check_type(const std::string& code, const std::vector<T>& values, bool whole) {
   INFO(code);
-  const Files files;
+  const test::TemporaryFiles files;
   const std::string shape = "(" + std::to_string(values.size()) + ",)";
   for (const bool big : {false, true}) {
     const std::string type = (sizeof(T) == 1 ? "|" : big ? ">" : "<") + code;
@@ -103,7 +90,7 @@ TEST_CASE("numbers of every plain type are read in both byte orders") {
 }
 
 TEST_CASE("truths are 0 and 1; a uint64 beyond int64 becomes the largest int64") {
-  const Files files;
+  const test::TemporaryFiles files;
   const NpyFile truths(files.write("b.npy", npy_bytes<std::uint8_t>("|b1", "(3,)", {0, 1, 1})));
   CHECK(all_of<float>(truths) == std::vector<float>{0, 1, 1});
   CHECK(all_of<std::int64_t>(truths) == std::vector<std::int64_t>{0, 1, 1});
@@ -119,7 +106,7 @@ TEST_CASE("half precision is read as IEEE 754 defines it") {
   const std::vector<double> expected = {
       1,         -2,  0x1p-24, 1023 * 0x1p-24, 0x1p-14, 65504, 0x1p-2 * (1 + 0x155 / 1024.0),
       -INFINITY, -0.0};
-  const Files files;
+  const test::TemporaryFiles files;
   const NpyFile file(files.write("h.npy", npy_bytes("<f2", "(9,)", bits)));
   CHECK(all_of<double>(file) == expected);
   const NpyFile nan(files.write("n.npy", npy_bytes<std::uint16_t>("<f2", "(1,)", {0x7E00})));
@@ -127,7 +114,7 @@ TEST_CASE("half precision is read as IEEE 754 defines it") {
 }
 
 TEST_CASE("a double beyond float32 becomes infinite, a NaN stays one") {
-  const Files files;
+  const test::TemporaryFiles files;
   const NpyFile file(files.write("d.npy", npy_bytes<double>("<f8", "(3,)", {1e300, -1e300, NAN})));
   const auto floats = all_of<float>(file);
   CHECK(floats[0] == INFINITY);
@@ -136,7 +123,7 @@ TEST_CASE("a double beyond float32 becomes infinite, a NaN stays one") {
 }
 
 TEST_CASE("headers are read as NumPy's versions spell them") {
-  const Files files;
+  const test::TemporaryFiles files;
   CHECK(all_of<float>(NpyFile(
             files.write("a.npy", npy_bytes(npy_header("<f4", "(6,)"), kValues)))) == kValues);
   const std::string other = "{\"shape\":(2,3),\"descr\":\"<f4\",\"fortran_order\":False}   \n";
@@ -161,7 +148,7 @@ TEST_CASE("headers are read as NumPy's versions spell them") {
 }
 
 TEST_CASE("Fortran's order is read where it is the same as C's, and refused elsewhere") {
-  const Files files;
+  const test::TemporaryFiles files;
   for (const std::string shape : {"(6,)", "(6, 1)", "(1, 6, 1)"})
     CHECK(all_of<float>(NpyFile(files.write(
               "a.npy", npy_bytes(npy_header("<f4", shape, true), kValues)))) == kValues);
@@ -171,7 +158,7 @@ TEST_CASE("Fortran's order is read where it is the same as C's, and refused else
 }
 
 TEST_CASE("a file that is no array of plain numbers is refused, and the error says what it is") {
-  const Files files;
+  const test::TemporaryFiles files;
   const auto refuses = [&](const std::string& bytes, const std::string& word) {
     INFO(word);
     const std::string path = files.write("bad.npy", bytes);
@@ -223,7 +210,7 @@ TEST_CASE("a file that is no array of plain numbers is refused, and the error sa
 }
 
 TEST_CASE("what is no regular file is refused") {
-  const Files files;
+  const test::TemporaryFiles files;
   test::says(test::refusal(Kind::data, [&] { const NpyFile file(files.path("none.npy")); }),
              "none.npy");
   test::says(test::refusal(Kind::data, [] { const NpyFile file("/dev/null"); }), "regular file");
@@ -232,7 +219,7 @@ TEST_CASE("what is no regular file is refused") {
 }
 
 TEST_CASE("headers with flipped bytes are only refused") {
-  const Files files;
+  const test::TemporaryFiles files;
   const std::string good = npy_bytes(npy_header("<f4", "(6,)"), kValues);
   for (std::size_t i = 0; i < good.size() - kValues.size() * sizeof(float); ++i) {
     for (const unsigned flip : {1u, 0x20u, 0x80u, 0xFFu}) {
