@@ -199,7 +199,10 @@ void add_export_options(CLI::App& app, ExportCommand& command) {
 
 void add_predict_options(CLI::App& app, PredictCommand& predict) {
   app.add_option("RUN", predict.run, "A run folder")->type_name("")->required();
-  app.add_option("FILE", predict.files, "Pictures [their names from standard input, one a line]")
+  app.add_option(
+         "FILE", predict.files,
+         "Pictures, arrays (.npy, .csv) or texts, one a line; - is standard input: texts, or "
+         "names of files [-]")
       ->type_name("");
   app.add_option("--out", predict.out, "File of the JSON lines [standard output]")
       ->type_name("FILE");

@@ -96,6 +96,8 @@ class Predictor {
     if (!command.out.empty()) file_.emplace(command.out);
   }
 
+  bool reads_standard_input() const { return input_->reads_standard_input(); }
+
   void add(const std::string& source) {
     ++inputs_;
     try {
@@ -167,8 +169,14 @@ void add_lines(std::istream& lines, const std::string& name, Predictor& predicto
 void run_predict(const PredictCommand& command) {
   const TrainedRun run = open_run(command.run, command.best);
   Predictor predictor(command, run);
-  if (command.files.empty()) add_lines(std::cin, "standard input", predictor);
-  for (const std::string& file : command.files) predictor.add(file);
+  std::vector<std::string> files = command.files;
+  if (files.empty()) files.emplace_back(kStandardInput);
+  for (const std::string& file : files) {
+    if (file == kStandardInput && !predictor.reads_standard_input())
+      add_lines(std::cin, "standard input", predictor);
+    else
+      predictor.add(file);
+  }
   predictor.finish();
 }
 

@@ -11,7 +11,7 @@ namespace eqt::app {
 
 struct PredictCommand {
   std::string run;
-  std::vector<std::string> files;  // none: standard input
+  std::vector<std::string> files;  // "-" or none: standard input
   std::string out;                 // "" = standard output
   std::size_t batch = 64;          // samples at a time
   int threads = 0;                 // 0 = as many as there are cores

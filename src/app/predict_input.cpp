@@ -4,12 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
+#include "data/array_set.hpp"
+#include "data/array_source.hpp"
+#include "data/csv_table.hpp"
 #include "data/pictures/framing.hpp"
 #include "data/pictures/picture_list.hpp"
+#include "data/shown.hpp"
 #include "data/text_input.hpp"
 #include "text/rows.hpp"
 
@@ -90,14 +98,20 @@ class TextLines final : public PredictInput {
  public:
   TextLines(const TrainedRun& run, const Json& json) : input_(options(run, json)) {}
 
+  bool reads_standard_input() const override { return true; }
+
   void add(const std::string& source, std::size_t most,
            const std::function<void()>& full) override {
     std::size_t number = 0;
-    text::read_lines(source, [&](std::string_view line) {
+    const auto take = [&](std::string_view line) {
       names_.push_back(fmt::format("{}:{}", source, ++number));
       waiting_.emplace_back(line);
       if (names_.size() == most) full();
-    });
+    };
+    if (source == kStandardInput)
+      text::read_standard_input(take);
+    else
+      text::read_lines(source, take);
   }
 
   data::Batch take() override {
@@ -124,6 +138,124 @@ class TextLines final : public PredictInput {
   std::vector<std::string> waiting_;
 };
 
+/// Rows of NumPy files and tables.
+class ArrayInput final : public PredictInput {
+ public:
+  ArrayInput(const TrainedRun& run, const Json& json) : spec_(run.input.inputs.front()) {
+    columns_ = json.value("columns", std::vector<std::string>());
+    if (json.contains("standardize")) read_moments(json);
+  }
+
+  void add(const std::string& source, std::size_t most,
+           const std::function<void()>& full) override {
+    std::size_t first = 0;  // number of the first row: of tables its line
+    std::unique_ptr<data::ArraySource> values = open(source, first);
+    require_form(*values);
+    const std::size_t rows = values->samples();
+    set_.emplace(std::move(values), data::ArrayTargets(),
+                 data::ArraySet::Options{.count = rows,
+                                         .integers = spec_.type == data::ElementType::int64,
+                                         .standardize = standardize_});
+    if (!moments_.empty()) set_->standardize_by(moments_);
+    (void)set_->measure();  // all numbers are finite
+    for (std::size_t begin = 0; begin < rows; begin += most) {
+      indices_.resize(std::min(most, rows - begin));
+      std::iota(indices_.begin(), indices_.end(), begin);
+      for (const std::size_t row : indices_)
+        names_.push_back(fmt::format("{}:{}", source, first + row));
+      full();
+    }
+  }
+
+  data::Batch take() override {
+    data::Batch batch;
+    set_->read(indices_, std::nullopt, batch);
+    names_.clear();
+    return batch;
+  }
+
+ private:
+  /// With the figures that were measured in training.
+  void read_moments(const Json& json) {
+    const auto name = json.at("standardize").get<std::string>();
+    const auto* const found = find_named<data::Standardize>(name);
+    const auto mean = json.at("mean").get<std::vector<double>>();
+    const auto deviation = json.at("deviation").get<std::vector<double>>();
+    const std::vector<std::size_t> shape(spec_.shape.begin(), spec_.shape.end());
+    const bool is_known = found != nullptr && found->value != data::Standardize::off;
+    if (!is_known || mean.size() != deviation.size() ||
+        mean.size() != data::StandardGroups(found->value, shape).count())
+      fail(Kind::data,
+           "preprocessing.json: expected a mean and a deviation for each group that "
+           "data.standardize makes of {}, found {} and {}; train again",
+           data::text_of(spec_), mean.size(), deviation.size());
+    standardize_ = found->value;
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      if (!std::isfinite(mean[i]) || !std::isfinite(deviation[i]) || deviation[i] <= 0)
+        fail(Kind::data,
+             "preprocessing.json: expected finite means and positive deviations, found {} and {}; "
+             "train again",
+             mean[i], deviation[i]);
+      moments_.push_back({.count = 1, .mean = mean[i], .squares = deviation[i] * deviation[i]});
+    }
+  }
+
+  std::unique_ptr<data::ArraySource> open(const std::string& path, std::size_t& first) const {
+    if (std::filesystem::path(path).extension() != ".csv") return data::open_npy(path);
+    const auto table = std::make_shared<const data::CsvTable>(data::read_csv(path));
+    first = table->names.empty() ? 1 : 2;
+    return data::make_csv_source(table, features(*table));
+  }
+
+  /// By name if training's table and this one have names, else all columns.
+  std::vector<std::size_t> features(const data::CsvTable& table) const {
+    std::vector<std::size_t> features;
+    if (columns_.empty() || table.names.empty()) {
+      features.resize(table.columns);
+      std::iota(features.begin(), features.end(), std::size_t{0});
+      return features;
+    }
+    for (const std::string& name : columns_) {
+      const auto found = std::ranges::find(table.names, name);
+      if (found == table.names.end())
+        fail(Kind::data,
+             "{}: expected a column {}, as the training set has it, found {} columns of other "
+             "names; add it",
+             table.path, data::shown(name), table.columns);
+      features.push_back(static_cast<std::size_t>(found - table.names.begin()));
+    }
+    return features;
+  }
+
+  /// @throws Error{data} unless its samples are those of the network
+  void require_form(const data::ArraySource& source) const {
+    std::vector<std::size_t> shape = source.shape();
+    if (shape.empty()) shape = {1};
+    if (!std::ranges::equal(shape, spec_.shape, {},
+                            [](std::size_t side) { return static_cast<std::int64_t>(side); }))
+      fail(
+          Kind::data,
+          "{}: expected samples that fit {}, as in training, found the shape {}; leave targets out",
+          source.path(), data::text_of(spec_), data::shape_text(shape));
+    if (spec_.type == data::ElementType::int64 && !source.whole())
+      fail(Kind::data, "{}: expected whole numbers, as in training, found fractions; round them",
+           source.path());
+  }
+
+  const data::ArraySpec spec_;
+  std::vector<std::string> columns_;  // names of the features; empty: they have none
+  data::Standardize standardize_ = data::Standardize::off;
+  std::vector<data::Moments> moments_;
+  std::optional<data::ArraySet> set_;  // the file at hand
+  std::vector<std::size_t> indices_;   // its samples that wait
+};
+
+/// One array, in which each sample has as many numbers as any other.
+bool is_array(const std::vector<data::ArraySpec>& inputs) {
+  return inputs.size() == 1 && inputs.front().type != data::ElementType::uint8 &&
+         std::ranges::none_of(inputs.front().shape, [](std::int64_t side) { return side < 0; });
+}
+
 }  // namespace
 
 std::unique_ptr<PredictInput> make_predict_input(const TrainedRun& run) {
@@ -132,14 +264,16 @@ std::unique_ptr<PredictInput> make_predict_input(const TrainedRun& run) {
     if (const auto shape = data::image_shape(run.input.inputs))
       return std::make_unique<PictureInput>(run, *shape, json);
     if (json.contains("text")) return std::make_unique<TextLines>(run, json.at("text"));
+    if (is_array(run.input.inputs)) return std::make_unique<ArrayInput>(run, json);
   } catch (const Json::exception&) {
     fail(Kind::data, "{}/preprocessing.json: expected what a run writes, found another form",
          run.folder);
   }
-  fail(Kind::usage,
-       "predict: expected a network of pictures or texts, found one of {}; export it and use it in "
-       "Python",
-       data::text_of(run.input.inputs));
+  fail(
+      Kind::usage,
+      "predict: expected a network of pictures, texts or one array, found one of {}; export it and "
+      "use it in Python",
+      data::text_of(run.input.inputs));
 }
 
 }  // namespace eqt::app

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/trained_run.hpp"
@@ -14,11 +15,17 @@
 
 namespace eqt::app {
 
+/// What stands for standard input among the files.
+inline constexpr std::string_view kStandardInput = "-";
+
 /// Samples that wait to be computed.
 class PredictInput {
  public:
   virtual ~PredictInput() = default;
-  /// Adds the samples of a file and calls `full` whenever there are `most` of them.
+  /// Whether kStandardInput has samples, instead of the names of files.
+  virtual bool reads_standard_input() const { return false; }
+  /// Adds the samples of a file and calls `full` whenever there are `most` of them; for arrays also
+  /// at the end of the file.
   /// @throws Error{data}; the samples before the error stay
   virtual void add(const std::string& source, std::size_t most,
                    const std::function<void()>& full) = 0;
@@ -33,7 +40,7 @@ class PredictInput {
 
 /// By what the run was trained on.
 /// @throws Error{data} if the run's folder lacks what turns them into inputs, Error{usage} for what
-/// is no picture
+/// is neither a picture, a text nor one array of a fixed shape
 std::unique_ptr<PredictInput> make_predict_input(const TrainedRun& run);
 
 }  // namespace eqt::app

@@ -87,11 +87,13 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
     for (const data::ArraySpec& input : inputs) json["inputs"].push_back(json_of(input));
     add_standardization(data, json);
   }
+  if (!data.columns.empty()) json["columns"] = data.columns;
   if (data.texts != nullptr) add_texts(data.texts->options(), json);
   const std::optional<data::ArraySpec> target = data.test->target();
   json["target"] = target ? json_of(*target) : Json(nullptr);
   json["class_names"] = data.class_names;
-  return json.dump(2) + "\n";
+  // Names in files of one's own may have any bytes.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 namespace {

@@ -18,7 +18,8 @@ namespace eqt::app {
 /// network's input: `shape` of the picture, `input_shape` of the input (channels, height, width),
 /// `scale`, `mean` and `deviation` by channel, `framing` in pixels with its value after
 /// normalisation, `steps` in words. For texts also `text`: `vocabulary`, a file beside this one,
-/// `max_length` in tokens, `lowercase`.
+/// `max_length` in tokens, `lowercase`. For tables with names also `columns`, the names of a
+/// sample's numbers in their order.
 std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
                                const model::ModelRow& model);
 

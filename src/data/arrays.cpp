@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 3> kKeys = {"target", "integers", "standa
 struct Part {
   std::unique_ptr<ArraySource> x, y;
   std::shared_ptr<const CsvTable> table;  // null: they are NumPy files
+  std::vector<std::string> columns;       // names of those of x, if the table has names
   std::size_t count = 0;                  // of samples that are used
 };
 
@@ -56,6 +57,8 @@ Part open_csv_part(const fs::path& file, const DatasetOptions& options) {
   if (features.empty())
     fail(Kind::data, "{}: expected columns besides those of data.target, found {} in all",
          file.string(), part.table->columns);
+  if (!part.table->names.empty())
+    for (const std::size_t column : features) part.columns.push_back(part.table->names[column]);
   part.x = make_csv_source(part.table, features);
   part.y = make_csv_source(part.table, targets);
   return part;
@@ -167,6 +170,7 @@ DatasetPair open_arrays(const DatasetOptions& options) {
     test_set = make_set(std::move(test), std::move(testing), options);
     (void)test_set->measure();  // all numbers are finite
   }
+  pair.columns = std::move(train.columns);
   for (int label = 0; label < training.classes; ++label)
     pair.class_names.push_back(std::to_string(label));
   std::unique_ptr<ArraySet> train_set = make_set(std::move(train), std::move(training), options);

@@ -78,6 +78,7 @@ struct DatasetPair {
   // Of the numbers of training samples that share a mean and a deviation; empty: none are measured.
   std::vector<Moments> moments = {};
   Standardize standardize = Standardize::off;  // how they share
+  std::vector<std::string> columns = {};       // of tables with names: those of a sample's numbers
 };
 
 /// Both sets prepare their inputs with these moments.

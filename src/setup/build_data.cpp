@@ -87,7 +87,8 @@ data::DatasetPair join(const std::vector<data::DatasetPair>& own, data::LocalTes
           .framing = own.front().framing,
           .texts = own.front().texts,
           .moments = own.front().moments,
-          .standardize = own.front().standardize};
+          .standardize = own.front().standardize,
+          .columns = own.front().columns};
 }
 
 /// Every rank has a set of its own.

@@ -23,7 +23,9 @@ constexpr int kEnd = -1;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
+  void operator()(std::FILE* file) const {
+    if (file != stdin) std::fclose(file);
+  }
 };
 
 /// The bytes of a file, one after another, with the number of their line.
@@ -40,6 +42,9 @@ class Bytes {
       fail(Kind::data, "cannot open {}: {}; check its permissions", name_, std::strerror(errno));
     skip_mark();
   }
+
+  /// @param file that is open, and stays so if it is standard input
+  Bytes(std::FILE* file, std::string name) : name_(std::move(name)), file_(file) { skip_mark(); }
 
   int peek() {
     if (at_ == held_) fill();
@@ -231,6 +236,11 @@ void read_rows(const fs::path& file, RowFormat format, const std::function<void(
 
 void read_lines(const fs::path& file, const std::function<void(std::string_view)>& take) {
   const auto bytes = std::make_unique<Bytes>(file);
+  while (bytes->peek() != kEnd) take(read_line(*bytes));
+}
+
+void read_standard_input(const std::function<void(std::string_view)>& take) {
+  const auto bytes = std::make_unique<Bytes>(stdin, "standard input");
   while (bytes->peek() != kEnd) take(read_line(*bytes));
 }
 

@@ -40,4 +40,7 @@ void read_rows(const std::filesystem::path& file, RowFormat format,
 void read_lines(const std::filesystem::path& file,
                 const std::function<void(std::string_view)>& take);
 
+/// The same for standard input.
+void read_standard_input(const std::function<void(std::string_view)>& take);
+
 }  // namespace eqt::text

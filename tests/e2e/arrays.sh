@@ -110,6 +110,32 @@ program --config tiny.json --set "model.path=$WORK/line.pt" --set "data.path=$WO
   --set task.kind=regression --set train.epochs=20 --set optimizer.learning_rate=0.02 --out "$WORK/line"
 expect_code 0 "regression by table"
 expect_number "$(value "$WORK/line/summary.json" test_mse)" '<' 0.01 "regression: mean squared error"
+# Predictions are those of NumPy: a table with names and a target in another order, and the rows of an array.
+/usr/bin/python3 - "$WORK" <<'PY'
+import sys, numpy
+work = sys.argv[1]
+table = numpy.genfromtxt(work + "/table/test.csv", delimiter=",", skip_header=1)[:5]
+numpy.savetxt(work + "/turned.csv", table[:, ::-1], delimiter=",", comments="", fmt="%.17g",
+              header=",".join([f"f{i}" for i in range(7, -1, -1)] + ["target"]))
+numpy.save(work + "/rows.npy", table[:, 1:])
+PY
+program predict "$WORK/line" "$WORK/turned.csv" "$WORK/rows.npy" --batch 3
+expect_code 0 "predict rows"
+/usr/bin/python3 - "$WORK" "$OUT" <<'PY' || wrong "predictions of rows are not those of NumPy"
+import json, sys, numpy, torch
+work, lines = sys.argv[1], [json.loads(line) for line in open(sys.argv[2])]
+assert [line["input"] for line in lines] == ([f"{work}/turned.csv:{i}" for i in range(2, 7)] +
+                                             [f"{work}/rows.npy:{i}" for i in range(5)]), lines
+train = numpy.genfromtxt(work + "/table/train.csv", delimiter=",", skip_header=1)[:, 1:]
+x = (numpy.load(work + "/rows.npy") - train.mean(0)) / train.std(0)
+net = torch.load(work + "/line/model.pt")
+expected = x @ net["weight"].numpy().T + net["bias"].numpy()
+found = numpy.array([line["values"] for line in lines])
+assert numpy.allclose(found, numpy.concatenate([expected, expected]), atol=1e-5), (found, expected)
+PY
+program predict "$WORK/line" "$WORK/mlp/y_test.npy"
+expect_code 3 "predict samples of another shape"
+expect_text 'y_test\.npy.*shape' "predict samples of another shape"
 program --config tiny.json --set "model.path=$WORK/flags.pt" --set "data.path=$WORK/flags" --set task.kind=multi-label \
   --out "$WORK/signs"
 expect_code 0 "flags"

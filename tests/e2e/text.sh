@@ -84,6 +84,12 @@ found = [json.loads(line) for line in open(sys.argv[1])]
 assert [one["input"].split(":")[-1] for one in found] == ["1", "2", "3"], found
 print(json.dumps([found[0]["class"], found[2]["class"]]))' "$OUT")" "predict: classes"
 
+files=$(cat "$OUT")
+# shellcheck disable=SC2016  # the inner shell expands them
+run bash -c '"$0" predict "$1" <"$2"' "$EQT_PROGRAM" "$RUN" "$WORK/lines.txt"
+expect_code 0 "predict: standard input"
+expect_equal "${files//"$WORK/lines.txt:"/-:}" "$(cat "$OUT")" "predict: texts from standard input"
+
 # The same bits after a stop within an epoch, although batches are in buckets by length.
 train 2 constant --set schedule.kind=constant
 constant=$(summary parameter_hash)
