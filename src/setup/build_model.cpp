@@ -3,17 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <span>
 #include <string>
-#include <system_error>
 #include <variant>
 #include <vector>
 
 #include "core/checksum.hpp"
 #include "core/error.hpp"
+#include "core/whole_file.hpp"
 #include "model/emulated_replica.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_text.hpp"
@@ -37,25 +35,10 @@ double emulated_seconds(const config::PerRank& seconds, const comm::Communicator
 }
 
 /// A network of the user's own. LibTorch holds it in memory as well.
-std::string read_file(const std::string& path) {
-  constexpr std::uintmax_t kMaxBytes = std::uintmax_t{8} << 30;
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error)
-    fail(Kind::data, "expected a TorchScript module at {}, but {}; check model.path", path,
-         error.message());
-  if (size > kMaxBytes)
-    fail(Kind::data,
-         "expected a TorchScript module of at most {} bytes at {}, found {}; check model.path",
-         kMaxBytes, path, size);
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
-    fail(Kind::data,
-         "expected a readable TorchScript module at {}, but it cannot be read; check its "
-         "permissions",
-         path);
-  return bytes;
+std::string read_module(const std::string& path) {
+  return read_whole_file(path, {.what = "a TorchScript module",
+                                .max_bytes = std::uint64_t{8} << 30,
+                                .remedy = "check model.path"});
 }
 
 /// Samples / (classes * samples of the class): their mean over the samples is 1 (G. King, L. Zeng,
@@ -90,7 +73,7 @@ model::ModelOptions published_network(const config::RunConfig& config, Rank rank
   options.freeze = frozen_patterns(config);
   if (config.model.name->users_own) {
     options.path = place_of(config.model.path, rank);
-    options.script = std::make_shared<const std::string>(read_file(options.path));
+    options.script = std::make_shared<const std::string>(read_module(options.path));
   }
   options.encoder = encoder_shape(config, rank);
   if (options.encoder) options.path = place_of(config.model.path, rank);

@@ -179,10 +179,6 @@ std::vector<std::string> all_classes(const std::vector<ToldSet>& sets) {
   return names;
 }
 
-std::size_t place_among(const std::vector<std::string>& names, const std::string& name) {
-  return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
-}
-
 /// The set's classes get their common numbers.
 void relabel(const std::vector<std::string>& names, data::DatasetPair& pair) {
   if (pair.train->classes() == 0 || pair.class_names == names) return;
@@ -247,12 +243,13 @@ LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicato
   require_same_form(sets);
   LocalData all;
   all.class_names = all_classes(sets);
+  std::map<std::string, std::size_t> places;
+  for (const std::string& name : all.class_names) places.emplace(name, places.size());
   for (const ToldSet& set : sets) {
     all.train_samples.push_back(set.train);
     all.test_samples.push_back(set.test);
     std::vector<std::uint64_t> counts(all.class_names.size());
-    for (const auto& [name, count] : set.classes)
-      counts.at(place_among(all.class_names, name)) = count;
+    for (const auto& [name, count] : set.classes) counts.at(places.at(name)) = count;
     all.class_histogram.push_back(std::move(counts));
   }
   const std::vector<data::Moments> moments = pooled(sets);

@@ -2,11 +2,10 @@
 #include "text/vocabulary.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/whole_file.hpp"
 #include "text/unicode.hpp"
 
 namespace eqt::text {
@@ -62,21 +61,9 @@ TokenId Vocabulary::special(std::string_view token, const std::string& path) con
 }
 
 std::string read_vocabulary_file(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error)
-    fail(Kind::data, "expected a vocabulary at {}, but {}; set data.vocabulary to a vocab.txt",
-         path.string(), error.message());
-  if (size > kMaxBytes)
-    fail(Kind::data, "expected a vocabulary of at most {} bytes at {}, found {}; {}", kMaxBytes,
-         path.string(), size, kRemedy);
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
-    fail(Kind::data,
-         "expected a readable vocabulary at {}, but it cannot be read; check its permissions",
-         path.string());
-  return bytes;
+  return read_whole_file(path, {.what = "a vocabulary",
+                                .max_bytes = kMaxBytes,
+                                .remedy = "set data.vocabulary to a vocab.txt"});
 }
 
 }  // namespace eqt::text

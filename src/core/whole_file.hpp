@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole file in memory, no longer than a limit.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace eqt {
+
+/// What a file is to its reader.
+struct FileLimits {
+  std::string_view what;    // "a vocabulary", as the sentence names it
+  std::uint64_t max_bytes;  // [bytes] of the longest file that is read
+  std::string_view remedy;  // what to try
+};
+
+/// The bytes of a regular file. Pipes and devices are refused without waiting for them.
+/// @throws Error{data} that names the file, if it cannot be read, is no regular file, has more than
+///   limits.max_bytes, or changes its length while it is read
+std::string read_whole_file(const std::filesystem::path& file, const FileLimits& limits);
+
+}  // namespace eqt
