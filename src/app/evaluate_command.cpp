@@ -85,6 +85,7 @@ Subject subject_of_run(const EvaluateCommand& command) {
       command.config_path.empty() ? run.folder + "/config.json" : command.config_path;
   config::RunConfig config = config::parse_config(read_config_file(path), path, command.sets);
   config.task = run.config.task;
+  config.data.standardize = run.config.data.standardize;
   Subject subject{.network = load_network(run, command.threads),
                   .measures = measures_of(config, network_options(run)),
                   .weights = run.weights,
@@ -97,6 +98,7 @@ Subject subject_of_run(const EvaluateCommand& command) {
          "evaluate: expected a data set with {}, as the network was trained on, found {} in {}; "
          "name another data set",
          data::text_of(run.input.inputs), data::text_of(inputs), subject.set_name);
+  if (!run.input.moments.empty()) data::standardize(subject.sets, run.input.moments);
   subject.rescale = rescaling(subject.sets.normalization, run.input.normalization);
   const auto classes = static_cast<std::size_t>(subject.sets.test->classes());
   name_classes(classes, subject.classes);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -141,10 +140,7 @@ class TextLines final : public PredictInput {
 /// Rows of NumPy files and tables.
 class ArrayInput final : public PredictInput {
  public:
-  ArrayInput(const TrainedRun& run, const Json& json) : spec_(run.input.inputs.front()) {
-    columns_ = json.value("columns", std::vector<std::string>());
-    if (json.contains("standardize")) read_moments(json);
-  }
+  explicit ArrayInput(const Preprocessing& input) : input_(input), spec_(input.inputs.front()) {}
 
   void add(const std::string& source, std::size_t most,
            const std::function<void()>& full) override {
@@ -155,8 +151,8 @@ class ArrayInput final : public PredictInput {
     set_.emplace(std::move(values), data::ArrayTargets(),
                  data::ArraySet::Options{.count = rows,
                                          .integers = spec_.type == data::ElementType::int64,
-                                         .standardize = standardize_});
-    if (!moments_.empty()) set_->standardize_by(moments_);
+                                         .standardize = input_.standardize});
+    if (!input_.moments.empty()) set_->standardize_by(input_.moments);
     (void)set_->measure();  // all numbers are finite
     for (std::size_t begin = 0; begin < rows; begin += most) {
       indices_.resize(std::min(most, rows - begin));
@@ -175,31 +171,6 @@ class ArrayInput final : public PredictInput {
   }
 
  private:
-  /// With the figures that were measured in training.
-  void read_moments(const Json& json) {
-    const auto name = json.at("standardize").get<std::string>();
-    const auto* const found = find_named<data::Standardize>(name);
-    const auto mean = json.at("mean").get<std::vector<double>>();
-    const auto deviation = json.at("deviation").get<std::vector<double>>();
-    const std::vector<std::size_t> shape(spec_.shape.begin(), spec_.shape.end());
-    const bool is_known = found != nullptr && found->value != data::Standardize::off;
-    if (!is_known || mean.size() != deviation.size() ||
-        mean.size() != data::StandardGroups(found->value, shape).count())
-      fail(Kind::data,
-           "preprocessing.json: expected a mean and a deviation for each group that "
-           "data.standardize makes of {}, found {} and {}; train again",
-           data::text_of(spec_), mean.size(), deviation.size());
-    standardize_ = found->value;
-    for (std::size_t i = 0; i < mean.size(); ++i) {
-      if (!std::isfinite(mean[i]) || !std::isfinite(deviation[i]) || deviation[i] <= 0)
-        fail(Kind::data,
-             "preprocessing.json: expected finite means and positive deviations, found {} and {}; "
-             "train again",
-             mean[i], deviation[i]);
-      moments_.push_back({.count = 1, .mean = mean[i], .squares = deviation[i] * deviation[i]});
-    }
-  }
-
   std::unique_ptr<data::ArraySource> open(const std::string& path, std::size_t& first) const {
     if (std::filesystem::path(path).extension() != ".csv") return data::open_npy(path);
     const auto table = std::make_shared<const data::CsvTable>(data::read_csv(path));
@@ -210,12 +181,12 @@ class ArrayInput final : public PredictInput {
   /// By name if training's table and this one have names, else all columns.
   std::vector<std::size_t> features(const data::CsvTable& table) const {
     std::vector<std::size_t> features;
-    if (columns_.empty() || table.names.empty()) {
+    if (input_.columns.empty() || table.names.empty()) {
       features.resize(table.columns);
       std::iota(features.begin(), features.end(), std::size_t{0});
       return features;
     }
-    for (const std::string& name : columns_) {
+    for (const std::string& name : input_.columns) {
       const auto found = std::ranges::find(table.names, name);
       if (found == table.names.end())
         fail(Kind::data,
@@ -242,10 +213,8 @@ class ArrayInput final : public PredictInput {
            source.path());
   }
 
-  const data::ArraySpec spec_;
-  std::vector<std::string> columns_;  // names of the features; empty: they have none
-  data::Standardize standardize_ = data::Standardize::off;
-  std::vector<data::Moments> moments_;
+  const Preprocessing input_;
+  const data::ArraySpec& spec_;
   std::optional<data::ArraySet> set_;  // the file at hand
   std::vector<std::size_t> indices_;   // its samples that wait
 };
@@ -264,7 +233,7 @@ std::unique_ptr<PredictInput> make_predict_input(const TrainedRun& run) {
     if (const auto shape = data::image_shape(run.input.inputs))
       return std::make_unique<PictureInput>(run, *shape, json);
     if (json.contains("text")) return std::make_unique<TextLines>(run, json.at("text"));
-    if (is_array(run.input.inputs)) return std::make_unique<ArrayInput>(run, json);
+    if (is_array(run.input.inputs)) return std::make_unique<ArrayInput>(run.input);
   } catch (const Json::exception&) {
     fail(Kind::data, "{}/preprocessing.json: expected what a run writes, found another form",
          run.folder);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "data/array_set.hpp"
 #include "data/text_input.hpp"
 #include "model/replica.hpp"
 
@@ -145,6 +146,27 @@ bool is_usable(const Preprocessing& found) {
          std::ranges::all_of(found.normalization.deviation, is_positive);
 }
 
+/// The figures of add_standardization().
+void read_standardization(const Json& json, const std::string& path, Preprocessing& found) {
+  const auto name = json.at("standardize").get<std::string>();
+  const auto mean = json.at("mean").get<std::vector<double>>();
+  const auto deviation = json.at("deviation").get<std::vector<double>>();
+  const auto* const kind = find_named<data::Standardize>(name);
+  const std::vector<std::int64_t>& sides = found.inputs.at(0).shape;
+  if (kind == nullptr || kind->value == data::Standardize::off || sides.empty())
+    malformed(path, "a way to standardize that is unknown");
+  const std::vector<std::size_t> shape(sides.begin(), sides.end());
+  const std::size_t groups = data::StandardGroups(kind->value, shape).count();
+  if (mean.size() != groups || deviation.size() != groups)
+    malformed(path, "another number of means and deviations than its input has");
+  for (std::size_t i = 0; i < groups; ++i) {
+    if (!std::isfinite(mean[i]) || !std::isfinite(deviation[i]) || deviation[i] <= 0)
+      malformed(path, "a mean or deviation that is no such number");
+    found.moments.push_back({.count = 1, .mean = mean[i], .squares = deviation[i] * deviation[i]});
+  }
+  found.standardize = kind->value;
+}
+
 void read_pictures(const Json& json, Preprocessing& found) {
   const auto shape = json.at("shape").get<std::array<int, 3>>();
   found.inputs = {data::image_spec({shape[0], shape[1], shape[2]})};
@@ -168,16 +190,18 @@ Preprocessing read_preprocessing(const std::string& path) {
     found.dataset = json.at("dataset");
     if (json.contains("inputs")) {
       for (const Json& input : json.at("inputs")) found.inputs.push_back(spec_of(input));
+      found.columns = json.value("columns", std::vector<std::string>());
     } else {
       read_pictures(json, found);
     }
     if (json.contains("target") && !json.at("target").is_null())
       found.target = spec_of(json.at("target"));
     found.class_names = json.at("class_names").get<std::vector<std::string>>();
+    if (!is_usable(found)) malformed(path, "values that no network has");
+    if (json.contains("standardize")) read_standardization(json, path, found);
   } catch (const Json::exception&) {
     malformed(path, "no such JSON");
   }
-  if (!is_usable(found)) malformed(path, "values that no network has");
   return found;
 }
 

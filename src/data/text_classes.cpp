@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <set>
 #include <system_error>
 
 #include "core/error.hpp"
+#include "text/rows.hpp"
 
 namespace eqt::data {
 namespace {
@@ -107,17 +107,19 @@ std::optional<std::vector<std::string>> read_class_names(const std::filesystem::
   const std::filesystem::path path = folder / "classes.txt";
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  std::ifstream file(path);
   std::vector<std::string> names;
   std::set<std::string> seen;
-  for (std::string line; names.size() < kMaxLabels && std::getline(file, line);) {
+  text::read_lines(path, [&](std::string_view line) {
     std::string name(without_space(line));
-    if (name.empty()) continue;
+    if (name.empty()) return;
     if (!seen.insert(name).second)
       fail(Kind::data, "expected a name of a class in each line of {}, found \"{}\" twice",
            path.string(), shown(name));
+    if (names.size() == kMaxLabels)
+      fail(Kind::data, "expected at most {} classes in {}, found more; name those of the labels",
+           kMaxLabels, path.string());
     names.push_back(std::move(name));
-  }
+  });
   if (names.empty())
     fail(Kind::data,
          "expected a name of a class in each line of {}, found none; remove the file "

@@ -19,6 +19,7 @@
 #include "core/checksum.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "text/unicode.hpp"
 
 namespace eqt::data {
 namespace {
@@ -67,23 +68,11 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Overlong forms and surrogates are not told apart; what writes JSON would refuse them.
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i++]);
-    const int more = c < 0x80 ? 0 : c >> 5 == 6 ? 1 : c >> 4 == 14 ? 2 : c >> 3 == 30 ? 3 : -1;
-    if (more < 0) return false;
-    for (int k = 0; k < more; ++k, ++i)
-      if (i >= text.size() || (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
-  }
-  return true;
-}
-
 /// Names go into records and tables.
 void require_printable(const std::string& name, const std::string& where) {
   const bool control =
       std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 127; });
-  if (is_utf8(name) && !control) return;
+  if (text::is_utf8(name) && !control) return;
   std::string shown = name;
   std::ranges::replace_if(
       shown, [](unsigned char c) { return c < ' ' || c >= 127; }, '?');
