@@ -15,7 +15,8 @@ NAME is one of
 
 The module is scripted; where that fails, or with --how trace, it is traced with zeros of the shapes of --input
 ("3x32x32" for pictures, "int:128" for 128 tokens; each option is an input), and the file then serves samples of these
-shapes only. A trace is taken in evaluation mode: its dropout is off, and its running statistics stay.
+shapes only. Of a text network of transformers --input names the tokens; the mask of data.name
+"text" follows by itself. A trace is taken in evaluation mode: its dropout is off, and its running statistics stay.
 It is loaded again and compared with the original on random inputs before the program says that it is done.
 
 Runs in the Python that has the network's packages: torch, and torchvision, timm or transformers where NAME needs them.
@@ -64,8 +65,34 @@ def from_transformers(name, asked):
     kind = getattr(transformers, kind or "AutoModelForSequenceClassification")
     classes = {"num_labels": asked.classes} if asked.classes else {}
     if asked.pretrained:
-        return kind.from_pretrained(name, torchscript=True, **classes)
-    return kind.from_config(transformers.AutoConfig.from_pretrained(name, torchscript=True, **classes))
+        network = kind.from_pretrained(name, torchscript=True, **classes)
+    else:
+        network = kind.from_config(transformers.AutoConfig.from_pretrained(name, torchscript=True, **classes))
+    return of_texts(network) if asked.input[0].startswith("int:") else network
+
+
+def of_texts(network):
+    """The network for the arrays of data.name "text": tokens, and a mask that is 0 behind each text."""
+    import torch
+
+    class OfTexts(torch.nn.Module):
+        takes_mask = True
+
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def forward(self, tokens, mask):
+            return self.network(input_ids=tokens, attention_mask=mask)[0]
+
+    # The program's buffers are floats: tables of numbers, such as positions, become constants.
+    for module in network.modules():
+        tables = [name for name, table in module.named_buffers(recurse=False) if table.dtype == torch.int64]
+        for name in tables:
+            table = getattr(module, name)
+            delattr(module, name)
+            setattr(module, name, table)
+    return OfTexts()
 
 
 def from_own_code(place, name):
@@ -121,6 +148,17 @@ def example(text, samples):
     return torch.randn([samples, *shape])
 
 
+def examples(network, asked, samples):
+    """An example of each argument."""
+    import torch
+    made = [example(text, samples) for text in asked.input]
+    if getattr(network, "takes_mask", False):
+        mask = torch.ones_like(made[0])
+        mask[-1, -1] = 0
+        made.append(mask)
+    return made
+
+
 def first(output):
     """The tensor that counts of what the module returns."""
     while isinstance(output, (tuple, list)):
@@ -136,7 +174,8 @@ def in_script(network, asked):
         except Exception as error:  # whatever torch.jit.script cannot translate
             if asked.how == "script":
                 refuse(f"torch.jit.script cannot translate it: {str(error).strip().splitlines()[0]}; try --how trace")
-    inputs = tuple(torch.zeros_like(example(text, 2)) for text in asked.input)
+    inputs = tuple(torch.zeros_like(made) if i < len(asked.input) else made  # a mask of zeros would hide the text
+                   for i, made in enumerate(examples(network, asked, 2)))
     # A trace keeps the mode that it was taken in; statistics of a batch would be wrong in evaluation.
     network.eval()
     kinds = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
@@ -153,7 +192,7 @@ def difference(network, path, asked):
     network.eval()
     loaded = torch.jit.load(path).eval()
     with torch.no_grad():
-        inputs = [example(text, 3) for text in asked.input]
+        inputs = examples(network, asked, 3)
         own, other = first(network(*inputs)), first(loaded(*inputs))
     return ((own - other).abs().max() / own.abs().max().clamp_min(1e-30)).item()
 

@@ -3,6 +3,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
+#include <ATen/TracerMode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -39,6 +40,13 @@ std::string own_name(std::string_view name, std::string_view prefix, EncoderHead
   rename("LayerNorm.beta", "LayerNorm.bias");
   return own;
 }
+
+/// While operations are recorded, a size is a constant of the record. Whatever depends on the number
+/// or length of texts is then computed by operations without sizes, with the same numbers.
+bool is_traced() { return at::tracer::impl::is_dispatch_enabled(); }
+
+/// (n, l), at each token its place in the text
+at::Tensor places_of(const at::Tensor& tokens) { return at::cumsum(at::ones_like(tokens), 1) - 1; }
 
 bool is_of_head(std::string_view name) {
   return starts_with_any(name, {"bert.pooler.", "pre_classifier.", "classifier.", "next_token."});
@@ -156,7 +164,9 @@ at::Tensor Encoder::embedded(const at::Tensor& tokens) {
   const std::int64_t length = tokens.size(1);
   EQT_CHECK(length <= shape_.positions, "texts of {} tokens for {} positions", length,
             shape_.positions);
-  at::Tensor x = at::embedding(words_, tokens) + positions_.narrow(0, 0, length);
+  const at::Tensor positions =
+      is_traced() ? at::embedding(positions_, places_of(tokens)) : positions_.narrow(0, 0, length);
+  at::Tensor x = at::embedding(words_, tokens) + positions;
   if (segments_.defined()) x = x + segments_.select(0, 0);
   return embedding_dropout_->forward(embedding_norm_(x));
 }
@@ -164,8 +174,12 @@ at::Tensor Encoder::embedded(const at::Tensor& tokens) {
 /// (n, 1, 1 or l, l), true where a token must not look; undefined: it may look at all.
 at::Tensor Encoder::unseen(const at::Tensor& mask) const {
   at::Tensor hidden;
-  if (!mask.all().item<bool>()) hidden = mask.eq(0).unsqueeze(1).unsqueeze(1);
+  if (is_traced() || !mask.all().item<bool>()) hidden = mask.eq(0).unsqueeze(1).unsqueeze(1);
   if (head_ == EncoderHead::classes) return hidden;
+  if (is_traced()) {
+    const at::Tensor place = places_of(mask).unsqueeze(1);
+    return at::logical_or(hidden, place.unsqueeze(2).gt(place.unsqueeze(3)));
+  }
   const std::int64_t length = mask.size(1);
   const at::Tensor later =
       at::ones({length, length}, at::kBool).triu(1).view({1, 1, length, length});
@@ -175,6 +189,7 @@ at::Tensor Encoder::unseen(const at::Tensor& mask) const {
 at::Tensor Encoder::attention(Layer& layer, const at::Tensor& x, const at::Tensor& hidden_from) {
   const std::int64_t n = x.size(0), length = x.size(1), width = shape_.hidden / shape_.heads;
   const auto by_head = [&](const Affine& affine) {  // (n, a, l, h / a)
+    if (is_traced()) return at::stack(affine(x).chunk(shape_.heads, 2), 1);
     return affine(x).view({n, length, shape_.heads, width}).transpose(1, 2);
   };
   at::Tensor scores = at::matmul(by_head(layer.query), by_head(layer.key).transpose(2, 3)) /
@@ -183,6 +198,7 @@ at::Tensor Encoder::attention(Layer& layer, const at::Tensor& x, const at::Tenso
     scores = scores.masked_fill(hidden_from, std::numeric_limits<float>::lowest());
   const at::Tensor weights = layer.weights->forward(at::softmax(scores, -1));
   const at::Tensor mixed = at::matmul(weights, by_head(layer.value));
+  if (is_traced()) return layer.attended(at::cat(mixed.unbind(1), 2));
   return layer.attended(mixed.transpose(1, 2).reshape({n, length, shape_.hidden}));
 }
 

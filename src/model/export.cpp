@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <new>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -22,6 +24,7 @@
 
 #include "core/error.hpp"
 #include "core/version.hpp"
+#include "data/text_input.hpp"
 #include "metrics/output_file.hpp"
 #include "model/network.hpp"
 #include "model/torch_errors.hpp"
@@ -61,7 +64,8 @@ void add_tensor(torch::jit::Module module, const std::shared_ptr<torch::jit::Com
     module.register_parameter(std::string(path), tensor, false);
 }
 
-/// `n` samples that differ from place to place; texts are shorter for an even `n`.
+/// `n` samples that differ from place to place; texts are shorter for an even `n`, and the last one
+/// lacks its last token.
 at::Tensor example_of(const data::ArraySpec& spec, std::int64_t n) {
   std::vector<std::int64_t> sizes = {n};
   for (const std::int64_t side : spec.shape) {
@@ -77,7 +81,8 @@ at::Tensor example_of(const data::ArraySpec& spec, std::int64_t n) {
   }
   // From 1 on, because 0 stands for padding.
   const std::int64_t most = std::max<std::int64_t>(1, spec.bound - 1);
-  const at::Tensor values = (at::arange(count, at::kLong).remainder(most) + 1).view(sizes);
+  at::Tensor values = (at::arange(count, at::kLong).remainder(most) + 1).view(sizes);
+  if (spec.name == data::kMask) values.select(0, n - 1).narrow(0, sizes[1] - 1, 1).zero_();
   return spec.type == data::ElementType::int64 ? values : values.to(at::kByte);
 }
 
@@ -187,6 +192,12 @@ std::string Network::torchscript(const ScriptRequest& request) {
   } catch (const c10::Error& error) {
     if (lacks_memory(first_line(error))) throw std::bad_alloc();
     refuse_trace("it says: " + first_line(error));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // of the interpreter, while the outputs are compared
+    refuse_trace("it says: " + sentence_of(error.what()));
   }
 }
 

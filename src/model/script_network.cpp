@@ -23,16 +23,6 @@
 namespace eqt::model {
 namespace {
 
-/// The line of a message of LibTorch that says what is wrong: behind a traceback the last one, else
-/// the first.
-std::string sentence_of(const std::string& text) {
-  const std::size_t end = text.find_last_not_of(" \n");
-  if (end == std::string::npos) return "no message";
-  if (text.find("Traceback") == std::string::npos) return text.substr(0, text.find('\n'));
-  const std::size_t begin = text.find_last_of('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
-}
-
 [[noreturn]] void refuse_file(const std::string& path, const std::string& reason) {
   fail(Kind::data,
        "expected a TorchScript module in model.path {}, but {}; in Python, write it with "

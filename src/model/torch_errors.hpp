@@ -19,6 +19,16 @@ inline std::string first_line(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
+/// The line of a message of LibTorch that says what is wrong: behind a traceback the last one, else
+/// the first.
+inline std::string sentence_of(const std::string& text) {
+  const std::size_t end = text.find_last_not_of(" \n");
+  if (end == std::string::npos) return "no message";
+  if (text.find("Traceback") == std::string::npos) return text.substr(0, text.find('\n'));
+  const std::size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
+}
+
 /// True if LibTorch ran out of memory, which it reports like any other error.
 inline bool lacks_memory(const std::string& text) {
   return text.find("can't allocate memory") != std::string::npos ||

@@ -8,9 +8,11 @@
 
 #include "core/random.hpp"
 #include "data/text_input.hpp"
+#include "model/export.hpp"
 #include "model/replica.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace eqt::model {
 namespace {
@@ -139,6 +141,28 @@ TEST_CASE("a language model sees nothing of what follows", "[bert]") {
   const auto a = before.get<float>(), b = after.get<float>();
   for (std::size_t i = 0; i < 2 * kTokens; ++i) CHECK(a[i] == b[i]);
   CHECK_FALSE(std::equal(a.begin() + 2 * kTokens, a.end(), b.begin() + 2 * kTokens));
+}
+
+// Before an archive is written it is compared with its network, on texts that are longer than those
+// that were traced, one of them with a token that fills up.
+TEST_CASE("bert can be traced for any number and length of texts", "[bert][export]") {
+  const test::TemporaryFolder folder;
+  for (const bool language : {false, true}) {
+    INFO(language);
+    ModelOptions options = options_of();
+    if (language) {
+      options.task.kind = tasks::language_model;
+      options.target = texts()[0];
+      options.outputs = kTokens;
+    }
+    const auto replica = make_replica(options);
+    for (float& value : replica->parameters()) value *= 8;  // so that outputs are far from 0
+    replica->save_weights(folder.path() + "/model.pt");
+    CHECK_NOTHROW(export_network(options, {.format = ExportFormat::torchscript,
+                                           .weights = folder.path() + "/model.pt",
+                                           .preprocessing = "{}",
+                                           .out = folder.path() + "/net.pt"}));
+  }
 }
 
 TEST_CASE("bert refuses what it cannot read", "[bert]") {
