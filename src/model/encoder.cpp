@@ -41,8 +41,8 @@ std::string own_name(std::string_view name, std::string_view prefix, EncoderHead
   return own;
 }
 
-/// While operations are recorded, a size is a constant of the record. Whatever depends on the number
-/// or length of texts is then computed by operations without sizes, with the same numbers.
+/// While operations are recorded, a size is a constant of the record. Whatever depends on the
+/// number or length of texts is then computed by operations without sizes, with the same numbers.
 bool is_traced() { return at::tracer::impl::is_dispatch_enabled(); }
 
 /// (n, l), at each token its place in the text

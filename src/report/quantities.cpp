@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace eqt::report {
 namespace {
@@ -102,7 +103,7 @@ std::vector<Quantity> quantities(const std::vector<Group>& groups) {
       }
     }
   }
-  std::ranges::stable_partition(more, &Quantity::main);
+  std::stable_partition(more.begin(), more.end(), std::mem_fn(&Quantity::main));
   all.insert(all.begin(), more.begin(), more.end());
   return all;
 }

@@ -139,7 +139,7 @@ void require_same_form(const std::vector<ToldSet>& sets) {
     throw comm::AgreedError(
         Kind::data,
         fmt::format("rank {}: expected samples like those of rank 0, found {}; give all ranks data "
-                    "of one kind in data.path, prepared in the same way",
+                    "of one kind in data.path, and pictures the same data.mean and data.deviation",
                     rank, found.empty() ? "another number of standardized features" : found));
   }
 }
