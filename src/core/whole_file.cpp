@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/whole_file.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 
 namespace eqt {
@@ -18,23 +18,6 @@ namespace {
   fail(Kind::data, "expected {} at {}, but {}; {}", limits.what, file.string(), reason,
        limits.remedy);
 }
-
-/// Closes the file when it goes out of scope.
-class Descriptor {
- public:
-  explicit Descriptor(const std::filesystem::path& file)
-      // A pipe would block here without O_NONBLOCK, which means nothing to regular files.
-      : number_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 /// Up to `count` bytes; fewer at the end of the file.
 std::size_t read_up_to(const Descriptor& from, char* out, std::size_t count,

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/mapped_file.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 
 namespace eqt::data {
@@ -20,27 +19,10 @@ namespace {
        file.string(), reason);
 }
 
-/// Closes the file when it goes out of scope; a mapping does not need it.
-class Descriptor {
- public:
-  explicit Descriptor(const std::filesystem::path& file)
-      // A pipe would block here without O_NONBLOCK, which means nothing to regular files.
-      : number_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
-  const Descriptor opened(file);
+  const Descriptor opened(file);  // a mapping does not need it any more
   struct stat facts = {};
   if (opened.number() < 0 || fstat(opened.number(), &facts) != 0)
     refuse(file, std::strerror(errno));

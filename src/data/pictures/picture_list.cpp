@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/pictures/picture_list.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "core/checksum.hpp"
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "text/unicode.hpp"
@@ -27,21 +27,16 @@ namespace {
 namespace fs = std::filesystem;
 
 /// An open file.
-class Descriptor {
+class PictureFile {
  public:
-  /// A pipe under a picture's name must not block.
-  explicit Descriptor(const fs::path& file)
-      : number_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (number_ < 0) fail(Kind::data, "it cannot be opened: {}", std::strerror(errno));
+  explicit PictureFile(const fs::path& file) : opened_(file) {
+    if (opened_.number() < 0) fail(Kind::data, "it cannot be opened: {}", std::strerror(errno));
   }
-  ~Descriptor() { close(number_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
 
   /// [bytes] of a regular file
   std::uint64_t size() const {
     struct stat found = {};
-    if (fstat(number_, &found) != 0)
+    if (fstat(opened_.number(), &found) != 0)
       fail(Kind::data, "it cannot be read: {}", std::strerror(errno));
     if (!S_ISREG(found.st_mode)) fail(Kind::data, "it is not a regular file");
     return static_cast<std::uint64_t>(found.st_size);
@@ -49,8 +44,8 @@ class Descriptor {
 
   void read(std::uint64_t offset, std::span<std::uint8_t> out) const {
     for (std::size_t done = 0; done < out.size();) {
-      const ssize_t got =
-          pread(number_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+      const ssize_t got = pread(opened_.number(), out.data() + done, out.size() - done,
+                                static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail(Kind::data, "it cannot be read: {}", std::strerror(errno));
       if (got == 0) fail(Kind::data, "the file ends too early");
@@ -59,7 +54,7 @@ class Descriptor {
   }
 
  private:
-  int number_;
+  Descriptor opened_;
 };
 
 std::string lower(std::string_view text) {
@@ -83,7 +78,7 @@ void require_printable(const std::string& name, const std::string& where) {
 }  // namespace
 
 void read_whole_file(const fs::path& file, std::vector<std::uint8_t>& out) {
-  const Descriptor opened(file);
+  const PictureFile opened(file);
   const std::uint64_t bytes = opened.size();
   if (bytes > kMaxPictureBytes)
     fail(Kind::data, "expected at most {} bytes, found {}", kMaxPictureBytes, bytes);
@@ -94,7 +89,7 @@ void read_whole_file(const fs::path& file, std::vector<std::uint8_t>& out) {
 void read_part_of_file(const fs::path& file, std::uint64_t offset, std::size_t bytes,
                        std::vector<std::uint8_t>& out) {
   EQT_CHECK(bytes <= kMaxPictureBytes, "{} bytes", bytes);
-  const Descriptor opened(file);
+  const PictureFile opened(file);
   out.resize(bytes);
   opened.read(offset, out);
 }
