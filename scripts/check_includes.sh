@@ -16,6 +16,7 @@ source_folder=${1:-$EQT_ROOT/src}
 declare -A rooms=(
   [core]=""
   [codec]="core"
+  [int8]="core"
   [device]="core codec"
   [theory]="core codec"
   [comm]="core"
@@ -29,15 +30,15 @@ declare -A rooms=(
   [metrics]="core"
   [report]="core codec data metrics model"
   [weights]="core"
-  [model]="core text data weights metrics"
+  [model]="core int8 text data weights metrics"
   [checkpoint]="core comm metrics"
   [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
   [config]="core codec topology collective gossip data model optim metrics"
-  [setup]="core codec theory comm pipeline topology collective gossip text data model optim metrics checkpoint train config"
-  [bench]="core codec comm pipeline collective config setup"
+  [setup]="core codec int8 theory comm pipeline topology collective gossip text data model optim metrics checkpoint train config"
+  [bench]="core codec int8 comm pipeline collective config setup"
   [doctor]="core codec comm model setup"
   [analyze]="core codec theory pipeline topology data model report config setup bench"
-  [app]="core codec theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze"
+  [app]="core codec int8 theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze"
   [c_interface]="core codec config"
 )
 
@@ -58,11 +59,11 @@ declare -A libraries=(
   [utf8proc]="text"
   [plugin]="codec"
   [interface]="c_interface"
-  [highway]="codec collective data model optim"
+  [highway]="codec collective data int8 model optim"
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
   [cuda]="device"
-  [fmt]="core codec device theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
+  [fmt]="core codec int8 device theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
 )
 
 # library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Floats as 8-bit integers: x = scale * (q - zero point), with one scale for all values of a call.
+// Nothing is clipped: the scale is that of the largest magnitude.
+//
+// A scale is at least 2^-126, so that its inverse is finite; where all values are 0 it is 1. Every
+// q is computed from x * (1 / scale), with one rounding for each operation, so it is the same on
+// every processor.
+//
+// Source   Aketi, Kodge, Roy, "Low precision decentralized distributed training over IID and
+//          non-IID data", 2022; a scale per sample: Chen et al., "A statistical framework for
+//          low-bitwidth training of deep neural networks", 2020
+// Error    |x - scale * (q - zero point)| <= scale / 2 to nearest, < scale stochastic, up to the
+//          rounding of floats
+// Throws   Error{diverged} if a value is NaN or infinite; the sentence begins with `what`
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/random.hpp"
+
+namespace eqt::int8 {
+
+/// The zero point of quantize_unsigned(): all 8 bits are for values >= 0.
+inline constexpr int kUnsignedZeroPoint = -128;
+
+/// The largest magnitude of quantize_wide().
+inline constexpr int kWide = 8191;
+
+/// Values >= 0, as a ReLU leaves them: q in [-128, 127] to nearest, ties to even.
+/// @pre q has the size of x. @return scale = max / 255
+float quantize_unsigned(std::span<const float> x, std::span<std::int8_t> q,
+                        std::string_view what = "activations");
+
+/// q in [-127, 127] to nearest, ties to even; zero point 0.
+/// @return scale = max |x| / 127
+float quantize_signed(std::span<const float> x, std::span<std::int8_t> q,
+                      std::string_view what = "activations");
+
+/// q = floor(x / scale + r) in [-127, 127]; zero point 0. r is in (0, 1) and has 16 random bits of
+/// RandomStream(key, block): the values i and i + 16 of each 32 share a word. 0 becomes 0. Without
+/// bias up to 2^-17 of a scale.
+/// @param block  tells apart the streams of a key, e.g. by sample
+/// @return scale = max |x| / 127
+float quantize_stochastic(std::span<const float> x, std::span<std::int8_t> q, const RandomKey& key,
+                          std::uint32_t block = 0, std::string_view what = "errors");
+
+/// q in [-8191, 8191] to nearest, ties to even; zero point 0.
+/// @return scale = max |x| / 8191
+float quantize_wide(std::span<const float> x, std::span<std::int16_t> q,
+                    std::string_view what = "errors");
+
+/// x = scale * (q - zero_point).
+void dequantize(std::span<const std::int8_t> q, int zero_point, float scale, std::span<float> x);
+
+}  // namespace eqt::int8
