@@ -149,7 +149,7 @@ void Encoder::add_head(std::int64_t outputs) {
   classifier_ = add_affine("classifier", shape_.hidden, outputs);
 }
 
-FileNames Encoder::file_names() const {
+weights::FileNames Encoder::file_names() const {
   const std::string prefix = shape_.family == EncoderFamily::bert ? "bert." : "distilbert.";
   return {
       .own = [prefix, head = head_](std::string_view name) { return own_name(name, prefix, head); },

@@ -42,7 +42,7 @@ class Encoder final : public Network {
   /// Files of Hugging Face's may have the encoder alone, and heads for other tasks, which are
   /// skipped. Classifier and pooler keep their values if a file lacks them; so does a classifier of
   /// another number of classes.
-  FileNames file_names() const override;
+  weights::FileNames file_names() const override;
 
  private:
   struct Affine {

@@ -142,24 +142,7 @@ void trace_into(torch::jit::Module& module, Network& network, const ScriptReques
   module.type()->addMethod(unit->create_function(name, traced.first->graph));
 }
 
-std::vector<weights::Tensor> described(const NamedTensors& tensors) {
-  std::vector<weights::Tensor> all;
-  for (const auto& [name, tensor] : tensors) {
-    EQT_CHECK(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kLong,
-              "{} is of type {}", name, c10::toString(tensor.scalar_type()));
-    all.push_back({.name = name,
-                   .type = tensor.scalar_type() == at::kFloat ? weights::ElementType::float32
-                                                              : weights::ElementType::int64,
-                   .sizes = tensor.sizes().vec(),
-                   .strides = tensor.strides().vec(),
-                   .offset = 0,
-                   .storage = {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}});
-  }
-  return all;
-}
-
-std::string safetensors_of(NamedTensors state, const std::string& preprocessing) {
-  for (auto& [name, tensor] : state) tensor = tensor.detach().contiguous();
+std::string safetensors_of(const NamedTensors& state, const std::string& preprocessing) {
   return weights::pack_safetensors(described(state),
                                    {{"format", "pt"},
                                     {"producer", "equant-train " + std::string(version())},

@@ -60,7 +60,7 @@ class Network : public torch::nn::Module {
   /// @throws Error{data} if LibTorch cannot trace it
   virtual std::string torchscript(const ScriptRequest& request);
   /// Files of weights from elsewhere may have other names.
-  virtual FileNames file_names() const { return {}; }
+  virtual weights::FileNames file_names() const { return {}; }
 };
 
 struct ConvolutionShape {

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "core/error.hpp"
+
 namespace eqt::weights {
 namespace {
 
@@ -36,6 +38,12 @@ std::optional<KnownGlobal> find_global(std::string_view module, std::string_view
   for (const Entry& entry : kEntries)
     if (entry.module == module && entry.known.name == name) return entry.known;
   return {};
+}
+
+std::string_view storage_class(ElementType type) {
+  for (const Entry& entry : kEntries)
+    if (entry.known.global == Global::storage && entry.known.type == type) return entry.known.name;
+  fail(Kind::bug, "expected a type of elements, found {}", static_cast<int>(type));
 }
 
 }  // namespace eqt::weights

@@ -29,4 +29,7 @@ struct KnownGlobal {
 /// Empty if the name is not accepted.
 std::optional<KnownGlobal> find_global(std::string_view module, std::string_view name);
 
+/// "FloatStorage", the class of torch for storages of this type.
+std::string_view storage_class(ElementType type);
+
 }  // namespace eqt::weights

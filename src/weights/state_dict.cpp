@@ -103,11 +103,19 @@ std::vector<Tensor> tensors_of(const TorchFile& file, const std::string& path) {
   return tensors;
 }
 
-}  // namespace
+struct Strided {
+  ElementType type;
+  std::span<const std::int64_t> sizes, strides;
+  std::int64_t offset;
+};
 
-void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
+/// Calls copy(place row by row, place in the storage, count) [bytes] for runs of elements that are
+/// contiguous in both.
+/// @pre `total` is the elements' size in bytes
+template <typename Copy>
+void walk(const Strided& tensor, std::size_t total, const Copy& copy) {
   const std::size_t bytes = element_bytes(tensor.type);
-  std::size_t room = out.size();
+  std::size_t room = total;
   for (const std::int64_t size : tensor.sizes) {
     if (size == 0) return;
     EQT_CHECK(room % static_cast<std::size_t>(size) == 0, "{} bytes for a side of {}", room, size);
@@ -124,8 +132,8 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
   // [elements] Unsigned, because after the last element a step may leave the storage before the
   // next one returns.
   auto from = static_cast<std::size_t>(tensor.offset);
-  for (std::size_t done = 0; done < out.size(); done += run_bytes) {
-    std::memcpy(out.data() + done, tensor.storage.data() + from * bytes, run_bytes);
+  for (std::size_t done = 0; done < total; done += run_bytes) {
+    copy(done, from * bytes, run_bytes);
     for (std::size_t axis = outer; axis-- > 0;) {
       const auto stride = static_cast<std::size_t>(tensor.strides[axis]);
       from += stride;
@@ -134,6 +142,22 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
       index[axis] = 0;
     }
   }
+}
+
+}  // namespace
+
+void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
+  walk({tensor.type, tensor.sizes, tensor.strides, tensor.offset}, out.size(),
+       [&](std::size_t done, std::size_t at, std::size_t bytes) {
+         std::memcpy(out.data() + done, tensor.storage.data() + at, bytes);
+       });
+}
+
+void copy_from_row_major(std::span<const std::byte> values, const Target& target) {
+  walk({target.type, target.sizes, target.strides, 0}, values.size(),
+       [&](std::size_t done, std::size_t at, std::size_t bytes) {
+         std::memcpy(target.storage.data() + at, values.data() + done, bytes);
+       });
 }
 
 StateDict::StateDict(std::vector<std::byte> file, const std::string& path) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,18 @@ struct Tensor {
 
 /// Writes the elements row by row. @pre out has exactly their size
 void copy_row_major(const Tensor& tensor, std::span<std::byte> out);
+
+/// A network's tensor, which takes a file's values.
+struct Target {
+  std::string name;
+  ElementType type = {};  // float32 or int64
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  // [elements], none negative
+  std::span<std::byte> storage;       // from the first element to the last
+};
+
+/// Gives the target the values, which come row by row. @pre values have exactly its size
+void copy_from_row_major(std::span<const std::byte> values, const Target& target);
 
 /// A name from a file, made safe for a terminal: ASCII and short.
 std::string printable(std::string_view text);
@@ -51,5 +64,26 @@ class StateDict {
 /// @param most_bytes a longer file is refused before it is read
 /// @throws Error{data}
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes);
+
+/// The bytes of the file that torch.save writes of a dict of these tensors, each row by row in a
+/// storage of its own. It has nothing that torch.load(weights_only=True) refuses; equal tensors are
+/// equal bytes.
+std::string pack_state_dict(std::span<const Tensor> tensors);
+
+/// How the names in a file become those of a network.
+struct FileNames {
+  /// The network's name for a tensor of the file; "": it is skipped. No function: the same name.
+  std::function<std::string(std::string_view)> own = {};
+  /// Whether the file may lack a tensor of the network, or have another shape: it then keeps its
+  /// values. No function: none may.
+  std::function<bool(std::string_view)> optional = {};
+};
+
+/// Copies the values of a file that read_state_dict takes into `targets`, all of them or none.
+/// float16, bfloat16 and float64 become float32. Both sides must have the same names, except for
+/// what `names` says, and that the file may lack counters named *num_batches_tracked.
+/// @throws Error{data}
+void load_state_dict(const std::string& path, std::span<const Target> targets,
+                     const FileNames& names = {});
 
 }  // namespace eqt::weights

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that we write as torch.save does, by our reader; tests/e2e/weights_interop.py has Python's.
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/refusal.hpp"
+#include "support/temporary_files.hpp"
+#include "weights/state_dict.hpp"
+
+using namespace eqt;
+
+namespace {
+
+template <typename T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+weights::StateDict read(const std::string& file) {
+  const auto bytes = std::as_bytes(std::span(file));
+  return weights::StateDict({bytes.begin(), bytes.end()}, "a.pt");
+}
+
+}  // namespace
+
+TEST_CASE("a state dict that is written is read again, whatever types, sizes and strides") {
+  std::vector<float> values(24);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const std::vector<std::int64_t> counter = {std::int64_t{1} << 40};
+  const std::vector<weights::Tensor> tensors = {
+      // (2, 3, 4) stored with the first dimension last.
+      {"conv.weight", weights::ElementType::float32, {2, 3, 4}, {1, 2, 6}, 0, bytes_of(values)},
+      {"counter", weights::ElementType::int64, {}, {}, 0, bytes_of(counter)},
+      {"none", weights::ElementType::float32, {0, 300}, {300, 1}, 0, {}}};
+  const std::string file = weights::pack_state_dict(tensors);
+  const weights::StateDict dict = read(file);
+  REQUIRE(dict.tensors().size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(dict.tensors()[i].name == tensors[i].name);
+    CHECK(dict.tensors()[i].type == tensors[i].type);
+    CHECK(dict.tensors()[i].sizes == tensors[i].sizes);
+  }
+  std::vector<float> read_back(24), wanted(24);
+  weights::copy_row_major(dict.tensors()[0], std::as_writable_bytes(std::span(read_back)));
+  for (std::size_t i = 0; i < 24; ++i)
+    wanted[i] = static_cast<float>(i / 12 + 2 * (i / 4 % 3) + 6 * (i % 4));
+  CHECK(read_back == wanted);
+  std::int64_t number = 0;
+  weights::copy_row_major(dict.tensors()[1], std::as_writable_bytes(std::span(&number, 1)));
+  CHECK(number == counter[0]);
+  CHECK(file == weights::pack_state_dict(tensors));  // no date in it
+}
+
+TEST_CASE("storages lie at multiples of 64 bytes in the file") {
+  const std::vector<float> values = {3.25f, -7.5f, 1e30f};
+  const std::string file = weights::pack_state_dict(std::vector<weights::Tensor>{
+      {"a", weights::ElementType::float32, {1}, {1}, 0, bytes_of(values)},
+      {"b", weights::ElementType::float32, {3}, {1}, 0, bytes_of(values)}});
+  const std::string_view wanted(reinterpret_cast<const char*>(values.data()), 12);
+  const std::size_t found = file.find(wanted);
+  REQUIRE(found != std::string::npos);
+  CHECK(found % 64 == 0);
+  CHECK(file.find(wanted.substr(0, 4)) % 64 == 0);
+}
+
+TEST_CASE("values of other float types become float32, in the target's strides") {
+  const test::TemporaryFiles folder;
+  const std::string path = folder.write("a.pt", "");
+  // 1.5, -2^-24 (the smallest of float16), 65504 (its largest), 0, 2^-14, -0.333...
+  const std::vector<std::uint16_t> halves = {0x3E00, 0x8001, 0x7BFF, 0x0000, 0x0400, 0xB555};
+  const std::vector<std::uint16_t> brain = {0x3FC0, 0xC000, 0x7F7F, 0x0000, 0x0080, 0xBEAB};
+  const std::vector<double> doubles = {1.5, -2, 3e38, 0, 1e-40, 1.0 / 3};
+  std::vector<float> a(6), b(6), c(6);
+  const auto target = [](std::string name, std::vector<float>& values) {
+    return weights::Target{std::move(name),
+                           weights::ElementType::float32,
+                           {2, 3},
+                           {1, 2},
+                           std::as_writable_bytes(std::span(values))};
+  };
+  const std::vector<weights::Target> targets = {target("a", a), target("b", b), target("c", c)};
+  using weights::ElementType;
+  std::vector<weights::Tensor> tensors = {
+      {"a", ElementType::float16, {2, 3}, {3, 1}, 0, bytes_of(halves)},
+      {"b", ElementType::bfloat16, {2, 3}, {3, 1}, 0, bytes_of(brain)},
+      {"c", ElementType::float64, {2, 3}, {3, 1}, 0, bytes_of(doubles)}};
+  folder.write("a.pt", weights::pack_state_dict(tensors));
+  weights::load_state_dict(path, targets);
+  CHECK(a == std::vector<float>{1.5f, 0, -0x1p-24f, 0x1p-14f, 65504, -0x1.554p-2f});
+  CHECK(b == std::vector<float>{1.5f, 0, -2, 0x1p-126f, 0x1.fep127f, -0x1.56p-2f});
+  CHECK(c == std::vector<float>{1.5f, 0, -2, 1e-40f, 3e38f, 1.0f / 3});
+
+  const std::vector<double> huge = {1.5, -2, 3e39, 0, 1e-40, 1.0 / 3};
+  tensors[2].storage = bytes_of(huge);
+  folder.write("a.pt", weights::pack_state_dict(tensors));
+  std::ranges::fill(a, 9.0f);
+  CHECK_THAT(test::refusal(Kind::data, [&] { weights::load_state_dict(path, targets); }),
+             Catch::Matchers::Contains("finite values of c"));
+  CHECK(a == std::vector<float>(6, 9.0f));  // all or none
+}
