@@ -90,7 +90,7 @@ library_of() {
     Eigen/*) echo eigen ;;
     fmt/*) echo fmt ;;
     sys/* | net/* | netinet/* | arpa/* | netdb.h | ifaddrs.h | unistd.h | fcntl.h | poll.h) echo system ;;
-    pthread.h | sched.h | signal.h | spawn.h | time.h | stddef.h | stdint.h | stdlib.h | errno.h | malloc.h | dlfcn.h | cpuid.h | *mmintrin.h) echo system ;;
+    pthread.h | sched.h | signal.h | spawn.h | time.h | stddef.h | stdint.h | stdlib.h | errno.h | malloc.h | dlfcn.h | cpuid.h | *mmintrin.h | arm_neon.h) echo system ;;
     *.h | *.hpp | */*) echo unknown ;;
     *) echo system ;;
   esac

@@ -22,7 +22,8 @@ std::unique_ptr<ConvolutionWork> make_work(const ConvolutionShape& shape, Kernel
   const std::vector<Kernels> here = available();
   EQT_CHECK(std::ranges::find(here, kernels) != here.end(), "this processor has no {}",
             name_of(kernels));
-  return make_scalar_work(shape);
+  const TileKernels* tiles = tiles_of(kernels);
+  return tiles == nullptr ? make_scalar_work(shape) : make_panel_work(shape, *tiles);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "int8/convolution.hpp"
+#include "int8/tiles.hpp"
 
 namespace eqt::int8 {
 
@@ -33,5 +34,9 @@ class ConvolutionWork {
 
 /// Plain loops, for any processor.
 std::unique_ptr<ConvolutionWork> make_scalar_work(const ConvolutionShape& shape);
+
+/// Tiles of vectors. @param kernels  must outlive it
+std::unique_ptr<ConvolutionWork> make_panel_work(const ConvolutionShape& shape,
+                                                 const TileKernels& kernels);
 
 }  // namespace eqt::int8

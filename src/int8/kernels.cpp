@@ -1,7 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "int8/kernels.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#ifndef HWCAP_ASIMDDP
+#define HWCAP_ASIMDDP (1UL << 20)
+#endif
+#endif
+
+#include "int8/tiles.hpp"
+
 namespace eqt::int8 {
+
+#if defined(__x86_64__)
+namespace {
+
+// __builtin_cpu_supports() asks the system as well whether it saves the registers; it knows
+// avx512vnni in all compilers that we build with, but not avxvnni.
+bool has_avx512_vnni() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+}
+
+bool has_avx_vnni() {
+  constexpr unsigned kAvxVnni = 1u << 4;  // of EAX, leaf 7, subleaf 1
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__builtin_cpu_supports("avx2") || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || a < 1)
+    return false;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvxVnni) != 0;
+}
+
+}  // namespace
+#endif
 
 std::string_view name_of(Kernels kernels) noexcept {
   switch (kernels) {
@@ -21,8 +53,43 @@ std::string_view name_of(Kernels kernels) noexcept {
   return "unknown";
 }
 
-std::vector<Kernels> available() { return {Kernels::scalar}; }
+std::vector<Kernels> available() {
+  std::vector<Kernels> found;
+#if defined(__x86_64__)
+  if (has_avx512_vnni()) found.push_back(Kernels::avx512_vnni);
+  if (has_avx_vnni()) found.push_back(Kernels::avx_vnni);
+  if (__builtin_cpu_supports("avx2")) found.push_back(Kernels::avx2_pair);
+#elif defined(__aarch64__)
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) found.push_back(Kernels::neon_dot);
+  found.push_back(Kernels::neon_long);
+#endif
+  found.push_back(Kernels::scalar);
+  return found;
+}
 
-Kernels fastest_here() { return available().front(); }
+Kernels fastest_here() {
+  static const Kernels fastest = available().front();
+  return fastest;
+}
+
+const TileKernels* tiles_of(Kernels kernels) noexcept {
+  switch (kernels) {
+#if defined(__x86_64__)
+    case Kernels::avx2_pair:
+      return &kAvx2PairTiles;
+    case Kernels::avx512_vnni:
+      return &kAvx512VnniTiles;
+    case Kernels::avx_vnni:
+      return &kAvxVnniTiles;
+#elif defined(__aarch64__)
+    case Kernels::neon_long:
+      return &kNeonLongTiles;
+    case Kernels::neon_dot:
+      return &kNeonDotTiles;
+#endif
+    default:
+      return nullptr;
+  }
+}
 
 }  // namespace eqt::int8

@@ -26,4 +26,8 @@ std::vector<Kernels> available();
 /// The first of available().
 Kernels fastest_here();
 
+struct TileKernels;
+/// Null for scalar. @pre `kernels` is one of available()
+const TileKernels* tiles_of(Kernels kernels) noexcept;
+
 }  // namespace eqt::int8

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weight gradients: sums over pixels of errors times inputs. A step takes neighbouring pixels of a
+// row, so both operands are packed by pixels first: errors once, inputs once for each column of the
+// kernel, whose rows are then distances. Where inputs have fewer than 16 channels, all taps of a
+// pixel are lanes instead.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "int8/convolution.hpp"
+#include "int8/packing.hpp"
+#include "int8/scratch.hpp"
+#include "int8/tiles.hpp"
+
+namespace eqt::int8 {
+
+class Gradient {
+ public:
+  Gradient(const TileKernels& kernels, const ConvolutionShape& shape);
+
+  std::size_t scratch_bytes(std::size_t samples) const;
+  void add(std::span<const std::int8_t> x, int zero_point, std::span<const float> scales,
+           std::span<const std::int8_t> error, std::span<const float> error_scales,
+           std::span<float> dw, std::span<std::byte> scratch) const;
+
+ private:
+  struct Room {
+    std::byte* frame;          // of one sample's input
+    std::byte* taps;           // of a row of outputs: all taps of each pixel, if they are lanes
+    std::byte* lanes;          // [block of 16][sample][row][step][16][4 bytes]
+    std::byte* padded_error;   // of one sample: whole steps, whole blocks of 16
+    std::byte* block;          // of one sample's errors, before they are cut into tiles
+    std::byte* rows;           // [tile][sample][row][step][rows of a tile][4 bytes]
+    std::int32_t* correction;  // [first sample of a group][output channel, whole tiles]
+    std::ptrdiff_t* runs;      // [sample]
+  };
+  Room take(Scratch& scratch, std::size_t samples) const;
+
+  /// Consecutive samples with the same scales.
+  struct Group {
+    std::size_t first, count;
+    float scale;
+  };
+  static Group group_at(std::size_t first, std::span<const float> scales,
+                        std::span<const float> error_scales);
+
+  void pack_error(const std::int8_t* error, std::size_t n, std::size_t samples,
+                  const Room& room) const;
+  void sum_errors(const std::int8_t* error, const Group& group, int excess, const Room& room) const;
+  void fill(const std::int8_t* x, int zero_point, const Room& room) const;
+  void pack_columns(int kernel_column, std::size_t n, std::size_t samples, const Room& room) const;
+  void pack_taps(std::size_t n, std::size_t samples, const Room& room) const;
+  void add_tap(int kernel_row, std::size_t tap, std::span<const float> scales,
+               std::span<const float> error_scales, float* dw, const Room& room) const;
+  int place_of(int frame_row) const noexcept;
+
+  const TileKernels& kernels_;
+  ConvolutionShape shape_;
+  bool all_taps_;  // are lanes
+  Frame frame_;
+  std::size_t per_step_;      // pixels
+  std::size_t row_steps_;     // steps of a row of outputs
+  std::size_t steps_;         // of a sample
+  std::size_t sample_steps_;  // that inputs are packed into
+  std::size_t lanes_, blocks_;
+  std::size_t output_blocks_;  // of 16
+  std::size_t tiles_;          // of output channels
+};
+
+}  // namespace eqt::int8

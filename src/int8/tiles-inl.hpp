@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops over steps and tiles, for a family of instructions `Isa`:
+//
+//   kRows, kMostBlocks        the tile that its registers hold
+//   kWidth                    sums of a vector; a block is 16 / kWidth vectors
+//   Sums, Row, Panel          vectors
+//   zero(), row(p), panel(p)  a row's 4 bytes, broadcast; a vector's part of a panel
+//   dot(sums, row, panel)     row is the operand with the offset, if the family has one
+//   dot_gradient(sums, row, panel)  panel is
+//   store(to, sums, correction, scale, lane_scales), add(to, sums, correction, scale)
+//
+// Included by the unit of each family, in its unnamed namespace.
+
+#include "int8/tiles.hpp"
+
+#if defined(__clang__)
+#define EQT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define EQT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+namespace eqt::int8 {
+namespace {
+
+template <class Isa, std::size_t kBlocks>
+struct Tile {
+  static constexpr std::size_t kRows = Isa::kRows;
+  static constexpr std::size_t kParts = kBlocks * (kLanes / Isa::kWidth);
+  static constexpr std::size_t kPartBytes = kStepBytes * Isa::kWidth;
+
+  using Sums = typename Isa::Sums[kRows][kParts];
+  using Panels = typename Isa::Panel[kParts];
+
+  [[gnu::always_inline]] static inline void clear(Sums& sums) {
+    EQT_UNROLL for (std::size_t i = 0; i < kRows; ++i)
+        EQT_UNROLL for (std::size_t p = 0; p < kParts; ++p) sums[i][p] = Isa::zero();
+  }
+
+  [[gnu::always_inline]] static inline void load(Panels& panels, const std::byte* panel,
+                                                 std::size_t block_bytes) {
+    EQT_UNROLL for (std::size_t p = 0; p < kParts; ++p) {
+      const std::size_t at = p * kPartBytes;
+      panels[p] = Isa::panel(panel + at / kPanelStep * block_bytes + at % kPanelStep);
+    }
+  }
+};
+
+template <class Isa, std::size_t kBlocks>
+void store_tiles(const StoreTiles& t) {
+  using T = Tile<Isa, kBlocks>;
+  for (std::size_t tile = 0; tile < t.tiles; ++tile) {
+    const std::byte* rows[T::kRows];
+    EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) rows[i] = t.rows[tile * T::kRows + i];
+    typename T::Sums sums;
+    T::clear(sums);
+    const std::byte* panel = t.panel;
+    for (std::size_t run = 0; run < t.run_count; ++run) {
+      const std::ptrdiff_t end = t.runs[run] + static_cast<std::ptrdiff_t>(t.steps * kStepBytes);
+      for (std::ptrdiff_t at = t.runs[run]; at < end; at += std::ptrdiff_t{kStepBytes}) {
+        typename T::Panels panels;
+        T::load(panels, panel, t.block_bytes);
+        panel += kPanelStep;
+        EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
+          const auto row = Isa::row(rows[i] + at);
+          EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) sums[i][p] =
+              Isa::dot(sums[i][p], row, panels[p]);
+        }
+      }
+    }
+    EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
+      float* const to = t.to[tile * T::kRows + i] + t.first_lane;
+      const float scale = t.scales[tile * T::kRows + i];
+      float partial[kBlocks * kLanes];
+      float* const all = t.lanes == kBlocks * kLanes ? to : partial;
+      EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) {
+        const std::size_t lane = p * Isa::kWidth;
+        Isa::store(all + lane, sums[i][p], t.correction + lane, scale, t.lane_scales + lane);
+      }
+      if (all == partial)
+        for (std::size_t lane = 0; lane < t.lanes; ++lane) to[lane] = partial[lane];
+    }
+  }
+}
+
+template <class Isa, std::size_t kBlocks>
+void accumulate_tile(const GradientTile& t) {
+  using T = Tile<Isa, kBlocks>;
+  typename T::Sums sums;
+  T::clear(sums);
+  const std::byte* rows = t.rows;
+  for (std::size_t run = 0; run < t.run_count; ++run) {
+    const std::byte* panel = t.panel + t.runs[run];
+    for (std::size_t step = 0; step < t.steps; ++step) {
+      typename T::Panels panels;
+      T::load(panels, panel, t.block_bytes);
+      panel += kPanelStep;
+      EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
+        const auto row = Isa::row(rows + i * kStepBytes);
+        EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) sums[i][p] =
+            Isa::dot_gradient(sums[i][p], row, panels[p]);
+      }
+      rows += T::kRows * kStepBytes;
+    }
+  }
+  EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
+    float partial[kBlocks * kLanes] = {};
+    float* const to = t.to[i];
+    float* all = to;
+    if (t.lanes != kBlocks * kLanes) {
+      all = partial;
+      for (std::size_t lane = 0; lane < t.lanes; ++lane) partial[lane] = to[lane];
+    }
+    EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p)
+        Isa::add(all + p * Isa::kWidth, sums[i][p], t.correction[i], t.scale);
+    if (all == partial)
+      for (std::size_t lane = 0; lane < t.lanes; ++lane) to[lane] = partial[lane];
+  }
+}
+
+/// The table of a family; functions for two blocks only where the registers hold them.
+template <class Isa>
+constexpr TileKernels tile_kernels() {
+  TileKernels kernels{sizeof(typename Isa::Element),
+                      Isa::kOffset,
+                      Isa::kRows,
+                      Isa::kMostBlocks,
+                      {store_tiles<Isa, 1>, nullptr},
+                      {accumulate_tile<Isa, 1>, nullptr}};
+  if constexpr (Isa::kMostBlocks == 2) {
+    kernels.store[1] = store_tiles<Isa, 2>;
+    kernels.accumulate[1] = accumulate_tile<Isa, 2>;
+  }
+  return kernels;
+}
+
+}  // namespace
+}  // namespace eqt::int8
