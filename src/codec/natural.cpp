@@ -32,7 +32,7 @@
 #include <hwy/highway.h>
 
 #include "codec/bit_plane-inl.hpp"
-#include "codec/random_words-inl.hpp"
+#include "core/random_words-inl.hpp"
 
 #ifndef EQT_CODEC_NATURAL_ONCE
 #define EQT_CODEC_NATURAL_ONCE
@@ -56,6 +56,8 @@ namespace eqt::codec::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_words;
 
 using Floats = hn::CappedTag<float, kGroup>;
 using Ints = hn::RebindToSigned<Floats>;

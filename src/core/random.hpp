@@ -3,7 +3,7 @@
 //
 // A RandomKey names a stream; SplitMix64 turns it into two 32-bit stream constants, and each index
 // is hashed with them by three multiply-xorshift rounds. There is no state, so any thread may
-// compute any element, and the vector kernels of the codec room compute exactly the same words.
+// compute any element, and vector kernels compute exactly the same words (random_words-inl.hpp).
 
 #pragma once
 

@@ -17,13 +17,15 @@
 
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/norms-inl.hpp"
-#include "codec/random_words-inl.hpp"
 #include "codec/unaligned-inl.hpp"
+#include "core/random_words-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_products;
 
 using Codes = hn::Rebind<std::uint8_t, U32>;
 

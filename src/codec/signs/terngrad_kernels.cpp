@@ -12,7 +12,7 @@
 #include <hwy/highway.h>
 
 #include "codec/bit_plane-inl.hpp"
-#include "codec/random_words-inl.hpp"
+#include "core/random_words-inl.hpp"
 
 #ifndef EQT_CODEC_TERNGRAD_KERNELS_ONCE
 #define EQT_CODEC_TERNGRAD_KERNELS_ONCE
@@ -31,6 +31,8 @@ namespace eqt::codec::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_words;
 
 /// `whole` is a multiple of kMomentSums.
 void add_block(const float* HWY_RESTRICT values, std::size_t whole, double shift,

@@ -7,15 +7,15 @@
 #include <cstdint>
 
 // Either both or neither is defined: the guard flips with each target.
-#if defined(EQT_CODEC_RANDOM_WORDS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef EQT_CODEC_RANDOM_WORDS_INL_HPP
-#undef EQT_CODEC_RANDOM_WORDS_INL_HPP
+#if defined(EQT_CORE_RANDOM_WORDS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef EQT_CORE_RANDOM_WORDS_INL_HPP
+#undef EQT_CORE_RANDOM_WORDS_INL_HPP
 #else
-#define EQT_CODEC_RANDOM_WORDS_INL_HPP
+#define EQT_CORE_RANDOM_WORDS_INL_HPP
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace eqt::codec::HWY_NAMESPACE {
+namespace eqt::HWY_NAMESPACE {
 
 constexpr std::uint32_t kRandomIndexFactor = 0x9E3779B1u;
 
@@ -39,7 +39,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> random_words(D du, hwy::HWY_NAMESPACE::Vec
   return hn::Xor(h, hn::ShiftRight<15>(h));
 }
 
-}  // namespace eqt::codec::HWY_NAMESPACE
+}  // namespace eqt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // guard
