@@ -57,9 +57,8 @@ std::vector<Field> model_fields() {
           .in("groups")
           .says("number of channel groups of groupnorm and the EvoNorms; 0 = as published, 2 for "
                 "groupnorm and 8 for the EvoNorms"),
-      EQT_FIELD(model.precision, must_stay)
-          .one_of({{"fp32", "float32 everywhere"}})
-          .says("arithmetic of the network"),
+      EQT_FIELD(model.precision, may_change)
+          .says("arithmetic of the network; parameters and gradients are float32"),
       EQT_FIELD(model.shortcut, must_stay)
           .says("shortcuts of the CIFAR ResNets where the shape changes"),
       EQT_FIELD(model.path, may_change)

@@ -47,7 +47,7 @@ struct RunConfig {
     Entry<eqt::model::ModelRow> name = eqt::model::models::resnet20;
     Entry<eqt::model::NormalizationRow> normalization = eqt::model::normalizations::batchnorm;
     int norm_groups = 0;  // 0 = the published number
-    std::string precision = "fp32";
+    eqt::model::Precision precision = eqt::model::Precision::fp32;
     eqt::model::Shortcut shortcut = eqt::model::Shortcut::projection;
     std::string path;     // of a network of the user's own, or the folder of bert; "" = none
     std::string weights;  // "" = none

@@ -41,4 +41,14 @@ std::span<const Named<Shortcut>> names_of(Shortcut) {
   return kNames;
 }
 
+std::span<const Named<Precision>> names_of(Precision) {
+  static constexpr std::array<Named<Precision>, 2> kNames = {{
+      {Precision::fp32, "fp32", "float32 everywhere"},
+      {Precision::int8, "int8",
+       "8-bit operands of all convolutions, forward and backward, with exact sums (ResNets and "
+       "vgg11 with batchnorm; src/model/precision/README.md)"},
+  }};
+  return kNames;
+}
+
 }  // namespace eqt::model

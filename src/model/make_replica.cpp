@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "model/example_batch.hpp"
 #include "model/network.hpp"
+#include "model/precision/int8_replica.hpp"
 #include "model/torch_errors.hpp"
 #include "model/torch_replica.hpp"
 
@@ -113,7 +114,10 @@ std::shared_ptr<Network> make_network(const ModelOptions& options) {
   fail(Kind::bug, "no network is called {}", options.model->name);
 }
 
-std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
+namespace {
+
+/// The network that LibTorch runs.
+std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
   return guarded("building a network", [&] {
     const ModelRow& model = *options.model;
     auto replica = make_torch_replica(
@@ -132,6 +136,14 @@ std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
       replica->evaluate(example_batch(options, 1));
     return replica;
   });
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
+  if (options.precision == Precision::fp32) return make_float_replica(options);
+  check_int8(options);
+  return make_int8_replica(options, *make_float_replica(options));
 }
 
 }  // namespace eqt::model

@@ -11,32 +11,14 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
-#include <optional>
 #include <vector>
 
+#include "model/architecture.hpp"
 #include "model/network.hpp"
 #include "model/normalization.hpp"
 
 namespace eqt::model {
 namespace {
-
-constexpr double kDropout = 0.5;
-
-/// A network without shortcuts: a sequence of convolutions, the mean over the remaining image, and
-/// a classifier.
-struct PlainPlan {
-  struct Layer {  // convolution, normalization if there is one, ReLU
-    std::int64_t width;
-    bool pool = false;  // the maximum of 2x2 pixels follows
-    std::int64_t kernel = 3;
-    std::int64_t stride = 1;
-    std::int64_t padding = 1;
-  };
-  std::vector<Layer> layers;
-  std::optional<NormalizationOptions> normalization;
-  bool bias = true;         // of the convolutions
-  std::int64_t hidden = 0;  // > 0: dropout(1/2), a hidden layer of this width and ReLU come first
-};
 
 /// The numbers in names ("features.0.weight") count layers as if there were a normalization, so
 /// that names do not depend on it.
@@ -47,7 +29,7 @@ class PlainNetwork : public Network {
     std::int64_t channels = images_of(options).channels;
     int place = 0;
     for (const PlainPlan::Layer& layer : plan.layers) {
-      add_layer(plan, layer, channels, place, random);
+      add_layer(plan, layer, channels, place, options, random);
       channels = layer.width;
     }
     if (plan.hidden > 0) {
@@ -82,7 +64,7 @@ class PlainNetwork : public Network {
 
   /// @param place in: where the layer starts in torchvision's numbering; out: where the next does
   void add_layer(const PlainPlan& plan, const PlainPlan::Layer& layer, std::int64_t channels,
-                 int& place, const at::Generator& random) {
+                 int& place, const ModelOptions& options, const at::Generator& random) {
     Stage stage;
     stage.pool = layer.pool;
     const ConvolutionShape shape{.in = channels,
@@ -93,9 +75,10 @@ class PlainNetwork : public Network {
                                  .bias = plan.bias};
     stage.convolution =
         features_->register_module(std::to_string(place++), Convolution(shape, random));
-    if (plan.normalization) {
-      stage.norm = features_->register_module(std::to_string(place++),
-                                              make_normalization(*plan.normalization, layer.width));
+    if (plan.normalizes) {
+      stage.norm = features_->register_module(
+          std::to_string(place++),
+          make_normalization({options.normalization, options.norm_groups}, layer.width));
     }
     place += layer.pool ? 2 : 1;  // ReLU and pooling have numbers but no parameters
     stages_.push_back(std::move(stage));
@@ -105,7 +88,7 @@ class PlainNetwork : public Network {
                       const at::Generator& random) {
     const auto classifier =
         register_module("classifier", std::make_shared<torch::nn::Module>("classifier"));
-    dropout_ = classifier->register_module("0", Dropout(kDropout, 0));
+    dropout_ = classifier->register_module("0", Dropout(kPlainDropout, 0));
     hidden_ = classifier->register_module("1", Linear(channels, hidden, random));
     last_ = classifier->register_module("3", Linear(hidden, classes, random));
   }
@@ -117,37 +100,18 @@ class PlainNetwork : public Network {
   Linear last_{nullptr};
 };
 
-std::shared_ptr<Network> make_plain_network(const PlainPlan& plan, const ModelOptions& options) {
-  return std::make_shared<PlainNetwork>(plan, options,
+std::shared_ptr<Network> make_plain_network(const ModelOptions& options) {
+  return std::make_shared<PlainNetwork>(plain_plan(options).value(), options,
                                         at::detail::createCPUGenerator(options.seed));
 }
 
 }  // namespace
 
 std::shared_ptr<Network> make_vgg11(const ModelOptions& options) {
-  PlainPlan plan;
-  plan.layers = {{.width = 64, .pool = true},
-                 {.width = 128, .pool = true},
-                 {.width = 256},
-                 {.width = 256, .pool = true},
-                 {.width = 512},
-                 {.width = 512, .pool = true},
-                 {.width = 512},
-                 {.width = 512, .pool = true}};
-  plan.normalization = {options.normalization, options.norm_groups};
-  plan.bias = !options.normalization->replaces_bias;
-  plan.hidden = 512;
-  return make_plain_network(plan, options);
+  return make_plain_network(options);
 }
-
 std::shared_ptr<Network> make_alexnet(const ModelOptions& options) {
-  PlainPlan plan;
-  plan.layers = {{.width = 64, .pool = true, .kernel = 11, .stride = 4, .padding = 5},
-                 {.width = 192, .pool = true, .kernel = 5, .padding = 2},
-                 {.width = 384},
-                 {.width = 256},
-                 {.width = 256, .pool = true}};
-  return make_plain_network(plan, options);
+  return make_plain_network(options);
 }
 
 }  // namespace eqt::model

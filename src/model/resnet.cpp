@@ -13,26 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "model/architecture.hpp"
 #include "model/network.hpp"
 #include "model/normalization.hpp"
 
 namespace eqt::model {
 namespace {
-
-struct ResNetPlan {
-  std::vector<int> blocks;          // per stage; each stage after the first halves the image
-  std::vector<std::int64_t> width;  // channels per stage; the stem has as many as the first
-  bool bottleneck = false;          // 1x1, 3x3, 1x1 with four times the width
-  bool large_stem = false;          // 7x7 stride 2 and max-pooling, for large images
-};
-
-struct BlockShape {
-  std::int64_t in;
-  std::int64_t width;
-  std::int64_t out;
-  std::int64_t stride;
-  bool changes() const { return stride != 1 || in != out; }
-};
 
 using Norm = std::shared_ptr<Normalization>;
 
@@ -166,9 +152,7 @@ class ResNet : public Network {
                                    std::int64_t& channels, const at::Generator& random) const {
     torch::nn::Sequential blocks;
     for (int i = 0; i < plan.blocks[stage]; ++i) {
-      const std::int64_t width = plan.width[stage];
-      const BlockShape shape{channels, width, plan.bottleneck ? 4 * width : width,
-                             i == 0 && stage > 0 ? 2 : 1};
+      const BlockShape shape = block_shape(plan, stage, i, channels);
       if (plan.bottleneck) {
         blocks->push_back(Bottleneck(shape, style_, random));
       } else {
@@ -187,50 +171,20 @@ class ResNet : public Network {
   Linear fc_{nullptr};
 };
 
-std::shared_ptr<Network> make_resnet(const ResNetPlan& plan, const ModelOptions& options) {
-  return std::make_shared<ResNet>(plan, options, at::detail::createCPUGenerator(options.seed));
-}
-
-/// Section 4.2 of the paper: 6n + 2 layers, n blocks a stage.
-std::shared_ptr<Network> make_small_resnet(int blocks, const ModelOptions& options) {
-  return make_resnet({.blocks = {blocks, blocks, blocks}, .width = {16, 32, 64}}, options);
-}
-
-/// Table 1 of the paper; images of at most kSmallImages pixels a side take the 3x3 stem.
-std::shared_ptr<Network> make_large_resnet(std::vector<int> blocks, bool bottleneck,
-                                           const ModelOptions& options) {
-  const data::ImageShape images = images_of(options);
-  return make_resnet({.blocks = std::move(blocks),
-                      .width = {64, 128, 256, 512},
-                      .bottleneck = bottleneck,
-                      .large_stem = std::max(images.height, images.width) > kSmallImages},
-                     options);
-}
-
 }  // namespace
 
-std::shared_ptr<Network> make_resnet18(const ModelOptions& options) {
-  return make_large_resnet({2, 2, 2, 2}, false, options);
-}
-std::shared_ptr<Network> make_resnet34(const ModelOptions& options) {
-  return make_large_resnet({3, 4, 6, 3}, false, options);
-}
-std::shared_ptr<Network> make_resnet50(const ModelOptions& options) {
-  return make_large_resnet({3, 4, 6, 3}, true, options);
-}
-
-std::shared_ptr<Network> make_resnet20(const ModelOptions& options) {
-  return make_small_resnet(3, options);
-}
-// The network with this name in low-precision literature has n = 8, which makes 50 layers.
-std::shared_ptr<Network> make_resnet54(const ModelOptions& options) {
-  return make_small_resnet(8, options);
-}
-std::shared_ptr<Network> make_resnet56(const ModelOptions& options) {
-  return make_small_resnet(9, options);
-}
-std::shared_ptr<Network> make_resnet110(const ModelOptions& options) {
-  return make_small_resnet(18, options);
-}
+#define EQT_RESNET(id)                                                             \
+  std::shared_ptr<Network> make_##id(const ModelOptions& options) {                \
+    return std::make_shared<ResNet>(resnet_plan(options).value(), options,         \
+                                    at::detail::createCPUGenerator(options.seed)); \
+  }
+EQT_RESNET(resnet18)
+EQT_RESNET(resnet20)
+EQT_RESNET(resnet34)
+EQT_RESNET(resnet50)
+EQT_RESNET(resnet54)
+EQT_RESNET(resnet56)
+EQT_RESNET(resnet110)
+#undef EQT_RESNET
 
 }  // namespace eqt::model

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "model/example_batch.hpp"
+#include "model/precision/int8_replica.hpp"
 
 namespace eqt::model {
 namespace {
@@ -67,6 +68,12 @@ NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t ba
                                      std::size_t test_batch_size) {
   const auto replica = make_replica(options);
   NetworkMemory memory{.layout = replica->layout(), .buffer_values = replica->buffers().size()};
+  if (options.precision == Precision::int8) {
+    const Int8Memory own = int8_memory(options, batch_size);
+    memory.gradient_bytes = own.gradient_bytes + own.evaluate_bytes;
+    memory.evaluate_bytes = memory.gradient_bytes;
+    return memory;
+  }
   memory.gradient_bytes = extrapolated(options, batch_size, [&](const data::Batch& batch) {
     (void)replica->forward_backward(batch, {});
   });

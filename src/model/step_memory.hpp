@@ -14,7 +14,7 @@ namespace eqt::model {
 struct NetworkMemory {
   Layout layout;                     // of the parameters
   std::size_t buffer_values = 0;     // running statistics
-  std::uint64_t gradient_bytes = 0;  // LibTorch's peak memory during a forward_backward()
+  std::uint64_t gradient_bytes = 0;  // peak memory during a forward_backward()
   std::uint64_t evaluate_bytes = 0;  // and during an evaluate()
 };
 

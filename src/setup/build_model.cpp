@@ -69,6 +69,7 @@ model::ModelOptions published_network(const config::RunConfig& config, Rank rank
   options.normalization = config.model.normalization;
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
+  options.precision = config.model.precision;
   options.seed = config.seed;
   options.freeze = frozen_patterns(config);
   if (config.model.name->users_own) {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers in float32, the same on all processors. No torch.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace eqt::model::precision {
+
+/// out (n, o) = x (n, i) * weight' (o, i) + bias (o), in 16 interleaved sums.
+void dense_forward(std::span<const float> x, std::span<const float> weight,
+                   std::span<const float> bias, std::span<float> out);
+
+/// From the gradient g (n, o) of the output: that of x, unless dx is empty, of weight and of bias,
+/// which it overwrites; sums in the order of samples.
+void dense_backward(std::span<const float> g, std::span<const float> x,
+                    std::span<const float> weight, std::span<float> dx, std::span<float> dweight,
+                    std::span<float> dbias);
+
+}  // namespace eqt::model::precision

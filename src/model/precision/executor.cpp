@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward pass. executor_backward.cpp has the other one.
+#include "model/precision/executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "int8/quantize.hpp"
+#include "model/precision/passes.hpp"
+#include "model/precision/windows.hpp"
+
+namespace eqt::model::precision {
+namespace {
+
+constexpr double kEpsilon = 1e-5;  // torch's default
+constexpr double kMomentum = 0.1;  // share of the newest batch in running statistics
+
+// [values] that are processed between two layers of a few samples: 256 KiB of floats.
+constexpr std::size_t kChunkValues = 65536;
+constexpr std::size_t kMostSamples = 16;
+
+double inverse_deviation(double variance) { return 1.0 / std::sqrt(variance + kEpsilon); }
+
+}  // namespace
+
+Executor::Layer::Layer(const Branch& branch, int8::Kernels kernels)
+    : convolution(branch.shape, kernels) {
+  const std::size_t c = branch.channels();
+  for (auto* const list : {&mean, &squares, &sums, &products}) list->assign(c, 0);
+  for (auto* const list : {&shift, &error_slope, &error_offset}) list->assign(c, 0);
+  scale.assign(c, 1);
+}
+
+Executor::Executor(Plan plan, int8::Kernels kernels) : plan_(std::move(plan)), kernels_(kernels) {
+  std::size_t channels = 0, largest = 0, samples = 1;
+  for (const Branch& branch : plan_.branches) {
+    layers_.emplace_back(branch, kernels);
+    channels = std::max(channels, branch.channels());
+  }
+  for (int i = 0; i < static_cast<int>(plan_.nodes.size()); ++i) {
+    std::size_t values = plan_.node(i).count();
+    for (const int b : plan_.readers_of(i).branches)
+      values = std::max(values, plan_.branch(b).shape.out_count());
+    const std::size_t n = std::clamp<std::size_t>(kChunkValues / values, 1, kMostSamples);
+    chunks_.push_back(n);
+    largest = std::max(largest, n * values);
+    samples = std::max(samples, n);
+    for (const int b : plan_.readers_of(i).branches)
+      scratch_bytes_ =
+          std::max(scratch_bytes_, layer_of(b).convolution.scratch_bytes(static_cast<int>(n)));
+  }
+  float_values_ = largest;
+  for (auto* const floats : {&first_, &second_, &third_}) *floats = make_long_array<float>(largest);
+  rounded_ = make_long_array<std::int8_t>(largest);
+  scratch_ = make_long_array<std::byte>(scratch_bytes_);
+  rounded_scales_.assign(samples, 1);
+  for (auto* const list : {&scales_, &shifts_, &slopes_, &float_means_}) list->assign(channels, 0);
+  for (auto* const list : {&integer_sums_, &integer_products_}) list->assign(channels, 0);
+  double_sums_.assign(channels, 0);
+}
+
+std::size_t Executor::bytes() const {
+  std::size_t bytes = training_.bytes() + evaluation_.bytes() + scratch_bytes_ +
+                      float_values_ * (3 * sizeof(float) + 1);
+  for (const Layer& layer : layers_) bytes += layer.convolution.weight_bytes();
+  return bytes;
+}
+
+std::string_view Executor::label(const char* what, const std::string& layer) {
+  const auto end =
+      fmt::format_to_n(label_.data(), label_.size(), "step {}, {}: {}", step_, layer, what);
+  return {label_.data(), std::min(end.size, label_.size())};
+}
+
+std::span<const float> Executor::values(std::size_t slice) const {
+  const TensorSlice& s = plan_.parameters[slice];
+  return parameters_.subspan(s.offset, s.count);
+}
+
+int Executor::zero_point(int node) const {
+  const Node& n = plan_.node(node);
+  if (n.kind == NodeKind::max_pool) return zero_point(n.input);
+  return n.kind == NodeKind::image || !plan_.rectifies ? 0 : int8::kUnsignedZeroPoint;
+}
+
+std::size_t Executor::chunk(int node) const { return chunks_[static_cast<std::size_t>(node)]; }
+
+void Executor::set_parameters(std::span<const float> parameters) {
+  EQT_CHECK(parameters.size() == total_count(plan_.parameters), "{} parameters", parameters.size());
+  parameters_ = parameters;
+  for (std::size_t b = 0; b < layers_.size(); ++b) {
+    try {
+      layers_[b].convolution.set_weights(values(plan_.branches[b].weight));
+    } catch (const Error& error) {
+      fail(error.kind(), "{}: {}", plan_.branches[b].name, error.what());
+    }
+  }
+}
+
+void Executor::prepare(std::size_t samples, Pass pass) {
+  Workspace& workspace = pass == Pass::training ? training_ : evaluation_;
+  if (workspace.samples() < samples) workspace = Workspace(plan_, samples, pass);
+  now_ = &workspace;
+  pass_ = pass;
+  samples_ = samples;
+  means_.resize(samples * static_cast<std::size_t>(plan_.nodes.back().channels));
+}
+
+std::span<const float> Executor::forward(const Pictures& pictures, Pass pass,
+                                         std::span<float> buffers, StepId step) {
+  EQT_CHECK(pictures.values.size() % pictures.shape.values() == 0, "{} values of pictures",
+            pictures.values.size());
+  step_ = step;
+  prepare(pictures.values.size() / pictures.shape.values(), pass);
+  take_pictures(pictures);
+  for (int i = 1; i < static_cast<int>(plan_.nodes.size()); ++i) {
+    if (plan_.node(i).kind == NodeKind::max_pool) {
+      pool(i);
+    } else {
+      compute_node(i, buffers);
+    }
+  }
+  average();
+  return means_;
+}
+
+void Executor::take_pictures(const Pictures& pictures) {
+  const Node& to = plan_.nodes[0];
+  const auto [channels, height, width] = pictures.shape;
+  const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
+  const auto share = static_cast<float>(pictures.share);
+  const std::span<float> framed(first_.get(), to.count());
+  const Samples images = node(0);
+  for (std::size_t n = 0; n < samples_; ++n) {
+    std::ranges::fill(framed, 0.0f);
+    const float* from = &pictures.values[n * pictures.shape.values()];
+    const float* partner = &pictures.values[(samples_ - 1 - n) * pictures.shape.values()];
+    for (int y = 0; y < height; ++y) {
+      float* const line = &framed[(static_cast<std::size_t>(y + pictures.frame.top) *
+                                       static_cast<std::size_t>(to.width) +
+                                   static_cast<std::size_t>(pictures.frame.left)) *
+                                  static_cast<std::size_t>(channels)];
+      for (std::size_t i = 0; i < row; ++i)
+        line[i] = pictures.share == 1 ? from[i] : share * from[i] + (1 - share) * partner[i];
+      from += row;
+      partner += row;
+    }
+    images.scales[n] = int8::quantize_signed(framed, images.sample(n), label("pictures", "input"));
+  }
+}
+
+void Executor::compute_node(int i, std::span<float> buffers) {
+  const Node& to = plan_.node(i);
+  convolve(to.main);
+  normalize(to.main, buffers);
+  if (to.residual == Residual::branch) {
+    convolve(to.second);
+    normalize(to.second, buffers);
+  }
+  const Samples out = node(i);
+  const std::span<float> sample(first_.get(), to.count());
+  const std::string_view what = label("activations", plan_.branch(to.main).name);
+  for (std::size_t n = 0; n < samples_; ++n) {
+    before_relu(i, n, sample);
+    rectify(sample);
+    out.scales[n] = int8::quantize_unsigned(sample, out.sample(n), what);
+  }
+}
+
+void Executor::convolve(int b) {
+  const Branch& branch_plan = plan_.branch(b);
+  Layer& layer = layer_of(b);
+  const Samples in = node(branch_plan.input), out = branch(b);
+  std::ranges::fill(layer.mean, 0.0);
+  std::ranges::fill(layer.squares, 0.0);
+  const std::string_view what = label("outputs of the convolution", branch_plan.name);
+  const std::size_t step = chunk(branch_plan.input);
+  for (std::size_t first = 0; first < samples_; first += step) {
+    const std::size_t n = std::min(step, samples_ - first);
+    const Samples some = in.part(first, n);
+    const std::span<float> result(first_.get(), n * out.count);
+    layer.convolution.forward(some.values, zero_point(branch_plan.input), some.scales, result,
+                              {scratch_.get(), scratch_bytes_});
+    if (branch_plan.bias) add_bias(values(*branch_plan.bias), result);
+    for (std::size_t k = 0; k < n; ++k) {
+      const auto sample = result.subspan(k * out.count, out.count);
+      if (pass_ == Pass::training && branch_plan.norm) measure(layer, sample, first + k);
+      out.scales[first + k] = int8::quantize_signed(sample, out.sample(first + k), what);
+    }
+  }
+}
+
+/// Adds a sample to the mean and the sum of squared differences of each channel. T. Chan et al.,
+/// "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. (2.1).
+/// @param n  samples before
+void Executor::measure(Layer& layer, std::span<const float> sample, std::size_t n) {
+  const std::size_t channels = layer.mean.size();
+  const double pixels = static_cast<double>(sample.size() / channels);
+  const std::span<double> sums = std::span(double_sums_).first(channels);
+  const std::span<float> means = std::span(float_means_).first(channels);
+  channel_sums(sample, sums);
+  for (std::size_t c = 0; c < channels; ++c) means[c] = static_cast<float>(sums[c] / pixels);
+  channel_squares(sample, means, sums);
+  const double before = static_cast<double>(n), after = before + 1;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double step = static_cast<double>(means[c]) - layer.mean[c];
+    layer.mean[c] += step / after;
+    layer.squares[c] += sums[c] + step * step * pixels * before / after;
+  }
+}
+
+/// Scale and shift of the batch, or of the running statistics.
+void Executor::normalize(int b, std::span<float> buffers) {
+  const Branch& branch_plan = plan_.branch(b);
+  if (!branch_plan.norm) return;
+  Layer& layer = layer_of(b);
+  const auto weight = values(*branch_plan.norm), bias = values(*branch_plan.norm + 1);
+  float* const mean = &buffers[plan_.buffers[branch_plan.statistics].offset];
+  float* const variance = &buffers[plan_.buffers[branch_plan.statistics + 1].offset];
+  const double rows = static_cast<double>(samples_ * branch_plan.pixels());
+  const bool training = pass_ == Pass::training;
+  EQT_CHECK(!training || rows > 1, "one value per channel has no variance");
+  for (std::size_t c = 0; c < layer.mean.size(); ++c) {
+    if (!training) layer.mean[c] = mean[c];
+    const double own = training ? layer.squares[c] / rows : static_cast<double>(variance[c]);
+    const double inverse = inverse_deviation(own), scale = weight[c] * inverse;
+    layer.squares[c] = inverse;
+    layer.scale[c] = static_cast<float>(scale);
+    layer.shift[c] = static_cast<float>(bias[c] - layer.mean[c] * scale);
+    if (!training) continue;
+    const double unbiased = own * rows / (rows - 1);
+    mean[c] = static_cast<float>((1 - kMomentum) * mean[c] + kMomentum * layer.mean[c]);
+    variance[c] = static_cast<float>((1 - kMomentum) * variance[c] + kMomentum * unbiased);
+  }
+}
+
+/// What ReLU is given: the same floats in both passes.
+void Executor::before_relu(int i, std::size_t n, std::span<float> out) {
+  const Node& to = plan_.node(i);
+  const auto add_branch = [&](int b, bool first) {
+    const Layer& layer = layer_of(b);
+    const Samples x = branch(b);
+    const std::size_t channels = layer.scale.size();
+    const std::span<float> scales = std::span(scales_).first(channels);
+    for (std::size_t c = 0; c < channels; ++c) scales[c] = layer.scale[c] * x.scales[n];
+    (first ? affine : add_affine)(x.sample(n), scales, layer.shift, out);
+  };
+  add_branch(to.main, true);
+  if (to.residual == Residual::branch) add_branch(to.second, false);
+  if (to.residual == Residual::identity) {
+    const Samples x = node(to.second);
+    add_scaled(x.sample(n), zero_point(to.second), x.scales[n], out);
+  }
+  if (to.residual == Residual::padding) {
+    const Samples x = node(to.second);
+    const Node& from = plan_.node(to.second);
+    for_each_kept_pixel(from, to, [&](std::size_t source, std::size_t target) {
+      add_scaled(x.sample(n).subspan(source, static_cast<std::size_t>(from.channels)),
+                 zero_point(to.second), x.scales[n],
+                 out.subspan(target, static_cast<std::size_t>(from.channels)));
+    });
+  }
+}
+
+void Executor::pool(int i) {
+  const Node& to = plan_.node(i);
+  const Node& from = plan_.node(to.input);
+  const Samples in = node(to.input), out = node(i);
+  const auto channels = static_cast<std::size_t>(to.channels);
+  for (std::size_t n = 0; n < samples_; ++n) {
+    out.scales[n] = in.scales[n];
+    const auto x = in.sample(n), y = out.sample(n);
+    std::ranges::fill(y, std::int8_t{-128});
+    for_each_window(from, to, [&](std::size_t target, std::size_t source) {
+      for (std::size_t c = 0; c < channels; ++c)
+        y[target + c] = std::max(y[target + c], x[source + c]);
+    });
+  }
+}
+
+void Executor::average() {
+  const int last = static_cast<int>(plan_.nodes.size()) - 1;
+  const Node& from = plan_.nodes.back();
+  const Samples x = node(last);
+  const auto channels = static_cast<std::size_t>(from.channels);
+  const auto pixels = static_cast<std::int64_t>(from.pixels());
+  const std::span<std::int64_t> sums = std::span(integer_sums_).first(channels);
+  for (std::size_t n = 0; n < samples_; ++n) {
+    const auto sample = x.sample(n);
+    std::ranges::fill(sums, 0);
+    for (std::size_t p = 0; p < sample.size(); p += channels)
+      for (std::size_t c = 0; c < channels; ++c) sums[c] += sample[p + c];
+    for (std::size_t c = 0; c < channels; ++c) {
+      const auto sum = static_cast<double>(sums[c] - pixels * zero_point(last));
+      means_[n * channels + c] =
+          static_cast<float>(sum * static_cast<double>(x.scales[n]) / static_cast<double>(pixels));
+    }
+  }
+}
+
+}  // namespace eqt::model::precision

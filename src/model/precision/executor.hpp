@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward and backward pass of a convolutional network with 8-bit operands; README.md has the
+// formulas. No torch.
+//
+// One thread computes. After the first step of a batch size it allocates nothing.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/flat_buffer.hpp"
+#include "core/random.hpp"
+#include "int8/convolution.hpp"
+#include "model/precision/plan.hpp"
+#include "model/precision/workspace.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::model::precision {
+
+/// Pictures of a batch.
+struct Pictures {
+  std::span<const float> values;  // (n, h, w, c), normalized
+  data::ImageShape shape;
+  Frame frame;       // zeros around each
+  double share = 1;  // of mixup; the rest is that of the pictures in reverse order
+};
+
+class Executor {
+ public:
+  Executor(Plan plan, int8::Kernels kernels);
+
+  const Plan& plan() const { return plan_; }
+  int8::Kernels kernels() const { return kernels_; }
+
+  /// Quantizes the convolutions' weights; before a forward pass.
+  /// @param parameters  (d) in the order of plan().parameters, which must outlive the passes
+  /// @throws Error{diverged} naming the layer
+  void set_parameters(std::span<const float> parameters);
+
+  /// Means over the last node's pixels (n, c), valid until the next pass. Training normalizes by
+  /// the batch and updates the running statistics in `buffers`.
+  /// @throws Error{diverged} naming layer and step
+  std::span<const float> forward(const Pictures& pictures, Pass pass, std::span<float> buffers,
+                                 StepId step);
+
+  /// After a forward pass in training: the gradient of convolutions and norms, from that of the
+  /// means.
+  /// @param key  names the random bits of rounding
+  /// @param gradient  (d)
+  /// @param ready  called with each slice that is complete
+  void backward(std::span<const float> means, const RandomKey& key, std::span<float> gradient,
+                const SliceReady& ready);
+
+  /// Bytes of what is kept for the backward pass, and of all that was allocated.
+  std::size_t arena_bytes() const { return training_.bytes(); }
+  std::size_t bytes() const;
+
+ private:
+  struct Layer {  // a branch's convolution and its normalization, (channels) each
+    int8::Convolution convolution;
+    std::vector<double> mean, squares, sums, products;
+    std::vector<float> scale, shift;  // of the normalization: y = x * scale + shift
+    std::vector<float> error_slope, error_offset;
+    explicit Layer(const Branch& branch, int8::Kernels kernels);
+  };
+
+  void prepare(std::size_t samples, Pass pass);
+  void take_pictures(const Pictures& pictures);
+  void compute_node(int i, std::span<float> buffers);
+  void convolve(int branch);
+  void measure(Layer& layer, std::span<const float> sample, std::size_t n);
+  void normalize(int branch, std::span<float> buffers);
+  void pool(int i);
+  void before_relu(int i, std::size_t sample, std::span<float> out);
+  void average();
+
+  void start_error(std::span<const float> means);
+  void gather_error(int i, std::span<float> gradient, const SliceReady& ready);
+  void through_branch(int branch, std::size_t first, std::size_t n, std::span<float> gradient,
+                      std::span<float> error);
+  void through_node(int i, int node, std::size_t sample, std::span<float> error);
+  void finish_weight(int branch, std::span<float> gradient, const SliceReady& ready);
+  void sum_error(int i, std::span<float> gradient, const SliceReady& ready);
+  void finish_norm(int branch, std::span<float> gradient, const SliceReady& ready);
+  void round_error(int i, std::size_t first, std::size_t n);
+
+  Samples node(int i) const { return now_->node(i).part(0, samples_); }
+  Samples branch(int i) const { return now_->branch(i).part(0, samples_); }
+  Samples error(int i) const { return now_->error(i).part(0, samples_); }
+  Layer& layer_of(int branch) { return layers_[static_cast<std::size_t>(branch)]; }
+  int zero_point(int node) const;
+  std::size_t chunk(int node) const;  // samples at a time
+  std::span<const float> values(std::size_t slice) const;
+  std::span<float> of(std::span<float> gradient, std::size_t slice) const;
+  RandomKey key_for(int index, int kind) const;
+  std::string_view label(const char* what, const std::string& layer);
+
+  Plan plan_;
+  int8::Kernels kernels_;
+  std::vector<Layer> layers_;  // by branch
+  Workspace training_, evaluation_;
+  const Workspace* now_ = nullptr;
+  Pass pass_ = Pass::evaluation;
+  std::size_t samples_ = 0;
+  StepId step_ = 0;
+  RandomKey key_;
+  std::span<const float> parameters_;
+  std::vector<std::size_t> chunks_;          // by node
+  LongArray<float> first_, second_, third_;  // a chunk's values each
+  LongArray<std::byte> scratch_;
+  std::size_t scratch_bytes_ = 0, float_values_ = 0;
+  LongArray<std::int8_t> rounded_;  // a chunk's errors
+  std::vector<float> rounded_scales_;
+  std::vector<float> scales_, shifts_, slopes_;  // (channels) of one sample
+  std::vector<std::int64_t> integer_sums_, integer_products_;
+  std::vector<double> double_sums_;
+  std::vector<float> float_means_;
+  std::vector<float> means_;  // (n, c)
+  std::array<char, 160> label_{};
+};
+
+}  // namespace eqt::model::precision

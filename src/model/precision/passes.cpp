@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain loops over the channels of a pixel, compiled once for each instruction set, which the
+// compiler makes vectors of: no operation depends on another lane.
+#include "model/precision/passes.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "model/precision/passes.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#ifndef EQT_MODEL_PRECISION_PASSES_ONCE
+#define EQT_MODEL_PRECISION_PASSES_ONCE
+namespace eqt::model::precision {
+
+constexpr std::size_t kTile = 16;           // channels at a time
+constexpr std::size_t kFloatSum = 64;       // pixels of a sum in float32
+constexpr std::size_t kIntegerSum = 65536;  // 65536 * 127^2 < 2^31
+
+}  // namespace eqt::model::precision
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::model::precision::HWY_NAMESPACE {
+
+void add_bias(const float* HWY_RESTRICT bias, std::size_t channels, float* HWY_RESTRICT x,
+              std::size_t count) {
+  for (std::size_t i = 0; i < count; i += channels)
+    for (std::size_t c = 0; c < channels; ++c) x[i + c] += bias[c];
+}
+
+/// Adds `pixels` rows of `tile` channels up, four interleaved sums each, so that additions overlap.
+template <bool kSquares>
+HWY_INLINE void float_sums(const float* HWY_RESTRICT x, std::size_t channels, std::size_t pixels,
+                           const float* HWY_RESTRICT mean, std::size_t tile,
+                           double* HWY_RESTRICT out) {
+  constexpr std::size_t kRows = 4;
+  float sums[kRows][kTile] = {};
+  for (std::size_t p = 0; p < pixels; ++p) {
+    float* HWY_RESTRICT row = sums[p % kRows];
+    for (std::size_t c = 0; c < tile; ++c) {
+      const float v = kSquares ? x[p * channels + c] - mean[c] : x[p * channels + c];
+      row[c] += kSquares ? v * v : v;
+    }
+  }
+  for (std::size_t c = 0; c < tile; ++c)
+    out[c] += static_cast<double>((sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]));
+}
+
+template <bool kSquares>
+HWY_INLINE void all_float_sums(const float* x, std::size_t count, const float* mean,
+                               std::size_t channels, double* out) {
+  const std::size_t pixels = count / channels;
+  std::fill_n(out, channels, 0.0);
+  for (std::size_t p = 0; p < pixels; p += kFloatSum) {
+    const std::size_t rows = std::min(kFloatSum, pixels - p);
+    std::size_t c = 0;
+    for (; c + kTile <= channels; c += kTile)
+      float_sums<kSquares>(x + p * channels + c, channels, rows, mean + c, kTile, out + c);
+    if (c < channels)
+      float_sums<kSquares>(x + p * channels + c, channels, rows, mean + c, channels - c, out + c);
+  }
+}
+
+void channel_sums(const float* x, std::size_t count, std::size_t channels, double* out) {
+  all_float_sums<false>(x, count, x, channels, out);
+}
+void channel_squares(const float* x, std::size_t count, const float* mean, std::size_t channels,
+                     double* out) {
+  all_float_sums<true>(x, count, mean, channels, out);
+}
+
+template <bool kAdds>
+HWY_INLINE void affine_rows(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
+                            const float* HWY_RESTRICT shift, std::size_t channels,
+                            float* HWY_RESTRICT out, std::size_t count) {
+  for (std::size_t i = 0; i < count; i += channels) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      const float v = static_cast<float>(q[i + c]) * scale[c] + shift[c];
+      out[i + c] = kAdds ? out[i + c] + v : v;
+    }
+  }
+}
+
+void affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
+            float* out, std::size_t count) {
+  affine_rows<false>(q, scale, shift, channels, out, count);
+}
+void add_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
+                float* out, std::size_t count) {
+  affine_rows<true>(q, scale, shift, channels, out, count);
+}
+
+void add_scaled(const std::int8_t* HWY_RESTRICT q, int zero_point, float scale,
+                float* HWY_RESTRICT out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] += static_cast<float>(q[i] - zero_point) * scale;
+}
+
+void add(const float* HWY_RESTRICT x, float* HWY_RESTRICT out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] += x[i];
+}
+
+void rectify(float* HWY_RESTRICT x, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) x[i] = x[i] > 0 ? x[i] : 0.0f;
+}
+
+void gate(const float* HWY_RESTRICT before, std::int8_t* HWY_RESTRICT g, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) g[i] = before[i] > 0 ? g[i] : static_cast<std::int8_t>(0);
+}
+
+HWY_INLINE void integer_sums(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT x,
+                             std::size_t channels, std::size_t pixels, std::size_t tile,
+                             std::int64_t* HWY_RESTRICT sums, std::int64_t* HWY_RESTRICT products) {
+  std::int32_t s[kTile] = {}, p[kTile] = {};
+  for (std::size_t i = 0; i < pixels; ++i) {
+    for (std::size_t c = 0; c < tile; ++c) {
+      const std::int32_t a = g[i * channels + c], b = x[i * channels + c];
+      s[c] += a;
+      p[c] += a * b;
+    }
+  }
+  for (std::size_t c = 0; c < tile; ++c) {
+    sums[c] += s[c];
+    products[c] += p[c];
+  }
+}
+
+void error_sums(const std::int8_t* g, const std::int8_t* x, std::size_t count, std::size_t channels,
+                std::int64_t* sums, std::int64_t* products) {
+  const std::size_t pixels = count / channels;
+  std::fill_n(sums, channels, 0);
+  std::fill_n(products, channels, 0);
+  for (std::size_t i = 0; i < pixels; i += kIntegerSum) {
+    const std::size_t rows = std::min(kIntegerSum, pixels - i), at = i * channels;
+    std::size_t c = 0;
+    for (; c + kTile <= channels; c += kTile)
+      integer_sums(g + at + c, x + at + c, channels, rows, kTile, sums + c, products + c);
+    if (c < channels)
+      integer_sums(g + at + c, x + at + c, channels, rows, channels - c, sums + c, products + c);
+  }
+}
+
+void norm_error(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT x,
+                const float* HWY_RESTRICT scale, const float* HWY_RESTRICT slope,
+                const float* HWY_RESTRICT offset, std::size_t channels, float* HWY_RESTRICT error,
+                std::size_t count) {
+  for (std::size_t i = 0; i < count; i += channels) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      const float through = static_cast<float>(x[i + c]) * slope[c] + offset[c];
+      error[i + c] = static_cast<float>(g[i + c]) * scale[c] - through;
+    }
+  }
+}
+
+}  // namespace eqt::model::precision::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eqt::model::precision {
+namespace {
+
+HWY_EXPORT(add_bias);
+HWY_EXPORT(channel_sums);
+HWY_EXPORT(channel_squares);
+HWY_EXPORT(affine);
+HWY_EXPORT(add_affine);
+HWY_EXPORT(add_scaled);
+HWY_EXPORT(add);
+HWY_EXPORT(rectify);
+HWY_EXPORT(gate);
+HWY_EXPORT(error_sums);
+HWY_EXPORT(norm_error);
+
+void check_rows(std::size_t values, std::size_t channels, std::size_t others) {
+  EQT_CHECK(channels > 0 && values % channels == 0 && others == values,
+            "{} values and {} of {} channels", values, others, channels);
+}
+
+}  // namespace
+
+void add_bias(Floats bias, std::span<float> x) {
+  check_rows(x.size(), bias.size(), x.size());
+  HWY_DYNAMIC_DISPATCH(add_bias)(bias.data(), bias.size(), x.data(), x.size());
+}
+
+void channel_sums(Floats x, std::span<double> sums) {
+  check_rows(x.size(), sums.size(), x.size());
+  HWY_DYNAMIC_DISPATCH(channel_sums)(x.data(), x.size(), sums.size(), sums.data());
+}
+
+void channel_squares(Floats x, Floats mean, std::span<double> squares) {
+  check_rows(x.size(), mean.size(), x.size());
+  HWY_DYNAMIC_DISPATCH(channel_squares)
+  (x.data(), x.size(), mean.data(), mean.size(), squares.data());
+}
+
+void affine(Bytes q, Floats scale, Floats shift, std::span<float> out) {
+  check_rows(q.size(), scale.size(), out.size());
+  HWY_DYNAMIC_DISPATCH(affine)
+  (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
+}
+
+void add_affine(Bytes q, Floats scale, Floats shift, std::span<float> out) {
+  check_rows(q.size(), scale.size(), out.size());
+  HWY_DYNAMIC_DISPATCH(add_affine)
+  (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
+}
+
+void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out) {
+  check_rows(q.size(), 1, out.size());
+  HWY_DYNAMIC_DISPATCH(add_scaled)(q.data(), zero_point, scale, out.data(), out.size());
+}
+
+void add(Floats x, std::span<float> out) {
+  check_rows(x.size(), 1, out.size());
+  HWY_DYNAMIC_DISPATCH(add)(x.data(), out.data(), out.size());
+}
+
+void rectify(std::span<float> x) { HWY_DYNAMIC_DISPATCH(rectify)(x.data(), x.size()); }
+
+void gate(Floats before, std::span<std::int8_t> g) {
+  check_rows(before.size(), 1, g.size());
+  HWY_DYNAMIC_DISPATCH(gate)(before.data(), g.data(), g.size());
+}
+
+void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products) {
+  check_rows(g.size(), sums.size(), x.size());
+  HWY_DYNAMIC_DISPATCH(error_sums)
+  (g.data(), x.data(), g.size(), sums.size(), sums.data(), products.data());
+}
+
+void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,
+                std::span<float> error) {
+  check_rows(g.size(), scale.size(), error.size());
+  HWY_DYNAMIC_DISPATCH(norm_error)
+  (g.data(), x.data(), scale.data(), slope.data(), offset.data(), scale.size(), error.data(),
+   error.size());
+}
+
+}  // namespace eqt::model::precision
+#endif  // HWY_ONCE

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to the values of a sample between two convolutions: normalization, residual sum,
+// ReLU, their gradients. No torch.
+//
+// Shapes   values are (pixels, channels) row-major, parameters (channels)
+// Numbers  every result is the same on all processors: an operation rounds once, sums have a fixed
+//          order that does not depend on the width of vectors, sums of 8-bit values are integers
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace eqt::model::precision {
+
+using Bytes = std::span<const std::int8_t>;
+using Floats = std::span<const float>;
+
+/// x += bias.
+void add_bias(Floats bias, std::span<float> x);
+
+/// sums = sum of each channel, in float32 for 64 pixels at a time.
+void channel_sums(Floats x, std::span<double> sums);
+/// squares = sum of (x - mean)^2, likewise.
+void channel_squares(Floats x, Floats mean, std::span<double> squares);
+
+/// out = q * scale + shift.
+void affine(Bytes q, Floats scale, Floats shift, std::span<float> out);
+/// out = out + (q * scale + shift).
+void add_affine(Bytes q, Floats scale, Floats shift, std::span<float> out);
+/// out = out + (q - zero_point) * scale.
+void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out);
+void add(Floats x, std::span<float> out);
+/// x = max(x, 0).
+void rectify(std::span<float> x);
+
+/// g = 0 where before <= 0, which is what ReLU was given.
+void gate(Floats before, std::span<std::int8_t> g);
+
+/// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
+void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
+
+/// error = g * scale - (x * slope + offset).
+void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,
+                std::span<float> error);
+
+}  // namespace eqt::model::precision

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A convolutional network as a list of nodes, for the executor with 8-bit operands. No torch.
+//
+// A node is what is kept of a layer for the backward pass: an activation with one scale for each
+// sample. A branch is a convolution with its normalization, whose 8-bit input is kept as well. A
+// node is the sum of a branch and, in residual blocks, of a second branch or an earlier node.
+//
+// Layouts, names and orders are those of the network that LibTorch runs (Network).
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/layout.hpp"
+#include "int8/convolution.hpp"
+#include "model/replica.hpp"
+
+namespace eqt::model::precision {
+
+struct Branch {
+  std::string name;  // of the convolution, "layer1.0.conv1"
+  int input = 0;     // node that it reads
+  int node = 0;      // node that it is a part of
+  int8::ConvolutionShape shape;
+  std::size_t weight = 0;                // index in Plan::parameters
+  std::optional<std::size_t> bias = {};  // of the convolution, likewise
+  std::optional<std::size_t> norm = {};  // the norm's weight, likewise; its bias and v follow
+  std::size_t statistics = 0;            // index of the first in Plan::buffers
+  std::size_t channels() const { return static_cast<std::size_t>(shape.out_channels); }
+  std::size_t pixels() const { return shape.out_count() / channels(); }
+};
+
+enum class NodeKind { image, layer, max_pool };
+enum class Residual { none, identity, padding, branch };
+
+struct Node {
+  NodeKind kind = NodeKind::layer;
+  int height = 0, width = 0, channels = 0;
+  int main = -1;  // layer: branch
+  Residual residual = Residual::none;
+  int second = -1;            // the residual's node or branch
+  int stride = 1;             // padding: of the residual; max_pool: of the windows
+  int input = -1;             // max_pool: node
+  int kernel = 2, frame = 0;  // max_pool: side of the windows, pixels around the image
+
+  std::size_t pixels() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+  }
+  std::size_t count() const { return pixels() * static_cast<std::size_t>(channels); }  // a sample
+};
+
+/// A linear layer of the classifier.
+struct Dense {
+  std::size_t weight = 0, bias = 0;  // indices in Plan::parameters
+  std::size_t in = 0, out = 0;
+};
+
+/// Who reads a node, in the order of the forward pass.
+struct Readers {
+  std::vector<int> branches;
+  std::vector<int> nodes;  // as a residual, or to pool it
+};
+
+struct Plan {
+  std::vector<Node> nodes;       // the image first, each after those that it reads
+  std::vector<Branch> branches;  // in the order of the forward pass
+  std::optional<Dense> hidden;   // with dropout before it and ReLU after it
+  Dense last;                    // after the mean over the last node's pixels
+  Layout parameters, buffers;    // buffers: those of float32
+  std::size_t counters = 0;      // num_batches_tracked
+  bool rectifies = true;         // there is a ReLU in each node that is a layer
+
+  std::vector<Readers> readers;  // by node
+
+  const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
+  const Branch& branch(int i) const { return branches[static_cast<std::size_t>(i)]; }
+  const Readers& readers_of(int node) const { return readers[static_cast<std::size_t>(node)]; }
+};
+
+/// @throws Error{usage} for a network, an input, a task or an option that is not built with 8-bit
+/// operands
+Plan make_plan(const ModelOptions& options);
+
+}  // namespace eqt::model::precision
