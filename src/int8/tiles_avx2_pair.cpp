@@ -10,7 +10,10 @@ struct Avx2Pair : Avx2 {
   using Element = std::int16_t;
 
   static Sums dot(Sums sums, Row row, Panel panel) {
-    return _mm256_add_epi32(sums, _mm256_madd_epi16(row, panel));
+    sums = _mm256_add_epi32(sums, _mm256_madd_epi16(row, panel));
+    // Keeps the order of the source: GCC's own needs more registers than there are.
+    asm volatile("" : "+x"(sums));
+    return sums;
   }
   static Sums dot_gradient(Sums sums, Row row, Panel panel) { return dot(sums, row, panel); }
 };

@@ -183,3 +183,21 @@ TEST_CASE("dequantizing is the product with the scale", "[int8][quantize]") {
       CHECK(x[static_cast<std::size_t>(i)] == static_cast<float>(i) * 0.1f);
   });
 }
+
+TEST_CASE("stochastic rounding takes 16 bits of the words that it says", "[int8][quantize]") {
+  std::vector<float> x = noise(101, 40.0f);
+  x[0] = 127;
+  const RandomStream stream({9, 8, 7, 6}, 5);
+  std::vector<std::int8_t> expected(x.size()), q(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::uint32_t word = stream.bits(static_cast<std::uint32_t>(i / 32 * 16 + i % 16));
+    const std::uint32_t bits = i % 32 < 16 ? word & 0xFFFFu : word >> 16;
+    const float r = static_cast<float>(2 * bits + 1) * 0x1p-17f;
+    expected[i] = static_cast<std::int8_t>(std::floor(x[i] + r));
+  }
+  expected[0] = 127;
+  test::for_each_simd_target([&] {
+    CHECK(quantize_stochastic(x, q, {9, 8, 7, 6}, 5) == 1.0f);
+    CHECK(q == expected);
+  });
+}
