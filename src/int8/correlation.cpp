@@ -2,19 +2,45 @@
 #include "int8/correlation.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
 
 namespace eqt::int8 {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// `count` values of 8 bits, widened if the family's operands are.
-void copy_values(const std::int8_t* from, std::size_t stride, std::size_t count,
-                 std::size_t element_bytes, std::byte* to) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int16_t value = from[i * stride];
-    std::memcpy(to + i * element_bytes, &value, element_bytes);  // little-endian, as all targets
+/// Where a tap's weights are: channel c of lane l is from[c * channel_stride + l * lane_stride].
+struct TapBlock {
+  const std::int8_t* from;
+  std::size_t channels, lanes, channel_stride, lane_stride;
+};
+
+void add_sums(const TapBlock& tap, std::int32_t* sums) {
+  if (tap.channel_stride == 1) {
+    for (std::size_t lane = 0; lane < tap.lanes; ++lane) {
+      const std::int8_t* const row = tap.from + lane * tap.lane_stride;
+      sums[lane] = std::accumulate(row, row + tap.channels, sums[lane]);
+    }
+    return;
+  }
+  for (std::size_t c = 0; c < tap.channels; ++c) {
+    const std::int8_t* const row = tap.from + c * tap.channel_stride;
+    for (std::size_t lane = 0; lane < tap.lanes; ++lane) sums[lane] += row[lane * tap.lane_stride];
+  }
+}
+
+/// [channel / per step][lane][channels of the step], as T; lanes and channels that do not exist are
+/// left alone.
+template <typename T>
+void pack_any(const TapBlock& tap, std::byte* to) {
+  constexpr std::size_t kPerStep = kStepBytes / sizeof(T);
+  for (std::size_t lane = 0; lane < tap.lanes; ++lane) {
+    const std::int8_t* const row = tap.from + lane * tap.lane_stride;
+    T* at = reinterpret_cast<T*>(to + lane * kStepBytes);
+    std::size_t c = 0;
+    for (; c + kPerStep <= tap.channels; c += kPerStep, at += kPanelStep / sizeof(T))
+      for (std::size_t i = 0; i < kPerStep; ++i) at[i] = row[(c + i) * tap.channel_stride];
+    for (std::size_t i = 0; c + i < tap.channels; ++i) at[i] = row[(c + i) * tap.channel_stride];
   }
 }
 
@@ -49,30 +75,25 @@ void Correlation::set_weights(std::span<const std::int8_t> q) {
 
 void Correlation::pack_block(std::size_t block, std::span<const std::int8_t> q) {
   const std::size_t element = kernels_.element_bytes, per_step = kStepBytes / element;
-  const std::size_t channels = at(frame_.in_channels);
   const std::size_t tap_steps = at(frame_.channels) / per_step;
-  const std::size_t lanes = std::min(kLanes, lanes_ - block * kLanes);
+  TapBlock tap{.from = nullptr,
+               .channels = at(frame_.in_channels),
+               .lanes = std::min(kLanes, lanes_ - block * kLanes),
+               .channel_stride = taps_.channel_stride,
+               .lane_stride = taps_.lane_stride};
+  const bool in_rows = tap.lane_stride == 1 && tap.lanes == kLanes && tap.channels % per_step == 0;
   std::byte* to = panel_.get() + block * block_bytes_;
   for (const std::size_t offset : taps_.offsets) {
-    const std::int8_t* from = q.data() + offset + block * kLanes * taps_.lane_stride;
-    std::int32_t* sums = column_sums_.data() + block * kLanes;
-    for (std::size_t lane = 0; lane < lanes; ++lane)
-      for (std::size_t c = 0; c < channels; ++c)
-        sums[lane] += from[lane * taps_.lane_stride + c * taps_.channel_stride];
-    const bool whole = lanes == kLanes && channels % per_step == 0;
-    if (whole && taps_.lane_stride == 1) {
-      const auto* rows = reinterpret_cast<const std::byte*>(from);
-      const auto stride = static_cast<std::ptrdiff_t>(taps_.channel_stride);
-      (element == 1 ? pack_bytes : pack_widened)(rows, stride, channels / per_step, to);
+    tap.from = q.data() + offset + block * kLanes * tap.lane_stride;
+    add_sums(tap, column_sums_.data() + block * kLanes);
+    if (in_rows) {
+      (element == 1 ? pack_bytes : pack_widened)(reinterpret_cast<const std::byte*>(tap.from),
+                                                 static_cast<std::ptrdiff_t>(tap.channel_stride),
+                                                 tap.channels / per_step, to);
+    } else if (element == 1) {
+      pack_any<std::int8_t>(tap, to);
     } else {
-      for (std::size_t c = 0; c < channels; c += per_step) {
-        const std::size_t count = std::min(per_step, channels - c);
-        for (std::size_t lane = 0; lane < lanes; ++lane) {
-          copy_values(from + lane * taps_.lane_stride + c * taps_.channel_stride,
-                      taps_.channel_stride, count, element,
-                      to + c / per_step * kPanelStep + lane * kStepBytes);
-        }
-      }
+      pack_any<std::int16_t>(tap, to);
     }
     to += tap_steps * kPanelStep;
   }
