@@ -29,18 +29,23 @@ void add_sums(const TapBlock& tap, std::int32_t* sums) {
   }
 }
 
-/// [channel / per step][lane][channels of the step], as T; lanes and channels that do not exist are
-/// left alone.
+/// Channels become the values from `first` on of a run of steps; `to` is where the run begins.
 template <typename T>
-void pack_any(const TapBlock& tap, std::byte* to) {
+void pack_any(const TapBlock& tap, std::size_t first, std::byte* to) {
   constexpr std::size_t kPerStep = kStepBytes / sizeof(T);
   for (std::size_t lane = 0; lane < tap.lanes; ++lane) {
     const std::int8_t* const row = tap.from + lane * tap.lane_stride;
-    T* at = reinterpret_cast<T*>(to + lane * kStepBytes);
+    T* const values = reinterpret_cast<T*>(to + lane * kStepBytes);
     std::size_t c = 0;
-    for (; c + kPerStep <= tap.channels; c += kPerStep, at += kPanelStep / sizeof(T))
-      for (std::size_t i = 0; i < kPerStep; ++i) at[i] = row[(c + i) * tap.channel_stride];
-    for (std::size_t i = 0; c + i < tap.channels; ++i) at[i] = row[(c + i) * tap.channel_stride];
+    if (first % kPerStep == 0) {  // whole steps
+      T* at = values + first / kPerStep * (kPanelStep / sizeof(T));
+      for (; c + kPerStep <= tap.channels; c += kPerStep, at += kPanelStep / sizeof(T))
+        for (std::size_t i = 0; i < kPerStep; ++i) at[i] = row[(c + i) * tap.channel_stride];
+    }
+    for (; c < tap.channels; ++c) {
+      const std::size_t k = first + c;
+      values[k / kPerStep * (kPanelStep / sizeof(T)) + k % kPerStep] = row[c * tap.channel_stride];
+    }
   }
 }
 
@@ -51,7 +56,7 @@ Correlation::Correlation(const TileKernels& kernels, const Frame& frame, const P
     : kernels_(kernels), frame_(frame), grid_(grid), taps_(std::move(taps)), lanes_(lanes) {
   const std::size_t element = kernels.element_bytes;
   blocks_ = blocks_of(lanes);
-  steps_ = at(taps_.columns * frame.channels) * element / kStepBytes;
+  steps_ = (at(taps_.columns * frame.channels) * element + kStepBytes - 1) / kStepBytes;
   block_bytes_ = at(taps_.rows) * steps_ * kPanelStep;
   panel_ = make_long_array<std::byte>(blocks_ * block_bytes_);
   column_sums_.resize(blocks_ * kLanes);
@@ -75,27 +80,33 @@ void Correlation::set_weights(std::span<const std::int8_t> q) {
 
 void Correlation::pack_block(std::size_t block, std::span<const std::int8_t> q) {
   const std::size_t element = kernels_.element_bytes, per_step = kStepBytes / element;
-  const std::size_t tap_steps = at(frame_.channels) / per_step;
   TapBlock tap{.from = nullptr,
-               .channels = at(frame_.in_channels),
+               .channels = at(frame_.channels),
                .lanes = std::min(kLanes, lanes_ - block * kLanes),
                .channel_stride = taps_.channel_stride,
                .lane_stride = taps_.lane_stride};
   const bool in_rows = tap.lane_stride == 1 && tap.lanes == kLanes && tap.channels % per_step == 0;
-  std::byte* to = panel_.get() + block * block_bytes_;
-  for (const std::size_t offset : taps_.offsets) {
-    tap.from = q.data() + offset + block * kLanes * tap.lane_stride;
+  for (std::size_t t = 0; t < taps_.offsets.size(); ++t) {
+    tap.from = q.data() + taps_.offsets[t] + block * kLanes * tap.lane_stride;
     add_sums(tap, column_sums_.data() + block * kLanes);
+    std::byte* const run =
+        panel_.get() + block * block_bytes_ + t / at(taps_.columns) * steps_ * kPanelStep;
+    const std::size_t first = t % at(taps_.columns) * tap.channels;
     if (in_rows) {
-      (element == 1 ? pack_bytes : pack_widened)(reinterpret_cast<const std::byte*>(tap.from),
-                                                 static_cast<std::ptrdiff_t>(tap.channel_stride),
-                                                 tap.channels / per_step, to);
+      Packing packing{.from = reinterpret_cast<const std::byte*>(tap.from),
+                      .pixel_bytes = static_cast<std::ptrdiff_t>(tap.channel_stride),
+                      .row_bytes = 0,
+                      .steps = tap.channels / per_step,
+                      .rows = 1,
+                      .to = {},
+                      .step_bytes = 0};
+      packing.pack_to(run + first / per_step * kPanelStep);
+      (element == 1 ? pack_bytes : pack_widened)(packing);
     } else if (element == 1) {
-      pack_any<std::int8_t>(tap, to);
+      pack_any<std::int8_t>(tap, first, run);
     } else {
-      pack_any<std::int16_t>(tap, to);
+      pack_any<std::int16_t>(tap, first, run);
     }
-    to += tap_steps * kPanelStep;
   }
 }
 

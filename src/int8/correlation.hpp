@@ -26,6 +26,7 @@ struct PixelGrid {
 };
 
 /// (rows, columns) neighbouring pixels of the frame, the first at the result pixel's own place.
+/// Those of a row are one run of values; what its last step reads behind them has weights of 0.
 /// The weight of tap t, frame channel c and result channel l is
 /// q[offsets[t] + c * channel_stride + l * lane_stride].
 struct Taps {

@@ -15,24 +15,36 @@ std::size_t rounded_up(std::size_t count, std::size_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
+/// Copies a row of a kernel's taps and up to 15 bytes more: copies of known sizes are fast.
+void copy_row(const std::byte* from, std::size_t bytes, std::byte* to) {
+  for (std::size_t i = 0; i < bytes; i += 16) std::memcpy(to + i, from + i, 16);
+}
+
 }  // namespace
+
+Frame frame_of_input(const ConvolutionShape& shape) {
+  const int pad = shape.kernel / 2, step = shape.kernel == 1 ? shape.stride : 1;
+  const int height = step == 1 ? shape.height : shape.out_height();
+  const int width = step == 1 ? shape.width : shape.out_width();
+  return {.in_height = height,
+          .in_width = width,
+          .channels = shape.in_channels,
+          .in_step = step,
+          .from_width = shape.width,
+          .top = pad,
+          .left = pad,
+          .height = height + 2 * pad,
+          .width = width + 2 * pad};
+}
 
 Gradient::Gradient(const TileKernels& kernels, const ConvolutionShape& shape)
     : kernels_(kernels), shape_(shape), all_taps_(at(shape.in_channels) < kLanes) {
-  const int pad = shape.kernel / 2;
-  frame_ = {.in_height = shape.height,
-            .in_width = shape.width,
-            .in_channels = shape.in_channels,
-            .top = pad,
-            .left = pad,
-            .height = shape.height + 2 * pad,
-            .width = shape.width + 2 * pad,
-            .channels = shape.in_channels};
+  frame_ = frame_of_input(shape);
+  stride_ = shape.stride / frame_.in_step;
   per_step_ = kStepBytes / kernels.element_bytes;
   row_steps_ = rounded_up(at(shape.out_width()), per_step_) / per_step_;
   steps_ = at(shape.out_height()) * row_steps_;
-  const int places = (frame_.height + shape.stride - 1) / shape.stride * shape.stride;
-  sample_steps_ = all_taps_ ? steps_ : at(places) * row_steps_;
+  sample_steps_ = all_taps_ ? steps_ : rounded_up(at(frame_.height), at(stride_)) * row_steps_;
   lanes_ = at(all_taps_ ? shape.kernel * shape.kernel * shape.in_channels : shape.in_channels);
   blocks_ = blocks_of(lanes_);
   output_blocks_ = blocks_of(at(shape.out_channels));
@@ -42,17 +54,19 @@ Gradient::Gradient(const TileKernels& kernels, const ConvolutionShape& shape)
 Gradient::Room Gradient::take(Scratch& scratch, std::size_t samples) const {
   const std::size_t element = kernels_.element_bytes;
   // A row's last step may begin pixels behind the frame, and its last block lanes.
-  const std::size_t behind = (per_step_ * 2 + 7) * at(frame_.channels) + kLanes;
+  const std::size_t behind = (per_step_ * 2 + 7) * at(frame_.channels) + 2 * kLanes;
+  const std::size_t taps = all_taps_ ? row_steps_ * per_step_ * blocks_ * kLanes + 2 * kLanes : 0;
   Room room;
   room.frame = scratch.take<std::byte>((frame_.count() + behind) * element);
-  room.taps =
-      scratch.take<std::byte>(all_taps_ ? row_steps_ * per_step_ * blocks_ * kLanes * element : 0);
+  room.taps = scratch.take<std::byte>(taps * element);
   room.lanes = scratch.take<std::byte>(blocks_ * samples * sample_steps_ * kPanelStep);
   room.padded_error = scratch.take<std::byte>(steps_ * per_step_ * output_blocks_ * kLanes);
   room.block = scratch.take<std::byte>(steps_ * kPanelStep);
   room.rows = scratch.take<std::byte>(tiles_ * samples * steps_ * kernels_.rows * kStepBytes);
   room.correction = scratch.take<std::int32_t>(samples * tiles_ * kernels_.rows);
+  room.sums = scratch.take<std::int32_t>(at(shape_.out_channels));
   room.runs = scratch.take<std::ptrdiff_t>(samples);
+  room.groups = scratch.take<GradientGroup>(samples);
   return room;
 }
 
@@ -60,15 +74,6 @@ std::size_t Gradient::scratch_bytes(std::size_t samples) const {
   Scratch scratch;
   take(scratch, samples);
   return scratch.used();
-}
-
-Gradient::Group Gradient::group_at(std::size_t first, std::span<const float> scales,
-                                   std::span<const float> error_scales) {
-  std::size_t end = first + 1;
-  while (end < scales.size() && scales[end] == scales[first] &&
-         error_scales[end] == error_scales[first])
-    ++end;
-  return {first, end - first, scales[first] * error_scales[first]};
 }
 
 void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<const float> scales,
@@ -80,11 +85,7 @@ void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<con
   const int excess = kernels_.element_bytes == 1 ? zero_point + kernels_.offset : 0;
   for (std::size_t n = 0; n < samples; ++n)
     pack_error(error.data() + n * shape_.out_count(), n, samples, room);
-  for (std::size_t n = 0; n < samples;) {
-    const Group group = group_at(n, scales, error_scales);
-    sum_errors(error.data() + n * shape_.out_count(), group, excess, room);
-    n += group.count;
-  }
+  const std::size_t groups = make_groups(error, scales, error_scales, excess, room);
   const int columns = all_taps_ ? 1 : shape_.kernel;
   for (int column = 0; column < columns; ++column) {
     for (std::size_t n = 0; n < samples; ++n) {
@@ -95,7 +96,7 @@ void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<con
         pack_columns(column, n, samples, room);
     }
     for (int row = 0; row < columns; ++row)
-      add_tap(row, at(row * columns + column), scales, error_scales, dw.data(), room);
+      add_tap(row, at(row * columns + column), samples, groups, dw.data(), room);
   }
 }
 
@@ -105,7 +106,8 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
   const std::size_t tile_rows = kernels_.rows, step_bytes = tile_rows * kStepBytes;
   const std::byte* from = reinterpret_cast<const std::byte*>(error);
   std::size_t pixel_bytes = outputs;
-  if (outputs % kLanes != 0 || width % per_step_ != 0) {
+  const bool padded = outputs % kLanes != 0 || width % per_step_ != 0;
+  if (padded) {
     pixel_bytes = output_blocks_ * kLanes;
     std::memset(room.padded_error, 0, steps_ * per_step_ * pixel_bytes);
     for (std::size_t row = 0; row < at(shape_.out_height()); ++row) {
@@ -117,34 +119,70 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
     from = room.padded_error;
   }
   const auto pack = kernels_.element_bytes == 1 ? pack_bytes : pack_widened;
-  const auto tile_at = [&](std::size_t tile) {
-    return room.rows + (tile * samples + n) * steps_ * step_bytes;
-  };
-  // Channels of a block that stay together in a tile.
-  const std::size_t together = kLanes % tile_rows == 0 ? tile_rows : 1;
-  for (std::size_t block = 0; block < output_blocks_; ++block) {
-    pack(from + block * kLanes, static_cast<std::ptrdiff_t>(pixel_bytes), steps_, room.block);
-    for (std::size_t lane = 0; lane < kLanes; lane += together) {
-      const std::size_t channel = block * kLanes + lane, tile = channel / tile_rows;
-      if (tile >= tiles_) break;
-      std::byte* to = tile_at(tile) + channel % tile_rows * kStepBytes;
-      const std::byte* packed = room.block + lane * kStepBytes;
-      for (std::size_t step = 0; step < steps_; ++step)
-        std::memcpy(to + step * step_bytes, packed + step * kPanelStep, together * kStepBytes);
+  const bool divides = kLanes % tile_rows == 0;
+  Packing packing{.from = from,
+                  .pixel_bytes = static_cast<std::ptrdiff_t>(pixel_bytes),
+                  .row_bytes = 0,
+                  .steps = steps_,
+                  .rows = 1,
+                  .to = {},
+                  .step_bytes = 0};
+  for (std::size_t block = 0; block < output_blocks_; ++block, packing.from += kLanes) {
+    packing.pack_to(room.block);
+    for (std::size_t part = 0; divides && part < 4; ++part) {
+      const std::size_t lane = block * kLanes + 4 * part, tile = lane / tile_rows;
+      if (tile >= tiles_) continue;
+      packing.to[part] =
+          room.rows + (tile * samples + n) * steps_ * step_bytes + lane % tile_rows * kStepBytes;
+      packing.step_bytes = step_bytes;
     }
+    pack(packing);
+    if (!divides) cut_block(block, n, samples, room);
   }
 }
 
-void Gradient::sum_errors(const std::int8_t* error, const Group& group, int excess,
-                          const Room& room) const {
-  const std::size_t outputs = at(shape_.out_channels), padded = tiles_ * kernels_.rows;
-  std::int32_t* const sums = room.correction + group.first * padded;
-  std::fill_n(sums, padded, 0);
-  if (excess == 0) return;
-  const std::int8_t* const end = error + group.count * shape_.out_count();
-  for (; error < end; error += outputs)
-    for (std::size_t o = 0; o < outputs; ++o) sums[o] += error[o];
-  for (std::size_t o = 0; o < outputs; ++o) sums[o] *= excess;
+void Gradient::cut_block(std::size_t block, std::size_t n, std::size_t samples,
+                         const Room& room) const {
+  constexpr std::size_t kTogether = 2;  // all tiles have an even number of rows
+  const std::size_t tile_rows = kernels_.rows, step_bytes = tile_rows * kStepBytes;
+  for (std::size_t lane = 0; lane < kLanes; lane += kTogether) {
+    const std::size_t channel = block * kLanes + lane, tile = channel / tile_rows;
+    if (tile >= tiles_) break;
+    std::byte* const to =
+        room.rows + (tile * samples + n) * steps_ * step_bytes + channel % tile_rows * kStepBytes;
+    const std::byte* const from = room.block + lane * kStepBytes;
+    for (std::size_t step = 0; step < steps_; ++step)
+      std::memcpy(to + step * step_bytes, from + step * kPanelStep, kTogether * kStepBytes);
+  }
+}
+
+/// Finds consecutive samples with the same scales, and what the excess of x adds to their sums.
+/// @return number of groups
+std::size_t Gradient::make_groups(std::span<const std::int8_t> error, std::span<const float> scales,
+                                  std::span<const float> error_scales, int excess,
+                                  const Room& room) const {
+  std::size_t groups = 0;
+  for (std::size_t n = 0; n < scales.size(); ++n) {
+    const bool same = n > 0 && scales[n] == scales[n - 1] && error_scales[n] == error_scales[n - 1];
+    if (!same) room.groups[groups++] = {0, scales[n] * error_scales[n]};
+    ++room.groups[groups - 1].runs;
+  }
+  const std::size_t outputs = at(shape_.out_channels), tile_rows = kernels_.rows;
+  std::fill_n(room.correction, groups * tiles_ * tile_rows, 0);
+  if (excess == 0) return groups;
+  std::int32_t* const sums = room.sums;
+  const std::int8_t* next = error.data();
+  for (std::size_t group = 0; group < groups; ++group) {
+    std::fill_n(sums, outputs, 0);
+    const std::int8_t* const end = next + room.groups[group].runs * shape_.out_count();
+    for (; next < end; next += outputs)
+      for (std::size_t o = 0; o < outputs; ++o) sums[o] += next[o];
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const std::size_t row = (o / tile_rows * groups + group) * tile_rows + o % tile_rows;
+      room.correction[row] = excess * sums[o];
+    }
+  }
+  return groups;
 }
 
 void Gradient::fill(const std::int8_t* x, int zero_point, const Room& room) const {
@@ -156,22 +194,28 @@ void Gradient::fill(const std::int8_t* x, int zero_point, const Room& room) cons
 
 /// Rows of the frame are sorted so that those under one row of the kernel are neighbours.
 int Gradient::place_of(int frame_row) const noexcept {
-  const int rows = (frame_.height + shape_.stride - 1) / shape_.stride;
-  return frame_row % shape_.stride * rows + frame_row / shape_.stride;
+  const int rows = (frame_.height + stride_ - 1) / stride_;
+  return frame_row % stride_ * rows + frame_row / stride_;
 }
 
 void Gradient::pack_columns(int kernel_column, std::size_t n, std::size_t samples,
                             const Room& room) const {
   const std::size_t element = kernels_.element_bytes;
-  const auto pixel_bytes =
-      static_cast<std::ptrdiff_t>(at(shape_.stride * frame_.channels) * element);
   const auto pack = element == 1 ? pack_bytes : pack_words;
-  for (std::size_t block = 0; block < blocks_; ++block) {
-    std::byte* const to = room.lanes + (block * samples + n) * sample_steps_ * kPanelStep;
-    for (int row = 0; row < frame_.height; ++row) {
-      const std::byte* from =
-          room.frame + (frame_.pixel(row, kernel_column) + block * kLanes) * element;
-      pack(from, pixel_bytes, row_steps_, to + at(place_of(row)) * row_steps_ * kPanelStep);
+  for (int row = 0; row < stride_ && row < frame_.height; ++row) {
+    Packing packing{
+        .from = room.frame + frame_.pixel(row, kernel_column) * element,
+        .pixel_bytes = static_cast<std::ptrdiff_t>(at(stride_ * frame_.channels) * element),
+        .row_bytes = static_cast<std::ptrdiff_t>(frame_.pixel(stride_, 0) * element),
+        .steps = row_steps_,
+        .rows = at((frame_.height - row + stride_ - 1) / stride_),
+        .to = {},
+        .step_bytes = 0};
+    for (std::size_t block = 0; block < blocks_; ++block, packing.from += kLanes * element) {
+      packing.pack_to(room.lanes +
+                      ((block * samples + n) * sample_steps_ + at(place_of(row)) * row_steps_) *
+                          kPanelStep);
+      pack(packing);
     }
   }
 }
@@ -181,26 +225,33 @@ void Gradient::pack_taps(std::size_t n, std::size_t samples, const Room& room) c
   const std::size_t row_bytes = at(shape_.kernel * frame_.channels) * element;
   const std::size_t pixel_bytes = blocks_ * kLanes * element;
   const auto pack = element == 1 ? pack_bytes : pack_words;
+  Packing packing{.from = room.taps,
+                  .pixel_bytes = static_cast<std::ptrdiff_t>(pixel_bytes),
+                  .row_bytes = 0,
+                  .steps = row_steps_,
+                  .rows = 1,
+                  .to = {},
+                  .step_bytes = 0};
   for (int row = 0; row < shape_.out_height(); ++row) {
     for (int column = 0; column < shape_.out_width(); ++column) {
       std::byte* const taps = room.taps + at(column) * pixel_bytes;
       for (int i = 0; i < shape_.kernel; ++i) {
-        const std::size_t from = frame_.pixel(row * shape_.stride + i, column * shape_.stride);
-        std::memcpy(taps + at(i) * row_bytes, room.frame + from * element, row_bytes);
+        const std::size_t from = frame_.pixel(row * stride_ + i, column * stride_);
+        copy_row(room.frame + from * element, row_bytes, taps + at(i) * row_bytes);
       }
     }
     for (std::size_t block = 0; block < blocks_; ++block) {
-      pack(room.taps + block * kLanes * element, static_cast<std::ptrdiff_t>(pixel_bytes),
-           row_steps_,
-           room.lanes + ((block * samples + n) * steps_ + at(row) * row_steps_) * kPanelStep);
+      packing.from = room.taps + block * kLanes * element;
+      packing.pack_to(room.lanes +
+                      ((block * samples + n) * steps_ + at(row) * row_steps_) * kPanelStep);
+      pack(packing);
     }
   }
 }
 
-void Gradient::add_tap(int kernel_row, std::size_t tap, std::span<const float> scales,
-                       std::span<const float> error_scales, float* dw, const Room& room) const {
-  const std::size_t samples = scales.size(), outputs = at(shape_.out_channels);
-  const std::size_t tile_rows = kernels_.rows;
+void Gradient::add_tap(int kernel_row, std::size_t tap, std::size_t samples, std::size_t groups,
+                       float* dw, const Room& room) const {
+  const std::size_t outputs = at(shape_.out_channels), tile_rows = kernels_.rows;
   const std::size_t row_values = shape_.weight_count() / outputs;
   const std::size_t first_step = all_taps_ ? 0 : at(place_of(kernel_row)) * row_steps_;
   for (std::size_t n = 0; n < samples; ++n)
@@ -209,37 +260,30 @@ void Gradient::add_tap(int kernel_row, std::size_t tap, std::span<const float> s
   float* to[kMostRows];
   GradientTile part{.rows = nullptr,
                     .panel = nullptr,
-                    .runs = nullptr,
-                    .run_count = 0,
+                    .runs = room.runs,
                     .steps = steps_,
+                    .groups = room.groups,
+                    .group_count = groups,
                     .block_bytes = samples * sample_steps_ * kPanelStep,
                     .to = to,
                     .correction = nullptr,
-                    .scale = 0,
                     .lanes = 0};
-  for (std::size_t block = 0; block < blocks_;) {
-    const std::size_t count = std::min(kernels_.blocks, blocks_ - block);
-    const std::size_t first_lane = block * kLanes;
-    part.lanes = std::min(count * kLanes, lanes_ - first_lane);
-    part.panel = room.lanes + block * part.block_bytes;
-    for (std::size_t tile = 0; tile < tiles_; ++tile) {
+  for (std::size_t tile = 0; tile < tiles_; ++tile) {
+    part.rows = room.rows + tile * samples * steps_ * tile_rows * kStepBytes;
+    part.correction = room.correction + tile * groups * tile_rows;
+    for (std::size_t block = 0; block < blocks_;) {
+      const std::size_t count = std::min(kernels_.blocks, blocks_ - block);
+      const std::size_t first_lane = block * kLanes;
+      part.lanes = std::min(count * kLanes, lanes_ - first_lane);
+      part.panel = room.lanes + block * part.block_bytes;
       for (std::size_t i = 0; i < tile_rows; ++i) {
         const std::size_t o = tile * tile_rows + i;
         to[i] =
             o < outputs ? dw + o * row_values + tap * at(shape_.in_channels) + first_lane : unused;
       }
-      for (std::size_t n = 0; n < samples;) {
-        const Group group = group_at(n, scales, error_scales);
-        part.rows = room.rows + (tile * samples + n) * steps_ * tile_rows * kStepBytes;
-        part.runs = room.runs + n;
-        part.run_count = group.count;
-        part.correction = room.correction + (n * tiles_ + tile) * tile_rows;
-        part.scale = group.scale;
-        kernels_.accumulate[count - 1](part);
-        n += group.count;
-      }
+      kernels_.accumulate[count - 1](part);
+      block += count;
     }
-    block += count;
   }
 }
 

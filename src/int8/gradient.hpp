@@ -18,6 +18,9 @@
 
 namespace eqt::int8 {
 
+/// The input with the zeros around it. Under a kernel of 1 it holds only the pixels that count.
+Frame frame_of_input(const ConvolutionShape& shape);
+
 class Gradient {
  public:
   Gradient(const TileKernels& kernels, const ConvolutionShape& shape);
@@ -33,34 +36,31 @@ class Gradient {
     std::byte* taps;           // of a row of outputs: all taps of each pixel, if they are lanes
     std::byte* lanes;          // [block of 16][sample][row][step][16][4 bytes]
     std::byte* padded_error;   // of one sample: whole steps, whole blocks of 16
-    std::byte* block;          // of one sample's errors, before they are cut into tiles
+    std::byte* block;          // of one sample's errors, if tiles do not divide it
     std::byte* rows;           // [tile][sample][row][step][rows of a tile][4 bytes]
-    std::int32_t* correction;  // [first sample of a group][output channel, whole tiles]
+    std::int32_t* correction;  // [tile][group][rows of a tile]
+    std::int32_t* sums;        // of errors, [output channel]
     std::ptrdiff_t* runs;      // [sample]
+    GradientGroup* groups;     // [sample], as many as there are
   };
   Room take(Scratch& scratch, std::size_t samples) const;
 
-  /// Consecutive samples with the same scales.
-  struct Group {
-    std::size_t first, count;
-    float scale;
-  };
-  static Group group_at(std::size_t first, std::span<const float> scales,
-                        std::span<const float> error_scales);
-
   void pack_error(const std::int8_t* error, std::size_t n, std::size_t samples,
                   const Room& room) const;
-  void sum_errors(const std::int8_t* error, const Group& group, int excess, const Room& room) const;
+  void cut_block(std::size_t block, std::size_t n, std::size_t samples, const Room& room) const;
+  std::size_t make_groups(std::span<const std::int8_t> error, std::span<const float> scales,
+                          std::span<const float> error_scales, int excess, const Room& room) const;
   void fill(const std::int8_t* x, int zero_point, const Room& room) const;
   void pack_columns(int kernel_column, std::size_t n, std::size_t samples, const Room& room) const;
   void pack_taps(std::size_t n, std::size_t samples, const Room& room) const;
-  void add_tap(int kernel_row, std::size_t tap, std::span<const float> scales,
-               std::span<const float> error_scales, float* dw, const Room& room) const;
+  void add_tap(int kernel_row, std::size_t tap, std::size_t samples, std::size_t groups, float* dw,
+               const Room& room) const;
   int place_of(int frame_row) const noexcept;
 
   const TileKernels& kernels_;
   ConvolutionShape shape_;
   bool all_taps_;  // are lanes
+  int stride_;     // in the frame
   Frame frame_;
   std::size_t per_step_;      // pixels
   std::size_t row_steps_;     // steps of a row of outputs

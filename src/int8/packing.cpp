@@ -14,29 +14,23 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::size_t kStep = 64;  // bytes of a block's step
-
 #if HWY_TARGET == HWY_SCALAR
 
-template <typename From, typename To, std::ptrdiff_t kRows>
-void pack_plain(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  for (std::size_t s = 0; s < steps; ++s, rows += kRows * row_bytes, to += kStep) {
-    for (std::ptrdiff_t r = 0; r < kRows; ++r) {
-      const auto* from = reinterpret_cast<const From*>(rows + r * row_bytes);
-      for (std::ptrdiff_t lane = 0; lane < 16; ++lane)
-        reinterpret_cast<To*>(to)[lane * kRows + r] = static_cast<To>(from[lane]);
-    }
+template <typename From, typename To, std::ptrdiff_t kPixels>
+void pack_plain(const Packing& p) {
+  std::size_t at = 0;
+  for (std::size_t row = 0; row < p.rows; ++row) {
+    const std::byte* pixel = p.from + static_cast<std::ptrdiff_t>(row) * p.row_bytes;
+    for (std::size_t s = 0; s < p.steps; ++s, pixel += kPixels * p.pixel_bytes, at += p.step_bytes)
+      for (std::ptrdiff_t i = 0; i < kPixels; ++i)
+        for (std::ptrdiff_t lane = 0; lane < 16; ++lane)
+          reinterpret_cast<To*>(p.to[lane / 4] + at)[lane % 4 * kPixels + i] =
+              reinterpret_cast<const From*>(pixel + i * p.pixel_bytes)[lane];
   }
 }
-void bytes(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  pack_plain<std::int8_t, std::int8_t, 4>(rows, row_bytes, steps, to);
-}
-void words(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  pack_plain<std::int16_t, std::int16_t, 2>(rows, row_bytes, steps, to);
-}
-void widened(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  pack_plain<std::int8_t, std::int16_t, 2>(rows, row_bytes, steps, to);
-}
+void bytes(const Packing& p) { pack_plain<std::int8_t, std::int8_t, 4>(p); }
+void words(const Packing& p) { pack_plain<std::int16_t, std::int16_t, 2>(p); }
+void widened(const Packing& p) { pack_plain<std::int8_t, std::int16_t, 2>(p); }
 
 #else
 
@@ -45,49 +39,51 @@ using HalfBytes = hn::FixedTag<std::int8_t, 8>;
 using Words = hn::FixedTag<std::int16_t, 8>;
 
 /// Alternates the words of a and b.
-HWY_INLINE void store_pairs(hn::Vec<Words> a, hn::Vec<Words> b, std::byte* to) {
+HWY_INLINE void store_pairs(hn::Vec<Words> a, hn::Vec<Words> b, std::byte* low, std::byte* high) {
   const Words dw;
-  auto* words = reinterpret_cast<std::int16_t*>(to);
-  hn::StoreU(hn::InterleaveLower(dw, a, b), dw, words);
-  hn::StoreU(hn::InterleaveUpper(dw, a, b), dw, words + 8);
+  hn::StoreU(hn::InterleaveLower(dw, a, b), dw, reinterpret_cast<std::int16_t*>(low));
+  hn::StoreU(hn::InterleaveUpper(dw, a, b), dw, reinterpret_cast<std::int16_t*>(high));
 }
 
-void bytes(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
+void bytes(const Packing& p) {
   const Bytes db;
   const Words dw;
-  for (std::size_t s = 0; s < steps; ++s, rows += 4 * row_bytes, to += kStep) {
-    const auto row = [&](std::ptrdiff_t r) HWY_ATTR {
-      return hn::LoadU(db, reinterpret_cast<const std::int8_t*>(rows + r * row_bytes));
-    };
-    const auto a = row(0), b = row(1), c = row(2), d = row(3);
-    store_pairs(hn::BitCast(dw, hn::InterleaveLower(db, a, b)),
-                hn::BitCast(dw, hn::InterleaveLower(db, c, d)), to);
-    store_pairs(hn::BitCast(dw, hn::InterleaveUpper(db, a, b)),
-                hn::BitCast(dw, hn::InterleaveUpper(db, c, d)), to + kStep / 2);
+  std::size_t at = 0;
+  for (std::size_t row = 0; row < p.rows; ++row) {
+    const std::byte* pixel = p.from + static_cast<std::ptrdiff_t>(row) * p.row_bytes;
+    for (std::size_t s = 0; s < p.steps; ++s, pixel += 4 * p.pixel_bytes, at += p.step_bytes) {
+      const auto* from = reinterpret_cast<const std::int8_t*>(pixel);
+      const auto a = hn::LoadU(db, from), b = hn::LoadU(db, from + p.pixel_bytes);
+      const auto c = hn::LoadU(db, from + 2 * p.pixel_bytes);
+      const auto d = hn::LoadU(db, from + 3 * p.pixel_bytes);
+      store_pairs(hn::BitCast(dw, hn::InterleaveLower(db, a, b)),
+                  hn::BitCast(dw, hn::InterleaveLower(db, c, d)), p.to[0] + at, p.to[1] + at);
+      store_pairs(hn::BitCast(dw, hn::InterleaveUpper(db, a, b)),
+                  hn::BitCast(dw, hn::InterleaveUpper(db, c, d)), p.to[2] + at, p.to[3] + at);
+    }
   }
 }
 
-void words(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  const Words dw;
-  for (std::size_t s = 0; s < steps; ++s, rows += 2 * row_bytes, to += kStep) {
-    const auto* a = reinterpret_cast<const std::int16_t*>(rows);
-    const auto* b = reinterpret_cast<const std::int16_t*>(rows + row_bytes);
-    store_pairs(hn::LoadU(dw, a), hn::LoadU(dw, b), to);
-    store_pairs(hn::LoadU(dw, a + 8), hn::LoadU(dw, b + 8), to + kStep / 2);
-  }
+HWY_INLINE hn::Vec<Words> load_words(const std::int16_t* from) { return hn::LoadU(Words(), from); }
+HWY_INLINE hn::Vec<Words> load_words(const std::int8_t* from) {
+  return hn::PromoteTo(Words(), hn::LoadU(HalfBytes(), from));
 }
 
-void widened(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  const HalfBytes dh;
-  const Words dw;
-  for (std::size_t s = 0; s < steps; ++s, rows += 2 * row_bytes, to += kStep) {
-    const auto* a = reinterpret_cast<const std::int8_t*>(rows);
-    const auto* b = reinterpret_cast<const std::int8_t*>(rows + row_bytes);
-    store_pairs(hn::PromoteTo(dw, hn::LoadU(dh, a)), hn::PromoteTo(dw, hn::LoadU(dh, b)), to);
-    store_pairs(hn::PromoteTo(dw, hn::LoadU(dh, a + 8)), hn::PromoteTo(dw, hn::LoadU(dh, b + 8)),
-                to + kStep / 2);
+template <typename From>
+HWY_INLINE void pack_pairs(const Packing& p) {
+  std::size_t at = 0;
+  for (std::size_t row = 0; row < p.rows; ++row) {
+    const std::byte* pixel = p.from + static_cast<std::ptrdiff_t>(row) * p.row_bytes;
+    for (std::size_t s = 0; s < p.steps; ++s, pixel += 2 * p.pixel_bytes, at += p.step_bytes) {
+      const auto* a = reinterpret_cast<const From*>(pixel);
+      const auto* b = reinterpret_cast<const From*>(pixel + p.pixel_bytes);
+      store_pairs(load_words(a), load_words(b), p.to[0] + at, p.to[1] + at);
+      store_pairs(load_words(a + 8), load_words(b + 8), p.to[2] + at, p.to[3] + at);
+    }
   }
 }
+void words(const Packing& p) { pack_pairs<std::int16_t>(p); }
+void widened(const Packing& p) { pack_pairs<std::int8_t>(p); }
 
 #endif
 
@@ -107,23 +103,22 @@ HWY_EXPORT(widened);
 template <typename T, typename Convert>
 void fill(const Frame& frame, const std::int8_t* q, T around, T* to, Convert convert) {
   const auto channels = static_cast<std::size_t>(frame.channels);
-  const auto in_channels = static_cast<std::size_t>(frame.in_channels);
-  const auto in_width = static_cast<std::size_t>(frame.in_width);
+  const auto width = static_cast<std::size_t>(frame.in_width);
+  const auto step = static_cast<std::size_t>(frame.in_step);
+  const std::size_t row_values = step * static_cast<std::size_t>(frame.from_width) * channels;
   T* const end = to + frame.count();
   T* at = to;
-  for (int row = 0; row < frame.in_height; ++row, q += in_width * in_channels) {
+  for (int row = 0; row < frame.in_height; ++row, q += row_values) {
     T* const begin = to + frame.pixel(frame.top + row, frame.left);
     std::fill(at, begin, around);
-    at = begin + in_width * channels;
-    if (channels == in_channels) {
-      std::transform(q, q + in_width * channels, begin, convert);
+    at = begin + width * channels;
+    if (step == 1) {
+      std::transform(q, q + width * channels, begin, convert);
       continue;
     }
-    for (std::size_t column = 0; column < in_width; ++column) {
-      T* const pixel = begin + column * channels;
-      const std::int8_t* const from = q + column * in_channels;
-      for (std::size_t c = 0; c < in_channels; ++c) pixel[c] = convert(from[c]);
-      for (std::size_t c = in_channels; c < channels; ++c) pixel[c] = around;
+    for (std::size_t column = 0; column < width; ++column) {
+      const std::int8_t* const from = q + column * step * channels;
+      std::transform(from, from + channels, begin + column * channels, convert);
     }
   }
   std::fill(at, end, around);
@@ -131,16 +126,9 @@ void fill(const Frame& frame, const std::int8_t* q, T around, T* to, Convert con
 
 }  // namespace
 
-void pack_bytes(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  HWY_DYNAMIC_DISPATCH(bytes)(rows, row_bytes, steps, to);
-}
-void pack_words(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to) {
-  HWY_DYNAMIC_DISPATCH(words)(rows, row_bytes, steps, to);
-}
-void pack_widened(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps,
-                  std::byte* to) {
-  HWY_DYNAMIC_DISPATCH(widened)(rows, row_bytes, steps, to);
-}
+void pack_bytes(const Packing& packing) { HWY_DYNAMIC_DISPATCH(bytes)(packing); }
+void pack_words(const Packing& packing) { HWY_DYNAMIC_DISPATCH(words)(packing); }
+void pack_widened(const Packing& packing) { HWY_DYNAMIC_DISPATCH(widened)(packing); }
 
 void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, int offset,
                 std::uint8_t* to) {

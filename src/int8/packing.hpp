@@ -8,20 +8,33 @@
 
 namespace eqt::int8 {
 
-/// A block of 16 lanes out of rows of consecutive lanes. Step s of `to`, 64 bytes, gets for each
-/// lane the values of the next rows: 4 rows of bytes, 2 of 16 bits. Reads 16 lanes of each row.
-/// @param row_bytes  from a row to the next
-void pack_bytes(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to);
-void pack_words(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps, std::byte* to);
-/// Rows of signed bytes, written as 16 bits.
-void pack_widened(const std::byte* rows, std::ptrdiff_t row_bytes, std::size_t steps,
-                  std::byte* to);
+/// A block of 16 lanes out of pixels with consecutive lanes: each step gets, for each lane, the
+/// values of the next pixels of a row, 4 of bytes or 2 of 16 bits. Reads 16 lanes of every pixel.
+struct Packing {
+  const std::byte* from;
+  std::ptrdiff_t pixel_bytes, row_bytes;  // from a pixel, a row to the next
+  std::size_t steps, rows;                // steps of a row; rows
+  std::byte* to[4];                       // of 4 lanes each, steps of all rows one after the other
+  std::size_t step_bytes;                 // from a step to the next
 
-/// An image (in_height, in_width, in_channels) in a frame, with channels padded.
+  /// Steps of 64 bytes, one after the other.
+  void pack_to(std::byte* block) {
+    for (std::size_t i = 0; i < 4; ++i) to[i] = block + 16 * i;
+    step_bytes = 64;
+  }
+};
+void pack_bytes(const Packing& packing);
+void pack_words(const Packing& packing);
+/// Signed bytes, written as 16 bits.
+void pack_widened(const Packing& packing);
+
+/// An image (in_height, in_width, channels) in a frame.
 struct Frame {
-  int in_height = 0, in_width = 0, in_channels = 0;
+  int in_height = 0, in_width = 0, channels = 0;
+  int in_step = 1;        // 2: of every second pixel of every second row of the source
+  int from_width = 0;     // of the source
   int top = 0, left = 0;  // rows and columns in front of the image
-  int height = 0, width = 0, channels = 0;
+  int height = 0, width = 0;
 
   std::size_t pixel(int row, int column) const noexcept {  // its first value
     return static_cast<std::size_t>(row * width + column) * static_cast<std::size_t>(channels);
@@ -33,7 +46,7 @@ struct Frame {
 /// @param offset  0 or 128
 void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, int offset,
                 std::uint8_t* to);
-/// q - zero_point, with 0 around them.
+/// Words q - zero_point, with 0 around them.
 void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, std::int16_t* to);
 
 }  // namespace eqt::int8

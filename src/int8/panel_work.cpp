@@ -13,7 +13,6 @@ namespace {
 using Bytes = std::span<const std::int8_t>;
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
-int padded(int channels) { return (channels + 3) / 4 * 4; }
 
 /// Along one axis, for input pixels first, first + stride, ...: the taps that lead from an error to
 /// them, as (kernel index, distance of the error's pixel), by distance.
@@ -119,7 +118,7 @@ class PanelWork final : public ConvolutionWork {
   }
 
   std::size_t frame_bytes(const Frame& frame) const {
-    return (frame.count() * kernels_.element_bytes + 63) / 64 * 64;
+    return (frame.count() * kernels_.element_bytes + kStepBytes + 63) / 64 * 64;
   }
 
   int excess(int zero_point) const {
@@ -140,18 +139,10 @@ class PanelWork final : public ConvolutionWork {
   }
 
   Correlation make_forward() {
-    const int pad = shape_.kernel / 2;
-    x_frame_ = {.in_height = shape_.height,
-                .in_width = shape_.width,
-                .in_channels = shape_.in_channels,
-                .top = pad,
-                .left = pad,
-                .height = shape_.height + 2 * pad,
-                .width = shape_.width + 2 * pad,
-                .channels = padded(shape_.in_channels)};
+    x_frame_ = frame_of_input(shape_);
     PixelGrid grid{.rows = shape_.out_height(),
                    .columns = shape_.out_width(),
-                   .step = shape_.stride,
+                   .step = shape_.stride / x_frame_.in_step,
                    .to_width = shape_.out_width()};
     Taps taps{.rows = shape_.kernel,
               .columns = shape_.kernel,
@@ -174,12 +165,12 @@ class PanelWork final : public ConvolutionWork {
     }
     error_frame_ = {.in_height = shape_.out_height(),
                     .in_width = shape_.out_width(),
-                    .in_channels = shape_.out_channels,
+                    .channels = shape_.out_channels,
+                    .from_width = shape_.out_width(),
                     .top = rows.front,
                     .left = columns.front,
                     .height = shape_.out_height() + rows.front + rows.behind,
-                    .width = shape_.out_width() + columns.front + columns.behind,
-                    .channels = padded(shape_.out_channels)};
+                    .width = shape_.out_width() + columns.front + columns.behind};
     for (int i = 0; i < shape_.stride; ++i)
       for (int j = 0; j < shape_.stride; ++j)
         add_backward(i, j, vertical[at(i)], horizontal[at(j)]);

@@ -85,35 +85,42 @@ void store_tiles(const StoreTiles& t) {
 template <class Isa, std::size_t kBlocks>
 void accumulate_tile(const GradientTile& t) {
   using T = Tile<Isa, kBlocks>;
-  typename T::Sums sums;
-  T::clear(sums);
   const std::byte* rows = t.rows;
-  for (std::size_t run = 0; run < t.run_count; ++run) {
-    const std::byte* panel = t.panel + t.runs[run];
-    for (std::size_t step = 0; step < t.steps; ++step) {
-      typename T::Panels panels;
-      T::load(panels, panel, t.block_bytes);
-      panel += kPanelStep;
-      EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
-        const auto row = Isa::row(rows + i * kStepBytes);
-        EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) sums[i][p] =
-            Isa::dot_gradient(sums[i][p], row, panels[p]);
+  const std::ptrdiff_t* next_run = t.runs;
+  EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i)  // rows of dw are far apart
+      EQT_UNROLL for (std::size_t b = 0; b < kBlocks; ++b)
+          __builtin_prefetch(t.to[i] + b * kLanes, 1);
+  for (std::size_t group = 0; group < t.group_count; ++group) {
+    typename T::Sums sums;
+    T::clear(sums);
+    for (std::size_t run = 0; run < t.groups[group].runs; ++run) {
+      const std::byte* panel = t.panel + *next_run++;
+      for (std::size_t step = 0; step < t.steps; ++step) {
+        typename T::Panels panels;
+        T::load(panels, panel, t.block_bytes);
+        panel += kPanelStep;
+        EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
+          const auto row = Isa::row(rows + i * kStepBytes);
+          EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) sums[i][p] =
+              Isa::dot_gradient(sums[i][p], row, panels[p]);
+        }
+        rows += T::kRows * kStepBytes;
       }
-      rows += T::kRows * kStepBytes;
     }
-  }
-  EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
-    float partial[kBlocks * kLanes] = {};
-    float* const to = t.to[i];
-    float* all = to;
-    if (t.lanes != kBlocks * kLanes) {
-      all = partial;
-      for (std::size_t lane = 0; lane < t.lanes; ++lane) partial[lane] = to[lane];
+    EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
+      const std::int32_t correction = t.correction[group * T::kRows + i];
+      const float scale = t.groups[group].scale;
+      if (t.lanes == kBlocks * kLanes) {
+        EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p)
+            Isa::add(t.to[i] + p * Isa::kWidth, sums[i][p], correction, scale);
+        continue;
+      }
+      float partial[kBlocks * kLanes] = {};
+      for (std::size_t lane = 0; lane < t.lanes; ++lane) partial[lane] = t.to[i][lane];
+      EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p)
+          Isa::add(partial + p * Isa::kWidth, sums[i][p], correction, scale);
+      for (std::size_t lane = 0; lane < t.lanes; ++lane) t.to[i][lane] = partial[lane];
     }
-    EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p)
-        Isa::add(all + p * Isa::kWidth, sums[i][p], t.correction[i], t.scale);
-    if (all == partial)
-      for (std::size_t lane = 0; lane < t.lanes; ++lane) to[lane] = partial[lane];
   }
 }
 

@@ -38,16 +38,23 @@ struct StoreTiles {
   std::size_t lanes;               // that exist: more than 16 * (blocks - 1)
 };
 
-/// A part of a weight gradient: to[i][l] += (sum - correction[i]) * scale.
+/// Samples that are summed as integers.
+struct GradientGroup {
+  std::size_t runs;
+  float scale;
+};
+
+/// A tile of a weight gradient: for each group, to[i][l] += (sum - correction[i]) * scale.
 struct GradientTile {
   const std::byte* rows;       // [run][step][kRows][4 bytes]
   const std::byte* panel;      // of the first block
-  const std::ptrdiff_t* runs;  // (run_count) where steps begin in each block [bytes]
-  std::size_t run_count, steps;
+  const std::ptrdiff_t* runs;  // where steps begin in each block [bytes]
+  std::size_t steps;           // of each run
+  const GradientGroup* groups;
+  std::size_t group_count;
   std::size_t block_bytes;
   float* const* to;                // (kRows) of lane 0
-  const std::int32_t* correction;  // (kRows)
-  float scale;
+  const std::int32_t* correction;  // (group_count, kRows)
   std::size_t lanes;
 };
 
