@@ -4,18 +4,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "config/document.hpp"
 #include "core/error.hpp"
+#include "core/whole_file.hpp"
 #include "data/npy_file.hpp"
 
 namespace eqt::analyze {
 namespace {
 
-constexpr std::size_t kMaxLayoutBytes = std::size_t{16} << 20;
+constexpr FileLimits kLayoutLimits{.what = "the layout of a gradient",
+                                   .max_bytes = std::uint64_t{16} << 20,
+                                   .remedy = "remove it to take the gradient as one tensor"};
 
 template <typename... Args>
 [[noreturn]] void refuse(const std::string& origin, fmt::format_string<Args...> format,
@@ -72,17 +73,6 @@ TensorSlice tensor_of(const config::Json& tensor, std::size_t offset, std::size_
     refuse(origin, "found a shape of tensor {} that does not hold {} values",
            config::shown_text(slice.name), slice.count);
   return slice;
-}
-
-std::string read_text(const std::string& path) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file || bytes > kMaxLayoutBytes)
-    refuse(path, "found a file that cannot be read or is larger than {} bytes", kMaxLayoutBytes);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 config::Json parse_layout_document(const std::string& text, const std::string& origin) {
@@ -143,7 +133,7 @@ DumpedGradient read_dumped_gradient(const std::string& path) {
   const std::string beside = std::filesystem::path(path).replace_extension(".json").string();
   std::error_code error;
   if (std::filesystem::exists(beside, error))
-    parse_gradient_layout(read_text(beside), beside, gradient);
+    parse_gradient_layout(read_whole_file(beside, kLayoutLimits), beside, gradient);
   return gradient;
 }
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/whole_file.hpp"
 #include "data/array_set.hpp"
 #include "data/text_input.hpp"
 #include "model/replica.hpp"
@@ -99,7 +99,9 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
 
 namespace {
 
-constexpr std::streamsize kMaxBytes = std::streamsize{64} << 20;
+constexpr FileLimits kFile{.what = "what a run writes about its network's input",
+                           .max_bytes = std::uint64_t{64} << 20,
+                           .remedy = "train again, or name a file of weights with --config"};
 
 [[noreturn]] void malformed(const std::string& path, std::string_view reason) {
   fail(Kind::data,
@@ -177,14 +179,8 @@ void read_pictures(const Json& json, Preprocessing& found) {
 }  // namespace
 
 Preprocessing read_preprocessing(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) malformed(path, "no readable file");
-  const std::streamsize size = file.tellg();
-  if (size > kMaxBytes) malformed(path, "more bytes than any has");
   Preprocessing found;
-  found.text.resize(static_cast<std::size_t>(std::max<std::streamsize>(size, 0)));
-  file.seekg(0);
-  file.read(found.text.data(), size);
+  found.text = read_whole_file(path, kFile);
   try {
     const Json json = Json::parse(found.text);
     found.dataset = json.at("dataset");

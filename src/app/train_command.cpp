@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -190,6 +192,15 @@ void open_folder(Job& job) {
   require_no_checkpoints(command, job.path, comm);
 }
 
+/// Collective; none on all ranks if the set has nothing to skip.
+std::optional<std::uint64_t> sum_of_skipped(const data::DatasetPair& sets,
+                                            comm::Communicator& comm) {
+  if (!sets.skipped) return {};
+  std::array<double, 1> sum = {static_cast<double>(sets.skipped())};
+  comm.allreduce_sum(sum);
+  return static_cast<std::uint64_t>(sum[0]);
+}
+
 /// Trains and writes all records and results. Collective.
 void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   comm::Communicator& comm = job.comm;
@@ -226,6 +237,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   summary.algorithm = job.config.synchronization.algorithm->name;
   summary.paper_sent_bytes_per_node =
       setup::paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
+  summary.skipped_pictures = sum_of_skipped(run.data.sets, comm);
   comm.heartbeat("the mean model");
   trainer.adopt_result();
   comm.heartbeat("writing of the results", true);

@@ -14,6 +14,7 @@
 #include "comm/session.hpp"
 #include "config/document.hpp"
 #include "config/run_config.hpp"
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"
 #include "core/units.hpp"
@@ -115,7 +116,7 @@ void warn_of_files(const config::RunConfig& config) {
     }
   }
   const std::string& weights = config.model.weights;
-  if (!weights.empty() && !std::ifstream(weights).is_open())
+  if (!weights.empty() && Descriptor(weights).number() < 0)
     warn(fmt::format("model.weights: expected a readable file, found none at {}", weights));
 }
 

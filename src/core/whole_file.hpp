@@ -3,10 +3,12 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace eqt {
 
@@ -21,5 +23,7 @@ struct FileLimits {
 /// @throws Error{data} that names the file, if it cannot be read, is no regular file, has more than
 ///   limits.max_bytes, or changes its length while it is read
 std::string read_whole_file(const std::filesystem::path& file, const FileLimits& limits);
+std::vector<std::byte> read_whole_bytes(const std::filesystem::path& file,
+                                        const FileLimits& limits);
 
 }  // namespace eqt

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
 
@@ -22,9 +24,20 @@ void Dataset::standardize_by(std::span<const Moments> moments) {
   fail(Kind::bug, "{} moments for a set that measures none", moments.size());
 }
 
+Normalization normalization_of(std::span<const Moments> moments) {
+  constexpr double kMinDeviation = 1.0 / 255;
+  Normalization result;
+  for (const Moments& channel : moments) {
+    result.mean.push_back(channel.mean);
+    result.deviation.push_back(std::max(kMinDeviation, channel.deviation()));
+  }
+  return result;
+}
+
 void standardize(DatasetPair& pair, std::span<const Moments> moments) {
   pair.train->standardize_by(moments);
   if (pair.test != nullptr) pair.test->standardize_by(moments);
+  if (!pair.normalization.mean.empty()) pair.normalization = normalization_of(moments);
   pair.moments = std::vector<Moments>(moments.begin(), moments.end());  // may be the same
 }
 

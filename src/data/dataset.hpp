@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,6 +64,10 @@ struct Normalization {
   std::vector<double> deviation;  // (c)
 };
 
+/// That of pictures whose channels have these moments, as fractions of 255. Pictures of one colour
+/// have no deviation and get one step of 255, which leaves them finite.
+Normalization normalization_of(std::span<const Moments> moments);
+
 /// Whether numbers are brought to mean 0 and deviation 1, and which of a sample's share both.
 enum class Standardize : std::uint8_t { off, first_axis, last_axis };
 std::span<const Named<Standardize>> names_of(Standardize);
@@ -75,13 +80,16 @@ struct DatasetPair {
   std::vector<std::string> class_names;         // (classes), by label
   std::optional<PictureFraming> framing = {};   // of pictures that are decoded when they are read
   std::shared_ptr<const TextInput> texts = {};  // how texts are read; none: there are none
-  // Of the numbers of training samples that share a mean and a deviation; empty: none are measured.
+  // Of the numbers of training samples that share a mean and a deviation; empty: none are measured,
+  // or, of pictures, they need not be added to those of other ranks.
   std::vector<Moments> moments = {};
   Standardize standardize = Standardize::off;  // how they share
-  std::vector<std::string> columns = {};       // of tables with names: those of a sample's numbers
+  // Samples that could not be read so far, in place of which others were; none: any is an error.
+  std::function<std::uint64_t()> skipped = {};
+  std::vector<std::string> columns = {};  // of tables with names: those of a sample's numbers
 };
 
-/// Both sets prepare their inputs with these moments.
+/// Both sets prepare their inputs with these moments, which are those of the pair from now on.
 void standardize(DatasetPair& pair, std::span<const Moments> moments);
 
 /// What a task learns from (model/task.hpp), for sets that can be read in several ways.

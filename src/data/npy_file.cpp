@@ -93,6 +93,7 @@ template <typename To>
 void NpyFile::convert(std::size_t first, std::span<To> out) const {
   EQT_CHECK(first <= size() && out.size() <= size() - first, "values {} to {} of {}", first,
             first + out.size(), size());
+  file_.require_whole();
   const std::byte* const from = file_.bytes().data() + header_.begin + first * bytes_of(type());
   const bool swapped = header_.big_endian != (std::endian::native == std::endian::big);
   switch (type()) {

@@ -223,7 +223,9 @@ struct Summary {
   std::optional<bool> replicas_identical;
   std::string parameter_hash;  // 16 hex digits
   double peak_rss_mib = 0;     // of the largest rank
-  ReplicasRecord replicas;     // at the end; evaluation_sent_bytes of the whole run
+  // Broken pictures in place of which others were read: the sum over ranks. None: any is an error.
+  std::optional<std::uint64_t> skipped_pictures;
+  ReplicasRecord replicas;  // at the end; evaluation_sent_bytes of the whole run
   // Edges with traffic, by sender, then receiver. Their sum is sent_bytes without the traffic of
   // adapted levels. Empty if ranks do not exchange with neighbours.
   std::vector<EdgeRecord> sent_bytes_by_edge;

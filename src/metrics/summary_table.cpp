@@ -126,6 +126,8 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"peak memory", fmt::format("{:.0f} MiB per rank", s.peak_rss_mib)},
       {"wall time", duration_text(s.wall_seconds)},
   };
+  if (s.skipped_pictures.value_or(0) > 0)
+    rows.push_back({"skipped pictures", fmt::format("{}, broken", *s.skipped_pictures)});
   std::vector<Row> tests = test_rows(s);
   const std::vector<Row> replicas = replicas_rows(s);
   tests.insert(tests.end(), replicas.begin(), replicas.end());

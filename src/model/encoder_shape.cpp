@@ -20,6 +20,7 @@ constexpr std::int64_t kMaxTokens = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 16;
 constexpr std::int64_t kMaxLayers = 1024;
 constexpr std::int64_t kWidest = std::int64_t{1} << 16;
+constexpr std::int64_t kMaxParameters = std::int64_t{1} << 32;  // 16 GiB, and as much per gradient
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason) {
   fail(Kind::data,
@@ -98,6 +99,13 @@ EncoderShape distilbert_shape(const Members& members) {
           .head_dropout = members.share("seq_classif_dropout", 0.2)};
 }
 
+/// Matrices and embeddings; what else there is does not count beside them.
+/// @pre each number is within its bounds, so that the products fit
+std::int64_t parameters_of(const EncoderShape& s) {
+  const std::int64_t rows = s.vocabulary + s.positions + s.segments;
+  return s.hidden * (rows + s.layers * (4 * s.hidden + 2 * s.intermediate));
+}
+
 /// What is wrong with the sizes; "" if nothing is.
 std::string complaint(const EncoderShape& s) {
   const auto within = [](std::int64_t value, std::int64_t most) {
@@ -118,6 +126,8 @@ std::string complaint(const EncoderShape& s) {
                        s.hidden, s.heads);
   if (!within(s.intermediate, 16 * kWidest))
     return fmt::format("an intermediate width of 1 to {}, found {}", 16 * kWidest, s.intermediate);
+  if (const std::int64_t all = parameters_of(s); all > kMaxParameters)
+    return fmt::format("sizes that make at most {} parameters, found {}", kMaxParameters, all);
   if (!(s.epsilon > 0 && s.epsilon < 1))
     return fmt::format("an epsilon between 0 and 1, found {}", s.epsilon);
   for (const double share : {s.dropout, s.attention_dropout, s.head_dropout})

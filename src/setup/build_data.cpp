@@ -76,10 +76,19 @@ void divide(const config::RunConfig& config, const comm::Communicator& comm, int
 /// One set of the sets that workers have.
 data::DatasetPair join(const std::vector<data::DatasetPair>& own, data::LocalTest test) {
   std::vector<const data::Dataset*> train, tests;
+  std::vector<std::function<std::uint64_t()>> counts;
   for (const data::DatasetPair& pair : own) {
     train.push_back(pair.train.get());
     if (test == data::LocalTest::own || tests.empty()) tests.push_back(pair.test.get());
+    if (pair.skipped) counts.push_back(pair.skipped);
   }
+  std::function<std::uint64_t()> skipped;
+  if (!counts.empty())
+    skipped = [counts = std::move(counts)] {
+      std::uint64_t sum = 0;
+      for (const auto& count : counts) sum += count();
+      return sum;
+    };
   return {.train = data::joined(std::move(train)),
           .test = data::joined(std::move(tests)),
           .normalization = own.front().normalization,
@@ -88,6 +97,7 @@ data::DatasetPair join(const std::vector<data::DatasetPair>& own, data::LocalTes
           .texts = own.front().texts,
           .moments = own.front().moments,
           .standardize = own.front().standardize,
+          .skipped = std::move(skipped),
           .columns = own.front().columns};
 }
 

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "core/error.hpp"
+#include "core/whole_file.hpp"
 #include "setup/look_at_data.hpp"
 
 namespace eqt::setup {
@@ -14,38 +14,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMaxConfigBytes = std::uintmax_t{1} << 20;
+/// A small text file of a model's folder.
+constexpr FileLimits kModelFile{
+    .what = "a file of the folder of a BERT or DistilBERT, which model.path names,",
+    .max_bytes = std::uint64_t{1} << 20,
+    .remedy = "take the folder that save_pretrained() of Hugging Face's transformers writes"};
 
 bool is_file(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
 }
 
-/// A small text file of a model's folder.
-std::string read_text(const fs::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error)
-    fail(Kind::data,
-         "expected the folder of a BERT or DistilBERT as model.path, with {}, but {}; take the "
-         "folder that save_pretrained() of Hugging Face's transformers writes",
-         path.string(), error.message());
-  if (size > kMaxConfigBytes)
-    fail(Kind::data, "expected at most {} bytes in {}, found {}; check model.path", kMaxConfigBytes,
-         path.string(), size);
-  std::string text(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    fail(Kind::data, "expected a readable file {}, but it cannot be read; check its permissions",
-         path.string());
-  return text;
-}
-
 /// Weights that were trained with capitals are of little use without them, and vice versa.
 void require_same_capitals(const config::RunConfig& config, const fs::path& folder) {
   const fs::path path = folder / "tokenizer_config.json";
   if (!is_file(path)) return;
-  const model::Capitals found = model::parse_tokenizer_config(read_text(path));
+  const model::Capitals found = model::parse_tokenizer_config(read_whole_file(path, kModelFile));
   if (found == model::Capitals::unknown) return;
   const bool lowercase = found == model::Capitals::do_not;
   if (lowercase != config.data.lowercase)
@@ -80,7 +64,7 @@ std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config
   const config::RunConfig::Model& model = config.model;
   if (!model.path.empty()) {
     const fs::path path = fs::path(place_of(model.path, rank)) / "config.json";
-    return model::parse_encoder_config(read_text(path), path.string());
+    return model::parse_encoder_config(read_whole_file(path, kModelFile), path.string());
   }
   return model::EncoderShape{.layers = static_cast<std::int64_t>(model.layers),
                              .hidden = static_cast<std::int64_t>(model.hidden),

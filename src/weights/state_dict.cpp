@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 #include <unordered_set>
 #include <utility>
 
+#include "core/whole_file.hpp"
 #include "weights/refuse.hpp"
 #include "weights/safetensors.hpp"
 #include "weights/torch_file.hpp"
@@ -180,28 +178,10 @@ StateDict::StateDict(std::vector<std::byte> file, const std::string& path) {
 }
 
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) {
-    fail(Kind::data, "expected a weights file at {}, but {}; check model.weights", path,
-         error.message());
-  }
-  if (size > most_bytes) {
-    fail(
-        Kind::data,
-        "expected a weights file of this network, of at most {} bytes, found {} bytes at {}; check "
-        "model.name and model.weights",
-        most_bytes, size, path);
-  }
-  std::vector<std::byte> bytes(size);
-  std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-  if (!file)
-    fail(Kind::data,
-         "expected a readable weights file at {}, but it cannot be read; check its "
-         "permissions",
-         path);
-  return StateDict(std::move(bytes), path);
+  return StateDict(read_whole_bytes(path, {.what = "a weights file of this network",
+                                           .max_bytes = most_bytes,
+                                           .remedy = "check model.name and model.weights"}),
+                   path);
 }
 
 }  // namespace eqt::weights

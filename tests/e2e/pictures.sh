@@ -38,6 +38,7 @@ train 2 broken "${folder[@]}" --set train.steps=50
 expect_code 0 "a broken picture"
 expect_text 'class 3/00007\.png: skipped' "a broken picture"
 broken=$(summary parameter_hash)
+[[ $(summary skipped_pictures) =~ ^[12]$ ]] || wrong "a broken picture on two ranks counts as $(summary skipped_pictures)"
 train 2 stopped "${folder[@]}" --set train.steps=20 --set checkpoint.every_steps=20
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config tiny.json --out "$RUN" "${folder[@]}" \
   --set train.steps=50 --set checkpoint.every_steps=20 --resume
@@ -45,6 +46,38 @@ expect_code 0 "a broken picture, resumed"
 expect_equal "$broken" "$(summary parameter_hash)" "a broken picture, resumed: weights"
 train 2 limit "${folder[@]}" --set train.steps=50 --set data.skip_limit=0
 expect_failure 3 'class 3/00007\.png.*data\.skip_limit' "a broken picture too many"
+
+# Ranks with pictures of their own measure mean and deviation together.
+for rank in 0 1; do
+  for part in train test; do
+    mkdir -p "$WORK/own/$rank/$part"
+    for class in $((rank + 5)) $((rank + 6)); do cp -r "$WORK/png/$part/class $class" "$WORK/own/$rank/$part/"; done
+  done
+done
+rm "$WORK/own/1/train/class 7/"*[0-4].png
+local=(--set data.name=folder --set "data.path=$WORK/own/{rank}" --set data.partition.kind=local
+  --set data.image_size=28 --set data.channels=1 --set data.limit_train=0 --set data.limit_test=0
+  --set train.steps=3 --set train.epochs=1 --set train.batch_size=16)
+program check --config tiny.json --ranks 2 "${local[@]}"
+expect_code 0 "a check of pictures of their own"
+train 2 measured "${local[@]}"
+expect_code 0 "pictures of their own"
+measured=$(summary parameter_hash)
+/usr/bin/python3 - "$WORK" <<'PY' || wrong "mean and deviation are not those of all ranks' pictures"
+import glob, json, math, sys
+try:
+    from PIL import Image
+except ImportError:
+    sys.exit(0)
+bytes_ = b"".join(Image.open(f).tobytes() for f in glob.glob(sys.argv[1] + "/own/?/train/*/*.png"))
+mean = sum(bytes_) / len(bytes_) / 255
+deviation = math.sqrt(sum((b / 255 - mean) ** 2 for b in bytes_) / len(bytes_))
+found = json.load(open(sys.argv[1] + "/measured/preprocessing.json"))
+assert abs(found["mean"][0] - mean) < 1e-9 and abs(found["deviation"][0] - deviation) < 1e-9, (found, mean, deviation)
+PY
+train 1 simulated --simulate 2 "${local[@]}"
+expect_code 0 "simulated ranks with pictures of their own"
+expect_equal "$measured" "$(summary parameter_hash)" "simulated: weights"
 
 # refuse REGEX WHAT [ARGUMENTS]: a run ends with 3 before its first step.
 refuse() {

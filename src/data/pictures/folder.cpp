@@ -45,7 +45,9 @@ class Scan {
 
   bool has(std::string_view part) const {
     std::error_code error;
-    return fs::is_directory(root_ / part, error);
+    const fs::path place = root_ / part;
+    return fs::exists(fs::symlink_status(place, error)) &&
+           kind_inside(root_, place) == fs::file_type::directory;
   }
 
   /// The classes of the folder root / part ("": the root itself).
@@ -54,7 +56,7 @@ class Scan {
     ByClass found;
     for (const std::string& name : names_in(folder)) {
       const fs::path inner = folder / name;
-      if (kind_of(inner) != fs::file_type::directory) continue;
+      if (kind_inside(root_, inner) != fs::file_type::directory) continue;
       std::vector<std::string>& pictures = found[name];
       collect(part.empty() ? name : part + "/" + name, 0, pictures);
       if (pictures.empty()) {
@@ -68,28 +70,6 @@ class Scan {
   }
 
  private:
-  /// What a name stands for. A link must lead to something below the root.
-  fs::file_type kind_of(const fs::path& place) const {
-    std::error_code error;
-    fs::file_status status = fs::symlink_status(place, error);
-    if (!error && status.type() == fs::file_type::symlink) {
-      const fs::path target = fs::canonical(place, error);
-      if (!error) {
-        const auto [rest, unused] =
-            std::mismatch(root_.begin(), root_.end(), target.begin(), target.end());
-        if (rest != root_.end()) {
-          fail(Kind::data,
-               "{}: expected links to stay below {}, found one to {}; copy what it names, or set "
-               "data.path to the folder itself",
-               place.string(), root_.string(), target.string());
-        }
-        status = fs::status(place, error);
-      }
-    }
-    if (error) fail(Kind::data, "{} cannot be read: {}", place.string(), error.message());
-    return status.type();
-  }
-
   /// Sorted by bytes; without those that begin with a dot.
   static std::vector<std::string> names_in(const fs::path& folder) {
     std::vector<std::string> names;
@@ -120,7 +100,8 @@ class Scan {
       // The folder says what most entries are, so that files need not be touched.
       std::error_code unknown;
       const bool link = entry->is_symlink(unknown);
-      const fs::file_type type = link ? kind_of(entry->path()) : entry->status(unknown).type();
+      const fs::file_type type =
+          link ? kind_inside(root_, entry->path()) : entry->status(unknown).type();
       if (type == fs::file_type::directory) {
         found.emplace_back(std::move(name), true);
       } else if (has_picture_ending(name)) {

@@ -94,6 +94,27 @@ void read_part_of_file(const fs::path& file, std::uint64_t offset, std::size_t b
   opened.read(offset, out);
 }
 
+fs::file_type kind_inside(const fs::path& root, const fs::path& place) {
+  std::error_code error;
+  fs::file_status status = fs::symlink_status(place, error);
+  if (!error && status.type() == fs::file_type::symlink) {
+    const fs::path target = fs::canonical(place, error);
+    if (!error) {
+      const auto [rest, unused] =
+          std::mismatch(root.begin(), root.end(), target.begin(), target.end());
+      if (rest != root.end()) {
+        fail(Kind::data,
+             "{}: expected links to stay below {}, found one to {}; copy what it names, or set "
+             "data.path to the folder itself",
+             place.string(), root.string(), target.string());
+      }
+      status = fs::status(place, error);
+    }
+  }
+  if (error) fail(Kind::data, "{} cannot be read: {}", place.string(), error.message());
+  return status.type();
+}
+
 bool has_picture_ending(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return false;

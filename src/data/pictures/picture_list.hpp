@@ -104,6 +104,11 @@ void read_whole_file(const std::filesystem::path& file, std::vector<std::uint8_t
 void read_part_of_file(const std::filesystem::path& file, std::uint64_t offset, std::size_t bytes,
                        std::vector<std::uint8_t>& out);
 
+/// What is at `place`; a link must lead to something below `root`, which is canonical.
+/// @throws Error{data}
+std::filesystem::file_type kind_inside(const std::filesystem::path& root,
+                                       const std::filesystem::path& place);
+
 /// True for *.jpg, *.jpeg, *.png and *.webp in any case.
 bool has_picture_ending(std::string_view name);
 

@@ -208,31 +208,29 @@ void PictureReader::read(std::size_t picture, const std::optional<AugmentKey>& a
   fail(Kind::data, "{}: expected a whole picture of its class, found none", list_.name(picture));
 }
 
-Normalization measure_normalization(const PictureReader& reader) {
-  const std::size_t count = std::min(kMeasuredPictures, reader.list().size());
+std::vector<Moments> measure_moments(const PictureReader& reader) {
+  const std::size_t all = reader.list().size(), count = std::min(kMeasuredPictures, all);
   const auto channels = static_cast<std::size_t>(reader.framing().channels);
   std::vector<std::uint8_t> bytes(reader.framing().values());
   std::vector<std::uint64_t> sums(channels), squares(channels);
   for (std::size_t i = 0; i < count; ++i) {
-    reader.read(i * reader.list().size() / count, std::nullopt, bytes, true);
+    reader.read(i * all / count, std::nullopt, bytes, true);
     for (std::size_t at = 0; at < bytes.size(); ++at) {
       const std::uint64_t value = bytes[at];
       sums[at % channels] += value;
       squares[at % channels] += value * value;
     }
   }
-  const double pixels = static_cast<double>(count) * static_cast<double>(bytes.size() / channels);
-  Normalization result;
+  const double of_one = static_cast<double>(bytes.size() / channels);
+  const double measured = static_cast<double>(count) * of_one;
+  const double pixels = static_cast<double>(all) * of_one;
+  std::vector<Moments> moments;
   for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = static_cast<double>(sums[c]) / pixels / 255;
-    const double square = static_cast<double>(squares[c]) / pixels / (255.0 * 255.0);
-    // Pictures of one colour have none; a deviation of one step of 255 leaves them finite.
-    constexpr double kMinDeviation = 1.0 / 255;
-    result.mean.push_back(mean);
-    result.deviation.push_back(
-        std::max(kMinDeviation, std::sqrt(std::max(0.0, square - mean * mean))));
+    const double mean = static_cast<double>(sums[c]) / measured / 255;
+    const double square = static_cast<double>(squares[c]) / measured / (255.0 * 255.0);
+    moments.push_back({pixels, mean, std::max(0.0, square - mean * mean) * pixels});
   }
-  return result;
+  return moments;
 }
 
 }  // namespace eqt::data

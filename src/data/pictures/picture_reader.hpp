@@ -103,8 +103,9 @@ class PictureReader {
   mutable std::vector<std::atomic<bool>> is_broken_;
 };
 
-/// Mean and deviation of the channels, of at most 512 pictures spread evenly over the list, framed
-/// as for a test.
-Normalization measure_normalization(const PictureReader& reader);
+/// Moments of the channels, as fractions of 255, of at most 512 pictures, which are spread evenly
+/// over the list and framed as for a test. They count as all pixels of the list, so that those of
+/// several lists can be added.
+std::vector<Moments> measure_moments(const PictureReader& reader);
 
 }  // namespace eqt::data

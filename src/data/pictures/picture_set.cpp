@@ -51,13 +51,20 @@ DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
   auto train = reader(lists.train, options.limit_train, "data.limit_train");
   auto test = reader(lists.test, options.limit_test, "data.limit_test");
   Normalization normalization{options.pictures.mean, options.pictures.deviation};
-  if (normalization.mean.empty()) normalization = measure_normalization(*train);
+  std::vector<Moments> moments;
+  if (normalization.mean.empty()) {
+    moments = measure_moments(*train);
+    normalization = normalization_of(moments);
+  }
+  if (!options.is_part) moments.clear();
   const auto classes = static_cast<int>(lists.class_names.size());
   return {.train = std::make_unique<PictureSet>(std::move(train), normalization, classes),
           .test = std::make_unique<PictureSet>(std::move(test), normalization, classes),
           .normalization = normalization,
           .class_names = std::move(lists.class_names),
-          .framing = framing};
+          .framing = framing,
+          .moments = std::move(moments),
+          .skipped = [stores] { return std::uint64_t{stores->broken.count()}; }};
 }
 
 }  // namespace
@@ -69,6 +76,12 @@ PictureSet::PictureSet(std::unique_ptr<PictureReader> reader, const Normalizatio
       classes_(classes),
       input_(image_spec(reader_->framing().shape())),
       target_(class_spec(classes)) {}
+
+void PictureSet::standardize_by(std::span<const Moments> moments) {
+  EQT_CHECK(moments.size() == static_cast<std::size_t>(reader_->framing().channels),
+            "{} moments for {} channels", moments.size(), reader_->framing().channels);
+  tables_ = PixelTables(normalization_of(moments));
+}
 
 int PictureSet::label(std::size_t sample) const {
   EQT_CHECK(sample < size(), "sample {} of {}", sample, size());

@@ -27,6 +27,7 @@ class PictureSet final : public Dataset {
   int label(std::size_t sample) const override;
   void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
             Batch& out) const override;
+  void standardize_by(std::span<const Moments> moments) override;
 
  private:
   std::unique_ptr<PictureReader> reader_;

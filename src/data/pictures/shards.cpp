@@ -31,6 +31,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxLabelBytes = 64;
 constexpr std::size_t kMaxNameBytes = 4096;
 constexpr int kMaxClasses = 1 << 20;
+constexpr std::size_t kFewClasses = 1024;      // that any set may have
 constexpr std::size_t kBlockBytes = 64 << 10;  // read at once; pictures are skipped
 
 struct FreeArchive {
@@ -194,7 +195,7 @@ void add_archive(const fs::path& folder, const std::string& name, PictureList& l
   close_sample(sample, file, archive, list);
 }
 
-/// The archives whose names begin so, sorted.
+/// The archives whose names begin so, sorted. Links must stay in the folder.
 std::vector<std::string> archives_in(const fs::path& folder, std::string_view prefix) {
   std::vector<std::string> names;
   std::error_code error;
@@ -203,11 +204,13 @@ std::vector<std::string> archives_in(const fs::path& folder, std::string_view pr
     std::string name = entry->path().filename().string();
     if (name.starts_with(prefix) && name.ends_with(".tar")) names.push_back(std::move(name));
   }
+  const fs::path root = error ? folder : fs::canonical(folder, error);
   if (error) {
     fail(Kind::data,
          "the folder {} cannot be read: {}; data.path must name a folder with train-*.tar",
          folder.string(), error.message());
   }
+  for (const std::string& name : names) kind_inside(root, root / name);
   std::ranges::sort(names);
   return names;
 }
@@ -252,9 +255,18 @@ int classes_in(const PictureList& list) {
 }
 
 /// The names of the classes that the archives have.
-std::vector<std::string> class_names(const PictureSource& source, int classes) {
+/// @param samples bounds the classes without names: a single label must not make a million of them
+std::vector<std::string> class_names(const PictureSource& source, int classes,
+                                     std::size_t samples) {
   std::vector<std::string> names = source.classes;
   if (names.empty()) names = names_in_file(source.path / "classes.txt");
+  const std::size_t most = std::max(samples, kFewClasses);
+  if (names.empty() && static_cast<std::size_t>(classes) > most) {
+    fail(Kind::data,
+         "{}: expected classes below {}, found {} among {} samples; if there are so many, name "
+         "them in classes.txt",
+         source.path.string(), most, classes - 1, samples);
+  }
   if (names.empty())
     for (int c = 0; c < classes; ++c) names.push_back(fmt::format("{}", c));
   if (names.size() < static_cast<std::size_t>(classes)) {
@@ -281,11 +293,12 @@ PictureLists list_shards(const PictureSource& source) {
   if (test_archives.empty()) test_archives = archives_in(source.path, "val-");
   PictureList train = list_part(source.path, train_archives);
   if (test_archives.empty()) {
-    auto names = class_names(source, classes_in(train));
+    auto names = class_names(source, classes_in(train), train.size());
     return split_off_test(train, std::move(names), source.test_fraction, source.seed);
   }
   PictureList test = list_part(source.path, test_archives);
-  auto names = class_names(source, std::max(classes_in(train), classes_in(test)));
+  auto names = class_names(source, std::max(classes_in(train), classes_in(test)),
+                           train.size() + test.size());
   return {std::move(train), std::move(test), std::move(names)};
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
@@ -39,6 +40,8 @@ TEST_CASE("a file of at most the limit is read whole, with its zero bytes", "[co
   const test::TemporaryFolder folder;
   for (const std::string& bytes : {std::string(), std::string("a\0b", 3), std::string("abcd")})
     CHECK(read_whole_file(file_with(folder, bytes), kLimits) == bytes);
+  CHECK(read_whole_bytes(file_with(folder, "ab"), kLimits) ==
+        std::vector<std::byte>{std::byte{'a'}, std::byte{'b'}});
 }
 
 TEST_CASE("a file beyond the limit is refused by a sentence with file and limit", "[core]") {

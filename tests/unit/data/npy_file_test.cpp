@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
@@ -216,6 +217,18 @@ TEST_CASE("what is no regular file is refused") {
   test::says(test::refusal(Kind::data, [] { const NpyFile file("/dev/null"); }), "regular file");
   test::says(test::refusal(Kind::data, [&] { const NpyFile file(files.path("")); }),
              "regular file");
+}
+
+TEST_CASE("a file that is cut while it is mapped is refused, not read") {
+  const test::TemporaryFiles files;
+  const std::string path =
+      files.write("x.npy", npy_bytes<float>("<f4", "(4096,)", std::vector<float>(4096, 1.5f)));
+  const NpyFile file(path);
+  std::vector<float> values(4096);
+  file.read(0, std::span<float>(values));
+  std::filesystem::resize_file(path, 200);
+  test::says(test::refusal(Kind::data, [&] { file.read(0, std::span<float>(values)); }),
+             "as when the run began, found 200");
 }
 
 TEST_CASE("headers with flipped bytes are only refused") {

@@ -73,6 +73,8 @@ TEST_CASE("configs of other networks are refused", "[encoder]") {
   says(refused(with(kBert, "vocab_size", "18446744073709551615")), "vocab_size");
   says(refused(with(kBert, "vocab_size", "-1")), "tokens");
   says(refused(with(kBert, "layer_norm_eps", "0")), "epsilon");
+  // Each number is within its own bounds.
+  says(refused(with(kBert, "vocab_size", "16777216")), "found 12970231296");
   says(refused(with(kBert, "hidden_dropout_prob", "1")), "dropout");
 }
 

@@ -152,6 +152,13 @@ TEST_CASE("links may not leave the folder", "[folder]") {
   fs::remove(picture);
   fs::create_directory_symlink(".", folder.path() + "/train/a/again");
   says(folder.refusal(), "circle");
+
+  for (const std::string part : {"train", "test"}) {
+    const Folder linked({"train/a/1.jpg", "train/b/1.jpg", "test/a/1.jpg"});
+    fs::remove_all(linked.path() + "/" + part);
+    fs::create_directory_symlink(folder.path() + "/test", linked.path() + "/" + part);
+    says(linked.refusal(), "/" + part + ": expected links to stay below");
+  }
 }
 
 TEST_CASE("what is under a picture's name is checked when it is read", "[folder]") {

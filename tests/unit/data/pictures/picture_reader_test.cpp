@@ -165,7 +165,9 @@ TEST_CASE("mean and deviation are measured on test pictures", "[pictures]") {
   }
   const PictureReader reader(list, framing_of(3, 16, CropKind::automatic),
                              std::make_shared<PictureStores>(0, 0));
-  const Normalization found = measure_normalization(reader);
+  const std::vector<Moments> moments = measure_moments(reader);
+  REQUIRE(moments[1].count == 2 * 16 * 16);
+  const Normalization found = normalization_of(moments);
   REQUIRE(found.mean[0] == Approx(0).margin(1e-12));
   REQUIRE(found.mean[1] == Approx(0.4));
   REQUIRE(found.mean[2] == Approx(0.4));

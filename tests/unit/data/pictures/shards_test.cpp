@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
+#include "core/error.hpp"
 #include "data/pictures/picture_list.hpp"
 #include "support/catch.hpp"
 #include "support/picture_files.hpp"
@@ -113,10 +114,28 @@ TEST_CASE("archives that are not as they should be are refused", "[shards]") {
     odd.add("1.cls", label);
     says(refusal_of(odd.bytes()), "number of a class");
   }
+  says(refusal_of(archive_of({0, 1, 1024}).bytes()), "classes below 1024, found 1024 among 5");
   TarBytes twice;
   twice.add("1.jpg", "x");
   twice.add("1.png", "x");
   says(refusal_of(twice.bytes()), "two pictures");
+}
+
+TEST_CASE("archives may be links inside their folder", "[shards]") {
+  const TemporaryFolder folder, outside;
+  for (const auto& place : {folder.path(), outside.path()})
+    write_file(place + "/kept.tar", archive_of({0, 1, 0, 1}).bytes());
+  const std::string link = folder.path() + "/train-0.tar";
+  std::filesystem::create_symlink("kept.tar", link);
+  REQUIRE(list_shards({.path = folder.path(), .test_fraction = 0.5}).train.size() == 2);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(outside.path() + "/kept.tar", link);
+  try {
+    list_shards({.path = folder.path()});
+    FAIL("a link to elsewhere was followed");
+  } catch (const Error& error) {
+    says(error.what(), "train-0.tar: expected links to stay below");
+  }
 }
 
 TEST_CASE("folders without archives are refused", "[shards]") {
