@@ -2,7 +2,8 @@
 // Images per second of one rank's forward and backward pass, without data or communication,
 // by the clock and by processor time (which a busy machine disturbs less).
 //
-// train_throughput [model [batch [steps [threads [pixels]]]]]; prints one JSON line. Random images.
+// train_throughput [model [batch [steps [threads [pixels [precision]]]]]]; prints one JSON line.
+// Random images.
 
 #include <fmt/core.h>
 
@@ -30,12 +31,17 @@ int main(int argc, char** argv) try {
   const int steps = std::max(1, argument(argc, argv, 3, 20));
   const int threads = argument(argc, argv, 4, 1);
   const int pixels = argument(argc, argv, 5, 32);
+  const auto precisions = names_of(eqt::model::Precision());
+  const auto precision = std::ranges::find(precisions, argc > 6 ? argv[6] : "fp32",
+                                           &eqt::Named<eqt::model::Precision>::name);
+  if (precision == precisions.end()) eqt::fail(eqt::Kind::usage, "no precision of that name");
 
   eqt::model::set_threads(threads);
   const auto batch =
       eqt::model::random_batch(static_cast<std::size_t>(batch_size), {3, pixels, pixels});
   const eqt::model::ModelOptions options{.model = eqt::model::ModelRow::all().at(model),
-                                         .inputs = {batch.inputs[0].spec}};
+                                         .inputs = {batch.inputs[0].spec},
+                                         .precision = precision->value};
   const auto replica = eqt::model::make_replica(options);
   for (int i = 0; i < 3; ++i) replica->forward_backward(batch, {});
 
@@ -50,10 +56,10 @@ int main(int argc, char** argv) try {
   std::ranges::sort(seconds);
   const auto rate = [&](std::size_t i) { return batch_size / seconds[i]; };
   fmt::print(
-      "{{\"model\": \"{}\", \"batch\": {}, \"threads\": {}, \"steps\": {}, "
+      "{{\"model\": \"{}\", \"precision\": \"{}\", \"batch\": {}, \"threads\": {}, \"steps\": {}, "
       "\"images_per_second\": {:.1f}, \"fastest\": {:.1f}, \"slowest\": {:.1f}, "
       "\"images_per_cpu_second\": {:.1f}}}\n",
-      model, batch_size, threads, steps, rate(seconds.size() / 2), rate(0),
+      model, precision->name, batch_size, threads, steps, rate(seconds.size() / 2), rate(0),
       rate(seconds.size() - 1), batch_size * steps / cpu_seconds);
 } catch (const eqt::Error& error) {
   fmt::print(stderr, "{}: {}\n", eqt::kind_name(error.kind()), error.what());
