@@ -162,8 +162,13 @@ void Executor::compute_node(int i, std::span<float> buffers) {
   const std::span<float> sample(first_.get(), to.count());
   const std::string_view what = label("activations", plan_.branch(to.main).name);
   for (std::size_t n = 0; n < samples_; ++n) {
-    before_relu(i, n, sample);
-    rectify(sample);
+    if (to.residual == Residual::none) {
+      const Samples x = branch(to.main);
+      affine_rectified(x.sample(n), sample_scales(to.main, n), layer_of(to.main).shift, sample);
+    } else {
+      before_relu(i, n, sample);
+      rectify(sample);
+    }
     out.scales[n] = int8::quantize_unsigned(sample, out.sample(n), what);
   }
 }
@@ -235,16 +240,20 @@ void Executor::normalize(int b, std::span<float> buffers) {
   }
 }
 
+/// What a branch's 8-bit values of a sample are multiplied by.
+std::span<const float> Executor::sample_scales(int b, std::size_t n) {
+  const Layer& layer = layer_of(b);
+  const float scale = branch(b).scales[n];
+  const std::span<float> scales = std::span(scales_).first(layer.scale.size());
+  for (std::size_t c = 0; c < scales.size(); ++c) scales[c] = layer.scale[c] * scale;
+  return scales;
+}
+
 /// What ReLU is given: the same floats in both passes.
 void Executor::before_relu(int i, std::size_t n, std::span<float> out) {
   const Node& to = plan_.node(i);
   const auto add_branch = [&](int b, bool first) {
-    const Layer& layer = layer_of(b);
-    const Samples x = branch(b);
-    const std::size_t channels = layer.scale.size();
-    const std::span<float> scales = std::span(scales_).first(channels);
-    for (std::size_t c = 0; c < channels; ++c) scales[c] = layer.scale[c] * x.scales[n];
-    (first ? affine : add_affine)(x.sample(n), scales, layer.shift, out);
+    (first ? affine : add_affine)(branch(b).sample(n), sample_scales(b, n), layer_of(b).shift, out);
   };
   add_branch(to.main, true);
   if (to.residual == Residual::branch) add_branch(to.second, false);

@@ -77,6 +77,7 @@ class Executor {
   void convolve(int branch);
   void measure(Layer& layer, std::span<const float> sample, std::size_t n);
   void normalize(int branch, std::span<float> buffers);
+  std::span<const float> sample_scales(int branch, std::size_t sample);
   void pool(int i);
   void before_relu(int i, std::size_t sample, std::span<float> out);
   void average();

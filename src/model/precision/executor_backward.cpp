@@ -186,8 +186,13 @@ void Executor::sum_error(int i, std::span<float> gradient, const SliceReady& rea
     std::ranges::fill(layer_of(b).products, 0.0);
   }
   for (std::size_t n = 0; n < samples_; ++n) {
-    before_relu(i, n, before);
-    gate(before, g.sample(n));
+    if (to.residual == Residual::none) {
+      gate_affine(branch(to.main).sample(n), sample_scales(to.main, n), layer_of(to.main).shift,
+                  g.sample(n));
+    } else {
+      before_relu(i, n, before);
+      gate(before, g.sample(n));
+    }
     for (const int b : branches) {
       if (b < 0) continue;
       Layer& layer = layer_of(b);

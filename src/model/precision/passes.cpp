@@ -20,6 +20,27 @@ constexpr std::size_t kTile = 16;           // channels at a time
 constexpr std::size_t kFloatSum = 64;       // pixels of a sum in float32
 constexpr std::size_t kIntegerSum = 65536;  // 65536 * 127^2 < 2^31
 
+/// Parameters of a row of several pixels, so that vectors are full where there are few channels.
+class WideRow {
+ public:
+  explicit WideRow(std::size_t channels)
+      : channels_(channels), width_(std::max<std::size_t>(1, kWide / channels) * channels) {}
+
+  std::size_t width() const { return width_; }
+
+  /// The parameter of each column: `values` itself, or its repetition in `memory`.
+  const float* spread(const float* values, float* memory) const {
+    if (width_ == channels_) return values;
+    for (std::size_t i = 0; i < width_; i += channels_) std::copy_n(values, channels_, memory + i);
+    return memory;
+  }
+
+  static constexpr std::size_t kWide = 256;  // [floats] 16 vectors of AVX-512
+
+ private:
+  std::size_t channels_, width_;
+};
+
 }  // namespace eqt::model::precision
 #endif
 
@@ -73,25 +94,63 @@ void channel_squares(const float* x, std::size_t count, const float* mean, std::
   all_float_sums<true>(x, count, mean, channels, out);
 }
 
-template <bool kAdds>
-HWY_INLINE void affine_rows(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
-                            const float* HWY_RESTRICT shift, std::size_t channels,
-                            float* HWY_RESTRICT out, std::size_t count) {
-  for (std::size_t i = 0; i < count; i += channels) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const float v = static_cast<float>(q[i + c]) * scale[c] + shift[c];
-      out[i + c] = kAdds ? out[i + c] + v : v;
+enum class Affine { plain, added, rectified };
+
+template <Affine kKind>
+HWY_INLINE void affine_row(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
+                           const float* HWY_RESTRICT shift, std::size_t count,
+                           float* HWY_RESTRICT out) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const float v = static_cast<float>(q[c]) * scale[c] + shift[c];
+    if constexpr (kKind == Affine::rectified) {
+      out[c] = v > 0 ? v : 0.0f;
+    } else {
+      out[c] = kKind == Affine::added ? out[c] + v : v;
     }
   }
 }
 
+template <Affine kKind>
+HWY_INLINE void affine_rows(const std::int8_t* q, const float* scale, const float* shift,
+                            std::size_t channels, float* out, std::size_t count) {
+  const WideRow row(channels);
+  float scales[WideRow::kWide], shifts[WideRow::kWide];
+  scale = row.spread(scale, scales);
+  shift = row.spread(shift, shifts);
+  for (std::size_t i = 0; i < count; i += row.width())
+    affine_row<kKind>(q + i, scale, shift, std::min(row.width(), count - i), out + i);
+}
+
 void affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
             float* out, std::size_t count) {
-  affine_rows<false>(q, scale, shift, channels, out, count);
+  affine_rows<Affine::plain>(q, scale, shift, channels, out, count);
 }
 void add_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
                 float* out, std::size_t count) {
-  affine_rows<true>(q, scale, shift, channels, out, count);
+  affine_rows<Affine::added>(q, scale, shift, channels, out, count);
+}
+void affine_rectified(const std::int8_t* q, const float* scale, const float* shift,
+                      std::size_t channels, float* out, std::size_t count) {
+  affine_rows<Affine::rectified>(q, scale, shift, channels, out, count);
+}
+
+HWY_INLINE void gate_row(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
+                         const float* HWY_RESTRICT shift, std::size_t count,
+                         std::int8_t* HWY_RESTRICT g) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const float before = static_cast<float>(q[c]) * scale[c] + shift[c];
+    g[c] = before > 0 ? g[c] : static_cast<std::int8_t>(0);
+  }
+}
+
+void gate_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
+                 std::int8_t* g, std::size_t count) {
+  const WideRow row(channels);
+  float scales[WideRow::kWide], shifts[WideRow::kWide];
+  scale = row.spread(scale, scales);
+  shift = row.spread(shift, shifts);
+  for (std::size_t i = 0; i < count; i += row.width())
+    gate_row(q + i, scale, shift, std::min(row.width(), count - i), g + i);
 }
 
 void add_scaled(const std::int8_t* HWY_RESTRICT q, int zero_point, float scale,
@@ -143,16 +202,25 @@ void error_sums(const std::int8_t* g, const std::int8_t* x, std::size_t count, s
   }
 }
 
-void norm_error(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT x,
-                const float* HWY_RESTRICT scale, const float* HWY_RESTRICT slope,
-                const float* HWY_RESTRICT offset, std::size_t channels, float* HWY_RESTRICT error,
-                std::size_t count) {
-  for (std::size_t i = 0; i < count; i += channels) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const float through = static_cast<float>(x[i + c]) * slope[c] + offset[c];
-      error[i + c] = static_cast<float>(g[i + c]) * scale[c] - through;
-    }
+HWY_INLINE void error_row(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT x,
+                          const float* HWY_RESTRICT scale, const float* HWY_RESTRICT slope,
+                          const float* HWY_RESTRICT offset, std::size_t count,
+                          float* HWY_RESTRICT error) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const float through = static_cast<float>(x[c]) * slope[c] + offset[c];
+    error[c] = static_cast<float>(g[c]) * scale[c] - through;
   }
+}
+
+void norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale, const float* slope,
+                const float* offset, std::size_t channels, float* error, std::size_t count) {
+  const WideRow row(channels);
+  float scales[WideRow::kWide], slopes[WideRow::kWide], offsets[WideRow::kWide];
+  scale = row.spread(scale, scales);
+  slope = row.spread(slope, slopes);
+  offset = row.spread(offset, offsets);
+  for (std::size_t i = 0; i < count; i += row.width())
+    error_row(g + i, x + i, scale, slope, offset, std::min(row.width(), count - i), error + i);
 }
 
 }  // namespace eqt::model::precision::HWY_NAMESPACE
@@ -167,10 +235,12 @@ HWY_EXPORT(channel_sums);
 HWY_EXPORT(channel_squares);
 HWY_EXPORT(affine);
 HWY_EXPORT(add_affine);
+HWY_EXPORT(affine_rectified);
 HWY_EXPORT(add_scaled);
 HWY_EXPORT(add);
 HWY_EXPORT(rectify);
 HWY_EXPORT(gate);
+HWY_EXPORT(gate_affine);
 HWY_EXPORT(error_sums);
 HWY_EXPORT(norm_error);
 
@@ -209,6 +279,12 @@ void add_affine(Bytes q, Floats scale, Floats shift, std::span<float> out) {
   (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
 }
 
+void affine_rectified(Bytes q, Floats scale, Floats shift, std::span<float> out) {
+  check_rows(q.size(), scale.size(), out.size());
+  HWY_DYNAMIC_DISPATCH(affine_rectified)
+  (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
+}
+
 void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out) {
   check_rows(q.size(), 1, out.size());
   HWY_DYNAMIC_DISPATCH(add_scaled)(q.data(), zero_point, scale, out.data(), out.size());
@@ -224,6 +300,12 @@ void rectify(std::span<float> x) { HWY_DYNAMIC_DISPATCH(rectify)(x.data(), x.siz
 void gate(Floats before, std::span<std::int8_t> g) {
   check_rows(before.size(), 1, g.size());
   HWY_DYNAMIC_DISPATCH(gate)(before.data(), g.data(), g.size());
+}
+
+void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g) {
+  check_rows(q.size(), scale.size(), g.size());
+  HWY_DYNAMIC_DISPATCH(gate_affine)
+  (q.data(), scale.data(), shift.data(), scale.size(), g.data(), g.size());
 }
 
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products) {

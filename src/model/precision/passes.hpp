@@ -27,6 +27,8 @@ void channel_squares(Floats x, Floats mean, std::span<double> squares);
 
 /// out = q * scale + shift.
 void affine(Bytes q, Floats scale, Floats shift, std::span<float> out);
+/// out = max(q * scale + shift, 0).
+void affine_rectified(Bytes q, Floats scale, Floats shift, std::span<float> out);
 /// out = out + (q * scale + shift).
 void add_affine(Bytes q, Floats scale, Floats shift, std::span<float> out);
 /// out = out + (q - zero_point) * scale.
@@ -37,6 +39,8 @@ void rectify(std::span<float> x);
 
 /// g = 0 where before <= 0, which is what ReLU was given.
 void gate(Floats before, std::span<std::int8_t> g);
+/// The same of before = q * scale + shift.
+void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g);
 
 /// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
