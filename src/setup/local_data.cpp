@@ -299,13 +299,15 @@ metrics::PartitionRecord describe_local(const config::RunConfig& config, const L
   if (!record.classes.empty()) record.class_histogram = data.class_histogram;
   const auto all = static_cast<double>(
       std::accumulate(record.sizes.begin(), record.sizes.end(), std::uint64_t{0}));
+  std::vector<double> everywhere(record.classes.size());  // by class
+  for (const auto& counts : data.class_histogram)
+    for (std::size_t c = 0; c < everywhere.size(); ++c)
+      everywhere[c] += static_cast<double>(counts[c]);
   for (std::size_t rank = 0; rank < record.sizes.size() && !record.classes.empty(); ++rank) {
     double distance = 0;
-    for (std::size_t c = 0; c < record.classes.size(); ++c) {
-      double everywhere = 0;
-      for (const auto& counts : data.class_histogram) everywhere += static_cast<double>(counts[c]);
+    for (std::size_t c = 0; c < everywhere.size(); ++c) {
       const auto here = static_cast<double>(data.class_histogram[rank][c]);
-      distance += std::abs(here / static_cast<double>(record.sizes[rank]) - everywhere / all);
+      distance += std::abs(here / static_cast<double>(record.sizes[rank]) - everywhere[c] / all);
     }
     record.rank_skew.push_back(distance / 2);
   }
