@@ -86,15 +86,15 @@ class ScriptNetwork final : public Network {
     try {
       return module_.forward(arguments);
     } catch (const c10::Error& error) {
-      refuse(input, sentence_of(error.what_without_backtrace()));
+      refuse(input, error.what_without_backtrace());
     } catch (const std::exception& error) {  // raised by the module's own code
-      refuse(input, sentence_of(error.what()));
+      refuse(input, error.what());
     }
   }
 
-  [[noreturn]] void refuse(const NetworkInput& input, const std::string& sentence) const {
-    if (lacks_memory(sentence)) throw std::bad_alloc();
-    fail(Kind::data, "{} failed on {}: {}", title(), shapes_text(input), sentence);
+  [[noreturn]] void refuse(const NetworkInput& input, const std::string& text) const {
+    if (lacks_memory(text)) throw std::bad_alloc();
+    fail(Kind::data, "{} failed on {}: {}", title(), shapes_text(input), sentence_of(text));
   }
 
   /// "images of shape [1, 1, 4, 5]".
@@ -141,8 +141,8 @@ std::shared_ptr<Network> make_torchscript(const ModelOptions& options) {
     std::istringstream file(*options.script);
     return std::make_shared<ScriptNetwork>(torch::jit::load(file, at::kCPU), options.path);
   } catch (const c10::Error& error) {
-    if (lacks_memory(first_line(error))) throw std::bad_alloc();
-    refuse_file(options.path, "LibTorch cannot read it: " + first_line(error));
+    if (lacks_memory(error.what_without_backtrace())) throw std::bad_alloc();
+    refuse_file(options.path, "LibTorch cannot read it: " + sentence_of(error));
   }
 }
 

@@ -13,12 +13,6 @@
 
 namespace eqt::model {
 
-/// The first line of LibTorch's message, without its stack trace.
-inline std::string first_line(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
-  return text.substr(0, text.find('\n'));
-}
-
 /// The line of a message of LibTorch that says what is wrong: behind a traceback the last one, else
 /// the first.
 inline std::string sentence_of(const std::string& text) {
@@ -27,6 +21,11 @@ inline std::string sentence_of(const std::string& text) {
   if (text.find("Traceback") == std::string::npos) return text.substr(0, text.find('\n'));
   const std::size_t begin = text.find_last_of('\n', end);
   return text.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
+}
+
+/// The same of LibTorch's message, without its stack trace.
+inline std::string sentence_of(const c10::Error& error) {
+  return sentence_of(error.what_without_backtrace());
 }
 
 /// True if LibTorch ran out of memory, which it reports like any other error.
@@ -41,8 +40,8 @@ decltype(auto) guarded(std::string_view doing, const Work& work) {
   try {
     return work();
   } catch (const c10::Error& error) {
-    if (lacks_memory(first_line(error))) throw std::bad_alloc();
-    fail(Kind::bug, "LibTorch failed while {}: {}", doing, first_line(error));
+    if (lacks_memory(error.what_without_backtrace())) throw std::bad_alloc();
+    fail(Kind::bug, "LibTorch failed while {}: {}", doing, sentence_of(error));
   }
 }
 
