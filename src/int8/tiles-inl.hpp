@@ -85,11 +85,18 @@ void store_tiles(const StoreTiles& t) {
 template <class Isa, std::size_t kBlocks>
 void accumulate_tile(const GradientTile& t) {
   using T = Tile<Isa, kBlocks>;
+  constexpr std::size_t kWide = kBlocks * kLanes;
   const std::byte* rows = t.rows;
   const std::ptrdiff_t* next_run = t.runs;
-  EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i)  // rows of dw are far apart
-      EQT_UNROLL for (std::size_t b = 0; b < kBlocks; ++b)
-          __builtin_prefetch(t.to[i] + b * kLanes, 1);
+  // Rows of dw are far apart, so they are fetched early. What is added to more than once is a copy:
+  // in dw itself, loads would wait for stores that are as far from the start of a page.
+  const bool direct = t.group_count == 1 && t.lanes == kWide;
+  float copy[T::kRows][kWide];
+  for (std::size_t i = 0; i < T::kRows; ++i) {
+    for (std::size_t b = 0; b < kBlocks; ++b) __builtin_prefetch(t.to[i] + b * kLanes, 1);
+    for (std::size_t lane = 0; !direct && lane < kWide; ++lane)
+      copy[i][lane] = lane < t.lanes ? t.to[i][lane] : 0.0f;
+  }
   for (std::size_t group = 0; group < t.group_count; ++group) {
     typename T::Sums sums;
     T::clear(sums);
@@ -101,8 +108,9 @@ void accumulate_tile(const GradientTile& t) {
         panel += kPanelStep;
         EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
           const auto row = Isa::row(rows + i * kStepBytes);
-          EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) sums[i][p] =
-              Isa::dot_gradient(sums[i][p], row, panels[p]);
+          EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) {
+            sums[i][p] = Isa::dot_gradient(sums[i][p], row, panels[p]);
+          }
         }
         rows += T::kRows * kStepBytes;
       }
@@ -110,18 +118,14 @@ void accumulate_tile(const GradientTile& t) {
     EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
       const std::int32_t correction = t.correction[group * T::kRows + i];
       const float scale = t.groups[group].scale;
-      if (t.lanes == kBlocks * kLanes) {
-        EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p)
-            Isa::add(t.to[i] + p * Isa::kWidth, sums[i][p], correction, scale);
-        continue;
+      float* const to = direct ? t.to[i] : copy[i];
+      EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) {
+        Isa::add(to + p * Isa::kWidth, sums[i][p], correction, scale);
       }
-      float partial[kBlocks * kLanes] = {};
-      for (std::size_t lane = 0; lane < t.lanes; ++lane) partial[lane] = t.to[i][lane];
-      EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p)
-          Isa::add(partial + p * Isa::kWidth, sums[i][p], correction, scale);
-      for (std::size_t lane = 0; lane < t.lanes; ++lane) t.to[i][lane] = partial[lane];
     }
   }
+  for (std::size_t i = 0; !direct && i < T::kRows; ++i)
+    for (std::size_t lane = 0; lane < t.lanes; ++lane) t.to[i][lane] = copy[i][lane];
 }
 
 /// The table of a family; functions for two blocks only where the registers hold them.
