@@ -78,10 +78,31 @@ CLI::App* add_bench_collectives(CLI::App& app, bench::BenchCollectivesCommand& b
   return collectives;
 }
 
+CLI::App* add_bench_convolutions(CLI::App& app, bench::BenchConvolutionsCommand& bench) {
+  CLI::App* convolutions = app.add_subcommand(
+      "convolutions", "The 8-bit convolutions: multiply-adds a second, share of the peak");
+  convolutions
+      ->add_option("--kernels", bench.kernels,
+                   "Only this family of instructions; repeatable [all of this processor]")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
+  convolutions->add_option("--samples", bench.samples, "Samples of a call [8]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
+  convolutions->add_option("--seconds", bench.seconds, "Time for each pass of a row [0.1]")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 60.0));
+  convolutions->add_flag("--json", bench.json, "Print one JSON object per line");
+  return convolutions;
+}
+
 void require_bench_verb(const CLI::App& bench) {
   if (bench.get_subcommands().empty())
     fail(Kind::usage,
-         "bench: expected codecs or collectives, found nothing; try equant-train bench --help");
+         "bench: expected codecs, collectives or convolutions, found nothing; try equant-train "
+         "bench "
+         "--help");
 }
 
 void add_list_options(CLI::App& app, ListCommand& list) {
@@ -239,6 +260,7 @@ class CommandLine {
     add_plugin_option(*schema_verb_);
     add_bench_options(*bench_verb_, bench_);
     collectives_verb_ = add_bench_collectives(*bench_verb_, bench_collectives_);
+    convolutions_verb_ = add_bench_convolutions(*bench_verb_, bench_convolutions_);
     add_doctor_options(*doctor_verb_, doctor_);
     add_report_options(*report_verb_, report_.request);
     add_evaluate_options(*evaluate_verb_, evaluate_);
@@ -263,6 +285,7 @@ class CommandLine {
     if (bench_verb_->parsed()) {
       require_bench_verb(*bench_verb_);
       if (collectives_verb_->parsed()) return bench_collectives_;
+      if (convolutions_verb_->parsed()) return bench_convolutions_;
       return bench_;
     }
     const bool checks = check_verb_->parsed();
@@ -278,8 +301,8 @@ class CommandLine {
   CLI::App* check_verb_ = app_.add_subcommand("check", "Validate a config and print it resolved");
   CLI::App* list_verb_ = app_.add_subcommand("list", "Names that configs may use");
   CLI::App* schema_verb_ = app_.add_subcommand("schema", "JSON Schema of the config");
-  CLI::App* bench_verb_ =
-      app_.add_subcommand("bench", "Speed and error of compressors, collectives");
+  CLI::App* bench_verb_ = app_.add_subcommand(
+      "bench", "Speed and error of compressors, collectives, 8-bit convolutions");
   AnalyzeOptions analyze_options_;
   CLI::App* doctor_verb_ = app_.add_subcommand(
       "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
@@ -295,6 +318,7 @@ class CommandLine {
   CLI::App* completion_verb_ =
       app_.add_subcommand("completion", "Print the completion script for bash");
   const CLI::App* collectives_verb_ = nullptr;
+  const CLI::App* convolutions_verb_ = nullptr;
 
   bool version_ = false;
   TrainCommand train_;
@@ -302,6 +326,7 @@ class CommandLine {
   ListCommand list_;
   bench::BenchCommand bench_;
   bench::BenchCollectivesCommand bench_collectives_;
+  bench::BenchConvolutionsCommand bench_convolutions_;
   doctor::DoctorCommand doctor_;
   ReportCommand report_;
   EvaluateCommand evaluate_;

@@ -58,8 +58,9 @@ struct PrintCommand {
 
 using Command =
     std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, bench::BenchCommand,
-                 bench::BenchCollectivesCommand, analyze::AnalyzeCommand, doctor::DoctorCommand,
-                 ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, PrintCommand>;
+                 bench::BenchCollectivesCommand, bench::BenchConvolutionsCommand,
+                 analyze::AnalyzeCommand, doctor::DoctorCommand, ReportCommand, EvaluateCommand,
+                 ExportCommand, PredictCommand, PrintCommand>;
 
 /// Loads the plugins of --plugin. Call it before parse_command_line(), whose options list
 /// compressors.

@@ -76,6 +76,9 @@ int main(int argc, char** argv) {
             [&](const bench::BenchCollectivesCommand& asked) {
               return bench::run_bench_collectives(asked, argc, argv);
             },
+            [](const bench::BenchConvolutionsCommand& asked) {
+              return bench::run_bench_convolutions(asked), 0;
+            },
             [](const analyze::AnalyzeCommand& asked) { return analyze::run_analyze(asked), 0; },
             [&](const doctor::DoctorCommand& asked) {
               return doctor::run_doctor(asked, argc, argv);

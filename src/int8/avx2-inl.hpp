@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two families on 256 bits have in common.
+// What the two families on 256 bits have in common. Empty where the compiler may not use AVX2.
+#ifdef __AVX2__
 #include <immintrin.h>
 
 #include "int8/tiles-inl.hpp"
@@ -20,6 +21,7 @@ struct Avx2 {
     return _mm256_set1_epi32(bytes);
   }
   static Panel panel(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static void keep(Row& row) { asm volatile("" : "+x"(row)); }
   static void store(float* to, Sums sums, const std::int32_t* correction, float scale,
                     const float* lane_scales) {
     const __m256i exact = _mm256_sub_epi32(sums, panel(correction));
@@ -35,3 +37,5 @@ struct Avx2 {
 
 }  // namespace
 }  // namespace eqt::int8
+
+#endif  // __AVX2__

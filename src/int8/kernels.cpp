@@ -92,4 +92,9 @@ const TileKernels* tiles_of(Kernels kernels) noexcept {
   }
 }
 
+std::size_t repeat_product(Kernels kernels, std::size_t repetitions) {
+  const TileKernels* const tiles = tiles_of(kernels);
+  return tiles == nullptr ? 0 : tiles->repeat(repetitions);
+}
+
 }  // namespace eqt::int8

@@ -26,6 +26,10 @@ std::vector<Kernels> available();
 /// The first of available().
 Kernels fastest_here();
 
+/// Repeats the family's multiply-add on registers alone, for its peak.
+/// @return multiply-adds; 0 for scalar
+std::size_t repeat_product(Kernels kernels, std::size_t repetitions);
+
 struct TileKernels;
 /// Null for scalar. @pre `kernels` is one of available()
 const TileKernels* tiles_of(Kernels kernels) noexcept;

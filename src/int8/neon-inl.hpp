@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two families of NEON have in common.
+// What the two families of NEON have in common. Empty for other processors.
+#ifdef __aarch64__
 #include <arm_neon.h>
 
 #include "int8/tiles-inl.hpp"
@@ -32,3 +33,5 @@ struct Neon {
 
 }  // namespace
 }  // namespace eqt::int8
+
+#endif  // __aarch64__

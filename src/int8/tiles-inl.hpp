@@ -7,6 +7,7 @@
 //   zero(), row(p), panel(p)  a row's 4 bytes, broadcast; a vector's part of a panel
 //   dot(sums, row, panel)     row is the operand with the offset, if the family has one
 //   dot_gradient(sums, row, panel)  panel is
+//   keep(row)  makes the compiler believe that the row has changed
 //   store(to, sums, correction, scale, lane_scales), add(to, sums, correction, scale)
 //
 // Included by the unit of each family, in its unnamed namespace.
@@ -128,6 +129,31 @@ void accumulate_tile(const GradientTile& t) {
     for (std::size_t lane = 0; lane < t.lanes; ++lane) t.to[i][lane] = copy[i][lane];
 }
 
+template <class Isa>
+std::size_t repeat_dot(std::size_t repetitions) {
+  constexpr std::size_t kSums = 12;  // enough to hide the latency
+  const std::byte ones[kPanelStep] = {std::byte{1}, std::byte{1}, std::byte{1}, std::byte{1}};
+  typename Isa::Sums sums[kSums];
+  EQT_UNROLL for (std::size_t i = 0; i < kSums; ++i) sums[i] = Isa::zero();
+  auto row = Isa::row(ones);
+  const auto panel = Isa::panel(ones);
+  for (std::size_t r = 0; r < repetitions; ++r) {
+    EQT_UNROLL for (std::size_t i = 0; i < kSums; ++i) {
+      Isa::keep(row);
+      sums[i] = Isa::dot(sums[i], row, panel);
+    }
+  }
+  const std::int32_t correction[kLanes] = {};
+  const float lane_scales[kLanes] = {};
+  volatile float sink = 0;
+  EQT_UNROLL for (std::size_t i = 0; i < kSums; ++i) {
+    float out[kLanes];
+    Isa::store(out, sums[i], correction, 1.0f, lane_scales);
+    sink = sink + out[0];
+  }
+  return repetitions * kSums * Isa::kWidth * (kStepBytes / sizeof(typename Isa::Element));
+}
+
 /// The table of a family; functions for two blocks only where the registers hold them.
 template <class Isa>
 constexpr TileKernels tile_kernels() {
@@ -136,7 +162,8 @@ constexpr TileKernels tile_kernels() {
                       Isa::kRows,
                       Isa::kMostBlocks,
                       {store_tiles<Isa, 1>, nullptr},
-                      {accumulate_tile<Isa, 1>, nullptr}};
+                      {accumulate_tile<Isa, 1>, nullptr},
+                      repeat_dot<Isa>};
   if constexpr (Isa::kMostBlocks == 2) {
     kernels.store[1] = store_tiles<Isa, 2>;
     kernels.accumulate[1] = accumulate_tile<Isa, 2>;

@@ -66,6 +66,8 @@ struct TileKernels {
   std::size_t blocks;         // the most that a tile has
   void (*store[2])(const StoreTiles&);         // for 1 and 2 blocks; null above `blocks`
   void (*accumulate[2])(const GradientTile&);  // the same
+  // Repeats the product without memory, `repetitions` times; returns the multiply-adds.
+  std::size_t (*repeat)(std::size_t repetitions);
 };
 
 extern const TileKernels kAvx2PairTiles, kAvx512VnniTiles, kAvxVnniTiles;

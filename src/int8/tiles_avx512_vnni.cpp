@@ -22,6 +22,7 @@ struct Avx512Vnni {
     return _mm512_set1_epi32(bytes);
   }
   static Panel panel(const std::byte* p) { return _mm512_loadu_si512(p); }
+  static void keep(Row& row) { asm volatile("" : "+v"(row)); }
   static Sums dot(Sums sums, Row row, Panel panel) { return _mm512_dpbusd_epi32(sums, row, panel); }
   static Sums dot_gradient(Sums sums, Row row, Panel panel) {
     return _mm512_dpbusd_epi32(sums, panel, row);

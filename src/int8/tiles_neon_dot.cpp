@@ -13,6 +13,7 @@ struct NeonDot : Neon {
     return vreinterpretq_s8_s32(vld1q_dup_s32(reinterpret_cast<const std::int32_t*>(p)));
   }
   static Panel panel(const std::byte* p) { return bytes(p); }
+  static void keep(Row& row) { asm volatile("" : "+w"(row)); }
   static Sums dot(Sums sums, Row row, Panel panel) { return vdotq_s32(sums, panel, row); }
   static Sums dot_gradient(Sums sums, Row row, Panel panel) { return dot(sums, row, panel); }
 };

@@ -15,17 +15,24 @@ struct NeonLong : Neon {
   };
 
   static Row row(const std::byte* p) {
-    const auto* pairs = reinterpret_cast<const std::int16_t*>(p);
-    return {vreinterpret_s8_s16(vld1_dup_s16(pairs)), vreinterpret_s8_s16(vld1_dup_s16(pairs + 1))};
+    // In one load: loads of 16 bits would pass through general registers.
+    const auto* step = reinterpret_cast<const std::int32_t*>(p);
+    const int16x4_t pairs = vreinterpret_s16_s32(vld1_dup_s32(step));
+    return {vreinterpret_s8_s16(vdup_lane_s16(pairs, 0)),
+            vreinterpret_s8_s16(vdup_lane_s16(pairs, 1))};
   }
   static Panel panel(const std::byte* p) {
     const int16x8_t pairs = vreinterpretq_s16_s8(bytes(p));
     const int16x8_t sorted = vuzp1q_s16(pairs, pairs), rest = vuzp2q_s16(pairs, pairs);
     return {vreinterpret_s8_s16(vget_low_s16(sorted)), vreinterpret_s8_s16(vget_low_s16(rest))};
   }
+  static void keep(Row& row) { asm volatile("" : "+w"(row.first), "+w"(row.second)); }
   static Sums dot(Sums sums, Row row, Panel panel) {
     const int16x8_t products = vmlal_s8(vmull_s8(row.first, panel.first), row.second, panel.second);
-    return vpadalq_s16(sums, products);
+    sums = vpadalq_s16(sums, products);
+    // Keeps the order of the source: GCC's own needs more registers than there are.
+    asm volatile("" : "+w"(sums));
+    return sums;
   }
   static Sums dot_gradient(Sums sums, Row row, Panel panel) { return dot(sums, row, panel); }
 };
