@@ -15,7 +15,7 @@
 namespace eqt::metrics {
 namespace {
 
-constexpr std::size_t kBarCells = 20, kShortBarCells = 10;
+constexpr std::size_t kBarCells = 20, kShortBarCells = 8;
 constexpr std::size_t kFewColumns = 90;  // below this the bar is short, to have room for the bytes
 
 using Out = std::back_insert_iterator<std::string>;
@@ -30,7 +30,7 @@ struct Parts {
       : step("step " + of_total(p.step, p.total_steps)),
         epoch("epoch " + of_total(p.epoch, p.epochs)) {
     if (!std::isnan(p.loss)) loss = fmt::format("loss {:.4f}", p.loss);
-    if (p.images_per_second > 0) speed = rate(p.images_per_second) + " images/s";
+    if (p.images_per_second > 0) speed = rate(p.images_per_second) + " samples/s";
     if (p.sent_bytes > 0) sent = "sent " + bytes_text(p.sent_bytes);
     if (p.compression_ratio > 0) ratio = fmt::format("ratio {:.2f}", p.compression_ratio);
     if (p.remaining_seconds >= 0) eta = "ETA " + duration_text(p.remaining_seconds);
@@ -66,7 +66,7 @@ struct EvaluationParts {
       : epoch("epoch " + of_total(p.epoch, epochs)) {
     if (!(taken > 0) || p.samples < p.done) return;
     const double pace = static_cast<double>(p.done) / taken;
-    speed = rate(pace) + " images/s";
+    speed = rate(pace) + " samples/s";
     eta = "ETA " + duration_text(static_cast<double>(p.samples - p.done) / pace);
   }
 
@@ -193,7 +193,7 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
   if (r.replicas.node_mean()) fmt::format_to(out, "  nodes {}", percent(r.replicas.node_mean()));
   if (r.replicas.consensus_distance)
     fmt::format_to(out, "  consensus {:.3g}", *r.replicas.consensus_distance);
-  fmt::format_to(out, "  {} images/s", rate(r.images_per_second));
+  fmt::format_to(out, "  {} samples/s", rate(r.images_per_second));
   if (r.total_sent_bytes > 0)
     fmt::format_to(out, "  sent {}", bytes_text(per_rank(r.total_sent_bytes, ranks)));
   if (r.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", r.compression_ratio);

@@ -26,7 +26,7 @@ struct Progress {
   double remaining_seconds = -1;  // negative = unknown
 };
 
-/// "step 120/900  epoch 1/3  loss 1.2345  812 images/s  sent 12.3 MB  ratio 7.80  ETA 0:42";
+/// "step 120/900  epoch 1/3  loss 1.2345  812 samples/s  sent 12.3 MB  ratio 7.80  ETA 0:42";
 /// unknown figures are left out.
 std::string progress_text(const Progress& progress);
 
@@ -34,7 +34,7 @@ std::string progress_text(const Progress& progress);
 /// most important (epoch, loss, speed, ETA, bytes) first; below 90 columns half the bar.
 std::string bar_text(const Progress& progress, std::size_t columns);
 
-/// "evaluating  epoch 1/3  40 %  812 images/s  ETA 0:07"; unknown figures are left out.
+/// "evaluating  epoch 1/3  40 %  812 samples/s  ETA 0:07"; unknown figures are left out.
 /// @param epochs 0 = unknown
 /// @param taken [seconds] since the evaluation began
 std::string evaluation_text(const EvaluationProgress& progress, std::uint64_t epochs, double taken);

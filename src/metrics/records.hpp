@@ -94,7 +94,7 @@ struct RunRecord {
   bool emulated = false;    // no network was computed; sinks mark every record
   bool simulated = false;   // one process computed for all ranks; sinks mark every record
   std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, estimated before the start
-  std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no images/s in the progress
+  std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no samples/s in the progress
 };
 
 struct StepRecord {

@@ -113,7 +113,7 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"synchronization", fmt::format("{}, {}", s.algorithm, s.collective)},
       {"epochs, steps", fmt::format("{}, {}", s.epochs, s.steps)},
       {kTrainLoss, std::isnan(s.train_loss) ? "-" : fmt::format("{:.4f}", s.train_loss)},
-      {"images/s", rate(s.images_per_second)},
+      {"samples/s", rate(s.images_per_second)},
       {kSentPerRank,
        fmt::format("{} (float32 would send {})", bytes_text(per_rank(s.sent_bytes, s.ranks)),
                    bytes_text(per_rank(s.dense_bytes, s.ranks)))},

@@ -34,7 +34,7 @@ const std::array kQuantities{
              [](const Run& run) { return run.outcome.test_loss; }},
     Quantity{"step_seconds", "s per step", kFour, 1, true, step_seconds},
     Quantity{"images_per_second",
-             "images/s",
+             "samples/s",
              {1},
              1,
              false,

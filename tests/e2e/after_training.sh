@@ -6,9 +6,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 mnist=/usr/share/datasets/fashion-mnist
 set_of=(--set data.name=synthetic)
-[[ ! -r $mnist/t10k-images-idx3-ubyte.gz ]] || set_of=(--set data.name=fashion-mnist)
-train 1 run "${set_of[@]}" --set data.limit_train=512 --set data.limit_test=200 --set train.steps=0 \
-  --set train.epochs=2 --set train.batch_size=32 --set checkpoint.best=true
+if [[ -r $mnist/t10k-images-idx3-ubyte.gz ]]; then  # decompressed once, because it is read often
+  mkdir "$WORK/mnist"
+  for file in "$mnist"/*-ubyte.gz; do
+    gzip -dc "$file" >"$WORK/mnist/$(basename "$file" .gz)"
+  done
+  set_of=(--set data.name=fashion-mnist --set "data.path=$WORK/mnist")
+fi
+train 1 run "${set_of[@]}" --set data.limit_train=128 --set data.limit_test=100 --set train.steps=0 \
+  --set train.epochs=2 --set train.batch_size=16 --set checkpoint.best=true
 expect_code 0 "a run"
 [[ $CODE -eq 0 ]] || finish
 [[ -s $RUN/model_best.pt ]] || wrong "the best weights are kept"
@@ -25,8 +31,8 @@ assert abs(found["metrics"]["accuracy"] - summary["test_accuracy"]) < 1e-9, foun
 last = [json.loads(line) for line in open(run + "/metrics.jsonl") if '"epoch"' in line and '"test_loss"' in line][-1]
 assert abs(found["metrics"]["loss"] - last["test_loss"]) < 1e-4 * last["test_loss"], (found["metrics"], last)
 matrix = found["confusion"]
-assert sum(map(sum, matrix)) == found["samples"] == 200
-assert sum(row[i] for i, row in enumerate(matrix)) == round(200 * summary["test_accuracy"])
+assert sum(map(sum, matrix)) == found["samples"] == 100
+assert sum(row[i] for i, row in enumerate(matrix)) == round(100 * summary["test_accuracy"])
 for i, one in enumerate(found["classes"]):
     assert one["samples"] == sum(matrix[i]) and one["correct"] == matrix[i][i]
 rows = list(csv.reader(open(run + "/evaluation/confusion.csv")))
@@ -43,7 +49,7 @@ program evaluate "$RUN/model.pt" --config "$RUN/config.json" --batch 7 --out "$W
 expect_code 0 "evaluate a file of weights"
 expect_equal "$accuracy" "$(value "$WORK/weights/evaluation.json" metrics.accuracy)" "the file of weights"
 program evaluate "$RUN" --split train --out "$WORK/train"
-expect_equal 512 "$(value "$WORK/train/evaluation.json" samples)" "evaluate on the training set"
+expect_equal 128 "$(value "$WORK/train/evaluation.json" samples)" "evaluate on the training set"
 program evaluate "$RUN" --best --out "$WORK/best"
 expect_equal "$(value "$RUN/summary.json" best_test_accuracy)" \
   "$(value "$WORK/best/evaluation.json" metrics.accuracy)" "the best weights"
@@ -112,7 +118,7 @@ with gzip.open(images) as file:
             out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)) +
                       chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 PY
-  python3 "$WORK/pictures.py" "$WORK/pictures" "$mnist/t10k-images-idx3-ubyte.gz" 200
+  python3 "$WORK/pictures.py" "$WORK/pictures" "$mnist/t10k-images-idx3-ubyte.gz" 100
   program predict "$RUN" "$WORK"/pictures/*.png --batch 7 --out "$WORK/predictions.jsonl"
   expect_code 0 "predict"
   cat >"$WORK/read_predictions.py" <<'PY'
@@ -121,10 +127,10 @@ work, run, images, labels = sys.argv[1:]
 lines = [json.loads(line) for line in open(work + "/predictions.jsonl")]
 facts, count = json.load(open(run + "/preprocessing.json")), len(lines)
 names = facts["class_names"]
-assert count == 200 and [line["input"] for line in lines] == [f"{work}/pictures/{i:03}.png" for i in range(count)]
+assert count == 100 and [line["input"] for line in lines] == [f"{work}/pictures/{i:03}.png" for i in range(count)]
 truth = gzip.open(labels).read()[8:8 + count]
 right = sum(names.index(line["class"]) == label for line, label in zip(lines, truth))
-assert right == round(200 * json.load(open(run + "/summary.json"))["test_accuracy"]), right
+assert right == round(100 * json.load(open(run + "/summary.json"))["test_accuracy"]), right
 torch.set_num_threads(1)
 pixels = torch.frombuffer(bytearray(gzip.open(images).read(16 + 784 * count)[16:]), dtype=torch.uint8)
 x = (pixels.view(count, 1, 28, 28).float() / 255 - facts["mean"][0]) / facts["deviation"][0]
@@ -149,13 +155,6 @@ fi
 # What cannot be evaluated or exported.
 program evaluate "$WORK/absent"
 expect_failure 2 'expected --config' "weights without a config"
-program evaluate "$WORK/absent" --config "$RUN/config.json"
-expect_failure 3 'absent' "a file that is not there"
-mkdir "$WORK/empty"
-program evaluate "$WORK/empty"
-expect_failure 3 'config.json' "a folder without a run"
-program export "$RUN" --to onnx
-expect_failure 2 'onnx' "a format that is none"
 program export "$RUN" --out "$WORK/no/such/folder/net.pt"
 expect_code 74 "a folder that is not there"
 cp -r "$RUN" "$WORK/damaged"

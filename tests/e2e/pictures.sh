@@ -5,10 +5,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnist=/usr/share/datasets/fashion-mnist
 [[ -r $mnist/train-images-idx3-ubyte.gz ]] || skip "dataset-fashion-mnist is not installed"
-"$EQT_ROOT/tests/e2e/pictures.py" "$mnist" "$WORK" 40 10 || wrong "the pictures could not be written"
+"$EQT_ROOT/tests/e2e/pictures.py" "$mnist" "$WORK" 16 5 || wrong "the pictures could not be written"
 
-common=(--set data.augment=true --set data.limit_train=400 --set data.limit_test=100 --set train.steps=6
-  --set train.batch_size=16 --set train.epochs=2)
+common=(--set data.augment=true --set data.limit_train=160 --set data.limit_test=50 --set train.steps=4
+  --set train.batch_size=8 --set train.epochs=2)
 # Fashion-MNIST's own mean and deviation; without a change of size, the pixels are those of the files.
 own=("${common[@]}" --set data.image_size=28 --set data.channels=1 --set "data.mean=[0.2860]"
   --set "data.deviation=[0.3530]")
@@ -34,17 +34,17 @@ same "archives, three threads, nothing remembered"
 
 # A broken picture is named and replaced, the same after a resume; beyond the limit the run ends.
 truncate -s 300 "$WORK/png/train/class 3/00007.png"
-train 2 broken "${folder[@]}" --set train.steps=50
+train 2 broken "${folder[@]}" --set train.steps=14  # an epoch has 10
 expect_code 0 "a broken picture"
 expect_text 'class 3/00007\.png: skipped' "a broken picture"
 broken=$(summary parameter_hash)
 [[ $(summary skipped_pictures) =~ ^[12]$ ]] || wrong "a broken picture on two ranks counts as $(summary skipped_pictures)"
-train 2 stopped "${folder[@]}" --set train.steps=20 --set checkpoint.every_steps=20
+train 2 stopped "${folder[@]}" --set train.steps=8 --set checkpoint.every_steps=8
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config tiny.json --out "$RUN" "${folder[@]}" \
-  --set train.steps=50 --set checkpoint.every_steps=20 --resume
+  --set train.steps=14 --set checkpoint.every_steps=8 --resume
 expect_code 0 "a broken picture, resumed"
 expect_equal "$broken" "$(summary parameter_hash)" "a broken picture, resumed: weights"
-train 2 limit "${folder[@]}" --set train.steps=50 --set data.skip_limit=0
+train 2 limit "${folder[@]}" --set train.steps=14 --set data.skip_limit=0
 expect_failure 3 'class 3/00007\.png.*data\.skip_limit' "a broken picture too many"
 
 # Ranks with pictures of their own measure mean and deviation together.
@@ -57,7 +57,7 @@ done
 rm "$WORK/own/1/train/class 7/"*[0-4].png
 local=(--set data.name=folder --set "data.path=$WORK/own/{rank}" --set data.partition.kind=local
   --set data.image_size=28 --set data.channels=1 --set data.limit_train=0 --set data.limit_test=0
-  --set train.steps=3 --set train.epochs=1 --set train.batch_size=16)
+  --set train.steps=3 --set train.epochs=1 --set train.batch_size=8)
 program check --config tiny.json --ranks 2 "${local[@]}"
 expect_code 0 "a check of pictures of their own"
 train 2 measured "${local[@]}"
@@ -83,7 +83,7 @@ expect_equal "$measured" "$(summary parameter_hash)" "simulated: weights"
 refuse() {
   local text=$1 what=$2
   shift 2
-  train 2 refused "${own[@]}" "$@"
+  program --config tiny.json --out "$WORK/refused" "${own[@]}" "$@"
   expect_failure 3 "$text" "$what"
 }
 mkdir -p "$WORK/case/train/cat" "$WORK/case/train/Cat" "$WORK/out/train/a" "$WORK/bad"

@@ -3,7 +3,7 @@
 # The output during a run: a bar on a terminal, in its width; plain lines with the time in a file;
 # nothing with --quiet.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-short=(--config "$WORK/tiny.json")
+short=(--config "$WORK/tiny.json" --set train.batch_size=4)
 
 # A command in a pseudo-terminal whose width changes each time some bars were drawn. Prints, as JSON,
 # the output for each width, and the final screen of a terminal that breaks lines again for a new
@@ -66,13 +66,12 @@ told = json.load(open(sys.argv[1]))
 clear = "\r\x1b[J"
 text = "".join(part for _, part in told["shown"])
 for width, part in told["shown"]:
-    bars = [bar[:-1] for bar in part.split(clear) if bar.startswith("[") and bar.endswith("\r")]
-    assert bars and all(re.match(r"\[[#-]{10}\] +\d+ %" if width < 91 else r"\[[#-]{20}\] +\d+ %", bar) for bar in bars), (width, bars)
+    bars = [bar[:-1] for bar in part.split(clear) if re.match(r"(EMULATED  )?\[", bar) and bar.endswith("\r")]
+    assert bars and all(re.match(r"(EMULATED  )?\[[#-]{%d}\] +\d+ %%" % (8 if width < (101 if "EMULATED" in bar else 91) else 20), bar) for bar in bars), (width, bars)
     for bar in bars:
         assert len(bar) < width, (width, bar)
-        for field in re.split("  +", bar)[1:]:  # whole parts
-            assert re.fullmatch(r"\d+ %|evaluating|epoch \d+/\d+|loss [\d.]+|[\d.e+]+ images/s|ETA [\d:-]+|sent [\d.]+ [kMG]?B|ratio [\d.]+|step \d+/\d+", field), bar
-assert "evaluating" in text
+        for field in re.split("  +", bar[bar.index("]") + 1:])[1:]:  # whole parts
+            assert re.fullmatch(r"\d+ %|evaluating|epoch \d+/\d+|loss [\d.]+|[\d.e+]+ samples/s|ETA [\d:-]+|sent [\d.]+ [kMG]?B|ratio [\d.]+|step \d+/\d+", field), bar
 assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]", text), "other control characters"
 assert set(re.findall(r"\x1b\[[0-9;]*[A-Za-z]", text)) == {"\x1b[J"}
 rests = [line for line in told["screen"] if "[#" in line or "[-" in line]
@@ -82,14 +81,19 @@ table = screen[screen.index("run                tiny"):].splitlines()
 assert all(len(line) <= min(80, told["shown"][0][0]) for line in table), table  # the width at the start
 assert "parameter hash" in screen
 for line in told["screen"]:  # messages break between words, later lines are indented
-    assert not line or re.match(r"\d\d:\d\d:\d\d  |          |[a-z]|$", line), line
+    assert not line or re.match(r"\d\d:\d\d:\d\d  |          |[a-z]|EMULATED  |$", line), line
 PY
 }
-many=(--set output.progress=auto --set train.steps=60 --set train.epochs=9 --set data.limit_test=1200)
-bars 70,45,130,50,200 "one rank" "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar" "${many[@]}"
+# Steps that only take time. Their records come in groups, and each group draws a bar.
+paced=(--set output.progress=auto --set train.emulate_compute=0.006)
+bars 70,45,130,50,200 "one rank" "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar" "${paced[@]}" --set train.steps=480
 # mpirun gives ranks pipes: the terminal is found through the script or through mpirun itself.
-bars 100,60 "run_local.sh" "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- "${short[@]}" --out "$WORK/bar2" "${many[@]}"
-bars 50,90 "mpirun" "$(command -v mpirun)" --oversubscribe -np 2 "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar3" "${many[@]}"
+bars 120,60 "run_local.sh" "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- "${short[@]}" --out "$WORK/bar2" \
+  "${paced[@]}" --set train.steps=240
+bars 50,90 "mpirun" "$(command -v mpirun)" --oversubscribe -np 2 "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar3" \
+  "${paced[@]}" --set train.steps=240
+bars 80 "a network" "$EQT_PROGRAM" "${short[@]}" --out "$WORK/bar5" --set output.progress=auto --set train.steps=8
+grep -q evaluating "$OUT" || wrong "a network: the bar does not tell of the evaluation"
 # If mpirun's standard error is no terminal, there is no bar.
 run python3 "$WORK/terminal.py" 80 /bin/bash -c '"$@" 2>log' bash "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- \
   "${short[@]}" --out "$WORK/bar4" --set output.progress=auto

@@ -142,6 +142,20 @@ TEST_CASE("--set must name one key", "[config]") {
   CHECK_THAT(rejection("{}", {"model={}"}), Contains("section") && Contains("model.KEY=VALUE"));
 }
 
+TEST_CASE("values of --set that are no value of their key", "[config]") {
+  const std::string nested = std::string(5000, '[') + std::string(5000, ']');
+  CHECK_THAT(rejection("{}", {"schedule.milestones=" + nested}), Contains("levels of nesting"));
+  CHECK_THAT(rejection("{}", {R"(schedule.milestones={"a": 1, "a": 2})"}), Contains("twice"));
+  CHECK_THAT(rejection("{}", {"data.path=a\nb"}), Contains("data.path"));
+  CHECK_THAT(rejection("{}", {"data.path=a\xFF"}), Contains("data.path"));
+  CHECK_THAT(rejection("{}", {"train.steps=184467440737095516160"}), Contains("train.steps"));
+  CHECK_THAT(rejection("{}", {"seed=-1"}), Contains("seed"));
+  CHECK_THAT(rejection("{}", {"name=../escaped"}), Contains("name"));
+  CHECK_THAT(rejection("{}", {"optimizer.learning_rat=0.1"}), Contains("optimizer.learning_rate"));
+  CHECK_THAT(rejection("{}", {"compressor.bits=77"}), Contains("compressor.bits"));
+  CHECK_THAT(rejection("{}", {"train.epochs=many"}), Contains("train.epochs"));
+}
+
 TEST_CASE("a damaged document is a valid config or gives a one-sentence error", "[config]") {
   const std::string good = resolved_json(parse("{}", {"compressor.name=elastiquant"}));
   std::mt19937 random(1);

@@ -124,7 +124,7 @@ TEST_CASE("a line has the run's progress, speed and bytes", "[console]") {
   const std::string line = lines_of(fake.progress.str()).back();
   // 128 images in 0.25 s; 249 steps of 0.25 s to go.
   CHECK_THAT(line, Contains("epoch 1/3") && Contains("step 1/250") && Contains("loss 2.5000") &&
-                       Contains("512 images/s") && Contains("sent 500 B") &&
+                       Contains("512 samples/s") && Contains("sent 500 B") &&
                        Contains("ratio 8.00") && Contains("ETA 1:03"));
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("unknown figures are left out", "[console]") {
   sink->write(step);
   const std::string line = lines_of(fake.progress.str()).back();
   CHECK_THAT(line, Contains("step 1 "));
-  for (const char* absent : {"images/s", "sent", "ratio", "ETA", "nan", "inf"})
+  for (const char* absent : {"samples/s", "sent", "ratio", "ETA", "nan", "inf"})
     CHECK_THAT(line, !Contains(absent));
 }
 
@@ -211,22 +211,22 @@ TEST_CASE("a bar shows its share", "[console]") {
   CHECK_THAT(bar_text(p, 90), StartsWith("[###################-]  99 %"));
   p.step = 200;
   CHECK_THAT(bar_text(p, 90), StartsWith("[####################] 100 %"));
-  CHECK_THAT(bar_text(p, 89), StartsWith("[##########] 100 %"));
+  CHECK_THAT(bar_text(p, 89), StartsWith("[########] 100 %"));
   p.total_steps = 0;
   CHECK_THAT(bar_text(p, 90), StartsWith("[--------------------]   0 %"));
 }
 
 TEST_CASE("a bar drops whole parts that do not fit, the speed and ETA last", "[console]") {
   const Progress p = progress_at(60, 200);
-  const std::string start = "[###-------]  30 %  epoch 1/3  loss 2.5000  812 images/s";
+  const std::string start = "[##------]  30 %  epoch 1/3  loss 2.5000  812 samples/s";
   CHECK(bar_text(p, 79) == start + "  ETA 0:42  sent 1.5 kB");
   CHECK(bar_text(p, 78) == start + "  ETA 0:42");
   CHECK(bar_text(p, start.size() + 9) == start);
   CHECK(
       bar_text(p, 200) ==
-      "[######--------------]  30 %  epoch 1/3  loss 2.5000  812 images/s  ETA 0:42  sent 1.5 kB  "
+      "[######--------------]  30 %  epoch 1/3  loss 2.5000  812 samples/s  ETA 0:42  sent 1.5 kB  "
       "ratio 8.00  step 60/200");
-  CHECK(bar_text(p, 10) == "[###---...");
+  CHECK(bar_text(p, 10) == "[##-----...");
 }
 
 TEST_CASE("on 50 to 200 columns a bar is whole parts, more on wider ones", "[console]") {
@@ -456,7 +456,7 @@ TEST_CASE("an evaluation has its own bar, with speed and remaining time", "[cons
   fake.now = 7;
   sink->write(EvaluationProgress{.epoch = 2, .done = 400, .samples = 1000});
   CHECK(fake.progress.str().substr(before) ==
-        "\r\x1b[J[########------------]  40 %  evaluating  epoch 2/3  200 images/s  ETA 0:03\r");
+        "\r\x1b[J[########------------]  40 %  evaluating  epoch 2/3  200 samples/s  ETA 0:03\r");
 }
 
 TEST_CASE("a long evaluation has a line every ten seconds, a short one none", "[console]") {
@@ -470,7 +470,7 @@ TEST_CASE("a long evaluation has a line every ten seconds, a short one none", "[
     fake.now += 2;
   }
   CHECK(fake.progress.str().substr(before) ==
-        "12:34:56  evaluating  epoch 1/3  50 %  50 images/s  ETA 0:10\n");
+        "12:34:56  evaluating  epoch 1/3  50 %  50 samples/s  ETA 0:10\n");
 }
 
 TEST_CASE("texts from outside have no control characters", "[console]") {

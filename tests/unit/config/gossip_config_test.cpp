@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of decentralised training that cannot be combined, and similar ones that can.
+
+#include "config_support.hpp"
+
+using namespace eqt::config;
+using Catch::Matchers::Matches;
+using test::parse;
+using test::rejection;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+std::string algorithm(const std::string& name) { return "synchronization.algorithm=" + name; }
+
+const std::string kPlain = "optimizer.momentum=0";  // what d2 and gradient-tracking need
+const std::string kQuasiGlobal = "optimizer.momentum_kind=quasi-global";
+
+/// Checks that the sentence has these parts, in this order.
+void refuse(const Sets& sets, const std::string& pattern) {
+  CHECK_THAT(rejection("{}", sets), Matches(".*" + pattern + ".*"));
+}
+
+}  // namespace
+
+TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
+  const std::string s = "synchronization\\.";
+  refuse({"synchronization.consensus_step=0.5"}, s + "consensus_step .*allreduce");
+  refuse({algorithm("local-sgd"), "synchronization.order=combine-then-adapt"},
+         s + "order .*combine-then-adapt.*local-sgd");
+  refuse({algorithm("d-psgd"), "synchronization.adaptive_step=true"},
+         s + "adaptive_step .*choco-sgd");
+  refuse({algorithm("ad-psgd"), "synchronization.local_steps=4"}, s + "local_steps .*local-sgd");
+  refuse({algorithm("d2"), kPlain, "synchronization.local_steps=4"}, s + "local_steps .*d2");
+  refuse({"synchronization.post_local_epochs=4"}, s + "post_local_epochs .*local-sgd");
+  refuse({algorithm("local-sgd"), "synchronization.post_local_epochs=4"},
+         s + "local_steps above 1");
+  refuse({algorithm("d-psgd"), "synchronization.collective=ring"}, s + "collective .*neighbours");
+}
+
+TEST_CASE("momentum needs an algorithm that keeps it", "[config]") {
+  refuse({algorithm("d2")}, "momentum 0 .*d2.*found 0\\.9");
+  refuse({algorithm("gradient-tracking")}, "momentum 0 .*gradient-tracking");
+  refuse({algorithm("d2"), kQuasiGlobal}, "momentum_kind .*d2.*quasi-global");
+  refuse({kQuasiGlobal}, "momentum_kind .*allreduce.*d-psgd");
+  refuse({algorithm("d-psgd"), kPlain, kQuasiGlobal}, "momentum above 0 .*0\\.9");
+  refuse({algorithm("d2"), kPlain, "synchronization.order=combine-then-adapt"},
+         "order \"combine-then-adapt\" only .*d2");
+  for (const std::string name :
+       {"d-psgd", "sgp", "choco-sgd", "quant-sgp", "deep-squeeze", "sparse-push", "local-sgd"})
+    CHECK_NOTHROW(parse("{}", {algorithm(name), kQuasiGlobal}));
+}
+
+TEST_CASE("compressors that need gradients do not send models", "[config]") {
+  for (const std::string name : {"d-psgd", "choco-sgd", "local-sgd"}) {
+    refuse({algorithm(name), "compressor.name=signsgd"}, "signsgd.*" + name + ".*ef-signsgd");
+    refuse({algorithm(name), "compressor.name=dgc"}, "dgc.*" + name + ".*topk");
+  }
+  refuse({algorithm("d-psgd"), "compressor.name=topk", "synchronization.error_feedback=ef14"},
+         "error_feedback .*ef14.*choco-sgd");
+}
