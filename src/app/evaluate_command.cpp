@@ -17,6 +17,7 @@
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
+#include "model/precision/loss.hpp"
 #include "report/draw.hpp"
 #include "report/evaluation.hpp"
 #include "setup/build_data.hpp"
@@ -175,6 +176,9 @@ report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subjec
     result.confusion.assign(result.classes.size(),
                             std::vector<std::uint64_t>(result.classes.size()));
   }
+  // Of the matrix' outputs, which are computed only once.
+  const model::precision::Loss loss({.kind = subject.measures.task},
+                                    static_cast<int>(subject.classes.size()));
   model::Evaluation sums;
   data::Batch batch;
   data::Array outputs;
@@ -189,8 +193,10 @@ report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subjec
         target = static_cast<std::int64_t>(subject.labels.at(static_cast<std::size_t>(target)));
       subject.network->predict(batch, outputs);
       count_confusion(batch, outputs, result);
+      sums += loss.evaluate(outputs.get<float>(), batch.targets);
+    } else {
+      sums += subject.network->evaluate(batch);
     }
-    sums += subject.network->evaluate(batch);
   }
   if (!std::isfinite(sums.loss_sum))
     fail(Kind::diverged, "evaluate: expected a finite loss, found {}; the weights {} are of no use",

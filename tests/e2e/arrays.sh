@@ -4,19 +4,10 @@
 # series, a GRU. Each with three compressors, CHOCO-SGD, and a resumed run that ends with the same
 # bits. Tables, regression, flags, standardization, and what is refused.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || skip "python3-torch or python3-numpy is not installed"
+need_arrays
 
 cat >"$WORK/make.py" <<'PY'
-import os, sys, numpy, torch
-from torch import nn
-work = sys.argv[1]
-rng = numpy.random.default_rng(1)
-torch.manual_seed(1)
-def save(folder, x, y, tests):
-    os.makedirs(f"{work}/{folder}", exist_ok=True)
-    for name, part in (("train", slice(tests, None)), ("test", slice(0, tests))):
-        numpy.save(f"{work}/{folder}/x_{name}.npy", x[part])
-        numpy.save(f"{work}/{folder}/y_{name}.npy", y[part])
+from arrays_head import *
 # Three classes around three points; a feature of another size that only standardization bears.
 y = rng.integers(0, 3, 320)
 x = rng.normal(size=(3, 8))[y] * 2 + rng.normal(size=(320, 8))
@@ -63,7 +54,7 @@ for name, part in (("train", slice(64, None)), ("test", slice(0, 64))):
                   delimiter=",", header=header, comments="")
 save("flags", x, x[:, :3] > 0, 64)
 PY
-/usr/bin/python3 "$WORK/make.py" "$WORK"
+make_arrays
 
 cat >"$WORK/tiny.json" <<'JSON'
 {

@@ -34,6 +34,14 @@ skip() {
   exit 0
 }
 
+# need_arrays: the test's Python, Debian's, writes arrays and TorchScript.
+need_arrays() {
+  /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || skip "python3-torch or python3-numpy is not installed"
+}
+
+# make_arrays: runs $WORK/make.py, which begins with arrays_head.py.
+make_arrays() { PYTHONPATH=$EQT_ROOT/tests/e2e /usr/bin/python3 -B "$WORK/make.py" "$WORK"; }
+
 wrong() {
   FAILURES=$((FAILURES + 1))
   printf 'FAILED: %s\n' "$*"

@@ -3,15 +3,11 @@
 # Data that stay where they are: every rank reads its own folder and no other, classes are agreed on,
 # samples count as data.partition.epoch says, and a run resumes on the same data only.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || skip "python3-torch or python3-numpy is not installed"
+need_arrays
 
 # Rank r has classes r and r + 1 of five, around points, and 96, 64, 48 or 32 samples.
 cat >"$WORK/make.py" <<'PY'
-import os, sys, numpy, torch
-from torch import nn
-work = sys.argv[1]
-rng = numpy.random.default_rng(1)
-torch.manual_seed(1)
+from arrays_head import *
 points = rng.normal(size=(5, 6)) * 3
 for rank, size in enumerate((96, 64, 48, 32)):
     os.makedirs(f"{work}/data/{rank}")
@@ -27,7 +23,7 @@ for rank, size in enumerate((32, 96)):
         numpy.save(f"{work}/same/{rank}/x_{name}.npy", numpy.tile(points[rank], (size, 1)))
         numpy.save(f"{work}/same/{rank}/y_{name}.npy", numpy.full(size, 4 * rank))
 PY
-/usr/bin/python3 "$WORK/make.py" "$WORK"
+make_arrays
 cat >"$WORK/tiny.json" <<JSON
 {
   "name": "local", "seed": 1, "threads_per_rank": 1,

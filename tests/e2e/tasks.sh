@@ -3,23 +3,15 @@
 # The metrics of tasks other than classification are those that Python computes from the run's own
 # weights; such runs resume, gossip, are simulated and are compared by `report`.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || skip "python3-torch or python3-numpy is not installed"
+need_arrays
 
 cat >"$WORK/make.py" <<'PY'
-import os, sys, numpy, torch
-from torch import nn
-work = sys.argv[1]
-rng = numpy.random.default_rng(1)
-torch.manual_seed(1)
+from arrays_head import *
 x = rng.normal(size=(320, 8)).astype("float32")
 numbers = (x @ rng.normal(size=(8, 3)) + 0.3 * rng.normal(size=(320, 3)) + [0, 5, -2]).astype("float32")
 flags = (numbers > [0, 5, -3]).astype("uint8")
 for folder, y in (("numbers", numbers), ("flags", flags), ("none", None)):
-    os.makedirs(f"{work}/data/{folder}", exist_ok=True)
-    for name, part in (("train", slice(64, None)), ("test", slice(0, 64))):
-        numpy.save(f"{work}/data/{folder}/x_{name}.npy", x[part])
-        if y is not None:
-            numpy.save(f"{work}/data/{folder}/y_{name}.npy", y[part])
+    save(f"data/{folder}", x, y, 64)
 class Squeeze(nn.Module):  # how well two numbers tell eight
     def __init__(self):
         super().__init__()
@@ -30,7 +22,7 @@ class Squeeze(nn.Module):  # how well two numbers tell eight
 torch.jit.script(nn.Linear(8, 3)).save(f"{work}/line.pt")
 torch.jit.script(Squeeze()).save(f"{work}/squeeze.pt")
 PY
-/usr/bin/python3 "$WORK/make.py" "$WORK"
+make_arrays
 cat >"$WORK/tiny.json" <<'JSON'
 {
   "name": "tasks", "seed": 1, "threads_per_rank": 1,
