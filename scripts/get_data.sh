@@ -20,6 +20,9 @@ SET  fashion-mnist   Debian's package dataset-fashion-mnist, elsewhere a downloa
      cifar100        the same (161 MB)
      imagenette      download from fast.ai's bucket at Amazon (99 MB), checked, unpacked: a folder of
                      pictures (13,394 JPEG files of 10 classes, shorter side 160) for data.name folder
+     imagenet        ImageNet (ILSVRC 2012), which is for registered users only: checks and unpacks the
+                     archives that you put into DIR, or says which and from where (155 GB, and as much
+                     again unpacked)
      ag-news         AG News as X. Zhang et al. 2015 made it, from github.com (30 MB), checked
 DIR  where to put the files (default: $default_dir)
 
@@ -187,6 +190,98 @@ get_imagenette() {
   printf '%s\n' "$folder"
 }
 
+# NAME:BYTES:MD5 as on image-net.org, of the training pictures, the validation pictures and their
+# classes.
+readonly imagenet_files=(
+  ILSVRC2012_img_train.tar:147897477120:1d675b47d978889d74fa0da5fadfb00e
+  ILSVRC2012_img_val.tar:6744924160:29b22e2961454d5413ddabcf34fc5622
+  ILSVRC2012_bbox_val_v3.tgz::f4cd18b5ea29fe6bbea62ec9c20d80f0)
+readonly imagenet_train=1281167 imagenet_val=50000  # pictures
+
+# imagenet_complete FOLDER: as many pictures as were published.
+imagenet_complete() {
+  [ "$(find "$1/val" -name '*.JPEG' 2>/dev/null | wc -l)" = "$imagenet_val" ] &&
+    [ "$(find "$1/train" -name '*.JPEG' 2>/dev/null | wc -l)" = "$imagenet_train" ]
+}
+
+# check_imagenet NAME BYTES MD5: DIR/NAME is the published file.
+check_imagenet() {
+  local file="$dir/$1" found
+  [ -f "$file" ] || fail "ImageNet is given to registered users only: register at https://image-net.org, accept its \
+terms, get $(imagenet_names) from https://image-net.org/challenges/LSVRC/2012/2012-downloads.php, put them into $dir \
+and run this again; $1 is not there"
+  found="$(size_of "$file")"
+  [ -z "$2" ] || [ "$found" = "$2" ] || fail "expected $2 bytes in $file, found $found; get it again"
+  say "computing the checksum of $file"
+  has_md5 "$file" "$3" || fail "expected the MD5 $3 of $file, found another; get it again"
+}
+
+# "A (N bytes), B and C"
+imagenet_names() {
+  local train="${imagenet_files[0]}" val="${imagenet_files[1]}" boxes="${imagenet_files[2]}"
+  local train_bytes="${train#*:}" val_bytes="${val#*:}"
+  printf '%s (%s bytes), %s (%s bytes) and %s' "${train%%:*}" "${train_bytes%%:*}" "${val%%:*}" \
+    "${val_bytes%%:*}" "${boxes%%:*}"
+}
+
+# unpack_imagenet_train FOLDER: an archive for each class in one.
+unpack_imagenet_train() {
+  local archive class
+  mkdir -p "$1/classes"
+  tar -xf "$dir/ILSVRC2012_img_train.tar" -C "$1/classes" || return 1
+  for archive in "$1"/classes/n*.tar; do
+    class="$(basename "$archive" .tar)"
+    mkdir -p "$1/train/$class"
+    tar -xf "$archive" -C "$1/train/$class" || return 1
+    rm "$archive"
+  done
+  rmdir "$1/classes"
+}
+
+# unpack_imagenet_val FOLDER: the file of a picture's boxes names its class.
+unpack_imagenet_val() {
+  local boxes name class
+  mkdir -p "$1/pictures" "$1/boxes"
+  tar -xf "$dir/ILSVRC2012_img_val.tar" -C "$1/pictures" || return 1
+  tar -xzf "$dir/ILSVRC2012_bbox_val_v3.tgz" -C "$1/boxes" || return 1
+  while read -r boxes; do
+    name="$(basename "$boxes" .xml)"
+    class="$(sed -n 's:.*<name>\(n[0-9]*\)</name>.*:\1:p' "$boxes" | head -n 1)"
+    if [ -z "$class" ] || [ ! -f "$1/pictures/$name.JPEG" ]; then continue; fi
+    mkdir -p "$1/val/$class"
+    mv "$1/pictures/$name.JPEG" "$1/val/$class/"
+  done < <(find "$1/boxes" -name '*.xml')
+  rm -r "$1/boxes"
+  rmdir "$1/pictures"
+}
+
+get_imagenet() {
+  local folder="$dir/imagenet" entry name rest unpacked
+  if imagenet_complete "$folder"; then
+    say "complete"
+    printf '%s\n' "$folder"
+    return
+  fi
+  for entry in "${imagenet_files[@]}"; do
+    name="${entry%%:*}" rest="${entry#*:}"
+    check_imagenet "$name" "${rest%%:*}" "${rest#*:}"
+  done
+  unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
+  # shellcheck disable=SC2064  # the name as it is now
+  trap "rm -rf '$unpacked'" EXIT
+  unpack_imagenet_train "$unpacked" || fail "cannot unpack ILSVRC2012_img_train.tar into $dir; is the disk full?"
+  unpack_imagenet_val "$unpacked" ||
+    fail "cannot unpack ILSVRC2012_img_val.tar and ILSVRC2012_bbox_val_v3.tgz into $dir; is the disk full, or has a picture no class?"
+  imagenet_complete "$unpacked" ||
+    fail "expected $imagenet_train training and $imagenet_val validation pictures in the archives in $dir, found others"
+  rm -rf "$folder"
+  mv "$unpacked" "$folder"
+  chmod 755 "$folder"
+  trap - EXIT
+  say "unpacked; the archives are no longer needed"
+  printf '%s\n' "$folder"
+}
+
 readonly ag_news=https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv
 readonly ag_news_files=(train.csv:b1a00f826fdfbd249f79597b59e1dc12
   test.csv:d52ea96a97a2d943681189a97654912d)
@@ -229,9 +324,10 @@ case "$1" in
       30740000 train.bin:153700000 test.bin
     ;;
   imagenette) get_imagenette ;;
+  imagenet) get_imagenet ;;
   ag-news) get_ag_news ;;
   *)
-    printf 'get_data.sh: expected fashion-mnist, cifar10, cifar100, imagenette or ag-news, found %s\n' "$1" >&2
+    printf 'get_data.sh: expected fashion-mnist, cifar10, cifar100, imagenette, imagenet or ag-news, found %s\n' "$1" >&2
     exit 2
     ;;
 esac

@@ -66,6 +66,7 @@ eqt_e2e_test(debian_packages 120)
 eqt_e2e_test(ddp_hook 240)
 eqt_e2e_test(scripts 120)
 eqt_e2e_test(sweep 120)
+eqt_e2e_test(get_imagenet 30)
 eqt_e2e_test(netlab 120)
 eqt_e2e_test(without_threads 120)
 

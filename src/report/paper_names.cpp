@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include "codec/catalogue.hpp"
@@ -23,6 +24,12 @@ std::string title_of(std::string_view name) {
   return std::string(row == nullptr ? name : row->title);
 }
 
+/// The last folder of a path, which may end in a slash.
+std::string last_name(const std::string& path) {
+  const std::filesystem::path folder(path);
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
 bool is_sparse(const Run& run) {
   constexpr std::array<std::string_view, 3> kSparse = {"topk", "randomk", "dgc"};
   return std::ranges::find(kSparse, run.compressor) != kSparse.end();
@@ -37,6 +44,21 @@ double number_setting(const Run& run, const char* key) {
 std::string paper_network(std::string_view model) { return title_of<model::ModelRow>(model); }
 
 std::string paper_data(std::string_view dataset) { return title_of<data::DatasetRow>(dataset); }
+
+std::string paper_data_of(const Run& run) {
+  if (run.dataset != "folder" && run.dataset != "shards" && run.dataset != "text")
+    return paper_data(run.dataset);
+  const std::string folder = last_name(run.setting("data.path"));
+  if (folder.starts_with("imagenette")) return "Imagenette";
+  if (folder == "ag-news") return "AG News";
+  return folder.empty() ? run.dataset : folder;
+}
+
+std::string paper_network_of(const Run& run) {
+  const bool distilled =
+      run.model == "bert" && last_name(run.setting("model.path")).starts_with("distilbert");
+  return distilled ? "DistilBERT" : paper_network(run.model);
+}
 
 std::string paper_scheme(const Run& run, std::string_view baseline) {
   if (run.compressor == "none") return std::string(baseline);

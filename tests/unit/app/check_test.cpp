@@ -43,6 +43,28 @@ TEST_CASE("check accepts every config file", "[check]") {
   CHECK(files >= 36);
 }
 
+TEST_CASE("check accepts every row of the sweeps", "[check]") {
+  const fs::path folder = fs::path(EQT_SOURCE_DIR) / "configs/sweeps";
+  int rows = 0;
+  for (const std::string sweep : {"ag_news", "imagenette", "table2_own", "table5"}) {
+    const auto json = nlohmann::json::parse(std::ifstream(folder / (sweep + ".json")));
+    for (const auto& row : json.at("configs")) {
+      Sets sets;
+      for (const auto& [key, value] : row.at("set").items())
+        sets.push_back(key + "=" + value.dump());
+      for (const auto& [key, values] : json.value("set", nlohmann::json::object()).items())
+        sets.push_back(key + "=" + values.back().dump());
+      INFO(sweep << " " << row.at("name"));
+      const std::string config = folder / row.at("config").get<std::string>();
+      CHECK_NOTHROW(test::printed_by([&] {
+        app::run_check({config, sets, row.at("ranks").at(0)});
+      }));
+      ++rows;
+    }
+  }
+  CHECK(rows == 4 + 4 + 3 + 4);
+}
+
 TEST_CASE("check tells a compressor's variance bound", "[check]") {
   // sqrt(512) / 7 - 1 for QSGD's default buckets, 4 bits.
   const test::Printed qsgd = checked({"compressor.name=qsgd"});

@@ -57,7 +57,7 @@ TEST_CASE("published tables are complete and add up to the printed digits", "[re
   }
   CHECK(exact == 20);  // four rows are misprinted; the file says which
   CHECK(published_table("accuracy").rows.size() == 20);
-  CHECK(published_table("decentralised").rows.size() == 32);
+  CHECK(published_table("decentralised").rows.size() == 32 + 8 + 6);
   CHECK_THROWS_AS(published_table("nothing"), Error);
 }
 
@@ -150,7 +150,8 @@ TEST_CASE("decentralised: methods in columns, rows by graph, share and skew", "[
   }
   const Table table = decentralised_table(groups_of(runs));
   REQUIRE(table.rows.size() == 1);
-  const std::vector<std::string> row = {"ResNet-20", "directed ring", "8", "topk", "99", "0.8"};
+  const std::vector<std::string> row = {"CIFAR-10", "ResNet-20", "directed ring", "8", "topk",
+                                        "99",       "0.8"};
   CHECK(cell(table, row, "choco-sgd fp32") == "85.00");
   CHECK(cell(table, row, "choco-sgd fp32 published") == "85.78");
   CHECK(cell(table, row, "deep-squeeze fp32 published") == "85.43");
@@ -158,6 +159,33 @@ TEST_CASE("decentralised: methods in columns, rows by graph, share and skew", "[
   CHECK(cell(table, row, "published_gigabytes") == "0.651");
   CHECK(cell(table, row, "paper_sent_bytes_per_node") == "0.651");
   CHECK(cell(table, row, "sent_bytes_per_node") == "1");
+}
+
+TEST_CASE("decentralised: a published value is one of the same data set", "[report]") {
+  const auto table_of = [](const std::string& dataset, const std::string& path,
+                           const std::string& model, const std::string& weights) {
+    Run run = board_run("none", 8, 1);
+    run.model = model;
+    run.dataset = dataset;
+    run.algorithm = "choco-sgd";
+    run.settings = {{"synchronization.algorithm", "choco-sgd"},
+                    {"synchronization.topology.kind", model == "bert" ? "ring" : "torus"},
+                    {"synchronization.topology.directed", model == "bert" ? "true" : "false"},
+                    {"data.path", path},
+                    {"model.path", weights}};
+    run.outcome.test_accuracy = 0.5;
+    return decentralised_table(groups_of({run}));
+  };
+  const Table pictures = table_of("folder", "data/imagenette2-160/", "resnet18", "");
+  CHECK(cell(pictures, {"Imagenette", "ResNet-18", "torus"}, "choco-sgd fp32 published") ==
+        "87.10");
+  const Table texts = table_of("text", "data/ag-news", "bert", "models/distilbert-base-uncased");
+  CHECK(cell(texts, {"AG News", "DistilBERT"}, "choco-sgd fp32 published") == "94.21");
+  CHECK(cell(texts, {"AG News", "DistilBERT"}, "published_nodes") == "8");
+  // The same network and graph on other data; columns without values are left out.
+  for (const Table& other :
+       {table_of("cifar10", "", "resnet18", ""), table_of("folder", "data/birds", "resnet18", "")})
+    for (const Column& column : other.columns) CHECK(column.key != "published_nodes");
 }
 
 TEST_CASE("each table has its source and its conditions", "[report]") {
