@@ -29,6 +29,7 @@ import os
 import sys
 
 TOLERANCE = 1e-4  # of the largest output
+EXAMPLE_TOKENS = 100  # examples have tokens below this
 
 
 def refuse(sentence):
@@ -77,6 +78,7 @@ def of_texts(network):
 
     class OfTexts(torch.nn.Module):
         takes_mask = True
+        example_tokens = min(EXAMPLE_TOKENS, network.config.vocab_size)
 
         def __init__(self):
             super().__init__()
@@ -133,7 +135,7 @@ def build(asked):
     return from_own_code(kind, name)
 
 
-def example(text, samples):
+def example(text, samples, example_tokens):
     """Random samples of "3x32x32", or of tokens for "int:128"."""
     import torch
     tokens = text.startswith("int:")
@@ -144,14 +146,15 @@ def example(text, samples):
     if not shape or min(shape) < 1:
         refuse(f"expected --input like 3x32x32 or int:128, found {text!r}")
     if tokens:
-        return torch.randint(1, 100, [samples, *shape])
+        return torch.randint(1, example_tokens, [samples, *shape])
     return torch.randn([samples, *shape])
 
 
 def examples(network, asked, samples):
     """An example of each argument."""
     import torch
-    made = [example(text, samples) for text in asked.input]
+    example_tokens = getattr(network, "example_tokens", EXAMPLE_TOKENS)
+    made = [example(text, samples, example_tokens) for text in asked.input]
     if getattr(network, "takes_mask", False):
         mask = torch.ones_like(made[0])
         mask[-1, -1] = 0

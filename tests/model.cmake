@@ -27,7 +27,10 @@ if(EQT_TORCH_PYTHON)
   add_test(NAME model_encoder
     COMMAND ${EQT_TORCH_PYTHON} ${PROJECT_SOURCE_DIR}/tests/unit/model/encoder_reference.py
             $<TARGET_FILE:encoder_tool>)
-  set_tests_properties(model_weights_interop model_encoder PROPERTIES LABELS e2e TIMEOUT 120
+  add_test(NAME model_encoder_transformers
+    COMMAND ${EQT_TORCH_PYTHON} ${PROJECT_SOURCE_DIR}/tests/unit/model/encoder_reference.py
+            $<TARGET_FILE:encoder_tool> transformers)
+  set_tests_properties(model_weights_interop model_encoder model_encoder_transformers PROPERTIES LABELS e2e TIMEOUT 120
     ENVIRONMENT "OMP_NUM_THREADS=1" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endif()
 

@@ -52,6 +52,26 @@ export_model small --out "$WORK/no.pt"
 expect_failure 2 'KIND:NAME' "a name without its kind"
 export_model "$WORK/nets.py:Small" --out "$WORK/no.pt" --input 3xx
 expect_failure 2 'input' "no shape"
+# A small network of transformers, which is then fine-tuned on texts.
+if /usr/bin/python3 -c 'import transformers' 2>/dev/null; then
+  mkdir "$WORK/texts"
+  for i in {1..32}; do echo "$((i % 2 + 1)),\"word number $i of class $((i % 2))\""; done | tee "$WORK/texts/train.csv" \
+    >"$WORK/texts/test.csv"
+  mkdir "$WORK/tiny_bert"
+  echo '{"model_type": "bert", "vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3,
+    "intermediate_size": 40, "max_position_embeddings": 16}' >"$WORK/tiny_bert/config.json"
+  printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' word number of class {0..9} >"$WORK/vocab.txt"
+  export_model "transformers:$WORK/tiny_bert" --classes 2 --input int:8 --out "$WORK/bert.pt"
+  expect_code 0 "a network of transformers"
+  train 2 texts --set model.name=torchscript --set "model.path=$WORK/bert.pt" --set data.name=text \
+    --set "data.path=$WORK/texts" --set "data.vocabulary=$WORK/vocab.txt" --set data.max_length=16 \
+    --set data.limit_train=0 --set data.limit_test=0 --set train.batch_size=4
+  expect_code 0 "the network of transformers trains"
+else
+  export_model transformers:bert-base-uncased --input int:8 --out "$WORK/no.pt"
+  expect_failure 2 'transformers' "transformers is not installed"
+  echo "[eqt-note] Python's package transformers is not installed: its networks were not exported"
+fi
 /usr/bin/python3 -c 'import torchvision' 2>/dev/null || {
   export_model torchvision:resnet18 --out "$WORK/no.pt"
   expect_failure 2 'torchvision' "a package that is not installed"

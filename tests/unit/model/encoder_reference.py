@@ -2,10 +2,10 @@
 # Our encoder against BERT and DistilBERT in plain operations of Python's torch: logits and gradients, with weights from
 # a safetensors file that is written here.
 #
-#   encoder_reference.py ENCODER_TOOL [FOLDER]
+#   encoder_reference.py ENCODER_TOOL [transformers | FOLDER]
 #
-# With a FOLDER that save_pretrained() of Hugging Face's transformers has written, and transformers installed, its own
-# network is the reference instead. By hand.
+# With the word transformers, small networks of Hugging Face's package are the reference, where it is installed; with a
+# FOLDER that its save_pretrained() has written, by hand, the network of that folder.
 import json
 import math
 import os
@@ -21,6 +21,8 @@ try:
 except ImportError:
     print("[eqt-skip] python3-torch is not installed")
     sys.exit(0)
+
+LOGITS, GRADIENTS = 2e-5, 2e-4  # largest differences, relative to the largest value of a tensor: float32's rounding
 
 BERT = {"model_type": "bert", "vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
         "intermediate_size": 40, "max_position_embeddings": 16, "type_vocab_size": 2, "layer_norm_eps": 1e-12,
@@ -173,43 +175,77 @@ def check(tool, family, head, renamed=False):
         write_safetensors(folder + "/model.safetensors", saved)
         found, names = ours(tool, folder + "/config.json", folder + "/model.safetensors", tokens, mask, targets,
                             outputs, head)
-    count = logits.numel()
-    worst = difference(found[:count], logits.detach().numpy().flatten())
-    assert worst < 2e-5, f"{family} {head}: logits differ by {worst}"
-    assert sorted(names) == sorted(w), (sorted(names), sorted(w))
-    at, worst_gradient = count, 0.0
+    compare(f"{family}, {head}", found, names, logits.detach().numpy().flatten(),
+            {name: t.grad.numpy().flatten() for name, t in w.items()})
+
+
+def compare(what, found, names, logits, gradients):
+    """Fails unless ours are within the tolerances of the expected logits and gradients (by name)."""
+    worst = difference(found[:logits.size], logits)
+    assert worst < LOGITS, f"{what}: logits differ by {worst}"
+    assert sorted(names) == sorted(gradients), (what, sorted(names), sorted(gradients))
+    at, worst_gradient = logits.size, 0.0
     # Some are 0 but for rounding: a key's bias adds the same to all scores of a token.
-    largest = max(float(t.grad.abs().max()) for t in w.values())
+    largest = max(float(np.abs(values).max()) for values in gradients.values())
     for name in names:
-        expected = w[name].grad.numpy().flatten()
+        expected = gradients[name]
         worst_gradient = max(worst_gradient, difference(found[at: at + expected.size], expected, 1e-3 * largest))
-        assert worst_gradient < 2e-4, f"{family} {head}: the gradient of {name} differs by {worst_gradient}"
+        assert worst_gradient < GRADIENTS, f"{what}: the gradient of {name} differs by {worst_gradient}"
         at += expected.size
-    assert at == found.size
-    print(f"{family}, {head}: largest difference of logits {worst:.1e}, of gradients {worst_gradient:.1e}")
+    assert at == found.size, (what, at, found.size)
+    print(f"{what}: largest difference of logits {worst:.1e}, of gradients {worst_gradient:.1e}")
 
 
 def check_transformers(tool, folder):
+    """The network of a folder, on batches of texts of 1 token to as many as it takes, the last one filled up."""
     from transformers import AutoModelForSequenceClassification
     network = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     outputs = network.config.num_labels
     generator = torch.Generator().manual_seed(5)
-    tokens = torch.randint(5, network.config.vocab_size, (8, 40), generator=generator)
-    mask = (torch.arange(40)[None, :] < torch.arange(40, 0, -5)[:, None]).long()
-    tokens = tokens * mask
-    with torch.no_grad():
-        expected = network(input_ids=tokens, attention_mask=mask).logits.numpy().flatten()
-    weights = os.path.join(folder, "model.safetensors")
-    found, _ = ours(tool, os.path.join(folder, "config.json"), weights, tokens, mask, torch.zeros(8, dtype=torch.long),
-                    outputs, "classes")
-    print(f"{folder}: largest difference of logits {np.abs(found[:expected.size] - expected).max():.1e}, largest logit "
-          f"{np.abs(expected).max():.2f}")
+    for length in sorted({1, 2, 7, 40, network.config.max_position_embeddings}):
+        if length > network.config.max_position_embeddings:
+            continue
+        tokens = torch.randint(5, network.config.vocab_size, (3, length), generator=generator)
+        kept = torch.tensor([length, (length + 1) // 2, 1])
+        mask = (torch.arange(length)[None, :] < kept[:, None]).long()
+        tokens = tokens * mask
+        targets = torch.randint(0, outputs, (3,), generator=generator)
+        network.zero_grad()
+        logits = network(input_ids=tokens, attention_mask=mask).logits
+        F.cross_entropy(logits, targets).backward()
+        gradients = {name: (torch.zeros_like(t) if t.grad is None else t.grad).numpy().flatten()
+                     for name, t in network.named_parameters()}
+        found, names = ours(tool, os.path.join(folder, "config.json"), os.path.join(folder, "model.safetensors"), tokens,
+                            mask, targets, outputs, "classes")
+        compare(f"{folder}, {length} tokens", found, names, logits.detach().numpy().flatten(), gradients)
+
+
+def check_small_transformers(tool):
+    """BERT and DistilBERT as transformers itself makes, initializes and saves them."""
+    try:
+        import transformers
+    except ImportError:
+        print("[eqt-skip] Python's package transformers is not installed")
+        return
+    for family, numbers in (("bert", BERT), ("distilbert", DISTILBERT)):
+        torch.manual_seed(5)
+        config = transformers.AutoConfig.for_model(**numbers, num_labels=4)
+        network = transformers.AutoModelForSequenceClassification.from_config(config)
+        with torch.no_grad():  # biases and norms begin with 0 and 1, which would hide mistakes
+            for parameter in network.parameters():
+                parameter.add_(0.2 * torch.randn_like(parameter))
+        with tempfile.TemporaryDirectory() as folder:
+            network.save_pretrained(os.path.join(folder, family), safe_serialization=True)
+            check_transformers(tool, os.path.join(folder, family))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if len(sys.argv) > 2:
-        check_transformers(sys.argv[1], sys.argv[2])
+        if sys.argv[2] == "transformers":
+            check_small_transformers(sys.argv[1])
+        else:
+            check_transformers(sys.argv[1], sys.argv[2])
         sys.exit(0)
     for head in ("classes", "next_token"):
         check(sys.argv[1], "bert", head)
