@@ -48,11 +48,12 @@ TEST_CASE("check accepts every row of the sweeps", "[check]") {
   int rows = 0;
   for (const std::string sweep : {"ag_news", "imagenette", "table2_own", "table5"}) {
     const auto json = nlohmann::json::parse(std::ifstream(folder / (sweep + ".json")));
+    const auto all = json.value("set", nlohmann::json::object());
     for (const auto& row : json.at("configs")) {
       Sets sets;
       for (const auto& [key, value] : row.at("set").items())
         sets.push_back(key + "=" + value.dump());
-      for (const auto& [key, values] : json.value("set", nlohmann::json::object()).items())
+      for (const auto& [key, values] : all.items())
         sets.push_back(key + "=" + values.back().dump());
       INFO(sweep << " " << row.at("name"));
       const std::string config = folder / row.at("config").get<std::string>();
