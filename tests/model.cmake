@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model
-  SOURCES unit/model/bert_test.cpp unit/model/emulated_replica_test.cpp
+eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_hwy
+  SOURCES unit/model/bert_test.cpp unit/model/bf16_test.cpp unit/model/emulated_replica_test.cpp
           unit/model/encoder_shape_test.cpp unit/model/export_test.cpp
           unit/model/frozen_test.cpp unit/model/norm_kernels_test.cpp
           unit/model/mixup_test.cpp unit/model/plain_network_test.cpp unit/model/replica_test.cpp

@@ -13,6 +13,7 @@
 #include "core/shipped.hpp"
 #include "data/text_input.hpp"
 #include "metrics/output_file.hpp"
+#include "model/bf16.hpp"
 #include "setup/build_model.hpp"
 
 namespace eqt::app {
@@ -35,6 +36,10 @@ std::string one_rank() {
 constexpr const char* kHiddenProcessor =
     "this system hides /proc/cpuinfo, so LibTorch uses its slowest kernels; the last bits differ "
     "from a run that can read it";
+
+constexpr const char* kBf16Storage =
+    "this processor or LibTorch has no fast bf16 products: model.precision bf16 halves the memory "
+    "of images inside the network, and convolutions compute in float32, at its speed";
 
 /// [seconds per step]
 double slowest_rank(const config::PerRank& emulate_compute) {
@@ -78,6 +83,9 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (synchronization.overlap && job.comm.size() > 1 && !job.session.allows_communication_thread())
     notes.emplace_back(kNoThreads);
   if (!model::sees_processor()) notes.emplace_back(kHiddenProcessor);
+  if (job.config.model.precision == model::Precision::bf16 &&
+      model::bf16_arithmetic() == model::Bf16Arithmetic::storage)
+    notes.emplace_back(kBf16Storage);
   if (run.sync.gossip != nullptr && !run.sync.gossip->note.empty())
     notes.push_back(run.sync.gossip->note);
   if (simulates) notes.push_back(note_on_simulation(job.config, run));

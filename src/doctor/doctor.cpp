@@ -14,6 +14,7 @@
 #include "core/clock.hpp"
 #include "core/version.hpp"
 #include "doctor/findings.hpp"
+#include "model/bf16.hpp"
 #include "model/linear_algebra.hpp"
 #include "model/replica.hpp"
 #include "setup/same_everywhere.hpp"
@@ -59,6 +60,7 @@ RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
   facts.torch_kernels = algebra.kernels;
   facts.blas_library = algebra.blas_library;
   facts.blas_vendor = algebra.blas_vendor;
+  facts.bf16 = model::describe(model::bf16_arithmetic());
   return facts;
 }
 

@@ -33,6 +33,7 @@ struct RankFacts {
   std::string simd;
   std::string mpi, thread_level, single_copy;
   std::string torch, torch_kernels, blas_library, blas_vendor;
+  std::string bf16;         // what model.precision bf16 computes with
   double matmul_flops = 0;  // [1/s] while all ranks multiply
   std::vector<LinkInterfaces> link_interfaces;
 };

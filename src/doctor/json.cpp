@@ -42,6 +42,7 @@ Json to_json(const RankFacts& rank) {
           {"torch_kernels", rank.torch_kernels},
           {"blas_library", rank.blas_library},
           {"blas_vendor", rank.blas_vendor},
+          {"bf16", rank.bf16},
           {"matmul_flops", rank.matmul_flops},
           {"carriers", std::move(link_interfaces)}};
 }
@@ -77,6 +78,7 @@ RankFacts rank_from(const Json& json) {
   json.at("torch_kernels").get_to(rank.torch_kernels);
   json.at("blas_library").get_to(rank.blas_library);
   json.at("blas_vendor").get_to(rank.blas_vendor);
+  json.at("bf16").get_to(rank.bf16);
   json.at("matmul_flops").get_to(rank.matmul_flops);
   for (const Json& link : json.at("carriers"))
     rank.link_interfaces.push_back(link_interfaces_from(link));

@@ -103,11 +103,11 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
   std::string text = fmt::format(
       "equant-train {}, {} on {}\nMPI          {}, thread level {}{}\nLibTorch     {} ({} "
       "kernels)\n"
-      "BLAS         {} ({})\n\n",
+      "BLAS         {} ({})\nbf16         {}\n\n",
       first.version, plural(facts.ranks.size(), "rank"), plural(hosts_of(facts).size(), "host"),
       first.mpi, first.thread_level,
       first.single_copy.empty() ? "" : ", single copy within a host: " + first.single_copy,
-      first.torch, first.torch_kernels, first.blas_vendor, first.blas_library);
+      first.torch, first.torch_kernels, first.blas_vendor, first.blas_library, first.bf16);
   text += host_rows(facts) + link_rows(facts) + '\n';
   for (const Warning& warning : warnings) {
     text += fmt::format("warning: {}: {}\n", warning.id, warning.text);

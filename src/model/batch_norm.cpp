@@ -16,9 +16,9 @@ double inverse_deviation(double variance) { return 1.0 / std::sqrt(variance + kN
 ChannelMoments batch_moments(const at::Tensor& x) {
   const RowBlocks blocks(x);
   BlockSums partials(blocks);
-  const std::span<const float> input = values(x);
+  const ImageValues input(x);
   blocks.for_each([&](std::size_t b) {
-    channel_moments(blocks.cut(input, b), partials.first(b), partials.second(b));
+    channel_moments(blocks.read(input, b, Scratch::input), partials.first(b), partials.second(b));
   });
   return combine_moments(blocks, partials);
 }

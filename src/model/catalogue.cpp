@@ -42,8 +42,11 @@ std::span<const Named<Shortcut>> names_of(Shortcut) {
 }
 
 std::span<const Named<Precision>> names_of(Precision) {
-  static constexpr std::array<Named<Precision>, 2> kNames = {{
+  static constexpr std::array<Named<Precision>, 3> kNames = {{
       {Precision::fp32, "fp32", "float32 everywhere"},
+      {Precision::bf16, "bf16",
+       "bf16 images inside the network and bf16 operands of convolutions; sums, statistics, "
+       "classifier and loss in float32 (all networks but bert and torchscript)"},
       {Precision::int8, "int8",
        "8-bit operands of all convolutions, forward and backward, with exact sums (ResNets and "
        "vgg11 with batchnorm; src/model/precision/README.md)"},

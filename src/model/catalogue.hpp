@@ -64,7 +64,7 @@ enum class Shortcut { projection, padding };
 std::span<const Named<Shortcut>> names_of(Shortcut);
 
 /// What the network computes with. Parameters and gradients are float32 in any case.
-enum class Precision { fp32, int8 };
+enum class Precision { fp32, bf16, int8 };
 std::span<const Named<Precision>> names_of(Precision);
 
 }  // namespace eqt::model

@@ -18,14 +18,17 @@ struct GradientSums {
 
 /// Also writes d to `gated` if the gate is by_output.
 GradientSums sum_gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& y,
-                           const ChannelStatistics& statistics, Gate gate, std::span<float> gated) {
+                           const ChannelStatistics& statistics, Gate gate,
+                           const ImageValues& gated) {
   const RowBlocks blocks(x);
   BlockSums partials(blocks);
-  const std::span<const float> grad = values(g), input = values(x), output = values(y);
+  const ImageValues grad(g), input(x), output(y);
   blocks.for_each([&](std::size_t b) {
-    gradient_sums(blocks.cut(grad, b), blocks.cut(input, b), blocks.cut(output, b),
-                  statistics.map(), gate, partials.first(b), partials.second(b),
-                  blocks.cut(gated, b));
+    blocks.write(gated, b, Scratch::gated, [&](std::span<float> gated_block) {
+      gradient_sums(blocks.read(grad, b, Scratch::gradient), blocks.read(input, b, Scratch::input),
+                    blocks.read(output, b, Scratch::other), statistics.map(), gate,
+                    partials.first(b), partials.second(b), gated_block);
+    });
   });
   const std::size_t channels = blocks.channels();
   GradientSums total{std::vector<double>(channels), std::vector<double>(channels)};
@@ -41,7 +44,7 @@ GradientSums sum_gradients(const at::Tensor& g, const at::Tensor& x, const at::T
 
 /// Adds dL/drange at the maximum and minimum of each chunk.
 void add_range_gradient(const ChannelStatistics& statistics, const RangeGradient& range,
-                        const std::vector<double>& products, std::span<float> dx) {
+                        const std::vector<double>& products, const ImageValues& dx) {
   const std::size_t channels = statistics.channels();
   const auto* row = range.extremes.data_ptr<std::int32_t>();
   std::vector<float> share(channels);
@@ -51,8 +54,8 @@ void add_range_gradient(const ChannelStatistics& statistics, const RangeGradient
   }
   for (std::size_t chunk = 0; chunk < range.chunks; ++chunk) {
     for (std::size_t c = 0; c < channels; ++c) {
-      dx[static_cast<std::size_t>(row[c]) * channels + c] += share[c];
-      dx[static_cast<std::size_t>(row[channels + c]) * channels + c] -= share[c];
+      dx.add(static_cast<std::size_t>(row[c]) * channels + c, share[c]);
+      dx.add(static_cast<std::size_t>(row[channels + c]) * channels + c, -share[c]);
     }
     row += 2 * channels;
   }
@@ -65,7 +68,7 @@ ChannelNormGradients channel_norm_gradients(const at::Tensor& g, const at::Tenso
   ChannelNormGradients result;
   result.x = at::empty_like(x);
   if (gate == Gate::by_output) result.residual = at::empty_like(x);
-  const std::span<float> gated = values(result.residual);
+  const ImageValues gated(result.residual);
   const GradientSums total = sum_gradients(g, x, y, statistics, gate, gated);
 
   const RowBlocks blocks(x);
@@ -83,12 +86,14 @@ ChannelNormGradients channel_norm_gradients(const at::Tensor& g, const at::Tenso
     slope[c] = static_cast<float>(scale * total.products[c] * inverse * inverse / rows);
   }
 
-  const std::span<const float> source = gated.empty() ? values(g) : gated;
-  const std::span<const float> input = values(x);
-  const std::span<float> dx = values(result.x);
+  const ImageValues source = gated.empty() ? ImageValues(g) : gated;
+  const ImageValues input(x), dx(result.x);
   blocks.for_each_backwards([&](std::size_t b) {
-    input_gradient(blocks.cut(source, b), blocks.cut(input, b), statistics.map(), gate, offset,
-                   slope, blocks.cut(dx, b));
+    blocks.write(dx, b, Scratch::output, [&](std::span<float> dx_block) {
+      input_gradient(blocks.read(source, b, Scratch::gradient),
+                     blocks.read(input, b, Scratch::input), statistics.map(), gate, offset, slope,
+                     dx_block);
+    });
   });
   if (range.chunks > 0) add_range_gradient(statistics, range, total.products, dx);
   return result;
@@ -158,12 +163,12 @@ at::Tensor normalize_channels(const at::Tensor& x, at::TensorList residual,
                               const ChannelStatistics& statistics, bool relu) {
   at::Tensor y = at::empty(x.sizes(), x.options().memory_format(at::MemoryFormat::ChannelsLast));
   const RowBlocks blocks(x);
-  const std::span<const float> in = values(x);
-  const std::span<const float> add = residual.empty() ? std::span<float>() : values(residual[0]);
-  const std::span<float> out = values(y);
+  const ImageValues in(x), add(residual.empty() ? at::Tensor() : residual[0]), out(y);
   blocks.for_each_backwards([&](std::size_t b) {
-    normalize_rows(blocks.cut(in, b), blocks.cut(add, b), statistics.map(), relu,
-                   blocks.cut(out, b));
+    blocks.write(out, b, Scratch::output, [&](std::span<float> y_block) {
+      normalize_rows(blocks.read(in, b, Scratch::input), blocks.read(add, b, Scratch::other),
+                     statistics.map(), relu, y_block);
+    });
   });
   return y;
 }

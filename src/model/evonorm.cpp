@@ -141,7 +141,7 @@ at::Tensor evonorm(const at::Tensor& x, const at::Tensor& weight, const at::Tens
                    const at::Tensor& v, at::TensorList residual, const GroupShape& shape,
                    const typename Divisor::Statistics& statistics) {
   at::Tensor y = at::empty(x.sizes(), x.options().memory_format(kChannelsLast));
-  const auto add = residual.empty() ? std::span<float>() : values(residual[0]);
+  const ImageValues in(x), add(residual.empty() ? at::Tensor() : residual[0]), out(y);
   at::parallel_for(0, x.size(0), 1, [&](auto first, auto last) {
     Divisor divisor(shape);
     const RowBlocks blocks = shape.blocks();
@@ -149,14 +149,16 @@ at::Tensor evonorm(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     const GatedMap map{values(v), scale, values(bias)};
     for (auto n = first; n < last; ++n) {
       const auto i = static_cast<std::size_t>(n);
-      const auto in = shape.sample<const float>(values(x), i);
-      divisor.measure(in, statistics, i);
+      const auto sample = shape.read(in, i, Scratch::input);
+      const auto summand = shape.read(add, i, Scratch::other);
+      divisor.measure(sample, statistics, i);
       spread(values(weight), statistics.inverse(i), shape, scale);
-      for (std::size_t b = blocks.count(); b-- > 0;) {
-        gate_rows(Divisor::kSigmoid, blocks.cut(in, b),
-                  blocks.cut(shape.sample<const float>(add, i), b), map,
-                  blocks.cut(shape.sample(values(y), i), b));
-      }
+      shape.write(out, i, Scratch::output, [&](std::span<float> y_sample) {
+        for (std::size_t b = blocks.count(); b-- > 0;) {
+          gate_rows(Divisor::kSigmoid, blocks.cut(sample, b), blocks.cut(summand, b), map,
+                    blocks.cut(y_sample, b));
+        }
+      });
     }
   });
   return y;
@@ -238,13 +240,15 @@ EvoNormGradients evonorm_gradients(const at::Tensor& g, const at::Tensor& x,
   EvoNormGradients result;
   result.x = at::empty_like(x);
   SampleSums totals(shape);
+  const ImageValues grad(g), in(x), dx(result.x);
   at::parallel_for(0, x.size(0), 1, [&](auto first, auto last) {
     SampleGradient<Divisor> sample(shape, values(weight), values(v), statistics);
     for (auto n = first; n < last; ++n) {
       const auto i = static_cast<std::size_t>(n);
-      sample.compute(i, shape.sample<const float>(values(g), i),
-                     shape.sample<const float>(values(x), i), shape.sample(values(result.x), i),
-                     totals);
+      shape.write(dx, i, Scratch::output, [&](std::span<float> dx_sample) {
+        sample.compute(i, shape.read(grad, i, Scratch::gradient), shape.read(in, i, Scratch::input),
+                       dx_sample, totals);
+      });
     }
   });
   result.weight = add_samples(totals.weight, shape);

@@ -71,8 +71,8 @@ class GroupSampleGradient {
   /// @param sums, products (c) of d and d * (x - mean) over the sample
   void compute(std::size_t i, std::span<const float> g, std::span<float> gated, std::span<float> dx,
                std::span<double> sums, std::span<double> products) {
-    const auto x = shape_.sample<const float>(values(saved_.x), i);
-    const auto y = shape_.sample<const float>(values(saved_.y), i);
+    const auto x = shape_.read(ImageValues(saved_.x), i, Scratch::input);
+    const auto y = shape_.read(ImageValues(saved_.y), i, Scratch::other);
     map_.set(saved_.statistics.mean(i), saved_.statistics.inverse(i));
     for (std::size_t b = 0; b < blocks_.count(); ++b) {
       gradient_sums(blocks_.cut(g, b), blocks_.cut(x, b), blocks_.cut(y, b), map_.map(),
@@ -125,14 +125,18 @@ GroupNormGradients group_norm_gradients(const at::Tensor& g, const Saved& saved,
   if (saved.gate == Gate::by_output) result.residual = at::empty_like(saved.x);
   const std::size_t channels = shape.channels;
   std::vector<double> sums(shape.samples * channels), products(sums.size());
+  const ImageValues grad(g), d_residual(result.residual), dx(result.x);
   at::parallel_for(0, saved.x.size(0), 1, [&](auto first, auto last) {
     GroupSampleGradient sample(saved, shape);
     for (auto n = first; n < last; ++n) {
       const auto i = static_cast<std::size_t>(n);
-      sample.compute(i, shape.sample<const float>(values(g), i),
-                     shape.sample(values(result.residual), i), shape.sample(values(result.x), i),
-                     std::span(sums).subspan(i * channels, channels),
-                     std::span(products).subspan(i * channels, channels));
+      shape.write(d_residual, i, Scratch::gated, [&](std::span<float> gated_sample) {
+        shape.write(dx, i, Scratch::output, [&](std::span<float> dx_sample) {
+          sample.compute(i, shape.read(grad, i, Scratch::gradient), gated_sample, dx_sample,
+                         std::span(sums).subspan(i * channels, channels),
+                         std::span(products).subspan(i * channels, channels));
+        });
+      });
     }
   });
   for (std::size_t i = 0; i < shape.samples; ++i) {
@@ -154,20 +158,23 @@ class GroupNormalize : public torch::autograd::Function<GroupNormalize> {
     const GroupShape shape(x, groups);
     const VarianceStatistics statistics(shape);
     at::Tensor y = at::empty(x.sizes(), x.options().memory_format(kChannelsLast));
-    const auto add = residual.empty() ? std::span<float>() : values(residual[0]);
+    const ImageValues in(x), add(residual.empty() ? at::Tensor() : residual[0]), out(y);
     at::parallel_for(0, x.size(0), 1, [&](auto first, auto last) {
       SampleMap map(shape, values(weight), values(bias));
       VarianceMeter meter(shape);
       for (auto n = first; n < last; ++n) {
         const auto i = static_cast<std::size_t>(n);
-        meter.measure(shape.sample<const float>(values(x), i), statistics, i);
+        const auto sample = shape.read(in, i, Scratch::input);
+        const auto summand = shape.read(add, i, Scratch::other);
+        meter.measure(sample, statistics, i);
         map.set(statistics.mean(i), statistics.inverse(i));
         const RowBlocks blocks = shape.blocks();
-        for (std::size_t b = blocks.count(); b-- > 0;) {
-          normalize_rows(blocks.cut(shape.sample<const float>(values(x), i), b),
-                         blocks.cut(shape.sample<const float>(add, i), b), map.map(), relu,
-                         blocks.cut(shape.sample(values(y), i), b));
-        }
+        shape.write(out, i, Scratch::output, [&](std::span<float> y_sample) {
+          for (std::size_t b = blocks.count(); b-- > 0;) {
+            normalize_rows(blocks.cut(sample, b), blocks.cut(summand, b), map.map(), relu,
+                           blocks.cut(y_sample, b));
+          }
+        });
       }
     });
     const Gate gate = !relu ? Gate::open : residual.empty() ? Gate::by_input : Gate::by_output;

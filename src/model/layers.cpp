@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "model/bf16_convolution.hpp"
 #include "model/network.hpp"
 
 namespace eqt::model {
@@ -54,6 +55,7 @@ ConvolutionImpl::ConvolutionImpl(std::int64_t in, std::int64_t out, std::int64_t
                       std::move(random)) {}
 
 at::Tensor ConvolutionImpl::forward(const at::Tensor& x) {
+  if (bf16_) return convolve_bf16(x, weight_, bias_, stride_, padding_, *bf16_);
   return at::conv2d(x, weight_, bias_, stride_, padding_);
 }
 
@@ -64,6 +66,11 @@ LinearImpl::LinearImpl(std::int64_t in, std::int64_t out, at::Generator random) 
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) { return at::linear(x, weight_, bias_); }
+
+at::Tensor mean_pixels(const at::Tensor& images) {
+  if (images.scalar_type() == at::kFloat) return images.mean({2, 3});
+  return images.mean({2, 3}, /*keepdim=*/false, at::kFloat);
+}
 
 DropoutImpl::DropoutImpl(double share, std::uint32_t layer) : share_(share), layer_(layer) {
   EQT_CHECK(share >= 0 && share < 1, "dropout of a share of {}", share);

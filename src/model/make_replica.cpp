@@ -66,6 +66,12 @@ void check_options(const ModelOptions& options) {
     fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
          model.name);
   }
+  if (options.precision == Precision::bf16 && !model.images_only) {
+    fail(Kind::usage,
+         "model.precision: expected \"fp32\" for {}, whose operations are not convolutions of this "
+         "program, found \"bf16\"; leave it out",
+         model.name);
+  }
   const bool as_ever =
       options.normalization == normalizations::batchnorm && options.norm_groups == 0;
   if (!model.normalizes && !as_ever) {
@@ -129,7 +135,8 @@ std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
          .outputs = options.outputs,
          .freeze = options.freeze,
          .seed = options.seed,
-         .rank = options.rank});
+         .rank = options.rank,
+         .precision = options.precision});
     // What cannot compute samples of this size, or returns something else, fails here, before
     // training.
     if (options.normalization->needs_chunks || !model.images_only)
@@ -141,7 +148,7 @@ std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
 }  // namespace
 
 std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
-  if (options.precision == Precision::fp32) return make_float_replica(options);
+  if (options.precision != Precision::int8) return make_float_replica(options);
   check_int8(options);
   return make_int8_replica(options, *make_float_replica(options));
 }

@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "core/random.hpp"
+#include "model/bf16.hpp"
 #include "model/normalization.hpp"
 #include "model/replica.hpp"
 #include "model/weights.hpp"
@@ -81,9 +83,12 @@ class ConvolutionImpl : public torch::nn::Module {
   /// Without bias, padded by (kernel - 1) / 2.
   ConvolutionImpl(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
                   at::Generator random);
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x);  // float32; bf16 after use_bf16()
+  /// From now on it returns bf16 images.
+  void use_bf16(Bf16Arithmetic arithmetic) { bf16_ = arithmetic; }
 
  private:
+  std::optional<Bf16Arithmetic> bf16_;
   at::Tensor weight_;  // (out, in, kernel, kernel)
   at::Tensor bias_;    // (out), or none
   std::int64_t stride_;
@@ -133,6 +138,9 @@ TORCH_MODULE(Dropout);
 /// The network of the options.
 /// @throws Error{usage} for an input or options that it cannot take
 std::shared_ptr<Network> make_network(const ModelOptions& options);
+
+/// The mean over the pixels of each channel, float32: (n, c).
+at::Tensor mean_pixels(const at::Tensor& images);
 
 /// `images` with rows and columns of zeros around them.
 at::Tensor framed(const at::Tensor& images, const Frame& frame);

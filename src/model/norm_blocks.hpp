@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "model/image_values.hpp"
+
 namespace eqt::model {
 
 /// A float tensor's memory; empty if there is no tensor.
@@ -50,6 +52,17 @@ class RowBlocks {
   template <typename T>
   std::span<T> cut(std::span<T> tensor, std::size_t block) const {
     return tensor.empty() ? tensor : tensor.subspan(block * block_, length(block));
+  }
+
+  /// A block of a tensor as float32.
+  std::span<const float> read(const ImageValues& tensor, std::size_t block, Scratch name) const {
+    return tensor.read(block * block_, length(block), name);
+  }
+
+  /// Calls body(floats), which writes a block of a tensor.
+  template <class Body>
+  void write(const ImageValues& tensor, std::size_t block, Scratch name, const Body& body) const {
+    tensor.write(block * block_, length(block), name, body);
   }
 
   template <class Body>
@@ -104,10 +117,15 @@ struct GroupShape {
   std::size_t group_values() const { return rows * group_channels(); }
   RowBlocks blocks() const { return {rows, channels}; }  // of one sample
 
-  /// One sample of a tensor of x's shape.
-  template <typename T>
-  std::span<T> sample(std::span<T> tensor, std::size_t i) const {
-    return tensor.empty() ? tensor : tensor.subspan(i * rows * channels, rows * channels);
+  /// One sample of a tensor as float32.
+  std::span<const float> read(const ImageValues& tensor, std::size_t i, Scratch name) const {
+    return tensor.read(i * rows * channels, rows * channels, name);
+  }
+
+  /// Calls body(floats), which writes one sample of a tensor.
+  template <class Body>
+  void write(const ImageValues& tensor, std::size_t i, Scratch name, const Body& body) const {
+    tensor.write(i * rows * channels, rows * channels, name, body);
   }
 
   /// Calls body(channel, its group), in order.

@@ -50,7 +50,7 @@ class PlainNetwork : public Network {
       x = stage.norm == nullptr ? at::relu_(x) : stage.norm->relu(x);
       if (stage.pool) x = at::max_pool2d(x, 2);
     }
-    x = x.mean({2, 3});
+    x = mean_pixels(x);
     if (!hidden_.is_empty()) x = at::relu(hidden_->forward(dropout_->forward(x)));
     return last_->forward(x);
   }

@@ -29,7 +29,8 @@ class RangeMoments {
         blocks_(chunk_, channels_),
         moments_(kRangeChunks * blocks_.count() * 2 * channels_),
         memory_(kRangeChunks, ExtremesBuffer(channels_)) {
-    for_each_of(kRangeChunks, [&](std::size_t k) { scan(values(x), k); });
+    const ImageValues pixels(x);
+    for_each_of(kRangeChunks, [&](std::size_t k) { scan(pixels, k); });
   }
 
   double mean(std::size_t c) const {
@@ -66,10 +67,10 @@ class RangeMoments {
   }
 
  private:
-  void scan(std::span<const float> x, std::size_t k) {
-    const auto chunk = x.subspan(k * chunk_ * channels_, chunk_ * channels_);
+  void scan(const ImageValues& x, std::size_t k) {
     for (std::size_t b = 0; b < blocks_.count(); ++b) {
-      const auto block = blocks_.cut(chunk, b);
+      const auto block = x.read((k * chunk_ + blocks_.first_row(b)) * channels_,
+                                blocks_.rows_of(b) * channels_, Scratch::input);
       const auto moments =
           std::span(moments_).subspan(2 * (k * blocks_.count() + b) * channels_, 2 * channels_);
       channel_moments(block, moments.first(channels_), moments.last(channels_));

@@ -143,7 +143,7 @@ class ResNet : public Network {
     at::Tensor x = bn1_->relu(conv1_->forward(input.images()));
     if (large_stem_) x = at::max_pool2d(x, 3, 2, 1);
     for (auto& stage : stages_) x = stage->forward(x);
-    return fc_->forward(x.mean({2, 3}));
+    return fc_->forward(mean_pixels(x));
   }
 
  private:

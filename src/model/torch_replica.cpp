@@ -343,6 +343,9 @@ std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
   for (const auto& module : network->named_modules()) {
     auto* const norm = dynamic_cast<Normalization*>(module.value().get());
     if (norm != nullptr) norm->set_path(module.key());
+    auto* const convolution = dynamic_cast<ConvolutionImpl*>(module.value().get());
+    if (convolution != nullptr && input.precision == Precision::bf16)
+      convolution->use_bf16(bf16_arithmetic());
   }
   return std::make_unique<TorchReplica>(std::move(network), input);
 }

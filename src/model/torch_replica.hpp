@@ -22,6 +22,7 @@ struct ReplicaInput {
   std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
   std::uint64_t seed = 1;                // of random numbers during training
   Rank rank = 0;                         // ranks draw independently
+  Precision precision = Precision::fp32;
 };
 
 /// Moves the network's parameters, gradients and running statistics into flat buffers.

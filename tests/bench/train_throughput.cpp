@@ -3,13 +3,16 @@
 // by the clock and by processor time (which a busy machine disturbs less).
 //
 // train_throughput [model [batch [steps [threads [pixels [precision]]]]]]; prints one JSON line.
-// Random images.
+// Random images. Several precisions, "fp32,bf16", are timed in turn, step by step; lines with the
+// median of each one's speed over the first one's follow.
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "core/clock.hpp"
@@ -23,6 +26,46 @@ int argument(int argc, char** argv, int index, int otherwise) {
   return argc > index ? std::atoi(argv[index]) : otherwise;
 }
 
+/// A network and the times of its steps.
+struct Runner {
+  Runner(std::string name, const eqt::model::ModelOptions& options)
+      : precision(std::move(name)), replica(eqt::model::make_replica(options)) {}
+
+  void step(const eqt::data::Batch& batch) {
+    const std::clock_t start = std::clock();
+    const eqt::Stopwatch watch;
+    replica->forward_backward(batch, {});
+    seconds.push_back(watch.seconds());
+    cpu_seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+
+  std::string precision;
+  std::unique_ptr<eqt::model::Replica> replica;
+  std::vector<double> seconds, cpu_seconds;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void print(const Runner& runner, const std::string& model, int batch, int threads) {
+  fmt::print(
+      "{{\"model\": \"{}\", \"precision\": \"{}\", \"batch\": {}, \"threads\": {}, "
+      "\"steps\": {}, \"images_per_second\": {:.1f}, \"fastest\": {:.1f}, "
+      "\"images_per_cpu_second\": {:.1f}}}\n",
+      model, runner.precision, batch, threads, runner.seconds.size(),
+      batch / median(runner.seconds), batch / *std::ranges::min_element(runner.seconds),
+      batch / median(runner.cpu_seconds));
+}
+
+void print_ratio(const Runner& slow, const Runner& fast) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < slow.seconds.size(); ++i)
+    ratios.push_back(slow.cpu_seconds[i] / fast.cpu_seconds[i]);
+  fmt::print("{{\"{}_over_{}\": {:.3f}}}\n", fast.precision, slow.precision, median(ratios));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -31,36 +74,26 @@ int main(int argc, char** argv) try {
   const int steps = std::max(1, argument(argc, argv, 3, 20));
   const int threads = argument(argc, argv, 4, 1);
   const int pixels = argument(argc, argv, 5, 32);
-  const auto precisions = names_of(eqt::model::Precision());
-  const auto precision = std::ranges::find(precisions, argc > 6 ? argv[6] : "fp32",
-                                           &eqt::Named<eqt::model::Precision>::name);
-  if (precision == precisions.end()) eqt::fail(eqt::Kind::usage, "no precision of that name");
+  const std::string precision = argc > 6 ? argv[6] : "fp32";
 
   eqt::model::set_threads(threads);
   const auto batch =
       eqt::model::random_batch(static_cast<std::size_t>(batch_size), {3, pixels, pixels});
-  const eqt::model::ModelOptions options{.model = eqt::model::ModelRow::all().at(model),
-                                         .inputs = {batch.inputs[0].spec},
-                                         .precision = precision->value};
-  const auto replica = eqt::model::make_replica(options);
-  for (int i = 0; i < 3; ++i) replica->forward_backward(batch, {});
-
-  std::vector<double> seconds;
-  const std::clock_t cpu_start = std::clock();
-  for (int i = 0; i < steps; ++i) {
-    const eqt::Stopwatch watch;
-    replica->forward_backward(batch, {});
-    seconds.push_back(watch.seconds());
+  eqt::model::ModelOptions options{.model = eqt::model::ModelRow::all().at(model),
+                                   .inputs = {batch.inputs[0].spec}};
+  std::vector<Runner> runners;
+  for (const auto& [value, name, about] : names_of(eqt::model::Precision{})) {
+    if (("," + precision + ",").find(fmt::format(",{},", name)) == std::string::npos) continue;
+    options.precision = value;
+    runners.emplace_back(std::string(name), options);
   }
-  const double cpu_seconds = static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC;
-  std::ranges::sort(seconds);
-  const auto rate = [&](std::size_t i) { return batch_size / seconds[i]; };
-  fmt::print(
-      "{{\"model\": \"{}\", \"precision\": \"{}\", \"batch\": {}, \"threads\": {}, \"steps\": {}, "
-      "\"images_per_second\": {:.1f}, \"fastest\": {:.1f}, \"slowest\": {:.1f}, "
-      "\"images_per_cpu_second\": {:.1f}}}\n",
-      model, precision->name, batch_size, threads, steps, rate(seconds.size() / 2), rate(0),
-      rate(seconds.size() - 1), batch_size * steps / cpu_seconds);
+  if (runners.empty()) eqt::fail(eqt::Kind::usage, "no precision of that name");
+  for (Runner& runner : runners)
+    for (int i = 0; i < 3; ++i) runner.replica->forward_backward(batch, {});
+  for (int i = 0; i < steps; ++i)
+    for (Runner& runner : runners) runner.step(batch);
+  for (const Runner& runner : runners) print(runner, model, batch_size, threads);
+  for (std::size_t i = 1; i < runners.size(); ++i) print_ratio(runners[0], runners[i]);
 } catch (const eqt::Error& error) {
   fmt::print(stderr, "{}: {}\n", eqt::kind_name(error.kind()), error.what());
   return error.exit_code();

@@ -47,6 +47,7 @@ DoctorFacts healthy() {
     rank.torch_kernels = "AVX2";
     rank.blas_library = "/usr/lib/libopenblas.so.0";
     rank.blas_vendor = "OpenBLAS";
+    rank.bf16 = "bf16 products, float32 sums";
     rank.matmul_flops = 100e9;
     for (Rank peer = 0; peer < 3; ++peer) {
       if (peer == r) continue;
