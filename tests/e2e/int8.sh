@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Training with 8-bit operands: with allreduce and with gossip, the same after a resume, also as float32 and
+# back; what is not built is refused before training; bench convolutions.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+grep -Eq 'avx2|asimd' /proc/cpuinfo || skip "this processor has neither AVX2 nor NEON, so a step takes minutes"
+
+eight=(--set model.precision=int8 --set train.batch_size=8 --set data.limit_test=32)
+train 2 whole "${eight[@]}" --set compressor.name=e-elastiquant --set train.steps=6
+expect_code 0 "allreduce"
+expect_equal true "$(summary replicas_identical)" "allreduce: replicas"
+whole=$(summary parameter_hash)
+train 2 float "${eight[@]}" --set model.precision=fp32 --set compressor.name=e-elastiquant --set train.steps=6
+expect_code 0 "float32"
+[[ $whole != "$(summary parameter_hash)" ]] || wrong "8 bits and float32 have the same weights"
+
+stop=("${eight[@]}" --set compressor.name=e-elastiquant --set checkpoint.every_steps=3)
+train 2 stopped "${stop[@]}" --set train.steps=3
+expect_code 0 "a part of the run"
+cp -r "$RUN" "$WORK/changed"
+train 2 stopped "${stop[@]}" --set train.steps=6 --resume
+expect_code 0 "resumed"
+expect_equal "$whole" "$(summary parameter_hash)" "resumed: weights"
+train 2 changed "${stop[@]}" --set train.steps=5 --set model.precision=fp32 --resume
+expect_code 0 "resumed as float32"
+expect_equal 5 "$(summary steps)" "resumed as float32: steps"
+
+train 2 gossip "${eight[@]}" --set compressor.name=int8 --set synchronization.algorithm=choco-sgd --set train.steps=4
+expect_code 0 "gossip with 8-bit messages"
+grep -q '"consensus_distance": [0-9]' "$RUN/summary.json" || wrong "gossip: no consensus distance"
+
+run "$EQT_PROGRAM" evaluate "$WORK/whole" --set data.limit_test=32
+expect_code 0 "evaluate"
+
+# refuse REGEX WHAT [ARGUMENTS]: check ends with 2.
+refuse() {
+  local text=$1 what=$2
+  shift 2
+  program check --config tiny.json "${eight[@]}" "$@"
+  expect_failure 2 "$text" "$what"
+}
+refuse 'int8' "a norm that is not built" --set model.normalization=evonorm-s0
+refuse 'int8' "frozen layers" --set 'model.freeze=["fc.*"]'
+
+program bench convolutions --seconds 0.002 --json
+expect_code 0 "bench convolutions"
+python3 - "$OUT" <<'PY' || wrong "bench convolutions: see the exception"
+import json, math, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert len(rows) >= 8, rows
+for row in rows:
+    numbers = [v for v in row.values() if isinstance(v, float)]
+    assert numbers and all(math.isfinite(v) and v > 0 for v in numbers), row
+PY
+program bench convolutions --kernels nothing
+expect_failure 2 'scalar' "unknown kernels"
+finish
