@@ -39,7 +39,7 @@ constexpr const char* kHiddenProcessor =
 
 constexpr const char* kBf16Storage =
     "this processor or LibTorch has no fast bf16 products: model.precision bf16 halves the memory "
-    "of images inside the network, and convolutions compute in float32, at its speed";
+    "of images inside the network, and convolutions compute in float32, not faster";
 
 /// [seconds per step]
 double slowest_rank(const config::PerRank& emulate_compute) {

@@ -13,7 +13,7 @@
 namespace eqt::model {
 namespace {
 
-/// x itself, or a copy in the other type. LibTorch's own conversion takes three times as long.
+/// x itself, or a copy in the other type.
 at::Tensor channels_last(const at::Tensor& x, at::ScalarType type) {
   const at::Tensor from = x.contiguous(kChannelsLast);
   if (from.scalar_type() == type) return from;
