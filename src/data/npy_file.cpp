@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "core/error.hpp"
+#include "core/to_float.hpp"
 
 namespace eqt::data {
 namespace {
@@ -20,19 +21,6 @@ namespace {
 struct Half {
   std::uint16_t bits;
 };
-
-float to_float(Half half) {
-  const unsigned exponent = half.bits >> 10 & 31u, fraction = half.bits & 1023u;
-  float magnitude = 0;
-  if (exponent == 31)
-    magnitude = fraction == 0 ? std::numeric_limits<float>::infinity()
-                              : std::numeric_limits<float>::quiet_NaN();
-  else if (exponent == 0)
-    magnitude = std::ldexp(static_cast<float>(fraction), -24);
-  else
-    magnitude = std::ldexp(static_cast<float>(fraction + 1024), static_cast<int>(exponent) - 25);
-  return half.bits >> 15 != 0 ? -magnitude : magnitude;
-}
 
 template <typename Stored>
 Stored load(const std::byte* from, bool swapped) {
@@ -45,17 +33,12 @@ Stored load(const std::byte* from, bool swapped) {
 template <typename To, typename Stored>
 To number(Stored value) {
   if constexpr (std::is_same_v<Stored, Half>)
-    return static_cast<To>(to_float(value));
+    return static_cast<To>(half_to_float(value.bits));
   else if constexpr (std::is_same_v<To, std::int64_t> && std::is_same_v<Stored, std::uint64_t>)
     return static_cast<To>(
         std::min<std::uint64_t>(value, std::numeric_limits<std::int64_t>::max()));
   else if constexpr (std::is_same_v<To, float> && std::is_same_v<Stored, double>)
-    // The conversion of a double beyond float's range is undefined.
-    return std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max())
-               ? static_cast<float>(value)
-               : std::copysign(std::isnan(value) ? std::numeric_limits<float>::quiet_NaN()
-                                                 : std::numeric_limits<float>::infinity(),
-                               static_cast<float>(std::signbit(value) ? -1 : 1));
+    return double_to_float(value);
   else
     return static_cast<To>(value);
 }

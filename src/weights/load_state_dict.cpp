@@ -4,21 +4,15 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/to_float.hpp"
 #include "weights/state_dict.hpp"
 
 namespace eqt::weights {
 namespace {
-
-std::size_t elements_of(std::span<const std::int64_t> sizes) {
-  std::size_t elements = 1;
-  for (const std::int64_t side : sizes) elements *= static_cast<std::size_t>(side);
-  return elements;
-}
 
 /// "[16, 3, 3, 3]"
 std::string shape_text(std::span<const std::int64_t> sizes) {
@@ -35,19 +29,6 @@ std::uintmax_t largest_file(std::span<const Target> targets) {
   std::uintmax_t bytes = kAside;
   for (const Target& target : targets) bytes += kPerTensor + kPerValue * elements_of(target.sizes);
   return bytes;
-}
-
-/// IEEE 754 binary16.
-float half_to_float(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const int fraction = bits & 1023;
-  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
-  if (exponent == 31) {
-    return sign * (fraction == 0 ? std::numeric_limits<float>::infinity()
-                                 : std::numeric_limits<float>::quiet_NaN());
-  }
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
-  return sign * std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
 }
 
 bool is_floating(ElementType type) {
@@ -75,7 +56,7 @@ std::vector<std::byte> as_float32(std::vector<std::byte> bytes, ElementType type
       return converted<std::uint16_t>(
           bytes, [](std::uint32_t bits) { return std::bit_cast<float>(bits << 16); });
     case ElementType::float64:
-      return converted<double>(bytes, [](double value) { return static_cast<float>(value); });
+      return converted<double>(bytes, double_to_float);
     default:
       return bytes;
   }

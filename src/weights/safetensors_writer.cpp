@@ -17,9 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kAlignment = 8;  // [bytes] of the first tensor: the widest type
 
 std::size_t bytes_of(const Tensor& tensor) {
-  std::size_t elements = 1;
-  for (const std::int64_t side : tensor.sizes) elements *= static_cast<std::size_t>(side);
-  return elements * element_bytes(tensor.type);
+  return elements_of(tensor.sizes) * element_bytes(tensor.type);
 }
 
 std::vector<const Tensor*> widest_first(std::span<const Tensor> tensors) {

@@ -144,6 +144,20 @@ void walk(const Strided& tensor, std::size_t total, const Copy& copy) {
 
 }  // namespace
 
+std::size_t elements_of(std::span<const std::int64_t> sizes) {
+  std::size_t elements = 1;
+  for (const std::int64_t side : sizes) elements *= static_cast<std::size_t>(side);
+  return elements;
+}
+
+std::vector<std::int64_t> row_major_strides(std::span<const std::int64_t> sizes) {
+  std::vector<std::int64_t> strides(sizes.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = sizes.size(); i-- > 0; stride *= std::max<std::int64_t>(1, sizes[i]))
+    strides[i] = stride;
+  return strides;
+}
+
 void copy_row_major(const Tensor& tensor, std::span<std::byte> out) {
   walk({tensor.type, tensor.sizes, tensor.strides, tensor.offset}, out.size(),
        [&](std::size_t done, std::size_t at, std::size_t bytes) {

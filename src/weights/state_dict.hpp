@@ -25,6 +25,11 @@ struct Tensor {
   std::span<const std::byte> storage;  // contains all elements
 };
 
+std::size_t elements_of(std::span<const std::int64_t> sizes);
+
+/// [elements] Of a tensor that lies row by row; a side of 0 counts as 1.
+std::vector<std::int64_t> row_major_strides(std::span<const std::int64_t> sizes);
+
 /// Writes the elements row by row. @pre out has exactly their size
 void copy_row_major(const Tensor& tensor, std::span<std::byte> out);
 

@@ -66,20 +66,6 @@ class PickleWriter {
   std::string text_;
 };
 
-std::size_t elements_of(const Tensor& tensor) {
-  std::size_t elements = 1;
-  for (const std::int64_t side : tensor.sizes) elements *= static_cast<std::size_t>(side);
-  return elements;
-}
-
-std::vector<std::int64_t> row_major(std::span<const std::int64_t> sizes) {
-  std::vector<std::int64_t> strides(sizes.size());
-  std::int64_t stride = 1;
-  for (std::size_t i = sizes.size(); i-- > 0; stride *= std::max<std::int64_t>(1, sizes[i]))
-    strides[i] = stride;
-  return strides;
-}
-
 /// torch._utils._rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks) for each.
 std::string pickle_of(std::span<const Tensor> tensors) {
   PickleWriter pickle;
@@ -88,8 +74,8 @@ std::string pickle_of(std::span<const Tensor> tensors) {
     const Tensor& tensor = tensors[i];
     pickle.text(tensor.name).global("torch._utils", "_rebuild_tensor_v2").code("((");
     pickle.text("storage").global("torch", storage_class(tensor.type)).text(std::to_string(i));
-    pickle.text("cpu").number(elements_of(tensor)).code("tQ").number(0);
-    pickle.numbers(tensor.sizes).numbers(row_major(tensor.sizes)).code("\x89");
+    pickle.text("cpu").number(elements_of(tensor.sizes)).code("tQ").number(0);
+    pickle.numbers(tensor.sizes).numbers(row_major_strides(tensor.sizes)).code("\x89");
     pickle.global("collections", "OrderedDict").code(")RtR");
   }
   pickle.code("u");
@@ -177,7 +163,7 @@ std::string pack_state_dict(std::span<const Tensor> tensors) {
   const std::string pickle = pickle_of(tensors);
   std::vector<std::vector<std::byte>> storages;
   for (const Tensor& tensor : tensors) {
-    storages.emplace_back(elements_of(tensor) * element_bytes(tensor.type));
+    storages.emplace_back(elements_of(tensor.sizes) * element_bytes(tensor.type));
     copy_row_major(tensor, storages.back());
   }
   ArchiveWriter archive;

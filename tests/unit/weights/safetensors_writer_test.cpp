@@ -8,26 +8,14 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/written_weights.hpp"
 #include "support/zip_bytes.hpp"
 #include "weights/safetensors.hpp"
 #include "weights/state_dict.hpp"
 
 using namespace eqt;
 using support::number_bytes;
-
-namespace {
-
-template <typename T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
-
-weights::StateDict read(const std::string& file) {
-  const auto bytes = std::as_bytes(std::span(file));
-  return weights::StateDict({bytes.begin(), bytes.end()}, "a.safetensors");
-}
-
-}  // namespace
+using test::bytes_of;
 
 TEST_CASE("the file's bytes are those of the format", "[safetensors]") {
   const std::vector<float> a = {1, 2};
@@ -58,7 +46,8 @@ TEST_CASE("what is written is read again, whatever the strides", "[safetensors]"
   const weights::Tensor part = {"part",          weights::ElementType::float32, {2, 2}, {6, 2}, 1,
                                 bytes_of(values)};
   const weights::Tensor none = {"none", weights::ElementType::uint8, {0, 4}, {4, 1}, 0, {}};
-  const auto dict = read(weights::pack_safetensors(std::vector{moved, part, none}, {}));
+  const auto dict = test::read_weights(
+      weights::pack_safetensors(std::vector{moved, part, none}, {}), "a.safetensors");
   REQUIRE(dict.tensors().size() == 3);
   CHECK(dict.tensors()[0].name == moved.name);
   CHECK(dict.tensors()[0].sizes == moved.sizes);

@@ -10,23 +10,11 @@
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 #include "support/temporary_files.hpp"
+#include "support/written_weights.hpp"
 #include "weights/state_dict.hpp"
 
 using namespace eqt;
-
-namespace {
-
-template <typename T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
-
-weights::StateDict read(const std::string& file) {
-  const auto bytes = std::as_bytes(std::span(file));
-  return weights::StateDict({bytes.begin(), bytes.end()}, "a.pt");
-}
-
-}  // namespace
+using test::bytes_of;
 
 TEST_CASE("a state dict that is written is read again, whatever types, sizes and strides") {
   std::vector<float> values(24);
@@ -38,7 +26,7 @@ TEST_CASE("a state dict that is written is read again, whatever types, sizes and
       {"counter", weights::ElementType::int64, {}, {}, 0, bytes_of(counter)},
       {"none", weights::ElementType::float32, {0, 300}, {300, 1}, 0, {}}};
   const std::string file = weights::pack_state_dict(tensors);
-  const weights::StateDict dict = read(file);
+  const weights::StateDict dict = test::read_weights(file, "a.pt");
   REQUIRE(dict.tensors().size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(dict.tensors()[i].name == tensors[i].name);
