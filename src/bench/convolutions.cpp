@@ -98,7 +98,7 @@ void verify(const ConvolutionShape& shape, Kernels kernels) {
     plain.run(pass);
     if (layer.result(pass) != plain.result(pass))
       fail(Kind::bug, "convolution {} with {}: expected {} as plain loops give it, found another",
-           describe(shape), int8::name_of(kernels), kPasses[pass]);
+           describe(shape), name_of(kernels), kPasses[pass]);
   }
 }
 
@@ -127,11 +127,10 @@ std::vector<Kernels> chosen(const std::vector<std::string>& names) {
   all.pop_back();  // scalar
   std::vector<Kernels> kernels;
   for (const std::string& name : names) {
-    const auto found = std::ranges::find(all, name, [](Kernels k) { return int8::name_of(k); });
+    const auto found = std::ranges::find(all, name, [](Kernels k) { return name_of(k); });
     if (found == all.end()) {
       std::string here;
-      for (const Kernels k : all)
-        here += fmt::format("{}{}", here.empty() ? "" : ", ", int8::name_of(k));
+      for (const Kernels k : all) here += fmt::format("{}{}", here.empty() ? "" : ", ", name_of(k));
       fail(Kind::usage, "--kernels: expected one of {}, which this processor has, found {}",
            here.empty() ? "none" : here, name);
     }
@@ -149,7 +148,7 @@ struct Row {
 };
 
 void print_json(const Row& row) {
-  nlohmann::ordered_json line = {{"kernels", int8::name_of(row.kernels)},
+  nlohmann::ordered_json line = {{"kernels", name_of(row.kernels)},
                                  {"height", row.shape.height},
                                  {"width", row.shape.width},
                                  {"in_channels", row.shape.in_channels},
@@ -174,7 +173,7 @@ void print_head(int samples) {
 }
 
 void print_row(const Row& row) {
-  fmt::print("{:<12} {:<26}", int8::name_of(row.kernels), describe(row.shape));
+  fmt::print("{:<12} {:<26}", name_of(row.kernels), describe(row.shape));
   for (const double speed : row.gmac_s)
     fmt::print(" {:>7.1f} {:>4.0f}% ", speed, 100 * speed / row.peak);
   fmt::print(" {:>7.1f}\n", row.peak);

@@ -35,22 +35,15 @@ bool has_avx_vnni() {
 }  // namespace
 #endif
 
-std::string_view name_of(Kernels kernels) noexcept {
-  switch (kernels) {
-    case Kernels::scalar:
-      return "scalar";
-    case Kernels::avx2_pair:
-      return "avx2-pair";
-    case Kernels::avx512_vnni:
-      return "avx512-vnni";
-    case Kernels::avx_vnni:
-      return "avx-vnni";
-    case Kernels::neon_long:
-      return "neon-long";
-    case Kernels::neon_dot:
-      return "neon-dot";
-  }
-  return "unknown";
+std::span<const Named<Kernels>> names_of(Kernels) {
+  static constexpr Named<Kernels> kNames[] = {
+      {Kernels::scalar, "scalar", "plain loops, on any processor"},
+      {Kernels::avx2_pair, "avx2-pair", "vpmaddwd on 16-bit copies"},
+      {Kernels::avx512_vnni, "avx512-vnni", "vpdpbusd on 512 bits"},
+      {Kernels::avx_vnni, "avx-vnni", "vpdpbusd on 256 bits"},
+      {Kernels::neon_long, "neon-long", "smull, smlal, sadalp"},
+      {Kernels::neon_dot, "neon-dot", "sdot"}};
+  return kNames;
 }
 
 std::vector<Kernels> available() {

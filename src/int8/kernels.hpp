@@ -3,22 +3,16 @@
 
 #pragma once
 
-#include <string_view>
+#include <cstddef>
+#include <span>
 #include <vector>
+
+#include "core/catalogue.hpp"
 
 namespace eqt::int8 {
 
-enum class Kernels {
-  scalar,       // any processor
-  avx2_pair,    // vpmaddwd on 16-bit copies
-  avx512_vnni,  // vpdpbusd on 512 bits
-  avx_vnni,     // vpdpbusd on 256 bits
-  neon_long,    // smull, smlal, sadalp
-  neon_dot,     // sdot
-};
-
-/// "scalar", "avx2-pair", "avx512-vnni", "avx-vnni", "neon-long", "neon-dot".
-std::string_view name_of(Kernels kernels) noexcept;
+enum class Kernels { scalar, avx2_pair, avx512_vnni, avx_vnni, neon_long, neon_dot };
+std::span<const Named<Kernels>> names_of(Kernels);
 
 /// Those that this processor runs, the fastest first; the last is scalar.
 std::vector<Kernels> available();
