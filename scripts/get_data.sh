@@ -160,17 +160,18 @@ get_fashion() {
   printf '%s\n' "$folder"
 }
 
-# imagenette_complete FOLDER: as many pictures as were published.
-imagenette_complete() {
-  [ "$(find "$1/train" -name '*.JPEG' 2>/dev/null | wc -l)" = 9469 ] &&
-    [ "$(find "$1/val" -name '*.JPEG' 2>/dev/null | wc -l)" = 3925 ]
+# has_pictures FOLDER TRAIN VAL: as many in FOLDER/train and FOLDER/val.
+has_pictures() {
+  [ "$(find "$1/val" -name '*.JPEG' 2>/dev/null | wc -l)" = "$3" ] &&
+    [ "$(find "$1/train" -name '*.JPEG' 2>/dev/null | wc -l)" = "$2" ]
 }
+readonly imagenette_pictures=(9469 3925)  # of training and validation, as published
 
 # Source: github.com/fastai/imagenette, the version of 160 pixels, a part of ImageNet; checksum as in
 # torchvision.
 get_imagenette() {
   local folder="$dir/imagenette2-160" archive="$dir/imagenette2-160.tgz" unpacked
-  if imagenette_complete "$folder"; then
+  if has_pictures "$folder" "${imagenette_pictures[@]}"; then
     say "complete"
     printf '%s\n' "$folder"
     return
@@ -182,7 +183,7 @@ get_imagenette() {
   # shellcheck disable=SC2064  # the name as it is now
   trap "rm -rf '$unpacked'" EXIT
   tar -xzf "$archive" -C "$unpacked" || fail "cannot unpack $archive into $dir; is the disk full?"
-  imagenette_complete "$unpacked/imagenette2-160" || fail "$archive does not hold the expected files"
+  has_pictures "$unpacked/imagenette2-160" "${imagenette_pictures[@]}" || fail "$archive does not hold the expected files"
   rm -rf "$folder"
   mv "$unpacked/imagenette2-160" "$folder"
   rm -f "$archive"
@@ -196,13 +197,7 @@ readonly imagenet_files=(
   ILSVRC2012_img_train.tar:147897477120:1d675b47d978889d74fa0da5fadfb00e
   ILSVRC2012_img_val.tar:6744924160:29b22e2961454d5413ddabcf34fc5622
   ILSVRC2012_bbox_val_v3.tgz::f4cd18b5ea29fe6bbea62ec9c20d80f0)
-readonly imagenet_train=1281167 imagenet_val=50000  # pictures
-
-# imagenet_complete FOLDER: as many pictures as were published.
-imagenet_complete() {
-  [ "$(find "$1/val" -name '*.JPEG' 2>/dev/null | wc -l)" = "$imagenet_val" ] &&
-    [ "$(find "$1/train" -name '*.JPEG' 2>/dev/null | wc -l)" = "$imagenet_train" ]
-}
+readonly imagenet_pictures=(1281167 50000)  # of training and validation
 
 # check_imagenet NAME BYTES MD5: DIR/NAME is the published file.
 check_imagenet() {
@@ -257,7 +252,7 @@ unpack_imagenet_val() {
 
 get_imagenet() {
   local folder="$dir/imagenet" entry name rest unpacked
-  if imagenet_complete "$folder"; then
+  if has_pictures "$folder" "${imagenet_pictures[@]}"; then
     say "complete"
     printf '%s\n' "$folder"
     return
@@ -272,8 +267,8 @@ get_imagenet() {
   unpack_imagenet_train "$unpacked" || fail "cannot unpack ILSVRC2012_img_train.tar into $dir; is the disk full?"
   unpack_imagenet_val "$unpacked" ||
     fail "cannot unpack ILSVRC2012_img_val.tar and ILSVRC2012_bbox_val_v3.tgz into $dir; is the disk full, or has a picture no class?"
-  imagenet_complete "$unpacked" ||
-    fail "expected $imagenet_train training and $imagenet_val validation pictures in the archives in $dir, found others"
+  has_pictures "$unpacked" "${imagenet_pictures[@]}" ||
+    fail "expected ${imagenet_pictures[0]} training and ${imagenet_pictures[1]} validation pictures in the archives in $dir, found others"
   rm -rf "$folder"
   mv "$unpacked" "$folder"
   chmod 755 "$folder"

@@ -37,7 +37,7 @@ script=$WORK/get_data.sh
 sed -E "s/ILSVRC2012_img_train\.tar:[0-9]+:[0-9a-f]+/$(facts ILSVRC2012_img_train.tar)/
   s/ILSVRC2012_img_val\.tar:[0-9]+:[0-9a-f]+/$(facts ILSVRC2012_img_val.tar)/
   s/ILSVRC2012_bbox_val_v3\.tgz::[0-9a-f]+/$(facts ILSVRC2012_bbox_val_v3.tgz)/
-  s/imagenet_train=1281167 imagenet_val=50000/imagenet_train=3 imagenet_val=2/" "$shipped" >"$script"
+  s/imagenet_pictures=\(1281167 50000\)/imagenet_pictures=(3 2)/" "$shipped" >"$script"
 run bash "$script" imagenet "$WORK/given"
 expect_code 0 "tiny archives"
 folder=$(tail -n 1 "$OUT")
