@@ -17,7 +17,7 @@
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
-#include "model/precision/loss.hpp"
+#include "model/array_loss.hpp"
 #include "report/draw.hpp"
 #include "report/evaluation.hpp"
 #include "setup/build_data.hpp"
@@ -177,8 +177,8 @@ report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subjec
                             std::vector<std::uint64_t>(result.classes.size()));
   }
   // Of the matrix' outputs, which are computed only once.
-  const model::precision::Loss loss({.kind = subject.measures.task},
-                                    static_cast<int>(subject.classes.size()));
+  const model::ArrayLoss loss({.kind = subject.measures.task},
+                              static_cast<int>(subject.classes.size()));
   model::Evaluation sums;
   data::Batch batch;
   data::Array outputs;

@@ -11,8 +11,6 @@
 namespace eqt::model {
 namespace {
 
-double inverse_deviation(double variance) { return 1.0 / std::sqrt(variance + kNormEpsilon); }
-
 ChannelMoments batch_moments(const at::Tensor& x) {
   const RowBlocks blocks(x);
   BlockSums partials(blocks);
@@ -45,7 +43,7 @@ at::Tensor BatchNormImpl::apply(const at::Tensor& x, at::TensorList residual, bo
 
 at::Tensor BatchNormImpl::traceable(const at::Tensor& x) const {
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, /*training=*/false,
-                        kMomentum, kNormEpsilon, /*cudnn_enabled=*/false);
+                        kBatchNormMomentum, kNormEpsilon, /*cudnn_enabled=*/false);
 }
 
 void BatchNormImpl::describe_running(const ChannelStatistics& statistics) const {
@@ -64,8 +62,9 @@ void BatchNormImpl::describe_batch(const at::Tensor& x, const ChannelStatistics&
     statistics.set(c, moments.mean[c], inverse_deviation(moments.squares[c] / rows),
                    values(weight_)[c], values(bias_)[c]);
     const double unbiased = moments.squares[c] / (rows - 1);
-    mean[c] = static_cast<float>((1 - kMomentum) * mean[c] + kMomentum * moments.mean[c]);
-    var[c] = static_cast<float>((1 - kMomentum) * var[c] + kMomentum * unbiased);
+    mean[c] = static_cast<float>((1 - kBatchNormMomentum) * mean[c] +
+                                 kBatchNormMomentum * moments.mean[c]);
+    var[c] = static_cast<float>((1 - kBatchNormMomentum) * var[c] + kBatchNormMomentum * unbiased);
   }
   ++*batches_.data_ptr<std::int64_t>();
 }

@@ -24,8 +24,6 @@ class ChannelStatistics;
 /// only without gradients.
 class BatchNormImpl : public Normalization {
  public:
-  static constexpr double kMomentum = 0.1;  // share of the newest batch in running statistics
-
   explicit BatchNormImpl(std::int64_t channels);
 
  private:

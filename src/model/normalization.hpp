@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "model/catalogue.hpp"
+#include "model/norm_kernels.hpp"
 
 namespace eqt::model {
 
 inline constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-inline constexpr double kNormEpsilon = 1e-5;  // torch's default, and torchvision's
 
 /// Normalizes, scales and shifts images (n, c, h, w). Parameters: weight and bias (c), as in torch;
 /// layers that include an activation have v (c).

@@ -57,7 +57,11 @@ double r2(const Evaluation& e) {
 
 constexpr Metric kClassification[] = {
     {.name = "accuracy", .title = "accuracy", .fraction = true, .of = share<0>},
-    {.name = "top5", .title = "top-5", .fraction = true, .outputs_above = 5, .of = share<1>}};
+    {.name = "top5",
+     .title = "top-5",
+     .fraction = true,
+     .outputs_above = kTopClasses,
+     .of = share<1>}};
 constexpr Metric kMultiLabel[] = {
     {.name = "f1", .title = "F1", .fraction = true, .of = micro_f1},
     {.name = "accuracy", .title = "accuracy", .fraction = true, .of = share<0>}};

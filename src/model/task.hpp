@@ -16,6 +16,8 @@
 
 namespace eqt::model {
 
+inline constexpr int kTopClasses = 5;  // of a classifier that count in "top5"
+
 /// Sums over samples, so that batches and ranks can be added.
 struct Evaluation {
   double loss_sum = 0;            // without label smoothing and class weights

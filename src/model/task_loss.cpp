@@ -19,8 +19,6 @@
 namespace eqt::model {
 namespace {
 
-constexpr std::int64_t kTop = 5;
-
 std::string shape_text(at::IntArrayRef sizes) {
   return fmt::format("[{}]",
                      fmt::join(std::vector<std::int64_t>(sizes.begin(), sizes.end()), ", "));
@@ -68,8 +66,8 @@ class ClassificationLoss final : public TaskLoss {
     const at::Tensor logits = output.to(at::kDouble);
     const at::Tensor right = logits.argmax(1).eq(targets);
     double among_top = 0;
-    if (classes_ > kTop) {
-      const at::Tensor highest = std::get<1>(logits.topk(kTop, 1));
+    if (classes_ > kTopClasses) {
+      const at::Tensor highest = std::get<1>(logits.topk(kTopClasses, 1));
       among_top = sum_of(highest.eq(targets.unsqueeze(1)));
     }
     return {

@@ -3,24 +3,19 @@
 #include "model/precision/executor.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
+#include "model/norm_kernels.hpp"
 #include "model/precision/passes.hpp"
 #include "model/precision/windows.hpp"
 
 namespace eqt::model::precision {
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // torch's default
-constexpr double kMomentum = 0.1;  // share of the newest batch in running statistics
-
 // [values] that are processed between two layers of a few samples: 256 KiB of floats.
 constexpr std::size_t kChunkValues = 65536;
 constexpr std::size_t kMostSamples = 16;
-
-double inverse_deviation(double variance) { return 1.0 / std::sqrt(variance + kEpsilon); }
 
 }  // namespace
 
@@ -235,8 +230,10 @@ void Executor::normalize(int b, std::span<float> buffers) {
     layer.shift[c] = static_cast<float>(bias[c] - layer.mean[c] * scale);
     if (!training) continue;
     const double unbiased = own * rows / (rows - 1);
-    mean[c] = static_cast<float>((1 - kMomentum) * mean[c] + kMomentum * layer.mean[c]);
-    variance[c] = static_cast<float>((1 - kMomentum) * variance[c] + kMomentum * unbiased);
+    mean[c] =
+        static_cast<float>((1 - kBatchNormMomentum) * mean[c] + kBatchNormMomentum * layer.mean[c]);
+    variance[c] =
+        static_cast<float>((1 - kBatchNormMomentum) * variance[c] + kBatchNormMomentum * unbiased);
   }
 }
 

@@ -12,10 +12,10 @@
 #include "core/random.hpp"
 #include "metrics/output_file.hpp"
 #include "model/architecture.hpp"
+#include "model/array_loss.hpp"
 #include "model/mixup.hpp"
 #include "model/precision/dense.hpp"
 #include "model/precision/executor.hpp"
-#include "model/precision/loss.hpp"
 #include "model/precision/plan.hpp"
 #include "weights/state_dict.hpp"
 
@@ -38,9 +38,7 @@ RandomKey rounding_key(const RandomKey& batch) {
 std::vector<std::int64_t> strides_of(const TensorSlice& slice) {
   const auto& shape = slice.shape;
   if (shape.size() == 4) return {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  return strides;
+  return weights::row_major_strides(shape);
 }
 
 class Int8Replica final : public Replica {
@@ -108,7 +106,7 @@ class Int8Replica final : public Replica {
   data::ImageShape pictures_;
   Frame frame_;
   Executor executor_;
-  Loss loss_;
+  ArrayLoss loss_;
   FlatBuffer parameters_, gradient_, buffers_;
   std::vector<std::uint64_t> counters_;  // of batches, one for each norm
   StepId batches_ = 0;                   // trained on so far; names the next one's random numbers

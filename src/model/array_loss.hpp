@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of the tasks with their gradients, in float64, as model/task_loss.hpp computes them
-// with LibTorch. No torch.
+// The losses of the tasks on arrays of outputs, with their gradients, in float64, as
+// model/task_loss.hpp computes them with LibTorch. No torch.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 #include "data/batch.hpp"
 #include "model/task.hpp"
 
-namespace eqt::model::precision {
+namespace eqt::model {
 
-class Loss {
+class ArrayLoss {
  public:
   /// @pre classification, multi-label or regression
-  Loss(const TaskOptions& options, int outputs);
+  ArrayLoss(const TaskOptions& options, int outputs);
 
   /// Mean over the batch, and its gradient by the outputs (n, outputs).
   /// @param share  of mixup (model/mixup.hpp): the rest is that of the targets in reverse order
@@ -39,4 +39,4 @@ class Loss {
   std::size_t outputs_;
 };
 
-}  // namespace eqt::model::precision
+}  // namespace eqt::model

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/precision/loss.hpp"
+#include "model/array_loss.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.hpp"
 
-namespace eqt::model::precision {
+namespace eqt::model {
 namespace {
 
-constexpr std::size_t kTop = 5;
+constexpr std::size_t kTop{kTopClasses};
 
 /// log(sum of exp(x)).
 double log_sum(std::span<const float> x) {
@@ -26,26 +26,27 @@ double flag_loss(double x, double flag) {
 
 }  // namespace
 
-Loss::Loss(const TaskOptions& options, int outputs)
+ArrayLoss::ArrayLoss(const TaskOptions& options, int outputs)
     : options_(options), outputs_(static_cast<std::size_t>(outputs)) {
   EQT_CHECK(options.class_weights.empty() || options.class_weights.size() == outputs_,
             "{} weights of {} classes", options.class_weights.size(), outputs);
 }
 
-double Loss::weight_of(std::int64_t label) const {
+double ArrayLoss::weight_of(std::int64_t label) const {
   if (options_.class_weights.empty()) return 1;
   return static_cast<float>(options_.class_weights[static_cast<std::size_t>(label)]);
 }
 
-double Loss::loss(std::span<const float> outputs, const data::Array& targets, double share,
-                  std::span<float> gradient) const {
+double ArrayLoss::loss(std::span<const float> outputs, const data::Array& targets, double share,
+                       std::span<float> gradient) const {
   if (options_.kind == tasks::classification)
     return classification(outputs, targets.get<std::int64_t>(), share, gradient);
   return other(outputs, targets.get<float>(), gradient);
 }
 
-double Loss::classification(std::span<const float> outputs, std::span<const std::int64_t> labels,
-                            double share, std::span<float> gradient) const {
+double ArrayLoss::classification(std::span<const float> outputs,
+                                 std::span<const std::int64_t> labels, double share,
+                                 std::span<float> gradient) const {
   const std::size_t n = labels.size();
   double weights = 0, loss = 0;
   for (const std::int64_t label : labels) {
@@ -76,8 +77,8 @@ double Loss::classification(std::span<const float> outputs, std::span<const std:
   return loss;
 }
 
-double Loss::other(std::span<const float> outputs, std::span<const float> targets,
-                   std::span<float> gradient) const {
+double ArrayLoss::other(std::span<const float> outputs, std::span<const float> targets,
+                        std::span<float> gradient) const {
   const bool flags = options_.kind == tasks::multi_label;
   const auto count = static_cast<double>(outputs.size());
   EQT_CHECK(targets.size() == outputs.size(), "{} targets of {} outputs", targets.size(),
@@ -92,15 +93,15 @@ double Loss::other(std::span<const float> outputs, std::span<const float> target
   return loss / count;
 }
 
-Evaluation Loss::evaluate(std::span<const float> outputs, const data::Array& targets) const {
+Evaluation ArrayLoss::evaluate(std::span<const float> outputs, const data::Array& targets) const {
   if (options_.kind == tasks::classification)
     return evaluate_classes(outputs, targets.get<std::int64_t>());
   if (options_.kind == tasks::multi_label) return evaluate_flags(outputs, targets.get<float>());
   return evaluate_values(outputs, targets.get<float>());
 }
 
-Evaluation Loss::evaluate_classes(std::span<const float> outputs,
-                                  std::span<const std::int64_t> labels) const {
+Evaluation ArrayLoss::evaluate_classes(std::span<const float> outputs,
+                                       std::span<const std::int64_t> labels) const {
   Evaluation result{.count = labels.size(), .sums = {0, 0}};
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto x = outputs.subspan(i * outputs_, outputs_);
@@ -116,8 +117,8 @@ Evaluation Loss::evaluate_classes(std::span<const float> outputs,
   return result;
 }
 
-Evaluation Loss::evaluate_flags(std::span<const float> outputs,
-                                std::span<const float> flags) const {
+Evaluation ArrayLoss::evaluate_flags(std::span<const float> outputs,
+                                     std::span<const float> flags) const {
   Evaluation result{.count = flags.size() / outputs_, .sums = {0, 0, 0, 0}};
   for (std::size_t i = 0; i < result.count; ++i) {
     bool all = true;
@@ -132,8 +133,8 @@ Evaluation Loss::evaluate_flags(std::span<const float> outputs,
   return result;
 }
 
-Evaluation Loss::evaluate_values(std::span<const float> outputs,
-                                 std::span<const float> values) const {
+Evaluation ArrayLoss::evaluate_values(std::span<const float> outputs,
+                                      std::span<const float> values) const {
   const auto k = static_cast<double>(outputs_);
   Evaluation result{.count = values.size() / outputs_,
                     .sums = std::vector<double>(1 + 3 * outputs_)};
@@ -149,4 +150,4 @@ Evaluation Loss::evaluate_values(std::span<const float> outputs,
   return result;
 }
 
-}  // namespace eqt::model::precision
+}  // namespace eqt::model
