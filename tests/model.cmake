@@ -6,7 +6,7 @@ eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_hwy
           unit/model/mixup_test.cpp unit/model/plain_network_test.cpp unit/model/replica_test.cpp
           unit/model/weights_test.cpp)
 eqt_test(int8_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
-  SOURCES unit/model/int8_network_test.cpp)
+  SOURCES unit/model/int8_layers_test.cpp unit/model/int8_network_test.cpp)
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch eqt_hwy
   SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of the networks, computed from 8-bit operands, compared with sums of float64 of the
+// same operands as floats.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "core/flat_buffer.hpp"
+#include "core/random.hpp"
+#include "int8/convolution.hpp"
+#include "int8/quantize.hpp"
+#include "model/precision/plan.hpp"
+#include "support/catch.hpp"
+#include "unit/model/support.hpp"
+
+namespace eqt::model {
+namespace {
+
+using int8::Convolution;
+using int8::ConvolutionShape;
+
+// Two, so that dW adds what has different scales.
+constexpr std::size_t kSamples = 2;
+
+/// Values in [low, 1), about a third of them 0 if low is.
+std::vector<float> draw(std::size_t count, float low, std::uint64_t seed) {
+  const RandomStream random({.run_seed = seed});
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float u = random.uniform(static_cast<std::uint32_t>(i));
+    values[i] = low == 0 ? std::max(0.0f, 1.5f * u - 0.5f) : low + (1 - low) * u;
+  }
+  return values;
+}
+
+/// 8-bit values of samples, and what they stand for.
+struct Operand {
+  std::vector<std::int8_t> q;
+  std::vector<float> scales;   // by sample
+  std::vector<double> values;  // scale * (q - zero point)
+};
+
+/// The three products by their definition. x (N, H, W, C), w (O, kh, kw, C), e (N, H', W', O).
+struct Products {
+  std::vector<double> out, dx, dw;
+};
+
+class Oracle {
+ public:
+  explicit Oracle(const ConvolutionShape& shape)
+      : shape_(shape),
+        inputs_(static_cast<std::size_t>(shape.in_channels)),
+        outputs_(static_cast<std::size_t>(shape.out_channels)),
+        taps_(static_cast<std::size_t>(shape.kernel * shape.kernel)) {}
+
+  Products products(const std::vector<double>& x, const std::vector<double>& w,
+                    const std::vector<double>& e) const {
+    Products all{.out = std::vector<double>(e.size()),
+                 .dx = std::vector<double>(x.size()),
+                 .dw = std::vector<double>(w.size())};
+    const std::vector<double> by_input = turned(w);
+    for (std::size_t n = 0; n < kSamples; ++n) {
+      const std::size_t first = n * shape_.in_count(), first_out = n * shape_.out_count();
+      for_each_tap([&](std::size_t tap, std::size_t in, std::size_t out) {
+        in += first, out += first_out;
+        for (std::size_t c = 0; c < inputs_; ++c)
+          add(x[in + c], &by_input[(tap * inputs_ + c) * outputs_], &all.out[out], outputs_);
+        for (std::size_t o = 0; o < outputs_; ++o) {
+          const std::size_t row = (o * taps_ + tap) * inputs_;
+          add(e[out + o], &w[row], &all.dx[in], inputs_);
+          add(e[out + o], &x[in], &all.dw[row], inputs_);
+        }
+      });
+    }
+    return all;
+  }
+
+ private:
+  static void add(double factor, const double* from, double* to, std::size_t count) {
+    if (factor == 0) return;
+    for (std::size_t i = 0; i < count; ++i) to[i] += factor * from[i];
+  }
+
+  /// (O, taps, C) as (taps, C, O).
+  std::vector<double> turned(const std::vector<double>& w) const {
+    std::vector<double> by_input(w.size());
+    for (std::size_t o = 0; o < outputs_; ++o)
+      for (std::size_t i = 0; i < taps_ * inputs_; ++i)
+        by_input[i * outputs_ + o] = w[o * taps_ * inputs_ + i];
+    return by_input;
+  }
+
+  /// f(tap, first value of the input's pixel, of the output's) where both are in the image.
+  template <typename F>
+  void for_each_tap(F f) const {
+    for (int tap = 0; tap < shape_.kernel * shape_.kernel; ++tap) {
+      for (int row = 0; row < shape_.out_height(); ++row) {
+        for (int column = 0; column < shape_.out_width(); ++column) {
+          const int y = row * shape_.stride + tap / shape_.kernel - shape_.kernel / 2;
+          const int x = column * shape_.stride + tap % shape_.kernel - shape_.kernel / 2;
+          if (y < 0 || y >= shape_.height || x < 0 || x >= shape_.width) continue;
+          f(static_cast<std::size_t>(tap), static_cast<std::size_t>(y * shape_.width + x) * inputs_,
+            static_cast<std::size_t>(row * shape_.out_width() + column) * outputs_);
+        }
+      }
+    }
+  }
+
+  ConvolutionShape shape_;
+  std::size_t inputs_, outputs_, taps_;
+};
+
+/// The operands of a layer's three products, rounded as Executor rounds them.
+struct Case {
+  Case(const ConvolutionShape& of_layer, bool image)
+      : shape(of_layer),
+        zero_point(image ? 0 : int8::kUnsignedZeroPoint),
+        weights(draw(shape.weight_count(), -1, 1)),
+        outputs(static_cast<std::size_t>(shape.out_channels)) {
+    round_weights();
+    const std::vector<float> input = draw(kSamples * shape.in_count(), image ? -1.0f : 0.0f, 2);
+    x = operand(input, [&](std::span<const float> from, std::span<std::int8_t> to, std::size_t) {
+      return image ? int8::quantize_signed(from, to) : int8::quantize_unsigned(from, to);
+    });
+    for (std::size_t i = 0; i < x.q.size(); ++i)
+      x.values.push_back(scale_of(x, i) * (x.q[i] - zero_point));
+
+    // Errors are rounded with the weights' scales in them, and stand for values without.
+    std::vector<float> errors = draw(kSamples * shape.out_count(), -1, 3);
+    for (std::size_t i = 0; i < errors.size(); ++i) errors[i] *= weight_scales[i % outputs];
+    error = operand(errors, [](std::span<const float> from, std::span<std::int8_t> to, auto n) {
+      return int8::quantize_stochastic(from, to, {.run_seed = 4}, static_cast<std::uint32_t>(n));
+    });
+    for (std::size_t i = 0; i < error.q.size(); ++i)
+      error.values.push_back(scale_of(error, i) * error.q[i] /
+                             static_cast<double>(weight_scales[i % outputs]));
+  }
+
+  ConvolutionShape shape;
+  int zero_point;
+  std::vector<float> weights, weight_scales;  // (O, kh, kw, C), (O)
+  std::vector<double> rounded_weights;
+  std::size_t outputs;
+  Operand x, error;
+
+ private:
+  void round_weights() {
+    const std::size_t row = weights.size() / outputs;
+    std::vector<std::int8_t> q(row);
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const auto scale = int8::quantize_signed(std::span(weights).subspan(o * row, row), q);
+      weight_scales.push_back(scale);
+      for (const std::int8_t value : q) rounded_weights.push_back(double{scale} * value);
+    }
+  }
+
+  /// The second sample is a hundredth of the first.
+  template <typename Quantize>
+  static Operand operand(std::vector<float> from, Quantize quantize) {
+    Operand to{.q = std::vector<std::int8_t>(from.size()), .scales = {}, .values = {}};
+    const std::size_t count = from.size() / kSamples;
+    for (float& value : std::span(from).subspan(count)) value *= 0.01f;
+    for (std::size_t n = 0; n < kSamples; ++n)
+      to.scales.push_back(quantize(std::span<const float>(from).subspan(n * count, count),
+                                   std::span(to.q).subspan(n * count, count), n));
+    return to;
+  }
+  static double scale_of(const Operand& of, std::size_t i) {
+    return of.scales[i / (of.q.size() / kSamples)];
+  }
+};
+
+/// What one family of kernels makes of a case.
+struct Results {
+  std::vector<float> out, dx, dw;
+};
+
+Results computed(const Case& c, int8::Kernels kernels) {
+  Convolution convolution(c.shape, kernels);
+  convolution.set_weights(c.weights);
+  const std::size_t bytes = convolution.scratch_bytes(static_cast<int>(kSamples));
+  const auto memory = make_long_array<std::byte>(bytes);
+  const std::span scratch(memory.get(), bytes);
+  Results results{.out = std::vector<float>(c.error.q.size()),
+                  .dx = std::vector<float>(c.x.q.size()),
+                  .dw = std::vector<float>(c.weights.size())};
+  convolution.forward(c.x.q, c.zero_point, c.x.scales, results.out, scratch);
+  convolution.backward_input(c.error.q, c.error.scales, results.dx, scratch);
+  convolution.add_weight_gradient(c.x.q, c.zero_point, c.x.scales, c.error.q, c.error.scales,
+                                  results.dw, scratch);
+  const std::size_t row = c.weights.size() / c.outputs;
+  for (std::size_t i = 0; i < results.dw.size(); ++i) results.dw[i] /= c.weight_scales[i / row];
+  return results;
+}
+
+/// The largest |a - b| / max |b| over samples of `count` values.
+double largest_error(const std::vector<float>& a, const std::vector<double>& b, std::size_t count) {
+  double worst = 0;
+  for (std::size_t first = 0; first < b.size(); first += count) {
+    double error = 0, largest = 0;
+    for (std::size_t i = first; i < first + count; ++i) {
+      error = std::max(error, std::abs(a[i] - b[i]));
+      largest = std::max(largest, std::abs(b[i]));
+    }
+    worst = std::max(worst, error / largest);
+  }
+  return worst;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Input and output, kernel and stride of a layer.
+using Key = std::tuple<int, int, int, int, int>;
+
+/// The layers of a network that are not there yet. @param side  [pixels] of the pictures
+void add_layers(const ModelRow& model, int side, std::map<Key, ConvolutionShape>& layers) {
+  const ModelOptions options{
+      .model = model, .inputs = test::pictures({3, side, side}), .precision = Precision::int8};
+  for (const precision::Branch& branch : precision::make_plan(options).branches) {
+    const ConvolutionShape& s = branch.shape;
+    layers.insert({{s.height, s.in_channels, s.out_channels, s.kernel, s.stride}, s});
+  }
+}
+
+void check_layers(const std::map<Key, ConvolutionShape>& layers) {
+  for (const auto& [key, shape] : layers) {
+    INFO(shape.height << " x " << shape.width << " x " << shape.in_channels << " -> "
+                      << shape.out_channels << ", " << shape.kernel << " / " << shape.stride);
+    const Case c(shape, shape.in_channels == 3);
+    const Products exact = Oracle(shape).products(c.x.values, c.rounded_weights, c.error.values);
+    const std::vector<int8::Kernels> families = int8::available();
+    const Results first = computed(c, families.front());
+    CHECK(largest_error(first.out, exact.out, shape.out_count()) < 1e-6);
+    CHECK(largest_error(first.dx, exact.dx, shape.in_count()) < 1e-6);
+    CHECK(largest_error(first.dw, exact.dw, exact.dw.size()) < 1e-6);
+    for (const int8::Kernels kernels : std::span(families).subspan(1)) {
+      INFO(name_of(kernels));
+      const Results other = computed(c, kernels);
+      CHECK(same_bits(other.out, first.out));
+      CHECK(same_bits(other.dx, first.dx));
+      CHECK(same_bits(other.dw, first.dw));
+    }
+  }
+}
+
+TEST_CASE("layers for small pictures are their operands' products in float64, to 1e-6") {
+  using namespace models;
+  std::map<Key, ConvolutionShape> layers;
+  const ModelRow* const rows[] = {&resnet18, &resnet20, &resnet34,  &resnet50,
+                                  &resnet54, &resnet56, &resnet110, &vgg11};
+  for (const ModelRow* row : rows) add_layers(*row, 32, layers);
+  CHECK(layers.contains({32, 3, 16, 3, 1}));
+  CHECK(layers.contains({32, 16, 32, 1, 2}));
+  CHECK(layers.contains({8, 256, 512, 3, 2}));
+  CHECK(layers.contains({4, 2048, 512, 1, 1}));
+  check_layers(layers);
+}
+
+// 68 pixels a side have the large stem, and odd sides behind it.
+TEST_CASE("layers for large pictures are their operands' products in float64, to 1e-6") {
+  std::map<Key, ConvolutionShape> layers;
+  add_layers(models::resnet18, 68, layers);
+  CHECK(layers.contains({68, 3, 64, 7, 2}));
+  CHECK(layers.contains({17, 64, 128, 1, 2}));
+  check_layers(layers);
+}
+
+}  // namespace
+}  // namespace eqt::model
