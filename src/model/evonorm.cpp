@@ -87,7 +87,8 @@ class Range {
   using Statistics = RangeStatistics;
   static constexpr Sigmoid kSigmoid = Sigmoid::hard;
 
-  explicit Range(const GroupShape& shape) : shape_(shape), meter_(shape) {}
+  explicit Range(const GroupShape& shape)
+      : shape_(shape), meter_(shape.rows, shape.channels, shape.groups) {}
 
   static Statistics restore(const torch::autograd::variable_list& saved) {
     return Statistics(saved[0], saved[1]);
@@ -97,7 +98,7 @@ class Range {
   }
 
   void measure(std::span<const float> x, const Statistics& statistics, std::size_t sample) {
-    meter_.measure(x, statistics, sample);
+    meter_.measure(x, statistics.inverse(sample), statistics.extremes(sample));
   }
 
   static at::Tensor traceable_inverse(const at::Tensor& x, std::int64_t groups) {

@@ -8,11 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "model/norm_blocks.hpp"
-#include "model/range_kernels.hpp"
+#include "model/range_meter.hpp"
 
 namespace eqt::model {
 
@@ -51,19 +50,6 @@ class VarianceMeter {
   std::vector<double> mean_;  // (groups)
 };
 
-/// A range is the mean over this many chunks.
-inline constexpr std::size_t kRangeChunks = 16;
-
-/// 0.5 * 0.35 * (1 + sqrt(pi * ln 4)) / sqrt(2 * ln n): the expected range of n normal values is
-/// about their deviation divided by this; Banner et al. 2018, arXiv:1805.11046, section 3, with the
-/// constant of its published code.
-/// @pre n >= 2
-double range_factor(std::size_t n);
-
-/// Values in each chunk of `count` values.
-/// @throws Error{usage} unless they can be cut into 16 chunks of at least 2 values
-std::size_t chunk_values(std::size_t count, const std::string& layer, const std::string& what);
-
 /// 1 / (factor * range + epsilon) of each sample's groups and the positions of the chunks'
 /// extremes, for backward.
 class RangeStatistics {
@@ -81,24 +67,6 @@ class RangeStatistics {
  private:
   at::Tensor inverse_;   // (n, groups)
   at::Tensor extremes_;  // (n, groups, chunks, 2) int32
-};
-
-/// Measures one sample after another; one per thread. A group's values are ordered by channel, so a
-/// chunk is a part of a channel, a channel, or several channels.
-class RangeMeter {
- public:
-  /// @pre kRangeChunks divide shape.group_values()
-  explicit RangeMeter(const GroupShape& shape);
-  void measure(std::span<const float> x, const RangeStatistics& statistics, std::size_t sample);
-
- private:
-  void scan(std::span<const float> x);
-  double mean_range(std::size_t group, std::span<std::int32_t> where);
-
-  GroupShape shape_;
-  std::size_t chunk_;                  // [values]
-  std::vector<std::size_t> cuts_;      // pixels where a channel's chunk ends; from 0 to rows
-  std::vector<ExtremesBuffer> parts_;  // from one cut to the next
 };
 
 }  // namespace eqt::model

@@ -12,13 +12,12 @@
 
 #include "core/error.hpp"
 #include "model/channel_norm.hpp"
-#include "model/group_statistics.hpp"
+#include "model/norm_blocks.hpp"
 #include "model/normalization.hpp"
+#include "model/range_meter.hpp"
 
 namespace eqt::model {
 namespace {
-
-constexpr double kMomentum = 0.9;  // share of the newest batch in running values
 
 /// Mean and mean range of each channel of a batch whose pixels are cut into chunks.
 class RangeMoments {
@@ -50,7 +49,7 @@ class RangeMoments {
       sum += static_cast<double>(chunk.extremes().max[c]) -
              static_cast<double>(chunk.extremes().min[c]);
     }
-    return 1.0 / (range_factor(chunk_) * sum / kRangeChunks + kNormEpsilon);
+    return inverse_range(sum / kRangeChunks, chunk_);
   }
 
   RangeGradient gradient() {
@@ -120,7 +119,8 @@ class RangeBatchNorm final : public Normalization {
   RangeGradient describe_batch(const at::Tensor& x, const ChannelStatistics& statistics) {
     RangeMoments moments(x);
     const auto track = [](float& running, double value) {
-      running = static_cast<float>((1 - kMomentum) * running + kMomentum * value);
+      running = static_cast<float>((1 - kRangeBatchNormMomentum) * running +
+                                   kRangeBatchNormMomentum * value);
     };
     for (std::size_t c = 0; c < statistics.channels(); ++c) {
       const double mean = moments.mean(c), inverse = moments.inverse(c);

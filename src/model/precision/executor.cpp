@@ -6,7 +6,6 @@
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
-#include "model/norm_kernels.hpp"
 #include "model/precision/passes.hpp"
 #include "model/precision/windows.hpp"
 
@@ -19,18 +18,14 @@ constexpr std::size_t kMostSamples = 16;
 
 }  // namespace
 
-Executor::Layer::Layer(const Branch& branch, int8::Kernels kernels)
-    : convolution(branch.shape, kernels) {
-  const std::size_t c = branch.channels();
-  for (auto* const list : {&mean, &squares, &sums, &products}) list->assign(c, 0);
-  for (auto* const list : {&shift, &error_slope, &error_offset}) list->assign(c, 0);
-  scale.assign(c, 1);
-}
-
 Executor::Executor(Plan plan, int8::Kernels kernels) : plan_(std::move(plan)), kernels_(kernels) {
   std::size_t channels = 0, largest = 0, samples = 1;
   for (const Branch& branch : plan_.branches) {
-    layers_.emplace_back(branch, kernels);
+    layers_.push_back({.convolution = int8::Convolution(branch.shape, kernels),
+                       .norm = make_norm(plan_, branch),
+                       .bias_sums = {}});
+    Layer& layer = layers_.back();
+    if (branch.bias && layer.norm->sees_bias()) layer.bias_sums.assign(branch.channels(), 0);
     channels = std::max(channels, branch.channels());
   }
   for (int i = 0; i < static_cast<int>(plan_.nodes.size()); ++i) {
@@ -50,15 +45,16 @@ Executor::Executor(Plan plan, int8::Kernels kernels) : plan_(std::move(plan)), k
   rounded_ = make_long_array<std::int8_t>(largest);
   scratch_ = make_long_array<std::byte>(scratch_bytes_);
   rounded_scales_.assign(samples, 1);
-  for (auto* const list : {&scales_, &shifts_, &slopes_, &float_means_}) list->assign(channels, 0);
-  for (auto* const list : {&integer_sums_, &integer_products_}) list->assign(channels, 0);
+  integer_sums_.assign(channels, 0);
   double_sums_.assign(channels, 0);
 }
 
 std::size_t Executor::bytes() const {
   std::size_t bytes = training_.bytes() + evaluation_.bytes() + scratch_bytes_ +
                       float_values_ * (3 * sizeof(float) + 1);
-  for (const Layer& layer : layers_) bytes += layer.convolution.weight_bytes();
+  const std::size_t samples = std::max(training_.samples(), evaluation_.samples());
+  for (const Layer& layer : layers_)
+    bytes += layer.convolution.weight_bytes() + layer.norm->bytes(samples);
   return bytes;
 }
 
@@ -147,33 +143,49 @@ void Executor::take_pictures(const Pictures& pictures) {
 
 void Executor::compute_node(int i, std::span<float> buffers) {
   const Node& to = plan_.node(i);
-  convolve(to.main);
-  normalize(to.main, buffers);
-  if (to.residual == Residual::branch) {
-    convolve(to.second);
-    normalize(to.second, buffers);
-  }
+  convolve(to.main, buffers);
+  if (to.residual == Residual::branch) convolve(to.second, buffers);
   const Samples out = node(i);
   const std::span<float> sample(first_.get(), to.count());
   const std::string_view what = label("activations", plan_.branch(to.main).name);
   for (std::size_t n = 0; n < samples_; ++n) {
+    if (!plan_.rectifies) {
+      add_up(i, n, sample);
+      out.scales[n] = int8::quantize_signed(sample, out.sample(n), what);
+      continue;
+    }
     if (to.residual == Residual::none) {
-      const Samples x = branch(to.main);
-      affine_rectified(x.sample(n), sample_scales(to.main, n), layer_of(to.main).shift, sample);
+      layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
     } else {
-      before_relu(i, n, sample);
+      add_up(i, n, sample);
       rectify(sample);
     }
     out.scales[n] = int8::quantize_unsigned(sample, out.sample(n), what);
   }
 }
 
-void Executor::convolve(int b) {
+NormParameters Executor::norm_parameters(const Branch& branch) const {
+  if (!branch.norm) return {};
+  return {.weight = values(*branch.norm),
+          .bias = values(*branch.norm + 1),
+          .v = plan_.rectifies ? Floats() : values(*branch.norm + 2)};
+}
+
+void Executor::start_norm(int b, std::span<float> buffers) {
+  const Branch& branch_plan = plan_.branch(b);
+  std::span<float> running;
+  if (branch_plan.norm && plan_.groups == 0)
+    running =
+        buffers.subspan(plan_.buffers[branch_plan.statistics].offset, 2 * branch_plan.channels());
+  layer_of(b).norm->start(samples_, pass_, norm_parameters(branch_plan), running);
+}
+
+/// A branch: its convolution, and what its normalization measures.
+void Executor::convolve(int b, std::span<float> buffers) {
   const Branch& branch_plan = plan_.branch(b);
   Layer& layer = layer_of(b);
   const Samples in = node(branch_plan.input), out = branch(b);
-  std::ranges::fill(layer.mean, 0.0);
-  std::ranges::fill(layer.squares, 0.0);
+  start_norm(b, buffers);
   const std::string_view what = label("outputs of the convolution", branch_plan.name);
   const std::size_t step = chunk(branch_plan.input);
   for (std::size_t first = 0; first < samples_; first += step) {
@@ -185,75 +197,21 @@ void Executor::convolve(int b) {
     if (branch_plan.bias) add_bias(values(*branch_plan.bias), result);
     for (std::size_t k = 0; k < n; ++k) {
       const auto sample = result.subspan(k * out.count, out.count);
-      if (pass_ == Pass::training && branch_plan.norm) measure(layer, sample, first + k);
+      layer.norm->measure(sample, first + k);
       out.scales[first + k] = int8::quantize_signed(sample, out.sample(first + k), what);
     }
   }
+  layer.norm->finish();
 }
 
-/// Adds a sample to the mean and the sum of squared differences of each channel. T. Chan et al.,
-/// "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. (2.1).
-/// @param n  samples before
-void Executor::measure(Layer& layer, std::span<const float> sample, std::size_t n) {
-  const std::size_t channels = layer.mean.size();
-  const double pixels = static_cast<double>(sample.size() / channels);
-  const std::span<double> sums = std::span(double_sums_).first(channels);
-  const std::span<float> means = std::span(float_means_).first(channels);
-  channel_sums(sample, sums);
-  for (std::size_t c = 0; c < channels; ++c) means[c] = static_cast<float>(sums[c] / pixels);
-  channel_squares(sample, means, sums);
-  const double before = static_cast<double>(n), after = before + 1;
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double step = static_cast<double>(means[c]) - layer.mean[c];
-    layer.mean[c] += step / after;
-    layer.squares[c] += sums[c] + step * step * pixels * before / after;
-  }
-}
-
-/// Scale and shift of the batch, or of the running statistics.
-void Executor::normalize(int b, std::span<float> buffers) {
-  const Branch& branch_plan = plan_.branch(b);
-  if (!branch_plan.norm) return;
-  Layer& layer = layer_of(b);
-  const auto weight = values(*branch_plan.norm), bias = values(*branch_plan.norm + 1);
-  float* const mean = &buffers[plan_.buffers[branch_plan.statistics].offset];
-  float* const variance = &buffers[plan_.buffers[branch_plan.statistics + 1].offset];
-  const double rows = static_cast<double>(samples_ * branch_plan.pixels());
-  const bool training = pass_ == Pass::training;
-  EQT_CHECK(!training || rows > 1, "one value per channel has no variance");
-  for (std::size_t c = 0; c < layer.mean.size(); ++c) {
-    if (!training) layer.mean[c] = mean[c];
-    const double own = training ? layer.squares[c] / rows : static_cast<double>(variance[c]);
-    const double inverse = inverse_deviation(own), scale = weight[c] * inverse;
-    layer.squares[c] = inverse;
-    layer.scale[c] = static_cast<float>(scale);
-    layer.shift[c] = static_cast<float>(bias[c] - layer.mean[c] * scale);
-    if (!training) continue;
-    const double unbiased = own * rows / (rows - 1);
-    mean[c] =
-        static_cast<float>((1 - kBatchNormMomentum) * mean[c] + kBatchNormMomentum * layer.mean[c]);
-    variance[c] =
-        static_cast<float>((1 - kBatchNormMomentum) * variance[c] + kBatchNormMomentum * unbiased);
-  }
-}
-
-/// What a branch's 8-bit values of a sample are multiplied by.
-std::span<const float> Executor::sample_scales(int b, std::size_t n) {
-  const Layer& layer = layer_of(b);
-  const float scale = branch(b).scales[n];
-  const std::span<float> scales = std::span(scales_).first(layer.scale.size());
-  for (std::size_t c = 0; c < scales.size(); ++c) scales[c] = layer.scale[c] * scale;
-  return scales;
-}
-
-/// What ReLU is given: the same floats in both passes.
-void Executor::before_relu(int i, std::size_t n, std::span<float> out) {
+/// The sum of a node's branches and residual: what ReLU is given, the same floats in both passes.
+void Executor::add_up(int i, std::size_t n, std::span<float> out) {
   const Node& to = plan_.node(i);
-  const auto add_branch = [&](int b, bool first) {
-    (first ? affine : add_affine)(branch(b).sample(n), sample_scales(b, n), layer_of(b).shift, out);
+  const auto add_branch = [&](int b, Output output) {
+    layer_of(b).norm->apply(rounded(branch(b), n), n, output, out);
   };
-  add_branch(to.main, true);
-  if (to.residual == Residual::branch) add_branch(to.second, false);
+  add_branch(to.main, Output::plain);
+  if (to.residual == Residual::branch) add_branch(to.second, Output::added);
   if (to.residual == Residual::identity) {
     const Samples x = node(to.second);
     add_scaled(x.sample(n), zero_point(to.second), x.scales[n], out);

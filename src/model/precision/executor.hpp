@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "core/flat_buffer.hpp"
 #include "core/random.hpp"
 #include "int8/convolution.hpp"
+#include "model/precision/norm.hpp"
 #include "model/precision/plan.hpp"
 #include "model/precision/workspace.hpp"
 #include "model/replica.hpp"
@@ -63,23 +65,20 @@ class Executor {
   std::size_t bytes() const;
 
  private:
-  struct Layer {  // a branch's convolution and its normalization, (channels) each
+  struct Layer {  // a branch
     int8::Convolution convolution;
-    std::vector<double> mean, squares, sums, products;
-    std::vector<float> scale, shift;  // of the normalization: y = x * scale + shift
-    std::vector<float> error_slope, error_offset;
-    explicit Layer(const Branch& branch, int8::Kernels kernels);
+    std::unique_ptr<Norm> norm;
+    std::vector<double>
+        bias_sums;  // (channels) of errors, if the convolution's bias has a gradient
   };
 
   void prepare(std::size_t samples, Pass pass);
   void take_pictures(const Pictures& pictures);
   void compute_node(int i, std::span<float> buffers);
-  void convolve(int branch);
-  void measure(Layer& layer, std::span<const float> sample, std::size_t n);
-  void normalize(int branch, std::span<float> buffers);
-  std::span<const float> sample_scales(int branch, std::size_t sample);
+  void convolve(int branch, std::span<float> buffers);
+  void start_norm(int branch, std::span<float> buffers);
   void pool(int i);
-  void before_relu(int i, std::size_t sample, std::span<float> out);
+  void add_up(int i, std::size_t sample, std::span<float> out);
   void average();
 
   void start_error(std::span<const float> means);
@@ -90,15 +89,20 @@ class Executor {
   void finish_weight(int branch, std::span<float> gradient, const SliceReady& ready);
   void sum_error(int i, std::span<float> gradient, const SliceReady& ready);
   void finish_norm(int branch, std::span<float> gradient, const SliceReady& ready);
+  void finish_bias(int branch, std::span<float> gradient, const SliceReady& ready);
   void round_error(int i, std::size_t first, std::size_t n);
 
   Samples node(int i) const { return now_->node(i).part(0, samples_); }
   Samples branch(int i) const { return now_->branch(i).part(0, samples_); }
   Samples error(int i) const { return now_->error(i).part(0, samples_); }
+  static Rounded rounded(const Samples& samples, std::size_t i) {
+    return {samples.sample(i), samples.scales[i]};
+  }
   Layer& layer_of(int branch) { return layers_[static_cast<std::size_t>(branch)]; }
   int zero_point(int node) const;
   std::size_t chunk(int node) const;  // samples at a time
   std::span<const float> values(std::size_t slice) const;
+  NormParameters norm_parameters(const Branch& branch) const;
   std::span<float> of(std::span<float> gradient, std::size_t slice) const;
   RandomKey key_for(int index, int kind) const;
   std::string_view label(const char* what, const std::string& layer);
@@ -119,10 +123,8 @@ class Executor {
   std::size_t scratch_bytes_ = 0, float_values_ = 0;
   LongArray<std::int8_t> rounded_;  // a chunk's errors
   std::vector<float> rounded_scales_;
-  std::vector<float> scales_, shifts_, slopes_;  // (channels) of one sample
-  std::vector<std::int64_t> integer_sums_, integer_products_;
+  std::vector<std::int64_t> integer_sums_;  // (channels) of one sample
   std::vector<double> double_sums_;
-  std::vector<float> float_means_;
   std::vector<float> means_;  // (n, c)
   std::array<char, 160> label_{};
 };

@@ -71,8 +71,10 @@ void Executor::round_error(int i, std::size_t first, std::size_t n) {
 void Executor::gather_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
-  for (const int b : readers.branches)
+  for (const int b : readers.branches) {
     std::ranges::fill(of(gradient, plan_.branch(b).weight), 0.0f);
+    std::ranges::fill(layer_of(b).bias_sums, 0.0);
+  }
   const std::size_t step = chunk(i);
   for (std::size_t first = 0; first < samples_; first += step) {
     const std::size_t n = std::min(step, samples_ - first);
@@ -103,23 +105,18 @@ void Executor::gather_error(int i, std::span<float> gradient, const SliceReady& 
 void Executor::through_branch(int b, std::size_t first, std::size_t n, std::span<float> gradient,
                               std::span<float> input_error) {
   const Branch& branch_plan = plan_.branch(b);
-  const Layer& layer = layer_of(b);
+  Layer& layer = layer_of(b);
   const Samples x = branch(b), g = error(branch_plan.node), in = node(branch_plan.input);
-  const std::size_t channels = layer.scale.size();
-  const auto weight_scales = layer.convolution.weight_scales();
-  const std::span<float> scales = std::span(scales_).first(channels),
-                         slopes = std::span(slopes_).first(channels),
-                         offsets = std::span(shifts_).first(channels);
   const std::string_view what = label("errors of the convolution", branch_plan.name);
   for (std::size_t k = 0; k < n; ++k) {
     const std::size_t s = first + k;
-    for (std::size_t c = 0; c < channels; ++c) {
-      scales[c] = layer.scale[c] * weight_scales[c] * g.scales[s];
-      slopes[c] = layer.error_slope[c] * weight_scales[c] * x.scales[s];
-      offsets[c] = layer.error_offset[c] * weight_scales[c];
-    }
     const std::span<float> values(second_.get(), x.count);
-    norm_error(g.sample(s), x.sample(s), scales, slopes, offsets, values);
+    layer.norm->error(rounded(g, s), rounded(x, s), s, layer.convolution.weight_scales(), values);
+    if (!layer.bias_sums.empty()) {
+      const auto sums = std::span(double_sums_).first(layer.bias_sums.size());
+      channel_sums(values, sums);
+      for (std::size_t c = 0; c < sums.size(); ++c) layer.bias_sums[c] += sums[c];
+    }
     rounded_scales_[k] =
         int8::quantize_stochastic(values, {rounded_.get() + k * x.count, x.count},
                                   key_for(b, kOfBranch), static_cast<std::uint32_t>(s), what);
@@ -171,7 +168,20 @@ void Executor::finish_weight(int b, std::span<float> gradient, const SliceReady&
   const std::size_t row = dw.size() / scales.size();
   for (std::size_t o = 0; o < scales.size(); ++o)
     for (float& value : dw.subspan(o * row, row)) value /= scales[o];
+  if (branch_plan.bias) finish_bias(b, gradient, ready);
   ready(branch_plan.weight);
+}
+
+void Executor::finish_bias(int b, std::span<float> gradient, const SliceReady& ready) {
+  const Branch& branch_plan = plan_.branch(b);
+  const Layer& layer = layer_of(b);
+  const auto scales = layer.convolution.weight_scales();
+  const std::span<float> bias = of(gradient, *branch_plan.bias);
+  for (std::size_t c = 0; c < bias.size(); ++c)
+    bias[c] = layer.bias_sums.empty()
+                  ? 0.0f
+                  : static_cast<float>(layer.bias_sums[c] / static_cast<double>(scales[c]));
+  ready(*branch_plan.bias);
 }
 
 /// ReLU's gradient, and the sums of the norms behind a node.
@@ -179,65 +189,36 @@ void Executor::sum_error(int i, std::span<float> gradient, const SliceReady& rea
   const Node& to = plan_.node(i);
   const Samples g = error(i);
   const std::span<float> before(first_.get(), to.count());
-  std::array<int, 2> branches = {to.main, to.residual == Residual::branch ? to.second : -1};
-  for (const int b : branches) {
-    if (b < 0) continue;
-    std::ranges::fill(layer_of(b).sums, 0.0);
-    std::ranges::fill(layer_of(b).products, 0.0);
-  }
+  const std::array<int, 2> branches = {to.main, to.residual == Residual::branch ? to.second : -1};
+  for (const int b : branches)
+    if (b >= 0) layer_of(b).norm->start_backward();
   for (std::size_t n = 0; n < samples_; ++n) {
-    if (to.residual == Residual::none) {
-      gate_affine(branch(to.main).sample(n), sample_scales(to.main, n), layer_of(to.main).shift,
-                  g.sample(n));
-    } else {
-      before_relu(i, n, before);
+    if (plan_.rectifies && to.residual == Residual::none) {
+      layer_of(to.main).norm->gate(rounded(branch(to.main), n), n, g.sample(n));
+    } else if (plan_.rectifies) {
+      add_up(i, n, before);
       gate(before, g.sample(n));
     }
-    for (const int b : branches) {
-      if (b < 0) continue;
-      Layer& layer = layer_of(b);
-      const Samples x = branch(b);
-      const std::size_t channels = layer.scale.size();
-      const auto sums = std::span(integer_sums_).first(channels),
-                 products = std::span(integer_products_).first(channels);
-      error_sums(g.sample(n), x.sample(n), sums, products);
-      const double scale = g.scales[n], product_scale = scale * static_cast<double>(x.scales[n]);
-      for (std::size_t c = 0; c < channels; ++c) {
-        const double sum = scale * static_cast<double>(sums[c]);
-        layer.sums[c] += sum;
-        layer.products[c] += product_scale * static_cast<double>(products[c]) - layer.mean[c] * sum;
-      }
-    }
+    for (const int b : branches)
+      if (b >= 0) layer_of(b).norm->sum_error(rounded(g, n), rounded(branch(b), n), n);
   }
   for (const int b : {branches[1], branches[0]})
     if (b >= 0) finish_norm(b, gradient, ready);
 }
 
-/// Gradients of the norm's parameters, and what its input's error subtracts.
 void Executor::finish_norm(int b, std::span<float> gradient, const SliceReady& ready) {
   const Branch& branch_plan = plan_.branch(b);
-  Layer& layer = layer_of(b);
-  const std::span<const double> inverse = layer.squares;  // since normalize()
-  const double rows = static_cast<double>(samples_ * branch_plan.pixels());
-  for (std::size_t c = 0; c < layer.scale.size() && branch_plan.norm; ++c) {
-    of(gradient, *branch_plan.norm)[c] = static_cast<float>(layer.products[c] * inverse[c]);
-    of(gradient, *branch_plan.norm + 1)[c] = static_cast<float>(layer.sums[c]);
-    const double scale = layer.scale[c];
-    const double slope = scale * inverse[c] * inverse[c] * layer.products[c] / rows;
-    layer.error_slope[c] = static_cast<float>(slope);
-    layer.error_offset[c] =
-        static_cast<float>(scale * layer.sums[c] / rows - layer.mean[c] * slope);
+  if (!branch_plan.norm) {
+    layer_of(b).norm->finish_backward({});
+    return;
   }
-  if (branch_plan.norm) {
-    ready(*branch_plan.norm + 1);
-    ready(*branch_plan.norm);
-  }
-  if (!branch_plan.bias) return;
-  // A bias before batch normalization changes nothing.
-  const std::span<float> bias = of(gradient, *branch_plan.bias);
-  for (std::size_t c = 0; c < bias.size(); ++c)
-    bias[c] = branch_plan.norm ? 0.0f : static_cast<float>(layer.sums[c]);
-  ready(*branch_plan.bias);
+  const std::size_t weight = *branch_plan.norm, bias = weight + 1, v = weight + 2;
+  layer_of(b).norm->finish_backward({.weight = of(gradient, weight),
+                                     .bias = of(gradient, bias),
+                                     .v = plan_.rectifies ? std::span<float>() : of(gradient, v)});
+  if (!plan_.rectifies) ready(v);
+  ready(bias);
+  ready(weight);
 }
 
 }  // namespace eqt::model::precision

@@ -4,6 +4,7 @@
 #include "model/precision/passes.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/error.hpp"
 
@@ -153,6 +154,171 @@ void gate_affine(const std::int8_t* q, const float* scale, const float* shift, s
     gate_row(q + i, scale, shift, std::min(row.width(), count - i), g + i);
 }
 
+/// exp(x) for |x| <= 80: 2^k times a Taylor polynomial of the rest, relative error below 2e-7.
+HWY_INLINE float exponential(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: a sum with it has no fraction
+  constexpr float kLog2E = 1.44269504f;
+  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // k * kLn2High is exact
+  const float k = (x * kLog2E + kRound) - kRound;
+  const float r = (x - k * kLn2High) - k * kLn2Low;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  return p * std::bit_cast<float>((static_cast<std::int32_t>(k) + 127) << 23);
+}
+
+struct Gate {
+  float h, slope;  // sigmoid of z and its derivative
+};
+
+template <Sigmoid kSigmoid>
+HWY_INLINE Gate gate_of(float z) {
+  if constexpr (kSigmoid == Sigmoid::exact) {
+    const float bounded = z < -80.0f ? -80.0f : (z > 80.0f ? 80.0f : z);
+    const float e = exponential(-bounded), h = 1.0f / (1.0f + e);
+    return {h, h * h * e};
+  } else {
+    const float line = z * (1.0f / 6) + 0.5f;
+    const float h = line < 0.0f ? 0.0f : (line > 1.0f ? 1.0f : line);
+    const bool inside = z > -3.0f && z < 3.0f;
+    return {h, inside ? 1.0f / 6 : 0.0f};
+  }
+}
+
+template <Sigmoid kSigmoid, Affine kKind>
+HWY_INLINE void gated_row(const std::int8_t* HWY_RESTRICT q, float unit,
+                          const float* HWY_RESTRICT v, const float* HWY_RESTRICT scale,
+                          const float* HWY_RESTRICT shift, std::size_t count,
+                          float* HWY_RESTRICT out) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const float x = static_cast<float>(q[c]) * unit;
+    const float y = x * gate_of<kSigmoid>(v[c] * x).h * scale[c] + shift[c];
+    out[c] = kKind == Affine::added ? out[c] + y : y;
+  }
+}
+
+template <Sigmoid kSigmoid, Affine kKind>
+HWY_INLINE void gated_rows(const std::int8_t* q, float unit, const float* v, const float* scale,
+                           const float* shift, std::size_t channels, float* out,
+                           std::size_t count) {
+  const WideRow row(channels);
+  float vs[WideRow::kWide], scales[WideRow::kWide], shifts[WideRow::kWide];
+  v = row.spread(v, vs);
+  scale = row.spread(scale, scales);
+  shift = row.spread(shift, shifts);
+  for (std::size_t i = 0; i < count; i += row.width())
+    gated_row<kSigmoid, kKind>(q + i, unit, v, scale, shift, std::min(row.width(), count - i),
+                               out + i);
+}
+
+void gated(Sigmoid sigmoid, const std::int8_t* q, float unit, const float* v, const float* scale,
+           const float* shift, std::size_t channels, float* out, std::size_t count) {
+  (sigmoid == Sigmoid::exact
+       ? gated_rows<Sigmoid::exact, Affine::plain>
+       : gated_rows<Sigmoid::hard, Affine::plain>)(q, unit, v, scale, shift, channels, out, count);
+}
+void add_gated(Sigmoid sigmoid, const std::int8_t* q, float unit, const float* v,
+               const float* scale, const float* shift, std::size_t channels, float* out,
+               std::size_t count) {
+  (sigmoid == Sigmoid::exact
+       ? gated_rows<Sigmoid::exact, Affine::added>
+       : gated_rows<Sigmoid::hard, Affine::added>)(q, unit, v, scale, shift, channels, out, count);
+}
+
+template <Sigmoid kSigmoid>
+HWY_INLINE void gated_error_row(const std::int8_t* HWY_RESTRICT g,
+                                const std::int8_t* HWY_RESTRICT q, float unit,
+                                const float* HWY_RESTRICT v, const float* HWY_RESTRICT scale,
+                                const float* HWY_RESTRICT slope, const float* HWY_RESTRICT offset,
+                                std::size_t count, float* HWY_RESTRICT error) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const float integer = static_cast<float>(q[c]), z = v[c] * (integer * unit);
+    const Gate gate = gate_of<kSigmoid>(z);
+    const float through = integer * slope[c] + offset[c];
+    error[c] = static_cast<float>(g[c]) * scale[c] * (gate.h + z * gate.slope) - through;
+  }
+}
+
+template <Sigmoid kSigmoid>
+HWY_INLINE void gated_error_rows(const std::int8_t* g, const std::int8_t* q, float unit,
+                                 const float* v, const float* scale, const float* slope,
+                                 const float* offset, std::size_t channels, float* error,
+                                 std::size_t count) {
+  const WideRow row(channels);
+  float vs[WideRow::kWide], scales[WideRow::kWide], slopes[WideRow::kWide], offsets[WideRow::kWide];
+  v = row.spread(v, vs);
+  scale = row.spread(scale, scales);
+  slope = row.spread(slope, slopes);
+  offset = row.spread(offset, offsets);
+  for (std::size_t i = 0; i < count; i += row.width())
+    gated_error_row<kSigmoid>(g + i, q + i, unit, v, scale, slope, offset,
+                              std::min(row.width(), count - i), error + i);
+}
+
+void gated_error(Sigmoid sigmoid, const std::int8_t* g, const std::int8_t* q, float unit,
+                 const float* v, const float* scale, const float* slope, const float* offset,
+                 std::size_t channels, float* error, std::size_t count) {
+  (sigmoid == Sigmoid::exact ? gated_error_rows<Sigmoid::exact>
+                             : gated_error_rows<Sigmoid::hard>)(g, q, unit, v, scale, slope, offset,
+                                                                channels, error, count);
+}
+
+/// Sums of `tile` channels of at most kFloatSum pixels, in the order of float_sums().
+template <Sigmoid kSigmoid>
+HWY_INLINE void gated_sums_of(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT q,
+                              float unit, const float* HWY_RESTRICT v, std::size_t channels,
+                              std::size_t pixels, std::size_t tile, double* HWY_RESTRICT products,
+                              double* HWY_RESTRICT slopes) {
+  constexpr std::size_t kRows = 4;
+  float u[kRows][kTile] = {}, s[kRows][kTile] = {};
+  for (std::size_t p = 0; p < pixels; ++p) {
+    float *HWY_RESTRICT u_row = u[p % kRows], *HWY_RESTRICT s_row = s[p % kRows];
+    for (std::size_t c = 0; c < tile; ++c) {
+      const float x = static_cast<float>(q[p * channels + c]) * unit;
+      const Gate gate = gate_of<kSigmoid>(v[c] * x);
+      const float gx = static_cast<float>(g[p * channels + c]) * x;
+      u_row[c] += gx * gate.h;
+      s_row[c] += gx * x * gate.slope;
+    }
+  }
+  for (std::size_t c = 0; c < tile; ++c) {
+    products[c] += static_cast<double>((u[0][c] + u[1][c]) + (u[2][c] + u[3][c]));
+    slopes[c] += static_cast<double>((s[0][c] + s[1][c]) + (s[2][c] + s[3][c]));
+  }
+}
+
+template <Sigmoid kSigmoid>
+HWY_INLINE void all_gated_sums(const std::int8_t* g, const std::int8_t* q, float unit,
+                               const float* v, std::size_t channels, std::size_t count,
+                               double* products, double* slopes) {
+  const std::size_t pixels = count / channels;
+  std::fill_n(products, channels, 0.0);
+  std::fill_n(slopes, channels, 0.0);
+  for (std::size_t p = 0; p < pixels; p += kFloatSum) {
+    const std::size_t rows = std::min(kFloatSum, pixels - p), at = p * channels;
+    std::size_t c = 0;
+    for (; c + kTile <= channels; c += kTile)
+      gated_sums_of<kSigmoid>(g + at + c, q + at + c, unit, v + c, channels, rows, kTile,
+                              products + c, slopes + c);
+    if (c < channels)
+      gated_sums_of<kSigmoid>(g + at + c, q + at + c, unit, v + c, channels, rows, channels - c,
+                              products + c, slopes + c);
+  }
+}
+
+void gated_sums(Sigmoid sigmoid, const std::int8_t* g, const std::int8_t* q, float unit,
+                const float* v, std::size_t channels, std::size_t count, double* products,
+                double* slopes) {
+  (sigmoid == Sigmoid::exact
+       ? all_gated_sums<Sigmoid::exact>
+       : all_gated_sums<Sigmoid::hard>)(g, q, unit, v, channels, count, products, slopes);
+}
+
 void add_scaled(const std::int8_t* HWY_RESTRICT q, int zero_point, float scale,
                 float* HWY_RESTRICT out, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) out[i] += static_cast<float>(q[i] - zero_point) * scale;
@@ -236,6 +402,10 @@ HWY_EXPORT(channel_squares);
 HWY_EXPORT(affine);
 HWY_EXPORT(add_affine);
 HWY_EXPORT(affine_rectified);
+HWY_EXPORT(gated);
+HWY_EXPORT(add_gated);
+HWY_EXPORT(gated_sums);
+HWY_EXPORT(gated_error);
 HWY_EXPORT(add_scaled);
 HWY_EXPORT(add);
 HWY_EXPORT(rectify);
@@ -283,6 +453,38 @@ void affine_rectified(Bytes q, Floats scale, Floats shift, std::span<float> out)
   check_rows(q.size(), scale.size(), out.size());
   HWY_DYNAMIC_DISPATCH(affine_rectified)
   (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
+}
+
+void gated(Bytes q, const Activation& activation, Floats scale, Floats shift,
+           std::span<float> out) {
+  check_rows(q.size(), scale.size(), out.size());
+  HWY_DYNAMIC_DISPATCH(gated)
+  (activation.sigmoid, q.data(), activation.unit, activation.v.data(), scale.data(), shift.data(),
+   scale.size(), out.data(), out.size());
+}
+
+void add_gated(Bytes q, const Activation& activation, Floats scale, Floats shift,
+               std::span<float> out) {
+  check_rows(q.size(), scale.size(), out.size());
+  HWY_DYNAMIC_DISPATCH(add_gated)
+  (activation.sigmoid, q.data(), activation.unit, activation.v.data(), scale.data(), shift.data(),
+   scale.size(), out.data(), out.size());
+}
+
+void gated_sums(Bytes g, Bytes q, const Activation& activation, std::span<double> products,
+                std::span<double> slopes) {
+  check_rows(g.size(), products.size(), q.size());
+  HWY_DYNAMIC_DISPATCH(gated_sums)
+  (activation.sigmoid, g.data(), q.data(), activation.unit, activation.v.data(), products.size(),
+   g.size(), products.data(), slopes.data());
+}
+
+void gated_error(Bytes g, Bytes q, const Activation& activation, Floats scale, Floats slope,
+                 Floats offset, std::span<float> error) {
+  check_rows(g.size(), scale.size(), error.size());
+  HWY_DYNAMIC_DISPATCH(gated_error)
+  (activation.sigmoid, g.data(), q.data(), activation.unit, activation.v.data(), scale.data(),
+   slope.data(), offset.data(), scale.size(), error.data(), error.size());
 }
 
 void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out) {

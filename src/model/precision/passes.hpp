@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <span>
 
+#include "model/evonorm_kernels.hpp"
+
 namespace eqt::model::precision {
 
 using Bytes = std::span<const std::int8_t>;
@@ -37,6 +39,19 @@ void add(Floats x, std::span<float> out);
 /// x = max(x, 0).
 void rectify(std::span<float> x);
 
+/// The activation of an EvoNorm for a sample: u = x * h(v * x) with x = q * unit.
+struct Activation {
+  Sigmoid sigmoid;
+  float unit;
+  Floats v;
+};
+
+/// out = u * scale + shift.
+void gated(Bytes q, const Activation& activation, Floats scale, Floats shift, std::span<float> out);
+/// out = out + (u * scale + shift).
+void add_gated(Bytes q, const Activation& activation, Floats scale, Floats shift,
+               std::span<float> out);
+
 /// g = 0 where before <= 0, which is what ReLU was given.
 void gate(Floats before, std::span<std::int8_t> g);
 /// The same of before = q * scale + shift.
@@ -44,6 +59,14 @@ void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g);
 
 /// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
+
+/// products = sum of g * u, slopes = sum of g * x^2 * h'(v * x) for each channel, in float32 for 64
+/// pixels at a time.
+void gated_sums(Bytes g, Bytes q, const Activation& activation, std::span<double> products,
+                std::span<double> slopes);
+/// error = g * scale * (h + z * h') - (q * slope + offset), z = v * x.
+void gated_error(Bytes g, Bytes q, const Activation& activation, Floats scale, Floats slope,
+                 Floats offset, std::span<float> error);
 
 /// error = g * scale - (x * slope + offset).
 void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,

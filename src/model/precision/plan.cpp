@@ -21,6 +21,11 @@ class Planner {
                            .height = images.height + frame.top + frame.bottom,
                            .width = images.width + frame.left + frame.right,
                            .channels = images.channels});
+    const Entry<NormalizationRow> kind = options.normalization;
+    const int groups = options.norm_groups > 0 ? options.norm_groups : kind->groups;
+    plan_.groups = static_cast<std::size_t>(groups);
+    plan_.ranges = kind == normalizations::range_batchnorm || kind == normalizations::range_evonorm;
+    plan_.rectifies = kind != normalizations::evonorm_s0 && kind != normalizations::range_evonorm;
   }
 
   void add(const ResNetPlan& net);
@@ -58,10 +63,12 @@ class Planner {
     const std::int64_t channels = b.shape.out_channels;
     b.norm = slice(plan_.parameters, name + ".weight", {channels});
     slice(plan_.parameters, name + ".bias", {channels});
+    if (!plan_.rectifies) slice(plan_.parameters, name + ".v", {channels});
+    if (plan_.groups > 0) return;
     b.statistics = plan_.buffers.size();
     slice(plan_.buffers, name + ".running_mean", {channels});
-    slice(plan_.buffers, name + ".running_var", {channels});
-    ++plan_.counters;
+    slice(plan_.buffers, name + (plan_.ranges ? ".running_inverse" : ".running_var"), {channels});
+    if (!plan_.ranges) ++plan_.counters;
   }
 
   int layer(int main, Residual residual = Residual::none, int second = -1, int stride = 1) {
@@ -205,11 +212,6 @@ void check_options(const ModelOptions& options) {
          "model.precision int8: expected an empty model.freeze, since all layers are trained with "
          "8-bit operands, found {} patterns; set model.precision to fp32",
          options.freeze.size());
-  if (options.normalization != normalizations::batchnorm)
-    fail(Kind::usage,
-         "model.precision int8: expected model.normalization batchnorm, found \"{}\"; set it, or "
-         "set model.precision to fp32",
-         options.normalization->name);
 }
 
 }  // namespace

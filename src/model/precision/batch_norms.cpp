@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch normalization by deviation or by range, and none: a map of each channel that all samples
+// share.
+#include <algorithm>
+#include <vector>
+
+#include "core/error.hpp"
+#include "model/norm_kernels.hpp"
+#include "model/precision/norm.hpp"
+#include "model/range_meter.hpp"
+
+namespace eqt::model::precision {
+namespace {
+
+/// x * scale + shift. Derived classes measure mean and inverse, and say what they become.
+class ChannelNorm : public Norm {
+ public:
+  explicit ChannelNorm(const Branch& branch)
+      : name_(branch.name), channels_(branch.channels()), pixels_(branch.pixels()) {
+    for (auto* const list : {&mean_, &inverse_, &sums_, &products_, &sample_sums_})
+      list->assign(channels_, 0);
+    for (auto* const list : {&scale_, &shift_, &slope_, &offset_, &scales_, &slopes_, &offsets_})
+      list->assign(channels_, 0);
+    integer_sums_.assign(channels_, 0);
+    integer_products_.assign(channels_, 0);
+  }
+
+  void start(std::size_t samples, Pass pass, const NormParameters& parameters,
+             std::span<float> running) override {
+    samples_ = samples;
+    pass_ = pass;
+    parameters_ = parameters;
+    running_ = running;
+    if (pass == Pass::training) start_measuring();
+  }
+
+  void measure(Floats x, std::size_t sample) override {
+    if (pass_ == Pass::training) measure_training(x, sample);
+  }
+
+  void finish() override {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      if (pass_ == Pass::training) {
+        conclude(c);
+      } else {
+        recall(c);
+      }
+      const double scale = parameters_.weight[c] * inverse_[c];
+      scale_[c] = static_cast<float>(scale);
+      shift_[c] = static_cast<float>(parameters_.bias[c] - mean_[c] * scale);
+    }
+  }
+
+  void apply(const Rounded& x, std::size_t /*sample*/, Output output,
+             std::span<float> out) override {
+    const Floats scales = scales_of(x);
+    if (output == Output::plain) affine(x.values, scales, shift_, out);
+    if (output == Output::added) add_affine(x.values, scales, shift_, out);
+    if (output == Output::rectified) affine_rectified(x.values, scales, shift_, out);
+  }
+
+  void gate(const Rounded& x, std::size_t /*sample*/, std::span<std::int8_t> g) override {
+    gate_affine(x.values, scales_of(x), shift_, g);
+  }
+
+  void start_backward() override {
+    std::ranges::fill(sums_, 0.0);
+    std::ranges::fill(products_, 0.0);
+  }
+
+  void sum_error(const Rounded& g, const Rounded& x, std::size_t /*sample*/) override {
+    error_sums(g.values, x.values, integer_sums_, integer_products_);
+    const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double sum = scale * static_cast<double>(integer_sums_[c]);
+      sums_[c] += sum;
+      products_[c] += product_scale * static_cast<double>(integer_products_[c]) - mean_[c] * sum;
+    }
+  }
+
+  void finish_backward(const NormGradients& gradients) override {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      gradients.weight[c] = static_cast<float>(products_[c] * inverse_[c]);
+      gradients.bias[c] = static_cast<float>(sums_[c]);
+      slope_[c] = static_cast<float>(slope(c));
+      offset_[c] = static_cast<float>(scale_[c] * sums_[c] / rows() - mean_[c] * slope(c));
+    }
+  }
+
+  void error(const Rounded& g, const Rounded& x, std::size_t /*sample*/, Floats factors,
+             std::span<float> out) override {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      scales_[c] = scale_[c] * factors[c] * g.scale;
+      slopes_[c] = slope_[c] * factors[c] * x.scale;
+      offsets_[c] = offset_[c] * factors[c];
+    }
+    norm_error(g.values, x.values, scales_, slopes_, offsets_, out);
+  }
+
+  bool sees_bias() const override { return false; }
+  std::size_t bytes(std::size_t /*samples*/) const override { return 0; }
+
+ protected:
+  virtual void start_measuring() = 0;
+  virtual void measure_training(Floats x, std::size_t sample) = 0;
+  /// Sets mean and inverse of a channel and its running values.
+  virtual void conclude(std::size_t c) = 0;
+  /// Sets them from the running values.
+  virtual void recall(std::size_t c) = 0;
+  /// What x - mean is multiplied by in the error, from sums and products.
+  virtual double slope(std::size_t c) const = 0;
+
+  double rows() const { return static_cast<double>(samples_ * pixels_); }
+
+  /// What the 8-bit values of a sample are multiplied by.
+  Floats scales_of(const Rounded& x) {
+    for (std::size_t c = 0; c < channels_; ++c) scales_[c] = scale_[c] * x.scale;
+    return scales_;
+  }
+
+  std::string name_;
+  std::size_t channels_, pixels_;
+  std::size_t samples_ = 0;
+  Pass pass_ = Pass::evaluation;
+  NormParameters parameters_;
+  std::span<float> running_;
+  std::vector<double> mean_, inverse_;   // (channels), as all below
+  std::vector<double> sums_, products_;  // of g, and of g * (x - mean)
+  std::vector<float> scale_, shift_, slope_, offset_;
+  std::vector<double> sample_sums_;
+  std::vector<float> scales_, slopes_, offsets_;  // of one sample
+  std::vector<std::int64_t> integer_sums_, integer_products_;
+};
+
+/// norm(x) = x.
+class NoNorm final : public ChannelNorm {
+ public:
+  explicit NoNorm(const Branch& branch) : ChannelNorm(branch) { std::ranges::fill(scale_, 1.0f); }
+
+  void finish() override {}
+  void finish_backward(const NormGradients& /*gradients*/) override {}
+  bool sees_bias() const override { return true; }
+
+ private:
+  void start_measuring() override {}
+  void measure_training(Floats /*x*/, std::size_t /*sample*/) override {}
+  void conclude(std::size_t /*c*/) override {}
+  void recall(std::size_t /*c*/) override {}
+  double slope(std::size_t /*c*/) const override { return 0; }
+};
+
+class BatchNorm final : public ChannelNorm {
+ public:
+  explicit BatchNorm(const Branch& branch) : ChannelNorm(branch) {
+    squares_.assign(channels_, 0);
+    sample_means_.assign(channels_, 0);
+  }
+
+ private:
+  void start_measuring() override {
+    EQT_CHECK(rows() > 1, "one value per channel has no variance");
+    std::ranges::fill(mean_, 0.0);
+    std::ranges::fill(squares_, 0.0);
+  }
+
+  /// Adds a sample to the mean and the sum of squared differences of each channel. T. Chan et al.,
+  /// "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. (2.1).
+  void measure_training(Floats x, std::size_t sample) override {
+    const double pixels = static_cast<double>(pixels_);
+    channel_sums(x, sample_sums_);
+    for (std::size_t c = 0; c < channels_; ++c)
+      sample_means_[c] = static_cast<float>(sample_sums_[c] / pixels);
+    channel_squares(x, sample_means_, sample_sums_);
+    const double before = static_cast<double>(sample), after = before + 1;
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double step = static_cast<double>(sample_means_[c]) - mean_[c];
+      mean_[c] += step / after;
+      squares_[c] += sample_sums_[c] + step * step * pixels * before / after;
+    }
+  }
+
+  void conclude(std::size_t c) override {
+    const double variance = squares_[c] / rows(), unbiased = variance * rows() / (rows() - 1);
+    inverse_[c] = inverse_deviation(variance);
+    const auto track = [](float& running, double value) {
+      running = static_cast<float>((1 - kBatchNormMomentum) * running + kBatchNormMomentum * value);
+    };
+    track(running_[c], mean_[c]);
+    track(running_[channels_ + c], unbiased);
+  }
+
+  void recall(std::size_t c) override {
+    mean_[c] = running_[c];
+    inverse_[c] = inverse_deviation(running_[channels_ + c]);
+  }
+
+  double slope(std::size_t c) const override {
+    return scale_[c] * inverse_[c] * inverse_[c] * products_[c] / rows();
+  }
+
+  std::vector<double> squares_;
+  std::vector<float> sample_means_;
+};
+
+/// By the mean range of 16 chunks of a channel's values, which are ordered by sample.
+class RangeBatchNorm final : public ChannelNorm {
+ public:
+  explicit RangeBatchNorm(const Branch& branch)
+      : ChannelNorm(branch), chunks_(kRangeChunks, ExtremesBuffer(channels_)) {
+    share_.assign(channels_, 0);
+  }
+
+  void finish_backward(const NormGradients& gradients) override {
+    ChannelNorm::finish_backward(gradients);
+    const double factor = range_factor(chunk_) / kRangeChunks;
+    for (std::size_t c = 0; c < channels_; ++c)
+      share_[c] = static_cast<float>(factor * inverse_[c] * inverse_[c] * parameters_.weight[c] *
+                                     products_[c]);
+  }
+
+  void error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
+             std::span<float> out) override {
+    ChannelNorm::error(g, x, sample, factors, out);
+    const std::size_t first = sample * pixels_, end = first + pixels_;
+    for (std::size_t k = first / chunk_; k <= (end - 1) / chunk_; ++k) {
+      const Extremes chunk = chunks_[k].extremes();
+      const auto add = [&](std::int32_t row, std::size_t c, float value) {
+        const auto r = static_cast<std::size_t>(row);
+        if (r >= first && r < end) out[(r - first) * channels_ + c] += value;
+      };
+      for (std::size_t c = 0; c < channels_; ++c) {
+        const float share = share_[c] * factors[c];
+        add(chunk.max_row[c], c, -share);
+        add(chunk.min_row[c], c, share);
+      }
+    }
+  }
+
+  std::size_t bytes(std::size_t /*samples*/) const override {
+    return kRangeChunks * channels_ * 2 * (sizeof(float) + sizeof(std::int32_t));
+  }
+
+ private:
+  void start_measuring() override {
+    chunk_ = chunk_values(samples_ * pixels_, name_, "a channel's values in a batch");
+    std::ranges::fill(mean_, 0.0);
+    for (ExtremesBuffer& chunk : chunks_) chunk.clear();
+  }
+
+  void measure_training(Floats x, std::size_t sample) override {
+    channel_sums(x, sample_sums_);
+    for (std::size_t c = 0; c < channels_; ++c) mean_[c] += sample_sums_[c];
+    const std::size_t first = sample * pixels_, end = first + pixels_;
+    for (std::size_t row = first; row < end;) {
+      const std::size_t next = std::min(end, (row / chunk_ + 1) * chunk_);
+      update_extremes(x.subspan((row - first) * channels_, (next - row) * channels_), row,
+                      chunks_[row / chunk_].extremes());
+      row = next;
+    }
+  }
+
+  void conclude(std::size_t c) override {
+    mean_[c] /= rows();
+    double sum = 0;
+    for (ExtremesBuffer& chunk : chunks_)
+      sum += static_cast<double>(chunk.extremes().max[c]) -
+             static_cast<double>(chunk.extremes().min[c]);
+    inverse_[c] = inverse_range(sum / kRangeChunks, chunk_);
+    const auto track = [](float& running, double value) {
+      running = static_cast<float>((1 - kRangeBatchNormMomentum) * running +
+                                   kRangeBatchNormMomentum * value);
+    };
+    track(running_[c], mean_[c]);
+    track(running_[channels_ + c], inverse_[c]);
+  }
+
+  void recall(std::size_t c) override {
+    mean_[c] = running_[c];
+    inverse_[c] = running_[channels_ + c];
+  }
+
+  double slope(std::size_t /*c*/) const override { return 0; }
+
+  std::size_t chunk_ = 0;               // [rows]
+  std::vector<ExtremesBuffer> chunks_;  // rows are counted in the batch
+  std::vector<float> share_;            // of an extreme in the error
+};
+
+}  // namespace
+
+std::unique_ptr<Norm> make_batch_norm(const Plan& plan, const Branch& branch) {
+  if (!branch.norm) return std::make_unique<NoNorm>(branch);
+  if (plan.ranges) return std::make_unique<RangeBatchNorm>(branch);
+  return std::make_unique<BatchNorm>(branch);
+}
+
+}  // namespace eqt::model::precision

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group normalization and the EvoNorms: statistics of the groups of channels of each sample.
+//
+// With d = g * weight, I the factor of a group of m values:
+//   group normalization   error = d I - I^3 (x - mean) sum(d (x - mean)) / m - I mean(d)
+//   EvoNorm-S0            error = d I (h + z h') - I^3 (x - mean) sum(d u) / m
+//   Range-EvoNorm         error = d I (h + z h'), and at each chunk's maximum and minimum the share
+//                         -/+ factor I^2 sum(d u) / chunks
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "core/error.hpp"
+#include "model/norm_kernels.hpp"
+#include "model/precision/norm.hpp"
+#include "model/range_meter.hpp"
+
+namespace eqt::model::precision {
+namespace {
+
+class GroupNorm final : public Norm {
+ public:
+  GroupNorm(const Plan& plan, const Branch& branch);
+
+  void start(std::size_t samples, Pass pass, const NormParameters& parameters,
+             std::span<float> running) override;
+  void measure(Floats x, std::size_t sample) override;
+  void finish() override {}
+  void apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) override;
+  void gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) override;
+
+  void start_backward() override;
+  void sum_error(const Rounded& g, const Rounded& x, std::size_t sample) override;
+  void finish_backward(const NormGradients& gradients) override;
+  void error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
+             std::span<float> out) override;
+
+  std::size_t bytes(std::size_t samples) const override {
+    const std::size_t ends = meter_ ? 2 * kRangeChunks * sizeof(std::int32_t) : 0;
+    return samples * groups_ * (sizeof(Group) + ends);
+  }
+
+ private:
+  struct Group {  // of a sample
+    double mean = 0, inverse = 1;
+    double slope = 0, offset = 0;  // error = ... - (x * slope + offset)
+    double share = 0;              // of a chunk's minimum in the error
+  };
+
+  std::span<Group> groups(std::size_t sample) {
+    return std::span(groups_of_samples_).subspan(sample * groups_, groups_);
+  }
+  std::span<std::int32_t> extremes(std::size_t sample) {
+    constexpr std::size_t kEnds = 2 * kRangeChunks;
+    return std::span(extremes_).subspan(sample * groups_ * kEnds, groups_ * kEnds);
+  }
+
+  /// Calls body(channel, its group), in order.
+  template <typename Body>
+  void for_each_channel(std::size_t sample, const Body& body) {
+    const std::span<Group> all = groups(sample);
+    const std::size_t width = channels_ / groups_;
+    for (std::size_t group = 0, c = 0; group < groups_; ++group)
+      for (const std::size_t end = c + width; c < end; ++c) body(c, all[group]);
+  }
+
+  void measure_deviations(Floats x, std::size_t sample);
+  /// Fills scales_ and shifts_; x counts in units of `unit`.
+  void spread(std::size_t sample, float unit);
+  Activation activation(float unit) const { return {*sigmoid_, unit, parameters_.v}; }
+
+  std::size_t channels_, pixels_, groups_;
+  std::optional<Sigmoid> sigmoid_;   // of an EvoNorm
+  std::optional<RangeMeter> meter_;  // by range
+  NormParameters parameters_;
+  std::vector<Group> groups_of_samples_;
+  std::vector<std::int32_t> extremes_;  // (samples, groups, chunks, 2) offsets in the sample
+  std::vector<double> weight_sums_, bias_sums_, v_sums_;  // (channels), as all below
+  std::vector<double> sums_, squares_;                    // of one sample
+  std::vector<float> means_, scales_, shifts_, slopes_, offsets_;
+  std::vector<double> inverses_;  // (groups)
+  std::vector<std::int64_t> integer_sums_, integer_products_;
+};
+
+GroupNorm::GroupNorm(const Plan& plan, const Branch& branch)
+    : channels_(branch.channels()), pixels_(branch.pixels()), groups_(plan.groups) {
+  if (channels_ % groups_ != 0)
+    fail(Kind::usage,
+         "{}: expected groups that divide its {} channels, found {}; set model.norm_groups",
+         branch.name, channels_, groups_);
+  if (!plan.rectifies) sigmoid_ = plan.ranges ? Sigmoid::hard : Sigmoid::exact;
+  if (plan.ranges) {
+    chunk_values(pixels_ * (channels_ / groups_), branch.name, "the values of a group");
+    meter_.emplace(pixels_, channels_, groups_);
+  }
+  for (auto* const list : {&weight_sums_, &bias_sums_, &v_sums_, &sums_, &squares_})
+    list->assign(channels_, 0);
+  for (auto* const list : {&means_, &scales_, &shifts_, &slopes_, &offsets_})
+    list->assign(channels_, 0);
+  inverses_.assign(groups_, 0);
+  integer_sums_.assign(channels_, 0);
+  integer_products_.assign(channels_, 0);
+}
+
+void GroupNorm::start(std::size_t samples, Pass /*pass*/, const NormParameters& parameters,
+                      std::span<float> /*running*/) {
+  parameters_ = parameters;
+  if (groups_of_samples_.size() >= samples * groups_) return;
+  groups_of_samples_.resize(samples * groups_);
+  if (meter_) extremes_.resize(samples * groups_ * 2 * kRangeChunks);
+}
+
+void GroupNorm::measure(Floats x, std::size_t sample) {
+  if (!meter_) {
+    measure_deviations(x, sample);
+    return;
+  }
+  meter_->measure(x, std::span(inverses_), extremes(sample));
+  for (std::size_t i = 0; i < groups_; ++i) groups(sample)[i] = {.inverse = inverses_[i]};
+}
+
+/// T. Chan et al., "Updating formulae and a pairwise algorithm for computing sample variances",
+/// 1979: the squares around each channel's mean, and those of the means around the group's.
+void GroupNorm::measure_deviations(Floats x, std::size_t sample) {
+  const double pixels = static_cast<double>(pixels_);
+  const std::size_t width = channels_ / groups_;
+  channel_sums(x, sums_);
+  for (std::size_t c = 0; c < channels_; ++c) means_[c] = static_cast<float>(sums_[c] / pixels);
+  channel_squares(x, means_, squares_);
+  for (std::size_t i = 0; i < groups_; ++i) {
+    double mean = 0, squares = 0;
+    for (std::size_t c = i * width; c < (i + 1) * width; ++c) mean += means_[c];
+    mean /= static_cast<double>(width);
+    for (std::size_t c = i * width; c < (i + 1) * width; ++c) {
+      const double step = means_[c] - mean;
+      squares += squares_[c] + pixels * step * step;
+    }
+    groups(sample)[i] = {
+        .mean = mean,
+        .inverse = inverse_deviation(squares / (pixels * static_cast<double>(width)))};
+  }
+}
+
+void GroupNorm::spread(std::size_t sample, float unit) {
+  const bool centres = !sigmoid_;
+  for_each_channel(sample, [&](std::size_t c, const Group& group) {
+    const double scale = parameters_.weight[c] * group.inverse;
+    scales_[c] = static_cast<float>(scale) * unit;
+    const double bias = parameters_.bias[c];
+    shifts_[c] = static_cast<float>(centres ? bias - group.mean * scale : bias);
+  });
+}
+
+void GroupNorm::apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) {
+  spread(sample, sigmoid_ ? 1.0f : x.scale);
+  if (sigmoid_) {
+    EQT_CHECK(output != Output::rectified, "an EvoNorm is an activation itself");
+    (output == Output::plain ? gated : add_gated)(x.values, activation(x.scale), scales_, shifts_,
+                                                  out);
+    return;
+  }
+  if (output == Output::plain) affine(x.values, scales_, shifts_, out);
+  if (output == Output::added) add_affine(x.values, scales_, shifts_, out);
+  if (output == Output::rectified) affine_rectified(x.values, scales_, shifts_, out);
+}
+
+void GroupNorm::gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) {
+  EQT_CHECK(!sigmoid_, "an EvoNorm is an activation itself");
+  spread(sample, x.scale);
+  gate_affine(x.values, scales_, shifts_, g);
+}
+
+void GroupNorm::start_backward() {
+  for (auto* const list : {&weight_sums_, &bias_sums_, &v_sums_}) std::ranges::fill(*list, 0.0);
+}
+
+void GroupNorm::sum_error(const Rounded& g, const Rounded& x, std::size_t sample) {
+  error_sums(g.values, x.values, integer_sums_, integer_products_);
+  if (sigmoid_) gated_sums(g.values, x.values, activation(x.scale), sums_, squares_);
+  const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
+  const double count = static_cast<double>(pixels_ * (channels_ / groups_));
+  // offset and slope collect the sums of d and of d * (x - mean), or d * u, first.
+  for (Group& group : groups(sample)) group.offset = group.slope = 0;
+  for_each_channel(sample, [&](std::size_t c, Group& group) {
+    const double sum = scale * static_cast<double>(integer_sums_[c]);
+    const double product =
+        sigmoid_ ? scale * sums_[c]
+                 : product_scale * static_cast<double>(integer_products_[c]) - group.mean * sum;
+    const double weight = parameters_.weight[c];
+    bias_sums_[c] += sum;
+    weight_sums_[c] += product * group.inverse;
+    if (sigmoid_) v_sums_[c] += weight * group.inverse * scale * squares_[c];
+    group.offset += weight * sum;
+    group.slope += weight * product;
+  });
+  for (Group& group : groups(sample)) {
+    const double products = group.slope, sums = group.offset,
+                 squared = group.inverse * group.inverse;
+    if (meter_) {
+      group.share = range_factor(static_cast<std::size_t>(count) / kRangeChunks) * squared *
+                    products / kRangeChunks;
+      group.slope = 0;
+      group.offset = 0;
+    } else {
+      group.slope = squared * group.inverse * products / count;
+      group.offset = (sigmoid_ ? 0 : group.inverse * sums / count) - group.mean * group.slope;
+    }
+  }
+}
+
+void GroupNorm::finish_backward(const NormGradients& gradients) {
+  for (std::size_t c = 0; c < channels_; ++c) {
+    gradients.weight[c] = static_cast<float>(weight_sums_[c]);
+    gradients.bias[c] = static_cast<float>(bias_sums_[c]);
+    if (sigmoid_) gradients.v[c] = static_cast<float>(v_sums_[c]);
+  }
+}
+
+void GroupNorm::error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
+                      std::span<float> out) {
+  for_each_channel(sample, [&](std::size_t c, const Group& group) {
+    const double factor = factors[c];
+    scales_[c] = static_cast<float>(parameters_.weight[c] * group.inverse * factor) * g.scale;
+    slopes_[c] = static_cast<float>(group.slope * factor) * x.scale;
+    offsets_[c] = static_cast<float>(group.offset * factor);
+  });
+  if (sigmoid_) {
+    gated_error(g.values, x.values, activation(x.scale), scales_, slopes_, offsets_, out);
+  } else {
+    norm_error(g.values, x.values, scales_, slopes_, offsets_, out);
+  }
+  if (!meter_) return;
+  const auto where = extremes(sample);
+  for (std::size_t i = 0; i < groups_; ++i) {
+    const double share = groups(sample)[i].share;
+    for (std::size_t k = 0; k < 2 * kRangeChunks; ++k) {
+      const auto at = static_cast<std::size_t>(where[i * 2 * kRangeChunks + k]);
+      const auto value = static_cast<float>(share * factors[at % channels_]);
+      out[at] += k % 2 == 0 ? -value : value;
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Norm> make_group_norm(const Plan& plan, const Branch& branch) {
+  return std::make_unique<GroupNorm>(plan, branch);
+}
+
+}  // namespace eqt::model::precision
