@@ -8,7 +8,7 @@ eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_hwy
 eqt_test(int8_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
   SOURCES unit/model/int8_layers_test.cpp unit/model/int8_network_test.cpp)
 eqt_test(int8_norm_unit LABEL unit LINK eqt_model eqt_int8 eqt_hwy
-  SOURCES unit/model/int8_norm_test.cpp support/norm_oracle.cpp)
+  SOURCES unit/model/float_gradient_test.cpp unit/model/int8_norm_test.cpp support/norm_oracle.cpp)
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_model eqt_torch eqt_hwy
   SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp

@@ -59,6 +59,11 @@ std::vector<Field> model_fields() {
                 "groupnorm and 8 for the EvoNorms"),
       EQT_FIELD(model.precision, may_change)
           .says("arithmetic of the network; parameters and gradients are float32"),
+      EQT_FIELD(model.int8.ranges, may_change)
+          .says("values of activations and errors that share a scale"),
+      EQT_FIELD(model.int8.error_rounding, may_change).says("how errors are rounded"),
+      EQT_FIELD(model.int8.weight_gradient, may_change)
+          .says("the errors that weight gradients are computed from"),
       EQT_FIELD(model.shortcut, must_stay)
           .says("shortcuts of the CIFAR ResNets where the shape changes"),
       EQT_FIELD(model.path, may_change)
@@ -443,6 +448,7 @@ const std::vector<Field>& fields() {
 const std::vector<Choice>& sections() {
   static const std::vector<Choice> table = {
       {"model", "the network"},
+      {"model.int8", "options of 8-bit training, with model.precision int8"},
       {"data", "training and test data"},
       {"data.partition", "how the training set is divided"},
       {"task", "what is learnt"},

@@ -48,6 +48,7 @@ struct RunConfig {
     Entry<eqt::model::NormalizationRow> normalization = eqt::model::normalizations::batchnorm;
     int norm_groups = 0;  // 0 = the published number
     eqt::model::Precision precision = eqt::model::Precision::fp32;
+    eqt::model::Int8Options int8;
     eqt::model::Shortcut shortcut = eqt::model::Shortcut::projection;
     std::string path;     // of a network of the user's own, or the folder of bert; "" = none
     std::string weights;  // "" = none

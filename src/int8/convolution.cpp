@@ -46,9 +46,10 @@ Convolution::Convolution(const ConvolutionShape& shape, Kernels kernels)
   EQT_CHECK(shape.height > 0 && shape.width > 0 && shape.in_channels > 0 && shape.out_channels > 0,
             "an image of {} x {} x {}, {} output channels", shape.height, shape.width,
             shape.in_channels, shape.out_channels);
-  EQT_CHECK(shape.kernel == 1 || shape.kernel == 3 || shape.kernel == 7, "a kernel of {} a side",
-            shape.kernel);
-  EQT_CHECK(shape.stride == 1 || shape.stride == 2, "a stride of {}", shape.stride);
+  EQT_CHECK(shape.kernel % 2 == 1 && shape.kernel >= 1 && shape.kernel <= 11,
+            "a kernel of {} a side", shape.kernel);
+  EQT_CHECK(shape.stride == 1 || shape.stride == 2 || shape.stride == 4, "a stride of {}",
+            shape.stride);
   const std::size_t products =
       count(shape.kernel, shape.kernel, std::max(shape.in_channels, shape.out_channels));
   EQT_CHECK(products <= kMostProducts, "sums of {} products", products);
@@ -61,14 +62,16 @@ Convolution& Convolution::operator=(Convolution&&) noexcept = default;
 
 std::size_t Convolution::weight_bytes() const noexcept { return work_->weight_bytes(); }
 
-void Convolution::set_weights(std::span<const float> weights) {
+void Convolution::set_weights(std::span<const float> weights, bool one_scale) {
   EQT_CHECK(weights.size() == shape_.weight_count(), "{} weights, expected {}", weights.size(),
             shape_.weight_count());
   quantized_.resize(weights.size());
   const std::size_t row = weights.size() / scales_.size();
+  const float all = one_scale ? largest_magnitude(weights, "weights") : 0;
   for (std::size_t o = 0; o < scales_.size(); ++o) {
-    scales_[o] = quantize_signed(weights.subspan(o * row, row),
-                                 std::span(quantized_).subspan(o * row, row), "weights");
+    const auto own = weights.subspan(o * row, row);
+    scales_[o] = quantize_signed(one_scale ? all : largest_magnitude(own, "weights"), own,
+                                 std::span(quantized_).subspan(o * row, row));
   }
   work_->set_weights(quantized_);
 }

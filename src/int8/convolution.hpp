@@ -24,8 +24,8 @@ namespace eqt::int8 {
 struct ConvolutionShape {
   int height = 0, width = 0;  // of the input
   int in_channels = 0, out_channels = 0;
-  int kernel = 3;  // 1, 3 or 7 a side; the input is framed by kernel / 2 zeros
-  int stride = 1;  // 1 or 2
+  int kernel = 3;  // odd, at most 11 a side; the input is framed by kernel / 2 zeros
+  int stride = 1;  // 1, 2 or 4
 
   int out_height() const noexcept { return (height - 1) / stride + 1; }
   int out_width() const noexcept { return (width - 1) / stride + 1; }
@@ -54,7 +54,8 @@ class Convolution {
 
   /// Quantizes (O, kh, kw, C) floats, with one scale max |w| / 127 for each output channel, to
   /// nearest in [-127, 127]. @throws Error{diverged} if one is NaN or infinite
-  void set_weights(std::span<const float> weights);
+  /// @param one_scale  all channels have that of the largest of them
+  void set_weights(std::span<const float> weights, bool one_scale = false);
   std::span<const float> weight_scales() const noexcept { return scales_; }  // (O)
 
   /// Bytes of `scratch` that each call below needs for this many samples; aligned to 64.

@@ -195,11 +195,9 @@ struct Scale {
   float scale = 1, inverse = 1;
 };
 
-Scale scale_of(std::span<const float> x, float steps, std::string_view what) {
-  const std::uint32_t largest = HWY_DYNAMIC_DISPATCH(largest_bits)(x.data(), x.size());
-  if (largest >= kInfinityBits) fail_not_finite(x, what);
+Scale scale_of(float largest, float steps) {
   if (largest == 0) return {};
-  const float scale = std::max(std::bit_cast<float>(largest) / steps, 0x1p-126f);
+  const float scale = std::max(largest / steps, 0x1p-126f);
   return {scale, 1 / scale};
 }
 
@@ -207,10 +205,10 @@ void check_size(std::size_t places, std::size_t values) {
   EQT_CHECK(places == values, "{} places for {} values", places, values);
 }
 
-float nearest(std::span<const float> x, std::span<std::int8_t> q, int low, int high, int zero_point,
-              std::string_view what) {
+float nearest(float range, std::span<const float> x, std::span<std::int8_t> q, int low, int high,
+              int zero_point) {
   check_size(q.size(), x.size());
-  const Scale scale = scale_of(x, static_cast<float>(high), what);
+  const Scale scale = scale_of(range, static_cast<float>(high));
   HWY_DYNAMIC_DISPATCH(nearest_bytes)
   (x.data(), x.size(), {scale.inverse, low, high, zero_point}, q.data());
   return scale.scale;
@@ -218,30 +216,64 @@ float nearest(std::span<const float> x, std::span<std::int8_t> q, int low, int h
 
 }  // namespace
 
-float quantize_unsigned(std::span<const float> x, std::span<std::int8_t> q, std::string_view what) {
-  return nearest(x, q, 0, 255, kUnsignedZeroPoint, what);
+float largest_magnitude(std::span<const float> x, std::string_view what) {
+  const std::uint32_t largest = HWY_DYNAMIC_DISPATCH(largest_bits)(x.data(), x.size());
+  if (largest >= kInfinityBits) fail_not_finite(x, what);
+  return std::bit_cast<float>(largest);
 }
 
-float quantize_signed(std::span<const float> x, std::span<std::int8_t> q, std::string_view what) {
-  return nearest(x, q, -127, 127, 0, what);
+float quantize_unsigned(float range, std::span<const float> x, std::span<std::int8_t> q) {
+  return nearest(range, x, q, 0, 255, kUnsignedZeroPoint);
 }
 
-float quantize_stochastic(std::span<const float> x, std::span<std::int8_t> q, const RandomKey& key,
-                          std::uint32_t block, std::string_view what) {
+float quantize_signed(float range, std::span<const float> x, std::span<std::int8_t> q) {
+  return nearest(range, x, q, -127, 127, 0);
+}
+
+float quantize_stochastic(float range, std::span<const float> x, std::span<std::int8_t> q,
+                          const RandomKey& key, std::uint32_t block) {
   check_size(q.size(), x.size());
-  const Scale scale = scale_of(x, 127, what);
+  const Scale scale = scale_of(range, 127);
   const RandomStream stream(key, block);
   HWY_DYNAMIC_DISPATCH(stochastic)
   (x.data(), x.size(), {scale.inverse, stream.first(), stream.second()}, q.data());
   return scale.scale;
 }
 
-float quantize_wide(std::span<const float> x, std::span<std::int16_t> q, std::string_view what) {
+float quantize_unsigned(std::span<const float> x, std::span<std::int8_t> q, std::string_view what) {
+  return quantize_unsigned(largest_magnitude(x, what), x, q);
+}
+
+float quantize_signed(std::span<const float> x, std::span<std::int8_t> q, std::string_view what) {
+  return quantize_signed(largest_magnitude(x, what), x, q);
+}
+
+float quantize_stochastic(std::span<const float> x, std::span<std::int8_t> q, const RandomKey& key,
+                          std::uint32_t block, std::string_view what) {
+  return quantize_stochastic(largest_magnitude(x, what), x, q, key, block);
+}
+
+float quantize_wide(float range, std::span<const float> x, std::span<std::int16_t> q) {
   check_size(q.size(), x.size());
-  const Scale scale = scale_of(x, static_cast<float>(kWide), what);
+  const Scale scale = scale_of(range, static_cast<float>(kWide));
   HWY_DYNAMIC_DISPATCH(nearest_words)
   (x.data(), x.size(), {scale.inverse, -kWide, kWide, 0}, q.data());
   return scale.scale;
+}
+
+float quantize_wide(std::span<const float> x, std::span<std::int16_t> q, std::string_view what) {
+  return quantize_wide(largest_magnitude(x, what), x, q);
+}
+
+void split_wide(std::span<const std::int16_t> q, std::span<std::int8_t> high,
+                std::span<std::int8_t> low) {
+  check_size(high.size(), q.size());
+  check_size(low.size(), q.size());
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    const int upper = (q[i] + 64) >> 7;
+    high[i] = static_cast<std::int8_t>(upper);
+    low[i] = static_cast<std::int8_t>(q[i] - 128 * upper);
+  }
 }
 
 void dequantize(std::span<const std::int8_t> q, int zero_point, float scale, std::span<float> x) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats as 8-bit integers: x = scale * (q - zero point), with one scale for all values of a call.
-// Nothing is clipped: the scale is that of the largest magnitude.
+// Floats as 8-bit integers: x = scale * (q - zero point), with one scale for all values of a call:
+// that of the largest magnitude, so that nothing is clipped, or of a range that is given, which
+// values beyond it are cut to.
 //
 // A scale is at least 2^-126, so that its inverse is finite; where all values are 0 it is 1. Every
 // q is computed from x * (1 / scale), with one rounding for each operation, so it is the same on
@@ -22,6 +23,9 @@
 #include "core/random.hpp"
 
 namespace eqt::int8 {
+
+/// Of all values; what the functions below take for a range that is none.
+float largest_magnitude(std::span<const float> x, std::string_view what = "values");
 
 /// The zero point of quantize_unsigned(): all 8 bits are for values >= 0.
 inline constexpr int kUnsignedZeroPoint = -128;
@@ -51,6 +55,20 @@ float quantize_stochastic(std::span<const float> x, std::span<std::int8_t> q, co
 /// @return scale = max |x| / 8191
 float quantize_wide(std::span<const float> x, std::span<std::int16_t> q,
                     std::string_view what = "errors");
+
+// The same for a range that is known, of finite values. @return the scale, range / 255 or / 127
+float quantize_unsigned(float range, std::span<const float> x, std::span<std::int8_t> q);
+float quantize_signed(float range, std::span<const float> x, std::span<std::int8_t> q);
+float quantize_stochastic(float range, std::span<const float> x, std::span<std::int8_t> q,
+                          const RandomKey& key, std::uint32_t block = 0);
+float quantize_wide(float range, std::span<const float> x, std::span<std::int16_t> q);
+
+/// q = 128 * high + low, with high in [-64, 64] and low in [-64, 63]: sums of products with q are
+/// two of 8 bits. @pre |q| <= kWide
+void split_wide(std::span<const std::int16_t> q, std::span<std::int8_t> high,
+                std::span<std::int8_t> low);
+/// What an 8-bit value of `high` counts.
+inline constexpr float kHighDigit = 128;
 
 /// x = scale * (q - zero_point).
 void dequantize(std::span<const std::int8_t> q, int zero_point, float scale, std::span<float> x);

@@ -48,8 +48,37 @@ std::span<const Named<Precision>> names_of(Precision) {
        "bf16 images inside the network and bf16 operands of convolutions; sums, statistics, "
        "classifier and loss in float32 (all networks but bert and torchscript)"},
       {Precision::int8, "int8",
-       "8-bit operands of all convolutions, forward and backward, with exact sums (ResNets and "
-       "vgg11 with batchnorm; src/model/precision/README.md)"},
+       "8-bit operands of all convolutions, forward and backward, with exact sums (all networks "
+       "but "
+       "bert and torchscript; src/model/precision/README.md)"},
+  }};
+  return kNames;
+}
+
+std::span<const Named<Int8Ranges>> names_of(Int8Ranges) {
+  static constexpr std::array<Named<Int8Ranges>, 3> kNames = {{
+      {Int8Ranges::sample, "sample", "of a sample, from its largest magnitude: nothing is clipped"},
+      {Int8Ranges::tensor, "tensor", "of a batch, from its largest magnitude; slower"},
+      {Int8Ranges::paper, "paper",
+       "of a batch; in training from the mean of the samples' largest magnitudes, which clips, and "
+       "one scale for all weights of a layer: as Aketi et al. 2022, for comparison"},
+  }};
+  return kNames;
+}
+
+std::span<const Named<ErrorRounding>> names_of(ErrorRounding) {
+  static constexpr std::array<Named<ErrorRounding>, 2> kNames = {{
+      {ErrorRounding::stochastic, "stochastic", "up or down at random, without bias"},
+      {ErrorRounding::nearest, "nearest", "to the nearest, which biases gradients"},
+  }};
+  return kNames;
+}
+
+std::span<const Named<WeightGradient>> names_of(WeightGradient) {
+  static constexpr std::array<Named<WeightGradient>, 3> kNames = {{
+      {WeightGradient::int8, "int8", "the 8-bit errors that are passed down"},
+      {WeightGradient::int16, "int16", "errors of 14 bits, to nearest"},
+      {WeightGradient::fp32, "fp32", "float32 errors, as in the published code; slow"},
   }};
   return kNames;
 }

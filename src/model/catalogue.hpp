@@ -67,4 +67,24 @@ std::span<const Named<Shortcut>> names_of(Shortcut);
 enum class Precision { fp32, bf16, int8 };
 std::span<const Named<Precision>> names_of(Precision);
 
+/// What values of activations and errors share a scale with int8, and of what it is made.
+enum class Int8Ranges { sample, tensor, paper };
+std::span<const Named<Int8Ranges>> names_of(Int8Ranges);
+
+/// How errors are rounded with int8.
+enum class ErrorRounding { stochastic, nearest };
+std::span<const Named<ErrorRounding>> names_of(ErrorRounding);
+
+/// The errors that weight gradients are computed from with int8.
+enum class WeightGradient { int8, int16, fp32 };
+std::span<const Named<WeightGradient>> names_of(WeightGradient);
+
+struct Int8Options {
+  Int8Ranges ranges = Int8Ranges::sample;
+  ErrorRounding error_rounding = ErrorRounding::stochastic;
+  WeightGradient weight_gradient = WeightGradient::int8;
+
+  bool operator==(const Int8Options&) const = default;
+};
+
 }  // namespace eqt::model

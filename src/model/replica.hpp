@@ -68,6 +68,7 @@ struct ModelOptions {
   int norm_groups = 0;  // 0 = the published number
   Shortcut shortcut = Shortcut::projection;
   Precision precision = Precision::fp32;
+  Int8Options int8 = {};                           // with Precision::int8
   std::string path = {};                           // of a network of the user's own, for messages
   std::shared_ptr<const std::string> script = {};  // the bytes of its file
   std::vector<std::string> freeze = {};            // patterns of parameters that are not trained

@@ -70,6 +70,7 @@ model::ModelOptions published_network(const config::RunConfig& config, Rank rank
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
   options.precision = config.model.precision;
+  options.int8 = config.model.int8;
   options.seed = config.seed;
   options.freeze = frozen_patterns(config);
   if (config.model.name->users_own) {

@@ -25,7 +25,7 @@ train 2 changed "${stop[@]}" --set train.steps=5 --set model.precision=fp32 --re
 expect_code 0 "resumed as float32"
 expect_equal 5 "$(summary steps)" "resumed as float32: steps"
 
-train 2 gossip "${eight[@]}" --set compressor.name=int8 --set synchronization.algorithm=choco-sgd --set train.steps=4
+train 2 gossip "${eight[@]}" --set model.normalization=range-evonorm --set compressor.name=int8 --set synchronization.algorithm=choco-sgd --set train.steps=4
 expect_code 0 "gossip with 8-bit messages"
 grep -q '"consensus_distance": [0-9]' "$RUN/summary.json" || wrong "gossip: no consensus distance"
 
@@ -39,7 +39,7 @@ refuse() {
   program check --config tiny.json "${eight[@]}" "$@"
   expect_failure 2 "$text" "$what"
 }
-refuse 'int8' "a norm that is not built" --set model.normalization=evonorm-s0
+refuse 'model.int8 only with' "options of 8 bits without them" --set model.precision=bf16 --set model.int8.ranges=tensor
 refuse 'int8' "frozen layers" --set 'model.freeze=["fc.*"]'
 
 program bench convolutions --seconds 0.002 --json

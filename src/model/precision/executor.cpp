@@ -3,6 +3,7 @@
 #include "model/precision/executor.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
@@ -18,7 +19,8 @@ constexpr std::size_t kMostSamples = 16;
 
 }  // namespace
 
-Executor::Executor(Plan plan, int8::Kernels kernels) : plan_(std::move(plan)), kernels_(kernels) {
+Executor::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options)
+    : plan_(std::move(plan)), kernels_(kernels), options_(options) {
   std::size_t channels = 0, largest = 0, samples = 1;
   for (const Branch& branch : plan_.branches) {
     layers_.push_back({.convolution = int8::Convolution(branch.shape, kernels),
@@ -45,13 +47,18 @@ Executor::Executor(Plan plan, int8::Kernels kernels) : plan_(std::move(plan)), k
   rounded_ = make_long_array<std::int8_t>(largest);
   scratch_ = make_long_array<std::byte>(scratch_bytes_);
   rounded_scales_.assign(samples, 1);
+  if (options.weight_gradient == WeightGradient::int16) {
+    wide_ = make_long_array<std::int16_t>(largest);
+    for (auto* const digits : {&high_, &low_}) *digits = make_long_array<std::int8_t>(largest);
+    for (auto* const scales : {&high_scales_, &low_scales_}) scales->assign(samples, 1);
+  }
   integer_sums_.assign(channels, 0);
   double_sums_.assign(channels, 0);
 }
 
 std::size_t Executor::bytes() const {
   std::size_t bytes = training_.bytes() + evaluation_.bytes() + scratch_bytes_ +
-                      float_values_ * (3 * sizeof(float) + 1);
+                      float_values_ * (3 * sizeof(float) + (wide_ == nullptr ? 1 : 5));
   const std::size_t samples = std::max(training_.samples(), evaluation_.samples());
   for (const Layer& layer : layers_)
     bytes += layer.convolution.weight_bytes() + layer.norm->bytes(samples);
@@ -82,7 +89,7 @@ void Executor::set_parameters(std::span<const float> parameters) {
   parameters_ = parameters;
   for (std::size_t b = 0; b < layers_.size(); ++b) {
     try {
-      layers_[b].convolution.set_weights(values(plan_.branches[b].weight));
+      layers_[b].convolution.set_weights(values(plan_.branches[b].weight), clips());
     } catch (const Error& error) {
       fail(error.kind(), "{}: {}", plan_.branches[b].name, error.what());
     }
@@ -122,8 +129,7 @@ void Executor::take_pictures(const Pictures& pictures) {
   const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
   const auto share = static_cast<float>(pictures.share);
   const std::span<float> framed(first_.get(), to.count());
-  const Samples images = node(0);
-  for (std::size_t n = 0; n < samples_; ++n) {
+  const auto picture = [&](std::size_t n) {
     std::ranges::fill(framed, 0.0f);
     const float* from = &pictures.values[n * pictures.shape.values()];
     const float* partner = &pictures.values[(samples_ - 1 - n) * pictures.shape.values()];
@@ -137,31 +143,58 @@ void Executor::take_pictures(const Pictures& pictures) {
       from += row;
       partner += row;
     }
-    images.scales[n] = int8::quantize_signed(framed, images.sample(n), label("pictures", "input"));
-  }
+    return framed;
+  };
+  const std::string_view what = label("pictures", "input");
+  const float range = shared_range(clips(), what, picture);
+  for (std::size_t n = 0; n < samples_; ++n)
+    round_activation(picture(n), false, range, what, node(0), n);
+}
+
+void Executor::SharedRange::add(float magnitude) {
+  largest_ = std::max(largest_, magnitude);
+  sum_ += magnitude;
+  ++count_;
+}
+
+float Executor::SharedRange::value(bool clips) const {
+  return clips && count_ > 0 ? static_cast<float>(sum_ / static_cast<double>(count_)) : largest_;
+}
+
+/// Evaluation does not, so that a sample's result does not depend on the others.
+bool Executor::shares_ranges() const {
+  return pass_ == Pass::training && options_.ranges != Int8Ranges::sample;
+}
+
+/// @param range  0: the sample's own
+void Executor::round_activation(std::span<const float> x, bool rectified, float range,
+                                std::string_view what, const Samples& to, std::size_t n) {
+  const float all = range > 0 ? range : int8::largest_magnitude(x, what);
+  to.scales[n] = rectified ? int8::quantize_unsigned(all, x, to.sample(n))
+                           : int8::quantize_signed(all, x, to.sample(n));
+  if (range > 0 && clips())
+    clipped_ += static_cast<std::uint64_t>(
+        std::ranges::count_if(x, [&](float value) { return std::abs(value) > range; }));
 }
 
 void Executor::compute_node(int i, std::span<float> buffers) {
   const Node& to = plan_.node(i);
   convolve(to.main, buffers);
   if (to.residual == Residual::branch) convolve(to.second, buffers);
-  const Samples out = node(i);
   const std::span<float> sample(first_.get(), to.count());
-  const std::string_view what = label("activations", plan_.branch(to.main).name);
-  for (std::size_t n = 0; n < samples_; ++n) {
-    if (!plan_.rectifies) {
-      add_up(i, n, sample);
-      out.scales[n] = int8::quantize_signed(sample, out.sample(n), what);
-      continue;
-    }
-    if (to.residual == Residual::none) {
+  const auto activation = [&](std::size_t n) {
+    if (plan_.rectifies && to.residual == Residual::none) {
       layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
-    } else {
-      add_up(i, n, sample);
-      rectify(sample);
+      return sample;
     }
-    out.scales[n] = int8::quantize_unsigned(sample, out.sample(n), what);
-  }
+    add_up(i, n, sample);
+    if (plan_.rectifies) rectify(sample);
+    return sample;
+  };
+  const std::string_view what = label("activations", plan_.branch(to.main).name);
+  const float range = shared_range(clips(), what, activation);
+  for (std::size_t n = 0; n < samples_; ++n)
+    round_activation(activation(n), plan_.rectifies, range, what, node(i), n);
 }
 
 NormParameters Executor::norm_parameters(const Branch& branch) const {
@@ -187,18 +220,30 @@ void Executor::convolve(int b, std::span<float> buffers) {
   const Samples in = node(branch_plan.input), out = branch(b);
   start_norm(b, buffers);
   const std::string_view what = label("outputs of the convolution", branch_plan.name);
-  const std::size_t step = chunk(branch_plan.input);
-  for (std::size_t first = 0; first < samples_; first += step) {
-    const std::size_t n = std::min(step, samples_ - first);
+  const auto outputs = [&](std::size_t first, std::size_t n) {
     const Samples some = in.part(first, n);
     const std::span<float> result(first_.get(), n * out.count);
     layer.convolution.forward(some.values, zero_point(branch_plan.input), some.scales, result,
                               {scratch_.get(), scratch_bytes_});
     if (branch_plan.bias) add_bias(values(*branch_plan.bias), result);
+    return result;
+  };
+  const std::size_t step = chunk(branch_plan.input);
+  SharedRange shared;
+  for (std::size_t first = 0; shares_ranges() && first < samples_; first += step) {
+    const std::size_t n = std::min(step, samples_ - first);
+    const auto result = outputs(first, n);
+    for (std::size_t k = 0; k < n; ++k)
+      shared.add(int8::largest_magnitude(result.subspan(k * out.count, out.count), what));
+  }
+  const float range = shared.value(clips());
+  for (std::size_t first = 0; first < samples_; first += step) {
+    const std::size_t n = std::min(step, samples_ - first);
+    const auto result = outputs(first, n);
     for (std::size_t k = 0; k < n; ++k) {
       const auto sample = result.subspan(k * out.count, out.count);
       layer.norm->measure(sample, first + k);
-      out.scales[first + k] = int8::quantize_signed(sample, out.sample(first + k), what);
+      round_activation(sample, false, range, what, out, first + k);
     }
   }
   layer.norm->finish();

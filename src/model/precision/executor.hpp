@@ -19,6 +19,7 @@
 #include "core/flat_buffer.hpp"
 #include "core/random.hpp"
 #include "int8/convolution.hpp"
+#include "int8/quantize.hpp"
 #include "model/precision/norm.hpp"
 #include "model/precision/plan.hpp"
 #include "model/precision/workspace.hpp"
@@ -36,7 +37,7 @@ struct Pictures {
 
 class Executor {
  public:
-  Executor(Plan plan, int8::Kernels kernels);
+  Executor(Plan plan, int8::Kernels kernels, const Int8Options& options = {});
 
   const Plan& plan() const { return plan_; }
   int8::Kernels kernels() const { return kernels_; }
@@ -64,12 +65,16 @@ class Executor {
   std::size_t arena_bytes() const { return training_.bytes(); }
   std::size_t bytes() const;
 
+  /// Values of all training passes that lay beyond their range and were cut; 0 unless ranges are
+  /// the paper's.
+  std::uint64_t clipped() const { return clipped_; }
+
  private:
   struct Layer {  // a branch
     int8::Convolution convolution;
     std::unique_ptr<Norm> norm;
-    std::vector<double>
-        bias_sums;  // (channels) of errors, if the convolution's bias has a gradient
+    std::vector<double> bias_sums;  // (channels) of errors, if the bias has a gradient
+    float error_range = 0;          // that all samples share; 0: each has its own
   };
 
   void prepare(std::size_t samples, Pass pass);
@@ -83,14 +88,50 @@ class Executor {
 
   void start_error(std::span<const float> means);
   void gather_error(int i, std::span<float> gradient, const SliceReady& ready);
-  void through_branch(int branch, std::size_t first, std::size_t n, std::span<float> gradient,
-                      std::span<float> error);
+  /// What is to be computed from the errors of a branch's output.
+  struct Wanted {
+    std::span<float> gradient;     // that of the weight is added to; empty: it is not
+    std::span<float> input_error;  // empty: not needed
+  };
+  void sum_of_readers(int i, std::size_t first, std::size_t n, std::span<float> gradient);
+  std::span<const float> branch_error(int branch, std::size_t sample);
+  float round_branch_error(int branch, std::size_t sample, std::span<const float> values,
+                           std::span<std::int8_t> q);
+  void through_branch(int branch, std::size_t first, std::size_t n, const Wanted& wanted);
+  void take_wide_error(int branch, std::size_t sample, std::size_t k, std::span<const float> values,
+                       std::span<float> gradient);
+  void add_weight_gradient(int branch, std::size_t first, std::size_t n, std::span<float> gradient);
   void through_node(int i, int node, std::size_t sample, std::span<float> error);
   void finish_weight(int branch, std::span<float> gradient, const SliceReady& ready);
   void sum_error(int i, std::span<float> gradient, const SliceReady& ready);
   void finish_norm(int branch, std::span<float> gradient, const SliceReady& ready);
   void finish_bias(int branch, std::span<float> gradient, const SliceReady& ready);
-  void round_error(int i, std::size_t first, std::size_t n);
+  void round_error(int i, std::size_t first, std::size_t n, float range);
+
+  /// The range of values that samples share, from the largest magnitude of each.
+  class SharedRange {
+   public:
+    void add(float magnitude);
+    /// @param clips  the mean of the magnitudes, not the largest
+    float value(bool clips) const;
+
+   private:
+    float largest_ = 0;
+    double sum_ = 0;
+    std::size_t count_ = 0;
+  };
+  bool shares_ranges() const;
+  bool clips() const { return options_.ranges == Int8Ranges::paper; }
+  /// values(sample) returns floats. @return 0 if samples do not share ranges
+  template <typename Values>
+  float shared_range(bool clips, std::string_view what, const Values& values) const {
+    if (!shares_ranges()) return 0;
+    SharedRange range;
+    for (std::size_t n = 0; n < samples_; ++n) range.add(int8::largest_magnitude(values(n), what));
+    return range.value(clips);
+  }
+  void round_activation(std::span<const float> x, bool rectified, float range,
+                        std::string_view what, const Samples& to, std::size_t sample);
 
   Samples node(int i) const { return now_->node(i).part(0, samples_); }
   Samples branch(int i) const { return now_->branch(i).part(0, samples_); }
@@ -109,6 +150,7 @@ class Executor {
 
   Plan plan_;
   int8::Kernels kernels_;
+  Int8Options options_;
   std::vector<Layer> layers_;  // by branch
   Workspace training_, evaluation_;
   const Workspace* now_ = nullptr;
@@ -123,6 +165,11 @@ class Executor {
   std::size_t scratch_bytes_ = 0, float_values_ = 0;
   LongArray<std::int8_t> rounded_;  // a chunk's errors
   std::vector<float> rounded_scales_;
+  // With wide errors: those of a sample, and a chunk's digits.
+  LongArray<std::int16_t> wide_;
+  LongArray<std::int8_t> high_, low_;
+  std::vector<float> high_scales_, low_scales_;
+  std::uint64_t clipped_ = 0;
   std::vector<std::int64_t> integer_sums_;  // (channels) of one sample
   std::vector<double> double_sums_;
   std::vector<float> means_;  // (n, c)

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
 #include "model/precision/executor.hpp"
+#include "model/precision/float_gradient.hpp"
 #include "model/precision/passes.hpp"
 #include "model/precision/windows.hpp"
 
@@ -46,23 +47,33 @@ void Executor::start_error(std::span<const float> means) {
   const Node& to = plan_.nodes.back();
   const auto channels = static_cast<std::size_t>(to.channels);
   const float share = 1.0f / static_cast<float>(to.pixels());
+  const std::span<float> sample(first_.get(), to.count());
+  const auto error = [&](std::size_t n) {
+    for (std::size_t i = 0; i < sample.size(); ++i)
+      sample[i] = means[n * channels + i % channels] * share;
+    return sample;
+  };
+  const float range = shared_range(false, "errors of the means", error);
   for (std::size_t n = 0; n < samples_; ++n) {
-    for (std::size_t i = 0; i < to.count(); ++i)
-      first_[i] = means[n * channels + i % channels] * share;
-    round_error(last, n, 1);
+    error(n);
+    round_error(last, n, 1, range);
   }
 }
 
-/// The values of `first_` become the errors of some samples.
-void Executor::round_error(int i, std::size_t first, std::size_t n) {
+/// The values of `first_` become the errors of some samples. @param range  0: each sample's own
+void Executor::round_error(int i, std::size_t first, std::size_t n, float range) {
   const Samples to = error(i);
   const Node& of_node = plan_.node(i);
   const int near = of_node.kind == NodeKind::layer ? of_node.main : plan_.node(of_node.input).main;
   const std::string_view what = label("errors of activations", plan_.branch(near).name);
   for (std::size_t k = 0; k < n; ++k) {
+    const std::span<const float> values(first_.get() + k * to.count, to.count);
+    const float all = range > 0 ? range : int8::largest_magnitude(values, what);
     to.scales[first + k] =
-        int8::quantize_stochastic({first_.get() + k * to.count, to.count}, to.sample(first + k),
-                                  key_for(i, kOfNode), static_cast<std::uint32_t>(first + k), what);
+        options_.error_rounding == ErrorRounding::nearest
+            ? int8::quantize_signed(all, values, to.sample(first + k))
+            : int8::quantize_stochastic(all, values, to.sample(first + k), key_for(i, kOfNode),
+                                        static_cast<std::uint32_t>(first + k));
   }
 }
 
@@ -72,64 +83,135 @@ void Executor::gather_error(int i, std::span<float> gradient, const SliceReady& 
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
   for (const int b : readers.branches) {
+    Layer& layer = layer_of(b);
     std::ranges::fill(of(gradient, plan_.branch(b).weight), 0.0f);
-    std::ranges::fill(layer_of(b).bias_sums, 0.0);
+    std::ranges::fill(layer.bias_sums, 0.0);
+    layer.error_range =
+        shared_range(false, label("errors of the convolution", plan_.branch(b).name),
+                     [&](std::size_t n) { return branch_error(b, n); });
   }
   const std::size_t step = chunk(i);
+  SharedRange shared;
+  for (std::size_t first = 0; i > 0 && shares_ranges() && first < samples_; first += step) {
+    const std::size_t n = std::min(step, samples_ - first);
+    sum_of_readers(i, first, n, {});
+    for (std::size_t k = 0; k < n; ++k)
+      shared.add(int8::largest_magnitude({first_.get() + k * to.count(), to.count()}, "errors"));
+  }
   for (std::size_t first = 0; first < samples_; first += step) {
     const std::size_t n = std::min(step, samples_ - first);
-    const std::span<float> sum(first_.get(), n * to.count());
-    bool empty = true;
-    for (const int b : readers.branches) {
-      if (i == 0) {
-        through_branch(b, first, n, gradient, {});
-        continue;
-      }
-      const std::span<float> part(empty ? first_.get() : third_.get(), sum.size());
-      through_branch(b, first, n, gradient, part);
-      if (!empty) add(part, sum);
-      empty = false;
-    }
-    if (i == 0) continue;
-    if (empty) std::ranges::fill(sum, 0.0f);
-    for (std::size_t k = 0; k < n; ++k)
-      for (const int m : readers.nodes)
-        through_node(m, i, first + k, sum.subspan(k * to.count(), to.count()));
-    round_error(i, first, n);
+    sum_of_readers(i, first, n, gradient);
+    if (i > 0) round_error(i, first, n, shared.value(false));
   }
   for (std::size_t b = readers.branches.size(); b-- > 0;)
     finish_weight(readers.branches[b], gradient, ready);
 }
 
-/// Normalization and convolution of some samples. @param error  of the input; empty: not needed
-void Executor::through_branch(int b, std::size_t first, std::size_t n, std::span<float> gradient,
-                              std::span<float> input_error) {
-  const Branch& branch_plan = plan_.branch(b);
+/// The errors of some samples into `first_`, and into the gradient unless it is empty. The pictures
+/// have no error.
+void Executor::sum_of_readers(int i, std::size_t first, std::size_t n, std::span<float> gradient) {
+  const Node& to = plan_.node(i);
+  const auto& readers = plan_.readers_of(i);
+  const std::span<float> sum(first_.get(), n * to.count());
+  bool empty = true;
+  for (const int b : readers.branches) {
+    if (i == 0) {
+      through_branch(b, first, n, {.gradient = gradient, .input_error = {}});
+      continue;
+    }
+    const std::span<float> part(empty ? first_.get() : third_.get(), sum.size());
+    through_branch(b, first, n, {.gradient = gradient, .input_error = part});
+    if (!empty) add(part, sum);
+    empty = false;
+  }
+  if (i == 0) return;
+  if (empty) std::ranges::fill(sum, 0.0f);
+  for (std::size_t k = 0; k < n; ++k)
+    for (const int m : readers.nodes)
+      through_node(m, i, first + k, sum.subspan(k * to.count(), to.count()));
+}
+
+/// The float errors of a sample at the output of a convolution, times the weights' scales.
+std::span<const float> Executor::branch_error(int b, std::size_t n) {
+  const Samples x = branch(b), g = error(plan_.branch(b).node);
+  const std::span<float> values(second_.get(), x.count);
   Layer& layer = layer_of(b);
-  const Samples x = branch(b), g = error(branch_plan.node), in = node(branch_plan.input);
-  const std::string_view what = label("errors of the convolution", branch_plan.name);
+  layer.norm->error(rounded(g, n), rounded(x, n), n, layer.convolution.weight_scales(), values);
+  return values;
+}
+
+/// @return the scale
+float Executor::round_branch_error(int b, std::size_t n, std::span<const float> values,
+                                   std::span<std::int8_t> q) {
+  const float range = layer_of(b).error_range;
+  const float all = range > 0 ? range
+                              : int8::largest_magnitude(values, label("errors of the convolution",
+                                                                      plan_.branch(b).name));
+  if (options_.error_rounding == ErrorRounding::nearest)
+    return int8::quantize_signed(all, values, q);
+  return int8::quantize_stochastic(all, values, q, key_for(b, kOfBranch),
+                                   static_cast<std::uint32_t>(n));
+}
+
+/// Normalization and convolution of some samples.
+void Executor::through_branch(int b, std::size_t first, std::size_t n, const Wanted& wanted) {
+  Layer& layer = layer_of(b);
+  const std::size_t count = branch(b).count;
+  const bool learns = !wanted.gradient.empty();
   for (std::size_t k = 0; k < n; ++k) {
     const std::size_t s = first + k;
-    const std::span<float> values(second_.get(), x.count);
-    layer.norm->error(rounded(g, s), rounded(x, s), s, layer.convolution.weight_scales(), values);
-    if (!layer.bias_sums.empty()) {
+    const auto values = branch_error(b, s);
+    if (learns && !layer.bias_sums.empty()) {
       const auto sums = std::span(double_sums_).first(layer.bias_sums.size());
       channel_sums(values, sums);
       for (std::size_t c = 0; c < sums.size(); ++c) layer.bias_sums[c] += sums[c];
     }
-    rounded_scales_[k] =
-        int8::quantize_stochastic(values, {rounded_.get() + k * x.count, x.count},
-                                  key_for(b, kOfBranch), static_cast<std::uint32_t>(s), what);
+    rounded_scales_[k] = round_branch_error(b, s, values, {rounded_.get() + k * count, count});
+    if (learns) take_wide_error(b, s, k, values, wanted.gradient);
   }
-  const std::span<const std::int8_t> errors(rounded_.get(), n * x.count);
-  const std::span<const float> error_scales(rounded_scales_.data(), n);
-  const std::span<std::byte> scratch(scratch_.get(), scratch_bytes_);
-  const Samples inputs = in.part(first, n);
-  layer.convolution.add_weight_gradient(inputs.values, zero_point(branch_plan.input), inputs.scales,
-                                        errors, error_scales, of(gradient, branch_plan.weight),
-                                        scratch);
-  if (!input_error.empty())
-    layer.convolution.backward_input(errors, error_scales, input_error, scratch);
+  if (learns) add_weight_gradient(b, first, n, wanted.gradient);
+  if (!wanted.input_error.empty())
+    layer.convolution.backward_input({rounded_.get(), n * count}, {rounded_scales_.data(), n},
+                                     wanted.input_error, {scratch_.get(), scratch_bytes_});
+}
+
+/// Where weight gradients have errors of their own: sample `k` of a chunk.
+void Executor::take_wide_error(int b, std::size_t n, std::size_t k, std::span<const float> values,
+                               std::span<float> gradient) {
+  const Branch& branch_plan = plan_.branch(b);
+  const std::size_t count = values.size();
+  if (options_.weight_gradient == WeightGradient::fp32) {
+    const Samples in = node(branch_plan.input);
+    const std::span<float> x(third_.get(), in.count);
+    int8::dequantize(in.sample(n), zero_point(branch_plan.input), in.scales[n], x);
+    add_float_gradient(branch_plan.shape, x, values, of(gradient, branch_plan.weight));
+  }
+  if (options_.weight_gradient == WeightGradient::int16) {
+    const float range = layer_of(b).error_range;
+    const std::span<std::int16_t> wide(wide_.get(), count);
+    low_scales_[k] =
+        int8::quantize_wide(range > 0 ? range : int8::largest_magnitude(values), values, wide);
+    high_scales_[k] = low_scales_[k] * int8::kHighDigit;
+    int8::split_wide(wide, {high_.get() + k * count, count}, {low_.get() + k * count, count});
+  }
+}
+
+void Executor::add_weight_gradient(int b, std::size_t first, std::size_t n,
+                                   std::span<float> gradient) {
+  const Branch& branch_plan = plan_.branch(b);
+  const Samples in = node(branch_plan.input).part(first, n);
+  const std::size_t count = n * branch(b).count;
+  const auto add = [&](const LongArray<std::int8_t>& errors, const std::vector<float>& scales) {
+    layer_of(b).convolution.add_weight_gradient(in.values, zero_point(branch_plan.input), in.scales,
+                                                {errors.get(), count}, std::span(scales).first(n),
+                                                of(gradient, branch_plan.weight),
+                                                {scratch_.get(), scratch_bytes_});
+  };
+  if (options_.weight_gradient == WeightGradient::int8) add(rounded_, rounded_scales_);
+  if (options_.weight_gradient == WeightGradient::int16) {
+    add(high_, high_scales_);
+    add(low_, low_scales_);
+  }
 }
 
 /// Adds what a node that reads `node` as a residual or pools it says about a sample's error.

@@ -48,7 +48,7 @@ class Int8Replica final : public Replica {
         rank_(options.rank),
         pictures_(images_of(options)),
         frame_(frame_of(*options.model, pictures_)),
-        executor_(make_plan(options), kernels),
+        executor_(make_plan(options), kernels, options.int8),
         loss_(options.task, options.outputs),
         parameters_(total_count(plan().parameters)),
         gradient_(total_count(plan().parameters)),
@@ -295,7 +295,8 @@ void check_int8(const ModelOptions& options) { precision::make_plan(options); }
 
 Int8Memory int8_memory(const ModelOptions& options, std::size_t batch_size) {
   using precision::Pass;
-  const precision::Executor executor(precision::make_plan(options), int8::fastest_here());
+  const precision::Executor executor(precision::make_plan(options), int8::fastest_here(),
+                                     options.int8);
   const std::size_t fixed = executor.bytes();
   const std::size_t arena = precision::workspace_bytes(executor.plan(), batch_size, Pass::training);
   return {.gradient_bytes = fixed + arena,

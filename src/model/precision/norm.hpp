@@ -77,8 +77,8 @@ class Norm {
 /// @throws Error{usage} naming the layer if its outputs cannot be normalized
 std::unique_ptr<Norm> make_norm(const Plan& plan, const Branch& branch);
 
-// One for each kind of statistics: of a batch's channels (batch_norms.cpp), and of a sample's groups
-// of channels (group_norms.cpp).
+// One for each kind of statistics: of the channels of a batch (batch_norms.cpp), and of the groups
+// of channels of a sample (group_norms.cpp).
 std::unique_ptr<Norm> make_batch_norm(const Plan& plan, const Branch& branch);
 std::unique_ptr<Norm> make_group_norm(const Plan& plan, const Branch& branch);
 

@@ -159,12 +159,8 @@ void Planner::add(const PlainPlan& net) {
   std::int64_t channels = plan_.nodes[0].channels;
   const auto next = [&place] { return fmt::format("features.{}", place++); };
   for (const PlainPlan::Layer& row : net.layers) {
-    if ((row.kernel != 1 && row.kernel != 3) || row.stride != 1 || row.padding != row.kernel / 2)
-      fail(Kind::usage,
-           "model.precision int8: expected convolutions of 3 x 3 or 1 x 1 pixels, found one of {0} "
-           "x "
-           "{0} with stride {1} in {2}; choose vgg11 or a ResNet",
-           row.kernel, row.stride, options_.model->name);
+    EQT_CHECK(row.padding == row.kernel / 2, "a padding of {} around a kernel of {}", row.padding,
+              row.kernel);
     const int main = convolution(next(), last_node(), row.width, row.kernel, row.stride, net.bias);
     if (net.normalizes) norm(main, next());
     const int node = layer(main);
@@ -225,7 +221,7 @@ Plan make_plan(const ModelOptions& options) {
     planner.add(*plain);
   } else {
     fail(Kind::usage,
-         "model.precision int8: expected a ResNet or vgg11, found model.name \"{}\"; set "
+         "model.precision int8: expected a ResNet, vgg11 or alexnet, found model.name \"{}\"; set "
          "model.precision to fp32",
          options.model->name);
   }

@@ -29,6 +29,14 @@ TEST_CASE("an unknown key is named with its full path, with the nearest key", "[
                                              Contains("optimizer") && !Contains("nearest"));
 }
 
+TEST_CASE("options of 8-bit training are refused without it", "[config]") {
+  CHECK_THAT(rejection(R"({"model": {"int8": {"ranges": "tensor"}}})"),
+             Contains("model.int8 only with model.precision \"int8\", found \"fp32\""));
+  CHECK_THAT(rejection(R"({"model": {"precision": "int8", "int8": {"ranges": "wide"}}})"),
+             Contains("sample") && Contains("paper"));
+  CHECK_NOTHROW(parse(R"({"model": {"precision": "int8", "int8": {"ranges": "paper"}}})"));
+}
+
 TEST_CASE("for a dotted key in the document, the error shows the nested form", "[config]") {
   CHECK_THAT(rejection(R"({"optimizer.learning_rate": 1})"), Contains("nested"));
   CHECK_THAT(rejection(R"({"data.partition": {"kind": "iid"}})"), Contains("nested"));

@@ -16,7 +16,9 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
   const json expected = json::parse(R"({
     "name": "run", "seed": 1, "device": "cpu", "threads_per_rank": 0,
     "model": {"name": "resnet20", "normalization": "batchnorm", "norm_groups": 0,
-              "precision": "fp32", "shortcut": "projection", "path": null, "weights": null,
+              "precision": "fp32",
+              "int8": {"ranges": "sample", "error_rounding": "stochastic",
+                       "weight_gradient": "int8"}, "shortcut": "projection", "path": null, "weights": null,
               "layers": 4, "hidden": 256, "heads": 4, "intermediate": 0, "dropout": 0.1,
               "freeze": []},
     "data": {"name": "fashion-mnist", "path": null, "augment": true,

@@ -228,6 +228,9 @@ TEST_CASE("every kernel gives the exact sums in the networks' layers", "[int8]")
   check_case({16, 16, 32, 32, 3, 1}, 1, -128);
   check_case({8, 8, 64, 64, 3, 1}, 8, -128);
   check_case({4, 4, 64, 128, 3, 2}, 16, -128);
+  check_case({32, 32, 3, 64, 11, 4}, 2, 0);
+  check_case({9, 7, 20, 16, 11, 4}, 2, -128);
+  check_case({4, 4, 64, 192, 5, 1}, 3, -128);
 }
 
 TEST_CASE("no sum saturates where all operands are at their ends", "[int8]") {
@@ -276,7 +279,8 @@ TEST_CASE("weights have a scale for each output channel", "[int8]") {
 
 TEST_CASE("buffers of other sizes and sums that may overflow are errors", "[int8]") {
   CHECK_THROWS_AS(Convolution({8, 8, 8192, 8, 3, 1}), Error);
-  CHECK_THROWS_AS(Convolution({8, 8, 8, 8, 5, 1}), Error);
+  CHECK_THROWS_AS(Convolution({8, 8, 8, 8, 4, 1}), Error);
+  CHECK_THROWS_AS(Convolution({8, 8, 8, 8, 3, 3}), Error);
   Convolution convolution({2, 2, 4, 4, 3, 1});
   CHECK_THROWS_AS(convolution.set_weights(std::vector<float>(9)), Error);
   convolution.set_weights(std::vector<float>(144));
