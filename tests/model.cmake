@@ -44,3 +44,7 @@ target_link_libraries(train_throughput PRIVATE eqt_model eqt_options)
 add_executable(norm_throughput bench/norm_throughput.cpp)
 target_include_directories(norm_throughput PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(norm_throughput PRIVATE eqt_model eqt_torch eqt_options)
+
+add_executable(gradient_fidelity bench/gradient_fidelity.cpp)
+target_include_directories(gradient_fidelity PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(gradient_fidelity PRIVATE eqt_model eqt_data eqt_options)

@@ -17,6 +17,7 @@
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/refusal.hpp"
+#include "support/rounded_weights.hpp"
 #include "support/saved_state.hpp"
 #include "support/temporary_folder.hpp"
 #include "unit/model/support.hpp"
@@ -69,21 +70,6 @@ double relative_error(std::span<const float> a, std::span<const float> b) {
 }
 
 std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
-
-/// Rounds convolutions to 8 bits, with a scale for each output channel.
-void round_weights(Replica& replica) {
-  for (const TensorSlice& slice : replica.layout()) {
-    if (slice.shape.size() != 4) continue;
-    const auto weights = replica.parameters().subspan(slice.offset, slice.count);
-    const std::size_t row = slice.count / static_cast<std::size_t>(slice.shape[0]);
-    for (std::size_t o = 0; o < slice.count; o += row) {
-      float largest = 0;
-      for (const float w : weights.subspan(o, row)) largest = std::max(largest, std::abs(w));
-      for (float& w : weights.subspan(o, row))
-        w = std::nearbyint(w / largest * 127) * largest / 127;
-    }
-  }
-}
 
 void descend(Replica& replica, float rate) {
   const auto gradient = replica.gradient();
@@ -146,7 +132,7 @@ TEST_CASE("an 8-bit gradient differs from the float32 one hardly more than one o
       CHECK(relative_error(pair.rounded->buffers(), pair.exact->buffers()) < 1e-3);
 
     std::ranges::copy(buffers, pair.exact->buffers().begin());
-    round_weights(*pair.exact);
+    test::round_weights(*pair.exact);
     pair.exact->forward_backward(batch, {});
     const double unavoidable = relative_error(pair.exact->gradient(), gradient);
     CAPTURE(step, error, unavoidable);
