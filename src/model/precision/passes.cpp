@@ -336,16 +336,32 @@ void gate(const float* HWY_RESTRICT before, std::int8_t* HWY_RESTRICT g, std::si
   for (std::size_t i = 0; i < count; ++i) g[i] = before[i] > 0 ? g[i] : static_cast<std::int8_t>(0);
 }
 
+/// Sums of `tile` channels. Those of g stay in 16 bits for 256 pixels, products for two.
 HWY_INLINE void integer_sums(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT x,
                              std::size_t channels, std::size_t pixels, std::size_t tile,
                              std::int64_t* HWY_RESTRICT sums, std::int64_t* HWY_RESTRICT products) {
+  constexpr std::size_t kShort = 256;  // 256 * 127 < 2^15
   std::int32_t s[kTile] = {}, p[kTile] = {};
-  for (std::size_t i = 0; i < pixels; ++i) {
-    for (std::size_t c = 0; c < tile; ++c) {
-      const std::int32_t a = g[i * channels + c], b = x[i * channels + c];
-      s[c] += a;
-      p[c] += a * b;
+  for (std::size_t first = 0; first < pixels; first += kShort) {
+    const std::size_t end = std::min(pixels, first + kShort);
+    std::int16_t part[kTile] = {};
+    std::size_t i = first;
+    for (; i + 2 <= end; i += 2) {
+      for (std::size_t c = 0; c < tile; ++c) {
+        const std::int16_t a = g[i * channels + c], b = g[(i + 1) * channels + c];
+        const std::int16_t u = x[i * channels + c], v = x[(i + 1) * channels + c];
+        part[c] = static_cast<std::int16_t>(part[c] + a + b);
+        p[c] += static_cast<std::int16_t>(a * u + b * v);
+      }
     }
+    for (; i < end; ++i) {
+      for (std::size_t c = 0; c < tile; ++c) {
+        const std::int32_t a = g[i * channels + c];
+        part[c] = static_cast<std::int16_t>(part[c] + a);
+        p[c] += a * x[i * channels + c];
+      }
+    }
+    for (std::size_t c = 0; c < tile; ++c) s[c] += part[c];
   }
   for (std::size_t c = 0; c < tile; ++c) {
     sums[c] += s[c];

@@ -195,6 +195,19 @@ TEST_CASE("normalization of 8-bit values, forward and backward, is the one in fl
   }
 }
 
+TEST_CASE("sums of errors are exact where all values are at their ends") {
+  constexpr std::size_t kChannels = 20, kPixels = 66001;
+  const auto sign = GENERATE(1, -1);
+  const std::vector<std::int8_t> g(kChannels * kPixels, static_cast<std::int8_t>(127 * sign));
+  const std::vector<std::int8_t> x(g.size(), 127);
+  test::for_each_simd_target([&] {
+    std::vector<std::int64_t> sums(kChannels), products(kChannels);
+    error_sums(g, x, sums, products);
+    CHECK(sums == std::vector<std::int64_t>(kChannels, 127 * sign * 66001L));
+    CHECK(products == std::vector<std::int64_t>(kChannels, 127 * 127 * sign * 66001L));
+  });
+}
+
 TEST_CASE("normalization of 8-bit values has the same bytes on every instruction set") {
   for (const Case& c : cases()) {
     CAPTURE(c.kind, c.shape.c);
