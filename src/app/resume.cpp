@@ -71,7 +71,11 @@ std::string settle_resumed_config(const config::RunConfig& saved, const std::str
          "means, found {}; restore these values, or start a new run with another --out",
          refused);
   }
-  return changed.empty() ? "" : "the run continues with " + changed;
+  if (changed.empty()) return "";
+  std::string note = "the run continues with " + changed;
+  if (before.model.precision != now.model.precision)
+    note += "; the checkpoint's parameters are float32, as with any model.precision";
+  return note;
 }
 
 std::optional<Resume> find_resume(const config::RunConfig& config, const std::string& run_folder,

@@ -71,6 +71,13 @@ struct PluginRecord {
   std::uint64_t hash = 0;  // XXH3 of the file's bytes
 };
 
+/// A network with 8-bit operands.
+struct Int8Record {
+  std::string kernels;            // family of instructions of the convolutions
+  std::uint64_t arena_bytes = 0;  // of a rank: 8-bit values of a training step, and their scales
+  std::uint64_t saved_bytes = 0;  // of these, what is kept from the forward to the backward pass
+};
+
 struct RunRecord {
   std::string name;
   std::string version;  // of this program, with git revision
@@ -95,6 +102,7 @@ struct RunRecord {
   bool simulated = false;   // one process computed for all ranks; sinks mark every record
   std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, estimated before the start
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no samples/s in the progress
+  std::optional<Int8Record> int8{};   // none: operands of other types
 };
 
 struct StepRecord {

@@ -126,6 +126,13 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"peak memory", fmt::format("{:.0f} MiB per rank", s.peak_rss_mib)},
       {"wall time", duration_text(s.wall_seconds)},
   };
+  if (run.int8)
+    insert_behind("peak memory",
+                  {{"8-bit operands", fmt::format("{}, {} a step, {} kept for backward",
+                                                  run.int8->kernels,
+                                                  bytes_text(run.int8->arena_bytes),
+                                                  bytes_text(run.int8->saved_bytes))}},
+                  rows);
   if (s.skipped_pictures.value_or(0) > 0)
     rows.push_back({"skipped pictures", fmt::format("{}, broken", *s.skipped_pictures)});
   std::vector<Row> tests = test_rows(s);

@@ -25,6 +25,13 @@ namespace eqt::model {
 /// layout order or close to it, on the thread that called forward_backward, each slice once.
 using SliceReady = std::function<void(std::size_t slice)>;
 
+/// What training steps with 8-bit operands use.
+struct Int8Use {
+  std::string_view kernels;       // the family of instructions
+  std::uint64_t arena_bytes = 0;  // 8-bit values of a step, with their scales
+  std::uint64_t saved_bytes = 0;  // of these, what is kept from the forward to the backward pass
+};
+
 class Replica {
  public:
   virtual ~Replica() = default;
@@ -42,6 +49,8 @@ class Replica {
   /// logits, or values of a regression. The batch needs no targets. Reuses the memory of `out`.
   /// @throws Error{usage} if the network returns its own loss
   virtual void predict(const data::Batch& batch, data::Array& out);
+  /// For steps of this many samples; none: the network has operands of other types.
+  virtual std::optional<Int8Use> int8_use(std::size_t /*batch_size*/) const { return {}; }
   /// From now on random numbers are those of this rank. Networks without random numbers ignore it.
   virtual void set_rank(Rank /*rank*/) {}
   /// Visits parameters, buffers and the state that names the next batch's random numbers.

@@ -174,6 +174,12 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   run.total_steps = record.count("total_steps");
   run.emulated = record.flag("emulated");
   run.simulated = record.flag("simulated");
+  if (record.object().contains("int8")) {
+    const Members int8 = record.inside("int8");
+    run.int8 = {.kernels = int8.text("kernels"),
+                .arena_bytes = int8.count("arena_bytes"),
+                .saved_bytes = int8.count("saved_bytes")};
+  }
   read_histogram(record, run);
   read_metrics(record, run);
   if (run.settings.empty() && record.object().contains("config"))

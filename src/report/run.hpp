@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct Run {
   int threads_per_rank = 0;
   std::uint64_t parameters = 0, train_samples = 0, test_samples = 0;
   std::uint64_t steps_per_epoch = 0, total_steps = 0, planned_epochs = 0;
+  std::optional<metrics::Int8Record> int8;
   bool finished = false;
   bool emulated = false;   // ranks waited instead of computing
   bool simulated = false;  // one process computed for all ranks

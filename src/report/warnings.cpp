@@ -53,6 +53,7 @@ Table conditions_table(const std::vector<Run>& runs) {
   add("network",
       [](const Run& run) { return fmt::format("{} ({} parameters)", run.model, run.parameters); });
   add("normalization", setting("model.normalization"));
+  add("precision", setting("model.precision"));
   add("algorithm", [](const Run& run) { return run.algorithm; });
   add("ranks", [](const Run& run) { return fmt::format("{}", run.ranks); });
   add("batch per rank", setting("train.batch_size"));
@@ -67,6 +68,13 @@ Table conditions_table(const std::vector<Run>& runs) {
   add("hosts", [](const Run& run) { return run.host; });
   add("threads per rank", [](const Run& run) { return fmt::format("{}", run.threads_per_rank); });
   add("instruction set", [](const Run& run) { return run.simd; });
+  add("8-bit kernels", [](const Run& run) { return run.int8 ? run.int8->kernels : std::string(); });
+  add("8-bit values of a step [MB]", [](const Run& run) {
+    if (!run.int8) return std::string();
+    return fmt::format("{:.3g}, {:.3g} of them kept for the backward pass",
+                       1e-6 * static_cast<double>(run.int8->arena_bytes),
+                       1e-6 * static_cast<double>(run.int8->saved_bytes));
+  });
   add("LibTorch", [](const Run& run) { return run.torch; });
   add("version", [](const Run& run) { return run.version; });
   return table;

@@ -266,6 +266,10 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   record.config_json = config::resolved_json(settled_config(config, run));
   record.images_per_step =
       config.train.samples_per_step() * static_cast<std::uint64_t>(record.ranks);
+  if (const auto use = run.model.replica->int8_use(config.train.batch_size))
+    record.int8 = {.kernels = std::string(use->kernels),
+                   .arena_bytes = use->arena_bytes,
+                   .saved_bytes = use->saved_bytes};
   return record;
 }
 

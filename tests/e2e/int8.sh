@@ -9,6 +9,8 @@ eight=(--set model.precision=int8 --set train.batch_size=8 --set data.limit_test
 train 2 whole "${eight[@]}" --set compressor.name=e-elastiquant --set train.steps=6
 expect_code 0 "allreduce"
 expect_equal true "$(summary replicas_identical)" "allreduce: replicas"
+grep -qE '"int8":\{"kernels":"[a-z0-9-]+","arena_bytes":[0-9]+,"saved_bytes":[0-9]+\}' "$RUN/metrics.jsonl" ||
+  wrong "allreduce: no 8-bit kernels in the run record"
 whole=$(summary parameter_hash)
 train 2 float "${eight[@]}" --set model.precision=fp32 --set compressor.name=e-elastiquant --set train.steps=6
 expect_code 0 "float32"
@@ -24,6 +26,8 @@ expect_equal "$whole" "$(summary parameter_hash)" "resumed: weights"
 train 2 changed "${stop[@]}" --set train.steps=5 --set model.precision=fp32 --resume
 expect_code 0 "resumed as float32"
 expect_equal 5 "$(summary steps)" "resumed as float32: steps"
+grep -q 'model.precision \\"fp32\\" instead of \\"int8\\".*parameters are float32' "$RUN/metrics.jsonl" ||
+  wrong "resumed as float32: no note"
 
 train 2 gossip "${eight[@]}" --set model.normalization=range-evonorm --set compressor.name=int8 --set synchronization.algorithm=choco-sgd --set train.steps=4
 expect_code 0 "gossip with 8-bit messages"

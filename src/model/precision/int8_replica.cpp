@@ -76,6 +76,11 @@ class Int8Replica final : public Replica {
     const data::ArraySpec spec = {.name = "output", .shape = {options_.outputs}};
     std::ranges::copy(outputs_, out.prepare<float>(spec, batch.size()).begin());
   }
+  std::optional<Int8Use> int8_use(std::size_t batch_size) const override {
+    return Int8Use{.kernels = name_of(executor_.kernels()),
+                   .arena_bytes = workspace_bytes(plan(), batch_size, Pass::training),
+                   .saved_bytes = saved_bytes(plan(), batch_size)};
+  }
   void set_rank(Rank rank) override { rank_ = rank; }
   void visit_state(StateVisitor& visitor, Across models) override;
   void save_weights(const std::string& path) const override;

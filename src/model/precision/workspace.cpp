@@ -101,4 +101,12 @@ std::size_t workspace_bytes(const Plan& plan, std::size_t samples, Pass pass) {
   return place(items, samples).bytes + items.size() * samples * sizeof(float);
 }
 
+std::size_t saved_bytes(const Plan& plan, std::size_t samples) {
+  const int turn = static_cast<int>(plan.nodes.size());  // after the forward pass
+  std::size_t bytes = 0;
+  for (const ArenaItem& item : items_of(plan, Pass::training))
+    if (item.first < turn && item.last > turn) bytes += item.bytes + sizeof(float);
+  return bytes * samples;
+}
+
 }  // namespace eqt::model::precision

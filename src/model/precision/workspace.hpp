@@ -54,4 +54,7 @@ class Workspace {
 /// Bytes of a workspace's block and scales, without making one.
 std::size_t workspace_bytes(const Plan& plan, std::size_t samples, Pass pass);
 
+/// Of a workspace for training, bytes of what the forward pass leaves to the backward pass.
+std::size_t saved_bytes(const Plan& plan, std::size_t samples);
+
 }  // namespace eqt::model::precision

@@ -127,6 +127,20 @@ TEST_CASE("the run record has the partition", "[metrics]") {
   CHECK(records[2].at("partition") == json{{"kind", "dirichlet"}, {"alpha", 2}});
 }
 
+TEST_CASE("the run record has what 8-bit operands use, if there are any", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  RunRecord run = run_record();
+  sink->write(run);
+  run.int8 = {.kernels = "neon-dot", .arena_bytes = 300, .saved_bytes = 200};
+  sink->write(run);
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 2);
+  CHECK_FALSE(records[0].contains("int8"));
+  CHECK(records[1].at("int8") ==
+        json{{"kernels", "neon-dot"}, {"arena_bytes", 300}, {"saved_bytes", 200}});
+}
+
 TEST_CASE("replicas that differ have their own figures, equal ones null", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), true);

@@ -442,5 +442,23 @@ TEST_CASE("the arena of ResNet-20 and 32 pictures has less than 15 MB") {
   CHECK(memory.arena_bytes < 15'000'000);
 }
 
+TEST_CASE("an 8-bit network says which kernels it uses, and how many bytes a step and keeps") {
+  const ModelOptions options = options_of(models::resnet20);
+  const auto exact = make_replica(options);
+  CHECK_FALSE(exact->int8_use(32));
+  const auto replica = make_int8_replica(options, *exact, int8::Kernels::scalar);
+  const auto use = replica->int8_use(32);
+  REQUIRE(use);
+  CHECK(use->kernels == "scalar");
+  CHECK(use->arena_bytes == int8_memory(options, 32).arena_bytes);
+  // He et al., table 6: 7, 6 and 6 layers, and the outputs of two projections. Kept are the
+  // picture, all of these, and their activations without the last and those of projections.
+  constexpr std::size_t kOutputs = 7 * (32 * 32 * 16 + 16 * 16 * 32 + 8 * 8 * 64);
+  constexpr std::size_t kActivations = kOutputs - 16 * 16 * 32 - 2 * 8 * 8 * 64;
+  constexpr std::size_t kArrays = 1 + 21 + 18;
+  CHECK(use->saved_bytes == 32 * (32 * 32 * 3 + kOutputs + kActivations + kArrays * sizeof(float)));
+  CHECK(use->arena_bytes > use->saved_bytes);
+}
+
 }  // namespace
 }  // namespace eqt::model

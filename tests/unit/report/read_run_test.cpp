@@ -3,7 +3,10 @@
 
 #include <sys/stat.h>
 
+#include <map>
+
 #include "core/error.hpp"
+#include "report/comparison.hpp"
 #include "support/catch.hpp"
 #include "support/run_folders.hpp"
 #include "support/temporary_folder.hpp"
@@ -64,6 +67,29 @@ TEST_CASE("a finished run is read with config, epochs and summary", "[report]") 
   CHECK(run.outcome.step_seconds.encode == Approx(0.125));
   CHECK(run.class_histogram[1][0] == 3);
   CHECK(run.remarks.empty());
+}
+
+TEST_CASE("the conditions name precision, 8-bit kernels and their memory", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  test::make_run(folder.path() + "/exact", made);
+  made.settings = {{"model", {{"precision", "int8"}}}};
+  made.run = {
+      {"int8",
+       {{"kernels", "avx2-pair"}, {"arena_bytes", 13'000'000}, {"saved_bytes", 12'400'000}}}};
+  test::make_run(folder.path() + "/rounded", made);
+  const std::vector<Run> runs = {read_run(folder.path() + "/exact"),
+                                 read_run(folder.path() + "/rounded")};
+  CHECK_FALSE(runs[0].int8);
+  std::map<std::string, std::string> rows;
+  for (const auto& row : conditions_table(runs).rows) rows[row[0].text] = row[1].text;
+  CHECK(rows["precision"] == "fp32, int8");
+  CHECK(rows["8-bit kernels"] == "avx2-pair");
+  CHECK(rows["8-bit values of a step [MB]"] == "13, 12.4 of them kept for the backward pass");
+
+  made.run["int8"]["arena_bytes"] = "many";
+  test::make_run(folder.path() + "/damaged", made);
+  CHECK(says(error_of([&] { read_run(folder.path() + "/damaged"); }), "\"arena_bytes\""));
 }
 
 TEST_CASE("a run is judged by the metrics of its task, an older one by its accuracy", "[report]") {
