@@ -192,13 +192,25 @@ void open_folder(Job& job) {
   require_no_checkpoints(command, job.path, comm);
 }
 
+/// Collective.
+std::uint64_t sum_over_ranks(std::uint64_t count, comm::Communicator& comm) {
+  std::array<double, 1> sum = {static_cast<double>(count)};
+  comm.allreduce_sum(sum);
+  return static_cast<std::uint64_t>(sum[0]);
+}
+
 /// Collective; none on all ranks if the set has nothing to skip.
 std::optional<std::uint64_t> sum_of_skipped(const data::DatasetPair& sets,
                                             comm::Communicator& comm) {
   if (!sets.skipped) return {};
-  std::array<double, 1> sum = {static_cast<double>(sets.skipped())};
-  comm.allreduce_sum(sum);
-  return static_cast<std::uint64_t>(sum[0]);
+  return sum_over_ranks(sets.skipped(), comm);
+}
+
+/// Collective; none on all ranks without 8-bit operands.
+std::optional<std::uint64_t> sum_of_clipped(const Job& job, const model::Replica& replica) {
+  const auto use = replica.int8_use(job.config.train.batch_size);
+  if (!use) return {};
+  return sum_over_ranks(use->clipped_values, job.comm);
 }
 
 /// Trains and writes all records and results. Collective.
@@ -238,6 +250,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
   summary.paper_sent_bytes_per_node =
       setup::paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
   summary.skipped_pictures = sum_of_skipped(run.data.sets, comm);
+  summary.clipped_values = sum_of_clipped(job, *run.model.replica);
   comm.heartbeat("the mean model");
   trainer.adopt_result();
   comm.heartbeat("writing of the results", true);

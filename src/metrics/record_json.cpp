@@ -218,6 +218,7 @@ Json json_of(const Summary& s) {
       {"parameter_hash", s.parameter_hash},
       {"peak_rss_mib", number(s.peak_rss_mib)}};
   if (s.skipped_pictures) summary["skipped_pictures"] = *s.skipped_pictures;
+  if (s.clipped_values) summary["clipped_values"] = *s.clipped_values;
   add(s.metrics, summary);
   if (!s.metrics.empty() && !summary.contains("best_test_" + s.metrics.front().name))
     summary["best_test_" + s.metrics.front().name] = number(s.best_metric);

@@ -233,6 +233,9 @@ struct Summary {
   double peak_rss_mib = 0;     // of the largest rank
   // Broken pictures in place of which others were read: the sum over ranks. None: any is an error.
   std::optional<std::uint64_t> skipped_pictures;
+  // Values of training's forward passes that were cut to their range, since the start of the
+  // program: the sum over ranks. None: operands of other types than 8 bits.
+  std::optional<std::uint64_t> clipped_values{};
   ReplicasRecord replicas;  // at the end; evaluation_sent_bytes of the whole run
   // Edges with traffic, by sender, then receiver. Their sum is sent_bytes without the traffic of
   // adapted levels. Empty if ranks do not exchange with neighbours.

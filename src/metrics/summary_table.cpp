@@ -127,12 +127,14 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"wall time", duration_text(s.wall_seconds)},
   };
   if (run.int8)
-    insert_behind("peak memory",
-                  {{"8-bit operands", fmt::format("{}, {} a step, {} kept for backward",
-                                                  run.int8->kernels,
-                                                  bytes_text(run.int8->arena_bytes),
-                                                  bytes_text(run.int8->saved_bytes))}},
-                  rows);
+    insert_behind(
+        "peak memory",
+        {{"8-bit operands",
+          fmt::format("{}, {} a step, {} kept for backward", run.int8->kernels,
+                      bytes_text(run.int8->arena_bytes), bytes_text(run.int8->saved_bytes))}},
+        rows);
+  if (s.clipped_values.value_or(0) > 0)
+    rows.push_back({"clipped values", fmt::format("{}", *s.clipped_values)});
   if (s.skipped_pictures.value_or(0) > 0)
     rows.push_back({"skipped pictures", fmt::format("{}, broken", *s.skipped_pictures)});
   std::vector<Row> tests = test_rows(s);

@@ -27,9 +27,10 @@ using SliceReady = std::function<void(std::size_t slice)>;
 
 /// What training steps with 8-bit operands use.
 struct Int8Use {
-  std::string_view kernels;       // the family of instructions
-  std::uint64_t arena_bytes = 0;  // 8-bit values of a step, with their scales
-  std::uint64_t saved_bytes = 0;  // of these, what is kept from the forward to the backward pass
+  std::string_view kernels;          // the family of instructions
+  std::uint64_t arena_bytes = 0;     // 8-bit values of a step, with their scales
+  std::uint64_t saved_bytes = 0;     // of these, what is kept from the forward to the backward pass
+  std::uint64_t clipped_values = 0;  // so far, beyond their range; only the paper's ranges clip
 };
 
 class Replica {

@@ -113,6 +113,7 @@ Outcome outcome_of(const Members& summary, const Run& run) {
   o.consensus_distance = summary.figure("consensus_distance");
   o.peak_rss_mib = summary.figure("peak_rss_mib");
   o.paper_sent_bytes_per_node = summary.figure("paper_sent_bytes_per_node");
+  o.clipped_values = summary.figure("clipped_values");
   o.sent_bytes = summary.count("sent_bytes");
   o.parameter_hash = summary.text("parameter_hash");
   return o;

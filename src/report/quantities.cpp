@@ -70,6 +70,12 @@ const std::array kQuantities{
              1,
              false,
              [](const Run& run) { return run.outcome.peak_rss_mib; }},
+    Quantity{"clipped_values",
+             "clipped values",
+             {0},
+             1,
+             false,
+             [](const Run& run) { return run.outcome.clipped_values; }},
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ struct Outcome {
   Figure wall_seconds, images_per_second, compression_ratio, bits_per_value;
   Figure quantization_variance, mean_quantization_variance;
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance, peak_rss_mib;
-  Figure paper_sent_bytes_per_node;
+  Figure paper_sent_bytes_per_node, clipped_values;
   std::map<std::string, Figure> metrics;  // as of an epoch
   metrics::PhaseSeconds step_seconds;     // mean step [seconds]
   std::uint64_t sent_bytes = 0;           // of all ranks

@@ -11,6 +11,7 @@ expect_code 0 "allreduce"
 expect_equal true "$(summary replicas_identical)" "allreduce: replicas"
 grep -qE '"int8":\{"kernels":"[a-z0-9-]+","arena_bytes":[0-9]+,"saved_bytes":[0-9]+\}' "$RUN/metrics.jsonl" ||
   wrong "allreduce: no 8-bit kernels in the run record"
+expect_equal 0 "$(summary clipped_values)" "allreduce: clipped values"
 whole=$(summary parameter_hash)
 train 2 float "${eight[@]}" --set model.precision=fp32 --set compressor.name=e-elastiquant --set train.steps=6
 expect_code 0 "float32"

@@ -79,7 +79,8 @@ class Int8Replica final : public Replica {
   std::optional<Int8Use> int8_use(std::size_t batch_size) const override {
     return Int8Use{.kernels = name_of(executor_.kernels()),
                    .arena_bytes = workspace_bytes(plan(), batch_size, Pass::training),
-                   .saved_bytes = saved_bytes(plan(), batch_size)};
+                   .saved_bytes = saved_bytes(plan(), batch_size),
+                   .clipped_values = executor_.clipped()};
   }
   void set_rank(Rank rank) override { rank_ = rank; }
   void visit_state(StateVisitor& visitor, Across models) override;

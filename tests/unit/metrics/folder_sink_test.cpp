@@ -139,6 +139,13 @@ TEST_CASE("the run record has what 8-bit operands use, if there are any", "[metr
   CHECK_FALSE(records[0].contains("int8"));
   CHECK(records[1].at("int8") ==
         json{{"kernels", "neon-dot"}, {"arena_bytes", 300}, {"saved_bytes", 200}});
+
+  Summary s = summary();
+  sink->write(s);
+  CHECK_FALSE(json::parse(text_of(folder.path() / "summary.json")).contains("clipped_values"));
+  s.clipped_values = 0;
+  sink->write(s);
+  CHECK(json::parse(text_of(folder.path() / "summary.json")).at("clipped_values") == 0);
 }
 
 TEST_CASE("replicas that differ have their own figures, equal ones null", "[metrics]") {

@@ -254,11 +254,12 @@ void check_layers(const std::map<Key, ConvolutionShape>& layers) {
 TEST_CASE("layers for small pictures are their operands' products in float64, to 1e-6") {
   using namespace models;
   std::map<Key, ConvolutionShape> layers;
-  const ModelRow* const rows[] = {&resnet18, &resnet20, &resnet34,  &resnet50,
-                                  &resnet54, &resnet56, &resnet110, &vgg11};
+  const ModelRow* const rows[] = {&resnet18, &resnet20,  &resnet34, &resnet50, &resnet54,
+                                  &resnet56, &resnet110, &vgg11,    &alexnet};
   for (const ModelRow* row : rows) add_layers(*row, 32, layers);
   CHECK(layers.contains({32, 3, 16, 3, 1}));
   CHECK(layers.contains({32, 16, 32, 1, 2}));
+  CHECK(layers.contains({32, 3, 64, 11, 4}));
   CHECK(layers.contains({8, 256, 512, 3, 2}));
   CHECK(layers.contains({4, 2048, 512, 1, 1}));
   check_layers(layers);

@@ -460,5 +460,18 @@ TEST_CASE("an 8-bit network says which kernels it uses, and how many bytes a ste
   CHECK(use->arena_bytes > use->saved_bytes);
 }
 
+TEST_CASE("only the paper's ranges clip, in training") {
+  ModelOptions options = options_of(models::resnet20);
+  options.int8.ranges = GENERATE(Int8Ranges::sample, Int8Ranges::tensor, Int8Ranges::paper);
+  CAPTURE(name_of(options.int8.ranges));
+  const auto replica = make_replica(rounded(options));
+  const auto batch = stripes(4, 1);
+  const auto clipped = [&] { return replica->int8_use(4)->clipped_values; };
+  replica->evaluate(batch);
+  CHECK(clipped() == 0);
+  replica->forward_backward(batch, {});
+  CHECK((clipped() > 0) == (options.int8.ranges == Int8Ranges::paper));
+}
+
 }  // namespace
 }  // namespace eqt::model

@@ -77,10 +77,13 @@ TEST_CASE("the conditions name precision, 8-bit kernels and their memory", "[rep
   made.run = {
       {"int8",
        {{"kernels", "avx2-pair"}, {"arena_bytes", 13'000'000}, {"saved_bytes", 12'400'000}}}};
+  made.summary = {{"clipped_values", 7}};
   test::make_run(folder.path() + "/rounded", made);
   const std::vector<Run> runs = {read_run(folder.path() + "/exact"),
                                  read_run(folder.path() + "/rounded")};
   CHECK_FALSE(runs[0].int8);
+  CHECK_FALSE(runs[0].outcome.clipped_values);
+  CHECK(runs[1].outcome.clipped_values == 7);
   std::map<std::string, std::string> rows;
   for (const auto& row : conditions_table(runs).rows) rows[row[0].text] = row[1].text;
   CHECK(rows["precision"] == "fp32, int8");
