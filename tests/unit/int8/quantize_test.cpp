@@ -201,3 +201,19 @@ TEST_CASE("stochastic rounding takes 16 bits of the words that it says", "[int8]
     CHECK(q == expected);
   });
 }
+
+TEST_CASE("wide values are two digits of 8 bits", "[int8]") {
+  std::vector<std::int16_t> wide;
+  for (int q = -kWide; q <= kWide; ++q) wide.push_back(static_cast<std::int16_t>(q));
+  std::vector<std::int8_t> high(wide.size()), low(wide.size());
+  split_wide(wide, high, low);
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    others += static_cast<int>(kHighDigit) * high[i] + low[i] == wide[i] ? 0u : 1u;
+  CHECK(others == 0);
+  const auto [least_high, most_high] = std::ranges::minmax(high);
+  CHECK((least_high == -64 && most_high == 64));
+  const auto [least_low, most_low] = std::ranges::minmax(low);
+  CHECK((least_low == -64 && most_low == 63));
+  CHECK_THROWS_AS(split_wide(wide, std::span(high).first(1), low), Error);
+}

@@ -47,10 +47,6 @@ struct Operand {
 };
 
 /// The three products by their definition. x (N, H, W, C), w (O, kh, kw, C), e (N, H', W', O).
-struct Products {
-  std::vector<double> out, dx, dw;
-};
-
 class Oracle {
  public:
   explicit Oracle(const ConvolutionShape& shape)
@@ -59,26 +55,33 @@ class Oracle {
         outputs_(static_cast<std::size_t>(shape.out_channels)),
         taps_(static_cast<std::size_t>(shape.kernel * shape.kernel)) {}
 
-  Products products(const std::vector<double>& x, const std::vector<double>& w,
-                    const std::vector<double>& e) const {
-    Products all{.out = std::vector<double>(e.size()),
-                 .dx = std::vector<double>(x.size()),
-                 .dw = std::vector<double>(w.size())};
+  std::vector<double> forward(const std::vector<double>& x, const std::vector<double>& w) const {
+    std::vector<double> result(kSamples * shape_.out_count());
     const std::vector<double> by_input = turned(w);
-    for (std::size_t n = 0; n < kSamples; ++n) {
-      const std::size_t first = n * shape_.in_count(), first_out = n * shape_.out_count();
-      for_each_tap([&](std::size_t tap, std::size_t in, std::size_t out) {
-        in += first, out += first_out;
-        for (std::size_t c = 0; c < inputs_; ++c)
-          add(x[in + c], &by_input[(tap * inputs_ + c) * outputs_], &all.out[out], outputs_);
-        for (std::size_t o = 0; o < outputs_; ++o) {
-          const std::size_t row = (o * taps_ + tap) * inputs_;
-          add(e[out + o], &w[row], &all.dx[in], inputs_);
-          add(e[out + o], &x[in], &all.dw[row], inputs_);
-        }
-      });
-    }
-    return all;
+    for_each_tap([&](std::size_t tap, std::size_t in, std::size_t out) {
+      for (std::size_t c = 0; c < inputs_; ++c)
+        add(x[in + c], &by_input[(tap * inputs_ + c) * outputs_], &result[out], outputs_);
+    });
+    return result;
+  }
+
+  std::vector<double> input_error(const std::vector<double>& e,
+                                  const std::vector<double>& w) const {
+    std::vector<double> dx(kSamples * shape_.in_count());
+    for_each_tap([&](std::size_t tap, std::size_t in, std::size_t out) {
+      for (std::size_t o = 0; o < outputs_; ++o)
+        add(e[out + o], &w[(o * taps_ + tap) * inputs_], &dx[in], inputs_);
+    });
+    return dx;
+  }
+
+  std::vector<double> gradient(const std::vector<double>& x, const std::vector<double>& e) const {
+    std::vector<double> dw(shape_.weight_count());
+    for_each_tap([&](std::size_t tap, std::size_t in, std::size_t out) {
+      for (std::size_t o = 0; o < outputs_; ++o)
+        add(e[out + o], &x[in], &dw[(o * taps_ + tap) * inputs_], inputs_);
+    });
+    return dw;
   }
 
  private:
@@ -96,17 +99,24 @@ class Oracle {
     return by_input;
   }
 
-  /// f(tap, first value of the input's pixel, of the output's) where both are in the image.
+  /// f(tap, first value of the input's pixel, of the output's) where both are in the image, of all
+  /// samples.
   template <typename F>
   void for_each_tap(F f) const {
+    for (std::size_t n = 0; n < kSamples; ++n)
+      for_each_tap(f, n * shape_.in_count(), n * shape_.out_count());
+  }
+  template <typename F>
+  void for_each_tap(F f, std::size_t first, std::size_t first_out) const {
     for (int tap = 0; tap < shape_.kernel * shape_.kernel; ++tap) {
       for (int row = 0; row < shape_.out_height(); ++row) {
         for (int column = 0; column < shape_.out_width(); ++column) {
           const int y = row * shape_.stride + tap / shape_.kernel - shape_.kernel / 2;
           const int x = column * shape_.stride + tap % shape_.kernel - shape_.kernel / 2;
           if (y < 0 || y >= shape_.height || x < 0 || x >= shape_.width) continue;
-          f(static_cast<std::size_t>(tap), static_cast<std::size_t>(y * shape_.width + x) * inputs_,
-            static_cast<std::size_t>(row * shape_.out_width() + column) * outputs_);
+          const auto in = static_cast<std::size_t>(y * shape_.width + x);
+          const auto out = static_cast<std::size_t>(row * shape_.out_width() + column);
+          f(static_cast<std::size_t>(tap), first + in * inputs_, first_out + out * outputs_);
         }
       }
     }
@@ -140,6 +150,7 @@ struct Case {
     for (std::size_t i = 0; i < error.q.size(); ++i)
       error.values.push_back(scale_of(error, i) * error.q[i] /
                              static_cast<double>(weight_scales[i % outputs]));
+    split_errors(errors);
   }
 
   ConvolutionShape shape;
@@ -148,6 +159,8 @@ struct Case {
   std::vector<double> rounded_weights;
   std::size_t outputs;
   Operand x, error;
+  Operand high, low;         // of errors of 14 bits
+  std::vector<double> wide;  // what both together stand for
 
  private:
   void round_weights() {
@@ -158,6 +171,18 @@ struct Case {
       weight_scales.push_back(scale);
       for (const std::int8_t value : q) rounded_weights.push_back(double{scale} * value);
     }
+  }
+
+  /// Both samples share a scale.
+  void split_errors(const std::vector<float>& errors) {
+    std::vector<std::int16_t> q(errors.size());
+    const float scale = int8::quantize_wide(errors, q);
+    high.q.resize(q.size()), low.q.resize(q.size());
+    int8::split_wide(q, high.q, low.q);
+    high.scales.assign(kSamples, scale * int8::kHighDigit);
+    low.scales.assign(kSamples, scale);
+    for (std::size_t i = 0; i < q.size(); ++i)
+      wide.push_back(double{scale} * q[i] / static_cast<double>(weight_scales[i % outputs]));
   }
 
   /// The second sample is a hundredth of the first.
@@ -178,7 +203,7 @@ struct Case {
 
 /// What one family of kernels makes of a case.
 struct Results {
-  std::vector<float> out, dx, dw;
+  std::vector<float> out, dx, dw, wide_dw;
 };
 
 Results computed(const Case& c, int8::Kernels kernels) {
@@ -189,13 +214,20 @@ Results computed(const Case& c, int8::Kernels kernels) {
   const std::span scratch(memory.get(), bytes);
   Results results{.out = std::vector<float>(c.error.q.size()),
                   .dx = std::vector<float>(c.x.q.size()),
-                  .dw = std::vector<float>(c.weights.size())};
+                  .dw = std::vector<float>(c.weights.size()),
+                  .wide_dw = std::vector<float>(c.weights.size())};
   convolution.forward(c.x.q, c.zero_point, c.x.scales, results.out, scratch);
   convolution.backward_input(c.error.q, c.error.scales, results.dx, scratch);
-  convolution.add_weight_gradient(c.x.q, c.zero_point, c.x.scales, c.error.q, c.error.scales,
-                                  results.dw, scratch);
+  const auto add_gradient = [&](const Operand& error, std::vector<float>& dw) {
+    convolution.add_weight_gradient(c.x.q, c.zero_point, c.x.scales, error.q, error.scales, dw,
+                                    scratch);
+  };
+  add_gradient(c.error, results.dw);
+  add_gradient(c.high, results.wide_dw);
+  add_gradient(c.low, results.wide_dw);
   const std::size_t row = c.weights.size() / c.outputs;
-  for (std::size_t i = 0; i < results.dw.size(); ++i) results.dw[i] /= c.weight_scales[i / row];
+  for (auto* const dw : {&results.dw, &results.wide_dw})
+    for (std::size_t i = 0; i < dw->size(); ++i) (*dw)[i] /= c.weight_scales[i / row];
   return results;
 }
 
@@ -235,18 +267,24 @@ void check_layers(const std::map<Key, ConvolutionShape>& layers) {
     INFO(shape.height << " x " << shape.width << " x " << shape.in_channels << " -> "
                       << shape.out_channels << ", " << shape.kernel << " / " << shape.stride);
     const Case c(shape, shape.in_channels == 3);
-    const Products exact = Oracle(shape).products(c.x.values, c.rounded_weights, c.error.values);
+    const Oracle oracle(shape);
+    const auto dw = oracle.gradient(c.x.values, c.error.values);
+    const auto wide_dw = oracle.gradient(c.x.values, c.wide);
     const std::vector<int8::Kernels> families = int8::available();
     const Results first = computed(c, families.front());
-    CHECK(largest_error(first.out, exact.out, shape.out_count()) < 1e-6);
-    CHECK(largest_error(first.dx, exact.dx, shape.in_count()) < 1e-6);
-    CHECK(largest_error(first.dw, exact.dw, exact.dw.size()) < 1e-6);
+    CHECK(largest_error(first.out, oracle.forward(c.x.values, c.rounded_weights),
+                        shape.out_count()) < 1e-6);
+    CHECK(largest_error(first.dx, oracle.input_error(c.error.values, c.rounded_weights),
+                        shape.in_count()) < 1e-6);
+    CHECK(largest_error(first.dw, dw, dw.size()) < 1e-6);
+    CHECK(largest_error(first.wide_dw, wide_dw, wide_dw.size()) < 1e-6);
     for (const int8::Kernels kernels : std::span(families).subspan(1)) {
       INFO(name_of(kernels));
       const Results other = computed(c, kernels);
       CHECK(same_bits(other.out, first.out));
       CHECK(same_bits(other.dx, first.dx));
       CHECK(same_bits(other.dw, first.dw));
+      CHECK(same_bits(other.wide_dw, first.wide_dw));
     }
   }
 }
