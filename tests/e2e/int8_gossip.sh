@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# 8-bit training with ways to exchange and kinds of compressed messages: three ranks take two steps each, with
+# normalization layers in turn.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+grep -Eq 'avx2|asimd' /proc/cpuinfo || skip "this processor has neither AVX2 nor NEON, so a step takes minutes"
+
+norms=(batchnorm range-batchnorm range-evonorm)
+messages=(
+  "compressor.name=int8"
+  "compressor.name=elastiquant compressor.bits=4"
+  "compressor.name=topk compressor.density=0.1 compressor.value_bits=16"
+)
+algorithms=(allreduce choco-sgd quant-sgp deep-squeeze d-psgd)
+turn=0
+for algorithm in "${algorithms[@]}"; do
+  for message in "${messages[@]}"; do
+    norm=${norms[turn++ % 3]}
+    what="$algorithm, $message, $norm"
+    sets=(model.precision=int8 "model.normalization=$norm" train.batch_size=4 train.steps=2 data.limit_test=16
+      data.partition.kind=skew data.partition.skew=0.8 "synchronization.algorithm=$algorithm")
+    # D-PSGD sends whole models.
+    # shellcheck disable=SC2206  # several settings
+    [[ $algorithm == d-psgd ]] || sets+=($message)
+    [[ $algorithm == d-psgd || $algorithm == allreduce ]] || sets+=(synchronization.consensus_step=0.5)
+    rm -rf "$WORK/run"
+    train 3 run "${sets[@]/#/--set=}"
+    expect_code 0 "$what"
+    expect_equal 2 "$(summary steps)" "$what: steps"
+    [[ $algorithm != d-psgd ]] || break
+  done
+  ((turn = turn % 3 + 1))
+done
+finish
