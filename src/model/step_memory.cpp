@@ -69,9 +69,7 @@ NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t ba
   const auto replica = make_replica(options);
   NetworkMemory memory{.layout = replica->layout(), .buffer_values = replica->buffers().size()};
   if (options.precision == Precision::int8) {
-    const Int8Memory own = int8_memory(options, batch_size);
-    memory.gradient_bytes = own.gradient_bytes + own.evaluate_bytes;
-    memory.evaluate_bytes = memory.gradient_bytes;
+    memory.gradient_bytes = memory.evaluate_bytes = int8_memory(options, batch_size).bytes;
     return memory;
   }
   memory.gradient_bytes = extrapolated(options, batch_size, [&](const data::Batch& batch) {

@@ -56,12 +56,12 @@ Executor::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options)
   double_sums_.assign(channels, 0);
 }
 
-std::size_t Executor::bytes() const {
-  std::size_t bytes = training_.bytes() + evaluation_.bytes() + scratch_bytes_ +
+std::size_t Executor::bytes(std::size_t trained, std::size_t evaluated) const {
+  std::size_t bytes = workspace_bytes(plan_, trained, Pass::training) +
+                      workspace_bytes(plan_, evaluated, Pass::evaluation) + scratch_bytes_ +
                       float_values_ * (3 * sizeof(float) + (wide_ == nullptr ? 1 : 5));
-  const std::size_t samples = std::max(training_.samples(), evaluation_.samples());
   for (const Layer& layer : layers_)
-    bytes += layer.convolution.weight_bytes() + layer.norm->bytes(samples);
+    bytes += layer.convolution.weight_bytes() + layer.norm->bytes(std::max(trained, evaluated));
   return bytes;
 }
 

@@ -303,12 +303,9 @@ Int8Memory int8_memory(const ModelOptions& options, std::size_t batch_size) {
   using precision::Pass;
   const precision::Executor executor(precision::make_plan(options), int8::fastest_here(),
                                      options.int8);
-  const std::size_t fixed = executor.bytes();
-  const std::size_t arena = precision::workspace_bytes(executor.plan(), batch_size, Pass::training);
-  return {.gradient_bytes = fixed + arena,
-          .evaluate_bytes = fixed + precision::workspace_bytes(
-                                        executor.plan(), precision::kEvaluated, Pass::evaluation),
-          .arena_bytes = arena};
+  return {.bytes = executor.bytes(batch_size, precision::kEvaluated),
+          .arena_bytes =
+              precision::workspace_bytes(executor.plan(), batch_size, Pass::training)};
 }
 
 }  // namespace eqt::model

@@ -24,9 +24,8 @@ void check_int8(const ModelOptions& options);
 
 /// Memory of such a replica besides parameters, gradient and buffers.
 struct Int8Memory {
-  std::size_t gradient_bytes = 0;  // for a forward_backward() of a batch
-  std::size_t evaluate_bytes = 0;
-  std::size_t arena_bytes = 0;  // of gradient_bytes, what is kept for the backward pass
+  std::size_t bytes = 0;        // once there was a step of a batch and an evaluation
+  std::size_t arena_bytes = 0;  // of these, what a step keeps for the backward pass
 };
 Int8Memory int8_memory(const ModelOptions& options, std::size_t batch_size);
 

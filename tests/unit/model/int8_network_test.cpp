@@ -440,6 +440,9 @@ TEST_CASE("the arena of ResNet-20 and 32 pictures has less than 15 MB") {
   const Int8Memory memory = int8_memory(options_of(models::resnet20), 32);
   CHECK(memory.arena_bytes > 12'000'000);
   CHECK(memory.arena_bytes < 15'000'000);
+  // Weights as three passes read them, and the values of a chunk.
+  CHECK(memory.bytes > memory.arena_bytes + 1'000'000);
+  CHECK(memory.bytes < memory.arena_bytes + 10'000'000);
 }
 
 TEST_CASE("an 8-bit network says which kernels it uses, and how many bytes a step and keeps") {
