@@ -61,7 +61,8 @@ class Executor {
   void backward(std::span<const float> means, const RandomKey& key, std::span<float> gradient,
                 const SliceReady& ready);
 
-  /// Bytes of all that is allocated after steps of `trained` and evaluations of `evaluated` samples.
+  /// Bytes of all that is allocated after steps of `trained` samples and evaluations of
+  /// `evaluated` ones.
   std::size_t bytes(std::size_t trained, std::size_t evaluated) const;
 
   /// Values of all training passes that lay beyond their range and were cut; 0 unless ranges are

@@ -304,8 +304,7 @@ Int8Memory int8_memory(const ModelOptions& options, std::size_t batch_size) {
   const precision::Executor executor(precision::make_plan(options), int8::fastest_here(),
                                      options.int8);
   return {.bytes = executor.bytes(batch_size, precision::kEvaluated),
-          .arena_bytes =
-              precision::workspace_bytes(executor.plan(), batch_size, Pass::training)};
+          .arena_bytes = precision::workspace_bytes(executor.plan(), batch_size, Pass::training)};
 }
 
 }  // namespace eqt::model
