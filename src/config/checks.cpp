@@ -60,8 +60,7 @@ void check_model(const RunConfig& config, const std::string& origin) {
   if (config.model.precision != model::Precision::int8 && config.model.int8 != model::Int8Options{})
     fail(Kind::usage,
          "{}: expected model.int8 only with model.precision \"int8\", found \"{}\"; leave it out, "
-         "or "
-         "set model.precision",
+         "or set model.precision",
          origin, name_of(config.model.precision));
   if (row.from_folder) return check_folder(config, origin);
   if (row.users_own == !config.model.path.empty()) return;

@@ -5,30 +5,9 @@
 #include <ATen/TracerMode.h>
 
 #include "core/error.hpp"
+#include "model/norm_groups.hpp"
 
 namespace eqt::model {
-namespace {
-
-/// The number of groups. @throws Error{usage} if it does not divide the channels
-std::int64_t groups_for(const NormalizationOptions& options, std::int64_t channels) {
-  const NormalizationRow& kind = *options.kind;
-  if (kind.groups == 0) {
-    if (options.groups == 0) return 0;
-    fail(Kind::usage, "model.norm_groups: expected 0 for {}, which has no groups, found {}",
-         kind.name, options.groups);
-  }
-  const std::int64_t groups = options.groups == 0 ? kind.groups : options.groups;
-  if (groups < 1 || channels % groups != 0) {
-    fail(Kind::usage,
-         "model.normalization {}: expected groups that divide a layer's channels, found {} groups "
-         "of {} channels; choose another model.norm_groups, or batchnorm",
-         kind.name, groups, channels);
-  }
-  return groups;
-}
-
-}  // namespace
-
 at::Tensor Normalization::run(const at::Tensor& x, const at::Tensor* residual, bool relu) {
   if (at::tracer::impl::is_dispatch_enabled()) {
     at::Tensor y = traceable(x);
@@ -52,7 +31,7 @@ at::Tensor Normalization::add_relu(const at::Tensor& x, const at::Tensor& residu
 
 std::shared_ptr<Normalization> make_normalization(const NormalizationOptions& options,
                                                   std::int64_t channels) {
-  const std::int64_t groups = groups_for(options, channels);
+  const std::int64_t groups = groups_for(*options.kind, options.groups, channels);
 #define EQT_NORMALIZATION(id, ...) \
   if (options.kind == normalizations::id) return make_##id(channels, groups);
 #include "model/normalizations.def"

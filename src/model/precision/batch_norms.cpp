@@ -53,10 +53,7 @@ class ChannelNorm : public Norm {
 
   void apply(const Rounded& x, std::size_t /*sample*/, Output output,
              std::span<float> out) override {
-    const Floats scales = scales_of(x);
-    if (output == Output::plain) affine(x.values, scales, shift_, out);
-    if (output == Output::added) add_affine(x.values, scales, shift_, out);
-    if (output == Output::rectified) affine_rectified(x.values, scales, shift_, out);
+    affine(x.values, scales_of(x), shift_, output, out);
   }
 
   void gate(const Rounded& x, std::size_t /*sample*/, std::span<std::int8_t> g) override {
@@ -109,6 +106,10 @@ class ChannelNorm : public Norm {
   virtual void recall(std::size_t c) = 0;
   /// What x - mean is multiplied by in the error, from sums and products.
   virtual double slope(std::size_t c) const = 0;
+
+  static void track(float& running, double value, double share) {
+    running = static_cast<float>((1 - share) * running + share * value);
+  }
 
   double rows() const { return static_cast<double>(samples_ * pixels_); }
 
@@ -182,11 +183,8 @@ class BatchNorm final : public ChannelNorm {
   void conclude(std::size_t c) override {
     const double variance = squares_[c] / rows(), unbiased = variance * rows() / (rows() - 1);
     inverse_[c] = inverse_deviation(variance);
-    const auto track = [](float& running, double value) {
-      running = static_cast<float>((1 - kBatchNormMomentum) * running + kBatchNormMomentum * value);
-    };
-    track(running_[c], mean_[c]);
-    track(running_[channels_ + c], unbiased);
+    track(running_[c], mean_[c], kBatchNormMomentum);
+    track(running_[channels_ + c], unbiased, kBatchNormMomentum);
   }
 
   void recall(std::size_t c) override {
@@ -266,12 +264,8 @@ class RangeBatchNorm final : public ChannelNorm {
       sum += static_cast<double>(chunk.extremes().max[c]) -
              static_cast<double>(chunk.extremes().min[c]);
     inverse_[c] = inverse_range(sum / kRangeChunks, chunk_);
-    const auto track = [](float& running, double value) {
-      running = static_cast<float>((1 - kRangeBatchNormMomentum) * running +
-                                   kRangeBatchNormMomentum * value);
-    };
-    track(running_[c], mean_[c]);
-    track(running_[channels_ + c], inverse_[c]);
+    track(running_[c], mean_[c], kRangeBatchNormMomentum);
+    track(running_[channels_ + c], inverse_[c], kRangeBatchNormMomentum);
   }
 
   void recall(std::size_t c) override {

@@ -95,8 +95,8 @@ class Executor {
   };
   void sum_of_readers(int i, std::size_t first, std::size_t n, std::span<float> gradient);
   std::span<const float> branch_error(int branch, std::size_t sample);
-  float round_branch_error(int branch, std::size_t sample, std::span<const float> values,
-                           std::span<std::int8_t> q);
+  float quantize_error(std::span<const float> x, float range, std::string_view what,
+                       const RandomKey& key, std::size_t sample, std::span<std::int8_t> q);
   void through_branch(int branch, std::size_t first, std::size_t n, const Wanted& wanted);
   void take_wide_error(int branch, std::size_t sample, std::size_t k, std::span<const float> values,
                        std::span<float> gradient);

@@ -66,15 +66,9 @@ void Executor::round_error(int i, std::size_t first, std::size_t n, float range)
   const Node& of_node = plan_.node(i);
   const int near = of_node.kind == NodeKind::layer ? of_node.main : plan_.node(of_node.input).main;
   const std::string_view what = label("errors of activations", plan_.branch(near).name);
-  for (std::size_t k = 0; k < n; ++k) {
-    const std::span<const float> values(first_.get() + k * to.count, to.count);
-    const float all = range > 0 ? range : int8::largest_magnitude(values, what);
-    to.scales[first + k] =
-        options_.error_rounding == ErrorRounding::nearest
-            ? int8::quantize_signed(all, values, to.sample(first + k))
-            : int8::quantize_stochastic(all, values, to.sample(first + k), key_for(i, kOfNode),
-                                        static_cast<std::uint32_t>(first + k));
-  }
+  for (std::size_t k = 0; k < n; ++k)
+    to.scales[first + k] = quantize_error({first_.get() + k * to.count, to.count}, range, what,
+                                          key_for(i, kOfNode), first + k, to.sample(first + k));
 }
 
 /// The error of a node, from those of all that read it; and the gradients of the convolutions that
@@ -140,17 +134,12 @@ std::span<const float> Executor::branch_error(int b, std::size_t n) {
   return values;
 }
 
-/// @return the scale
-float Executor::round_branch_error(int b, std::size_t n, std::span<const float> values,
-                                   std::span<std::int8_t> q) {
-  const float range = layer_of(b).error_range;
-  const float all = range > 0 ? range
-                              : int8::largest_magnitude(values, label("errors of the convolution",
-                                                                      plan_.branch(b).name));
-  if (options_.error_rounding == ErrorRounding::nearest)
-    return int8::quantize_signed(all, values, q);
-  return int8::quantize_stochastic(all, values, q, key_for(b, kOfBranch),
-                                   static_cast<std::uint32_t>(n));
+/// @param range  0: the sample's own. @return the scale
+float Executor::quantize_error(std::span<const float> x, float range, std::string_view what,
+                               const RandomKey& key, std::size_t n, std::span<std::int8_t> q) {
+  const float all = range > 0 ? range : int8::largest_magnitude(x, what);
+  if (options_.error_rounding == ErrorRounding::nearest) return int8::quantize_signed(all, x, q);
+  return int8::quantize_stochastic(all, x, q, key, static_cast<std::uint32_t>(n));
 }
 
 /// Normalization and convolution of some samples.
@@ -158,6 +147,7 @@ void Executor::through_branch(int b, std::size_t first, std::size_t n, const Wan
   Layer& layer = layer_of(b);
   const std::size_t count = branch(b).count;
   const bool learns = !wanted.gradient.empty();
+  const std::string_view what = label("errors of the convolution", plan_.branch(b).name);
   for (std::size_t k = 0; k < n; ++k) {
     const std::size_t s = first + k;
     const auto values = branch_error(b, s);
@@ -166,7 +156,8 @@ void Executor::through_branch(int b, std::size_t first, std::size_t n, const Wan
       channel_sums(values, sums);
       for (std::size_t c = 0; c < sums.size(); ++c) layer.bias_sums[c] += sums[c];
     }
-    rounded_scales_[k] = round_branch_error(b, s, values, {rounded_.get() + k * count, count});
+    rounded_scales_[k] = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), s,
+                                        {rounded_.get() + k * count, count});
     if (learns) take_wide_error(b, s, k, values, wanted.gradient);
   }
   if (learns) add_weight_gradient(b, first, n, wanted.gradient);

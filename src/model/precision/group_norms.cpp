@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "model/norm_kernels.hpp"
+#include "model/precision/gated_passes.hpp"
 #include "model/precision/norm.hpp"
 #include "model/range_meter.hpp"
 
@@ -72,6 +73,7 @@ class GroupNorm final : public Norm {
   std::size_t channels_, pixels_, groups_;
   std::optional<Sigmoid> sigmoid_;   // of an EvoNorm
   std::optional<RangeMeter> meter_;  // by range
+  double factor_ = 0;                // of a range
   NormParameters parameters_;
   std::vector<Group> groups_of_samples_;
   std::vector<std::int32_t> extremes_;  // (samples, groups, chunks, 2) offsets in the sample
@@ -90,7 +92,8 @@ GroupNorm::GroupNorm(const Plan& plan, const Branch& branch)
          branch.name, channels_, groups_);
   if (!plan.rectifies) sigmoid_ = plan.ranges ? Sigmoid::hard : Sigmoid::exact;
   if (plan.ranges) {
-    chunk_values(pixels_ * (channels_ / groups_), branch.name, "the values of a group");
+    factor_ = range_factor(
+        chunk_values(pixels_ * (channels_ / groups_), branch.name, "the values of a group"));
     meter_.emplace(pixels_, channels_, groups_);
   }
   for (auto* const list : {&weight_sums_, &bias_sums_, &v_sums_, &sums_, &squares_})
@@ -154,14 +157,10 @@ void GroupNorm::spread(std::size_t sample, float unit) {
 void GroupNorm::apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) {
   spread(sample, sigmoid_ ? 1.0f : x.scale);
   if (sigmoid_) {
-    EQT_CHECK(output != Output::rectified, "an EvoNorm is an activation itself");
-    (output == Output::plain ? gated : add_gated)(x.values, activation(x.scale), scales_, shifts_,
-                                                  out);
-    return;
+    gated(x.values, activation(x.scale), scales_, shifts_, output, out);
+  } else {
+    affine(x.values, scales_, shifts_, output, out);
   }
-  if (output == Output::plain) affine(x.values, scales_, shifts_, out);
-  if (output == Output::added) add_affine(x.values, scales_, shifts_, out);
-  if (output == Output::rectified) affine_rectified(x.values, scales_, shifts_, out);
 }
 
 void GroupNorm::gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) {
@@ -197,8 +196,7 @@ void GroupNorm::sum_error(const Rounded& g, const Rounded& x, std::size_t sample
     const double products = group.slope, sums = group.offset,
                  squared = group.inverse * group.inverse;
     if (meter_) {
-      group.share = range_factor(static_cast<std::size_t>(count) / kRangeChunks) * squared *
-                    products / kRangeChunks;
+      group.share = factor_ * squared * products / kRangeChunks;
       group.slope = 0;
       group.offset = 0;
     } else {

@@ -32,12 +32,6 @@ struct NormGradients {
   std::span<float> weight, bias, v;
 };
 
-enum class Output {
-  plain,      // out = norm(x)
-  added,      // out = out + norm(x)
-  rectified,  // out = max(norm(x), 0)
-};
-
 /// One thread calls. Nothing is allocated after the first pass of a batch size.
 class Norm {
  public:

@@ -4,7 +4,6 @@
 #include "model/precision/passes.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "core/error.hpp"
 
@@ -13,37 +12,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
-#ifndef EQT_MODEL_PRECISION_PASSES_ONCE
-#define EQT_MODEL_PRECISION_PASSES_ONCE
-namespace eqt::model::precision {
-
-constexpr std::size_t kTile = 16;           // channels at a time
-constexpr std::size_t kFloatSum = 64;       // pixels of a sum in float32
-constexpr std::size_t kIntegerSum = 65536;  // 65536 * 127^2 < 2^31
-
-/// Parameters of a row of several pixels, so that vectors are full where there are few channels.
-class WideRow {
- public:
-  explicit WideRow(std::size_t channels)
-      : channels_(channels), width_(std::max<std::size_t>(1, kWide / channels) * channels) {}
-
-  std::size_t width() const { return width_; }
-
-  /// The parameter of each column: `values` itself, or its repetition in `memory`.
-  const float* spread(const float* values, float* memory) const {
-    if (width_ == channels_) return values;
-    for (std::size_t i = 0; i < width_; i += channels_) std::copy_n(values, channels_, memory + i);
-    return memory;
-  }
-
-  static constexpr std::size_t kWide = 256;  // [floats] 16 vectors of AVX-512
-
- private:
-  std::size_t channels_, width_;
-};
-
-}  // namespace eqt::model::precision
-#endif
+#include "model/precision/channel_rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::model::precision::HWY_NAMESPACE {
@@ -75,16 +44,11 @@ HWY_INLINE void float_sums(const float* HWY_RESTRICT x, std::size_t channels, st
 template <bool kSquares>
 HWY_INLINE void all_float_sums(const float* x, std::size_t count, const float* mean,
                                std::size_t channels, double* out) {
-  const std::size_t pixels = count / channels;
   std::fill_n(out, channels, 0.0);
-  for (std::size_t p = 0; p < pixels; p += kFloatSum) {
-    const std::size_t rows = std::min(kFloatSum, pixels - p);
-    std::size_t c = 0;
-    for (; c + kTile <= channels; c += kTile)
-      float_sums<kSquares>(x + p * channels + c, channels, rows, mean + c, kTile, out + c);
-    if (c < channels)
-      float_sums<kSquares>(x + p * channels + c, channels, rows, mean + c, channels - c, out + c);
-  }
+  for_each_tile(count, channels, kFloatSum,
+                [&](std::size_t at, std::size_t c, std::size_t pixels, auto tile) HWY_ATTR {
+                  float_sums<kSquares>(x + at, channels, pixels, mean + c, tile, out + c);
+                });
 }
 
 void channel_sums(const float* x, std::size_t count, std::size_t channels, double* out) {
@@ -95,23 +59,21 @@ void channel_squares(const float* x, std::size_t count, const float* mean, std::
   all_float_sums<true>(x, count, mean, channels, out);
 }
 
-enum class Affine { plain, added, rectified };
-
-template <Affine kKind>
+template <Output kOutput>
 HWY_INLINE void affine_row(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
                            const float* HWY_RESTRICT shift, std::size_t count,
                            float* HWY_RESTRICT out) {
   for (std::size_t c = 0; c < count; ++c) {
     const float v = static_cast<float>(q[c]) * scale[c] + shift[c];
-    if constexpr (kKind == Affine::rectified) {
+    if constexpr (kOutput == Output::rectified) {
       out[c] = v > 0 ? v : 0.0f;
     } else {
-      out[c] = kKind == Affine::added ? out[c] + v : v;
+      out[c] = kOutput == Output::added ? out[c] + v : v;
     }
   }
 }
 
-template <Affine kKind>
+template <Output kOutput>
 HWY_INLINE void affine_rows(const std::int8_t* q, const float* scale, const float* shift,
                             std::size_t channels, float* out, std::size_t count) {
   const WideRow row(channels);
@@ -119,20 +81,15 @@ HWY_INLINE void affine_rows(const std::int8_t* q, const float* scale, const floa
   scale = row.spread(scale, scales);
   shift = row.spread(shift, shifts);
   for (std::size_t i = 0; i < count; i += row.width())
-    affine_row<kKind>(q + i, scale, shift, std::min(row.width(), count - i), out + i);
+    affine_row<kOutput>(q + i, scale, shift, std::min(row.width(), count - i), out + i);
 }
 
 void affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
-            float* out, std::size_t count) {
-  affine_rows<Affine::plain>(q, scale, shift, channels, out, count);
-}
-void add_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
-                float* out, std::size_t count) {
-  affine_rows<Affine::added>(q, scale, shift, channels, out, count);
-}
-void affine_rectified(const std::int8_t* q, const float* scale, const float* shift,
-                      std::size_t channels, float* out, std::size_t count) {
-  affine_rows<Affine::rectified>(q, scale, shift, channels, out, count);
+            Output output, float* out, std::size_t count) {
+  if (output == Output::plain) affine_rows<Output::plain>(q, scale, shift, channels, out, count);
+  if (output == Output::added) affine_rows<Output::added>(q, scale, shift, channels, out, count);
+  if (output == Output::rectified)
+    affine_rows<Output::rectified>(q, scale, shift, channels, out, count);
 }
 
 HWY_INLINE void gate_row(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
@@ -152,171 +109,6 @@ void gate_affine(const std::int8_t* q, const float* scale, const float* shift, s
   shift = row.spread(shift, shifts);
   for (std::size_t i = 0; i < count; i += row.width())
     gate_row(q + i, scale, shift, std::min(row.width(), count - i), g + i);
-}
-
-/// exp(x) for |x| <= 80: 2^k times a Taylor polynomial of the rest, relative error below 2e-7.
-HWY_INLINE float exponential(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: a sum with it has no fraction
-  constexpr float kLog2E = 1.44269504f;
-  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // k * kLn2High is exact
-  const float k = (x * kLog2E + kRound) - kRound;
-  const float r = (x - k * kLn2High) - k * kLn2Low;
-  float p = 1.0f / 5040;
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  return p * std::bit_cast<float>((static_cast<std::int32_t>(k) + 127) << 23);
-}
-
-struct Gate {
-  float h, slope;  // sigmoid of z and its derivative
-};
-
-template <Sigmoid kSigmoid>
-HWY_INLINE Gate gate_of(float z) {
-  if constexpr (kSigmoid == Sigmoid::exact) {
-    const float bounded = z < -80.0f ? -80.0f : (z > 80.0f ? 80.0f : z);
-    const float e = exponential(-bounded), h = 1.0f / (1.0f + e);
-    return {h, h * h * e};
-  } else {
-    const float line = z * (1.0f / 6) + 0.5f;
-    const float h = line < 0.0f ? 0.0f : (line > 1.0f ? 1.0f : line);
-    const bool inside = z > -3.0f && z < 3.0f;
-    return {h, inside ? 1.0f / 6 : 0.0f};
-  }
-}
-
-template <Sigmoid kSigmoid, Affine kKind>
-HWY_INLINE void gated_row(const std::int8_t* HWY_RESTRICT q, float unit,
-                          const float* HWY_RESTRICT v, const float* HWY_RESTRICT scale,
-                          const float* HWY_RESTRICT shift, std::size_t count,
-                          float* HWY_RESTRICT out) {
-  for (std::size_t c = 0; c < count; ++c) {
-    const float x = static_cast<float>(q[c]) * unit;
-    const float y = x * gate_of<kSigmoid>(v[c] * x).h * scale[c] + shift[c];
-    out[c] = kKind == Affine::added ? out[c] + y : y;
-  }
-}
-
-template <Sigmoid kSigmoid, Affine kKind>
-HWY_INLINE void gated_rows(const std::int8_t* q, float unit, const float* v, const float* scale,
-                           const float* shift, std::size_t channels, float* out,
-                           std::size_t count) {
-  const WideRow row(channels);
-  float vs[WideRow::kWide], scales[WideRow::kWide], shifts[WideRow::kWide];
-  v = row.spread(v, vs);
-  scale = row.spread(scale, scales);
-  shift = row.spread(shift, shifts);
-  for (std::size_t i = 0; i < count; i += row.width())
-    gated_row<kSigmoid, kKind>(q + i, unit, v, scale, shift, std::min(row.width(), count - i),
-                               out + i);
-}
-
-void gated(Sigmoid sigmoid, const std::int8_t* q, float unit, const float* v, const float* scale,
-           const float* shift, std::size_t channels, float* out, std::size_t count) {
-  (sigmoid == Sigmoid::exact
-       ? gated_rows<Sigmoid::exact, Affine::plain>
-       : gated_rows<Sigmoid::hard, Affine::plain>)(q, unit, v, scale, shift, channels, out, count);
-}
-void add_gated(Sigmoid sigmoid, const std::int8_t* q, float unit, const float* v,
-               const float* scale, const float* shift, std::size_t channels, float* out,
-               std::size_t count) {
-  (sigmoid == Sigmoid::exact
-       ? gated_rows<Sigmoid::exact, Affine::added>
-       : gated_rows<Sigmoid::hard, Affine::added>)(q, unit, v, scale, shift, channels, out, count);
-}
-
-template <Sigmoid kSigmoid>
-HWY_INLINE void gated_error_row(const std::int8_t* HWY_RESTRICT g,
-                                const std::int8_t* HWY_RESTRICT q, float unit,
-                                const float* HWY_RESTRICT v, const float* HWY_RESTRICT scale,
-                                const float* HWY_RESTRICT slope, const float* HWY_RESTRICT offset,
-                                std::size_t count, float* HWY_RESTRICT error) {
-  for (std::size_t c = 0; c < count; ++c) {
-    const float integer = static_cast<float>(q[c]), z = v[c] * (integer * unit);
-    const Gate gate = gate_of<kSigmoid>(z);
-    const float through = integer * slope[c] + offset[c];
-    error[c] = static_cast<float>(g[c]) * scale[c] * (gate.h + z * gate.slope) - through;
-  }
-}
-
-template <Sigmoid kSigmoid>
-HWY_INLINE void gated_error_rows(const std::int8_t* g, const std::int8_t* q, float unit,
-                                 const float* v, const float* scale, const float* slope,
-                                 const float* offset, std::size_t channels, float* error,
-                                 std::size_t count) {
-  const WideRow row(channels);
-  float vs[WideRow::kWide], scales[WideRow::kWide], slopes[WideRow::kWide], offsets[WideRow::kWide];
-  v = row.spread(v, vs);
-  scale = row.spread(scale, scales);
-  slope = row.spread(slope, slopes);
-  offset = row.spread(offset, offsets);
-  for (std::size_t i = 0; i < count; i += row.width())
-    gated_error_row<kSigmoid>(g + i, q + i, unit, v, scale, slope, offset,
-                              std::min(row.width(), count - i), error + i);
-}
-
-void gated_error(Sigmoid sigmoid, const std::int8_t* g, const std::int8_t* q, float unit,
-                 const float* v, const float* scale, const float* slope, const float* offset,
-                 std::size_t channels, float* error, std::size_t count) {
-  (sigmoid == Sigmoid::exact ? gated_error_rows<Sigmoid::exact>
-                             : gated_error_rows<Sigmoid::hard>)(g, q, unit, v, scale, slope, offset,
-                                                                channels, error, count);
-}
-
-/// Sums of `tile` channels of at most kFloatSum pixels, in the order of float_sums().
-template <Sigmoid kSigmoid>
-HWY_INLINE void gated_sums_of(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT q,
-                              float unit, const float* HWY_RESTRICT v, std::size_t channels,
-                              std::size_t pixels, std::size_t tile, double* HWY_RESTRICT products,
-                              double* HWY_RESTRICT slopes) {
-  constexpr std::size_t kRows = 4;
-  float u[kRows][kTile] = {}, s[kRows][kTile] = {};
-  for (std::size_t p = 0; p < pixels; ++p) {
-    float *HWY_RESTRICT u_row = u[p % kRows], *HWY_RESTRICT s_row = s[p % kRows];
-    for (std::size_t c = 0; c < tile; ++c) {
-      const float x = static_cast<float>(q[p * channels + c]) * unit;
-      const Gate gate = gate_of<kSigmoid>(v[c] * x);
-      const float gx = static_cast<float>(g[p * channels + c]) * x;
-      u_row[c] += gx * gate.h;
-      s_row[c] += gx * x * gate.slope;
-    }
-  }
-  for (std::size_t c = 0; c < tile; ++c) {
-    products[c] += static_cast<double>((u[0][c] + u[1][c]) + (u[2][c] + u[3][c]));
-    slopes[c] += static_cast<double>((s[0][c] + s[1][c]) + (s[2][c] + s[3][c]));
-  }
-}
-
-template <Sigmoid kSigmoid>
-HWY_INLINE void all_gated_sums(const std::int8_t* g, const std::int8_t* q, float unit,
-                               const float* v, std::size_t channels, std::size_t count,
-                               double* products, double* slopes) {
-  const std::size_t pixels = count / channels;
-  std::fill_n(products, channels, 0.0);
-  std::fill_n(slopes, channels, 0.0);
-  for (std::size_t p = 0; p < pixels; p += kFloatSum) {
-    const std::size_t rows = std::min(kFloatSum, pixels - p), at = p * channels;
-    std::size_t c = 0;
-    for (; c + kTile <= channels; c += kTile)
-      gated_sums_of<kSigmoid>(g + at + c, q + at + c, unit, v + c, channels, rows, kTile,
-                              products + c, slopes + c);
-    if (c < channels)
-      gated_sums_of<kSigmoid>(g + at + c, q + at + c, unit, v + c, channels, rows, channels - c,
-                              products + c, slopes + c);
-  }
-}
-
-void gated_sums(Sigmoid sigmoid, const std::int8_t* g, const std::int8_t* q, float unit,
-                const float* v, std::size_t channels, std::size_t count, double* products,
-                double* slopes) {
-  (sigmoid == Sigmoid::exact
-       ? all_gated_sums<Sigmoid::exact>
-       : all_gated_sums<Sigmoid::hard>)(g, q, unit, v, channels, count, products, slopes);
 }
 
 void add_scaled(const std::int8_t* HWY_RESTRICT q, int zero_point, float scale,
@@ -371,17 +163,13 @@ HWY_INLINE void integer_sums(const std::int8_t* HWY_RESTRICT g, const std::int8_
 
 void error_sums(const std::int8_t* g, const std::int8_t* x, std::size_t count, std::size_t channels,
                 std::int64_t* sums, std::int64_t* products) {
-  const std::size_t pixels = count / channels;
+  constexpr std::size_t kIntegerSum = 65536;  // 65536 * 127^2 < 2^31
   std::fill_n(sums, channels, 0);
   std::fill_n(products, channels, 0);
-  for (std::size_t i = 0; i < pixels; i += kIntegerSum) {
-    const std::size_t rows = std::min(kIntegerSum, pixels - i), at = i * channels;
-    std::size_t c = 0;
-    for (; c + kTile <= channels; c += kTile)
-      integer_sums(g + at + c, x + at + c, channels, rows, kTile, sums + c, products + c);
-    if (c < channels)
-      integer_sums(g + at + c, x + at + c, channels, rows, channels - c, sums + c, products + c);
-  }
+  for_each_tile(count, channels, kIntegerSum,
+                [&](std::size_t at, std::size_t c, std::size_t pixels, auto tile) HWY_ATTR {
+                  integer_sums(g + at, x + at, channels, pixels, tile, sums + c, products + c);
+                });
 }
 
 HWY_INLINE void error_row(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT x,
@@ -416,12 +204,6 @@ HWY_EXPORT(add_bias);
 HWY_EXPORT(channel_sums);
 HWY_EXPORT(channel_squares);
 HWY_EXPORT(affine);
-HWY_EXPORT(add_affine);
-HWY_EXPORT(affine_rectified);
-HWY_EXPORT(gated);
-HWY_EXPORT(add_gated);
-HWY_EXPORT(gated_sums);
-HWY_EXPORT(gated_error);
 HWY_EXPORT(add_scaled);
 HWY_EXPORT(add);
 HWY_EXPORT(rectify);
@@ -429,11 +211,6 @@ HWY_EXPORT(gate);
 HWY_EXPORT(gate_affine);
 HWY_EXPORT(error_sums);
 HWY_EXPORT(norm_error);
-
-void check_rows(std::size_t values, std::size_t channels, std::size_t others) {
-  EQT_CHECK(channels > 0 && values % channels == 0 && others == values,
-            "{} values and {} of {} channels", values, others, channels);
-}
 
 }  // namespace
 
@@ -453,54 +230,10 @@ void channel_squares(Floats x, Floats mean, std::span<double> squares) {
   (x.data(), x.size(), mean.data(), mean.size(), squares.data());
 }
 
-void affine(Bytes q, Floats scale, Floats shift, std::span<float> out) {
+void affine(Bytes q, Floats scale, Floats shift, Output output, std::span<float> out) {
   check_rows(q.size(), scale.size(), out.size());
   HWY_DYNAMIC_DISPATCH(affine)
-  (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
-}
-
-void add_affine(Bytes q, Floats scale, Floats shift, std::span<float> out) {
-  check_rows(q.size(), scale.size(), out.size());
-  HWY_DYNAMIC_DISPATCH(add_affine)
-  (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
-}
-
-void affine_rectified(Bytes q, Floats scale, Floats shift, std::span<float> out) {
-  check_rows(q.size(), scale.size(), out.size());
-  HWY_DYNAMIC_DISPATCH(affine_rectified)
-  (q.data(), scale.data(), shift.data(), scale.size(), out.data(), out.size());
-}
-
-void gated(Bytes q, const Activation& activation, Floats scale, Floats shift,
-           std::span<float> out) {
-  check_rows(q.size(), scale.size(), out.size());
-  HWY_DYNAMIC_DISPATCH(gated)
-  (activation.sigmoid, q.data(), activation.unit, activation.v.data(), scale.data(), shift.data(),
-   scale.size(), out.data(), out.size());
-}
-
-void add_gated(Bytes q, const Activation& activation, Floats scale, Floats shift,
-               std::span<float> out) {
-  check_rows(q.size(), scale.size(), out.size());
-  HWY_DYNAMIC_DISPATCH(add_gated)
-  (activation.sigmoid, q.data(), activation.unit, activation.v.data(), scale.data(), shift.data(),
-   scale.size(), out.data(), out.size());
-}
-
-void gated_sums(Bytes g, Bytes q, const Activation& activation, std::span<double> products,
-                std::span<double> slopes) {
-  check_rows(g.size(), products.size(), q.size());
-  HWY_DYNAMIC_DISPATCH(gated_sums)
-  (activation.sigmoid, g.data(), q.data(), activation.unit, activation.v.data(), products.size(),
-   g.size(), products.data(), slopes.data());
-}
-
-void gated_error(Bytes g, Bytes q, const Activation& activation, Floats scale, Floats slope,
-                 Floats offset, std::span<float> error) {
-  check_rows(g.size(), scale.size(), error.size());
-  HWY_DYNAMIC_DISPATCH(gated_error)
-  (activation.sigmoid, g.data(), q.data(), activation.unit, activation.v.data(), scale.data(),
-   slope.data(), offset.data(), scale.size(), error.data(), error.size());
+  (q.data(), scale.data(), shift.data(), scale.size(), output, out.data(), out.size());
 }
 
 void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out) {

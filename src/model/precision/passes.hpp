@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <span>
 
-#include "model/evonorm_kernels.hpp"
-
 namespace eqt::model::precision {
 
 using Bytes = std::span<const std::int8_t>;
@@ -27,30 +25,20 @@ void channel_sums(Floats x, std::span<double> sums);
 /// squares = sum of (x - mean)^2, likewise.
 void channel_squares(Floats x, Floats mean, std::span<double> squares);
 
-/// out = q * scale + shift.
-void affine(Bytes q, Floats scale, Floats shift, std::span<float> out);
-/// out = max(q * scale + shift, 0).
-void affine_rectified(Bytes q, Floats scale, Floats shift, std::span<float> out);
-/// out = out + (q * scale + shift).
-void add_affine(Bytes q, Floats scale, Floats shift, std::span<float> out);
+/// What becomes of a result y.
+enum class Output {
+  plain,      // out = y
+  added,      // out = out + y
+  rectified,  // out = max(y, 0)
+};
+
+/// y = q * scale + shift.
+void affine(Bytes q, Floats scale, Floats shift, Output output, std::span<float> out);
 /// out = out + (q - zero_point) * scale.
 void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out);
 void add(Floats x, std::span<float> out);
 /// x = max(x, 0).
 void rectify(std::span<float> x);
-
-/// The activation of an EvoNorm for a sample: u = x * h(v * x) with x = q * unit.
-struct Activation {
-  Sigmoid sigmoid;
-  float unit;
-  Floats v;
-};
-
-/// out = u * scale + shift.
-void gated(Bytes q, const Activation& activation, Floats scale, Floats shift, std::span<float> out);
-/// out = out + (u * scale + shift).
-void add_gated(Bytes q, const Activation& activation, Floats scale, Floats shift,
-               std::span<float> out);
 
 /// g = 0 where before <= 0, which is what ReLU was given.
 void gate(Floats before, std::span<std::int8_t> g);
@@ -59,14 +47,6 @@ void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g);
 
 /// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
-
-/// products = sum of g * u, slopes = sum of g * x^2 * h'(v * x) for each channel, in float32 for 64
-/// pixels at a time.
-void gated_sums(Bytes g, Bytes q, const Activation& activation, std::span<double> products,
-                std::span<double> slopes);
-/// error = g * scale * (h + z * h') - (q * slope + offset), z = v * x.
-void gated_error(Bytes g, Bytes q, const Activation& activation, Floats scale, Floats slope,
-                 Floats offset, std::span<float> error);
 
 /// error = g * scale - (x * slope + offset).
 void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "model/architecture.hpp"
+#include "model/norm_groups.hpp"
 
 namespace eqt::model::precision {
 namespace {
@@ -22,8 +23,6 @@ class Planner {
                            .width = images.width + frame.left + frame.right,
                            .channels = images.channels});
     const Entry<NormalizationRow> kind = options.normalization;
-    const int groups = options.norm_groups > 0 ? options.norm_groups : kind->groups;
-    plan_.groups = static_cast<std::size_t>(groups);
     plan_.ranges = kind == normalizations::range_batchnorm || kind == normalizations::range_evonorm;
     plan_.rectifies = kind != normalizations::evonorm_s0 && kind != normalizations::range_evonorm;
   }
@@ -61,6 +60,8 @@ class Planner {
   void norm(int branch, const std::string& name) {
     Branch& b = plan_.branches[static_cast<std::size_t>(branch)];
     const std::int64_t channels = b.shape.out_channels;
+    plan_.groups = static_cast<std::size_t>(
+        groups_for(*options_.normalization, options_.norm_groups, channels));
     b.norm = slice(plan_.parameters, name + ".weight", {channels});
     slice(plan_.parameters, name + ".bias", {channels});
     if (!plan_.rectifies) slice(plan_.parameters, name + ".v", {channels});
