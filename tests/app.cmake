@@ -17,6 +17,8 @@ if(TARGET eqt_model)
   eqt_test(verbs_unit LABEL unit LINK eqt_app eqt_analyze eqt_bench eqt_config eqt_doctor nlohmann_json::nlohmann_json
     SOURCES unit/app/check_test.cpp unit/app/command_line_test.cpp unit/app/evaluate_test.cpp
             unit/app/resume_test.cpp)
+  eqt_test(analyze_measured_unit LABEL unit LINK eqt_analyze eqt_model eqt_theory
+    SOURCES unit/analyze/measured_test.cpp)
   eqt_test(theory_published_volume LABEL unit LINK eqt_model eqt_theory
     SOURCES unit/theory/published_volume_test.cpp)
 endif()

@@ -73,13 +73,16 @@ struct AnalyzeConvergenceCommand {
 };
 
 struct AnalyzeEnergyCommand {
-  bool paper = false;  // the published accounting, beside the published figures
+  bool paper = false;     // the published accounting, beside the published figures
+  bool measured = false;  // multiply-adds of this program's layers, beside the modelled ones
   int batch_size = 32;
   AnalyzeOutput output;
 };
 
 struct AnalyzeMemoryCommand {
   bool paper = false;
+  bool measured = false;          // bytes of this program's networks, beside the modelled ones
+  std::vector<std::string> runs;  // folders; not empty: what runs recorded
   int batch_size = 32;
   int copies = 2;  // of the parameters that the algorithm remembers: CHOCO's
   AnalyzeOutput output;

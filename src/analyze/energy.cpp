@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
+#include "analyze/measured_tables.hpp"
 #include "analyze/table.hpp"
 #include "theory/energy.hpp"
 #include "theory/memory.hpp"
@@ -241,6 +242,7 @@ void print_peak_memory(const std::vector<Row>& rows, const AnalyzeMemoryCommand&
 }  // namespace
 
 void run_analyze_energy(const AnalyzeEnergyCommand& command) {
+  if (command.measured) return run_measured_energy(command);
   const std::vector<Row> rows = rows_of([&](const theory::PublishedCost& cost) {
     return command.paper ? paper_energy_row(cost, command.batch_size)
                          : step_energy_row(cost, command.batch_size);
@@ -256,6 +258,8 @@ void run_analyze_energy(const AnalyzeEnergyCommand& command) {
 }
 
 void run_analyze_memory(const AnalyzeMemoryCommand& command) {
+  if (!command.runs.empty()) return run_memory_of_runs(command);
+  if (command.measured) return run_measured_memory(command);
   const std::vector<Row> rows = rows_of([&](const theory::PublishedCost& cost) {
     return command.paper ? paper_memory_row(cost, command.batch_size)
                          : peak_memory_row(cost, command);

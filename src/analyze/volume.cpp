@@ -6,12 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "bench/measure_codec.hpp"
-#include "codec/frame.hpp"
-#include "codec/message.hpp"
+#include "analyze/frames.hpp"
 #include "core/error.hpp"
 #include "model/replica.hpp"
-#include "setup/build_messages.hpp"
 #include "theory/paper_volume.hpp"
 
 namespace eqt::analyze {
@@ -37,39 +34,6 @@ Layout layout_of(const std::string& model, const std::string& normalization) {
   model::ModelOptions options = model::published_options(*row);
   options.normalization = row_called<model::NormalizationRow>(normalization, "--normalization");
   return model::make_replica(options)->layout();
-}
-
-/// The bytes that a node gives to MPI for one out-edge in one step.
-struct Frames {
-  std::uint64_t count = 0;
-  std::uint64_t payload_bytes = 0;
-  std::uint64_t header_bytes = 0;  // of frames, and the lengths of compressed tensors in them
-  std::uint64_t bytes() const { return payload_bytes + header_bytes; }
-};
-
-/// Encodes normal values as a run with default settings would. A sparse message's length depends on
-/// where its values stand: another step's differs by a fraction of a percent.
-Frames frames_of(const Layout& layout, const config::RunConfig& config) {
-  const auto compressor = config.compressor.make();
-  const FlatBuffer values = bench::bench_gradient(total_count(layout));
-  Workspace workspace;
-  std::vector<std::byte> frame;
-  Frames frames;
-  for (const auto& bucket : setup::make_plan(config, layout, *compressor)) {
-    frame.resize(codec::max_message_bytes(*compressor, bucket.segments));
-    codec::MessageContext context;
-    context.index = bucket.index;
-    const std::size_t bytes = codec::encode_message(*compressor, bucket.segments, values.span(),
-                                                    context, workspace, frame);
-    std::size_t headers = codec::kFrameHeaderBytes;
-    for (const codec::Segment& segment : bucket.segments) {
-      if (segment.compressed) headers += sizeof(std::uint32_t);
-    }
-    ++frames.count;
-    frames.payload_bytes += bytes - headers;
-    frames.header_bytes += headers;
-  }
-  return frames;
 }
 
 config::RunConfig config_for(std::optional<double> density) {

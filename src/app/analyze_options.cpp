@@ -191,7 +191,12 @@ void add_convergence(CLI::App& verb, analyze::AnalyzeConvergenceCommand& questio
 constexpr int kMaxBatch = 1'000'000;
 
 void add_energy(CLI::App& verb, analyze::AnalyzeEnergyCommand& energy) {
-  verb.add_flag("--paper", energy.paper, "Count as published, next to the published figures");
+  CLI::Option* paper =
+      verb.add_flag("--paper", energy.paper, "Count as published, next to the published figures");
+  verb.add_flag(
+          "--measured", energy.measured,
+          "Multiply-adds of this program's networks in fp32, bf16 and int8, beside modelled ones")
+      ->excludes(paper);
   verb.add_option("--batch-size", energy.batch_size, "Images [32]")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxBatch));
@@ -201,14 +206,28 @@ void add_energy(CLI::App& verb, analyze::AnalyzeEnergyCommand& energy) {
 void add_memory(CLI::App& verb, analyze::AnalyzeMemoryCommand& memory) {
   CLI::Option* paper =
       verb.add_flag("--paper", memory.paper, "Count as published, next to the published figures");
-  verb.add_option("--batch-size", memory.batch_size, "Images [32]")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxBatch));
-  verb.add_option("--copies", memory.copies, "Models that the algorithm remembers [2, CHOCO]")
-      ->type_name("N")
-      ->excludes(paper)  // which counts as in papers
-      ->check(CLI::Range(0, 100));
+  CLI::Option* measured = verb.add_flag(
+      "--measured", memory.measured,
+      "Bytes of this program's networks in fp32, bf16 and int8, beside modelled ones");
+  measured->excludes(paper);
+  CLI::Option* batch_size = verb.add_option("--batch-size", memory.batch_size, "Images [32]")
+                                ->type_name("N")
+                                ->check(CLI::Range(1, kMaxBatch));
+  CLI::Option* copies =
+      verb.add_option("--copies", memory.copies, "Models that the algorithm remembers [2, CHOCO]")
+          ->type_name("N")
+          ->excludes(paper)  // which counts as in papers
+          ->excludes(measured)
+          ->check(CLI::Range(0, 100));
+  CLI::Option* runs =
+      verb.add_option("runs", memory.runs, "Run folders: what they recorded, beside modelled bytes")
+          ->type_name("RUN")
+          ->excludes(paper)
+          ->excludes(measured)
+          ->excludes(batch_size)  // theirs
+          ->excludes(copies);
   add_output(verb, memory.output);
+  runs->excludes("--plot");
 }
 
 void add_topology(CLI::App& verb, analyze::AnalyzeTopologyCommand& topology) {

@@ -172,6 +172,7 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   run.test_samples = record.count("test_samples");
   run.steps_per_epoch = record.count("steps_per_epoch");
   run.total_steps = record.count("total_steps");
+  run.memory_estimate_bytes = record.count("memory_estimate_bytes");
   run.emulated = record.flag("emulated");
   run.simulated = record.flag("simulated");
   if (record.object().contains("int8")) {

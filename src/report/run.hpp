@@ -52,6 +52,7 @@ struct Run {
   int threads_per_rank = 0;
   std::uint64_t parameters = 0, train_samples = 0, test_samples = 0;
   std::uint64_t steps_per_epoch = 0, total_steps = 0, planned_epochs = 0;
+  std::uint64_t memory_estimate_bytes = 0;  // of a rank, before the start
   std::optional<metrics::Int8Record> int8;
   bool finished = false;
   bool emulated = false;   // ranks waited instead of computing

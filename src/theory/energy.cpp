@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "theory/energy.hpp"
 
+#include "core/error.hpp"
+
 namespace eqt::theory {
 namespace {
 
@@ -60,12 +62,24 @@ Moved moved_values(const NetworkShape& shape, int batch) {
   return moved;
 }
 
+/// Of a value in DRAM [pJ].
+double access_cost(Precision precision, const OperationCosts& costs) {
+  if (precision == Precision::int8) return costs.access8;
+  return precision == Precision::bfloat16 ? costs.access16 : costs.access32;
+}
+
 }  // namespace
 
 Operations& Operations::operator+=(const Operations& other) {
   adds += other.adds;
   muls += other.muls;
   return *this;
+}
+
+double energy_of(const MultiplyAdds& products, const OperationCosts& costs) {
+  return kPicojoule * (products.float32 * (costs.mul32 + costs.add32) +
+                       products.bfloat16 * (costs.mul16 + costs.add32) +
+                       products.int8 * (costs.mul8 + costs.add_int32));
 }
 
 OperationCounts count_operations(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
@@ -101,8 +115,24 @@ OperationCounts count_operations(const NetworkShape& shape, int batch, Phase pha
   return counts;
 }
 
+MultiplyAdds step_products(const NetworkShape& shape, int batch, Phase phase, Precision precision) {
+  const OperationCounts counts =
+      count_operations(shape, batch, phase, RangeNorm::batch, precision, Accounting::physical);
+  const double low = counts.forward.muls + counts.input_gradient.muls;
+  const double gradients = counts.weight_gradient.muls;
+  switch (precision) {
+    case Precision::int8:
+      return {.float32 = gradients, .int8 = low};
+    case Precision::bfloat16:
+      return {.bfloat16 = low + gradients};
+    default:
+      return {.float32 = low + gradients};
+  }
+}
+
 double paper_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                     Precision precision, Accounting accounting) {
+  EQT_CHECK(precision != Precision::bfloat16, "the table has no bfloat16");
   OperationCounts counts = count_operations(shape, batch, phase, norm, precision, accounting);
   Operations all = counts.forward;
   for (const Operations& part : {counts.input_gradient, counts.weight_gradient,
@@ -118,23 +148,20 @@ StepEnergy step_energy(const NetworkShape& shape, int batch, Phase phase, RangeN
                        Precision precision, const OperationCosts& costs) {
   const OperationCounts counts =
       count_operations(shape, batch, phase, norm, precision, Accounting::physical);
-  const bool low = precision == Precision::int8, training = phase == Phase::training;
+  const bool training = phase == Phase::training;
   const auto float32 = [&](const Operations& part) {
     return kPicojoule * (part.adds * costs.add32 + part.muls * costs.mul32);
   };
-  const auto products = [&](const Operations& part) {
-    return low ? kPicojoule * (part.adds * costs.add_int32 + part.muls * costs.mul8)
-               : float32(part);
-  };
   StepEnergy energy;
-  energy.forward = products(counts.forward);
-  energy.backward = products(counts.input_gradient) + float32(counts.weight_gradient);
+  energy.forward = energy_of(step_products(shape, batch, Phase::inference, precision), costs);
+  energy.backward =
+      energy_of(step_products(shape, batch, phase, precision), costs) - energy.forward;
   energy.normalisation = float32(counts.normalisation);
   energy.quantisation = float32(counts.quantisation);
   energy.other = float32(counts.skip_and_pool);
   energy.update = float32(counts.update);
   const Moved moved = moved_values(shape, batch);
-  const double access = low ? costs.access8 : costs.access32;
+  const double access = access_cost(precision, costs);
   const double pass = (moved.activations + moved.weights) * access;
   // The backward pass moves a gradient for everything that the forward pass moved. Gradients of
   // weights need the activations again, in float32. The update reads weight, gradient and momentum,

@@ -17,22 +17,33 @@ namespace eqt::theory {
 
 /// One operation or access [pJ].
 struct OperationCosts {
-  double add32 = 0.9, mul32 = 3.7;       // float32
-  double add8 = 0.03, mul8 = 0.2;        // int8
-  double add_int32 = 0.1;                // accumulates products of int8
-  double access32 = 640, access8 = 160;  // DRAM: 640 for 32 bits, fewer bits in proportion
+  double add32 = 0.9, mul32 = 3.7;  // float32
+  double mul16 = 1.1;               // float16; bfloat16 has a shorter significand
+  double add8 = 0.03, mul8 = 0.2;   // int8
+  double add_int32 = 0.1;           // accumulates products of int8
+  // DRAM: 640 for 32 bits, fewer bits in proportion
+  double access32 = 640, access16 = 320, access8 = 160;
 };
 
 enum class Phase { training, inference };
 /// The normalisation layers that can be counted: range batch norm with ReLU, and range EvoNorm.
 enum class RangeNorm { batch, evo };
-enum class Precision { float32, int8 };
+enum class Precision { float32, bfloat16, int8 };
 
 /// Additions and multiplications.
 struct Operations {
   double adds = 0, muls = 0;
   Operations& operator+=(const Operations& other);
 };
+
+/// Multiply-adds by the type of their operands. Products of int8 are added up in int32, all others
+/// in float32.
+struct MultiplyAdds {
+  double float32 = 0, bfloat16 = 0, int8 = 0;
+  double total() const { return float32 + bfloat16 + int8; }
+};
+/// [J]
+double energy_of(const MultiplyAdds& products, const OperationCosts& costs = {});
 
 /// Counts of one batch, by purpose.
 struct OperationCounts {
@@ -51,15 +62,20 @@ enum class Accounting {
 OperationCounts count_operations(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                                  Precision precision, Accounting accounting);
 
+/// Multiply-adds of convolutions and linear layers as step_energy() counts them.
+MultiplyAdds step_products(const NetworkShape& shape, int batch, Phase phase, Precision precision);
+
 /// The table's energy of one batch [J]: every operation costs as much as float32's, or as int8's.
+/// @pre precision is not bfloat16, which the table lacks
 double paper_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                     Precision precision, Accounting accounting);
 
-/// The energy of a real int8 step [J]. Products of int8 are added in int32. Weight gradients are
-/// float32 (the gradient is bifurcated: backward through activations is int8, that of weights is
-/// not), and so are normalisation and the update; quantising reads float32. Memory: in each pass
-/// every layer reads its input and weights from DRAM and writes its output once; caches would lower
-/// that.
+/// The energy of a real step in low precision [J]. Products of int8 are added in int32. Weight
+/// gradients are float32 (the gradient is bifurcated: backward through activations is int8, that of
+/// weights is not), and so are normalisation and the update; quantising reads float32. With
+/// bfloat16 all products are of bfloat16 and added up in float32, the rest is float32. Memory: in
+/// each pass every layer reads its input and weights from DRAM and writes its output once; caches
+/// would lower that.
 struct StepEnergy {
   double forward = 0, backward = 0, normalisation = 0, quantisation = 0, other = 0, update = 0;
   double memory = 0;

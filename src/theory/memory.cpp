@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.hpp"
+
 namespace eqt::theory {
 namespace {
 
@@ -51,6 +53,12 @@ std::uint64_t largest_layer(const NetworkShape& shape) {
   return most;
 }
 
+/// Of an activation, or of a weight that layers compute with.
+double value_bytes(Precision precision) {
+  if (precision == Precision::int8) return 1;
+  return precision == Precision::bfloat16 ? 2 : kFloatBytes;
+}
+
 }  // namespace
 
 std::uint64_t layer_output_values(const NetworkShape& shape, RangeNorm norm) {
@@ -61,6 +69,7 @@ std::uint64_t layer_output_values(const NetworkShape& shape, RangeNorm norm) {
 
 double paper_memory(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                     Precision precision) {
+  EQT_CHECK(precision != Precision::bfloat16, "the table has no bfloat16");
   const bool low = precision == Precision::int8;
   const double parameters =
       rounded(kFloatBytes * static_cast<double>(shape.parameters) / kMebibyte);
@@ -75,8 +84,8 @@ double paper_memory(const NetworkShape& shape, int batch, Phase phase, RangeNorm
 
 PeakMemory peak_memory(const NetworkShape& shape, int batch, Phase phase, Precision precision,
                        int copies) {
-  const bool low = precision == Precision::int8;
-  const double bytes = low ? 1 : kFloatBytes;  // of an activation
+  const double bytes = value_bytes(precision);
+  const bool low = precision != Precision::float32;
   const double flat = kFloatBytes * static_cast<double>(shape.parameters) / kMebibyte;
   const auto activations = [&](std::uint64_t values) {
     return bytes * batch * static_cast<double>(values) / kMebibyte;
@@ -84,11 +93,11 @@ PeakMemory peak_memory(const NetworkShape& shape, int batch, Phase phase, Precis
   PeakMemory memory;
   const std::uint64_t largest = largest_layer(shape);
   if (phase == Phase::inference) {
-    memory.parameters = low ? flat / 4 : flat;
+    memory.parameters = flat * bytes / kFloatBytes;
     memory.activations = activations(largest);
     return memory;
   }
-  memory.parameters = flat + (low ? flat / 4 : 0);
+  memory.parameters = flat + (low ? flat * bytes / kFloatBytes : 0);
   memory.gradient = memory.optimizer = flat;
   memory.algorithm = copies * flat;
   // The backward pass needs the inputs of convolutions and norms (ReLU works in place), and the

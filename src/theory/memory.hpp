@@ -21,12 +21,13 @@ std::uint64_t layer_output_values(const NetworkShape& shape, RangeNorm norm);
 /// outputs of a batch, the input, and five copies of the parameters (weights, gradient, momentum,
 /// CHOCO's own copy and its neighbours' sum). 8 bits: a quarter of everything except the copies.
 /// Inference: the parameters.
+/// @pre precision is not bfloat16, which the table lacks
 double paper_memory(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                     Precision precision);
 
 /// The memory at the peak of a training step or an inference [MiB].
 struct PeakMemory {
-  double parameters = 0;   // weights in float32; with 8 bits a second copy for computing
+  double parameters = 0;   // weights in float32; in low precision a second copy for computing
   double gradient = 0;     // float32
   double optimizer = 0;    // momentum, float32
   double algorithm = 0;    // copies that gossip remembers, float32

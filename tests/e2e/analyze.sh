@@ -105,7 +105,19 @@ import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 assert sum(row["reproduced_float32"] + row["reproduced_int8"] for row in rows) == 20, rows
 PY
-for question in energy memory "variance --values 2000"; do
+for verb in energy memory; do
+  program analyze $verb --measured --json
+  expect_code 0 "analyze $verb --measured"
+  python3 - "$OUT" <<'PY' || wrong "analyze $verb --measured: not a row of plausible figures for each precision"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert {row["precision"] for row in rows} == {"fp32", "bf16", "int8"}, rows
+for row in rows:
+    figure, found = ("step", "measured") if "measured" in row else ("energy", "counted")
+    assert 0.1 < row[found][figure] / row["modelled"][figure] < 3, row
+PY
+done
+for question in energy memory "energy --measured" "memory --measured" "variance --values 2000"; do
   # shellcheck disable=SC2086
   program analyze $question
   expect_code 0 "analyze $question"

@@ -34,6 +34,19 @@ train 2 gossip "${eight[@]}" --set model.normalization=range-evonorm --set compr
 expect_code 0 "gossip with 8-bit messages"
 grep -q '"consensus_distance": [0-9]' "$RUN/summary.json" || wrong "gossip: no consensus distance"
 
+program analyze memory "$WORK/whole" "$WORK/float" --json
+expect_code 0 "analyze memory of runs"
+python3 - "$OUT" <<'PY' || wrong "analyze memory: not what the runs recorded"
+import json, sys
+low, full = [json.loads(line) for line in open(sys.argv[1])]
+assert (low["precision"], full["precision"]) == ("int8", "fp32"), (low, full)
+assert 0 < low["recorded"]["saved"] < low["recorded"]["arena"] < low["modelled"]["step"] * 1.5, low
+assert "arena" not in full["recorded"] and full["recorded"]["peak_rss"] > 0, full
+assert 0 < low["recorded"]["sent_per_step"] < full["recorded"]["estimate"], low
+PY
+program analyze memory "$WORK/whole" --batch-size 4
+expect_failure 2 'batch-size' "the batch size of runs"
+
 run "$EQT_PROGRAM" evaluate "$WORK/whole" --set data.limit_test=32
 expect_code 0 "evaluate"
 

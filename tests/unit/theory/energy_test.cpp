@@ -126,6 +126,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("multiply-adds cost what Horowitz's table says, bfloat16's products those of float16") {
+  CHECK(energy_of({.float32 = 1e12}) == Approx(4.6));
+  CHECK(energy_of({.bfloat16 = 1e12}) == Approx(2.0));
+  CHECK(energy_of({.int8 = 1e12}) == Approx(0.3));
+  const auto arithmetic = [](Precision precision) {
+    return step_energy(vgg11(), kBatch, Phase::training, RangeNorm::batch, precision).arithmetic();
+  };
+  CHECK(arithmetic(Precision::bfloat16) / arithmetic(Precision::float32) ==
+        Approx(2.0 / 4.6).epsilon(0.01));
+}
+
 TEST_CASE("peak memory grows with batch, copies and precision") {
   const NetworkShape shape = residual_network(3);
   const double flat = 4.0 * 272474 / kMebibyte;
@@ -138,4 +149,6 @@ TEST_CASE("peak memory grows with batch, copies and precision") {
   CHECK(memory(64, Precision::float32, 0).activations == Approx(2 * one.activations));
   CHECK(memory(32, Precision::int8, 0).activations == Approx(one.activations / 4));
   CHECK(memory(32, Precision::int8, 0).parameters == Approx(1.25 * flat));
+  CHECK(memory(32, Precision::bfloat16, 0).activations == Approx(one.activations / 2));
+  CHECK(memory(32, Precision::bfloat16, 0).parameters == Approx(1.5 * flat));
 }
