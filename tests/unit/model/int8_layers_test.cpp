@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/flat_buffer.hpp"
@@ -310,6 +311,95 @@ TEST_CASE("layers for large pictures are their operands' products in float64, to
   CHECK(layers.contains({68, 3, 64, 7, 2}));
   CHECK(layers.contains({17, 64, 128, 1, 2}));
   check_layers(layers);
+}
+
+/// Passes errors down through a layer as Executor does: rounded with the scales of the weights in
+/// them.
+class Descent {
+ public:
+  explicit Descent(const Case& of) : case_(of), convolution_(of.shape) {
+    convolution_.set_weights(of.weights);
+    scratch_bytes_ = convolution_.scratch_bytes(static_cast<int>(kSamples));
+    scratch_ = make_long_array<std::byte>(scratch_bytes_);
+  }
+
+  /// (N, H', W', O) -> (N, H, W, C)
+  std::vector<float> operator()(std::vector<float> errors, const RandomKey& key) {
+    for (std::size_t i = 0; i < errors.size(); ++i)
+      errors[i] *= case_.weight_scales[i % case_.outputs];
+    const std::size_t count = case_.shape.out_count();
+    std::vector<std::int8_t> q(errors.size());
+    std::vector<float> scales, dx(kSamples * case_.shape.in_count());
+    for (std::size_t n = 0; n < kSamples; ++n)
+      scales.push_back(int8::quantize_stochastic(
+          std::span<const float>(errors).subspan(n * count, count),
+          std::span(q).subspan(n * count, count), key, static_cast<std::uint32_t>(n)));
+    convolution_.backward_input(q, scales, dx, {scratch_.get(), scratch_bytes_});
+    return dx;
+  }
+
+ private:
+  const Case& case_;
+  Convolution convolution_;
+  std::size_t scratch_bytes_ = 0;
+  LongArray<std::byte> scratch_;
+};
+
+/// Sums over draws of the deviations of values from what their means should be.
+class Deviations {
+ public:
+  explicit Deviations(std::vector<double> expected)
+      : expected_(std::move(expected)), sums_(expected_.size()), squares_(expected_.size()) {}
+
+  void add(const std::vector<float>& values) {
+    ++draws_;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double deviation = values[i] - expected_[i];
+      sums_[i] += deviation;
+      squares_[i] += deviation * deviation;
+    }
+  }
+
+  /// Values whose mean is off by more than five of its standard errors, and by more than floats are
+  /// rounded.
+  std::size_t biased() const {
+    const auto magnitude = [](double a, double b) { return std::abs(a) < std::abs(b); };
+    const double rounding = 2e-6 * std::abs(*std::ranges::max_element(expected_, magnitude));
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      const double mean = sums_[i] / draws_;
+      const double variance = (squares_[i] / draws_ - mean * mean) / (draws_ - 1);
+      count += std::abs(mean) > 5 * std::sqrt(std::max(variance, 0.0)) + rounding ? 1u : 0u;
+    }
+    return count;
+  }
+
+ private:
+  std::vector<double> expected_, sums_, squares_;
+  double draws_ = 0;
+};
+
+// Both are linear in the errors, and a rounded error has the mean of what it is rounded from, given
+// those above it. So no layer adds a bias, however many there are.
+TEST_CASE("mean errors over seeds of rounding are those of float errors and the same weights") {
+  const Case upper({.height = 4, .width = 4, .in_channels = 32, .out_channels = 32}, false);
+  const Case lower({.height = 8, .width = 8, .in_channels = 16, .out_channels = 32, .stride = 2},
+                   false);
+  const std::vector<float> errors = draw(kSamples * upper.shape.out_count(), -1, 5);
+  const auto between =
+      Oracle(upper.shape).input_error({errors.begin(), errors.end()}, upper.rounded_weights);
+  const auto below = Oracle(lower.shape).input_error(between, lower.rounded_weights);
+
+  Descent through_upper(upper), through_lower(lower);
+  Deviations one(between), two(below);
+  constexpr std::uint64_t kSeeds = 4000;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const std::vector<float> dx = through_upper(errors, {.run_seed = seed, .step = 1});
+    one.add(dx);
+    two.add(through_lower(dx, {.run_seed = seed, .step = 2}));
+  }
+  CHECK(one.biased() == 0);
+  CHECK(two.biased() == 0);
 }
 
 }  // namespace
