@@ -4,6 +4,7 @@ eqt_test(core_unit LABEL unit LINK eqt_core SOURCES
   unit/core/checked_test.cpp
   unit/core/exact_sum_test.cpp
   unit/core/gamma_test.cpp
+  unit/core/instructions_test.cpp
   unit/core/pattern_test.cpp
   unit/core/random_test.cpp
   unit/core/whole_file_test.cpp)

@@ -16,6 +16,7 @@
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
 #include "bench/bench.hpp"
+#include "codec/simd.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "doctor/doctor.hpp"
@@ -65,6 +66,7 @@ int main(int argc, char** argv) {
   using namespace eqt::app;
   take_write_errors();
   try {
+    codec::restrict_simd();
     load_plugins(argc, argv);
     return flushed(std::visit(
         Overloaded{

@@ -3,6 +3,8 @@
 
 #include <hwy/targets.h>
 
+#include "core/instructions.hpp"
+
 // Highway 1.0.3 narrows 32 bits to 8 wrongly for this target, and level codes with it. Where it is
 // one of several, only rans_kernels.cpp is compiled for it, which does not narrow.
 #if HWY_STATIC_TARGET == HWY_AVX3_DL
@@ -15,6 +17,10 @@ std::string simd_target() {
   // The targets are single bits, the best one lowest.
   const auto supported = hwy::SupportedTargets();
   return hwy::TargetName(supported & -supported);
+}
+
+void restrict_simd() {
+  if (baseline_only()) hwy::DisableTargets(~std::int64_t{HWY_STATIC_TARGET});
 }
 
 }  // namespace eqt::codec

@@ -10,6 +10,7 @@
 #endif
 #endif
 
+#include "core/instructions.hpp"
 #include "int8/tiles.hpp"
 
 namespace eqt::int8 {
@@ -47,6 +48,7 @@ std::span<const Named<Kernels>> names_of(Kernels) {
 }
 
 std::vector<Kernels> available() {
+  if (baseline_only()) return {Kernels::scalar};
   std::vector<Kernels> found;
 #if defined(__x86_64__)
   if (has_avx512_vnni()) found.push_back(Kernels::avx512_vnni);
