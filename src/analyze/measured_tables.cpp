@@ -173,7 +173,9 @@ Row modelled_row(const report::Run& run, int batch) {
 
 /// What a run wrote down.
 Row run_row(const report::Run& run) {
-  const int batch = std::atoi(run.setting("train.batch_size", "0").c_str());
+  constexpr long kMost = 1'000'000;
+  const long asked = std::strtol(run.setting("train.batch_size").c_str(), nullptr, 10);
+  const int batch = static_cast<int>(std::clamp(asked, 0L, kMost));
   Row row = {{"run", run.folder},
              {"model", run.model},
              {"norm", run.setting("model.normalization")},
