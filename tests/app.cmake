@@ -6,19 +6,19 @@ if(TARGET eqt_config)
             unit/config/facts_test.cpp unit/config/fine_tuning_config_test.cpp
             unit/config/gossip_config_test.cpp unit/config/graph_file_test.cpp unit/config/nearest_test.cpp
             unit/config/run_config_test.cpp unit/config/topology_config_test.cpp)
-  eqt_test(analyze_unit LABEL unit LINK eqt_analyze
+  eqt_test(analyze_unit LABEL unit LINK eqt_analyze eqt_networks
     SOURCES unit/analyze/analyze_table_test.cpp unit/analyze/dumped_gradient_test.cpp)
 endif()
-eqt_test(doctor_unit LABEL unit LINK eqt_doctor nlohmann_json::nlohmann_json
+eqt_test(doctor_unit LABEL unit LINK eqt_doctor eqt_networks nlohmann_json::nlohmann_json
   SOURCES unit/doctor/doctor_test.cpp)
-eqt_test(app_unit LABEL unit LINK eqt_app eqt_data
+eqt_test(app_unit LABEL unit LINK eqt_app eqt_networks eqt_data
   SOURCES unit/app/run_folder_test.cpp unit/app/sample_grid_test.cpp)
 if(TARGET eqt_model)
-  eqt_test(verbs_unit LABEL unit LINK eqt_app eqt_analyze eqt_bench eqt_config eqt_doctor nlohmann_json::nlohmann_json
+  eqt_test(verbs_unit LABEL unit LINK eqt_app eqt_networks eqt_analyze eqt_bench eqt_config eqt_doctor nlohmann_json::nlohmann_json
     SOURCES unit/app/check_test.cpp unit/app/command_line_test.cpp unit/app/evaluate_test.cpp
             unit/app/resume_test.cpp)
-  eqt_test(analyze_measured_unit LABEL unit LINK eqt_analyze eqt_model eqt_theory
+  eqt_test(analyze_measured_unit LABEL unit LINK eqt_analyze eqt_networks eqt_theory
     SOURCES unit/analyze/measured_test.cpp)
-  eqt_test(theory_published_volume LABEL unit LINK eqt_model eqt_theory
+  eqt_test(theory_published_volume LABEL unit LINK eqt_networks eqt_theory
     SOURCES unit/theory/published_volume_test.cpp)
 endif()

@@ -18,7 +18,7 @@ add_test(NAME bench.compare_torch COMMAND ${CMAKE_CURRENT_LIST_DIR}/bench/compar
 set_tests_properties(bench.compare_torch PROPERTIES LABELS bench TIMEOUT 600 RUN_SERIAL ON
   SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]" ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>")
 
-eqt_test(bench_unit LABEL unit LINK eqt_bench SOURCES
+eqt_test(bench_unit LABEL unit LINK eqt_bench eqt_networks SOURCES
   unit/bench/convolutions_test.cpp
   unit/bench/measure_codec_test.cpp)
 

@@ -102,6 +102,9 @@ if(CMAKE_LIBRARY_ARCHITECTURE)
   list(APPEND CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/lib)
 endif()
 
+if(NOT EQT_TORCH)
+  return()
+endif()
 find_package(Torch 1.13 QUIET)
 eqt_need(Torch libtorch-dev)
 if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
@@ -109,7 +112,7 @@ if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
                       "cannot be linked with: use a build with _GLIBCXX_USE_CXX11_ABI=1.")
 endif()
 
-# The one door to LibTorch: only the model room links it.
+# The one door to LibTorch: only src/model/torch links it.
 add_library(eqt_torch INTERFACE)
 target_include_directories(eqt_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(eqt_torch INTERFACE ${TORCH_LIBRARIES})

@@ -33,7 +33,7 @@ Layout layout_of(const std::string& model, const std::string& normalization) {
         model);
   model::ModelOptions options = model::published_options(*row);
   options.normalization = row_called<model::NormalizationRow>(normalization, "--normalization");
-  return model::make_replica(options)->layout();
+  return model::make_idle_replica(options)->layout();
 }
 
 config::RunConfig config_for(std::optional<double> density) {

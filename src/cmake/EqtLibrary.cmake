@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED] [UNITY]): one static
-# library per room. LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only
+# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED] [UNITY] [OBJECTS]):
+# one static library per room; with OBJECTS, objects that a program links one by one. LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only
 # its sources use. A room that calls one it does not list fails to link. Headers of the standard library,
 # fmt and (in rooms that link it) nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles
 # several sources as one unit, for rooms of small sources whose speed does not matter: names in unnamed
@@ -62,8 +62,12 @@ eqt_precompile(eqt_precompiled_json LINK fmt::fmt nlohmann_json::nlohmann_json
   HEADERS ${eqt_usual_headers} <nlohmann/json.hpp>)
 
 function(eqt_add_library room)
-  cmake_parse_arguments(ARG "OWN_PRECOMPILED;UNITY" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  add_library(eqt_${room} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "OWN_PRECOMPILED;UNITY;OBJECTS" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  set(kind STATIC)
+  if(ARG_OBJECTS)
+    set(kind OBJECT)
+  endif()
+  add_library(eqt_${room} ${kind} ${ARG_SOURCES})
   set_target_properties(eqt_${room} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(eqt_${room} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/eqt>)

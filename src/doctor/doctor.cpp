@@ -38,7 +38,7 @@ void measure_matmul(comm::Communicator& comm, RankFacts& facts) {
 RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
   const comm::Memory memory = comm::memory();
   const comm::MpiFacts mpi = comm::mpi_facts();
-  const model::LinearAlgebra algebra = model::linear_algebra();
+  const auto algebra = model::linear_algebra();
   RankFacts facts;
   facts.first_on_host = comm.ranks_on_this_host().front();
   facts.host = comm::host_name();
@@ -56,11 +56,14 @@ RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
   facts.mpi = mpi.library;
   facts.thread_level = mpi.thread_level;
   facts.single_copy = mpi.single_copy;
-  facts.torch = algebra.torch_version;
-  facts.torch_kernels = algebra.kernels;
-  facts.blas_library = algebra.blas_library;
-  facts.blas_vendor = algebra.blas_vendor;
-  facts.bf16 = model::describe(model::bf16_arithmetic());
+  facts.torch = kNoTorch;
+  if (algebra) {
+    facts.torch = algebra->torch_version;
+    facts.torch_kernels = algebra->kernels;
+    facts.blas_library = algebra->blas_library;
+    facts.blas_vendor = algebra->blas_vendor;
+    facts.bf16 = model::describe(model::bf16_arithmetic());
+  }
   return facts;
 }
 

@@ -12,6 +12,9 @@
 
 namespace eqt::doctor {
 
+/// In place of a version, in a build without LibTorch.
+inline constexpr const char* kNoTorch = "none";
+
 /// Interfaces of this rank's host that carried the bytes of a measurement, the busiest first.
 struct LinkInterfaces {
   Rank peer = 0;
@@ -32,10 +35,12 @@ struct RankFacts {
   std::string version;  // of equant-train
   std::string simd;
   std::string mpi, thread_level, single_copy;
-  std::string torch, torch_kernels, blas_library, blas_vendor;
+  std::string torch;  // its version; kNoTorch, and what follows is empty, in a build without it
+  std::string torch_kernels, blas_library, blas_vendor;
   std::string bf16;         // what model.precision bf16 computes with
   double matmul_flops = 0;  // [1/s] while all ranks multiply
   std::vector<LinkInterfaces> link_interfaces;
+  bool has_torch() const { return torch != kNoTorch; }
 };
 
 struct DoctorFacts {

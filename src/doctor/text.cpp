@@ -59,12 +59,12 @@ std::string host_rows(const DoctorFacts& facts) {
                   "cores", "ranks may use", "threads", "SIMD", "memory free, GiB", "GFLOP/s");
   for (const HostRanks& host : hosts_of(facts)) {
     const RankFacts& first = facts.ranks[static_cast<std::size_t>(host.ranks.front())];
-    text += fmt::format("{:<16} {:<8} {:>5}  {:<14} {:>7}  {:<10} {:>17}  {:>9.1f}\n", host.name,
+    text += fmt::format("{:<16} {:<8} {:>5}  {:<14} {:>7}  {:<10} {:>17}  {:>9}\n", host.name,
                         ranges(host.ranks), first.host_cores, binding(facts, host), first.threads,
                         first.simd,
                         fmt::format("{:.1f} of {:.1f}", gibibytes(first.available_bytes),
                                     gibibytes(first.memory_bytes)),
-                        first.matmul_flops * 1e-9);
+                        first.has_torch() ? fmt::format("{:.1f}", first.matmul_flops * 1e-9) : "-");
   }
   return text;
 }
@@ -101,13 +101,16 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
     return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
   };
   std::string text = fmt::format(
-      "equant-train {}, {} on {}\nMPI          {}, thread level {}{}\nLibTorch     {} ({} "
-      "kernels)\n"
-      "BLAS         {} ({})\nbf16         {}\n\n",
-      first.version, plural(facts.ranks.size(), "rank"), plural(hosts_of(facts).size(), "host"),
-      first.mpi, first.thread_level,
-      first.single_copy.empty() ? "" : ", single copy within a host: " + first.single_copy,
-      first.torch, first.torch_kernels, first.blas_vendor, first.blas_library, first.bf16);
+      "equant-train {}, {} on {}\nMPI          {}, thread level {}{}\n", first.version,
+      plural(facts.ranks.size(), "rank"), plural(hosts_of(facts).size(), "host"), first.mpi,
+      first.thread_level,
+      first.single_copy.empty() ? "" : ", single copy within a host: " + first.single_copy);
+  text +=
+      first.has_torch()
+          ? fmt::format("LibTorch     {} ({} kernels)\nBLAS         {} ({})\nbf16         {}\n\n",
+                        first.torch, first.torch_kernels, first.blas_vendor, first.blas_library,
+                        first.bf16)
+          : fmt::format("LibTorch     {}: networks train with 8-bit operands\n\n", first.torch);
   text += host_rows(facts) + link_rows(facts) + '\n';
   for (const Warning& warning : warnings) {
     text += fmt::format("warning: {}: {}\n", warning.id, warning.text);

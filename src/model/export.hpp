@@ -26,10 +26,15 @@ struct Export {
   std::string out;
 };
 
+/// The formats without the network's operations: reads the weights into `network`, and writes them.
+/// @throws Error{data} for weights of another network, Error{output}
+void export_weights(Replica& network, const Export& request);
+
 /// Writes the network of `options` with the weights of a file. TorchScript archives and safetensors
 /// carry the preprocessing: as the extra file kPreprocessingFile, and as the metadata
 /// "preprocessing".
-/// @throws Error{usage} for options that no network takes, Error{data} for weights of another
+/// @throws Error{usage} for options that no network takes, and for TorchScript in a build without
+/// LibTorch, Error{data} for weights of another
 /// network and for one that LibTorch cannot trace, Error{output}
 void export_network(const ModelOptions& options, const Export& request);
 

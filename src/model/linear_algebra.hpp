@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace eqt::model {
@@ -18,10 +19,11 @@ struct LinearAlgebra {
   /// If the BLAS is a part of LibTorch, this is LibTorch's name for it ("mkl").
   std::string blas_vendor;
 };
-LinearAlgebra linear_algebra();
+/// None in a build without LibTorch.
+std::optional<LinearAlgebra> linear_algebra();
 
 /// The best of repeated 384 × 384 products for about `seconds`, with the threads of set_threads()
-/// [floating-point operations per second].
+/// [floating-point operations per second]; 0 in a build without LibTorch.
 double matmul_flops(double seconds);
 
 }  // namespace eqt::model

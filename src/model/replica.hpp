@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +34,8 @@ struct Int8Use {
   std::uint64_t clipped_values = 0;  // so far, beyond their range; only the paper's ranges clip
 };
 
+using Metadata = std::map<std::string, std::string>;
+
 class Replica {
  public:
   virtual ~Replica() = default;
@@ -60,6 +63,9 @@ class Replica {
   /// Writes a dict of tensors that Python's torch.load reads; parameters, then buffers.
   /// @throws Error{output}
   virtual void save_weights(const std::string& path) const = 0;
+  /// Writes the same tensors as a safetensors file with texts by their names.
+  /// @throws Error{output}
+  virtual void save_safetensors(const std::string& path, const Metadata& metadata) const;
   /// Reads what Python's torch.save writes of a state dict, or what save_weights writes.
   /// @throws Error{data} naming the first tensor that is missing, unknown or of another shape.
   virtual void load_weights(const std::string& path) = 0;
@@ -106,8 +112,14 @@ struct Frame {
 Frame frame_of(const ModelRow& model, const data::ImageShape& images);
 
 /// Small pictures get the frame of frame_of().
-/// @throws Error{usage} for an input or options that the network cannot take.
+/// @throws Error{usage} for an input or options that the network cannot take, and in a build without
+/// LibTorch for every precision but int8
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
+
+/// A network for its layout and its initial parameters alone, which is never run.
+/// @throws Error{usage} as make_replica(); in a build without LibTorch also for networks that are
+/// in files
+std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options);
 
 /// Sets the size of LibTorch's intra-op pool, flushes denormals and makes the C library keep freed
 /// memory, so that activations cause no page faults. Call it once per process, before any replica.

@@ -103,7 +103,7 @@ ModelParts build_emulated_model(const config::RunConfig& config, const comm::Com
   parts.threads = threads_for(config, comm);
   model::set_threads(1);
   const model::ModelOptions options = published_network(config);
-  parts.replica = model::make_emulated_replica(model::make_replica(options),
+  parts.replica = model::make_emulated_replica(model::make_idle_replica(options),
                                                {.step_seconds = seconds,
                                                 .image_side = model::images_of(options).height,
                                                 .seed = config.seed,

@@ -50,7 +50,10 @@ std::uint64_t resident_bytes() {
 
 model::NetworkMemory measure_network(const config::RunConfig& config,
                                      const data::DatasetFacts& facts) {
-  if (config.train.is_emulated()) return model::describe_network_memory(published_network(config));
+  if (config.train.is_emulated()) {
+    const auto network = model::make_idle_replica(published_network(config));
+    return {.layout = network->layout(), .buffer_values = network->buffers().size()};
+  }
   return model::measure_network_memory(
       network_for(config, {facts.inputs, facts.target, facts.classes}), config.train.batch_size,
       train::test_batch_of(*config.task.kind, config.train.batch_size));

@@ -56,7 +56,9 @@ std::vector<float> rounded_gradient(model::ModelOptions options, const model::In
                                     Rank draw, model::Replica& exact, const data::Batch& batch) {
   options.int8 = choice;
   options.rank = draw;
-  const auto replica = model::make_int8_replica(options, exact);
+  const auto replica = model::make_int8_replica(options);
+  std::ranges::copy(exact.parameters(), replica->parameters().begin());
+  std::ranges::copy(exact.buffers(), replica->buffers().begin());
   replica->forward_backward(batch, {});
   return copy_of(replica->gradient());
 }

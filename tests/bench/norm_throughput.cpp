@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "model/normalization.hpp"
 #include "model/replica.hpp"
+#include "model/torch/normalization.hpp"
 #include "unit/model/support.hpp"
 
 namespace {

@@ -14,9 +14,12 @@
 #include "model/architecture.hpp"
 #include "model/array_loss.hpp"
 #include "model/mixup.hpp"
+#include "model/model_options.hpp"
 #include "model/precision/dense.hpp"
 #include "model/precision/executor.hpp"
+#include "model/precision/initial_values.hpp"
 #include "model/precision/plan.hpp"
+#include "weights/safetensors.hpp"
 #include "weights/state_dict.hpp"
 
 namespace eqt::model {
@@ -43,7 +46,7 @@ std::vector<std::int64_t> strides_of(const TensorSlice& slice) {
 
 class Int8Replica final : public Replica {
  public:
-  Int8Replica(const ModelOptions& options, Replica& initial, int8::Kernels kernels)
+  Int8Replica(const ModelOptions& options, int8::Kernels kernels)
       : options_(options),
         rank_(options.rank),
         pictures_(images_of(options)),
@@ -54,11 +57,7 @@ class Int8Replica final : public Replica {
         gradient_(total_count(plan().parameters)),
         buffers_(total_count(plan().buffers)),
         counters_(plan().counters) {
-    require_same_layout(initial.layout());
-    EQT_CHECK(initial.buffers().size() == buffers_.span().size(), "{} running statistics, not {}",
-              buffers_.span().size(), initial.buffers().size());
-    std::ranges::copy(initial.parameters(), parameters_.span().begin());
-    std::ranges::copy(initial.buffers(), buffers_.span().begin());
+    draw_initial_values(plan(), options.seed, parameters_.span(), buffers_.span());
   }
 
   const Layout& layout() const override { return plan().parameters; }
@@ -84,7 +83,12 @@ class Int8Replica final : public Replica {
   }
   void set_rank(Rank rank) override { rank_ = rank; }
   void visit_state(StateVisitor& visitor, Across models) override;
-  void save_weights(const std::string& path) const override;
+  void save_weights(const std::string& path) const override {
+    save(path, [](const auto& tensors) { return weights::pack_state_dict(tensors); });
+  }
+  void save_safetensors(const std::string& path, const Metadata& metadata) const override {
+    save(path, [&](const auto& tensors) { return weights::pack_safetensors(tensors, metadata); });
+  }
   void load_weights(const std::string& path) override;
 
  private:
@@ -95,7 +99,6 @@ class Int8Replica final : public Replica {
     return buffer.span().subspan(s.offset, s.count);
   }
 
-  void require_same_layout(const Layout& other) const;
   std::span<const float> pictures_of(const data::Batch& batch) const;
   void run(const data::Batch& batch);
   void classify(std::span<const float> means, std::size_t n, const RandomKey* key);
@@ -106,6 +109,9 @@ class Int8Replica final : public Replica {
   /// visit_counter(name, counter).
   template <typename Values, typename Counter>
   void for_each_tensor(const Values& visit, const Counter& visit_counter) const;
+  /// Writes what pack() makes of the tensors.
+  template <typename Pack>
+  void save(const std::string& path, const Pack& pack) const;
 
   ModelOptions options_;
   Rank rank_;
@@ -121,15 +127,6 @@ class Int8Replica final : public Replica {
   std::vector<float> means_, mask_, hidden_, outputs_;
   std::vector<float> mean_errors_, hidden_errors_, output_errors_;
 };
-
-void Int8Replica::require_same_layout(const Layout& other) const {
-  EQT_CHECK(other.size() == layout().size(), "{} tensors, not {}", layout().size(), other.size());
-  for (std::size_t i = 0; i < other.size(); ++i) {
-    const TensorSlice &a = layout()[i], &b = other[i];
-    EQT_CHECK(a.name == b.name && a.shape == b.shape && a.offset == b.offset,
-              "tensor {}: {} at {}, not {} at {}", i, a.name, a.offset, b.name, b.offset);
-  }
-}
 
 std::span<const float> Int8Replica::pictures_of(const data::Batch& batch) const {
   EQT_CHECK(batch.inputs.size() == 1 && batch.size() > 0, "{} inputs of {} samples",
@@ -244,7 +241,8 @@ void Int8Replica::for_each_tensor(const Values& visit, const Counter& visit_coun
   }
 }
 
-void Int8Replica::save_weights(const std::string& path) const {
+template <typename Pack>
+void Int8Replica::save(const std::string& path, const Pack& pack) const {
   std::vector<std::string> names;
   names.reserve(counters_.size());
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
@@ -264,7 +262,7 @@ void Int8Replica::save_weights(const std::string& path) const {
                            .strides = {},
                            .storage = std::as_bytes(std::span(&counters[i], 1))});
       });
-  metrics::write_atomically(path, weights::pack_state_dict(tensors));
+  metrics::write_atomically(path, pack(tensors));
 }
 
 void Int8Replica::load_weights(const std::string& path) {
@@ -292,19 +290,20 @@ void Int8Replica::load_weights(const std::string& path) {
 }  // namespace
 }  // namespace precision
 
-std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options, Replica& initial,
-                                           int8::Kernels kernels) {
-  return std::make_unique<precision::Int8Replica>(options, initial, kernels);
+std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options, int8::Kernels kernels) {
+  check_options(options);
+  return std::make_unique<precision::Int8Replica>(options, kernels);
 }
 
-void check_int8(const ModelOptions& options) { precision::make_plan(options); }
-
-Int8Memory int8_memory(const ModelOptions& options, std::size_t batch_size) {
-  using precision::Pass;
+NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size) {
+  check_options(options);
   const precision::Executor executor(precision::make_plan(options), int8::fastest_here(),
                                      options.int8);
-  return {.bytes = executor.bytes(batch_size, precision::kEvaluated),
-          .arena_bytes = precision::workspace_bytes(executor.plan(), batch_size, Pass::training)};
+  const std::size_t bytes = executor.bytes(batch_size, precision::kEvaluated);
+  return {.layout = executor.plan().parameters,
+          .buffer_values = total_count(executor.plan().buffers),
+          .gradient_bytes = bytes,
+          .evaluate_bytes = bytes};
 }
 
 }  // namespace eqt::model

@@ -8,25 +8,19 @@
 
 #include "int8/kernels.hpp"
 #include "model/replica.hpp"
+#include "model/step_memory.hpp"
 
 namespace eqt::model {
 
-/// Parameters are float32 in the layout of the network that LibTorch runs; their initial values are
-/// `initial`'s, which is not kept.
-/// @param initial  the network that LibTorch runs, of the same options
-/// @throws Error{usage} for options that are not built with 8-bit operands
-std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options, Replica& initial,
+/// Parameters are float32 in the layout of the network that LibTorch runs, and start from the same
+/// values but for rounding (initial_values.hpp).
+/// @throws Error{usage} for an input or options that the network cannot take, and for those that
+/// are not built with 8-bit operands
+std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options,
                                            int8::Kernels kernels = int8::fastest_here());
 
-/// What make_int8_replica() refuses.
-/// @throws Error{usage}
-void check_int8(const ModelOptions& options);
-
-/// Memory of such a replica besides parameters, gradient and buffers.
-struct Int8Memory {
-  std::size_t bytes = 0;        // once there was a step of a batch and an evaluation
-  std::size_t arena_bytes = 0;  // of these, what a step keeps for the backward pass
-};
-Int8Memory int8_memory(const ModelOptions& options, std::size_t batch_size);
+/// Of such a replica, once there was a step of a batch and an evaluation.
+/// @throws Error{usage} as make_int8_replica()
+NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size);
 
 }  // namespace eqt::model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused operation against LibTorch's separate ones in float64.
 
-#include "model/batch_norm.hpp"
+#include "model/torch/batch_norm.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

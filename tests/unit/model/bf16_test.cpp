@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "model/bf16_kernels.hpp"
 #include "model/replica.hpp"
 #include "model/step_memory.hpp"
+#include "model/torch/bf16_kernels.hpp"
 #include "support/catch.hpp"
 #include "support/simd_targets.hpp"
 #include "unit/model/support.hpp"

@@ -17,8 +17,8 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "model/encoder.hpp"
 #include "model/replica.hpp"
+#include "model/torch/encoder.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
-#include "model/network.hpp"
+#include "model/torch/network.hpp"
 #include "support/catch.hpp"
 
 namespace eqt::model {

@@ -2,7 +2,7 @@
 // Every layer against the closed forms in float64, and the closed forms against LibTorch's
 // automatic derivatives of the plain formulas.
 
-#include "model/normalization.hpp"
+#include "model/torch/normalization.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses and sums of the tasks against their definitions, written out in doubles.
 
-#include "model/task_loss.hpp"
+#include "model/torch/task_loss.hpp"
 
 #include <torch/torch.h>
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/model_options.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "core/error.hpp"
+
+namespace eqt::model {
+namespace {
+
+constexpr int kMinSide = 32;  // [pixels] smaller images are framed with zeros
+
+void check_images(const ModelOptions& options) {
+  const auto [channels, height, width] = images_of(options);
+  const ModelRow& model = *options.model;
+  const int side = std::max(height, width);
+  if (channels < 1 || height < 1 || width < 1 || side > kLargestSide) {
+    fail(Kind::usage,
+         "model {}: expected images of 1 to {} pixels a side, found {}x{}x{} (c, h, w)", model.name,
+         kLargestSide, channels, height, width);
+  }
+  if (side > model.largest_side) {
+    fail(Kind::usage,
+         "model {}: expected images of at most {} pixels a side, found {}x{}; choose {}",
+         model.name, model.largest_side, height, width, models::resnet18.name);
+  }
+}
+
+void check_task(const ModelOptions& options) {
+  const ModelRow& model = *options.model;
+  const TaskRow& task = *options.task.kind;
+  const bool places = task.target == data::TargetKind::tokens;  // an output for each of them
+  if (model.images_only && (places || task.own_loss)) {
+    fail(Kind::usage,
+         "model {}: expected a task with an output for each picture, found task.kind \"{}\"; set "
+         "model.name to \"{}\"",
+         model.name, task.name, models::torchscript.name);
+  }
+  if (options.outputs < task.least_outputs) {
+    fail(Kind::usage, "model {}: expected at least {} {}, found {}", model.name, task.least_outputs,
+         task.target == data::TargetKind::classes ? "classes" : "outputs", options.outputs);
+  }
+  const auto is_float = [](const data::ArraySpec& input) {
+    return input.type == data::ElementType::float32;
+  };
+  if (options.task.mixup > 0 && !std::ranges::all_of(options.inputs, is_float)) {
+    fail(
+        Kind::usage,
+        "train.mixup: expected inputs of floats, of which a mixture has a meaning, found {}; leave "
+        "it out",
+        data::text_of(options.inputs));
+  }
+  const std::size_t weights = options.task.class_weights.size();
+  if (weights > 0 && weights != static_cast<std::size_t>(options.outputs)) {
+    fail(Kind::usage, "task.class_weights: expected {} numbers, one for each class, found {}",
+         options.outputs, weights);
+  }
+}
+
+void check_choices(const ModelOptions& options) {
+  const ModelRow& model = *options.model;
+  if (options.shortcut == Shortcut::padding && !model.pads_shortcuts) {
+    fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
+         model.name);
+  }
+  if (options.precision == Precision::bf16 && !model.images_only) {
+    fail(Kind::usage,
+         "model.precision: expected \"fp32\" for {}, whose operations are not convolutions of this "
+         "program, found \"bf16\"; leave it out",
+         model.name);
+  }
+  const bool as_ever =
+      options.normalization == normalizations::batchnorm && options.norm_groups == 0;
+  if (!model.normalizes && !as_ever) {
+    fail(Kind::usage,
+         "model.normalization: expected none for {}, which has no normalization layers, found "
+         "\"{}\" with model.norm_groups {}; leave both out or set model.name to vgg11",
+         model.name, options.normalization->name, options.norm_groups);
+  }
+}
+
+}  // namespace
+
+void check_options(const ModelOptions& options) {
+  if (options.model->images_only) check_images(options);
+  check_task(options);
+  check_choices(options);
+}
+
+data::ImageShape images_of(const ModelOptions& options) {
+  if (const auto shape = data::image_shape(options.inputs)) return *shape;
+  fail(Kind::usage,
+       "model {}: expected pictures as the only input, found {}; set model.name to \"{}\"",
+       options.model->name, data::text_of(options.inputs), models::torchscript.name);
+}
+
+ModelOptions published_options(const ModelRow& model) {
+  const auto& [images, classes] = model.published;
+  return {.model = model,
+          .inputs = {data::image_spec(images)},
+          .target = data::class_spec(classes),
+          .outputs = classes};
+}
+
+void Replica::predict(const data::Batch&, data::Array&) {
+  fail(Kind::bug, "this replica has no network that could predict");
+}
+
+void Replica::save_safetensors(const std::string&, const Metadata&) const {
+  fail(Kind::bug, "this replica has no weights that could be saved");
+}
+
+Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
+  if (!model.images_only) return {};
+  const int rows = std::max(0, kMinSide - images.height);
+  const int columns = std::max(0, kMinSide - images.width);
+  return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
+}
+
+}  // namespace eqt::model

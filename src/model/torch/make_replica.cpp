@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/error.hpp"
+#include "model/example_batch.hpp"
+#include "model/model_options.hpp"
+#include "model/precision/int8_replica.hpp"
+#include "model/torch/network.hpp"
+#include "model/torch/torch_errors.hpp"
+#include "model/torch/torch_replica.hpp"
+
+namespace eqt::model {
+namespace {
+
+std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
+  return guarded("building a network", [&] {
+    const ModelRow& model = *options.model;
+    auto replica = make_torch_replica(
+        make_network(options),
+        {.inputs = options.inputs,
+         .target = options.target,
+         .frame = model.images_only ? frame_of(model, images_of(options)) : Frame{},
+         .task = options.task,
+         .outputs = options.outputs,
+         .freeze = options.freeze,
+         .seed = options.seed,
+         .rank = options.rank,
+         .precision = options.precision});
+    // What cannot compute samples of this size, or returns something else, fails here, before
+    // training.
+    if (options.normalization->needs_chunks || !model.images_only)
+      replica->evaluate(example_batch(options, 1));
+    return replica;
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<Network> make_network(const ModelOptions& options) {
+  check_options(options);
+#define EQT_MODEL(id, ...) \
+  if (options.model == models::id) return make_##id(options);
+#include "model/models.def"
+  fail(Kind::bug, "no network is called {}", options.model->name);
+}
+
+std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
+  if (options.precision == Precision::int8) return make_int8_replica(options);
+  return make_float_replica(options);
+}
+
+std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
+  return make_replica(options);
+}
+
+}  // namespace eqt::model

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the networks of torch/ are in a build without LibTorch (EQT_TORCH=OFF): 8-bit training by
+// precision/ alone.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/flat_buffer.hpp"
+#include "model/bf16.hpp"
+#include "model/export.hpp"
+#include "model/linear_algebra.hpp"
+#include "model/model_options.hpp"
+#include "model/precision/initial_values.hpp"
+#include "model/precision/int8_replica.hpp"
+#include "model/precision/plan.hpp"
+#include "model/process_settings.hpp"
+#include "model/replica.hpp"
+#include "model/step_memory.hpp"
+
+namespace eqt::model {
+namespace {
+
+void require_int8(const ModelOptions& options) {
+  if (options.precision == Precision::int8) return;
+  fail(Kind::usage,
+       "model.precision: expected \"int8\" in this build, which has no LibTorch, found \"{}\"; set "
+       "it, or use a build with LibTorch",
+       name_of(options.precision));
+}
+
+class IdleReplica final : public Replica {
+ public:
+  explicit IdleReplica(const ModelOptions& options)
+      : plan_(precision::make_plan(options)),
+        parameters_(total_count(plan_.parameters)),
+        gradient_(total_count(plan_.parameters)),
+        buffers_(total_count(plan_.buffers)) {
+    precision::draw_initial_values(plan_, options.seed, parameters_.span(), buffers_.span());
+  }
+
+  const Layout& layout() const override { return plan_.parameters; }
+  std::span<float> parameters() override { return parameters_.span(); }
+  std::span<float> gradient() override { return gradient_.span(); }
+  std::span<float> buffers() override { return buffers_.span(); }
+  double forward_backward(const data::Batch&, const SliceReady&) override { refuse(); }
+  Evaluation evaluate(const data::Batch&) override { refuse(); }
+  void visit_state(StateVisitor&, Across) override { refuse(); }
+  void save_weights(const std::string&) const override { refuse(); }
+  void load_weights(const std::string&) override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() { fail(Kind::bug, "an idle network was used"); }
+
+  precision::Plan plan_;
+  FlatBuffer parameters_, gradient_, buffers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
+  require_int8(options);
+  return make_int8_replica(options);
+}
+
+std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
+  check_options(options);
+  if (!options.model->images_only)
+    fail(Kind::usage,
+         "model.name: expected a network for pictures in this build, which has no LibTorch, found "
+         "\"{}\"; choose another, or use a build with LibTorch",
+         options.model->name);
+  return std::make_unique<IdleReplica>(options);
+}
+
+NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
+                                     std::size_t) {
+  require_int8(options);
+  return int8_memory(options, batch_size);
+}
+
+void export_network(const ModelOptions& options, const Export& request) {
+  if (request.format == ExportFormat::torchscript)
+    fail(Kind::usage,
+         "export: expected --to safetensors or state-dict in this build, which has no LibTorch, "
+         "found torchscript; choose one of them, or use a build with LibTorch");
+  export_weights(*make_replica(options), request);
+}
+
+void set_threads(int threads) {
+  EQT_CHECK(threads >= 1, "{} threads", threads);
+  keep_freed_memory();
+  flush_denormals();
+}
+
+bool sees_processor() { return true; }
+
+std::string torch_description() { return "none"; }
+
+std::optional<LinearAlgebra> linear_algebra() { return {}; }
+
+double matmul_flops(double) { return 0; }
+
+Bf16Arithmetic bf16_arithmetic() { return Bf16Arithmetic::storage; }
+
+std::string_view describe(Bf16Arithmetic) { return "none in this build"; }
+
+}  // namespace eqt::model
