@@ -74,7 +74,10 @@ if(NOT EQT_ONLY_PORTABLE)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
   # Libraries are found by dpkg-shlibdeps. LibTorch runs with any BLAS, but the reference one, which it
   # would install by itself, is several times slower.
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "openmpi-bin, libopenblas0-pthread | libblas.so.3")
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "openmpi-bin")
+  if(EQT_TORCH)
+    string(APPEND CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS ", libopenblas0-pthread | libblas.so.3")
+  endif()
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "dataset-fashion-mnist, gnuplot-nox, python3")
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS
     "curl | wget, iproute2, libequant-codec-dev, openssh-client")

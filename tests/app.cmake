@@ -13,7 +13,7 @@ eqt_test(doctor_unit LABEL unit LINK eqt_doctor eqt_networks nlohmann_json::nloh
   SOURCES unit/doctor/doctor_test.cpp)
 eqt_test(app_unit LABEL unit LINK eqt_app eqt_networks eqt_data
   SOURCES unit/app/run_folder_test.cpp unit/app/sample_grid_test.cpp)
-if(TARGET eqt_model)
+if(NOT EQT_ONLY_PORTABLE)
   eqt_test(verbs_unit LABEL unit LINK eqt_app eqt_networks eqt_analyze eqt_bench eqt_config eqt_doctor nlohmann_json::nlohmann_json
     SOURCES unit/app/check_test.cpp unit/app/command_line_test.cpp unit/app/evaluate_test.cpp
             unit/app/resume_test.cpp)

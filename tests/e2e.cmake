@@ -72,6 +72,11 @@ eqt_e2e_test(sweep 120)
 eqt_e2e_test(get_imagenet 30)
 eqt_e2e_test(netlab 120)
 eqt_e2e_test(without_threads 120)
+if(EQT_TORCH)
+  eqt_e2e_test(without_torch 120)
+  set_property(TEST e2e.without_torch APPEND PROPERTY
+    ENVIRONMENT "EQT_WITHOUT_TORCH=$<TARGET_FILE:equant-train-without-torch>")
+endif()
 
 if(TARGET equant_codec)
   set_property(TEST e2e.ddp_hook APPEND PROPERTY ENVIRONMENT "EQUANT_CODEC_LIBRARY=$<TARGET_FILE:equant_codec>")

@@ -1,43 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/room_to_start.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "comm/host_facts.hpp"
+#include "core/address_space.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
 
 namespace eqt::setup {
 namespace {
 
-// The address space of each part, measured on x86-64 with 2 cores: LibTorch's tables when the
-// program is loaded, and a thread of OpenBLAS for each core; MPI, the heap and a few threads of a
-// rank that trains a small network.
-constexpr std::size_t kLoadBytes = 192 * kMib;
-constexpr std::size_t kLoadBytesPerCore = 72 * kMib;
+// The address space of MPI, the heap and a few threads of a rank that trains a small network,
+// measured on x86-64 with 2 cores.
 constexpr std::size_t kStartBytes = 640 * kMib;
 constexpr int kOwnThreads = 4;  // MPI's, the watchdog's, the communication thread, the writer
 
 // More threads than cores only wait for each other, far more of them for minutes in each step.
 constexpr int kManyThreads = 16, kThreadsPerCore = 4;
-
-/// Whether the process may have so many bytes more, as far as addresses and limits go.
-bool has_addresses(std::size_t bytes) noexcept {
-  void* const trial = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (trial == MAP_FAILED) return false;
-  munmap(trial, bytes);
-  return true;
-}
 
 /// As many of `wanted` threads as the system grants at once, besides those that run already.
 int granted_threads(int wanted) {
@@ -81,24 +66,6 @@ void require_granted_addresses(std::uint64_t bytes) {
        "(ulimit -v, ulimit -d), or try a smaller train.batch_size or model.name",
        comm::host_name(), bytes / kMib);
 }
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-
-/// Runs before any library does: what they do at a limit is no sentence.
-void require_room_to_load(int, char**, char**) {
-  const long cores = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
-  if (has_addresses(kLoadBytes + static_cast<std::size_t>(cores) * kLoadBytesPerCore)) return;
-  constexpr std::string_view kSentence =
-      "equant-train: usage: expected room for LibTorch and OpenBLAS in this process's addresses, "
-      "found too little; raise the limit (ulimit -v, ulimit -d)\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
-  _exit(static_cast<int>(Kind::usage));
-}
-
-__attribute__((section(".preinit_array"),
-               used)) void (*const kBeforeLibraries)(int, char**, char**) = require_room_to_load;
-
-#endif
 
 }  // namespace
 

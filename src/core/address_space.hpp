@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What limits of the system leave of a process's addresses.
+
+#pragma once
+
+#include <cstddef>
+
+namespace eqt {
+
+/// Whether the process may have so many bytes more, as far as addresses and limits go. Allocates
+/// nothing, and may run before main().
+bool has_addresses(std::size_t bytes) noexcept;
+
+}  // namespace eqt

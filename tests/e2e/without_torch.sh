@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The program of a build without LibTorch, EQT_WITHOUT_TORCH: it loads none, computes the bytes of the usual
+# program with 8-bit operands, needs little memory, and refuses what only LibTorch computes.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+grep -Eq 'avx2|asimd' /proc/cpuinfo || skip "this processor has neither AVX2 nor NEON, so a step takes minutes"
+usual=$EQT_PROGRAM small=${EQT_WITHOUT_TORCH:?must name the executable}
+
+run ldd "$small"
+expect_code 0 "ldd"
+! grep -Eq 'torch|libc10|blas' "$OUT" || wrong "it loads LibTorch or a BLAS"
+
+eight=(--set model.precision=int8 --set train.batch_size=32 --set train.steps=4)
+for program in "$usual" "$small"; do
+  EQT_PROGRAM=$program
+  train 2 "$(basename "$program")" "${eight[@]}" --set compressor.name=e-elastiquant
+  expect_code 0 "$program"
+  expect_equal true "$(summary replicas_identical)" "$program: replicas"
+  summary parameter_hash >>"$WORK/hashes"
+done
+expect_equal 1 "$(sort -u "$WORK/hashes" | wc -l)" "hashes with and without LibTorch"
+# 64 MiB and the synthetic set, 12,000 pictures of 3 KiB.
+expect_number "$(summary peak_rss_mib)" "<=" 99 "MiB of a rank that trains ResNet-20, 32 pictures a step"
+
+folder=$RUN
+run "$small" evaluate "$folder" --set data.limit_test=32
+expect_code 0 "evaluate"
+for format in safetensors state-dict; do
+  run "$usual" export "$folder" --to "$format" --out "$WORK/usual.$format"
+  expect_code 0 "export to $format with LibTorch"
+  run "$small" export "$folder" --to "$format" --out "$WORK/small.$format"
+  expect_code 0 "export to $format"
+  cmp "$WORK/usual.$format" "$WORK/small.$format" || wrong "$format: other bytes than with LibTorch"
+done
+run "$small" export "$folder" --to torchscript --out "$WORK/net.pt"
+expect_failure 2 'safetensors or state-dict in this build' "an archive of operations"
+
+for precision in fp32 bf16; do
+  run "$small" check --config tiny.json --set model.precision=$precision
+  expect_failure 2 "expected \"int8\" in this build, which has no LibTorch, found \"$precision\"" "$precision"
+done
+run "$small" --config tiny.json --out "$WORK/board" --set model.precision=fp32 --set train.emulate_compute=0.001 --set train.steps=2
+expect_code 0 "an emulated board, whose network does not compute"
+run "$small" check --config tiny.json --set model.name=bert --set train.emulate_compute=0.001
+[[ $CODE -eq 2 ]] || wrong "a network of a file: exit code $CODE"
+run "$small" --version
+grep -Eq '^LibTorch +none$' "$OUT" || wrong "--version hides that there is no LibTorch"
+run "$small" doctor
+expect_code 0 "doctor"
+grep -q 'LibTorch .*none' "$OUT" || wrong "doctor hides that there is no LibTorch"
+finish
