@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "codec/integer/integer_codec.hpp"
-#include "codec/worker_threads.hpp"
 #include "core/error.hpp"
+#include "core/worker_threads.hpp"
 
 namespace eqt::codec {
 namespace {

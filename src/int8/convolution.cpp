@@ -110,13 +110,14 @@ void Convolution::add_weight_gradient(std::span<const std::int8_t> x, int zero_p
                                       std::span<const float> scales,
                                       std::span<const std::int8_t> error,
                                       std::span<const float> error_scales, std::span<float> dw,
-                                      std::span<std::byte> scratch) const {
+                                      std::span<std::byte> scratch, OutputPart part) const {
   check(scales.size(), x.size(), error.size(), scratch);
   EQT_CHECK(error_scales.size() == scales.size(), "{} scales of errors for {} samples",
             error_scales.size(), scales.size());
   EQT_CHECK(dw.size() == shape_.weight_count(), "a gradient of {} values, expected {}", dw.size(),
             shape_.weight_count());
-  work_->add_weight_gradient(x, zero_point, scales, error, error_scales, dw, scratch);
+  EQT_CHECK(part.index < part.count, "part {} of {}", part.index, part.count);
+  work_->add_weight_gradient(x, zero_point, scales, error, error_scales, dw, scratch, part);
 }
 
 }  // namespace eqt::int8

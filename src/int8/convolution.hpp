@@ -35,6 +35,11 @@ struct ConvolutionShape {
   std::size_t macs() const noexcept;  // multiply-adds of each pass and sample, frame included
 };
 
+/// One of several equal parts of the output channels.
+struct OutputPart {
+  std::size_t index = 0, count = 1;
+};
+
 class ConvolutionWork;
 
 /// One layer. The caller owns every buffer; calls of the const members may run at the same time,
@@ -81,11 +86,12 @@ class Convolution {
 
   /// Adds the gradient to dw (O, kh, kw, C), sample after sample; neighbours with the same scales
   /// are summed as integers first. What was multiplied into the error is in dw as well.
+  /// @param part  only the rows of dw of these output channels; all parts together are the whole
   /// @pre the pixels (N, H', W') with the same scales are less than 66311
   void add_weight_gradient(std::span<const std::int8_t> x, int zero_point,
                            std::span<const float> scales, std::span<const std::int8_t> error,
                            std::span<const float> error_scales, std::span<float> dw,
-                           std::span<std::byte> scratch) const;
+                           std::span<std::byte> scratch, OutputPart part = {}) const;
   void add_weight_gradient(std::span<const std::int8_t> x, int zero_point, float scale,
                            std::span<const std::int8_t> error, float error_scale,
                            std::span<float> dw, std::span<std::byte> scratch) const {

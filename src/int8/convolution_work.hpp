@@ -29,7 +29,7 @@ class ConvolutionWork {
                                    std::span<const float> scales,
                                    std::span<const std::int8_t> error,
                                    std::span<const float> error_scales, std::span<float> dw,
-                                   std::span<std::byte> scratch) const = 0;
+                                   std::span<std::byte> scratch, OutputPart part) const = 0;
 };
 
 /// Plain loops, for any processor.

@@ -78,13 +78,15 @@ std::size_t Gradient::scratch_bytes(std::size_t samples) const {
 
 void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<const float> scales,
                    std::span<const std::int8_t> error, std::span<const float> error_scales,
-                   std::span<float> dw, std::span<std::byte> scratch) const {
+                   std::span<float> dw, std::span<std::byte> scratch, OutputPart part) const {
   const std::size_t samples = scales.size();
+  const TileRange tiles{tiles_ * part.index / part.count, tiles_ * (part.index + 1) / part.count};
+  if (tiles.begin == tiles.end) return;
   Scratch memory(scratch.data());
   const Room room = take(memory, samples);
   const int excess = kernels_.element_bytes == 1 ? zero_point + kernels_.offset : 0;
   for (std::size_t n = 0; n < samples; ++n)
-    pack_error(error.data() + n * shape_.out_count(), n, samples, room);
+    pack_error(error.data() + n * shape_.out_count(), n, samples, tiles, room);
   const std::size_t groups = make_groups(error, scales, error_scales, excess, room);
   const int columns = all_taps_ ? 1 : shape_.kernel;
   for (int column = 0; column < columns; ++column) {
@@ -96,12 +98,12 @@ void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<con
         pack_columns(column, n, samples, room);
     }
     for (int row = 0; row < columns; ++row)
-      add_tap(row, at(row * columns + column), samples, groups, dw.data(), room);
+      add_tap(row, at(row * columns + column), samples, groups, tiles, dw.data(), room);
   }
 }
 
 void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t samples,
-                          const Room& room) const {
+                          TileRange tiles, const Room& room) const {
   const std::size_t outputs = at(shape_.out_channels), width = at(shape_.out_width());
   const std::size_t tile_rows = kernels_.rows, step_bytes = tile_rows * kStepBytes;
   const std::byte* from = reinterpret_cast<const std::byte*>(error);
@@ -127,27 +129,30 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
                   .rows = 1,
                   .to = {},
                   .step_bytes = 0};
-  for (std::size_t block = 0; block < output_blocks_; ++block, packing.from += kLanes) {
+  const std::size_t first_block = tiles.begin * tile_rows / kLanes;
+  const std::size_t end_block = std::min(output_blocks_, blocks_of(tiles.end * tile_rows));
+  packing.from += first_block * kLanes;
+  for (std::size_t block = first_block; block < end_block; ++block, packing.from += kLanes) {
     packing.pack_to(room.block);
     for (std::size_t part = 0; divides && part < 4; ++part) {
       const std::size_t lane = block * kLanes + 4 * part, tile = lane / tile_rows;
-      if (tile >= tiles_) continue;
+      if (!tiles.has(tile)) continue;
       packing.to[part] =
           room.rows + (tile * samples + n) * steps_ * step_bytes + lane % tile_rows * kStepBytes;
       packing.step_bytes = step_bytes;
     }
     pack(packing);
-    if (!divides) cut_block(block, n, samples, room);
+    if (!divides) cut_block(block, n, samples, tiles, room);
   }
 }
 
-void Gradient::cut_block(std::size_t block, std::size_t n, std::size_t samples,
+void Gradient::cut_block(std::size_t block, std::size_t n, std::size_t samples, TileRange tiles,
                          const Room& room) const {
   constexpr std::size_t kTogether = 2;  // all tiles have an even number of rows
   const std::size_t tile_rows = kernels_.rows, step_bytes = tile_rows * kStepBytes;
   for (std::size_t lane = 0; lane < kLanes; lane += kTogether) {
     const std::size_t channel = block * kLanes + lane, tile = channel / tile_rows;
-    if (tile >= tiles_) break;
+    if (!tiles.has(tile)) continue;
     std::byte* const to =
         room.rows + (tile * samples + n) * steps_ * step_bytes + channel % tile_rows * kStepBytes;
     const std::byte* const from = room.block + lane * kStepBytes;
@@ -250,7 +255,7 @@ void Gradient::pack_taps(std::size_t n, std::size_t samples, const Room& room) c
 }
 
 void Gradient::add_tap(int kernel_row, std::size_t tap, std::size_t samples, std::size_t groups,
-                       float* dw, const Room& room) const {
+                       TileRange tiles, float* dw, const Room& room) const {
   const std::size_t outputs = at(shape_.out_channels), tile_rows = kernels_.rows;
   const std::size_t row_values = shape_.weight_count() / outputs;
   const std::size_t first_step = all_taps_ ? 0 : at(place_of(kernel_row)) * row_steps_;
@@ -268,7 +273,7 @@ void Gradient::add_tap(int kernel_row, std::size_t tap, std::size_t samples, std
                     .to = to,
                     .correction = nullptr,
                     .lanes = 0};
-  for (std::size_t tile = 0; tile < tiles_; ++tile) {
+  for (std::size_t tile = tiles.begin; tile < tiles.end; ++tile) {
     part.rows = room.rows + tile * samples * steps_ * tile_rows * kStepBytes;
     part.correction = room.correction + tile * groups * tile_rows;
     for (std::size_t block = 0; block < blocks_;) {

@@ -28,9 +28,14 @@ class Gradient {
   std::size_t scratch_bytes(std::size_t samples) const;
   void add(std::span<const std::int8_t> x, int zero_point, std::span<const float> scales,
            std::span<const std::int8_t> error, std::span<const float> error_scales,
-           std::span<float> dw, std::span<std::byte> scratch) const;
+           std::span<float> dw, std::span<std::byte> scratch, OutputPart part) const;
 
  private:
+  /// Of output channels.
+  struct TileRange {
+    std::size_t begin, end;
+    bool has(std::size_t tile) const noexcept { return tile >= begin && tile < end; }
+  };
   struct Room {
     std::byte* frame;          // of one sample's input
     std::byte* taps;           // of a row of outputs: all taps of each pixel, if they are lanes
@@ -45,16 +50,17 @@ class Gradient {
   };
   Room take(Scratch& scratch, std::size_t samples) const;
 
-  void pack_error(const std::int8_t* error, std::size_t n, std::size_t samples,
+  void pack_error(const std::int8_t* error, std::size_t n, std::size_t samples, TileRange tiles,
                   const Room& room) const;
-  void cut_block(std::size_t block, std::size_t n, std::size_t samples, const Room& room) const;
+  void cut_block(std::size_t block, std::size_t n, std::size_t samples, TileRange tiles,
+                 const Room& room) const;
   std::size_t make_groups(std::span<const std::int8_t> error, std::span<const float> scales,
                           std::span<const float> error_scales, int excess, const Room& room) const;
   void fill(const std::int8_t* x, int zero_point, const Room& room) const;
   void pack_columns(int kernel_column, std::size_t n, std::size_t samples, const Room& room) const;
   void pack_taps(std::size_t n, std::size_t samples, const Room& room) const;
-  void add_tap(int kernel_row, std::size_t tap, std::size_t samples, std::size_t groups, float* dw,
-               const Room& room) const;
+  void add_tap(int kernel_row, std::size_t tap, std::size_t samples, std::size_t groups,
+               TileRange tiles, float* dw, const Room& room) const;
   int place_of(int frame_row) const noexcept;
 
   const TileKernels& kernels_;

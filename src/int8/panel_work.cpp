@@ -96,8 +96,8 @@ class PanelWork final : public ConvolutionWork {
 
   void add_weight_gradient(Bytes x, int zero_point, std::span<const float> scales, Bytes error,
                            std::span<const float> error_scales, std::span<float> dw,
-                           std::span<std::byte> scratch) const override {
-    gradient_.add(x, zero_point, scales, error, error_scales, dw, scratch);
+                           std::span<std::byte> scratch, OutputPart part) const override {
+    gradient_.add(x, zero_point, scales, error, error_scales, dw, scratch, part);
   }
 
  private:

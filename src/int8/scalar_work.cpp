@@ -60,8 +60,11 @@ class ScalarWork final : public ConvolutionWork {
 
   void add_weight_gradient(Bytes x, int zero_point, std::span<const float> scales, Bytes error,
                            std::span<const float> error_scales, std::span<float> dw,
-                           std::span<std::byte> scratch) const override {
+                           std::span<std::byte> scratch, OutputPart part) const override {
     const std::size_t outputs = at(shape_.out_channels), inputs = at(shape_.in_channels);
+    const std::size_t begin = outputs * part.index / part.count;
+    const std::size_t end = outputs * (part.index + 1) / part.count;
+    const std::size_t filter = taps() * inputs;  // weights of an output
     auto* sums = reinterpret_cast<std::int32_t*>(scratch.data());
     std::fill_n(sums, dw.size(), 0);
     for (std::size_t n = 0; n < scales.size(); ++n) {
@@ -69,7 +72,7 @@ class ScalarWork final : public ConvolutionWork {
       const std::int8_t* sample = error.data() + n * shape_.out_count();
       for_each_pixel([&](int row, int column, std::size_t pixel) {
         for_each_tap(row, column, [&](std::size_t tap, std::size_t from) {
-          for (std::size_t o = 0; o < outputs; ++o) {
+          for (std::size_t o = begin; o < end; ++o) {
             const int e = sample[pixel * outputs + o];
             std::int32_t* to = sums + (o * taps() + tap) * inputs;
             for (std::size_t c = 0; c < inputs; ++c)
@@ -81,7 +84,8 @@ class ScalarWork final : public ConvolutionWork {
                         error_scales[n + 1] != error_scales[n];
       if (!last) continue;
       const float scale = scales[n] * error_scales[n];
-      for (std::size_t i = 0; i < dw.size(); ++i) dw[i] += static_cast<float>(sums[i]) * scale;
+      for (std::size_t i = begin * filter; i < end * filter; ++i)
+        dw[i] += static_cast<float>(sums[i]) * scale;
       std::fill_n(sums, dw.size(), 0);
     }
   }

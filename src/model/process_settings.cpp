@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/process_settings.hpp"
 
+#include <atomic>
 #include <limits>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -12,6 +13,14 @@
 #endif
 
 namespace eqt::model {
+namespace {
+
+std::atomic<int> threads_of_process = 1;
+
+}  // namespace
+
+int own_threads() { return threads_of_process; }
+void set_own_threads(int threads) { threads_of_process = threads; }
 
 void keep_freed_memory() {
 #ifdef __GLIBC__

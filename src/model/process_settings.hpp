@@ -10,6 +10,10 @@ namespace eqt::model {
 /// one core, glibc 2.36).
 void keep_freed_memory();
 
+/// What set_threads() was called with, for networks that LibTorch does not run; 1 before.
+int own_threads();
+void set_own_threads(int threads);
+
 /// Numbers below the smallest normal one become zero in float32 arithmetic of this thread, as
 /// LibTorch has it: networks that converge make many of them, and they are slow.
 void flush_denormals();

@@ -93,6 +93,7 @@ void set_threads(int threads) {
   EQT_CHECK(threads >= 1, "{} threads", threads);
   keep_freed_memory();
   flush_denormals();
+  set_own_threads(threads);
 }
 
 bool sees_processor() { return true; }

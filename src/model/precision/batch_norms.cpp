@@ -2,10 +2,12 @@
 // Batch normalization by deviation or by range, and none: a map of each channel that all samples
 // share.
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "core/error.hpp"
 #include "model/norm_kernels.hpp"
+#include "model/precision/lanes.hpp"
 #include "model/precision/norm.hpp"
 #include "model/range_meter.hpp"
 
@@ -17,12 +19,17 @@ class ChannelNorm : public Norm {
  public:
   explicit ChannelNorm(const Branch& branch)
       : name_(branch.name), channels_(branch.channels()), pixels_(branch.pixels()) {
-    for (auto* const list : {&mean_, &inverse_, &sums_, &products_, &sample_sums_})
-      list->assign(channels_, 0);
-    for (auto* const list : {&scale_, &shift_, &slope_, &offset_, &scales_, &slopes_, &offsets_})
-      list->assign(channels_, 0);
-    integer_sums_.assign(channels_, 0);
-    integer_products_.assign(channels_, 0);
+    for (auto* const list : {&mean_, &inverse_, &sums_, &products_}) list->assign(channels_, 0);
+    for (auto* const list : {&scale_, &shift_, &slope_, &offset_}) list->assign(channels_, 0);
+    for (Lane& lane : lanes_) {
+      for (auto* const list :
+           {&lane.mean, &lane.squares, &lane.sums, &lane.products, &lane.sample_sums})
+        list->assign(channels_, 0);
+      for (auto* const list : {&lane.scales, &lane.slopes, &lane.offsets, &lane.sample_means})
+        list->assign(channels_, 0);
+      for (auto* const list : {&lane.integer_sums, &lane.integer_products})
+        list->assign(channels_, 0);
+    }
   }
 
   void start(std::size_t samples, Pass pass, const NormParameters& parameters,
@@ -31,14 +38,16 @@ class ChannelNorm : public Norm {
     pass_ = pass;
     parameters_ = parameters;
     running_ = running;
+    lane_samples_ = samples / lanes_for(samples);
     if (pass == Pass::training) start_measuring();
   }
 
   void measure(Floats x, std::size_t sample) override {
-    if (pass_ == Pass::training) measure_training(x, sample);
+    if (pass_ == Pass::training) measure_training(x, sample, lane_of(sample));
   }
 
   void finish() override {
+    if (pass_ == Pass::training) merge_lanes();
     for (std::size_t c = 0; c < channels_; ++c) {
       if (pass_ == Pass::training) {
         conclude(c);
@@ -51,31 +60,34 @@ class ChannelNorm : public Norm {
     }
   }
 
-  void apply(const Rounded& x, std::size_t /*sample*/, Output output,
-             std::span<float> out) override {
-    affine(x.values, scales_of(x), shift_, output, out);
+  void apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) override {
+    affine(x.values, scales_of(x, lane_of(sample)), shift_, output, out);
   }
 
-  void gate(const Rounded& x, std::size_t /*sample*/, std::span<std::int8_t> g) override {
-    gate_affine(x.values, scales_of(x), shift_, g);
+  void gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) override {
+    gate_affine(x.values, scales_of(x, lane_of(sample)), shift_, g);
   }
 
   void start_backward() override {
-    std::ranges::fill(sums_, 0.0);
-    std::ranges::fill(products_, 0.0);
+    for (Lane& lane : lanes_)
+      for (auto* const list : {&lane.sums, &lane.products}) std::ranges::fill(*list, 0.0);
   }
 
-  void sum_error(const Rounded& g, const Rounded& x, std::size_t /*sample*/) override {
-    error_sums(g.values, x.values, integer_sums_, integer_products_);
+  void sum_error(const Rounded& g, const Rounded& x, std::size_t sample) override {
+    Lane& lane = lane_of(sample);
+    error_sums(g.values, x.values, lane.integer_sums, lane.integer_products);
     const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
     for (std::size_t c = 0; c < channels_; ++c) {
-      const double sum = scale * static_cast<double>(integer_sums_[c]);
-      sums_[c] += sum;
-      products_[c] += product_scale * static_cast<double>(integer_products_[c]) - mean_[c] * sum;
+      const double sum = scale * static_cast<double>(lane.integer_sums[c]);
+      lane.sums[c] += sum;
+      lane.products[c] +=
+          product_scale * static_cast<double>(lane.integer_products[c]) - mean_[c] * sum;
     }
   }
 
   void finish_backward(const NormGradients& gradients) override {
+    add_lanes(&Lane::sums, sums_);
+    add_lanes(&Lane::products, products_);
     for (std::size_t c = 0; c < channels_; ++c) {
       gradients.weight[c] = static_cast<float>(products_[c] * inverse_[c]);
       gradients.bias[c] = static_cast<float>(sums_[c]);
@@ -84,22 +96,43 @@ class ChannelNorm : public Norm {
     }
   }
 
-  void error(const Rounded& g, const Rounded& x, std::size_t /*sample*/, Floats factors,
+  void error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
              std::span<float> out) override {
+    Lane& lane = lane_of(sample);
     for (std::size_t c = 0; c < channels_; ++c) {
-      scales_[c] = scale_[c] * factors[c] * g.scale;
-      slopes_[c] = slope_[c] * factors[c] * x.scale;
-      offsets_[c] = offset_[c] * factors[c];
+      lane.scales[c] = scale_[c] * factors[c] * g.scale;
+      lane.slopes[c] = slope_[c] * factors[c] * x.scale;
+      lane.offsets[c] = offset_[c] * factors[c];
     }
-    norm_error(g.values, x.values, scales_, slopes_, offsets_, out);
+    norm_error(g.values, x.values, lane.scales, lane.slopes, lane.offsets, out);
   }
 
   bool sees_bias() const override { return false; }
   std::size_t bytes(std::size_t /*samples*/) const override { return 0; }
 
  protected:
+  /// (channels) each.
+  struct Lane {
+    std::vector<double> mean, squares;   // of x, while it is measured
+    std::vector<double> sums, products;  // of g, and of g * (x - mean)
+    // Of one sample.
+    std::vector<double> sample_sums;
+    std::vector<float> sample_means, scales, slopes, offsets;
+    std::vector<std::int64_t> integer_sums, integer_products;
+  };
+  Lane& lane_of(std::size_t sample) { return lanes_[sample / lane_samples_]; }
+  std::span<Lane> lanes() { return std::span(lanes_).first(samples_ / lane_samples_); }
+  /// The sums of all lanes, in their order.
+  void add_lanes(std::vector<double> Lane::*list, std::vector<double>& sums) {
+    std::ranges::fill(sums, 0.0);
+    for (const Lane& lane : lanes())
+      for (std::size_t c = 0; c < channels_; ++c) sums[c] += (lane.*list)[c];
+  }
+
   virtual void start_measuring() = 0;
-  virtual void measure_training(Floats x, std::size_t sample) = 0;
+  virtual void measure_training(Floats x, std::size_t sample, Lane& lane) = 0;
+  /// After the last sample, before conclude().
+  virtual void merge_lanes() = 0;
   /// Sets mean and inverse of a channel and its running values.
   virtual void conclude(std::size_t c) = 0;
   /// Sets them from the running values.
@@ -114,23 +147,21 @@ class ChannelNorm : public Norm {
   double rows() const { return static_cast<double>(samples_ * pixels_); }
 
   /// What the 8-bit values of a sample are multiplied by.
-  Floats scales_of(const Rounded& x) {
-    for (std::size_t c = 0; c < channels_; ++c) scales_[c] = scale_[c] * x.scale;
-    return scales_;
+  Floats scales_of(const Rounded& x, Lane& lane) const {
+    for (std::size_t c = 0; c < channels_; ++c) lane.scales[c] = scale_[c] * x.scale;
+    return lane.scales;
   }
 
   std::string name_;
   std::size_t channels_, pixels_;
-  std::size_t samples_ = 0;
+  std::size_t samples_ = 0, lane_samples_ = 1;
   Pass pass_ = Pass::evaluation;
   NormParameters parameters_;
   std::span<float> running_;
   std::vector<double> mean_, inverse_;   // (channels), as all below
   std::vector<double> sums_, products_;  // of g, and of g * (x - mean)
   std::vector<float> scale_, shift_, slope_, offset_;
-  std::vector<double> sample_sums_;
-  std::vector<float> scales_, slopes_, offsets_;  // of one sample
-  std::vector<std::int64_t> integer_sums_, integer_products_;
+  std::array<Lane, kMostLanes> lanes_;
 };
 
 /// norm(x) = x.
@@ -144,7 +175,8 @@ class NoNorm final : public ChannelNorm {
 
  private:
   void start_measuring() override {}
-  void measure_training(Floats /*x*/, std::size_t /*sample*/) override {}
+  void measure_training(Floats /*x*/, std::size_t /*sample*/, Lane& /*lane*/) override {}
+  void merge_lanes() override {}
   void conclude(std::size_t /*c*/) override {}
   void recall(std::size_t /*c*/) override {}
   double slope(std::size_t /*c*/) const override { return 0; }
@@ -152,32 +184,47 @@ class NoNorm final : public ChannelNorm {
 
 class BatchNorm final : public ChannelNorm {
  public:
-  explicit BatchNorm(const Branch& branch) : ChannelNorm(branch) {
-    squares_.assign(channels_, 0);
-    sample_means_.assign(channels_, 0);
-  }
+  explicit BatchNorm(const Branch& branch) : ChannelNorm(branch) { squares_.assign(channels_, 0); }
 
  private:
   void start_measuring() override {
     EQT_CHECK(rows() > 1, "one value per channel has no variance");
-    std::ranges::fill(mean_, 0.0);
-    std::ranges::fill(squares_, 0.0);
+    for (Lane& lane : lanes())
+      for (auto* const list : {&lane.mean, &lane.squares}) std::ranges::fill(*list, 0.0);
   }
 
-  /// Adds a sample to the mean and the sum of squared differences of each channel. T. Chan et al.,
-  /// "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. (2.1).
-  void measure_training(Floats x, std::size_t sample) override {
-    const double pixels = static_cast<double>(pixels_);
-    channel_sums(x, sample_sums_);
+  void measure_training(Floats x, std::size_t sample, Lane& lane) override {
+    channel_sums(x, lane.sample_sums);
     for (std::size_t c = 0; c < channels_; ++c)
-      sample_means_[c] = static_cast<float>(sample_sums_[c] / pixels);
-    channel_squares(x, sample_means_, sample_sums_);
-    const double before = static_cast<double>(sample), after = before + 1;
-    for (std::size_t c = 0; c < channels_; ++c) {
-      const double step = static_cast<double>(sample_means_[c]) - mean_[c];
-      mean_[c] += step / after;
-      squares_[c] += sample_sums_[c] + step * step * pixels * before / after;
-    }
+      lane.sample_means[c] = static_cast<float>(lane.sample_sums[c] / static_cast<double>(pixels_));
+    channel_squares(x, lane.sample_means, lane.sample_sums);
+    const std::size_t before = sample % lane_samples_;
+    for (std::size_t c = 0; c < channels_; ++c)
+      merge({lane.mean[c], lane.squares[c]}, before, lane.sample_means[c], lane.sample_sums[c], 1);
+  }
+
+  void merge_lanes() override {
+    std::ranges::copy(lanes_[0].mean, mean_.begin());
+    std::ranges::copy(lanes_[0].squares, squares_.begin());
+    for (std::size_t i = 1; i < lanes().size(); ++i)
+      for (std::size_t c = 0; c < channels_; ++c)
+        merge({mean_[c], squares_[c]}, i * lane_samples_, lanes_[i].mean[c], lanes_[i].squares[c],
+              lane_samples_);
+  }
+
+  struct Moments {
+    double& mean;
+    double& squares;  // the sum of squared differences from it
+  };
+
+  /// Adds the moments of `more` samples to those of `before` ones. T. Chan et al., "Updating
+  /// formulae and a pairwise algorithm for computing sample variances", 1979, eq. (2.1).
+  void merge(const Moments& to, std::size_t before, double mean, double squares,
+             std::size_t more) const {
+    const double a = static_cast<double>(before), b = static_cast<double>(more);
+    const double step = mean - to.mean;
+    to.mean += step * b / (a + b);
+    to.squares += squares + step * step * static_cast<double>(pixels_) * a * b / (a + b);
   }
 
   void conclude(std::size_t c) override {
@@ -197,7 +244,6 @@ class BatchNorm final : public ChannelNorm {
   }
 
   std::vector<double> squares_;
-  std::vector<float> sample_means_;
 };
 
 /// By the mean range of 16 chunks of a channel's values, which are ordered by sample.
@@ -241,13 +287,15 @@ class RangeBatchNorm final : public ChannelNorm {
  private:
   void start_measuring() override {
     chunk_ = chunk_values(samples_ * pixels_, name_, "a channel's values in a batch");
-    std::ranges::fill(mean_, 0.0);
+    for (Lane& lane : lanes()) std::ranges::fill(lane.mean, 0.0);
     for (ExtremesBuffer& chunk : chunks_) chunk.clear();
   }
 
-  void measure_training(Floats x, std::size_t sample) override {
-    channel_sums(x, sample_sums_);
-    for (std::size_t c = 0; c < channels_; ++c) mean_[c] += sample_sums_[c];
+  /// A chunk has the values of one lane, since the lanes' number divides that of the chunks.
+  void measure_training(Floats x, std::size_t sample, Lane& lane) override {
+    static_assert(kRangeChunks % kMostLanes == 0);
+    channel_sums(x, lane.sample_sums);
+    for (std::size_t c = 0; c < channels_; ++c) lane.mean[c] += lane.sample_sums[c];
     const std::size_t first = sample * pixels_, end = first + pixels_;
     for (std::size_t row = first; row < end;) {
       const std::size_t next = std::min(end, (row / chunk_ + 1) * chunk_);
@@ -256,6 +304,8 @@ class RangeBatchNorm final : public ChannelNorm {
       row = next;
     }
   }
+
+  void merge_lanes() override { add_lanes(&Lane::mean, mean_); }
 
   void conclude(std::size_t c) override {
     mean_[c] /= rows();

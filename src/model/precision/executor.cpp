@@ -17,58 +17,97 @@ namespace {
 constexpr std::size_t kChunkValues = 65536;
 constexpr std::size_t kMostSamples = 16;
 
+// Larger gradients are no longer small beside the work on them, if each lane has one, and have
+// enough channels to divide.
+constexpr std::size_t kMostLaneWeights = 65536;
+
 }  // namespace
 
-Executor::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options)
-    : plan_(std::move(plan)), kernels_(kernels), options_(options) {
-  std::size_t channels = 0, largest = 0, samples = 1;
+Executor::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options, int threads)
+    : plan_(std::move(plan)),
+      kernels_(kernels),
+      options_(options),
+      threads_(std::clamp<std::size_t>(static_cast<std::size_t>(threads), 1, kMostLanes)),
+      rooms_(threads_.count()),
+      weight_sums_(plan_.branches.size()) {
+  std::size_t channels = 0, samples = 1;
   for (const Branch& branch : plan_.branches) {
     layers_.push_back({.convolution = int8::Convolution(branch.shape, kernels),
                        .norm = make_norm(plan_, branch),
                        .bias_sums = {}});
     Layer& layer = layers_.back();
-    if (branch.bias && layer.norm->sees_bias()) layer.bias_sums.assign(branch.channels(), 0);
+    if (branch.bias && layer.norm->sees_bias())
+      layer.bias_sums.assign(kMostLanes * branch.channels(), 0);
     channels = std::max(channels, branch.channels());
   }
   for (int i = 0; i < static_cast<int>(plan_.nodes.size()); ++i) {
-    std::size_t values = plan_.node(i).count();
-    for (const int b : plan_.readers_of(i).branches)
-      values = std::max(values, plan_.branch(b).shape.out_count());
+    const Readers& readers = plan_.readers_of(i);
+    std::size_t values = plan_.node(i).count(), sums = 0, kept = 0;
+    for (const int b : readers.branches) {
+      const Branch& branch = plan_.branch(b);
+      values = std::max(values, branch.shape.out_count());
+      if (how_to_sum(branch) == Sums::in_lanes) sums += branch.shape.weight_count();
+      if (how_to_sum(branch) == Sums::by_outputs) kept += branch.shape.out_count();
+    }
+    lane_sums_ = std::max(lane_sums_, sums);
+    kept_values_ = std::max(kept_values_, kept);
     const std::size_t n = std::clamp<std::size_t>(kChunkValues / values, 1, kMostSamples);
     chunks_.push_back(n);
-    largest = std::max(largest, n * values);
+    float_values_ = std::max(float_values_, n * values);
     samples = std::max(samples, n);
-    for (const int b : plan_.readers_of(i).branches)
+    for (const int b : readers.branches)
       scratch_bytes_ =
           std::max(scratch_bytes_, layer_of(b).convolution.scratch_bytes(static_cast<int>(n)));
   }
-  float_values_ = largest;
-  for (auto* const floats : {&first_, &second_, &third_}) *floats = make_long_array<float>(largest);
-  rounded_ = make_long_array<std::int8_t>(largest);
-  scratch_ = make_long_array<std::byte>(scratch_bytes_);
-  rounded_scales_.assign(samples, 1);
-  if (options.weight_gradient == WeightGradient::int16) {
-    wide_ = make_long_array<std::int16_t>(largest);
-    for (auto* const digits : {&high_, &low_}) *digits = make_long_array<std::int8_t>(largest);
-    for (auto* const scales : {&high_scales_, &low_scales_}) scales->assign(samples, 1);
+  for (Room& room : rooms_) make_room(room, samples, channels);
+  sums_of_lanes_ = make_long_array<float>((kMostLanes - 1) * lane_sums_);
+}
+
+void Executor::make_room(Room& room, std::size_t samples, std::size_t channels) {
+  for (auto* const floats : {&room.first, &room.second, &room.third})
+    *floats = make_long_array<float>(float_values_);
+  room.rounded = make_long_array<std::int8_t>(float_values_);
+  room.scratch = make_long_array<std::byte>(scratch_bytes_);
+  room.rounded_scales.assign(samples, 1);
+  if (options_.weight_gradient == WeightGradient::int16) {
+    room.wide = make_long_array<std::int16_t>(float_values_);
+    for (auto* const digits : {&room.high, &room.low})
+      *digits = make_long_array<std::int8_t>(float_values_);
+    for (auto* const scales : {&room.high_scales, &room.low_scales}) scales->assign(samples, 1);
   }
-  integer_sums_.assign(channels, 0);
-  double_sums_.assign(channels, 0);
+  room.integer_sums.assign(channels, 0);
+  room.double_sums.assign(channels, 0);
+}
+
+Executor::Sums Executor::how_to_sum(const Branch& branch) const {
+  if (wide_errors()) return Sums::in_order;
+  return branch.shape.weight_count() > kMostLaneWeights ? Sums::by_outputs : Sums::in_lanes;
 }
 
 std::size_t Executor::bytes(std::size_t trained, std::size_t evaluated) const {
+  const std::size_t room =
+      scratch_bytes_ +
+      float_values_ *
+          (3 * sizeof(float) + (options_.weight_gradient == WeightGradient::int16 ? 5 : 1));
   std::size_t bytes = workspace_bytes(plan_, trained, Pass::training) +
-                      workspace_bytes(plan_, evaluated, Pass::evaluation) + scratch_bytes_ +
-                      float_values_ * (3 * sizeof(float) + (wide_ == nullptr ? 1 : 5));
+                      workspace_bytes(plan_, evaluated, Pass::evaluation) + rooms_.size() * room +
+                      (kMostLanes - 1) * lane_sums_ * sizeof(float) + trained * kept_values_;
   for (const Layer& layer : layers_)
     bytes += layer.convolution.weight_bytes() + layer.norm->bytes(std::max(trained, evaluated));
   return bytes;
 }
 
-std::string_view Executor::label(const char* what, const std::string& layer) {
+std::uint64_t Executor::clipped() const {
+  std::uint64_t sum = 0;
+  for (const Room& room : rooms_) sum += room.clipped;
+  return sum;
+}
+
+std::string_view Executor::label(const char* what, const std::string& layer, Room& room) const {
+  auto& text = room.label;
   const auto end =
-      fmt::format_to_n(label_.data(), label_.size(), "step {}, {}: {}", step_, layer, what);
-  return {label_.data(), std::min(end.size, label_.size())};
+      fmt::format_to_n(text.data(), text.size(), "step {}, {}: {}", step_, layer, what);
+  return {text.data(), std::min(end.size, text.size())};
 }
 
 std::span<const float> Executor::values(std::size_t slice) const {
@@ -103,6 +142,10 @@ void Executor::prepare(std::size_t samples, Pass pass) {
   pass_ = pass;
   samples_ = samples;
   means_.resize(samples * static_cast<std::size_t>(plan_.nodes.back().channels));
+  if (pass == Pass::evaluation || samples <= kept_samples_) return;
+  kept_samples_ = samples;
+  kept_errors_ = make_long_array<std::int8_t>(samples * kept_values_);
+  kept_scales_.resize(samples * plan_.branches.size());
 }
 
 std::span<const float> Executor::forward(const Pictures& pictures, Pass pass,
@@ -128,8 +171,8 @@ void Executor::take_pictures(const Pictures& pictures) {
   const auto [channels, height, width] = pictures.shape;
   const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
   const auto share = static_cast<float>(pictures.share);
-  const std::span<float> framed(first_.get(), to.count());
-  const auto picture = [&](std::size_t n) {
+  const auto picture = [&](std::size_t n, Room& room) {
+    const std::span<float> framed(room.first.get(), to.count());
     std::ranges::fill(framed, 0.0f);
     const float* from = &pictures.values[n * pictures.shape.values()];
     const float* partner = &pictures.values[(samples_ - 1 - n) * pictures.shape.values()];
@@ -145,16 +188,24 @@ void Executor::take_pictures(const Pictures& pictures) {
     }
     return framed;
   };
-  const std::string_view what = label("pictures", "input");
-  const float range = shared_range(clips(), what, picture);
-  for (std::size_t n = 0; n < samples_; ++n)
-    round_activation(picture(n), false, range, what, node(0), n);
+  constexpr std::string_view kWhat = "input: pictures";
+  const float range = shared_range_of(clips(), kWhat, picture);
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n)
+      round_activation(picture(n, lane.room), false, range, kWhat, node(0), n, lane.room);
+  });
 }
 
 void Executor::SharedRange::add(float magnitude) {
   largest_ = std::max(largest_, magnitude);
   sum_ += magnitude;
   ++count_;
+}
+
+void Executor::SharedRange::add(const SharedRange& other) {
+  largest_ = std::max(largest_, other.largest_);
+  sum_ += other.sum_;
+  count_ += other.count_;
 }
 
 float Executor::SharedRange::value(bool clips) const {
@@ -168,12 +219,13 @@ bool Executor::shares_ranges() const {
 
 /// @param range  0: the sample's own
 void Executor::round_activation(std::span<const float> x, bool rectified, float range,
-                                std::string_view what, const Samples& to, std::size_t n) {
+                                std::string_view what, const Samples& to, std::size_t n,
+                                Room& room) {
   const float all = range > 0 ? range : int8::largest_magnitude(x, what);
   to.scales[n] = rectified ? int8::quantize_unsigned(all, x, to.sample(n))
                            : int8::quantize_signed(all, x, to.sample(n));
   if (range > 0 && clips())
-    clipped_ += static_cast<std::uint64_t>(
+    room.clipped += static_cast<std::uint64_t>(
         std::ranges::count_if(x, [&](float value) { return std::abs(value) > range; }));
 }
 
@@ -181,8 +233,8 @@ void Executor::compute_node(int i, std::span<float> buffers) {
   const Node& to = plan_.node(i);
   convolve(to.main, buffers);
   if (to.residual == Residual::branch) convolve(to.second, buffers);
-  const std::span<float> sample(first_.get(), to.count());
-  const auto activation = [&](std::size_t n) {
+  const auto activation = [&](std::size_t n, Room& room) {
+    const std::span<float> sample(room.first.get(), to.count());
     if (plan_.rectifies && to.residual == Residual::none) {
       layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
       return sample;
@@ -191,10 +243,15 @@ void Executor::compute_node(int i, std::span<float> buffers) {
     if (plan_.rectifies) rectify(sample);
     return sample;
   };
-  const std::string_view what = label("activations", plan_.branch(to.main).name);
-  const float range = shared_range(clips(), what, activation);
-  for (std::size_t n = 0; n < samples_; ++n)
-    round_activation(activation(n), plan_.rectifies, range, what, node(i), n);
+  const std::string& name = plan_.branch(to.main).name;
+  const float range =
+      shared_range_of(clips(), label("activations", name, rooms_.front()), activation);
+  for_each_lane([&](const Lane& lane) {
+    const std::string_view what = label("activations", name, lane.room);
+    for (std::size_t n = lane.first; n < lane.end; ++n)
+      round_activation(activation(n, lane.room), plan_.rectifies, range, what, node(i), n,
+                       lane.room);
+  });
 }
 
 NormParameters Executor::norm_parameters(const Branch& branch) const {
@@ -219,33 +276,35 @@ void Executor::convolve(int b, std::span<float> buffers) {
   Layer& layer = layer_of(b);
   const Samples in = node(branch_plan.input), out = branch(b);
   start_norm(b, buffers);
-  const std::string_view what = label("outputs of the convolution", branch_plan.name);
-  const auto outputs = [&](std::size_t first, std::size_t n) {
+  const auto outputs = [&](std::size_t first, std::size_t n, Room& room) {
     const Samples some = in.part(first, n);
-    const std::span<float> result(first_.get(), n * out.count);
+    const std::span<float> result(room.first.get(), n * out.count);
     layer.convolution.forward(some.values, zero_point(branch_plan.input), some.scales, result,
-                              {scratch_.get(), scratch_bytes_});
+                              {room.scratch.get(), scratch_bytes_});
     if (branch_plan.bias) add_bias(values(*branch_plan.bias), result);
     return result;
   };
   const std::size_t step = chunk(branch_plan.input);
-  SharedRange shared;
-  for (std::size_t first = 0; shares_ranges() && first < samples_; first += step) {
-    const std::size_t n = std::min(step, samples_ - first);
-    const auto result = outputs(first, n);
-    for (std::size_t k = 0; k < n; ++k)
-      shared.add(int8::largest_magnitude(result.subspan(k * out.count, out.count), what));
-  }
-  const float range = shared.value(clips());
-  for (std::size_t first = 0; first < samples_; first += step) {
-    const std::size_t n = std::min(step, samples_ - first);
-    const auto result = outputs(first, n);
-    for (std::size_t k = 0; k < n; ++k) {
-      const auto sample = result.subspan(k * out.count, out.count);
-      layer.norm->measure(sample, first + k);
-      round_activation(sample, false, range, what, out, first + k);
-    }
-  }
+  constexpr const char* kWhat = "outputs of the convolution";
+  const float range = shared_range(clips(), [&](const Lane& lane, SharedRange& shared) {
+    const std::string_view what = label(kWhat, branch_plan.name, lane.room);
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      const auto result = outputs(first, n, lane.room);
+      for (std::size_t k = 0; k < n; ++k)
+        shared.add(int8::largest_magnitude(result.subspan(k * out.count, out.count), what));
+    });
+  });
+  for_each_lane([&](const Lane& lane) {
+    const std::string_view what = label(kWhat, branch_plan.name, lane.room);
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      const auto result = outputs(first, n, lane.room);
+      for (std::size_t k = 0; k < n; ++k) {
+        const auto sample = result.subspan(k * out.count, out.count);
+        layer.norm->measure(sample, first + k);
+        round_activation(sample, false, range, what, out, first + k, lane.room);
+      }
+    });
+  });
   layer.norm->finish();
 }
 
@@ -277,7 +336,7 @@ void Executor::pool(int i) {
   const Node& from = plan_.node(to.input);
   const Samples in = node(to.input), out = node(i);
   const auto channels = static_cast<std::size_t>(to.channels);
-  for (std::size_t n = 0; n < samples_; ++n) {
+  const auto sample = [&](std::size_t n) {
     out.scales[n] = in.scales[n];
     const auto x = in.sample(n), y = out.sample(n);
     std::ranges::fill(y, std::int8_t{-128});
@@ -285,7 +344,10 @@ void Executor::pool(int i) {
       for (std::size_t c = 0; c < channels; ++c)
         y[target + c] = std::max(y[target + c], x[source + c]);
     });
-  }
+  };
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n) sample(n);
+  });
 }
 
 void Executor::average() {
@@ -294,7 +356,7 @@ void Executor::average() {
   const Samples x = node(last);
   const auto channels = static_cast<std::size_t>(from.channels);
   const auto pixels = static_cast<std::int64_t>(from.pixels());
-  const std::span<std::int64_t> sums = std::span(integer_sums_).first(channels);
+  const std::span<std::int64_t> sums = std::span(rooms_.front().integer_sums).first(channels);
   for (std::size_t n = 0; n < samples_; ++n) {
     const auto sample = x.sample(n);
     std::ranges::fill(sums, 0);

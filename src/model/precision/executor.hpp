@@ -2,7 +2,8 @@
 // Forward and backward pass of a convolutional network with 8-bit operands; README.md has the
 // formulas. No torch.
 //
-// One thread computes. After the first step of a batch size it allocates nothing.
+// Threads compute the lanes of a batch (lanes.hpp), so results do not depend on their number. After
+// the first step of a batch size nothing is allocated.
 
 #pragma once
 
@@ -18,8 +19,10 @@
 
 #include "core/flat_buffer.hpp"
 #include "core/random.hpp"
+#include "core/worker_threads.hpp"
 #include "int8/convolution.hpp"
 #include "int8/quantize.hpp"
+#include "model/precision/lanes.hpp"
 #include "model/precision/norm.hpp"
 #include "model/precision/plan.hpp"
 #include "model/precision/workspace.hpp"
@@ -37,7 +40,8 @@ struct Pictures {
 
 class Executor {
  public:
-  Executor(Plan plan, int8::Kernels kernels, const Int8Options& options = {});
+  /// @param threads  that compute; more than kMostLanes are not used
+  Executor(Plan plan, int8::Kernels kernels, const Int8Options& options = {}, int threads = 1);
 
   const Plan& plan() const { return plan_; }
   int8::Kernels kernels() const { return kernels_; }
@@ -67,15 +71,63 @@ class Executor {
 
   /// Values of all training passes that lay beyond their range and were cut; 0 unless ranges are
   /// the paper's.
-  std::uint64_t clipped() const { return clipped_; }
+  std::uint64_t clipped() const;
 
  private:
   struct Layer {  // a branch
     int8::Convolution convolution;
     std::unique_ptr<Norm> norm;
-    std::vector<double> bias_sums;  // (channels) of errors, if the bias has a gradient
+    std::vector<double> bias_sums;  // (lanes, channels) of errors, if the bias has a gradient
     float error_range = 0;          // that all samples share; 0: each has its own
   };
+
+  /// What a thread needs for itself.
+  struct Room {
+    LongArray<float> first, second, third;  // a chunk's values each
+    LongArray<std::byte> scratch;
+    LongArray<std::int8_t> rounded;  // a chunk's errors
+    std::vector<float> rounded_scales;
+    // With wide errors: those of a sample, and a chunk's digits.
+    LongArray<std::int16_t> wide;
+    LongArray<std::int8_t> high, low;
+    std::vector<float> high_scales, low_scales;
+    std::uint64_t clipped = 0;
+    std::vector<std::int64_t> integer_sums;  // (channels) of one sample
+    std::vector<double> double_sums;
+    std::array<char, 160> label{};
+  };
+
+  /// Samples that a thread computes one after the other.
+  struct Lane {
+    std::size_t index = 0;
+    std::size_t first = 0, end = 0;  // samples
+    Room& room;
+  };
+
+  /// How a weight gradient is summed.
+  enum class Sums {
+    in_lanes,    // each lane has a sum of its own
+    by_outputs,  // each thread has some output channels of all samples: where weights are many
+    in_order,    // one sum for all
+  };
+
+  void make_room(Room& room, std::size_t samples, std::size_t channels);
+  /// Calls work(lane) for each lane, with as many threads as there are.
+  template <typename Work>
+  void for_each_lane(const Work& work) {
+    const std::size_t lanes = lanes_for(samples_), width = samples_ / lanes;
+    const std::size_t parts = std::min(lanes, wide_errors() ? 1 : threads_.count());
+    threads_.run(parts, [&](std::size_t part) {
+      for (std::size_t i = part; i < lanes; i += parts)
+        work(Lane{i, i * width, (i + 1) * width, rooms_[part]});
+    });
+  }
+  /// Calls work(lane, first, n) for consecutive samples of the lane, at most `step` of them.
+  template <typename Work>
+  static void for_each_chunk(const Lane& lane, std::size_t step, const Work& work) {
+    for (std::size_t first = lane.first; first < lane.end; first += step)
+      work(first, std::min(step, lane.end - first));
+  }
 
   void prepare(std::size_t samples, Pass pass);
   void take_pictures(const Pictures& pictures);
@@ -90,28 +142,32 @@ class Executor {
   void gather_error(int i, std::span<float> gradient, const SliceReady& ready);
   /// What is to be computed from the errors of a branch's output.
   struct Wanted {
-    std::span<float> gradient;     // that of the weight is added to; empty: it is not
+    bool gradient = false;         // that of the weight is added to
     std::span<float> input_error;  // empty: not needed
   };
-  void sum_of_readers(int i, std::size_t first, std::size_t n, std::span<float> gradient);
-  std::span<const float> branch_error(int branch, std::size_t sample);
+  void sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n, bool learns);
+  std::span<const float> branch_error(int branch, std::size_t sample, Room& room);
   float quantize_error(std::span<const float> x, float range, std::string_view what,
                        const RandomKey& key, std::size_t sample, std::span<std::int8_t> q);
-  void through_branch(int branch, std::size_t first, std::size_t n, const Wanted& wanted);
+  void through_branch(int branch, const Lane& lane, std::size_t first, std::size_t n,
+                      const Wanted& wanted);
   void take_wide_error(int branch, std::size_t sample, std::size_t k, std::span<const float> values,
-                       std::span<float> gradient);
-  void add_weight_gradient(int branch, std::size_t first, std::size_t n, std::span<float> gradient);
-  void through_node(int i, int node, std::size_t sample, std::span<float> error);
+                       Room& room);
+  void add_weight_gradient(int branch, const Lane& lane, std::size_t first, std::size_t n);
+  void through_node(int i, int node, std::size_t sample, Room& room, std::span<float> error);
+  void start_weights(int node, std::span<float> gradient);
   void finish_weight(int branch, std::span<float> gradient, const SliceReady& ready);
+  void sum_by_outputs(int branch);
   void sum_error(int i, std::span<float> gradient, const SliceReady& ready);
   void finish_norm(int branch, std::span<float> gradient, const SliceReady& ready);
   void finish_bias(int branch, std::span<float> gradient, const SliceReady& ready);
-  void round_error(int i, std::size_t first, std::size_t n, float range);
+  void round_error(int i, const Lane& lane, std::size_t first, std::size_t n, float range);
 
   /// The range of values that samples share, from the largest magnitude of each.
   class SharedRange {
    public:
     void add(float magnitude);
+    void add(const SharedRange& other);
     /// @param clips  the mean of the magnitudes, not the largest
     float value(bool clips) const;
 
@@ -122,16 +178,26 @@ class Executor {
   };
   bool shares_ranges() const;
   bool clips() const { return options_.ranges == Int8Ranges::paper; }
-  /// values(sample) returns floats. @return 0 if samples do not share ranges
-  template <typename Values>
-  float shared_range(bool clips, std::string_view what, const Values& values) const {
+  bool wide_errors() const { return options_.weight_gradient != WeightGradient::int8; }
+  /// measure(lane, range) adds magnitudes. @return 0 if samples do not share ranges
+  template <typename Measure>
+  float shared_range(bool clips, const Measure& measure) {
     if (!shares_ranges()) return 0;
-    SharedRange range;
-    for (std::size_t n = 0; n < samples_; ++n) range.add(int8::largest_magnitude(values(n), what));
-    return range.value(clips);
+    std::array<SharedRange, kMostLanes> ranges;
+    for_each_lane([&](const Lane& lane) { measure(lane, ranges[lane.index]); });
+    for (std::size_t i = 1; i < ranges.size(); ++i) ranges[0].add(ranges[i]);
+    return ranges[0].value(clips);
+  }
+  /// values(sample, room) returns floats.
+  template <typename Values>
+  float shared_range_of(bool clips, std::string_view what, const Values& values) {
+    return shared_range(clips, [&](const Lane& lane, SharedRange& range) {
+      for (std::size_t n = lane.first; n < lane.end; ++n)
+        range.add(int8::largest_magnitude(values(n, lane.room), what));
+    });
   }
   void round_activation(std::span<const float> x, bool rectified, float range,
-                        std::string_view what, const Samples& to, std::size_t sample);
+                        std::string_view what, const Samples& to, std::size_t sample, Room& room);
 
   Samples node(int i) const { return now_->node(i).part(0, samples_); }
   Samples branch(int i) const { return now_->branch(i).part(0, samples_); }
@@ -146,11 +212,24 @@ class Executor {
   NormParameters norm_parameters(const Branch& branch) const;
   std::span<float> of(std::span<float> gradient, std::size_t slice) const;
   RandomKey key_for(int index, int kind) const;
-  std::string_view label(const char* what, const std::string& layer);
+  std::string_view label(const char* what, const std::string& layer, Room& room) const;
+
+  /// A branch's weight gradient, while the errors of its input are gathered.
+  struct WeightSum {
+    Sums how = Sums::in_order;
+    std::span<float> gradient;      // (lane 0's) and, in the end, the whole
+    std::span<float> others;        // (lanes - 1, weights)
+    std::span<std::int8_t> errors;  // by_outputs: of all samples
+    std::span<float> scales;
+  };
+  WeightSum& weight_sum(int branch) { return weight_sums_[static_cast<std::size_t>(branch)]; }
+  Sums how_to_sum(const Branch& branch) const;
 
   Plan plan_;
   int8::Kernels kernels_;
   Int8Options options_;
+  WorkerThreads threads_;
+  std::vector<Room> rooms_;    // by thread
   std::vector<Layer> layers_;  // by branch
   Workspace training_, evaluation_;
   const Workspace* now_ = nullptr;
@@ -159,21 +238,15 @@ class Executor {
   StepId step_ = 0;
   RandomKey key_;
   std::span<const float> parameters_;
-  std::vector<std::size_t> chunks_;          // by node
-  LongArray<float> first_, second_, third_;  // a chunk's values each
-  LongArray<std::byte> scratch_;
+  std::vector<std::size_t> chunks_;  // by node
   std::size_t scratch_bytes_ = 0, float_values_ = 0;
-  LongArray<std::int8_t> rounded_;  // a chunk's errors
-  std::vector<float> rounded_scales_;
-  // With wide errors: those of a sample, and a chunk's digits.
-  LongArray<std::int16_t> wide_;
-  LongArray<std::int8_t> high_, low_;
-  std::vector<float> high_scales_, low_scales_;
-  std::uint64_t clipped_ = 0;
-  std::vector<std::int64_t> integer_sums_;  // (channels) of one sample
-  std::vector<double> double_sums_;
+  std::vector<WeightSum> weight_sums_;           // by branch
+  std::size_t lane_sums_ = 0, kept_values_ = 0;  // a node's; values of a sample
+  LongArray<float> sums_of_lanes_;
+  LongArray<std::int8_t> kept_errors_;
+  std::vector<float> kept_scales_;
+  std::size_t kept_samples_ = 0;
   std::vector<float> means_;  // (n, c)
-  std::array<char, 160> label_{};
 };
 
 }  // namespace eqt::model::precision

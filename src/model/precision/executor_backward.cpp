@@ -47,28 +47,31 @@ void Executor::start_error(std::span<const float> means) {
   const Node& to = plan_.nodes.back();
   const auto channels = static_cast<std::size_t>(to.channels);
   const float share = 1.0f / static_cast<float>(to.pixels());
-  const std::span<float> sample(first_.get(), to.count());
-  const auto error = [&](std::size_t n) {
+  const auto error = [&](std::size_t n, Room& room) {
+    const std::span<float> sample(room.first.get(), to.count());
     for (std::size_t i = 0; i < sample.size(); ++i)
       sample[i] = means[n * channels + i % channels] * share;
     return sample;
   };
-  const float range = shared_range(false, "errors of the means", error);
-  for (std::size_t n = 0; n < samples_; ++n) {
-    error(n);
-    round_error(last, n, 1, range);
-  }
+  const float range = shared_range_of(false, "errors of the means", error);
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n) {
+      error(n, lane.room);
+      round_error(last, lane, n, 1, range);
+    }
+  });
 }
 
-/// The values of `first_` become the errors of some samples. @param range  0: each sample's own
-void Executor::round_error(int i, std::size_t first, std::size_t n, float range) {
+/// The room's first values become the errors of some samples. @param range  0: each sample's own
+void Executor::round_error(int i, const Lane& lane, std::size_t first, std::size_t n, float range) {
   const Samples to = error(i);
   const Node& of_node = plan_.node(i);
   const int near = of_node.kind == NodeKind::layer ? of_node.main : plan_.node(of_node.input).main;
-  const std::string_view what = label("errors of activations", plan_.branch(near).name);
+  const std::string_view what = label("errors of activations", plan_.branch(near).name, lane.room);
   for (std::size_t k = 0; k < n; ++k)
-    to.scales[first + k] = quantize_error({first_.get() + k * to.count, to.count}, range, what,
-                                          key_for(i, kOfNode), first + k, to.sample(first + k));
+    to.scales[first + k] =
+        quantize_error({lane.room.first.get() + k * to.count, to.count}, range, what,
+                       key_for(i, kOfNode), first + k, to.sample(first + k));
 }
 
 /// The error of a node, from those of all that read it; and the gradients of the convolutions that
@@ -76,45 +79,77 @@ void Executor::round_error(int i, std::size_t first, std::size_t n, float range)
 void Executor::gather_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
+  start_weights(i, gradient);
   for (const int b : readers.branches) {
     Layer& layer = layer_of(b);
-    std::ranges::fill(of(gradient, plan_.branch(b).weight), 0.0f);
     std::ranges::fill(layer.bias_sums, 0.0);
-    layer.error_range =
-        shared_range(false, label("errors of the convolution", plan_.branch(b).name),
-                     [&](std::size_t n) { return branch_error(b, n); });
+    layer.error_range = shared_range_of(
+        false, label("errors of the convolution", plan_.branch(b).name, rooms_.front()),
+        [&](std::size_t n, Room& room) { return branch_error(b, n, room); });
   }
   const std::size_t step = chunk(i);
-  SharedRange shared;
-  for (std::size_t first = 0; i > 0 && shares_ranges() && first < samples_; first += step) {
-    const std::size_t n = std::min(step, samples_ - first);
-    sum_of_readers(i, first, n, {});
-    for (std::size_t k = 0; k < n; ++k)
-      shared.add(int8::largest_magnitude({first_.get() + k * to.count(), to.count()}, "errors"));
-  }
-  for (std::size_t first = 0; first < samples_; first += step) {
-    const std::size_t n = std::min(step, samples_ - first);
-    sum_of_readers(i, first, n, gradient);
-    if (i > 0) round_error(i, first, n, shared.value(false));
-  }
+  const auto measure = [&](const Lane& lane, SharedRange& shared) {
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      sum_of_readers(i, lane, first, n, false);
+      for (std::size_t k = 0; k < n; ++k)
+        shared.add(int8::largest_magnitude({lane.room.first.get() + k * to.count(), to.count()},
+                                           "errors"));
+    });
+  };
+  const float range = i > 0 ? shared_range(false, measure) : 0;
+  for_each_lane([&](const Lane& lane) {
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      sum_of_readers(i, lane, first, n, true);
+      if (i > 0) round_error(i, lane, first, n, range);
+    });
+  });
   for (std::size_t b = readers.branches.size(); b-- > 0;)
     finish_weight(readers.branches[b], gradient, ready);
 }
 
-/// The errors of some samples into `first_`, and into the gradient unless it is empty. The pictures
-/// have no error.
-void Executor::sum_of_readers(int i, std::size_t first, std::size_t n, std::span<float> gradient) {
+/// Gives the gradients of the convolutions that read a node their places, with zeros.
+void Executor::start_weights(int i, std::span<float> gradient) {
+  std::size_t sums = 0, kept = 0;
+  for (const int b : plan_.readers_of(i).branches) {
+    const Branch& branch_plan = plan_.branch(b);
+    WeightSum& sum = weight_sum(b);
+    sum = {.how = how_to_sum(branch_plan),
+           .gradient = of(gradient, branch_plan.weight),
+           .others = {},
+           .errors = {},
+           .scales = {}};
+    std::ranges::fill(sum.gradient, 0.0f);
+    if (sum.how == Sums::in_lanes) {
+      const std::size_t count = (lanes_for(samples_) - 1) * sum.gradient.size();
+      sum.others = {sums_of_lanes_.get() + sums, count};
+      sums += count;
+      std::ranges::fill(sum.others, 0.0f);
+    }
+    if (sum.how == Sums::by_outputs) {
+      const std::size_t count = samples_ * branch(b).count;
+      sum.errors = {kept_errors_.get() + kept, count};
+      kept += count;
+      sum.scales =
+          std::span(kept_scales_).subspan(static_cast<std::size_t>(b) * kept_samples_, samples_);
+    }
+  }
+}
+
+/// The errors of some samples into the room's first values. The pictures have no error.
+/// @param learns  into the weights' gradients as well
+void Executor::sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n,
+                              bool learns) {
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
-  const std::span<float> sum(first_.get(), n * to.count());
+  const std::span<float> sum(lane.room.first.get(), n * to.count());
   bool empty = true;
   for (const int b : readers.branches) {
     if (i == 0) {
-      through_branch(b, first, n, {.gradient = gradient, .input_error = {}});
+      through_branch(b, lane, first, n, {.gradient = learns, .input_error = {}});
       continue;
     }
-    const std::span<float> part(empty ? first_.get() : third_.get(), sum.size());
-    through_branch(b, first, n, {.gradient = gradient, .input_error = part});
+    const std::span<float> part(empty ? sum.data() : lane.room.third.get(), sum.size());
+    through_branch(b, lane, first, n, {.gradient = learns, .input_error = part});
     if (!empty) add(part, sum);
     empty = false;
   }
@@ -122,13 +157,13 @@ void Executor::sum_of_readers(int i, std::size_t first, std::size_t n, std::span
   if (empty) std::ranges::fill(sum, 0.0f);
   for (std::size_t k = 0; k < n; ++k)
     for (const int m : readers.nodes)
-      through_node(m, i, first + k, sum.subspan(k * to.count(), to.count()));
+      through_node(m, i, first + k, lane.room, sum.subspan(k * to.count(), to.count()));
 }
 
 /// The float errors of a sample at the output of a convolution, times the weights' scales.
-std::span<const float> Executor::branch_error(int b, std::size_t n) {
+std::span<const float> Executor::branch_error(int b, std::size_t n, Room& room) {
   const Samples x = branch(b), g = error(plan_.branch(b).node);
-  const std::span<float> values(second_.get(), x.count);
+  const std::span<float> values(room.second.get(), x.count);
   Layer& layer = layer_of(b);
   layer.norm->error(rounded(g, n), rounded(x, n), n, layer.convolution.weight_scales(), values);
   return values;
@@ -143,70 +178,100 @@ float Executor::quantize_error(std::span<const float> x, float range, std::strin
 }
 
 /// Normalization and convolution of some samples.
-void Executor::through_branch(int b, std::size_t first, std::size_t n, const Wanted& wanted) {
+void Executor::through_branch(int b, const Lane& lane, std::size_t first, std::size_t n,
+                              const Wanted& wanted) {
   Layer& layer = layer_of(b);
-  const std::size_t count = branch(b).count;
-  const bool learns = !wanted.gradient.empty();
-  const std::string_view what = label("errors of the convolution", plan_.branch(b).name);
+  Room& room = lane.room;
+  const WeightSum& sum = weight_sum(b);
+  const std::size_t count = branch(b).count, channels = plan_.branch(b).channels();
+  const std::string_view what = label("errors of the convolution", plan_.branch(b).name, room);
+  const bool keeps = sum.how == Sums::by_outputs;
+  const std::span<std::int8_t> errors = keeps ? sum.errors.subspan(first * count, n * count)
+                                              : std::span(room.rounded.get(), n * count);
+  const std::span<float> scales =
+      keeps ? sum.scales.subspan(first, n) : std::span(room.rounded_scales).first(n);
   for (std::size_t k = 0; k < n; ++k) {
     const std::size_t s = first + k;
-    const auto values = branch_error(b, s);
-    if (learns && !layer.bias_sums.empty()) {
-      const auto sums = std::span(double_sums_).first(layer.bias_sums.size());
+    const auto values = branch_error(b, s, room);
+    if (wanted.gradient && !layer.bias_sums.empty()) {
+      const auto sums = std::span(room.double_sums).first(channels);
+      const auto to = std::span(layer.bias_sums).subspan(lane.index * channels, channels);
       channel_sums(values, sums);
-      for (std::size_t c = 0; c < sums.size(); ++c) layer.bias_sums[c] += sums[c];
+      for (std::size_t c = 0; c < channels; ++c) to[c] += sums[c];
     }
-    rounded_scales_[k] = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), s,
-                                        {rounded_.get() + k * count, count});
-    if (learns) take_wide_error(b, s, k, values, wanted.gradient);
+    scales[k] = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), s,
+                               errors.subspan(k * count, count));
+    if (wanted.gradient && wide_errors()) take_wide_error(b, s, k, values, room);
   }
-  if (learns) add_weight_gradient(b, first, n, wanted.gradient);
+  if (wanted.gradient && !keeps) add_weight_gradient(b, lane, first, n);
   if (!wanted.input_error.empty())
-    layer.convolution.backward_input({rounded_.get(), n * count}, {rounded_scales_.data(), n},
-                                     wanted.input_error, {scratch_.get(), scratch_bytes_});
+    layer.convolution.backward_input(errors, scales, wanted.input_error,
+                                     {room.scratch.get(), scratch_bytes_});
 }
 
 /// Where weight gradients have errors of their own: sample `k` of a chunk.
 void Executor::take_wide_error(int b, std::size_t n, std::size_t k, std::span<const float> values,
-                               std::span<float> gradient) {
+                               Room& room) {
   const Branch& branch_plan = plan_.branch(b);
   const std::size_t count = values.size();
   if (options_.weight_gradient == WeightGradient::fp32) {
     const Samples in = node(branch_plan.input);
-    const std::span<float> x(third_.get(), in.count);
+    const std::span<float> x(room.third.get(), in.count);
     int8::dequantize(in.sample(n), zero_point(branch_plan.input), in.scales[n], x);
-    add_float_gradient(branch_plan.shape, x, values, of(gradient, branch_plan.weight));
+    add_float_gradient(branch_plan.shape, x, values, weight_sum(b).gradient);
+    return;
   }
-  if (options_.weight_gradient == WeightGradient::int16) {
-    const float range = layer_of(b).error_range;
-    const std::span<std::int16_t> wide(wide_.get(), count);
-    low_scales_[k] =
-        int8::quantize_wide(range > 0 ? range : int8::largest_magnitude(values), values, wide);
-    high_scales_[k] = low_scales_[k] * int8::kHighDigit;
-    int8::split_wide(wide, {high_.get() + k * count, count}, {low_.get() + k * count, count});
-  }
+  const float range = layer_of(b).error_range;
+  const std::span<std::int16_t> wide(room.wide.get(), count);
+  room.low_scales[k] =
+      int8::quantize_wide(range > 0 ? range : int8::largest_magnitude(values), values, wide);
+  room.high_scales[k] = room.low_scales[k] * int8::kHighDigit;
+  int8::split_wide(wide, {room.high.get() + k * count, count}, {room.low.get() + k * count, count});
 }
 
-void Executor::add_weight_gradient(int b, std::size_t first, std::size_t n,
-                                   std::span<float> gradient) {
+/// From the errors in the room.
+void Executor::add_weight_gradient(int b, const Lane& lane, std::size_t first, std::size_t n) {
   const Branch& branch_plan = plan_.branch(b);
+  const WeightSum& sum = weight_sum(b);
+  Room& room = lane.room;
   const Samples in = node(branch_plan.input).part(first, n);
-  const std::size_t count = n * branch(b).count;
+  const std::size_t count = n * branch(b).count, weights = sum.gradient.size();
+  const std::span<float> to = sum.how == Sums::in_order || lane.index == 0
+                                  ? sum.gradient
+                                  : sum.others.subspan((lane.index - 1) * weights, weights);
   const auto add = [&](const LongArray<std::int8_t>& errors, const std::vector<float>& scales) {
     layer_of(b).convolution.add_weight_gradient(in.values, zero_point(branch_plan.input), in.scales,
                                                 {errors.get(), count}, std::span(scales).first(n),
-                                                of(gradient, branch_plan.weight),
-                                                {scratch_.get(), scratch_bytes_});
+                                                to, {room.scratch.get(), scratch_bytes_});
   };
-  if (options_.weight_gradient == WeightGradient::int8) add(rounded_, rounded_scales_);
+  if (options_.weight_gradient == WeightGradient::int8) add(room.rounded, room.rounded_scales);
   if (options_.weight_gradient == WeightGradient::int16) {
-    add(high_, high_scales_);
-    add(low_, low_scales_);
+    add(room.high, room.high_scales);
+    add(room.low, room.low_scales);
   }
 }
 
+/// From the errors of all samples; each thread has some output channels.
+void Executor::sum_by_outputs(int b) {
+  const Branch& branch_plan = plan_.branch(b);
+  const WeightSum& sum = weight_sum(b);
+  const std::size_t count = branch(b).count, step = chunk(branch_plan.input);
+  const std::size_t parts = threads_.count();
+  threads_.run(parts, [&](std::size_t part) {
+    for (std::size_t first = 0; first < samples_; first += step) {
+      const std::size_t n = std::min(step, samples_ - first);
+      const Samples in = node(branch_plan.input).part(first, n);
+      layer_of(b).convolution.add_weight_gradient(
+          in.values, zero_point(branch_plan.input), in.scales,
+          sum.errors.subspan(first * count, n * count), sum.scales.subspan(first, n), sum.gradient,
+          {rooms_[part].scratch.get(), scratch_bytes_}, {.index = part, .count = parts});
+    }
+  });
+}
+
 /// Adds what a node that reads `node` as a residual or pools it says about a sample's error.
-void Executor::through_node(int i, int node_index, std::size_t n, std::span<float> sum) {
+void Executor::through_node(int i, int node_index, std::size_t n, Room& room,
+                            std::span<float> sum) {
   const Node& from = plan_.node(i);
   const Node& to = plan_.node(node_index);
   const Samples g = error(i);
@@ -215,7 +280,7 @@ void Executor::through_node(int i, int node_index, std::size_t n, std::span<floa
   const auto channels = static_cast<std::size_t>(to.channels);
   if (from.kind == NodeKind::max_pool) {
     const auto x = node(node_index).sample(n), y = node(i).sample(n);
-    const std::span<std::int8_t> left(rounded_.get(), errors.size());
+    const std::span<std::int8_t> left(room.rounded.get(), errors.size());
     std::ranges::copy(errors, left.begin());
     for_each_window(to, from, [&](std::size_t pooled, std::size_t source) {
       for (std::size_t c = 0; c < channels; ++c) {
@@ -233,11 +298,15 @@ void Executor::through_node(int i, int node_index, std::size_t n, std::span<floa
   }
 }
 
-/// Takes the weights' scales out of the sum, which the errors had.
+/// Adds the lanes' sums up, and takes the weights' scales out, which the errors had.
 void Executor::finish_weight(int b, std::span<float> gradient, const SliceReady& ready) {
   const Branch& branch_plan = plan_.branch(b);
+  WeightSum& sum = weight_sum(b);
   const auto scales = layer_of(b).convolution.weight_scales();
-  const std::span<float> dw = of(gradient, branch_plan.weight);
+  const std::span<float> dw = sum.gradient;
+  if (sum.how == Sums::by_outputs) sum_by_outputs(b);
+  for (std::size_t i = 0; i < sum.others.size(); i += dw.size())
+    add(sum.others.subspan(i, dw.size()), dw);
   const std::size_t row = dw.size() / scales.size();
   for (std::size_t o = 0; o < scales.size(); ++o)
     for (float& value : dw.subspan(o * row, row)) value /= scales[o];
@@ -250,10 +319,11 @@ void Executor::finish_bias(int b, std::span<float> gradient, const SliceReady& r
   const Layer& layer = layer_of(b);
   const auto scales = layer.convolution.weight_scales();
   const std::span<float> bias = of(gradient, *branch_plan.bias);
-  for (std::size_t c = 0; c < bias.size(); ++c)
-    bias[c] = layer.bias_sums.empty()
-                  ? 0.0f
-                  : static_cast<float>(layer.bias_sums[c] / static_cast<double>(scales[c]));
+  for (std::size_t c = 0; c < bias.size(); ++c) {
+    double sum = 0;
+    for (std::size_t k = c; k < layer.bias_sums.size(); k += bias.size()) sum += layer.bias_sums[k];
+    bias[c] = static_cast<float>(sum / static_cast<double>(scales[c]));
+  }
   ready(*branch_plan.bias);
 }
 
@@ -261,20 +331,23 @@ void Executor::finish_bias(int b, std::span<float> gradient, const SliceReady& r
 void Executor::sum_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const Samples g = error(i);
-  const std::span<float> before(first_.get(), to.count());
   const std::array<int, 2> branches = {to.main, to.residual == Residual::branch ? to.second : -1};
   for (const int b : branches)
     if (b >= 0) layer_of(b).norm->start_backward();
-  for (std::size_t n = 0; n < samples_; ++n) {
+  const auto sample = [&](std::size_t n, Room& room) {
     if (plan_.rectifies && to.residual == Residual::none) {
       layer_of(to.main).norm->gate(rounded(branch(to.main), n), n, g.sample(n));
     } else if (plan_.rectifies) {
+      const std::span<float> before(room.first.get(), to.count());
       add_up(i, n, before);
       gate(before, g.sample(n));
     }
     for (const int b : branches)
       if (b >= 0) layer_of(b).norm->sum_error(rounded(g, n), rounded(branch(b), n), n);
-  }
+  };
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n) sample(n, lane.room);
+  });
   for (const int b : {branches[1], branches[0]})
     if (b >= 0) finish_norm(b, gradient, ready);
 }

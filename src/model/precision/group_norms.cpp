@@ -7,12 +7,14 @@
 //   Range-EvoNorm         error = d I (h + z h'), and at each chunk's maximum and minimum the share
 //                         -/+ factor I^2 sum(d u) / chunks
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
 #include "core/error.hpp"
 #include "model/norm_kernels.hpp"
 #include "model/precision/gated_passes.hpp"
+#include "model/precision/lanes.hpp"
 #include "model/precision/norm.hpp"
 #include "model/range_meter.hpp"
 
@@ -37,7 +39,7 @@ class GroupNorm final : public Norm {
              std::span<float> out) override;
 
   std::size_t bytes(std::size_t samples) const override {
-    const std::size_t ends = meter_ ? 2 * kRangeChunks * sizeof(std::int32_t) : 0;
+    const std::size_t ends = ranges_ ? 2 * kRangeChunks * sizeof(std::int32_t) : 0;
     return samples * groups_ * (sizeof(Group) + ends);
   }
 
@@ -65,23 +67,32 @@ class GroupNorm final : public Norm {
       for (const std::size_t end = c + width; c < end; ++c) body(c, all[group]);
   }
 
+  /// (channels) each.
+  struct Lane {
+    std::vector<double> weight_sums, bias_sums, v_sums;
+    // Of one sample.
+    std::vector<double> sums, squares;
+    std::vector<float> means, scales, shifts, slopes, offsets;
+    std::vector<double> inverses;  // (groups)
+    std::vector<std::int64_t> integer_sums, integer_products;
+    std::optional<RangeMeter> meter;  // by range
+  };
+  Lane& lane_of(std::size_t sample) { return lanes_[sample / lane_samples_]; }
+
   void measure_deviations(Floats x, std::size_t sample);
-  /// Fills scales_ and shifts_; x counts in units of `unit`.
-  void spread(std::size_t sample, float unit);
+  /// The scales and shifts of a sample; x counts in units of `unit`.
+  Lane& spread(std::size_t sample, float unit);
   Activation activation(float unit) const { return {*sigmoid_, unit, parameters_.v}; }
 
   std::size_t channels_, pixels_, groups_;
-  std::optional<Sigmoid> sigmoid_;   // of an EvoNorm
-  std::optional<RangeMeter> meter_;  // by range
-  double factor_ = 0;                // of a range
+  std::optional<Sigmoid> sigmoid_;  // of an EvoNorm
+  bool ranges_ = false;
+  double factor_ = 0;  // of a range
   NormParameters parameters_;
   std::vector<Group> groups_of_samples_;
   std::vector<std::int32_t> extremes_;  // (samples, groups, chunks, 2) offsets in the sample
-  std::vector<double> weight_sums_, bias_sums_, v_sums_;  // (channels), as all below
-  std::vector<double> sums_, squares_;                    // of one sample
-  std::vector<float> means_, scales_, shifts_, slopes_, offsets_;
-  std::vector<double> inverses_;  // (groups)
-  std::vector<std::int64_t> integer_sums_, integer_products_;
+  std::size_t samples_ = 0, lane_samples_ = 1;
+  std::array<Lane, kMostLanes> lanes_;
 };
 
 GroupNorm::GroupNorm(const Plan& plan, const Branch& branch)
@@ -92,34 +103,41 @@ GroupNorm::GroupNorm(const Plan& plan, const Branch& branch)
          branch.name, channels_, groups_);
   if (!plan.rectifies) sigmoid_ = plan.ranges ? Sigmoid::hard : Sigmoid::exact;
   if (plan.ranges) {
+    ranges_ = true;
     factor_ = range_factor(
         chunk_values(pixels_ * (channels_ / groups_), branch.name, "the values of a group"));
-    meter_.emplace(pixels_, channels_, groups_);
   }
-  for (auto* const list : {&weight_sums_, &bias_sums_, &v_sums_, &sums_, &squares_})
-    list->assign(channels_, 0);
-  for (auto* const list : {&means_, &scales_, &shifts_, &slopes_, &offsets_})
-    list->assign(channels_, 0);
-  inverses_.assign(groups_, 0);
-  integer_sums_.assign(channels_, 0);
-  integer_products_.assign(channels_, 0);
+  for (Lane& lane : lanes_) {
+    for (auto* const list :
+         {&lane.weight_sums, &lane.bias_sums, &lane.v_sums, &lane.sums, &lane.squares})
+      list->assign(channels_, 0);
+    for (auto* const list : {&lane.means, &lane.scales, &lane.shifts, &lane.slopes, &lane.offsets})
+      list->assign(channels_, 0);
+    lane.inverses.assign(groups_, 0);
+    for (auto* const list : {&lane.integer_sums, &lane.integer_products})
+      list->assign(channels_, 0);
+    if (ranges_) lane.meter.emplace(pixels_, channels_, groups_);
+  }
 }
 
 void GroupNorm::start(std::size_t samples, Pass /*pass*/, const NormParameters& parameters,
                       std::span<float> /*running*/) {
   parameters_ = parameters;
+  samples_ = samples;
+  lane_samples_ = samples / lanes_for(samples);
   if (groups_of_samples_.size() >= samples * groups_) return;
   groups_of_samples_.resize(samples * groups_);
-  if (meter_) extremes_.resize(samples * groups_ * 2 * kRangeChunks);
+  if (ranges_) extremes_.resize(samples * groups_ * 2 * kRangeChunks);
 }
 
 void GroupNorm::measure(Floats x, std::size_t sample) {
-  if (!meter_) {
+  if (!ranges_) {
     measure_deviations(x, sample);
     return;
   }
-  meter_->measure(x, std::span(inverses_), extremes(sample));
-  for (std::size_t i = 0; i < groups_; ++i) groups(sample)[i] = {.inverse = inverses_[i]};
+  Lane& lane = lane_of(sample);
+  lane.meter->measure(x, std::span(lane.inverses), extremes(sample));
+  for (std::size_t i = 0; i < groups_; ++i) groups(sample)[i] = {.inverse = lane.inverses[i]};
 }
 
 /// T. Chan et al., "Updating formulae and a pairwise algorithm for computing sample variances",
@@ -127,16 +145,18 @@ void GroupNorm::measure(Floats x, std::size_t sample) {
 void GroupNorm::measure_deviations(Floats x, std::size_t sample) {
   const double pixels = static_cast<double>(pixels_);
   const std::size_t width = channels_ / groups_;
-  channel_sums(x, sums_);
-  for (std::size_t c = 0; c < channels_; ++c) means_[c] = static_cast<float>(sums_[c] / pixels);
-  channel_squares(x, means_, squares_);
+  Lane& lane = lane_of(sample);
+  channel_sums(x, lane.sums);
+  for (std::size_t c = 0; c < channels_; ++c)
+    lane.means[c] = static_cast<float>(lane.sums[c] / pixels);
+  channel_squares(x, lane.means, lane.squares);
   for (std::size_t i = 0; i < groups_; ++i) {
     double mean = 0, squares = 0;
-    for (std::size_t c = i * width; c < (i + 1) * width; ++c) mean += means_[c];
+    for (std::size_t c = i * width; c < (i + 1) * width; ++c) mean += lane.means[c];
     mean /= static_cast<double>(width);
     for (std::size_t c = i * width; c < (i + 1) * width; ++c) {
-      const double step = means_[c] - mean;
-      squares += squares_[c] + pixels * step * step;
+      const double step = lane.means[c] - mean;
+      squares += lane.squares[c] + pixels * step * step;
     }
     groups(sample)[i] = {
         .mean = mean,
@@ -144,58 +164,63 @@ void GroupNorm::measure_deviations(Floats x, std::size_t sample) {
   }
 }
 
-void GroupNorm::spread(std::size_t sample, float unit) {
+GroupNorm::Lane& GroupNorm::spread(std::size_t sample, float unit) {
+  Lane& lane = lane_of(sample);
   const bool centres = !sigmoid_;
   for_each_channel(sample, [&](std::size_t c, const Group& group) {
     const double scale = parameters_.weight[c] * group.inverse;
-    scales_[c] = static_cast<float>(scale) * unit;
+    lane.scales[c] = static_cast<float>(scale) * unit;
     const double bias = parameters_.bias[c];
-    shifts_[c] = static_cast<float>(centres ? bias - group.mean * scale : bias);
+    lane.shifts[c] = static_cast<float>(centres ? bias - group.mean * scale : bias);
   });
+  return lane;
 }
 
 void GroupNorm::apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) {
-  spread(sample, sigmoid_ ? 1.0f : x.scale);
+  const Lane& lane = spread(sample, sigmoid_ ? 1.0f : x.scale);
   if (sigmoid_) {
-    gated(x.values, activation(x.scale), scales_, shifts_, output, out);
+    gated(x.values, activation(x.scale), lane.scales, lane.shifts, output, out);
   } else {
-    affine(x.values, scales_, shifts_, output, out);
+    affine(x.values, lane.scales, lane.shifts, output, out);
   }
 }
 
 void GroupNorm::gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) {
   EQT_CHECK(!sigmoid_, "an EvoNorm is an activation itself");
-  spread(sample, x.scale);
-  gate_affine(x.values, scales_, shifts_, g);
+  const Lane& lane = spread(sample, x.scale);
+  gate_affine(x.values, lane.scales, lane.shifts, g);
 }
 
 void GroupNorm::start_backward() {
-  for (auto* const list : {&weight_sums_, &bias_sums_, &v_sums_}) std::ranges::fill(*list, 0.0);
+  for (Lane& lane : lanes_)
+    for (auto* const list : {&lane.weight_sums, &lane.bias_sums, &lane.v_sums})
+      std::ranges::fill(*list, 0.0);
 }
 
 void GroupNorm::sum_error(const Rounded& g, const Rounded& x, std::size_t sample) {
-  error_sums(g.values, x.values, integer_sums_, integer_products_);
-  if (sigmoid_) gated_sums(g.values, x.values, activation(x.scale), sums_, squares_);
+  Lane& lane = lane_of(sample);
+  error_sums(g.values, x.values, lane.integer_sums, lane.integer_products);
+  if (sigmoid_) gated_sums(g.values, x.values, activation(x.scale), lane.sums, lane.squares);
   const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
   const double count = static_cast<double>(pixels_ * (channels_ / groups_));
   // offset and slope collect the sums of d and of d * (x - mean), or d * u, first.
   for (Group& group : groups(sample)) group.offset = group.slope = 0;
   for_each_channel(sample, [&](std::size_t c, Group& group) {
-    const double sum = scale * static_cast<double>(integer_sums_[c]);
+    const double sum = scale * static_cast<double>(lane.integer_sums[c]);
     const double product =
-        sigmoid_ ? scale * sums_[c]
-                 : product_scale * static_cast<double>(integer_products_[c]) - group.mean * sum;
+        sigmoid_ ? scale * lane.sums[c]
+                 : product_scale * static_cast<double>(lane.integer_products[c]) - group.mean * sum;
     const double weight = parameters_.weight[c];
-    bias_sums_[c] += sum;
-    weight_sums_[c] += product * group.inverse;
-    if (sigmoid_) v_sums_[c] += weight * group.inverse * scale * squares_[c];
+    lane.bias_sums[c] += sum;
+    lane.weight_sums[c] += product * group.inverse;
+    if (sigmoid_) lane.v_sums[c] += weight * group.inverse * scale * lane.squares[c];
     group.offset += weight * sum;
     group.slope += weight * product;
   });
   for (Group& group : groups(sample)) {
     const double products = group.slope, sums = group.offset,
                  squared = group.inverse * group.inverse;
-    if (meter_) {
+    if (ranges_) {
       group.share = factor_ * squared * products / kRangeChunks;
       group.slope = 0;
       group.offset = 0;
@@ -207,27 +232,34 @@ void GroupNorm::sum_error(const Rounded& g, const Rounded& x, std::size_t sample
 }
 
 void GroupNorm::finish_backward(const NormGradients& gradients) {
-  for (std::size_t c = 0; c < channels_; ++c) {
-    gradients.weight[c] = static_cast<float>(weight_sums_[c]);
-    gradients.bias[c] = static_cast<float>(bias_sums_[c]);
-    if (sigmoid_) gradients.v[c] = static_cast<float>(v_sums_[c]);
-  }
+  const auto add_up = [&](std::vector<double> Lane::*list, std::span<float> to) {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      double sum = 0;
+      for (const Lane& lane : lanes_) sum += (lane.*list)[c];  // of lanes without samples: 0
+      to[c] = static_cast<float>(sum);
+    }
+  };
+  add_up(&Lane::weight_sums, gradients.weight);
+  add_up(&Lane::bias_sums, gradients.bias);
+  if (sigmoid_) add_up(&Lane::v_sums, gradients.v);
 }
 
 void GroupNorm::error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
                       std::span<float> out) {
+  Lane& lane = lane_of(sample);
   for_each_channel(sample, [&](std::size_t c, const Group& group) {
     const double factor = factors[c];
-    scales_[c] = static_cast<float>(parameters_.weight[c] * group.inverse * factor) * g.scale;
-    slopes_[c] = static_cast<float>(group.slope * factor) * x.scale;
-    offsets_[c] = static_cast<float>(group.offset * factor);
+    lane.scales[c] = static_cast<float>(parameters_.weight[c] * group.inverse * factor) * g.scale;
+    lane.slopes[c] = static_cast<float>(group.slope * factor) * x.scale;
+    lane.offsets[c] = static_cast<float>(group.offset * factor);
   });
   if (sigmoid_) {
-    gated_error(g.values, x.values, activation(x.scale), scales_, slopes_, offsets_, out);
+    gated_error(g.values, x.values, activation(x.scale), lane.scales, lane.slopes, lane.offsets,
+                out);
   } else {
-    norm_error(g.values, x.values, scales_, slopes_, offsets_, out);
+    norm_error(g.values, x.values, lane.scales, lane.slopes, lane.offsets, out);
   }
-  if (!meter_) return;
+  if (!ranges_) return;
   const auto where = extremes(sample);
   for (std::size_t i = 0; i < groups_; ++i) {
     const double share = groups(sample)[i].share;

@@ -19,6 +19,7 @@
 #include "model/precision/executor.hpp"
 #include "model/precision/initial_values.hpp"
 #include "model/precision/plan.hpp"
+#include "model/process_settings.hpp"
 #include "weights/safetensors.hpp"
 #include "weights/state_dict.hpp"
 
@@ -46,12 +47,12 @@ std::vector<std::int64_t> strides_of(const TensorSlice& slice) {
 
 class Int8Replica final : public Replica {
  public:
-  Int8Replica(const ModelOptions& options, int8::Kernels kernels)
+  Int8Replica(const ModelOptions& options, int8::Kernels kernels, int threads)
       : options_(options),
         rank_(options.rank),
         pictures_(images_of(options)),
         frame_(frame_of(*options.model, pictures_)),
-        executor_(make_plan(options), kernels, options.int8),
+        executor_(make_plan(options), kernels, options.int8, threads),
         loss_(options.task, options.outputs),
         parameters_(total_count(plan().parameters)),
         gradient_(total_count(plan().parameters)),
@@ -290,15 +291,16 @@ void Int8Replica::load_weights(const std::string& path) {
 }  // namespace
 }  // namespace precision
 
-std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options, int8::Kernels kernels) {
+std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options, int8::Kernels kernels,
+                                           int threads) {
   check_options(options);
-  return std::make_unique<precision::Int8Replica>(options, kernels);
+  return std::make_unique<precision::Int8Replica>(options, kernels, threads);
 }
 
 NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size) {
   check_options(options);
   const precision::Executor executor(precision::make_plan(options), int8::fastest_here(),
-                                     options.int8);
+                                     options.int8, own_threads());
   const std::size_t bytes = executor.bytes(batch_size, precision::kEvaluated);
   return {.layout = executor.plan().parameters,
           .buffer_values = total_count(executor.plan().buffers),

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "int8/kernels.hpp"
+#include "model/process_settings.hpp"
 #include "model/replica.hpp"
 #include "model/step_memory.hpp"
 
@@ -14,10 +15,12 @@ namespace eqt::model {
 
 /// Parameters are float32 in the layout of the network that LibTorch runs, and start from the same
 /// values but for rounding (initial_values.hpp).
+/// @param threads  that compute; results do not depend on them
 /// @throws Error{usage} for an input or options that the network cannot take, and for those that
 /// are not built with 8-bit operands
 std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options,
-                                           int8::Kernels kernels = int8::fastest_here());
+                                           int8::Kernels kernels = int8::fastest_here(),
+                                           int threads = own_threads());
 
 /// Of such a replica, once there was a step of a batch and an evaluation.
 /// @throws Error{usage} as make_int8_replica()

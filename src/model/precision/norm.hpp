@@ -32,7 +32,8 @@ struct NormGradients {
   std::span<float> weight, bias, v;
 };
 
-/// One thread calls. Nothing is allocated after the first pass of a batch size.
+/// Samples of different lanes (lanes.hpp) may be given by different threads at the same time, those
+/// of one lane in order. Nothing is allocated after the first pass of a batch size.
 class Norm {
  public:
   virtual ~Norm() = default;
@@ -43,7 +44,7 @@ class Norm {
   /// @throws Error{usage} naming the layer if this many samples cannot be normalized
   virtual void start(std::size_t samples, Pass pass, const NormParameters& parameters,
                      std::span<float> running) = 0;
-  /// Takes the floats of each sample, in order.
+  /// Takes the floats of each sample.
   virtual void measure(Floats x, std::size_t sample) = 0;
   /// After the last of them; updates the running values in training.
   virtual void finish() = 0;
@@ -53,7 +54,7 @@ class Norm {
 
   /// Begins the backward pass.
   virtual void start_backward() = 0;
-  /// Takes the error g of each sample's output, in order.
+  /// Takes the error g of each sample's output.
   virtual void sum_error(const Rounded& g, const Rounded& x, std::size_t sample) = 0;
   /// After the last of them; writes the gradients.
   virtual void finish_backward(const NormGradients& gradients) = 0;

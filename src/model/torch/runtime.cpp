@@ -36,6 +36,7 @@ void set_threads(int threads) {
   EQT_CHECK(threads >= 1, "{} threads", threads);
   guarded("setting the number of threads", [&] {
     keep_freed_memory();
+    set_own_threads(threads);
     at::globalContext().setFlushDenormal(true);
     set_torch_threads(threads);
     static std::once_flag once;  // LibTorch refuses a second call

@@ -190,6 +190,11 @@ void check_case(const ConvolutionShape& shape, std::size_t samples, int zero_poi
     convolution.add_weight_gradient(c.x, zero_point, c.scales, c.error, c.error_scales, result,
                                     scratch);
     CHECK(differences(result, dw) == 0);
+    result.assign(shape.weight_count(), 0.5f);
+    for (const std::size_t part : {2u, 0u, 1u})
+      convolution.add_weight_gradient(c.x, zero_point, c.scales, c.error, c.error_scales, result,
+                                      scratch, {.index = part, .count = 3});
+    CHECK(differences(result, dw) == 0);
   }
 }
 

@@ -36,6 +36,49 @@ TEST_CASE("an 8-bit step has the same bytes with plain loops and with vectors") 
   CHECK(std::ranges::equal(fast->buffers(), plain->buffers()));
 }
 
+TEST_CASE("threads do not change a bit of an 8-bit step") {
+  using namespace normalizations;
+  // ResNet-18 has layers whose gradients are divided by outputs.
+  const auto [options, size] = GENERATE(values<std::pair<ModelOptions, std::size_t>>(
+      {{options_of(models::resnet20), 8},
+       {options_of(models::resnet20), 6},
+       {options_of(models::resnet20), 3},
+       {with_norm(groupnorm, options_of(models::vgg11)), 4},
+       {with_norm(range_batchnorm, options_of(models::resnet20)), 8},
+       {with_norm(range_evonorm, options_of(models::resnet20)), 4},
+       {options_of(models::alexnet), 4},
+       {options_of(models::resnet18), 4}}));
+  CAPTURE(options.model->name, options.normalization->name, size);
+  const auto batch = stripes(size, 1);
+  const auto one = make_int8_replica(options, int8::fastest_here(), 1);
+  const double loss = one->forward_backward(batch, {});
+  data::Array expected, found;
+  one->predict(batch, expected);
+  for (const int threads : {2, 3, 4, 7}) {
+    CAPTURE(threads);
+    const auto many = make_int8_replica(options, int8::fastest_here(), threads);
+    CHECK(many->forward_backward(batch, {}) == loss);
+    CHECK(std::ranges::equal(many->gradient(), one->gradient()));
+    CHECK(std::ranges::equal(many->buffers(), one->buffers()));
+    many->predict(batch, found);
+    CHECK(std::ranges::equal(found.get<float>(), expected.get<float>()));
+  }
+}
+
+TEST_CASE("threads do not change a bit of other ranges and gradients") {
+  ModelOptions options = options_of(models::resnet20);
+  options.int8 =
+      GENERATE(Int8Options{.ranges = Int8Ranges::tensor}, Int8Options{.ranges = Int8Ranges::paper},
+               Int8Options{.weight_gradient = WeightGradient::int16},
+               Int8Options{.weight_gradient = WeightGradient::fp32});
+  const auto batch = stripes(4, 1);
+  const auto one = make_int8_replica(options, int8::fastest_here(), 1);
+  const auto many = make_int8_replica(options, int8::fastest_here(), 4);
+  CHECK(one->forward_backward(batch, {}) == many->forward_backward(batch, {}));
+  CHECK(std::ranges::equal(many->gradient(), one->gradient()));
+  CHECK(many->int8_use(4)->clipped_values == one->int8_use(4)->clipped_values);
+}
+
 TEST_CASE("an 8-bit network repeats its steps, learns, and then allocates nothing") {
   const ModelOptions options = rounded(options_of(models::resnet20, Shortcut::padding));
   const auto first = make_int8_replica(options), second = make_int8_replica(options);

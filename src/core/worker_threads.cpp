@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/worker_threads.hpp"
+#include "core/worker_threads.hpp"
 
 #include "core/error.hpp"
 
-namespace eqt::codec {
+namespace eqt {
 
 WorkerThreads::WorkerThreads(std::size_t count) : errors_(count) {
   EQT_CHECK(count >= 1, "{} threads", count);
@@ -60,4 +60,4 @@ void WorkerThreads::call(const Task& task, std::size_t part) noexcept {
   }
 }
 
-}  // namespace eqt::codec
+}  // namespace eqt

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace eqt::codec {
+namespace eqt {
 
 /// Runs the parts of one task, the first on the calling thread. No thread spins, and nothing is
 /// allocated after construction. For one caller at a time.
@@ -57,4 +57,4 @@ class WorkerThreads {
   std::vector<std::jthread> threads_;       // last: they use all of the above
 };
 
-}  // namespace eqt::codec
+}  // namespace eqt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // WorkerThreads: calls every part once, keeps its threads, and passes errors to the caller.
 
-#include "codec/worker_threads.hpp"
+#include "core/worker_threads.hpp"
 
 #include <atomic>
 #include <set>
@@ -10,7 +10,7 @@
 
 #include "support/catch.hpp"
 
-using eqt::codec::WorkerThreads;
+using eqt::WorkerThreads;
 
 TEST_CASE("every part is called once, the first on the caller's thread", "[threads]") {
   for (const std::size_t count : {1u, 2u, 5u}) {
