@@ -126,13 +126,17 @@ std::size_t Executor::chunk(int node) const { return chunks_[static_cast<std::si
 void Executor::set_parameters(std::span<const float> parameters) {
   EQT_CHECK(parameters.size() == total_count(plan_.parameters), "{} parameters", parameters.size());
   parameters_ = parameters;
-  for (std::size_t b = 0; b < layers_.size(); ++b) {
+  const auto set = [&](std::size_t b) {
     try {
       layers_[b].convolution.set_weights(values(plan_.branches[b].weight), clips());
     } catch (const Error& error) {
       fail(error.kind(), "{}: {}", plan_.branches[b].name, error.what());
     }
-  }
+  };
+  const std::size_t parts = threads_.count();
+  threads_.run(parts, [&](std::size_t part) {
+    for (std::size_t b = part; b < layers_.size(); b += parts) set(b);
+  });
 }
 
 void Executor::prepare(std::size_t samples, Pass pass) {

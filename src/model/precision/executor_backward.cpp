@@ -308,8 +308,12 @@ void Executor::finish_weight(int b, std::span<float> gradient, const SliceReady&
   for (std::size_t i = 0; i < sum.others.size(); i += dw.size())
     add(sum.others.subspan(i, dw.size()), dw);
   const std::size_t row = dw.size() / scales.size();
-  for (std::size_t o = 0; o < scales.size(); ++o)
-    for (float& value : dw.subspan(o * row, row)) value /= scales[o];
+  const std::size_t parts = sum.how == Sums::by_outputs ? threads_.count() : 1;
+  threads_.run(parts, [&](std::size_t part) {
+    const std::size_t end = scales.size() * (part + 1) / parts;
+    for (std::size_t o = scales.size() * part / parts; o < end; ++o)
+      for (float& value : dw.subspan(o * row, row)) value /= scales[o];
+  });
   if (branch_plan.bias) finish_bias(b, gradient, ready);
   ready(branch_plan.weight);
 }
