@@ -85,7 +85,7 @@ ctest --test-dir "$EQT_ROOT/build/arm64" --no-tests=error --output-on-failure \
 
 say "Comparing the bytes of this machine with arm64's"
 emulate=(timeout 600 qemu-aarch64-static -L /usr/aarch64-linux-gnu
-  -E "LD_LIBRARY_PATH=$ROOT/usr/lib/aarch64-linux-gnu")
+  -E "LD_LIBRARY_PATH=$ROOT/usr/lib/aarch64-linux-gnu:$ROOT/lib/aarch64-linux-gnu")
 "$EQT_ROOT/build/release/tests/codec_bytes" >"$EQT_ROOT/build/codec_bytes.here" ||
   fail 1 "codec_bytes failed on this machine; its words stand above."
 "${emulate[@]}" "$EQT_ROOT/build/arm64/tests/codec_bytes" >"$EQT_ROOT/build/codec_bytes.arm64" ||

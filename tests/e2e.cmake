@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # The whole program, as users run it. Each script is one test; e2e/lib.sh has their functions.
 
+# These compare with float32, train networks of their own or look for LibTorch. What a program without it does
+# in their place is in without_torch.sh, which runs where both are built.
+set(need_torch after_training arrays ddp_hook debian_packages divergence doctor emulated export_model fine_tuning
+    gossip_failures int8 local_data memory own_network progress signals simulate tasks text weights chaos)
+
 function(eqt_e2e_test script timeout)  # further arguments are the script's
+  if(NOT EQT_TORCH AND script IN_LIST need_torch)
+    return()
+  endif()
   string(JOIN "." name ${script} ${ARGN})
   add_test(NAME e2e.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${script}.sh ${ARGN})
   set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} PROCESSORS 1
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]"
-    ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};${EQT_MPI_ENVIRONMENT}")
+    ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};EQT_PRECISION=$<IF:$<BOOL:${EQT_TORCH}>,fp32,int8>;${EQT_MPI_ENVIRONMENT}")
 endfunction()
 
 eqt_e2e_test(learns 120)
@@ -78,7 +86,7 @@ if(EQT_TORCH)
     ENVIRONMENT "EQT_WITHOUT_TORCH=$<TARGET_FILE:equant-train-without-torch>")
 endif()
 
-if(TARGET equant_codec)
+if(TARGET equant_codec AND TEST e2e.ddp_hook)
   set_property(TEST e2e.ddp_hook APPEND PROPERTY ENVIRONMENT "EQUANT_CODEC_LIBRARY=$<TARGET_FILE:equant_codec>")
 endif()
 
@@ -86,7 +94,9 @@ endif()
 # that measure, have deadlines of seconds, or use a name outside their folder.
 foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
         elastic netlab chaos signals divergence fails_fast collective_failures gossip_failures)
-  set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
+  if(TEST e2e.${name})
+    set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
+  endif()
 endforeach()
 
 # These take most of a minute each, alone on the machine; shorter tests cover the same.

@@ -28,7 +28,7 @@ EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev lib
   libjpeg62-turbo libjpeg62-turbo-dev libwebp7 libwebp-dev libarchive13 libarchive-dev)
 # Dependencies of libzip and libarchive.
 EQT_ARM64_LIBRARIES+=(libbz2-1.0 libffi8 libgmp10 libgnutls30 libhogweed6 libidn2-0 liblzma5 libnettle8 libp11-kit0
-  libtasn1-6 libunistring2 libzstd1 libacl1 liblz4-1 libxml2 libicu72)
+  libssl3 libtasn1-6 libunistring2 libzstd1 libacl1 liblz4-1 libxml2 libicu72)
 
 # MPI, which configs need since they name collectives, and what it loads.
 EQT_ARM64_LIBRARIES+=(libopenmpi3 libopenmpi-dev libhwloc15 libevent-core-2.1-7 libevent-pthreads-2.1-7 libudev1 libcap2)
