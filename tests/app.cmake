@@ -14,11 +14,14 @@ eqt_test(doctor_unit LABEL unit LINK eqt_doctor eqt_networks nlohmann_json::nloh
 eqt_test(app_unit LABEL unit LINK eqt_app eqt_networks eqt_data
   SOURCES unit/app/run_folder_test.cpp unit/app/sample_grid_test.cpp)
 if(NOT EQT_ONLY_PORTABLE)
+  set(float_networks)  # tests that check or measure them
+  if(EQT_TORCH)
+    set(float_networks unit/app/check_test.cpp unit/app/evaluate_test.cpp)
+    eqt_test(analyze_measured_unit LABEL unit LINK eqt_analyze eqt_networks eqt_theory
+      SOURCES unit/analyze/measured_test.cpp)
+  endif()
   eqt_test(verbs_unit LABEL unit LINK eqt_app eqt_networks eqt_analyze eqt_bench eqt_config eqt_doctor nlohmann_json::nlohmann_json
-    SOURCES unit/app/check_test.cpp unit/app/command_line_test.cpp unit/app/evaluate_test.cpp
-            unit/app/resume_test.cpp)
-  eqt_test(analyze_measured_unit LABEL unit LINK eqt_analyze eqt_networks eqt_theory
-    SOURCES unit/analyze/measured_test.cpp)
+    SOURCES ${float_networks} unit/app/command_line_test.cpp unit/app/resume_test.cpp)
   eqt_test(theory_published_volume LABEL unit LINK eqt_networks eqt_theory
     SOURCES unit/theory/published_volume_test.cpp)
 endif()

@@ -20,7 +20,7 @@ const Layout& layout_of(const std::string& name) {
   if (layout.empty()) {
     model::ModelOptions options = model::published_options(*model::ModelRow::all().at(name));
     options.normalization = model::normalizations::evonorm_s0;
-    layout = model::make_replica(options)->layout();
+    layout = model::make_idle_replica(options)->layout();
   }
   return layout;
 }
