@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <functional>
+#include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "data/dataset.hpp"
 #include "model/replica.hpp"
 
@@ -21,6 +23,10 @@ class Accumulation {
   /// Keeps a reference. @param batches of a step, at least 1; with 1 it costs nothing
   Accumulation(model::Replica& replica, std::size_t batches);
 
+  /// Called when a pass ends with Error{diverged}. If it returns, the pass counts as one with a
+  /// loss and a gradient of zeros: the run goes back after the step. Without it the error goes on.
+  void on_divergence(std::function<void(const Error&)> report) { report_ = std::move(report); }
+
   /// From now on the loss is multiplied by this, and so is its gradient.
   void set_weight(double weight) { weight_ = weight; }
 
@@ -34,10 +40,14 @@ class Accumulation {
   double run_last(double sum, const data::Batch& batch, const model::SliceReady& on_ready);
 
  private:
+  double compute(const data::Batch& batch, const model::SliceReady& on_ready);
+
   model::Replica& replica_;
   const std::size_t batches_;
   double weight_ = 1;
   std::vector<float> sum_;  // (d) of the gradients so far; empty with one batch
+  std::function<void(const Error&)> report_;
+  std::vector<bool> announced_;  // by slice
 };
 
 }  // namespace eqt::train

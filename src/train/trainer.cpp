@@ -41,6 +41,10 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       selection_({.early_stopping = plan.early_stopping, .keeps_best = plan.keeps_best}) {
   if (plan.ema > 0) average_.emplace(plan.ema);
   accumulation_.set_weight(plan.loss_weight(0));
+  if (parts.divergence != nullptr && parts.divergence->recovers())
+    accumulation_.on_divergence([this](const Error& error) {
+      p_.divergence->found(fmt::format("rank {}: {}", p_.comm.rank(), error.what()));
+    });
   if (plan.own_test_set) evaluator_.use_own_test_set();
   evaluator_.use_test_batch(test_batch_of(
       *plan.measures.task, plan.batch_size / std::max<std::size_t>(1, plan.accumulate)));

@@ -2,7 +2,8 @@
 // Images per second of one rank's forward and backward pass, without data or communication,
 // by the clock and by processor time (which a busy machine disturbs less).
 //
-// train_throughput [model [batch [steps [threads [pixels [precision]]]]]]; prints one JSON line.
+// train_throughput [model [batch [steps [threads [pixels [precision [kernels]]]]]]]; prints a JSON
+// line. Kernels are a family of instructions for int8, "avx2-pair"; otherwise the fastest.
 // Random images. Several precisions, "fp32,bf16", are timed in turn, step by step; lines with the
 // median of each one's speed over the first one's follow.
 
@@ -13,10 +14,13 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "model/precision/int8_replica.hpp"
 #include "model/replica.hpp"
 #include "unit/model/support.hpp"
 
@@ -28,8 +32,8 @@ int argument(int argc, char** argv, int index, int otherwise) {
 
 /// A network and the times of its steps.
 struct Runner {
-  Runner(std::string name, const eqt::model::ModelOptions& options)
-      : precision(std::move(name)), replica(eqt::model::make_replica(options)) {}
+  Runner(std::string name, std::unique_ptr<eqt::model::Replica> network)
+      : precision(std::move(name)), replica(std::move(network)) {}
 
   void step(const eqt::data::Batch& batch) {
     const std::clock_t start = std::clock();
@@ -76,6 +80,10 @@ int main(int argc, char** argv) try {
   const int pixels = argument(argc, argv, 5, 32);
   const std::string precision = argc > 6 ? argv[6] : "fp32";
 
+  auto kernels = eqt::int8::fastest_here();
+  for (const auto family : eqt::int8::available())
+    if (argc > 7 && eqt::name_of(family) == std::string_view(argv[7])) kernels = family;
+
   eqt::model::set_threads(threads);
   const auto batch =
       eqt::model::random_batch(static_cast<std::size_t>(batch_size), {3, pixels, pixels});
@@ -85,7 +93,9 @@ int main(int argc, char** argv) try {
   for (const auto& [value, name, about] : names_of(eqt::model::Precision{})) {
     if (("," + precision + ",").find(fmt::format(",{},", name)) == std::string::npos) continue;
     options.precision = value;
-    runners.emplace_back(std::string(name), options);
+    runners.emplace_back(std::string(name), value == eqt::model::Precision::int8
+                                                ? make_int8_replica(options, kernels)
+                                                : make_replica(options));
   }
   if (runners.empty()) eqt::fail(eqt::Kind::usage, "no precision of that name");
   for (Runner& runner : runners)

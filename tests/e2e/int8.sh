@@ -30,6 +30,15 @@ expect_equal 5 "$(summary steps)" "resumed as float32: steps"
 grep -q 'model.precision \\"fp32\\" instead of \\"int8\\".*parameters are float32' "$RUN/metrics.jsonl" ||
   wrong "resumed as float32: no note"
 
+export EQT_FAULT=nan:rank=1,step=5
+train 2 poisoned "${eight[@]}" --set train.steps=8
+expect_failure 4 'rank 1/2.*step 5, conv1: weights: .*nan' "a weight that is no number"
+train 2 recovered "${eight[@]}" --set train.steps=8 --set checkpoint.every_steps=2 --set train.on_divergence=rollback
+unset EQT_FAULT
+expect_code 0 "a rollback"
+expect_equal 8 "$(summary steps)" "a rollback: steps"
+grep -q 'rank 1: step 5, conv1: weights.*went back from step 6 to step 4' "$RUN/metrics.jsonl" || wrong "a rollback: no note"
+
 train 2 gossip "${eight[@]}" --set model.normalization=range-evonorm --set compressor.name=int8 --set synchronization.algorithm=choco-sgd --set train.steps=4
 expect_code 0 "gossip with 8-bit messages"
 grep -q '"consensus_distance": [0-9]' "$RUN/summary.json" || wrong "gossip: no consensus distance"

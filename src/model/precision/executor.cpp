@@ -123,14 +123,14 @@ int Executor::zero_point(int node) const {
 
 std::size_t Executor::chunk(int node) const { return chunks_[static_cast<std::size_t>(node)]; }
 
-void Executor::set_parameters(std::span<const float> parameters) {
+void Executor::set_parameters(std::span<const float> parameters, StepId step) {
   EQT_CHECK(parameters.size() == total_count(plan_.parameters), "{} parameters", parameters.size());
   parameters_ = parameters;
   const auto set = [&](std::size_t b) {
     try {
       layers_[b].convolution.set_weights(values(plan_.branches[b].weight), clips());
     } catch (const Error& error) {
-      fail(error.kind(), "{}: {}", plan_.branches[b].name, error.what());
+      fail(error.kind(), "step {}, {}: {}", step, plan_.branches[b].name, error.what());
     }
   };
   const std::size_t parts = threads_.count();

@@ -48,8 +48,8 @@ class Executor {
 
   /// Quantizes the convolutions' weights; before a forward pass.
   /// @param parameters  (d) in the order of plan().parameters, which must outlive the passes
-  /// @throws Error{diverged} naming the layer
-  void set_parameters(std::span<const float> parameters);
+  /// @throws Error{diverged} naming layer and step
+  void set_parameters(std::span<const float> parameters, StepId step);
 
   /// Means over the last node's pixels (n, c), valid until the next pass. Training normalizes by
   /// the batch and updates the running statistics in `buffers`.

@@ -142,7 +142,7 @@ double Int8Replica::forward_backward(const data::Batch& batch, const SliceReady&
   const SliceReady ready = [&](std::size_t slice) {
     if (on_ready) on_ready(slice);
   };
-  executor_.set_parameters(parameters_.span());
+  executor_.set_parameters(parameters_.span(), batches_);
   const auto means = executor_.forward({pictures_of(batch), pictures_, frame_, share},
                                        Pass::training, buffers_.span(), batches_);
   for (std::uint64_t& counter : counters_) ++counter;
@@ -207,7 +207,7 @@ void Int8Replica::classify_backward(std::span<const float> means, const SliceRea
 void Int8Replica::run(const data::Batch& batch) {
   const auto pictures = pictures_of(batch);
   const std::size_t n = batch.size(), values_of_one = pictures_.values();
-  executor_.set_parameters(parameters_.span());
+  executor_.set_parameters(parameters_.span(), batches_);
   mean_errors_.clear();  // used for the means of all samples
   for (std::size_t first = 0; first < n; first += kEvaluated) {
     const std::size_t some = std::min(kEvaluated, n - first);

@@ -167,7 +167,7 @@ TEST_CASE("a value that is not finite ends an 8-bit step with the layer and the 
   SECTION("a weight") {
     weights[5] = std::numeric_limits<float>::infinity();
     test::says(test::refusal(Kind::diverged, [&] { replica->evaluate(stripes(1, 1)); }),
-               "layer1.0.conv1: weights");
+               "step 0, layer1.0.conv1: weights");
   }
   SECTION("an output") {
     std::ranges::fill(weights, std::numeric_limits<float>::max());
