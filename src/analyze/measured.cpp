@@ -3,7 +3,6 @@
 
 #include "analyze/frames.hpp"
 #include "config/run_config.hpp"
-#include "core/error.hpp"
 #include "data/images.hpp"
 #include "model/precision/plan.hpp"
 #include "model/step_memory.hpp"
@@ -13,13 +12,6 @@ namespace eqt::analyze {
 namespace {
 
 using model::Precision;
-
-template <typename Row>
-Entry<Row> row_called(std::string_view name) {
-  const Row* const row = Row::all().find(name);
-  EQT_CHECK(row != nullptr, "nothing is called {}", name);
-  return *row;
-}
 
 /// That rounds values to the type that the network computes with.
 Entry<codec::CompressorRow> compressor_for(Precision precision) {
@@ -35,10 +27,10 @@ double products_of(const model::precision::Dense& layer) {
 
 model::ModelOptions measured_network(std::string_view model, std::string_view normalization,
                                      Precision precision) {
-  return {.model = row_called<model::ModelRow>(model),
+  return {.model = model::ModelRow::all().at(model),
           .inputs = {data::image_spec(
               {theory::kImageChannels, theory::kImageSize, theory::kImageSize})},
-          .normalization = row_called<model::NormalizationRow>(normalization),
+          .normalization = model::NormalizationRow::all().at(normalization),
           .precision = precision};
 }
 

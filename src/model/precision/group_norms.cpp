@@ -91,7 +91,7 @@ class GroupNorm final : public Norm {
   NormParameters parameters_;
   std::vector<Group> groups_of_samples_;
   std::vector<std::int32_t> extremes_;  // (samples, groups, chunks, 2) offsets in the sample
-  std::size_t samples_ = 0, lane_samples_ = 1;
+  std::size_t lane_samples_ = 1;
   std::array<Lane, kMostLanes> lanes_;
 };
 
@@ -123,7 +123,6 @@ GroupNorm::GroupNorm(const Plan& plan, const Branch& branch)
 void GroupNorm::start(std::size_t samples, Pass /*pass*/, const NormParameters& parameters,
                       std::span<float> /*running*/) {
   parameters_ = parameters;
-  samples_ = samples;
   lane_samples_ = samples / lanes_for(samples);
   if (groups_of_samples_.size() >= samples * groups_) return;
   groups_of_samples_.resize(samples * groups_);

@@ -48,6 +48,7 @@ TEST_CASE(
     // LibTorch has approximations of its own of the logarithm and of circular functions.
     CHECK(relative_error(other->parameters(), exact->parameters()) < 1e-13);
     CHECK(std::ranges::equal(exact->buffers(), other->buffers()));
+    CHECK_FALSE(exact->int8_use(32));
   }
 }
 
