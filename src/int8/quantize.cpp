@@ -205,12 +205,23 @@ void check_size(std::size_t places, std::size_t values) {
   EQT_CHECK(places == values, "{} places for {} values", places, values);
 }
 
-float nearest(float range, std::span<const float> x, std::span<std::int8_t> q, int low, int high,
-              int zero_point) {
+/// The values of a quantizer to nearest.
+struct Steps {
+  int low, high, zero_point;
+};
+constexpr Steps kUnsigned = {0, 255, kUnsignedZeroPoint}, kSigned = {-127, 127, 0};
+
+void nearest(float inverse, std::span<const float> x, std::span<std::int8_t> q,
+             const Steps& steps) {
   check_size(q.size(), x.size());
-  const Scale scale = scale_of(range, static_cast<float>(high));
   HWY_DYNAMIC_DISPATCH(nearest_bytes)
-  (x.data(), x.size(), {scale.inverse, low, high, zero_point}, q.data());
+  (x.data(), x.size(), {inverse, steps.low, steps.high, steps.zero_point}, q.data());
+}
+
+float nearest_in_range(float range, std::span<const float> x, std::span<std::int8_t> q,
+                       const Steps& steps) {
+  const Scale scale = scale_of(range, static_cast<float>(steps.high));
+  nearest(scale.inverse, x, q, steps);
   return scale.scale;
 }
 
@@ -223,11 +234,19 @@ float largest_magnitude(std::span<const float> x, std::string_view what) {
 }
 
 float quantize_unsigned(float range, std::span<const float> x, std::span<std::int8_t> q) {
-  return nearest(range, x, q, 0, 255, kUnsignedZeroPoint);
+  return nearest_in_range(range, x, q, kUnsigned);
 }
 
 float quantize_signed(float range, std::span<const float> x, std::span<std::int8_t> q) {
-  return nearest(range, x, q, -127, 127, 0);
+  return nearest_in_range(range, x, q, kSigned);
+}
+
+void quantize_unsigned_again(float scale, std::span<const float> x, std::span<std::int8_t> q) {
+  nearest(1 / scale, x, q, kUnsigned);
+}
+
+void quantize_signed_again(float scale, std::span<const float> x, std::span<std::int8_t> q) {
+  nearest(1 / scale, x, q, kSigned);
 }
 
 float quantize_stochastic(float range, std::span<const float> x, std::span<std::int8_t> q,

@@ -63,6 +63,10 @@ float quantize_stochastic(float range, std::span<const float> x, std::span<std::
                           const RandomKey& key, std::uint32_t block = 0);
 float quantize_wide(float range, std::span<const float> x, std::span<std::int16_t> q);
 
+// The same for a scale that one of the functions above returned: the same q.
+void quantize_unsigned_again(float scale, std::span<const float> x, std::span<std::int8_t> q);
+void quantize_signed_again(float scale, std::span<const float> x, std::span<std::int8_t> q);
+
 /// q = 128 * high + low, with high in [-64, 64] and low in [-64, 63]: sums of products with q are
 /// two of 8 bits. @pre |q| <= kWide
 void split_wide(std::span<const std::int16_t> q, std::span<std::int8_t> high,

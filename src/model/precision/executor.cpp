@@ -89,8 +89,10 @@ std::size_t Executor::bytes(std::size_t trained, std::size_t evaluated) const {
       scratch_bytes_ +
       float_values_ *
           (3 * sizeof(float) + (options_.weight_gradient == WeightGradient::int16 ? 5 : 1));
-  std::size_t bytes = workspace_bytes(plan_, trained, Pass::training) +
-                      workspace_bytes(plan_, evaluated, Pass::evaluation) + rooms_.size() * room +
+  const WorkspaceBytes training = workspace_bytes(plan_, trained, Pass::training),
+                       evaluation = workspace_bytes(plan_, evaluated, Pass::evaluation);
+  std::size_t bytes = std::max(training.block, evaluation.block) + training.scales +
+                      evaluation.scales + rooms_.size() * room +
                       (kMostLanes - 1) * lane_sums_ * sizeof(float) + trained * kept_values_;
   for (const Layer& layer : layers_)
     bytes += layer.convolution.weight_bytes() + layer.norm->bytes(std::max(trained, evaluated));
@@ -141,8 +143,16 @@ void Executor::set_parameters(std::span<const float> parameters, StepId step) {
 
 void Executor::prepare(std::size_t samples, Pass pass) {
   Workspace& workspace = pass == Pass::training ? training_ : evaluation_;
-  if (workspace.samples() < samples) workspace = Workspace(plan_, samples, pass);
+  if (workspace.samples() < samples) {
+    workspace = Workspace(plan_, samples, pass);
+    if (workspace.bytes() > block_bytes_) {
+      block_bytes_ = workspace.bytes();
+      block_ = make_long_array<std::int8_t>(block_bytes_);
+    }
+  }
+  workspace.set_block(block_.get());
   now_ = &workspace;
+  computed_again_.assign(plan_.nodes.size(), false);
   pass_ = pass;
   samples_ = samples;
   means_.resize(samples * static_cast<std::size_t>(plan_.nodes.back().channels));
@@ -237,25 +247,29 @@ void Executor::compute_node(int i, std::span<float> buffers) {
   const Node& to = plan_.node(i);
   convolve(to.main, buffers);
   if (to.residual == Residual::branch) convolve(to.second, buffers);
-  const auto activation = [&](std::size_t n, Room& room) {
-    const std::span<float> sample(room.first.get(), to.count());
-    if (plan_.rectifies && to.residual == Residual::none) {
-      layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
-      return sample;
-    }
-    add_up(i, n, sample);
-    if (plan_.rectifies) rectify(sample);
-    return sample;
-  };
   const std::string& name = plan_.branch(to.main).name;
   const float range =
-      shared_range_of(clips(), label("activations", name, rooms_.front()), activation);
+      shared_range_of(clips(), label("activations", name, rooms_.front()),
+                      [&](std::size_t n, Room& room) { return activation(i, n, room); });
   for_each_lane([&](const Lane& lane) {
     const std::string_view what = label("activations", name, lane.room);
     for (std::size_t n = lane.first; n < lane.end; ++n)
-      round_activation(activation(n, lane.room), plan_.rectifies, range, what, node(i), n,
+      round_activation(activation(i, n, lane.room), plan_.rectifies, range, what, node(i), n,
                        lane.room);
   });
+}
+
+/// The floats of a sample at a node, in the room's first values; the same in both passes.
+std::span<const float> Executor::activation(int i, std::size_t n, Room& room) {
+  const Node& to = plan_.node(i);
+  const std::span<float> sample(room.first.get(), to.count());
+  if (plan_.rectifies && to.residual == Residual::none) {
+    layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
+    return sample;
+  }
+  add_up(i, n, sample);
+  if (plan_.rectifies) rectify(sample);
+  return sample;
 }
 
 NormParameters Executor::norm_parameters(const Branch& branch) const {

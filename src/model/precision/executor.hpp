@@ -133,6 +133,8 @@ class Executor {
   void prepare(std::size_t samples, Pass pass);
   void take_pictures(const Pictures& pictures);
   void compute_node(int i, std::span<float> buffers);
+  std::span<const float> activation(int i, std::size_t sample, Room& room);
+  void compute_again(int i);
   void convolve(int branch, std::span<float> buffers);
   void start_norm(int branch, std::span<float> buffers);
   void pool(int i);
@@ -200,7 +202,10 @@ class Executor {
   void round_activation(std::span<const float> x, bool rectified, float range,
                         std::string_view what, const Samples& to, std::size_t sample, Room& room);
 
-  Samples node(int i) const { return now_->node(i).part(0, samples_); }
+  Samples node(int i) const {
+    return (computed_again(i) ? now_->again(i) : now_->node(i)).part(0, samples_);
+  }
+  bool computed_again(int node) const { return computed_again_[static_cast<std::size_t>(node)]; }
   Samples branch(int i) const { return now_->branch(i).part(0, samples_); }
   Samples error(int i) const { return now_->error(i).part(0, samples_); }
   static Rounded rounded(const Samples& samples, std::size_t i) {
@@ -233,7 +238,10 @@ class Executor {
   std::vector<Room> rooms_;    // by thread
   std::vector<Layer> layers_;  // by branch
   Workspace training_, evaluation_;
+  LongArray<std::int8_t> block_;  // of both: an evaluation is not between two passes of a step
+  std::size_t block_bytes_ = 0;
   const Workspace* now_ = nullptr;
+  std::vector<bool> computed_again_;  // by node, in this step
   Pass pass_ = Pass::evaluation;
   std::size_t samples_ = 0;
   StepId step_ = 0;

@@ -36,9 +36,24 @@ void Executor::backward(std::span<const float> means, const RandomKey& key,
   key_ = key;
   start_error(means);
   for (int i = static_cast<int>(plan_.nodes.size()) - 1; i >= 0; --i) {
+    const Node& to = plan_.node(i);
+    const bool adds_node = to.residual == Residual::identity || to.residual == Residual::padding;
+    for (const int read : {i, adds_node ? to.second : i})
+      if (computed_again_for(plan_, read) == i && !computed_again(read)) compute_again(read);
     if (i < static_cast<int>(plan_.nodes.size()) - 1) gather_error(i, gradient, ready);
     if (plan_.node(i).kind == NodeKind::layer) sum_error(i, gradient, ready);
   }
+}
+
+/// A node's values, as the forward pass rounded them.
+void Executor::compute_again(int i) {
+  const Samples to = now_->again(i);
+  const auto round = plan_.rectifies ? int8::quantize_unsigned_again : int8::quantize_signed_again;
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n)
+      round(to.scales[n], activation(i, n, lane.room), to.sample(n));
+  });
+  computed_again_[static_cast<std::size_t>(i)] = true;
 }
 
 /// The last node's error: each pixel has an equal share of the mean's.

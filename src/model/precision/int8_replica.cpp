@@ -78,7 +78,7 @@ class Int8Replica final : public Replica {
   }
   std::optional<Int8Use> int8_use(std::size_t batch_size) const override {
     return Int8Use{.kernels = name_of(executor_.kernels()),
-                   .arena_bytes = workspace_bytes(plan(), batch_size, Pass::training),
+                   .arena_bytes = workspace_bytes(plan(), batch_size, Pass::training).block,
                    .saved_bytes = saved_bytes(plan(), batch_size),
                    .clipped_values = executor_.clipped()};
   }

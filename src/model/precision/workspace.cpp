@@ -2,6 +2,7 @@
 #include "model/precision/workspace.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/error.hpp"
 #include "model/precision/arena.hpp"
@@ -17,13 +18,13 @@ class Moments {
 
   int error_of(int node) const { return 2 * nodes_ - node; }
 
-  /// When a node's values are read for the last time.
+  /// When a node's values are read for the last time, before they are computed again if they are.
   int last_of_node(int node) const {
     int last = node == nodes_ - 1 ? nodes_ : node;
     const Readers& readers = plan_.readers_of(node);
     for (const int b : readers.branches) last = std::max(last, plan_.branch(b).node);
     for (const int m : readers.nodes) last = std::max(last, m);
-    if (pass_ == Pass::evaluation) return last;
+    if (pass_ == Pass::evaluation || computed_again_for(plan_, node)) return last;
     if (node < nodes_ - 1) last = error_of(node);
     const Node& n = plan_.node(node);
     return n.kind == NodeKind::max_pool ? std::max(last, error_of(n.input)) : last;
@@ -53,7 +54,8 @@ class Moments {
   Pass pass_;
 };
 
-/// Nodes, branches and, for training, the nodes' errors; bytes are those of one sample.
+/// Nodes, branches and, for training, the nodes' errors and the nodes that are computed again;
+/// bytes are those of one sample.
 std::vector<ArenaItem> items_of(const Plan& plan, Pass pass) {
   const Moments moments(plan, pass);
   const int nodes = static_cast<int>(plan.nodes.size());
@@ -68,6 +70,11 @@ std::vector<ArenaItem> items_of(const Plan& plan, Pass pass) {
     const std::size_t bytes = i == 0 ? 0 : plan.node(i).count();
     items.push_back({bytes, moments.error_of(i), moments.last_of_error(i)});
   }
+  for (int i = 0; i < nodes; ++i) {
+    const std::optional<int> before = computed_again_for(plan, i);
+    items.push_back({before ? plan.node(i).count() : 0, moments.error_of(before.value_or(i)),
+                     moments.error_of(i)});
+  }
   return items;
 }
 
@@ -78,6 +85,19 @@ ArenaPlan place(std::vector<ArenaItem> items, std::size_t samples) {
 
 }  // namespace
 
+std::optional<int> computed_again_for(const Plan& plan, int node) {
+  const Node& n = plan.node(node);
+  const bool from_branches = n.residual == Residual::none || n.residual == Residual::branch;
+  const Readers& readers = plan.readers_of(node);
+  if (n.kind != NodeKind::layer || !from_branches ||
+      readers.branches.size() + readers.nodes.size() == 0)
+    return {};
+  int before = node;
+  for (const int m : readers.nodes)
+    if (plan.node(m).kind == NodeKind::layer && plan.rectifies) before = std::max(before, m);
+  return before;
+}
+
 Workspace::Workspace(const Plan& plan, std::size_t samples, Pass pass)
     : samples_(samples), nodes_(plan.nodes.size()), branches_(plan.branches.size()) {
   const std::vector<ArenaItem> items = items_of(plan, pass);
@@ -85,20 +105,19 @@ Workspace::Workspace(const Plan& plan, std::size_t samples, Pass pass)
   ArenaPlan arena = place(items, samples);
   offsets_ = std::move(arena.offsets);
   bytes_ = arena.bytes;
-  block_ = make_long_array<std::int8_t>(bytes_);
   scales_.assign(items.size() * samples, 1.0f);
 }
 
-Samples Workspace::at(std::size_t item) const {
+Samples Workspace::at(std::size_t item, std::size_t scales) const {
   EQT_CHECK(item < counts_.size(), "array {} of {}", item, counts_.size());
-  return {{block_.get() + offsets_[item], counts_[item] * samples_},
-          std::span(scales_).subspan(item * samples_, samples_),
+  return {{block_ + offsets_[item], counts_[item] * samples_},
+          std::span(scales_).subspan(scales * samples_, samples_),
           counts_[item]};
 }
 
-std::size_t workspace_bytes(const Plan& plan, std::size_t samples, Pass pass) {
+WorkspaceBytes workspace_bytes(const Plan& plan, std::size_t samples, Pass pass) {
   const std::vector<ArenaItem> items = items_of(plan, pass);
-  return place(items, samples).bytes + items.size() * samples * sizeof(float);
+  return {.block = place(items, samples).bytes, .scales = items.size() * samples * sizeof(float)};
 }
 
 std::size_t saved_bytes(const Plan& plan, std::size_t samples) {

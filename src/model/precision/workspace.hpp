@@ -5,10 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "core/flat_buffer.hpp"
 #include "model/precision/plan.hpp"
 
 namespace eqt::model::precision {
@@ -27,6 +27,11 @@ struct Samples {
 
 enum class Pass { training, evaluation };
 
+/// Of a node in training: when its values, which are computed from branches alone, are computed
+/// again for the backward pass, so that they need not be kept. The error of this node or of a later
+/// one is what is computed next. Empty: they are kept.
+std::optional<int> computed_again_for(const Plan& plan, int node);
+
 class Workspace {
  public:
   Workspace() = default;
@@ -35,24 +40,33 @@ class Workspace {
 
   std::size_t samples() const { return samples_; }
   std::size_t bytes() const { return bytes_; }  // of the block
+  /// Where the values are from now on. @param block  (bytes())
+  void set_block(std::int8_t* block) { block_ = block; }
 
-  Samples node(int i) const { return at(static_cast<std::size_t>(i)); }
+  Samples node(int i) const { return at(index(i), index(i)); }
+  /// A node whose values are computed again, with the scales that it had.
+  Samples again(int i) const { return at(2 * nodes_ + branches_ + index(i), index(i)); }
   /// The input of the branch's normalization.
-  Samples branch(int i) const { return at(nodes_ + static_cast<std::size_t>(i)); }
+  Samples branch(int i) const { return at(nodes_ + index(i)); }
   /// The error of a node. @pre training
-  Samples error(int i) const { return at(nodes_ + branches_ + static_cast<std::size_t>(i)); }
+  Samples error(int i) const { return at(nodes_ + branches_ + index(i)); }
 
  private:
-  Samples at(std::size_t item) const;
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  Samples at(std::size_t item) const { return at(item, item); }
+  Samples at(std::size_t item, std::size_t scales) const;
 
   std::size_t samples_ = 0, nodes_ = 0, branches_ = 0, bytes_ = 0;
   std::vector<std::size_t> counts_, offsets_;  // by item
-  LongArray<std::int8_t> block_;
+  std::int8_t* block_ = nullptr;
   mutable std::vector<float> scales_;  // (items, samples)
 };
 
-/// Bytes of a workspace's block and scales, without making one.
-std::size_t workspace_bytes(const Plan& plan, std::size_t samples, Pass pass);
+/// Bytes of a workspace's block, and of its scales.
+struct WorkspaceBytes {
+  std::size_t block = 0, scales = 0;
+};
+WorkspaceBytes workspace_bytes(const Plan& plan, std::size_t samples, Pass pass);
 
 /// Of a workspace for training, bytes of what the forward pass leaves to the backward pass.
 std::size_t saved_bytes(const Plan& plan, std::size_t samples);

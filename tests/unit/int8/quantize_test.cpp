@@ -60,9 +60,14 @@ TEST_CASE("values are at most half a scale away to nearest, less than one stocha
         INFO(count << " values of size " << size);
         float scale = quantize_unsigned(positive, q);
         CHECK(error_in_scales(positive, q, kUnsignedZeroPoint, scale) <= 0.5 + kRounding);
+        std::vector<std::int8_t> again(count);
+        quantize_unsigned_again(scale, positive, again);
+        CHECK(again == q);
         scale = quantize_signed(x, q);
         CHECK(error_in_scales(x, q, 0, scale) <= 0.5 + kRounding);
         CHECK(std::ranges::find(q, std::int8_t{-128}) == q.end());
+        quantize_signed_again(scale, x, again);
+        CHECK(again == q);
         scale = quantize_wide(x, wide);
         CHECK(error_in_scales(x, wide, 0, scale) <= 0.5 + 64 * kRounding);
         scale = quantize_stochastic(x, q, {1, 2, 3, 4});
